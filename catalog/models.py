@@ -1,0 +1,202 @@
+"""Tools and what is derived from them: revisions, embeddings, neighbours, clusters, tokens, labelled queries."""
+
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVector, SearchVectorField
+from django.db import models
+from pgvector.django import VectorField
+
+
+class Domain(models.Model):
+    slug = models.SlugField(primary_key=True, max_length=60)
+    title = models.CharField(max_length=100)
+
+    class Meta:
+        ordering = ["slug"]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class Tool(models.Model):
+    class Status(models.TextChoices):
+        ACTIVE = "active"
+        RETIRED = "retired"
+
+    name = models.CharField(max_length=400, unique=True)
+    api = models.CharField(max_length=300, db_index=True)
+    endpoint = models.CharField(max_length=300)
+    description = models.TextField()
+    domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="tools")
+    permissions = models.JSONField(default=list)
+    deprecated = models.BooleanField(default=False)
+    version = models.CharField(max_length=60, blank=True)
+    source = models.CharField(max_length=300, blank=True)
+    status = models.CharField(max_length=8, choices=Status, default=Status.ACTIVE)
+    content_hash = models.CharField(max_length=64)
+    words = models.TextField(help_text="the name split into words, for search")
+    search = models.GeneratedField(
+        expression=SearchVector("words", "description", config="english"),
+        output_field=SearchVectorField(),
+        db_persist=True,
+    )
+    embedding = VectorField(null=True)
+    embedding_key = models.CharField(max_length=64, blank=True, help_text="hash of encoder and embedded text")
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["name"]
+        indexes = [GinIndex(fields=["search"]), models.Index(fields=["domain", "status", "name"])]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class CatalogImport(models.Model):
+    """One applied import: what file, what it changed."""
+
+    filename = models.CharField(max_length=300)
+    format = models.CharField(max_length=20)
+    domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="imports")
+    digest = models.CharField(max_length=64)
+    counts = models.JSONField()
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.filename} into {self.domain_id}"
+
+
+class ToolRevision(models.Model):
+    """Every content a tool ever had; append-only."""
+
+    tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="revisions")
+    content_hash = models.CharField(max_length=64)
+    data = models.JSONField()
+    catalog_import = models.ForeignKey(
+        CatalogImport, null=True, on_delete=models.PROTECT, related_name="revisions"
+    )
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.tool_id} {self.content_hash[:8]}"
+
+
+class NeighbourList(models.Model):
+    """H_K(t): the K nearest tools by cosine, best first, ties by name (paper, appendix B)."""
+
+    tool = models.OneToOneField(
+        Tool, primary_key=True, on_delete=models.CASCADE, related_name="neighbour_list"
+    )
+    neighbour_ids = ArrayField(models.BigIntegerField())
+    scores = ArrayField(models.FloatField())
+
+    def __str__(self) -> str:
+        return f"neighbours of {self.tool_id}"
+
+
+class Clustering(models.Model):
+    """A frozen version of a domain's confusable clusters, with what it was made with."""
+
+    domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="clusterings")
+    version = models.PositiveIntegerField()
+    tau = models.FloatField()
+    algorithm = models.CharField(max_length=60)
+    params = models.JSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["domain", "-version"]
+        constraints = [models.UniqueConstraint(fields=["domain", "version"], name="one_clustering_version")]
+
+    def __str__(self) -> str:
+        return f"{self.domain_id} clustering v{self.version}"
+
+
+class Cluster(models.Model):
+    clustering = models.ForeignKey(Clustering, on_delete=models.CASCADE, related_name="clusters")
+    position = models.PositiveIntegerField()
+    label = models.CharField(max_length=200)
+    tool_ids = ArrayField(models.BigIntegerField())
+    edges = models.JSONField(
+        help_text="[[tool id, tool id, cosine], ...] between mutual neighbours at or above tau"
+    )
+    mean_similarity = models.FloatField()
+    dismissed_reason = models.TextField(blank=True)
+    dismissed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    dismissed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["clustering", "position"]
+        indexes = [GinIndex(fields=["tool_ids"])]
+
+    def __str__(self) -> str:
+        return self.label
+
+
+class TokenUnit(models.Model):
+    """The token ledger: one permanent slot for every string that becomes one added token."""
+
+    class Family(models.TextChoices):
+        FLAT = "flat"
+        PART = "part"
+        WRAP = "wrap"
+
+    class State(models.TextChoices):
+        ACTIVE = "active"
+        RETIRED = "retired"
+
+    family = models.CharField(max_length=4, choices=Family)
+    slot = models.PositiveIntegerField()
+    string = models.CharField(max_length=700)
+    state = models.CharField(max_length=8, choices=State, default=State.ACTIVE)
+
+    class Meta:
+        ordering = ["family", "slot"]
+        constraints = [
+            models.UniqueConstraint(fields=["family", "slot"], name="one_unit_per_slot"),
+            models.UniqueConstraint(fields=["family", "string"], name="one_slot_per_string"),
+        ]
+
+    def __str__(self) -> str:
+        return self.string
+
+
+class LabelledQuery(models.Model):
+    """A query with its gold tools. Benchmarks, few-shot seeds and imports share this registry so they stay disjoint."""
+
+    class Use(models.TextChoices):
+        FEW_SHOT = "few_shot", "few-shot"
+        BENCHMARK = "benchmark"
+        IMPORT = "import"
+
+    collection = models.CharField(max_length=100)
+    use = models.CharField(max_length=10, choices=Use)
+    text = models.TextField()
+    text_key = models.CharField(max_length=64, db_index=True, help_text="hash of the normalised words")
+    tools = models.JSONField(help_text="gold tool names")
+    source = models.CharField(max_length=200, blank=True)
+    extra = models.JSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["id"]
+        verbose_name_plural = "labelled queries"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["collection", "text_key", "tools"], name="one_query_per_collection"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.text[:80]

@@ -1,0 +1,103 @@
+"""Frozen benchmarks, evaluations, and one prediction per item: every table is computed from predictions."""
+
+from django.conf import settings
+from django.db import models
+
+from catalog.models import LabelledQuery
+from training.models import Model
+from trace_site.jobs import Job
+
+
+class Benchmark(models.Model):
+    class Kind(models.TextChoices):
+        PRB = "prb", "PRB"
+        MCQ = "mcq", "MCQ_ts"
+        QA = "qa", "QA_ts"
+        MCQ_EXPERT = "mcq_expert", "MCQ_expert"
+
+    name = models.CharField(max_length=100)
+    version = models.PositiveIntegerField(default=1)
+    kind = models.CharField(max_length=10, choices=Kind)
+    hash = models.CharField(max_length=64)
+    count = models.PositiveIntegerField()
+    random_baseline = models.FloatField(null=True, help_text="mean chance of guessing right; null for PRB")
+    source = models.CharField(
+        max_length=300, blank=True, help_text="file, or 'built offline from the catalog'"
+    )
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name", "-version"]
+        constraints = [models.UniqueConstraint(fields=["name", "version"], name="one_benchmark_version")]
+
+    def __str__(self) -> str:
+        return f"{self.name} v{self.version}"
+
+
+class BenchmarkItem(models.Model):
+    benchmark = models.ForeignKey(Benchmark, on_delete=models.CASCADE, related_name="items")
+    position = models.PositiveIntegerField()
+    domain = models.CharField(max_length=60)
+    query = models.ForeignKey(LabelledQuery, null=True, on_delete=models.PROTECT, related_name="+")
+    data = models.JSONField(help_text="the item as imported; MCQ options already in their shuffled order")
+
+    class Meta:
+        ordering = ["benchmark", "position"]
+        constraints = [
+            models.UniqueConstraint(fields=["benchmark", "position"], name="one_item_per_position")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.benchmark_id}:{self.position}"
+
+
+class Evaluation(models.Model):
+    """One model (or the embedding baseline, when model is null) on one benchmark with one decoding."""
+
+    class Decode(models.TextChoices):
+        TRACE = "trace"
+        TRACE_FREE = "trace-free"
+        FAST = "fast"
+        BEAM = "beam"
+        LETTERS = "letters"
+        EMBEDDING = "embedding", "embedding baseline"
+
+    key = models.CharField(
+        max_length=64, unique=True, help_text="hash of model digest, benchmark hash, decoding"
+    )
+    model = models.ForeignKey(Model, null=True, on_delete=models.PROTECT, related_name="evaluations")
+    benchmark = models.ForeignKey(Benchmark, on_delete=models.PROTECT, related_name="evaluations")
+    decode = models.CharField(max_length=10, choices=Decode)
+    job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="evaluations")
+    clusterings = models.JSONField(
+        default=dict, help_text="{domain: clustering version} used for covered/uncovered"
+    )
+    metrics = models.JSONField(
+        null=True, help_text="null until finished; {group: {metric: {value, low, high, n}}}"
+    )
+    seed = models.BigIntegerField(default=0)
+    hardware = models.JSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"evaluation {self.pk}"
+
+
+class Prediction(models.Model):
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="predictions")
+    item = models.ForeignKey(BenchmarkItem, on_delete=models.PROTECT, related_name="predictions")
+    output = models.JSONField(help_text="{tools, ranked, scores, trace, raw, off_vocabulary, letter}")
+    scores = models.JSONField(default=dict, help_text="{metric: value} of this item")
+
+    class Meta:
+        ordering = ["evaluation", "item"]
+        constraints = [models.UniqueConstraint(fields=["evaluation", "item"], name="one_prediction_per_item")]
+
+    def __str__(self) -> str:
+        return f"{self.evaluation_id}:{self.item_id}"

@@ -1,0 +1,218 @@
+"""Samples with every attempt behind them, people's decisions, the ledger of model calls, and frozen snapshots."""
+
+from django.conf import settings
+from django.db import models
+
+from catalog.models import Domain, LabelledQuery, Tool
+from rules.models import RuleVersion
+from trace_site.jobs import Job
+
+
+class SynthesisRun(models.Model):
+    class Branch(models.TextChoices):
+        RRB = "rrb", "RRB"
+        RULE = "rule"
+        IMPORTED = "imported"
+
+    job = models.OneToOneField(Job, null=True, on_delete=models.PROTECT, related_name="synthesis_run")
+    branch = models.CharField(max_length=8, choices=Branch)
+    writer = models.CharField(max_length=120, help_text="offline, or llm:model")
+    seed = models.BigIntegerField(default=0)
+    params = models.JSONField(default=dict)
+    skipped = models.JSONField(default=list, help_text="[{rule, style, reason}] styles a rule cannot support")
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"synthesis {self.pk} ({self.branch})"
+
+
+class Sample(models.Model):
+    """(q, z, A) with its provenance. Machine status and human status are two fields."""
+
+    class Style(models.TextChoices):
+        EXPLICIT = "explicit"
+        IMPLICIT = "implicit"
+        EXCEPTION = "exception"
+        UNDERSPECIFIED = "underspecified"
+
+    class Tier(models.TextChoices):
+        EASY = "easy"
+        MEDIUM = "medium"
+        HARD = "hard"
+
+    class Machine(models.TextChoices):
+        PENDING = "pending", "being written"
+        READY = "ready"
+        DROPPED = "dropped"
+
+    class Human(models.TextChoices):
+        PENDING = "pending", "to review"
+        APPROVED = "approved"
+        REJECTED = "rejected"
+
+    run = models.ForeignKey(SynthesisRun, on_delete=models.PROTECT, related_name="samples")
+    key = models.CharField(
+        max_length=64, unique=True, help_text="content key over everything that makes the sample"
+    )
+    branch = models.CharField(max_length=8, choices=SynthesisRun.Branch)
+    domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="+")
+    rule_version = models.ForeignKey(RuleVersion, null=True, on_delete=models.PROTECT, related_name="samples")
+    anchor = models.ForeignKey(Tool, null=True, on_delete=models.PROTECT, related_name="+")
+    labelled_query = models.ForeignKey(LabelledQuery, null=True, on_delete=models.PROTECT, related_name="+")
+    style = models.CharField(max_length=14, choices=Style, blank=True)
+    tier = models.CharField(max_length=6, choices=Tier, blank=True)
+    seed = models.BigIntegerField()
+    pool = models.JSONField(default=list, help_text="tool names, in the shuffled order the writers saw")
+    answer = models.JSONField(default=list, help_text="tool names, A")
+    query = models.TextField(blank=True)
+    explanation = models.TextField(blank=True)
+    trace = models.TextField(blank=True, help_text="with tool names; tokens replace them at training time")
+    permissions = models.JSONField(
+        default=list, help_text="the request's permission targets, if it carries any"
+    )
+    writer = models.CharField(max_length=120)
+    machine = models.CharField(max_length=8, choices=Machine, default=Machine.PENDING)
+    human = models.CharField(max_length=8, choices=Human, default=Human.PENDING)
+    approved_by = models.CharField(
+        max_length=200, blank=True, help_text="person, or the policy and its numbers"
+    )
+    made_from = models.JSONField(
+        default=dict, help_text="the inputs behind the key, so that 'why stale' has an answer"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["id"]
+        indexes = [
+            models.Index(fields=["human", "machine", "id"]),
+            models.Index(fields=["branch", "domain", "human"]),
+            models.Index(fields=["rule_version", "style", "human"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"sample {self.pk}"
+
+
+class Attempt(models.Model):
+    """One try at a sample, kept whether it passed or not."""
+
+    sample = models.ForeignKey(Sample, on_delete=models.PROTECT, related_name="attempts")
+    number = models.PositiveIntegerField()
+    query = models.TextField(blank=True)
+    trace = models.TextField(blank=True)
+    answer = models.JSONField(default=list)
+    outcome = models.CharField(max_length=10, help_text="ready, filtered, judged_out or error")
+    filter_failures = models.JSONField(default=list, help_text="[{check, message, evidence}]")
+    judge = models.JSONField(default=dict, help_text="{axis: score, critique}")
+    critique = models.TextField(blank=True, help_text="what the next attempt is told")
+    error = models.TextField(blank=True)
+    error_code = models.CharField(max_length=60, blank=True)
+    calls = models.PositiveIntegerField(default=0)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["sample", "number"]
+        constraints = [models.UniqueConstraint(fields=["sample", "number"], name="one_attempt_number")]
+
+    def __str__(self) -> str:
+        return f"attempt {self.number} of sample {self.sample_id}"
+
+
+class ModelCall(models.Model):
+    """The ledger of language-model calls, and the cache that keeps one from being paid twice."""
+
+    key = models.CharField(
+        max_length=64, unique=True, help_text="hash of model, messages, schema and parameters"
+    )
+    purpose = models.CharField(max_length=20)
+    model = models.CharField(max_length=200)
+    prompt_hash = models.CharField(max_length=64)
+    response = models.JSONField()
+    prompt_tokens = models.PositiveIntegerField(default=0)
+    completion_tokens = models.PositiveIntegerField(default=0)
+    seconds = models.FloatField(default=0)
+    job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.purpose} {self.key[:8]}"
+
+
+class Decision(models.Model):
+    """What a person (or a named policy) decided about a sample; append-only."""
+
+    class Verdict(models.TextChoices):
+        APPROVE = "approve"
+        EDIT = "edit", "edit and approve"
+        REJECT = "reject"
+        UNDO = "undo"
+
+    sample = models.ForeignKey(Sample, on_delete=models.PROTECT, related_name="decisions")
+    reviewer = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    policy = models.CharField(max_length=200, blank=True)
+    verdict = models.CharField(max_length=7, choices=Verdict)
+    reason = models.CharField(max_length=40, blank=True)
+    note = models.TextField(blank=True)
+    before = models.JSONField(default=dict)
+    after = models.JSONField(default=dict)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.verdict} of sample {self.sample_id}"
+
+
+class Snapshot(models.Model):
+    """A frozen dataset; a database trigger refuses UPDATE and DELETE here and on its members."""
+
+    hash = models.CharField(max_length=64, unique=True)
+    strategy = models.CharField(max_length=10)
+    per_rule = models.PositiveIntegerField()
+    params = models.JSONField(default=dict)
+    counts = models.JSONField(default=dict)
+    manifest = models.JSONField(default=dict)
+    store_key = models.CharField(max_length=200)
+    store_digest = models.CharField(max_length=64)
+    catalog_hash = models.CharField(
+        max_length=64, help_text="over tools, neighbours and tokens: Stage 1 depends on it"
+    )
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"snapshot {self.pk}"
+
+
+class SnapshotSample(models.Model):
+    snapshot = models.ForeignKey(Snapshot, on_delete=models.PROTECT, related_name="members")
+    sample = models.ForeignKey(Sample, on_delete=models.PROTECT, related_name="memberships")
+    position = models.PositiveIntegerField()
+    sample_key = models.CharField(max_length=64)
+
+    class Meta:
+        ordering = ["snapshot", "position"]
+        constraints = [
+            models.UniqueConstraint(fields=["snapshot", "sample"], name="sample_once_per_snapshot")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.snapshot_id}:{self.sample_id}"

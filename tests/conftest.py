@@ -1,0 +1,36 @@
+"""Fixtures every test may use."""
+
+import pytest
+from django.contrib.auth.models import Group, User
+
+
+@pytest.fixture(autouse=True)
+def fast_passwords(settings):
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    settings.STORAGES = {
+        "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    }
+
+
+@pytest.fixture
+def user_with(db):
+    """user_with("reviewer") -> a user who holds exactly that role."""
+
+    def make(*roles: str, username: str = "") -> User:
+        user = User.objects.create_user(username or "-".join(roles) or "nobody", password="pass")
+        user.groups.set(Group.objects.get_or_create(name=role)[0] for role in roles)
+        return user
+
+    return make
+
+
+@pytest.fixture
+def client_as(client, user_with):
+    """client_as("admin") -> a logged-in test client."""
+
+    def login(*roles: str):
+        client.force_login(user_with(*roles))
+        return client
+
+    return login

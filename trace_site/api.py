@@ -1,0 +1,26 @@
+"""The one error shape of the REST API: {"message", "code", "extra"}."""
+
+from typing import Any
+
+from rest_framework.response import Response
+from rest_framework.views import exception_handler
+
+from trace_site.lib.errors import TraceError
+
+STATUS = {"not_found": 404, "conflict": 409, "forbidden": 403, "unavailable": 503}
+
+
+def handle_error(error: Exception, context: dict[str, Any]) -> Response | None:
+    if isinstance(error, TraceError):
+        response = Response(error.as_dict(), status=STATUS.get(error.code, 400))
+        if response.status_code == 503:
+            response["Retry-After"] = "1"
+        return response
+    response = exception_handler(error, context)
+    if response is not None:
+        response.data = {
+            "message": getattr(error, "default_detail", str(error)),
+            "code": getattr(error, "default_code", "error"),
+            "extra": response.data,
+        }
+    return response

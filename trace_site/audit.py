@@ -1,0 +1,36 @@
+"""Who did what, when: append-only entries written in the same transaction as the change."""
+
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+
+
+class AuditEntry(models.Model):
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
+    action = models.CharField(max_length=60)
+    object_type = models.CharField(max_length=40)
+    object_id = models.CharField(max_length=60)
+    object_label = models.CharField(max_length=300)
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        app_label = "trace_site"
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["object_type", "object_id"])]
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.object_label}"
+
+
+def record(*, actor: Any, action: str, obj: models.Model, detail: dict[str, Any] | None = None) -> None:
+    """Write one entry; `actor` None means a command line or a job."""
+    AuditEntry.objects.create(
+        actor=actor,
+        action=action,
+        object_type=obj._meta.model_name or "",
+        object_id=str(obj.pk),
+        object_label=str(obj)[:300],
+        detail=detail or {},
+    )

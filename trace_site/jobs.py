@@ -1,0 +1,362 @@
+"""The job engine. The Postgres row is the job; a Celery message only wakes a worker, and polling replaces a lost one.
+
+Claim: one conditional UPDATE moves `queued` to `running`, raises the fence and starts a lease. A heartbeat thread
+renews the lease; the reaper requeues what stopped renewing, and quarantines it after JOB_MAX_ATTEMPTS. Whatever a
+handler publishes goes inside `ctx.guard()`, which locks the row and fails when the fence has moved: a worker that
+was thought dead writes nothing. All times are the database's (`Now()`), so clocks of workers do not matter.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, models, transaction
+from django.db.models import F, Q
+from django.db.models.functions import Now
+from django.utils.module_loading import import_string
+
+from trace_site.lib.errors import TraceError
+
+log = logging.getLogger(__name__)
+stopping = threading.Event()  # set when this process is asked to end: running jobs go back to the queue
+
+
+class Job(models.Model):
+    class State(models.TextChoices):
+        QUEUED = "queued"
+        RUNNING = "running"
+        DONE = "done"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+        QUARANTINED = "quarantined"
+
+    kind = models.CharField(max_length=40)
+    queue = models.CharField(max_length=20)
+    title = models.CharField(max_length=300)
+    params = models.JSONField(default=dict)
+    state = models.CharField(max_length=12, choices=State, default=State.QUEUED)
+    idempotency_key = models.CharField(max_length=100, null=True, unique=True)
+    attempt = models.PositiveIntegerField(default=0)
+    fence = models.PositiveIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True)
+    cancel_requested = models.BooleanField(default=False)
+    done = models.BigIntegerField(default=0)
+    total = models.BigIntegerField(default=0)
+    rate = models.FloatField(default=0.0, help_text="units a second in this attempt")
+    note = models.CharField(max_length=300, blank=True)
+    error = models.TextField(blank=True)
+    error_code = models.CharField(max_length=60, blank=True)
+    result = models.JSONField(null=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    created_at = models.DateTimeField(db_default=Now())
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        app_label = "trace_site"
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["state", "queue"]), models.Index(fields=["kind", "-id"])]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.pk}"
+
+    @property
+    def is_active(self) -> bool:
+        return self.state in (self.State.QUEUED, self.State.RUNNING)
+
+    @property
+    def seconds_left(self) -> int | None:
+        """Estimated seconds to the end, from this attempt's rate; None when unknown."""
+        if self.state != self.State.RUNNING or not self.rate or not self.total:
+            return None
+        return max(0, round((self.total - self.done) / self.rate))
+
+    @property
+    def percent(self) -> int:
+        return min(100, round(100 * self.done / self.total)) if self.total else 0
+
+    def progress_line(self) -> str:
+        """One line for a terminal: what, how far, how fast, how long."""
+        parts = [f"{self.title}: {self.state}"]
+        if self.total:
+            parts.append(f"{self.done:,}/{self.total:,} ({self.percent} %)")
+        if self.state == self.State.RUNNING and self.rate:
+            parts.append(f"{self.rate:,.1f}/s")
+        if (left := self.seconds_left) is not None:
+            parts.append(f"{left} s left")
+        if self.note:
+            parts.append(self.note)
+        return "  ".join(parts)
+
+
+class LeaseLost(Exception):
+    """Another worker owns the job now; stop without writing."""
+
+
+class JobCancelled(Exception):
+    """A person asked the job to stop."""
+
+
+class JobReleased(Exception):
+    """This process is ending; the job goes back to the queue without losing an attempt."""
+
+
+class JobContext:
+    """What a handler holds while it owns a job."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.params: dict[str, Any] = job.params
+        self._lost = self._cancelled = False
+        self._first: tuple[float, int] | None = None
+        self._written = 0.0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._heartbeat, daemon=True, name=f"heartbeat-{job.pk}")
+        self._thread.start()
+
+    def _mine(self) -> models.QuerySet[Job]:
+        return Job.objects.filter(pk=self.job.pk, fence=self.job.fence, state=Job.State.RUNNING)
+
+    def _heartbeat(self) -> None:
+        """Renew the lease three times per lease; learn of cancellation. A database outage is retried, not fatal."""
+        try:
+            while not self._ended.wait(settings.JOB_LEASE_SECONDS / 3):
+                try:
+                    renewed = self._mine().update(lease_until=_lease_end())
+                    self._lost = renewed == 0
+                    self._cancelled = self._mine().filter(cancel_requested=True).exists()
+                except Exception as error:  # noqa: BLE001 - the lease itself decides who owns the job
+                    log.warning("heartbeat of job %s failed: %s", self.job.pk, error)
+                    connection.close()
+        finally:
+            connection.close()
+
+    def check(self) -> None:
+        """Raise when the job must stop: cancelled, taken over, or this process is ending."""
+        if self._lost:
+            raise LeaseLost
+        if self._cancelled:
+            raise JobCancelled
+        if stopping.is_set():
+            raise JobReleased
+
+    def progress(self, done: int, total: int, note: str = "") -> None:
+        """Record how far the job is (at most twice a second) and check whether to go on."""
+        self.check()
+        now = time.monotonic()
+        if self._first is None:
+            self._first = (now, done)
+        if now - self._written < 0.5 and done < total:
+            return
+        self._written = now
+        started, first = self._first
+        rate = (done - first) / (now - started) if now > started and done > first else 0.0
+        fields = {"done": done, "total": total, "rate": rate, "note": note[:300]}
+        row = self._mine()
+        if not row.update(**fields):
+            raise LeaseLost
+        if row.filter(cancel_requested=True).exists():
+            self._cancelled = True
+            raise JobCancelled
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """A transaction in which this worker certainly owns the job; publish effects only inside it."""
+        with transaction.atomic():
+            if not self._mine().select_for_update().exists():
+                raise LeaseLost
+            yield
+
+    def close(self) -> None:
+        self._ended.set()
+        self._thread.join(timeout=5)
+
+
+def _lease_end() -> Any:
+    return Now() + timedelta(seconds=settings.JOB_LEASE_SECONDS)
+
+
+def enqueue(
+    kind: str,
+    params: dict[str, Any],
+    *,
+    title: str = "",
+    created_by: Any = None,
+    idempotency_key: str | None = None,
+    wake: bool = True,
+) -> Job:
+    """Add a job; with the same idempotency key the job made first is returned. Wakes a worker after commit."""
+    _, queue = settings.JOB_HANDLERS[kind]
+    fields = {
+        "kind": kind,
+        "queue": queue,
+        "params": params,
+        "title": title or kind,
+        "created_by": created_by,
+    }
+    if idempotency_key is None:
+        job = Job.objects.create(**fields)
+    else:
+        job, _ = Job.objects.get_or_create(idempotency_key=idempotency_key, defaults=fields)
+    if wake and job.state == Job.State.QUEUED:
+        transaction.on_commit(lambda: send_wake(job))
+    return job
+
+
+def send_wake(job: Job) -> None:
+    """Tell a worker; when the broker is away, polling will find the job."""
+    from kombu.exceptions import OperationalError
+
+    from trace_site.tasks import run_job
+
+    try:
+        run_job.apply_async(args=[job.pk], queue=job.queue, expires=3600, retry=False)
+    except OperationalError as error:
+        log.warning("broker is away (%s); job %s waits for the next poll", error, job.pk)
+
+
+def claim(job_id: int) -> JobContext | None:
+    """Take a queued job, or None when somebody else got there first."""
+    taken = Job.objects.filter(pk=job_id, state=Job.State.QUEUED).update(
+        state=Job.State.RUNNING,
+        fence=F("fence") + 1,
+        attempt=F("attempt") + 1,
+        lease_until=_lease_end(),
+        started_at=Now(),
+        finished_at=None,
+        error="",
+        error_code="",
+        rate=0.0,
+    )
+    return JobContext(Job.objects.get(pk=job_id)) if taken else None
+
+
+def run(job_id: int) -> Job | None:
+    """Claim and run one job to its end; returns the finished row, or None when it was not ours to run."""
+    context = claim(job_id)
+    if context is None:
+        return None
+    handler: Callable[[JobContext], dict[str, Any]] = import_string(
+        settings.JOB_HANDLERS[context.job.kind][0]
+    )
+    try:
+        result = handler(context)
+        _finish(context, state=Job.State.DONE, result=result)
+    except LeaseLost:
+        log.warning("job %s was taken over; nothing more is written", job_id)
+    except JobCancelled:
+        _finish(context, state=Job.State.CANCELLED, note="Cancelled. What was finished is kept.")
+    except (JobReleased, KeyboardInterrupt) as reason:
+        _finish(context, state=Job.State.QUEUED, attempt=context.job.attempt - 1, finished_at=None)
+        if isinstance(reason, KeyboardInterrupt):
+            raise
+    except TraceError as error:
+        _finish(context, state=Job.State.FAILED, error=str(error), error_code=error.code)
+    except Exception as error:
+        _finish(context, state=Job.State.FAILED, error=f"{type(error).__name__}: {error}", error_code="crash")
+        log.exception("job %s crashed", job_id)
+        raise
+    finally:
+        context.close()
+    return Job.objects.get(pk=job_id)
+
+
+def _finish(context: JobContext, **fields: Any) -> None:
+    if connection.in_atomic_block is False:
+        connection.close_if_unusable_or_obsolete()
+    context._mine().update(**{"finished_at": Now(), "lease_until": None, **fields})
+
+
+def reap() -> int:
+    """Requeue running jobs whose lease has ended; quarantine those that ended so too often. Returns how many."""
+    expired = Job.objects.filter(state=Job.State.RUNNING, lease_until__lt=Now())
+    poisoned = expired.filter(attempt__gte=settings.JOB_MAX_ATTEMPTS).update(
+        state=Job.State.QUARANTINED,
+        finished_at=Now(),
+        lease_until=None,
+        error=f"The worker died {settings.JOB_MAX_ATTEMPTS} times while running this job. Read the worker's log, then retry it.",
+        error_code="poison",
+    )
+    cancelled = expired.filter(cancel_requested=True).update(state=Job.State.CANCELLED, finished_at=Now())
+    return poisoned + cancelled + expired.update(state=Job.State.QUEUED, lease_until=None)
+
+
+def cancel(job: Job) -> bool:
+    """Cancel at once when queued, at the next check when running. False when it has already ended."""
+    if Job.objects.filter(pk=job.pk, state=Job.State.QUEUED).update(
+        state=Job.State.CANCELLED, finished_at=Now()
+    ):
+        return True
+    return bool(Job.objects.filter(pk=job.pk, state=Job.State.RUNNING).update(cancel_requested=True))
+
+
+def retry(job: Job) -> bool:
+    """Queue an ended job again; it resumes where it stopped. False when it is not in a state to retry."""
+    ended = Q(state__in=[Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED])
+    moved = Job.objects.filter(ended, pk=job.pk).update(
+        state=Job.State.QUEUED, attempt=0, cancel_requested=False, error="", error_code="", finished_at=None
+    )
+    if moved:
+        transaction.on_commit(lambda: send_wake(job))
+    return bool(moved)
+
+
+def queued_ids(queues: list[str]) -> list[int]:
+    return list(
+        Job.objects.filter(state=Job.State.QUEUED, queue__in=queues)
+        .order_by("id")
+        .values_list("pk", flat=True)
+    )
+
+
+def run_inline(job: Job, echo: Callable[[str], None] = print) -> dict[str, Any]:
+    """Run a job from a command line, or follow the worker that has it; returns its result.
+
+    Prints a progress line at least every 4 seconds. Raises TraceError when the job does not end well.
+    """
+    printer = _Printer(job.pk, echo)
+    try:
+        while True:
+            run(job.pk)
+            job.refresh_from_db()
+            if not job.is_active:
+                break
+            time.sleep(0.5)
+            reap()
+    except KeyboardInterrupt as error:
+        raise TraceError(
+            "stopped; what was finished is kept.", code="interrupted", hint="Run the command again to go on."
+        ) from error
+    finally:
+        printer.close()
+    echo(job.progress_line())
+    if job.state != Job.State.DONE:
+        raise TraceError(job.error or f"{job.title} was {job.state}.", code=job.error_code or job.state)
+    return job.result or {}
+
+
+class _Printer:
+    """Prints a job's progress from its row while something else runs it."""
+
+    def __init__(self, job_id: int, echo: Callable[[str], None], every: float = 4.0) -> None:
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._loop, args=(job_id, echo, every), daemon=True)
+        self._thread.start()
+
+    def _loop(self, job_id: int, echo: Callable[[str], None], every: float) -> None:
+        try:
+            while not self._ended.wait(every):
+                echo(Job.objects.get(pk=job_id).progress_line())
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        self._ended.set()
+        self._thread.join(timeout=5)

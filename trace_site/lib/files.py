@@ -1,0 +1,137 @@
+"""Files written whole or not at all, JSON lines with file:line errors, and content hashes."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from trace_site.lib.errors import TraceError
+
+MAX_LINE_BYTES = 5_000_000
+
+
+def canonical_json(value: Any) -> str:
+    """The one text form a value is hashed in: sorted keys, no spaces, UTF-8 kept."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def content_hash(value: Any) -> str:
+    """sha256 (hex) of the canonical JSON of a value."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Write to a temporary name, fsync, rename: a reader sees the old file or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as handle:
+            handle.write(data.encode() if isinstance(data, str) else data)
+            handle.flush()
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise TraceError(
+            f"could not write the file ({error.strerror}).",
+            code="write_failed",
+            where=str(path),
+            hint="Free some disk space or check the folder's permissions, then run it again.",
+        ) from error
+
+
+def write_jsonl(path: Path, rows: Iterable[Any]) -> int:
+    """Write rows as JSON lines, atomically; returns how many."""
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    write_atomic(path, "".join(line + "\n" for line in lines))
+    return len(lines)
+
+
+def read_json(path: Path) -> Any:
+    """Parse one JSON document; raises TraceError naming file, line and column."""
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        line = getattr(error, "lineno", 1)
+        raise TraceError(
+            f"not valid JSON ({getattr(error, 'msg', 'nested too deeply')}).",
+            code="bad_json",
+            where=f"{path}:{line}",
+            hint="Check that the file is complete and is a .json file.",
+        ) from error
+
+
+def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, object) for every non-empty line; raises TraceError at the first bad line."""
+    if not path.is_file():
+        raise _missing(path)
+    with path.open("rb") as handle:
+        for number, raw in enumerate(iter(lambda: handle.readline(MAX_LINE_BYTES + 1), b""), start=1):
+            if len(raw) > MAX_LINE_BYTES:
+                raise TraceError(
+                    f"line longer than {MAX_LINE_BYTES:,} bytes.",
+                    code="line_too_long",
+                    where=f"{path}:{number}",
+                    hint="JSON lines hold one object a line; is this a .jsonl file?",
+                )
+            if raw.strip():
+                yield number, _parse_line(path, number, raw)
+
+
+def _parse_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
+    where = f"{path}:{number}"
+    try:
+        row = json.loads(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise TraceError(
+            "not UTF-8 text.", code="bad_encoding", where=where, hint="Save the file as UTF-8."
+        ) from error
+    except (json.JSONDecodeError, RecursionError) as error:
+        reason = getattr(error, "msg", "nested too deeply")
+        raise TraceError(
+            f"not valid JSON ({reason}).",
+            code="bad_json",
+            where=where,
+            hint="Each line must be one JSON object.",
+        ) from error
+    if not isinstance(row, dict):
+        raise TraceError(
+            f"expected a JSON object, found {type(row).__name__}.",
+            code="bad_row",
+            where=where,
+            hint="Each line must be one JSON object.",
+        )
+    return row
+
+
+def read_text(path: Path, max_bytes: int = 100_000_000) -> str:
+    """Read a UTF-8 text file with a size cap (bytes); raises TraceError for a missing, huge or binary file."""
+    if not path.is_file():
+        raise _missing(path)
+    size = path.stat().st_size
+    if size > max_bytes:
+        raise TraceError(
+            f"the file has {size:,} bytes; the limit is {max_bytes:,}.",
+            code="too_large",
+            where=str(path),
+            hint="Split it, or import it as JSON lines, which are read line by line.",
+        )
+    try:
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TraceError(
+            "not UTF-8 text.", code="bad_encoding", where=str(path), hint="Save the file as UTF-8."
+        ) from error
+
+
+def _missing(path: Path) -> TraceError:
+    kind = "is a folder, not a file" if path.is_dir() else "does not exist"
+    return TraceError(f"{kind}.", code="no_such_file", where=str(path), hint="Check the path.")

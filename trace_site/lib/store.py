@@ -1,0 +1,122 @@
+"""The artefact store: folders of files under an fsspec URL, written once, verified on every read.
+
+A folder goes in with its digests listed in `store.json`, written last, so its existence means the folder is
+complete. `file://` (a local path) is the default; `s3://bucket/prefix` works the same through fsspec.
+"""
+
+import json
+import shutil
+import uuid
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash, sha256_file
+
+INDEX = "store.json"
+
+
+class Store:
+    """Folders addressed by key under one URL; `cache` holds local copies of remote folders."""
+
+    def __init__(self, url: str, cache: Path, options: dict[str, Any] | None = None) -> None:
+        self.filesystem, self.root = fsspec.core.url_to_fs(url, **(options or {}))
+        self.cache = cache
+        self.is_local = "file" in (
+            self.filesystem.protocol
+            if isinstance(self.filesystem.protocol, tuple)
+            else (self.filesystem.protocol,)
+        )
+
+    def put_dir(self, local: Path, key: str) -> str:
+        """Copy every file below `local` to `key`; returns the folder's digest (sha256 over names and contents).
+
+        Putting the same key again replaces it only after all files are written.
+        """
+        files = {
+            str(path.relative_to(local)): {"sha256": sha256_file(path), "bytes": path.stat().st_size}
+            for path in sorted(local.rglob("*"))
+            if path.is_file() and path.name != INDEX
+        }
+        digest = content_hash(files)
+        target = f"{self.root}/{key}"
+        if self.is_local:
+            self._put_local(local, Path(target), files, digest)
+        else:
+            for name in files:
+                self.filesystem.put_file(str(local / name), f"{target}/{name}")
+            self.filesystem.pipe_file(f"{target}/{INDEX}", _index(files, digest))
+        return digest
+
+    def _put_local(self, local: Path, target: Path, files: dict[str, Any], digest: str) -> None:
+        staging = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
+        try:
+            for name in files:
+                (staging / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(local / name, staging / name)
+            staging.mkdir(parents=True, exist_ok=True)
+            (staging / INDEX).write_bytes(_index(files, digest))
+            if target.exists():
+                shutil.rmtree(target)
+            staging.rename(target)
+        except OSError as error:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise TraceError(
+                f"could not store the folder ({error.strerror}).",
+                code="store_write_failed",
+                where=str(target),
+                hint="Free some disk space or check STORE_URL, then run it again.",
+            ) from error
+
+    def get_dir(self, key: str, digest: str) -> Path:
+        """A local path of the folder, every file verified against its digest; raises TraceError if it differs."""
+        local = Path(f"{self.root}/{key}") if self.is_local else self.cache / key.replace("/", "_") / digest
+        if not self.is_local and not (local / INDEX).exists():
+            self._download(key, local)
+        if not (local / INDEX).is_file():
+            raise TraceError(
+                "not in the artefact store.",
+                code="store_missing",
+                where=key,
+                hint="Check STORE_URL; the job that makes it can be run again.",
+            )
+        verify(local, digest, key)
+        return local
+
+    def _download(self, key: str, local: Path) -> None:
+        source = f"{self.root}/{key}"
+        if not self.filesystem.exists(f"{source}/{INDEX}"):
+            return
+        staging = local.with_name(f".{local.name}.{uuid.uuid4().hex[:8]}")
+        index = json.loads(self.filesystem.cat_file(f"{source}/{INDEX}"))
+        for name in index["files"]:
+            (staging / name).parent.mkdir(parents=True, exist_ok=True)
+            self.filesystem.get_file(f"{source}/{name}", str(staging / name))
+        staging.mkdir(parents=True, exist_ok=True)
+        (staging / INDEX).write_text(json.dumps(index))
+        shutil.rmtree(local, ignore_errors=True)
+        staging.rename(local)
+
+
+def verify(folder: Path, digest: str, key: str) -> None:
+    """Raise TraceError unless the folder holds exactly what `digest` was computed from."""
+    index = json.loads((folder / INDEX).read_text())
+    bad = [
+        name
+        for name, entry in index["files"].items()
+        if not (folder / name).is_file() or sha256_file(folder / name) != entry["sha256"]
+    ]
+    if bad or content_hash(index["files"]) != digest:
+        raise TraceError(
+            f"the stored files differ from their digests ({', '.join(bad[:3]) or INDEX}).",
+            code="store_corrupt",
+            where=key,
+            hint="Restore the folder from a backup or run the job that made it again.",
+            permanent=True,
+        )
+
+
+def _index(files: dict[str, Any], digest: str) -> bytes:
+    return json.dumps({"digest": digest, "files": files}, indent=1).encode()

@@ -1,0 +1,48 @@
+"""Two small middlewares: domain errors become messages, and every page carries a content security policy."""
+
+import secrets
+from collections.abc import Callable
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from trace_site.lib.errors import TraceError
+
+Handler = Callable[[HttpRequest], HttpResponse]
+
+
+class trace_errors:  # noqa: N801 - used as a function in MIDDLEWARE
+    """A TraceError raised in a page is shown as an error page with what, where and how to fix it."""
+
+    def __init__(self, get_response: Handler) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if not isinstance(exception, TraceError):
+            return None
+        if request.headers.get("HX-Request"):
+            messages.error(request, str(exception))
+        return render(
+            request, "error.html", {"error": exception}, status=409 if request.method == "POST" else 400
+        )
+
+
+def content_security_policy(get_response: Handler) -> Handler:
+    """Scripts run only from our own files or with this request's nonce; nothing loads from elsewhere."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        nonce = secrets.token_urlsafe(16)
+        request.csp_nonce = nonce  # type: ignore[attr-defined]
+        response = get_response(request)
+        response.setdefault(
+            "Content-Security-Policy",
+            f"default-src 'self'; script-src 'self' 'nonce-{nonce}'; style-src 'self'; img-src 'self' data:; "
+            "object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'",
+        )
+        return response
+
+    return middleware

@@ -1,0 +1,6 @@
+"""The site's own tables, defined beside the code that uses them."""
+
+from trace_site.audit import AuditEntry
+from trace_site.jobs import Job
+
+__all__ = ["AuditEntry", "Job"]

@@ -1,0 +1,225 @@
+"""Every setting, read from the environment; `.env.example` lists them. A clone runs with none set."""
+
+import os
+import secrets
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlparse
+
+from trace_site import services
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import write_atomic
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+TRACE_HOME = services.home()
+TRACE_PUBLIC_DATA = Path(os.environ.get("TRACE_PUBLIC_DATA") or BASE_DIR.parent / "shared" / "data")
+
+
+def env_bool(name: str, default: bool) -> bool:
+    value = os.environ.get(name, "").strip().lower()
+    if value in {"", "1", "0", "true", "false", "yes", "no"}:
+        return default if value == "" else value in {"1", "true", "yes"}
+    raise TraceError(f"{value!r} is not a yes/no value.", code="bad_setting", where=name, hint="Use 1 or 0.")
+
+
+def env_int(name: str, default: int) -> int:
+    value = os.environ.get(name, "").strip()
+    try:
+        return int(value) if value else default
+    except ValueError as error:
+        raise TraceError(f"{value!r} is not a number.", code="bad_setting", where=name) from error
+
+
+def env_secret(name: str) -> str:
+    """The configured secret, or one made on first use and kept under TRACE_HOME."""
+    if value := os.environ.get(name):
+        return value
+    path = TRACE_HOME / f"{name.lower()}.txt"
+    if not path.is_file():
+        write_atomic(path, secrets.token_urlsafe(48))
+        path.chmod(0o600)
+    return path.read_text().strip()
+
+
+def database(url: str) -> dict[str, object]:
+    """A Django DATABASES entry from a postgresql:// URL."""
+    parts = urlparse(url)
+    if parts.scheme not in {"postgres", "postgresql"}:
+        raise TraceError(
+            f"{parts.scheme!r} is not supported.",
+            code="bad_setting",
+            where="DATABASE_URL",
+            hint="Use postgresql://user:password@host:5432/name.",
+        )
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts.path.lstrip("/"),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": parts.hostname or "",
+        "PORT": str(parts.port or ""),
+        "OPTIONS": {key: values[-1] for key, values in parse_qs(parts.query).items()},
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+    }
+
+
+DEBUG = env_bool("DEBUG", False)
+SECRET_KEY = env_secret("SECRET_KEY")
+ALLOWED_HOSTS = [
+    host.strip() for host in os.environ.get("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
+]
+CSRF_TRUSTED_ORIGINS = [origin for origin in os.environ.get("CSRF_TRUSTED_ORIGINS", "").split(",") if origin]
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "django.contrib.postgres",
+    "django_htmx",
+    "rest_framework",
+    "rest_framework.authtoken",
+    "drf_spectacular",
+    "trace_site",
+    "catalog",
+    "rules",
+    "synthesis",
+    "training",
+    "evaluation",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "trace_site.middleware.trace_errors",
+    "trace_site.middleware.content_security_policy",
+]
+
+ROOT_URLCONF = "trace_site.urls"
+WSGI_APPLICATION = "trace_site.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "trace_site.access.role_context",
+            ]
+        },
+    }
+]
+
+DATABASES = {"default": database(services.database_url())}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = services.redis_url()
+CELERY_BROKER_URL = REDIS_URL
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_SERIALIZER = "json"
+CELERY_TASK_ACKS_LATE = False  # the job row is the truth: a lost message costs one polling interval
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 3600,
+    "unacked_restore_interval": 2,
+    "unacked_restore_throttle": 1,
+    "socket_connect_timeout": 5,
+}
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_BEAT_SCHEDULE = {
+    "sweep-jobs": {"task": "trace_site.tasks.sweep", "schedule": 10.0, "options": {"expires": 10}}
+}
+
+# kind -> (handler, queue). A handler takes a JobContext and returns a JSON-able dict.
+JOB_HANDLERS = {
+    "synthesis": ("synthesis.tasks.run_synthesis", "default"),
+    "snapshot": ("synthesis.tasks.run_snapshot", "default"),
+    "training": ("training.tasks.run_training", "gpu"),
+    "evaluation": ("evaluation.tasks.run_evaluation", "gpu"),
+}
+JOB_LEASE_SECONDS = env_int("JOB_LEASE_SECONDS", 30)
+JOB_MAX_ATTEMPTS = 3
+JOB_POLL_SECONDS = env_int("JOB_POLL_SECONDS", 15)
+
+# Where snapshots, runs and models are kept: a folder by default, s3://bucket/prefix for any S3-compatible store.
+STORE_URL = os.environ.get("STORE_URL") or (TRACE_HOME / "store").as_uri()
+STORE_OPTIONS = (
+    {"endpoint_url": os.environ["STORE_ENDPOINT_URL"]} if os.environ.get("STORE_ENDPOINT_URL") else {}
+)
+
+LLM_BASE_URL = os.environ.get("LLM_BASE_URL", "")
+LLM_API_KEY = os.environ.get("LLM_API_KEY", "")
+LLM_GENERATOR_MODEL = os.environ.get("LLM_GENERATOR_MODEL", "")
+LLM_TEACHER_MODEL = os.environ.get("LLM_TEACHER_MODEL", "") or LLM_GENERATOR_MODEL
+LLM_JUDGE_MODEL = os.environ.get("LLM_JUDGE_MODEL", "") or LLM_GENERATOR_MODEL
+LLM_TIMEOUT_SECONDS = env_int("LLM_TIMEOUT_SECONDS", 120)
+LLM_CONCURRENCY = env_int("LLM_CONCURRENCY", 8)
+
+BASE_MODEL = os.environ.get("BASE_MODEL", "pocket")
+ENCODER = os.environ.get("ENCODER", "all-MiniLM-L6-v2")
+ENGINE_URL = os.environ.get("ENGINE_URL", "")  # empty: the engine process that `manage.py up` starts
+ML_THREADS = env_int("ML_THREADS", 2)
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "home"
+LOGOUT_REDIRECT_URL = "login"
+SESSION_COOKIE_SAMESITE = "Lax"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+HTTPS = env_bool("HTTPS", False)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STATICFILES_DIRS = [BASE_DIR / "templates" / "static"]
+WHITENOISE_USE_FINDERS = True
+DATA_UPLOAD_MAX_MEMORY_SIZE = 25_000_000
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "rest_framework.authentication.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "EXCEPTION_HANDLER": "trace_site.api.handle_error",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+}
+SPECTACULAR_SETTINGS = {"TITLE": "TRACE Rule Studio", "VERSION": "0.1.0", "SERVE_INCLUDE_SCHEMA": False}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": os.environ.get("LOG_LEVEL", "WARNING")},
+}
