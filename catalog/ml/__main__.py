@@ -10,9 +10,8 @@ from catalog.ml.encoder import DEFAULT_ENCODER, Encoder, read_texts, write_rows
 
 def encode(args: argparse.Namespace) -> None:
     ids, texts = read_texts(args.input)
-    emit("progress", done=0, total=len(ids), note=f"loading {args.encoder}")
+    progress = Progress(len(ids), f"loading {args.encoder}")
     encoder = Encoder(args.encoder, threads=args.threads)
-    progress = Progress(len(ids))
     rows = encoder.encode(texts, lambda done: progress(done, "texts encoded"))
     write_rows(args.out, ids, rows, encoder.name)
     emit("done", rows=len(ids), dimension=int(rows.shape[1]), encoder=encoder.name)

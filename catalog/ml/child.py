@@ -1,7 +1,7 @@
 """What every ml process shares: progress lines out, end of life in.
 
-An ml process is started by a worker as a child. It reports as JSON lines on stdout and, with `--parent-pipe`, leaves
-when its stdin reaches EOF, so that a killed parent never leaves a training behind.
+An ml process is started by a worker as a child. It reports as JSON lines on stdout and, with `--parent-pipe`,
+leaves when its stdin reaches EOF, so that a killed parent never leaves a training behind.
 """
 
 import argparse
@@ -18,19 +18,32 @@ PROGRESS_SECONDS = 2.0
 
 
 class Progress:
-    """Prints {"event": "progress", ...} lines, at most one per `every` seconds, the last one always."""
+    """Prints {"event": "progress", ...}: one line a second at work, one every 2 s in silence."""
 
-    def __init__(self, total: int, every: float = PROGRESS_SECONDS / 2) -> None:
+    def __init__(self, total: int, note: str = "") -> None:
         self.total = total
-        self.every = every
-        self.printed_at = 0.0
+        self.state = (0, note)
+        self.lock = threading.Lock()
+        self.finished = threading.Event()
+        self._print()
+        threading.Thread(target=self._keep_alive, daemon=True).start()
 
     def __call__(self, done: int, note: str = "") -> None:
-        now = time.monotonic()
-        if done < self.total and now - self.printed_at < self.every:
-            return
-        self.printed_at = now
-        emit("progress", done=done, total=self.total, note=note)
+        self.state = (done, note)
+        if done >= self.total:
+            self.finished.set()
+        if done >= self.total or time.monotonic() - self.printed_at >= PROGRESS_SECONDS / 2:
+            self._print()
+
+    def _print(self) -> None:
+        with self.lock:
+            self.printed_at = time.monotonic()
+            emit("progress", done=self.state[0], total=self.total, note=self.state[1])
+
+    def _keep_alive(self) -> None:
+        while not self.finished.wait(PROGRESS_SECONDS / 4):
+            if time.monotonic() - self.printed_at >= PROGRESS_SECONDS * 0.9:
+                self._print()
 
 
 def emit(event: str, **fields: object) -> None:

@@ -1,0 +1,101 @@
+"""Probes of tool knowledge: what MCQ_ts, QA_ts and MCQ_expert ask, and how the answers are counted.
+
+In: benchmark rows of the three kinds. Out: lettered questions {"id","question","choices","tool","answer",
+"domain"} for the engine, and accuracy with its interval beside the random baseline.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from string import ascii_uppercase
+from typing import Any
+
+from evaluation.core.stats import DRAWS, bootstrap
+from trace_site.lib.errors import TraceError
+
+YES_NO = ("Yes", "No")
+MOST_CHOICES = 26
+
+
+def shuffled(correct: str, wrong: Sequence[str], seed: str) -> tuple[list[str], str]:
+    """The options in an order that depends on the seed alone, and the letter of the correct one."""
+    choices = [correct, *wrong]
+    random.Random(seed).shuffle(choices)
+    return choices, ascii_uppercase[choices.index(correct)]
+
+
+def mcq_question(row: Mapping[str, Any], *, seed: int = 0) -> dict[str, Any]:
+    choices, letter = shuffled(row["correct"], row["wrong"], f"{seed}:{row['id']}")
+    return _question(row, choices, letter)
+
+
+def qa_question(row: Mapping[str, Any]) -> dict[str, Any]:
+    if row["answer"] not in YES_NO:
+        raise TraceError(
+            f"answer {row['answer']!r} is not Yes or No.", code="bad_probe", where=f"question {row['id']}"
+        )
+    return _question(row, list(YES_NO), ascii_uppercase[YES_NO.index(row["answer"])])
+
+
+def expert_question(row: Mapping[str, Any]) -> dict[str, Any]:
+    letters = ascii_uppercase[: len(row["choices"])]
+    if not 2 <= len(row["choices"]) <= MOST_CHOICES or row["answer"] not in letters:
+        raise TraceError(
+            f"answer {row['answer']!r} is not a letter of its {len(row['choices'])} choices.",
+            code="bad_probe",
+            where=f"question {row['id']}",
+        )
+    return _question(row, list(row["choices"]), row["answer"])
+
+
+def lettered(kind: str, rows: Sequence[Mapping[str, Any]], *, seed: int = 0) -> list[dict[str, Any]]:
+    """Benchmark rows of kind mcq, qa or mcq_expert as lettered questions."""
+    if kind == "mcq":
+        return [mcq_question(row, seed=seed) for row in rows]
+    return [qa_question(row) if kind == "qa" else expert_question(row) for row in rows]
+
+
+def random_baseline(questions: Sequence[Mapping[str, Any]]) -> float:
+    """1/N of the sum of 1/k over the questions, k = its number of options."""
+    return sum(1 / len(question["choices"]) for question in questions) / len(questions)
+
+
+def accuracy(
+    letters: Mapping[str, str], questions: Sequence[Mapping[str, Any]], *, seed: int = 0, draws: int = DRAWS
+) -> dict[str, Any]:
+    """{"all" or domain: {"n","accuracy","random","options"}}; `letters`: the answer given, by question id."""
+    slices: dict[str, list[Mapping[str, Any]]] = {"all": list(questions)}
+    for question in questions:
+        if str(question["id"]) not in letters:
+            raise TraceError(
+                f"question {question['id']} has no prediction.",
+                code="incomplete_predictions",
+                hint="Run the evaluation again; it goes on where it stopped.",
+            )
+        slices.setdefault(str(question["domain"]), []).append(question)
+    return {name: _accuracy(letters, chosen, seed, draws) for name, chosen in slices.items() if chosen}
+
+
+def _accuracy(
+    letters: Mapping[str, str], questions: Sequence[Mapping[str, Any]], seed: int, draws: int
+) -> dict[str, Any]:
+    right = [float(letters[str(question["id"])] == question["answer"]) for question in questions]
+    options: dict[int, int] = {}
+    for question in questions:
+        options[len(question["choices"])] = options.get(len(question["choices"]), 0) + 1
+    return {
+        "n": len(questions),
+        "accuracy": bootstrap(right, seed=seed, draws=draws).as_dict(),
+        "random": random_baseline(questions),
+        "options": {str(count): options[count] for count in sorted(options)},
+    }
+
+
+def _question(row: Mapping[str, Any], choices: list[str], answer: str) -> dict[str, Any]:
+    return {
+        "id": str(row["id"]),
+        "question": row["question"],
+        "choices": choices,
+        "tool": row.get("tool"),
+        "answer": answer,
+        "domain": row.get("domain", ""),
+    }

@@ -1,0 +1,106 @@
+"""Uncertainty: percentile bootstrap for one run, paired bootstrap and McNemar's test for two.
+
+In: one score a query. Out: an interval that carries n, the number of draws and the seed it was made with.
+A draw resamples queries; it is held as how often each query was drawn, so all metrics of all runs share one
+matrix product and two runs are resampled together.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from math import comb
+
+import numpy as np
+import numpy.typing as npt
+
+DRAWS = 1000
+LEVEL = 0.95
+ROWS_A_BLOCK = 100  # draws held in memory at once
+Table = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    mean: float
+    low: float
+    high: float
+    n: int
+    draws: int
+    seed: int
+    level: float = LEVEL
+
+    def as_dict(self) -> dict[str, float | int]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Run A minus run B on the same queries."""
+
+    difference: Interval
+    p_value: float  # two-sided, share of the draws on the other side of zero, doubled
+    only_a: int  # queries that A alone gets right
+    only_b: int
+    mcnemar_p: float
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def count_blocks(n: int, draws: int, seed: int) -> Iterator[Table]:
+    """How often each of the n queries occurs in each draw, some draws at a time."""
+    generator = np.random.default_rng(seed)
+    for start in range(0, draws, ROWS_A_BLOCK):
+        rows = min(ROWS_A_BLOCK, draws - start)
+        chosen = generator.integers(0, n, size=(rows, n)) + np.arange(rows)[:, None] * n
+        yield np.bincount(chosen.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
+
+
+def resampled_means(scores: Table, draws: int, seed: int) -> Table:
+    """(draws, metrics): the mean of every metric over every draw; `scores` is (queries, metrics)."""
+    n = scores.shape[0]
+    return np.concatenate([counts @ scores / n for counts in count_blocks(n, draws, seed)])
+
+
+def bootstrap_table(
+    scores: Sequence[Sequence[float]], *, seed: int = 0, draws: int = DRAWS, level: float = LEVEL
+) -> list[Interval]:
+    """One interval per column of (queries, metrics)."""
+    table = np.asarray(scores, dtype=np.float64)
+    assert table.ndim == 2 and len(table), "needs one row of scores per query"
+    means = resampled_means(table, draws, seed)
+    tail = 50 * (1 - level)
+    low, high = np.percentile(means, [tail, 100 - tail], axis=0)
+    centre = table.mean(axis=0)
+    columns = zip(centre, low, high, strict=True)
+    return [Interval(float(m), float(a), float(b), len(table), draws, seed, level) for m, a, b in columns]
+
+
+def bootstrap(
+    scores: Sequence[float], *, seed: int = 0, draws: int = DRAWS, level: float = LEVEL
+) -> Interval:
+    return bootstrap_table([[score] for score in scores], seed=seed, draws=draws, level=level)[0]
+
+
+def compare(
+    a: Sequence[float], b: Sequence[float], *, seed: int = 0, draws: int = DRAWS, level: float = LEVEL
+) -> Comparison:
+    """Paired: query i of A against query i of B. McNemar counts a query as right where its score is 1."""
+    difference = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
+    means = resampled_means(difference[:, None], draws, seed)[:, 0]
+    p_value = 2 * min(float(np.mean(means <= 0)), float(np.mean(means >= 0)))
+    only_a = sum(x >= 1 > y for x, y in zip(a, b, strict=True))
+    only_b = sum(y >= 1 > x for x, y in zip(a, b, strict=True))
+    return Comparison(
+        difference=bootstrap(difference.tolist(), seed=seed, draws=draws, level=level),
+        p_value=min(1.0, p_value),
+        only_a=only_a,
+        only_b=only_b,
+        mcnemar_p=mcnemar(only_a, only_b),
+    )
+
+
+def mcnemar(only_a: int, only_b: int) -> float:
+    """Exact two-sided p-value: the discordant queries are fair coin tosses if the runs are equally good."""
+    n = only_a + only_b
+    tail = sum(comb(n, k) for k in range(min(only_a, only_b) + 1))
+    return min(1.0, 2 * tail / 2**n)
