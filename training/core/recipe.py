@@ -1,0 +1,229 @@
+"""The recipe: everything a training run is allowed to choose, with where each default comes from.
+
+In: a YAML file. Out: one frozen `Recipe`, checked field by field. Sources: [paper] = the paper's training
+appendix, [toolsense] = the recipe it builds on, [ours] = measured or decided in this project.
+"""
+
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from catalog.core.tokens import FORMATS
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash, read_text
+
+POCKET = "pocket"
+MEMOS = ("m", "mr", "none")
+RETRIEVALS = ("none", "n", "r", "r+R", "n>r")
+LATER = {"memo": ("mr",), "retrieval": ("n>r",)}  # named in the grid, not trainable yet
+
+
+def _check(ok: bool, name: str, problem: str) -> None:
+    if not ok:
+        raise TraceError(problem, code="bad_recipe", where=f"recipe field '{name}'")
+
+
+@dataclass(frozen=True)
+class Pocket:
+    """The small decoder trained from scratch on the CPU (Qwen3-shaped)."""
+
+    vocab: int = 8192  # [ours] BPE entries learned from the snapshot's own text, tool tokens come on top
+    hidden: int = 256  # [ours] width
+    layers: int = 4  # [ours] depth
+    heads: int = 4  # [ours] attention heads, each hidden/heads wide
+    intermediate: int = 768  # [ours] width of the feed-forward part
+    dropout: float = 0.1  # [ours] on the embedded tokens and the last hidden state
+    token_dropout: float = 0.0  # [ours] share of prompt text tokens replaced by padding while training
+
+    def __post_init__(self) -> None:
+        _check(512 <= self.vocab <= 65536, "pocket.vocab", "must lie in 512..65536.")
+        _check(
+            self.hidden % (2 * self.heads) == 0, "pocket.hidden", "must be an even multiple of pocket.heads."
+        )
+        _check(1 <= self.layers <= 32, "pocket.layers", "must lie in 1..32.")
+        _check(0 <= self.dropout < 1, "pocket.dropout", "must lie in 0..1.")
+        _check(0 <= self.token_dropout < 1, "pocket.token_dropout", "must lie in 0..1.")
+
+
+@dataclass(frozen=True)
+class Lora:
+    """Low-rank adapters on every linear layer of a named base model."""
+
+    rank: int = 64  # [paper]
+    alpha: int = 128  # [paper]
+    dropout: float = 0.0  # [toolsense] names no other value
+
+    def __post_init__(self) -> None:
+        _check(self.rank >= 1, "lora.rank", "must be at least 1.")
+        _check(self.alpha >= 1, "lora.alpha", "must be at least 1.")
+        _check(0 <= self.dropout < 1, "lora.dropout", "must lie in 0..1.")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How one stage is optimised."""
+
+    lr: float = 5e-5  # [paper] peak; Stage 1 5e-5, Stage 2 1e-4
+    batch_size: int = 8  # [paper] sequences a step; Stage 1 8, Stage 2 16
+    epochs: float = 1.0  # [ours] the paper does not say
+    max_seconds: float = 0.0  # [ours] 0 = no limit; otherwise the cosine is planned to end within this time
+    min_lr_ratio: float = 0.1  # [paper] the cosine ends at this share of the peak
+    warmup_ratio: float = 0.03  # [ours] share of the steps with a linearly rising rate
+    weight_decay: float = 0.0  # [ours] AdamW's, on matrices only
+    betas: tuple[float, float] = (0.9, 0.999)  # AdamW's own defaults
+    max_grad_norm: float = 1.0  # [ours]
+    label_smoothing: float = 0.0  # [ours]
+    average_share: float = 0.0  # [ours] the weights of this last share of the steps are averaged
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "betas", tuple(self.betas))
+        _check(0 < self.lr < 1, "lr", "must lie in 0..1.")
+        _check(self.batch_size >= 1, "batch_size", "must be at least 1.")
+        _check(self.epochs > 0, "epochs", "must be above 0.")
+        _check(self.max_seconds >= 0, "max_seconds", "must not be negative.")
+        _check(0 <= self.min_lr_ratio <= 1, "min_lr_ratio", "must lie in 0..1.")
+        _check(0 <= self.warmup_ratio < 1, "warmup_ratio", "must lie in 0..1.")
+        _check(0 <= self.weight_decay < 1, "weight_decay", "must lie in 0..1.")
+        _check(len(self.betas) == 2, "betas", "must be two numbers.")
+        _check(self.max_grad_norm > 0, "max_grad_norm", "must be above 0.")
+        _check(0 <= self.label_smoothing < 1, "label_smoothing", "must lie in 0..1.")
+        _check(0 <= self.average_share < 1, "average_share", "must lie in 0..1.")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One cell of the grid (format, memo, retrieval), a base model and how to train it."""
+
+    format: str = "c"  # [paper] a flat, b bare pair, c wrapped pair
+    memo: str = "m"  # [paper] Stage 1: m, mr or none
+    retrieval: str = "r+R"  # [paper] Stage 2: none, n, r, r+R or n>r
+    base: str = POCKET  # `pocket`, or the name or path of a causal language model
+    seed: int = 0
+    threads: int = 2  # [ours] CPU threads of torch
+    bf16: bool = True  # [paper] bf16 arithmetic
+    max_seq_len: int = 1024  # [ours] longer records are left out and counted
+    max_prompt_tokens: int = 512  # [ours] a longer request is cut
+    max_new_tokens: int = 512  # [ours] the longest answer a decode may write
+    embeddings: str = "full"  # [paper] full: whole tables train; new_rows: only the token rows do
+    mcts_negatives: int = 13  # [ours] K hard negatives beside the gold tool in Stage 1's choice records
+    empty_thinking_share: float = 0.0  # [ours] share of the reasoning samples ALSO trained with an empty
+    # thinking part, so that fast decoding is not out of distribution; the paper does not do it
+    checkpoint_seconds: float = 60.0  # [ours] how much work a kill may cost
+    pocket: Pocket = field(default_factory=Pocket)
+    lora: Lora = field(default_factory=Lora)
+    stage1: Stage = field(default_factory=Stage)
+    stage2: Stage = field(default_factory=lambda: Stage(lr=1e-4, batch_size=16))
+
+    def __post_init__(self) -> None:
+        _check(self.format in FORMATS, "format", f"'{self.format}' is not one of {', '.join(FORMATS)}.")
+        _check(self.memo in MEMOS, "memo", f"'{self.memo}' is not one of {', '.join(MEMOS)}.")
+        _check(
+            self.retrieval in RETRIEVALS,
+            "retrieval",
+            f"'{self.retrieval}' is not one of {', '.join(RETRIEVALS)}.",
+        )
+        _check(bool(self.base), "base", "must name a model.")
+        _check(self.threads >= 1, "threads", "must be at least 1.")
+        _check(self.max_prompt_tokens >= 8, "max_prompt_tokens", "must be at least 8.")
+        _check(self.max_seq_len > self.max_prompt_tokens, "max_seq_len", "must exceed max_prompt_tokens.")
+        _check(self.embeddings in ("full", "new_rows"), "embeddings", "must be full or new_rows.")
+        _check(1 <= self.mcts_negatives <= 50, "mcts_negatives", "must lie in 1..50.")
+        _check(0 <= self.empty_thinking_share <= 1, "empty_thinking_share", "must lie in 0..1.")
+        _check(self.checkpoint_seconds > 0, "checkpoint_seconds", "must be above 0.")
+
+    @property
+    def reasoning(self) -> bool:
+        return self.retrieval in ("r", "r+R", "n>r")
+
+    def with_cell(self, **cell: Any) -> "Recipe":
+        """The same recipe for another cell: format, memo, retrieval, base or seed."""
+        return replace(self, **cell)
+
+    def require_trainable(self) -> None:
+        """Refuse the cells of the grid whose data this version cannot make."""
+        for name, values in LATER.items():
+            if getattr(self, name) in values:
+                raise TraceError(
+                    f"'{getattr(self, name)}' cannot be trained yet.",
+                    code="not_trainable",
+                    where=f"recipe field '{name}'",
+                    hint="Choose m or none." if name == "memo" else "Choose n, r or r+R.",
+                )
+
+    def stage1_hash(self, catalog_hash: str) -> str:
+        """Two runs with this hash in common share one Stage-1 model."""
+        parts = asdict(self)
+        for name in ("retrieval", "stage2", "empty_thinking_share", "checkpoint_seconds"):
+            parts.pop(name)
+        return content_hash({"catalog": catalog_hash, "recipe": parts})
+
+    def hash(self) -> str:
+        return content_hash(asdict(self))
+
+    def to_yaml(self) -> str:
+        data = asdict(self)
+        for stage in ("stage1", "stage2"):
+            data[stage]["betas"] = list(data[stage]["betas"])
+        return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+
+
+def load(path: Path) -> Recipe:
+    """Read a recipe; an unknown field or a wrong type is named."""
+    try:
+        data = yaml.safe_load(read_text(path))
+    except yaml.YAMLError as error:
+        raise TraceError("not valid YAML.", code="bad_recipe", where=str(path), hint=str(error)) from error
+    try:
+        return from_dict(data or {})
+    except TraceError as error:
+        raise TraceError(
+            error.message, code=error.code, where=f"{path}: {error.where}", hint=error.hint
+        ) from error
+
+
+def from_dict(data: Any) -> Recipe:
+    return _build(Recipe, data, "")
+
+
+def _build(cls: Any, data: Any, prefix: str) -> Any:
+    """A dataclass from a mapping, with unknown fields and wrong types refused by name."""
+    _check(
+        isinstance(data, dict), prefix.rstrip(".") or "(whole file)", "must be a mapping of fields to values."
+    )
+    known = {item.name: item for item in fields(cls)}
+    values: dict[str, Any] = {}
+    default = cls()
+    for key, value in data.items():
+        name = f"{prefix}{key}"
+        _check(key in known, name, f"is unknown; the fields are {', '.join(known)}.")
+        values[key] = _coerce(getattr(default, key), value, name)
+    try:
+        return cls(**values)
+    except TraceError as error:
+        if not prefix or prefix in error.where:
+            raise
+        raise TraceError(
+            error.message, code=error.code, where=error.where.replace("field '", f"field '{prefix}")
+        ) from error
+
+
+def _coerce(default: Any, value: Any, name: str) -> Any:
+    if hasattr(default, "__dataclass_fields__"):
+        return _build(type(default), value, f"{name}.")
+    if isinstance(default, bool):
+        _check(isinstance(value, bool), name, "must be true or false.")
+        return value
+    if isinstance(default, (int, float)):
+        kind = type(default)
+        try:
+            number = kind(value) if not isinstance(value, bool) else None
+        except (TypeError, ValueError):
+            number = None
+        _check(number is not None and float(value) == number, name, f"must be a number, found '{value}'.")
+        return number
+    if isinstance(default, tuple):
+        _check(isinstance(value, (list, tuple)), name, "must be a list.")
+        return tuple(float(item) for item in value)
+    return str(value)

@@ -1,0 +1,73 @@
+"""`python -m training.ml stage1|stage2|base`: one training stage as a process of its own.
+
+Progress is JSON lines on stdout. Exit 0: done.json is written. Exit 3: stopped on request, start it again to go
+on. Anything else: one line on stderr says what is wrong.
+"""
+
+import argparse
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+
+from trace_site.lib.errors import TraceError
+from training.core import recipe as recipes
+
+STOPPED = 3
+ORPHANED = 4
+
+
+def report(done: int, total: int, note: str) -> None:
+    print(json.dumps({"event": "progress", "done": done, "total": total, "note": note}), flush=True)
+
+
+def _exit_with_parent() -> None:
+    """The parent holds our stdin open; its end means the parent is gone. Checkpoints make leaving at once safe."""
+    sys.stdin.buffer.read()
+    os._exit(ORPHANED)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m training.ml", description=__doc__)
+    parser.add_argument("stage", choices=("stage1", "stage2", "base"))
+    parser.add_argument("--snapshot", type=Path, required=True)
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--recipe", type=Path, required=True)
+    parser.add_argument("--init", type=Path, help="the Stage-1 export that Stage 2 goes on from")
+    parser.add_argument("--parent-pipe", action="store_true", help="exit when stdin is closed")
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = _arguments()
+    if arguments.parent_pipe:
+        threading.Thread(target=_exit_with_parent, daemon=True).start()
+    report(0, 0, "starting")
+    try:
+        recipe = recipes.load(arguments.recipe)
+        _run(arguments, recipe)
+    except TraceError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _run(arguments: argparse.Namespace, recipe: recipes.Recipe) -> None:
+    from training.ml import stage1, stage2
+    from training.ml.loop import Stopped
+
+    try:
+        if arguments.stage == "stage2":
+            stage2.main(recipe, arguments.snapshot, arguments.run, report, arguments.init)
+        else:
+            cell = {"memo": "none", "retrieval": "none"} if arguments.stage == "base" else {}
+            stage1.main(recipe.with_cell(**cell), arguments.snapshot, arguments.run, report)
+    except Stopped as stop:
+        print(stop, file=sys.stderr)
+        sys.exit(STOPPED)
+    print(json.dumps({"event": "done", "export": str(arguments.run / "export")}), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""From records to batches.
+
+In: records and a chat. Out: examples (ids, mask) and, per epoch, batches of similar length: tensors padded on the
+right, so that causal attention needs no mask and padding costs little.
+"""
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+
+from training.core.records import Record
+from training.ml.chat import Chat
+
+IGNORE = -100
+BUCKET = 32  # batches sorted by length together
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    ids: list[int]
+    mask: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    ids: torch.Tensor  # [sequences, length]
+    labels: torch.Tensor  # the token to predict AT each position, IGNORE where there is no loss
+    tokens: int  # without padding
+
+
+def encode(records: Iterable[Record], chat: Chat, max_seq_len: int) -> tuple[list[Example], int]:
+    """Examples, and how many records were left out for their length."""
+    examples: list[Example] = []
+    too_long = 0
+    for record in records:
+        ids, mask = chat.render(record)
+        if len(ids) > max_seq_len:
+            too_long += 1
+        else:
+            examples.append(Example(ids, mask))
+    return examples, too_long
+
+
+def epoch_batches(lengths: list[int], batch_size: int, seed: int, epoch: int) -> list[list[int]]:
+    """The batches of one epoch as example numbers; a function of its arguments only, so a resume repeats it."""
+    rng = random.Random(f"{seed}:{epoch}")
+    order = list(range(len(lengths)))
+    rng.shuffle(order)
+    batches: list[list[int]] = []
+    for start in range(0, len(order), batch_size * BUCKET):
+        chunk = sorted(order[start : start + batch_size * BUCKET], key=lambda number: lengths[number])
+        batches += [chunk[at : at + batch_size] for at in range(0, len(chunk), batch_size)]
+    rng.shuffle(batches)
+    return batches
+
+
+def collate(examples: list[Example], pad_id: int) -> Batch:
+    width = max(len(example.ids) for example in examples)
+    ids = torch.full((len(examples), width), pad_id)
+    labels = torch.full((len(examples), width), IGNORE)
+    for row, example in enumerate(examples):
+        size = len(example.ids)
+        ids[row, :size] = torch.tensor(example.ids)
+        targets = [n if m else IGNORE for n, m in zip(example.ids[1:], example.mask[1:], strict=True)]
+        labels[row, : size - 1] = torch.tensor(targets)
+    return Batch(ids, labels, sum(len(example.ids) for example in examples))
+
+
+def drop_tokens(batch: Batch, share: float, low: int, high: int, pad_id: int) -> Batch:
+    """Replace a share of the prompt's text tokens (ids in low..high) by padding, to train on damaged requests."""
+    if not share:
+        return batch
+    unsupervised = batch.labels.roll(1, dims=1).eq(IGNORE)
+    unsupervised[:, 0] = True
+    text = unsupervised & (batch.ids >= low) & (batch.ids < high)
+    hit = text & (torch.rand(batch.ids.shape) < share)
+    return Batch(batch.ids.masked_fill(hit, pad_id), batch.labels, batch.tokens)

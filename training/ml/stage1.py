@@ -1,0 +1,39 @@
+"""Stage 1, memorization: descriptions to tokens, tokens to descriptions, the right tool among its look-alikes.
+
+In: snapshot, recipe (memo m or none). Out: run/export, the Stage-1 model (the untouched base with its token rows
+when memo is none).
+"""
+
+from pathlib import Path
+
+from training.core.recipe import Recipe
+from training.core.records import load_snapshot, stage1_records
+from training.core.rundir import RunDir
+from training.ml.data import encode
+from training.ml.export import export
+from training.ml.loop import Progress, fit
+from training.ml.model import build
+
+
+def main(recipe: Recipe, snapshot_dir: Path, run_dir: Path, report: Progress) -> None:
+    """Train Stage 1 and export it."""
+    recipe.require_trainable()
+    snapshot = load_snapshot(snapshot_dir)
+    with RunDir(run_dir).locked() as run:
+        (run.root / "recipe.yaml").write_text(recipe.to_yaml(), encoding="utf-8")
+        trainee = build(recipe, snapshot)
+        facts: dict[str, object] = {"memo": recipe.memo, "retrieval": "none"}
+        if recipe.memo != "none":
+            examples, too_long = encode(stage1_records(snapshot, recipe), trainee.chat, recipe.max_seq_len)
+            run.log(f"stage1: {len(examples)} records, {too_long} too long and left out")
+            state = fit(trainee, examples, recipe.stage1, recipe, run, "stage1", report)
+            facts["training"] = {
+                "Records": len(examples),
+                "Left out for length": too_long,
+                "Steps": state.step,
+                "Tokens": state.tokens,
+                "Seconds": round(state.seconds),
+                "Last loss": round(state.loss, 4),
+            }
+        checks = export(trainee, recipe, snapshot, run, facts)
+        run.finish({"stage": "stage1", **facts, "round_trip": checks})

@@ -1,0 +1,40 @@
+"""The pocket tokenizer: byte-level BPE learned from the snapshot's own text, same text and size -> same tokens."""
+
+import json
+from collections.abc import Iterable
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from training.core.records import Snapshot
+from training.ml.chat import ASSISTANT, CLOSE, END, OPEN, PAD, USER
+
+CONTROL = (PAD, END, USER, ASSISTANT)
+THINKING = (OPEN, CLOSE)
+FIRST_TEXT_ID = len(CONTROL) + len(THINKING)
+
+
+def train_tokenizer(snapshot: Snapshot, vocab_size: int) -> PreTrainedTokenizerFast:
+    """Control and thinking tokens get the first ids, text the following ones."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    reserved = [AddedToken(text, special=True, normalized=False) for text in CONTROL]
+    reserved += [AddedToken(text, special=False, normalized=False) for text in THINKING]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=reserved,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_with_lists(snapshot), trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token=PAD, eos_token=END, clean_up_tokenization_spaces=False
+    )
+
+
+def _with_lists(snapshot: Snapshot) -> Iterable[str]:
+    """The snapshot's text, and JSON lists so that their punctuation becomes single tokens."""
+    yield from snapshot.texts()
+    for _ in range(200):
+        yield json.dumps(["a", "b"])
