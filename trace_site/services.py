@@ -44,15 +44,29 @@ def ensure_services() -> None:
     lock = (folder / "services.lock").open("a+")
     with _starting(folder):
         fcntl.flock(lock, fcntl.LOCK_SH)
-        state = _load_state(folder)
-        if not os.environ.get("DATABASE_URL"):
-            _start_postgres(folder, state)
-        if not os.environ.get("REDIS_URL"):
-            _start_redis(folder, state)
-        write_atomic(folder / "services.json", json.dumps(state, indent=1))
-        (folder / "services.json").chmod(0o600)
+        _start_missing(folder)
     _held[folder] = lock
     atexit.register(release_services, folder, os.getpid())
+
+
+def revive_services() -> None:
+    """Start again what has died, on the ports it had; called now and then by the process that supervises."""
+    folder = home()
+    if folder in _held:
+        with _starting(folder):
+            _start_missing(folder)
+
+
+def _start_missing(folder: Path) -> None:
+    before = _load_state(folder)
+    state = dict(before)
+    if not os.environ.get("DATABASE_URL"):
+        _start_postgres(folder, state)
+    if not os.environ.get("REDIS_URL"):
+        _start_redis(folder, state)
+    if state != before or not (folder / "services.json").is_file():
+        write_atomic(folder / "services.json", json.dumps(state, indent=1))
+        (folder / "services.json").chmod(0o600)
 
 
 def release_services(folder: Path, owner: int) -> None:
@@ -133,7 +147,7 @@ def _start_postgres(folder: Path, state: dict[str, Any]) -> None:
         return
     if not (data / "PG_VERSION").is_file():
         _init_postgres(data, state["postgres_password"])
-    state["postgres_port"] = _free_port()
+    state["postgres_port"] = _port(state.get("postgres_port"))
     options = f"-p {state['postgres_port']} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c max_connections=100"
     log = data / "server.log"
     started = _postgres(
@@ -225,7 +239,7 @@ def _start_redis(folder: Path, state: dict[str, Any]) -> None:
         return
     data = folder / "redis"
     data.mkdir(exist_ok=True)
-    state["redis_port"] = _free_port()
+    state["redis_port"] = _port(state.get("redis_port"))
     arguments = [
         "--port",
         str(state["redis_port"]),
@@ -280,8 +294,15 @@ def _wheel(package: str) -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def _port(last: int | None) -> int:
+    """The port used last time when it is free (so that clients find a restarted server), else any free one."""
+    for wanted in (last or 0, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", wanted))
+            except OSError:
+                continue
+            port: int = probe.getsockname()[1]
+            return port
+    raise TraceError("no free TCP port.", code="no_port", hint="Close some programs and try again.")

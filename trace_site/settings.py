@@ -128,6 +128,8 @@ TEMPLATES = [
 DATABASES = {"default": database(services.database_url())}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
+PORT = env_int("PORT", 8000)
+
 REDIS_URL = services.redis_url()
 CELERY_BROKER_URL = REDIS_URL
 CELERY_TASK_IGNORE_RESULT = True

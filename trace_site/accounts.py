@@ -1,0 +1,43 @@
+"""The four roles as groups, and the demo's logins."""
+
+import json
+import secrets
+
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+
+from trace_site import services
+from trace_site.access import ROLES
+from trace_site.lib.files import write_atomic
+
+DEMO_NAMES = {"expert": "erin", "reviewer": "rui", "admin": "ada", "product_manager": "pam"}
+
+
+def ensure_roles() -> None:
+    for role in ROLES:
+        Group.objects.get_or_create(name=role)
+
+
+@transaction.atomic
+def ensure_demo_users() -> list[dict[str, str]]:
+    """One login a role; names and the passwords made for this home are kept in TRACE_HOME/demo.json."""
+    ensure_roles()
+    path = services.home() / "demo.json"
+    if path.is_file():
+        logins: list[dict[str, str]] = json.loads(path.read_text())
+    else:
+        logins = [
+            {"role": role, "username": DEMO_NAMES[role], "password": f"{role[:2]}-{secrets.token_hex(4)}"}
+            for role in ROLES
+        ]
+    for login in logins:
+        user, _ = User.objects.get_or_create(
+            username=login["username"], defaults={"is_staff": login["role"] == "admin"}
+        )
+        if not user.check_password(login["password"]):
+            user.set_password(login["password"])
+            user.save()
+        user.groups.set([Group.objects.get(name=login["role"])])
+    write_atomic(path, json.dumps(logins, indent=1))
+    path.chmod(0o600)
+    return logins

@@ -1,0 +1,172 @@
+"""manage.py demo: the whole main job on the demo data, then the site.
+
+Every step is an ordinary command; a step whose result exists is not run again, so a killed demo goes on where it
+stopped and a second one serves at once.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.core.management import CommandParser, call_command
+
+from catalog.models import Clustering, Domain, Tool
+from evaluation.models import Benchmark, Evaluation
+from evaluation.services import probe_benchmarks_build
+from rules.models import Rule
+from synthesis.models import Sample, Snapshot
+from trace_site.accounts import ensure_demo_users
+from trace_site.commands import TraceCommand
+from trace_site.jobs import Job, reap
+from trace_site.lib.errors import TraceError
+from trace_site.supervisor import serve
+from training.models import AliasMove, Model, Run
+
+DATA = settings.BASE_DIR / "trace_site" / "demo"
+FORMAT = "a"
+CELLS = [("none", "none"), ("m", "none"), ("m", "r"), ("m", "r+R")]
+ANCHORS = 430
+PER_RULE = 12
+
+
+class Command(TraceCommand):
+    help = "Run the whole main job on the demo data, then serve it."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--port", type=int, default=settings.PORT)
+        parser.add_argument("--no-serve", action="store_true", help="end after the coverage page's numbers")
+
+    def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        started = time.monotonic()
+        call_command("migrate", verbosity=0)
+        logins = ensure_demo_users()
+        steps = self.steps()
+        for number, (title, is_done, work) in enumerate(steps, start=1):
+            if is_done():
+                continue
+            self.echo(f"[{number}/{len(steps)}] {title}")
+            with _StillWorking(self.echo, title):
+                work()
+        self.echo(f"the main job is done; this part took {time.monotonic() - started:.0f} s")
+        for login in logins:
+            self.echo(f"  {login['role']:<16} {login['username']:<6} {login['password']}")
+        if not options["no_serve"]:
+            serve(options["port"], self.echo)
+        return {"seconds": round(time.monotonic() - started)}, ""
+
+    def steps(self) -> list[tuple[str, Callable[[], bool], Callable[[], Any]]]:
+        """(what people read, is its result there?, the command)."""
+        return [
+            ("import the HR and Finance catalogs", lambda: Domain.objects.count() >= 2, self.import_catalogs),
+            (
+                "import and publish 26 rules",
+                Rule.objects.exists,
+                lambda: self.call("rules_import", DATA / "rules.json", publish=True),
+            ),
+            ("find each tool's nearest neighbours", _all_embedded, lambda: self.call("catalog_neighbours")),
+            (
+                "find the confusable clusters",
+                Clustering.objects.exists,
+                lambda: self.call("catalog_clusters"),
+            ),
+            ("freeze the benchmarks", lambda: Benchmark.objects.count() >= 4, self.import_benchmarks),
+            ("write queries and traces for the rules", lambda: _samples("rule"), self.synthesize_rules),
+            ("write queries and traces for the catalog", lambda: _samples("rrb"), self.synthesize_rrb),
+            (
+                "approve what passed filter and judge",
+                _all_reviewed,
+                lambda: self.call("review_policy", auto_approve="all"),
+            ),
+            ("freeze the dataset", Snapshot.objects.exists, self.build_snapshot),
+            *[
+                (f"train ({FORMAT}, {memo}, {cell})", _trained(memo, cell), self.train(memo, cell))
+                for memo, cell in CELLS
+            ],
+            ("evaluate every model", _evaluated, self.evaluate),
+            ("promote the model trained with rules", AliasMove.objects.exists, self.promote),
+            ("coverage", lambda: False, lambda: self.call("coverage")),
+        ]
+
+    def call(self, command: str, *args: Any, **options: Any) -> None:
+        call_command(command, *map(str, args), stdout=self.stdout, stderr=self.stderr, **options)
+
+    def import_catalogs(self) -> None:
+        for slug in ("hr", "finance"):
+            self.call("catalog_import", DATA / f"{slug}_tools.jsonl", domain=slug)
+
+    def import_benchmarks(self) -> None:
+        self.call("benchmark_import", DATA / "prb.jsonl", kind="prb", name="prb-demo")
+        self.call("benchmark_import", DATA / "mcq_expert.jsonl", kind="mcq_expert", name="mcq-expert-demo")
+        probe_benchmarks_build(name="demo", actor=None)
+
+    def synthesize_rules(self) -> None:
+        self.call("synthesis_run", branch="rule", per_rule=PER_RULE, writer="offline", seed=1)
+
+    def synthesize_rrb(self) -> None:
+        self.call("synthesis_run", branch="rrb", anchors=ANCHORS, writer="offline", seed=1)
+
+    def build_snapshot(self) -> None:
+        self.call("snapshot_build", strategy="append", per_rule=PER_RULE, seed=1)
+
+    def train(self, memo: str, retrieval: str) -> Callable[[], None]:
+        def work() -> None:
+            snapshot = Snapshot.objects.latest("id").pk
+            self.call("training_run", snapshot=snapshot, format=FORMAT, memo=memo, retrieval=retrieval)
+
+        return work
+
+    def evaluate(self) -> None:
+        """Training queued these; without a worker running they are worked off here."""
+        from trace_site.jobs import run_inline
+
+        reap()
+        for job in Job.objects.filter(kind="evaluation", state__in=["queued", "running"]).order_by("id"):
+            run_inline(job, self.echo)
+        if failed := Job.objects.filter(kind="evaluation", state="failed").first():
+            raise TraceError(failed.error, code=failed.error_code)
+
+    def promote(self) -> None:
+        self.call("promote", model=str(Model.objects.get(run__retrieval="r+R").pk))
+
+
+def _all_embedded() -> bool:
+    return not Tool.objects.filter(status=Tool.Status.ACTIVE, neighbour_list=None).exists()
+
+
+def _samples(branch: str) -> bool:
+    return Job.objects.filter(synthesis_run__branch=branch, state="done").exists()
+
+
+def _all_reviewed() -> bool:
+    return not Sample.objects.filter(machine=Sample.Machine.READY, human=Sample.Human.PENDING).exists()
+
+
+def _trained(memo: str, retrieval: str) -> Callable[[], bool]:
+    return lambda: Run.objects.filter(memo=memo, retrieval=retrieval, model__isnull=False).exists()
+
+
+def _evaluated() -> bool:
+    unfinished = Job.objects.filter(kind="evaluation").exclude(state="done")
+    return Evaluation.objects.filter(metrics__isnull=False).exists() and not unfinished.exists()
+
+
+class _StillWorking:
+    """Says so when a step has been silent for 4 seconds."""
+
+    def __init__(self, echo: Callable[[str], None], title: str) -> None:
+        self.echo, self.title, self.ended = echo, title, threading.Event()
+        self.thread = threading.Thread(target=self.loop, daemon=True)
+
+    def loop(self) -> None:
+        started = time.monotonic()
+        while not self.ended.wait(4):
+            self.echo(f"    {self.title}: {time.monotonic() - started:.0f} s")
+
+    def __enter__(self) -> None:
+        self.thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.ended.set()
+        self.thread.join()

@@ -1,0 +1,25 @@
+"""manage.py up: the site, the workers, beat and the engine, on embedded or configured services."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management import CommandParser, call_command
+
+from trace_site.accounts import ensure_roles
+from trace_site.commands import TraceCommand
+from trace_site.supervisor import serve
+
+
+class Command(TraceCommand):
+    help = "Serve the site with its workers until Ctrl-C."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--port", type=int, default=settings.PORT, help="first port to try (default: %(default)s)"
+        )
+
+    def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        call_command("migrate", verbosity=0)
+        ensure_roles()
+        serve(options["port"], self.echo)
+        return {}, "stopped"
