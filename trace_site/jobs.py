@@ -281,7 +281,7 @@ def reap() -> int:
         state=Job.State.QUARANTINED,
         finished_at=Now(),
         lease_until=None,
-        error=f"The worker died {settings.JOB_MAX_ATTEMPTS} times while running this job. Read the worker's log, then retry it.",
+        error=f"The worker died {settings.JOB_MAX_ATTEMPTS} times during this job. Read its log, then retry the job.",
         error_code="poison",
     )
     cancelled = expired.filter(cancel_requested=True).update(state=Job.State.CANCELLED, finished_at=Now())

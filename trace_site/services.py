@@ -148,7 +148,7 @@ def _start_postgres(folder: Path, state: dict[str, Any]) -> None:
     if not (data / "PG_VERSION").is_file():
         _init_postgres(data, state["postgres_password"])
     state["postgres_port"] = _port(state.get("postgres_port"))
-    options = f"-p {state['postgres_port']} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c max_connections=100"
+    options = f"-p {state['postgres_port']} -c listen_addresses=127.0.0.1 -c unix_socket_directories=''"
     log = data / "server.log"
     started = _postgres(
         ["pg_ctl", "-D", str(data), "-l", str(log), "-w", "-t", str(START_SECONDS), "-o", options, "start"],

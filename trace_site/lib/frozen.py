@@ -3,7 +3,8 @@
 FUNCTION = """
 CREATE OR REPLACE FUNCTION trace_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  RAISE EXCEPTION '% rows are frozen: % is refused', TG_TABLE_NAME, TG_OP USING ERRCODE = 'integrity_constraint_violation';
+  RAISE EXCEPTION '% rows are frozen: % is refused', TG_TABLE_NAME, TG_OP
+    USING ERRCODE = 'integrity_constraint_violation';
 END $$;
 """
 

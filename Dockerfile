@@ -1,0 +1,19 @@
+# One image for the web app and its workers; EXTRAS="s3,ml" adds torch for the GPU worker and the engine.
+FROM python:3.12-slim
+ARG EXTRAS="s3"
+WORKDIR /app
+COPY pyproject.toml README.md LICENSE ./
+COPY constraints constraints
+COPY trace_site trace_site
+COPY catalog catalog
+COPY rules rules
+COPY synthesis synthesis
+COPY training training
+COPY evaluation evaluation
+COPY templates templates
+COPY manage.py ./
+RUN pip install --no-cache-dir -c constraints/constraints.txt -e ".[${EXTRAS}]" \
+    && useradd --create-home --uid 10001 trace && mkdir /data && chown trace /data /app
+USER trace
+ENV PYTHONUNBUFFERED=1 DJANGO_SETTINGS_MODULE=trace_site.settings
+EXPOSE 8000

@@ -1,0 +1,39 @@
+"""What differs between two look-alike texts, word by word.
+
+In: two texts. Out: each as parts (words and spaces kept), those that the other lacks marked.
+"""
+
+import re
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+WORD = re.compile(r"\s+|\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    text: str
+    differs: bool
+
+
+def word_diff(left: str, right: str) -> tuple[list[Part], list[Part]]:
+    """Both texts as parts; joined, the parts give the text back exactly."""
+    ours, theirs = WORD.findall(left), WORD.findall(right)
+    keys = [word.casefold() for word in ours], [word.casefold() for word in theirs]
+    left_parts: list[Part] = []
+    right_parts: list[Part] = []
+    for kind, a0, a1, b0, b1 in SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+        _append(left_parts, "".join(ours[a0:a1]), kind != "equal")
+        _append(right_parts, "".join(theirs[b0:b1]), kind != "equal")
+    return left_parts, right_parts
+
+
+def _append(parts: list[Part], text: str, differs: bool) -> None:
+    """Add a part; a space alone is never a difference worth marking."""
+    if not text:
+        return
+    differs = differs and not text.isspace()
+    if parts and parts[-1].differs == differs:
+        parts[-1] = Part(parts[-1].text + text, differs)
+    else:
+        parts.append(Part(text, differs))

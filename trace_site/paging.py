@@ -1,0 +1,30 @@
+"""Keyset pages: as fast on page 500 as on page 1, and nothing is shown twice while rows arrive."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+
+SIZE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some rows, the key they started after, and the key of the next page (None on the last one)."""
+
+    rows: list[Any]
+    after: str
+    next_key: str | None
+
+
+def keyset(rows: QuerySet[Any], after: str, *, by: str = "pk", newest: bool = False, size: int = SIZE) -> Page:
+    """One page of `rows` in the order of the unique column `by`. A key that is none (an old link) starts anew."""
+    ordered = rows.order_by(f"-{by}" if newest else by)
+    if after and by == "pk" and not after.isdecimal():
+        after = ""
+    if after:
+        ordered = ordered.filter(**{f"{by}__{'lt' if newest else 'gt'}": after})
+    found = list(ordered[: size + 1])
+    more = len(found) > size
+    found = found[:size]
+    return Page(found, after, str(getattr(found[-1], by)) if more else None)

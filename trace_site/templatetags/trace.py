@@ -1,0 +1,269 @@
+"""The components of the design system: one tag each, so that a tool, a state or a number looks the same everywhere."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from django import template
+from django.http import HttpRequest
+from django.templatetags.static import static
+from django.urls import NoReverseMatch, reverse
+from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from trace_site.jobs import Job
+from trace_site.lib.worddiff import Part, word_diff
+
+register = template.Library()
+
+# label, url name, icon; None starts a new group. Pages of an app that has none yet are left out.
+NAVIGATION: list[tuple[str, str, str] | None] = [
+    ("Coverage", "home", "coverage"),
+    ("Catalog", "catalog:list", "catalog"),
+    ("Clusters", "catalog:clusters", "clusters"),
+    ("Rules", "rules:list", "rules"),
+    None,
+    ("Synthesis", "synthesis:list", "synthesis"),
+    ("Review", "synthesis:review", "review"),
+    ("Snapshots", "synthesis:snapshots", "snapshots"),
+    ("Runs", "training:list", "runs"),
+    ("Evaluation", "evaluation:list", "evaluation"),
+    ("Playground", "evaluation:playground", "playground"),
+    None,
+    ("Jobs", "jobs:list", "jobs"),
+    ("Audit", "audit", "audit"),
+]
+
+# Every state word of the product and its tone; a tone is a colour and a shape, the word is always written out.
+TONES = {
+    "good": ("done", "ready", "approved", "published", "resolved", "taught", "passed", "ok", "covered", "champion")
+    + ("in champion", "pass", "green", "approve"),
+    "run": ("running", "being written", "touched", "challenger", "edit and approve"),
+    "wait": ("queued", "pending", "to review", "draft", "in_review", "in review", "new", "previous", "cannot tell"),
+    "warn": ("warning", "deprecated", "stale", "amber", "yellow", "changed", "judged_out", "judged out"),
+    "bad": ("failed", "quarantined", "rejected", "error", "no rule", "uncovered", "fail", "red", "reject", "filtered"),
+    "idle": ("cancelled", "retired", "dropped", "dismissed", "removed", "unchanged", "undo", "not measured"),
+    "info": ("active", "added", "info", "offline"),
+}
+TONE_OF = {word: tone for tone, words in TONES.items() for word in words}
+BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_./:-])(?=\w)")
+
+
+@register.simple_tag
+def icon(name: str, label: str = "") -> SafeString:
+    """A symbol of icons.svg; decorative unless labelled."""
+    source = f"{static('icons.svg')}#{name}"
+    if label:
+        return format_html(
+            '<svg class="icon" role="img" aria-label="{}"><use href="{}"></use></svg>', label, source
+        )
+    return format_html('<svg class="icon" aria-hidden="true"><use href="{}"></use></svg>', source)
+
+
+@register.simple_tag(takes_context=True)
+def navigation(context: template.Context) -> list[dict[str, Any]]:
+    """Groups' items as {label, href, icon, here, starts_group}."""
+    path = context["request"].path
+    items: list[dict[str, Any]] = []
+    starts_group = False
+    for entry in NAVIGATION:
+        if entry is None:
+            starts_group = True
+            continue
+        label, name, symbol = entry
+        try:
+            href = reverse(name)
+        except NoReverseMatch:
+            continue
+        items.append({"label": label, "href": href, "icon": symbol, "name": name, "starts_group": starts_group})
+        starts_group = False
+    inside = [item["href"] for item in items if path.startswith(item["href"])]
+    here = max(inside, key=len, default="")
+    for item in items:
+        item["here"] = item["href"] == here and (here != "/" or path == "/")
+    return items
+
+
+def _breakable(text: str) -> SafeString:
+    """Escaped text that may break at word boundaries inside an identifier."""
+    return mark_safe("<wbr>".join(conditional_escape(piece) for piece in BREAKS.split(text)))
+
+
+@register.simple_tag
+def tool_name(tool: Any, link: bool = True, badges: bool = True) -> SafeString:
+    """The hero: API muted, endpoint strong, version and state as badges. `tool` is a row, a dict or a plain name."""
+    get = tool.get if isinstance(tool, Mapping) else lambda key, default="": getattr(tool, key, default)
+    name = tool if isinstance(tool, str) else get("name", "")
+    api, _, endpoint = name.partition("/")
+    body = format_html(
+        '<span class="tool-api">{}<wbr>/</span><wbr><strong class="tool-end">{}</strong>',
+        _breakable(api),
+        _breakable(endpoint),
+    )
+    if link:
+        key = None if isinstance(tool, str) else get("pk", get("id", None))
+        href = reverse("catalog:detail", args=[key]) if key else reverse("catalog:named", args=[name])
+        body = format_html('<a class="tool" href="{}">{}</a>', href, body)
+    else:
+        body = format_html('<span class="tool">{}</span>', body)
+    if isinstance(tool, str) or not badges:
+        return body
+    marks = []
+    if version := get("version", ""):
+        marks.append(format_html('<span class="badge">{}</span>', version))
+    if get("status", "") == "retired":
+        marks.append(status("retired"))
+    elif get("deprecated", False):
+        marks.append(status("deprecated"))
+    return format_html(
+        '<span class="tool-line">{}{}</span>', body, format_html_join("", " {}", ((mark,) for mark in marks))
+    )
+
+
+@register.simple_tag
+def status(word: str, tone: str = "", label: str = "") -> SafeString:
+    """A state by colour, shape and word."""
+    text = (label or str(word)).replace("_", " ")
+    tone = tone or TONE_OF.get(str(word).lower(), "idle")
+    return format_html('<span class="chip tone-{}">{}{}</span>', tone, icon(f"s-{tone}"), text)
+
+
+@register.simple_tag
+def number(value: int | float | None, of: int | None = None, href: str = "", unit: str = "") -> SafeString:
+    """A number with its denominator, linked to what it counts."""
+    shown = "–" if value is None else f"{value:,}"
+    tail = format_html(' <span class="of">of {}</span>', f"{of:,}") if of is not None else ""
+    body = format_html("<b>{}</b>{}{}", shown, tail, f" {unit}" if unit else "")
+    if href:
+        return format_html('<a class="num" href="{}">{}</a>', href, body)
+    return format_html('<span class="num">{}</span>', body)
+
+
+@register.simple_tag
+def share(value: float | None, low: float | None = None, high: float | None = None, n: int | None = None) -> SafeString:
+    """A metric with its confidence interval and n: 0.71 [0.62, 0.79] n = 85."""
+    if value is None:
+        return mark_safe('<span class="num muted">–</span>')
+    parts = [format_html("<b>{}</b>", f"{value:.2f}")]
+    if low is not None and high is not None:
+        parts.append(format_html('<span class="ci">[{}, {}]</span>', f"{low:.2f}", f"{high:.2f}"))
+    if n is not None:
+        parts.append(format_html('<span class="of">n = {}</span>', f"{n:,}"))
+    return format_html('<span class="num">{}</span>', format_html_join(" ", "{}", ((part,) for part in parts)))
+
+
+@register.simple_tag
+def bar(value: float, total: float = 1.0, tone: str = "accent", label: str = "") -> SafeString:
+    """A small horizontal meter."""
+    width = 100 * min(1.0, max(0.0, value / total)) if total else 0.0
+    return format_html(
+        '<svg class="bar" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="{}">'
+        '<rect class="bar-track" width="100" height="6"></rect>'
+        '<rect class="fill-{}" width="{}" height="6"></rect></svg>',
+        label or f"{width:.0f} %",
+        tone,
+        f"{width:.2f}",
+    )
+
+
+@register.inclusion_tag("_stacked_bar.html")
+def stacked_bar(parts: Iterable[Mapping[str, Any]], label: str = "") -> dict[str, Any]:
+    """A bar of counts with its legend in words. parts: {"label", "count", "tone", "href"?}."""
+    rows = [dict(part) for part in parts]
+    total = sum(row["count"] for row in rows)
+    start = 0.0
+    for row in rows:
+        row["x"], row["width"] = round(start, 3), round(100 * row["count"] / total, 3) if total else 0.0
+        start += row["width"]
+    return {"parts": rows, "total": total, "label": label}
+
+
+@register.inclusion_tag("_line_chart.html")
+def line_chart(chart: Any) -> dict[str, Any]:
+    """A trace_site.lib.charts.LineChart."""
+    return {"chart": chart}
+
+
+@register.inclusion_tag("_bar_chart.html")
+def bar_chart(chart: Any) -> dict[str, Any]:
+    """A trace_site.lib.charts.BarChart."""
+    return {"chart": chart}
+
+
+@register.inclusion_tag("_empty.html")
+def empty_state(
+    title: str, text: str = "", href: str = "", action: str = "", symbol: str = "s-wait"
+) -> dict[str, Any]:
+    """What is missing and what to do next."""
+    return {"title": title, "text": text, "href": href, "action": action, "symbol": symbol}
+
+
+@register.inclusion_tag("jobs/_card.html", takes_context=True)
+def job_card(context: template.Context, job: Job) -> dict[str, Any]:
+    """A job's progress; it polls itself while the job is active."""
+    return {"job": job, "request": context.get("request"), "roles": context.get("roles", frozenset())}
+
+
+@register.inclusion_tag("_pager.html", takes_context=True)
+def pager(context: template.Context, page: Any) -> dict[str, Any]:
+    """Next and first links of a keyset page (trace_site.paging.Page)."""
+    request: HttpRequest = context["request"]
+    query = request.GET.copy()
+    query.pop("after", None)
+    first = query.urlencode()
+    query["after"] = page.next_key or ""
+    return {"page": page, "first": first, "next": query.urlencode(), "path": request.path, "is_first": not page.after}
+
+
+def _marked(parts: Sequence[Part]) -> SafeString:
+    return format_html_join(
+        "", "{}", ((format_html("<mark>{}</mark>", p.text) if p.differs else p.text,) for p in parts)
+    )
+
+
+@register.simple_tag
+def differing(text: str, against: str) -> SafeString:
+    """`text` with the words that `against` lacks marked."""
+    return _marked(word_diff(text, against)[0])
+
+
+@register.inclusion_tag("_diff.html")
+def diff_pair(old: str, new: str, old_label: str = "before", new_label: str = "after") -> dict[str, Any]:
+    """Two texts side by side, differing words marked in both."""
+    left, right = word_diff(old, new)
+    return {"old": _marked(left), "new": _marked(right), "old_label": old_label, "new_label": new_label}
+
+
+@register.simple_tag
+def name_marks(text: str, names: Iterable[str], code: str = "") -> SafeString:
+    """Text in which tool names are links and the rule's code is marked; the longest name wins."""
+    known = sorted({name for name in names if name}, key=len, reverse=True)
+    words = [re.escape(word) for word in ([*known, code] if code else known)]
+    if not words:
+        return conditional_escape(text)
+    pieces = re.split(rf"(?<!\w)({'|'.join(words)})(?!\w)", text)
+    return format_html_join("", "{}", ((_mark_piece(piece, known, code),) for piece in pieces))
+
+
+def _mark_piece(piece: str, known: Sequence[str], code: str) -> str:
+    if code and piece == code:
+        return format_html('<mark class="rule-mark">{}</mark>', piece)
+    return tool_name(piece) if piece in known else piece
+
+
+@register.filter
+def get(mapping: Mapping[Any, Any], key: Any) -> Any:
+    """mapping[key] in a template, or None."""
+    return mapping.get(key)
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """75 -> 1 min 15 s."""
+    if seconds is None:
+        return "–"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
