@@ -66,6 +66,7 @@ def trace_spec(trainee: Trainee, recipe: Recipe, snapshot: Snapshot, facts: dict
                 "name": tool["name"],
                 "ids": chat.unit_ids(tool_units(tool["name"], recipe.format)),
                 "domain": tool["domain"],
+                "permissions": tool.get("permissions") or [],
                 "deprecated": tool["deprecated"],
             }
             for tool in snapshot.tools
@@ -130,4 +131,7 @@ def model_card(spec: dict[str, Any], facts: dict[str, Any], checks: dict[str, An
         "Round trip": f"largest logit difference {checks['max_logit_difference']:.2g} on {checks['prompts']} prompts",
     }
     table = "\n".join(f"| {key} | {value} |" for key, value in rows.items())
-    return f"# TRACE tool retrieval model\n\n| fact | value |\n|---|---|\n{table}\n\nMade to be read with `trace.json`.\n"
+    head = (
+        "# TRACE tool retrieval model\n\nRead it together with `trace.json`.\n\n| fact | value |\n|---|---|\n"
+    )
+    return f"{head}{table}\n"

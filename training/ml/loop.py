@@ -31,8 +31,8 @@ from training.ml.model import Trainee, device
 
 CHUNK = 1024  # supervised positions whose logits exist at the same time
 METRICS_SECONDS = 1.0
-MEASURE_STEPS = 8  # steps timed before the length of a run with max_seconds is planned
-SLACK = 1.08  # a plan is shortened when it would overrun its time by more than this
+MEASURE_SECONDS = 3.0  # how long steps are timed before a run with max_seconds is planned
+SLACK = 0.05  # a plan moves when the rest of it would end this share too late or too early
 
 Progress = Callable[[int, int, str], None]
 
@@ -43,7 +43,7 @@ class Stopped(Exception):
 
 @dataclass
 class Plan:
-    """Which share of the cosine is behind us at a step; may be shortened, never jumps."""
+    """Which share of the cosine is behind us at a step; its end may move, the share never jumps."""
 
     total: int
     at_step: int = 0
@@ -53,8 +53,8 @@ class Plan:
         left = max(1, self.total - self.at_step)
         return min(1.0, self.at_progress + (1 - self.at_progress) * (step - self.at_step) / left)
 
-    def shortened(self, step: int, total: int) -> "Plan":
-        return Plan(max(total, step + 1), step, self.progress(step))
+    def moved(self, step: int, total: int) -> "Plan":
+        return Plan(max(total, step), step, self.progress(step))
 
 
 @dataclass
@@ -84,6 +84,7 @@ class Trainer:
     weights: dict[str, nn.Parameter]
     average: dict[str, torch.Tensor]
     fingerprint: str
+    longest: int  # steps of all epochs; max_seconds may only shorten it
 
 
 def fit(
@@ -134,7 +135,8 @@ class _Speed:
 
     def __init__(self, state: State) -> None:
         self.step, self.tokens, self.seconds = state.step, state.tokens, state.seconds
-        self.planned = state.step > 0
+        self.due = MEASURE_SECONDS
+        self.seen = (0, 0.0)
 
 
 def _prepare(
@@ -165,6 +167,7 @@ def _prepare(
         weights,
         {},
         fingerprint,
+        total,
     )
     _resume(trainer)
     return trainer
@@ -272,17 +275,22 @@ def check_head(trainee: Trainee, examples: list[Example]) -> None:
 
 
 def _replan(trainer: Trainer, opening: _Speed) -> None:
-    """Fit the plan into max_seconds: once measured, and again whenever the machine turns out slower."""
+    """Fit the plan into max_seconds: measured early, corrected when the machine turns out slower or faster."""
     state, limit = trainer.state, trainer.stage.max_seconds
     steps, seconds = state.step - opening.step, state.seconds - opening.seconds
-    if not limit or steps < MEASURE_STEPS or (opening.planned and steps % 50):
+    if not limit or seconds < opening.due:
         return
-    # the first steps of a process are its slowest: measure from the second on
-    affordable = state.step + int(max(0.0, limit - state.seconds) * steps / max(seconds, 1e-6))
-    if affordable < state.plan.total and (not opening.planned or affordable * SLACK < state.plan.total):
-        state.plan = state.plan.shortened(state.step, affordable)
-        trainer.run.log(f"{trainer.name}: planned {state.plan.total} steps to end within {limit:g} s")
-    opening.planned = True
+    opening.due = max(2 * MEASURE_SECONDS, seconds + limit / 10)
+    # the first steps of a process are its slowest: measure from the last planning on
+    rate = (steps - opening.seen[0]) / max(seconds - opening.seen[1], 1e-6)
+    opening.seen = (steps, seconds)
+    affordable = state.step + int(max(0.0, limit - state.seconds) * rate)
+    wanted = min(affordable, trainer.longest)
+    if wanted > state.step and abs(wanted - state.plan.total) > SLACK * (state.plan.total - state.step):
+        state.plan = state.plan.moved(state.step, wanted)
+        trainer.run.log(f"{trainer.name}: planned {wanted} steps to end within {limit:g} s")
+    elif wanted <= state.step:
+        state.plan = state.plan.moved(state.step, state.step)
 
 
 def _log(trainer: Trainer, opening: _Speed, epoch: float, report: Progress) -> None:

@@ -123,7 +123,7 @@ def load_named(source: str) -> tuple[Any, Any]:
         config = AutoConfig.from_pretrained(source)
         tokenizer = AutoTokenizer.from_pretrained(source)
         dtype = torch.bfloat16 if device().type == "cuda" else torch.float32
-        model, report = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, output_loading_info=True)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, output_loading_info=True)
     except (OSError, ValueError) as error:
         raise TraceError(
             f"the base model could not be loaded ({str(error).splitlines()[0]}).",
@@ -131,6 +131,7 @@ def load_named(source: str) -> tuple[Any, Any]:
             where=source,
             hint="Give the name or the folder of a causal language model.",
         ) from error
+    model, report = loaded
     missing = set(report["missing_keys"]) - set(getattr(model, "_tied_weights_keys", None) or ())
     if missing:
         raise TraceError(

@@ -19,8 +19,7 @@ def train_tokenizer(snapshot: Snapshot, vocab_size: int) -> PreTrainedTokenizerF
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    reserved = [AddedToken(text, special=True, normalized=False) for text in CONTROL]
-    reserved += [AddedToken(text, special=False, normalized=False) for text in THINKING]
+    reserved = [AddedToken(text, special=True, normalized=False) for text in (*CONTROL, *THINKING)]
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
         special_tokens=reserved,
@@ -29,7 +28,10 @@ def train_tokenizer(snapshot: Snapshot, vocab_size: int) -> PreTrainedTokenizerF
     )
     tokenizer.train_from_iterator(_with_lists(snapshot), trainer)
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token=PAD, eos_token=END, clean_up_tokenization_spaces=False
+        tokenizer_object=_showing_thinking(tokenizer),
+        pad_token=PAD,
+        eos_token=END,
+        clean_up_tokenization_spaces=False,
     )
 
 
@@ -38,3 +40,11 @@ def _with_lists(snapshot: Snapshot) -> Iterable[str]:
     yield from snapshot.texts()
     for _ in range(200):
         yield json.dumps(["a", "b"])
+
+
+def _showing_thinking(tokenizer: Tokenizer) -> Tokenizer:
+    """The trainer marks all reserved tokens special; thinking markers must survive decoding without specials."""
+    state = json.loads(tokenizer.to_str())
+    for token in state["added_tokens"]:
+        token["special"] = token["content"] in CONTROL
+    return Tokenizer.from_str(json.dumps(state))

@@ -1,0 +1,66 @@
+"""A snapshot directory small enough to train on in a test."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from catalog.core.tokens import assign_slots
+from trace_site.lib.files import content_hash, sha256_file, write_jsonl
+from training.core.records import FILES
+
+NAMES = ["PayV1/GetSlip", "PayV1/ListRuns", "PayV2/GetSlip", "PayV2/MakeRun", "Time/Book Leave"]
+TEXTS = ["Reads a pay slip", "Lists pay runs", "Reads a newer pay slip", "Starts a pay run", "Books leave"]
+
+
+def tool(name: str, description: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "description": description,
+        "domain": "hr",
+        "permissions": [],
+        "deprecated": False,
+        "version": "",
+        "hash": "",
+    }
+
+
+def sample(number: int, **override: Any) -> dict[str, Any]:
+    name = NAMES[number % len(NAMES)]
+    trace = f"The request is about case {number}. PayV1/GetSlip is older. I choose {name}."
+    row = {
+        "id": number,
+        "key": str(number),
+        "branch": "rrb" if number % 2 else "rule",
+        "tier": "easy",
+        "style": "",
+        "domain": "hr",
+        "rule": None,
+        "query": f"please show case {number}",
+        "trace": trace,
+        "answer": [name],
+        "permissions": [],
+        "writer": "offline",
+    }
+    return row | override
+
+
+def write_snapshot(folder: Path, samples: list[dict[str, Any]] | None = None) -> Path:
+    """Five tools, ten samples: even numbers are rule samples."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tools = [tool(name, text) for name, text in zip(NAMES, TEXTS, strict=True)]
+    neighbours = [{"name": n, "neighbours": [m for m in NAMES if m != n]} for n in NAMES]
+    ledger = assign_slots(assign_slots([], ["Old/Gone", *NAMES]), NAMES)
+    tokens = [{"family": r.family, "slot": r.slot, "string": r.string, "state": r.state} for r in ledger]
+    rows: list[list[dict[str, Any]]] = [
+        tools,
+        neighbours,
+        [],
+        tokens,
+        [sample(number) for number in range(10)] if samples is None else samples,
+    ]
+    for name, content in zip(FILES, rows, strict=True):
+        write_jsonl(folder / name, content)
+    files = {name: {"sha256": sha256_file(folder / name)} for name in FILES}
+    manifest = {"schema": 1, "hash": content_hash(files), "files": files}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
