@@ -1,0 +1,44 @@
+"""`python -m evaluation.ml predict|serve`: answer a file of items, or requests over HTTP, without Django."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from catalog.ml.child import run_command
+
+DECODES = ("fast", "trace", "trace-free", "beam", "letters")
+
+
+def predict(args: argparse.Namespace) -> None:
+    from evaluation.ml.predict import predict as run  # torch loads only after the arguments are accepted
+
+    run(args.model, args.input, args.out, args.decode, args.k, args.threads)
+
+
+def serve(args: argparse.Namespace) -> None:
+    from evaluation.ml.server import serve as run
+
+    run(args.port, args.root, args.threads)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="evaluation.ml", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    command = commands.add_parser("predict", help="items.jsonl -> predictions.jsonl")
+    command.add_argument("--model", type=Path, required=True)
+    command.add_argument("--in", dest="input", type=Path, required=True)
+    command.add_argument("--out", type=Path, required=True)
+    command.add_argument("--decode", choices=DECODES, required=True)
+    command.add_argument("--k", type=int, default=10)
+    command.add_argument("--threads", type=int, default=2)
+    command.set_defaults(run=predict)
+    command = commands.add_parser("serve", help="POST /retrieve, GET /health on 127.0.0.1")
+    command.add_argument("--port", type=int, required=True)
+    command.add_argument("--root", type=Path, help="only models below this folder are served")
+    command.add_argument("--threads", type=int, default=2)
+    command.set_defaults(run=serve)
+    return run_command(parser, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

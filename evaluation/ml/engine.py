@@ -1,0 +1,169 @@
+"""One exported model answering requests: the five decodes behind one call.
+
+In: items {"id","query","permissions"?} or lettered questions {"id","question","choices","tool"}. Out: predictions in
+the order of the items. The same code answers the benchmark and the playground.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+from evaluation.ml import write
+from evaluation.ml.export import Export, load
+from evaluation.ml.search import BEAMS, Banned, Ranking, beam, top_k
+from evaluation.ml.state import start
+from trace_site.lib.errors import TraceError
+
+LISTS = ("trace", "trace-free")
+RANKINGS = ("fast", "beam")
+LETTERS = "letters"
+DECODES = (*RANKINGS, *LISTS, LETTERS)
+BATCH = {"fast": 32, "beam": 8, "trace": 32, "trace-free": 32, "letters": 16}
+Item = dict[str, Any]
+Prompts = list[list[int]]
+
+
+@dataclass(frozen=True)
+class Engine:
+    export: Export
+
+    def predict(
+        self, items: Sequence[Item], decode: str, k: int = 10, done: frozenset[str] = frozenset()
+    ) -> Iterator[list[Item]]:
+        """Predictions batch by batch. `done` ids are left out; batches stay what they would be without it, so
+        that a resumed run computes what an uninterrupted one would."""
+        if decode not in DECODES:
+            raise TraceError(
+                f"unknown decode '{decode}'.", code="bad_decode", hint=f"Use one of {', '.join(DECODES)}."
+            )
+        prompt = self.question_ids if decode == LETTERS else self.query_ids
+        prompts = [prompt(item) for item in items]
+        order = sorted(range(len(items)), key=lambda at: (len(prompts[at]), at))
+        run = self._decoder(decode)
+        for begin in range(0, len(order), BATCH[decode]):
+            chosen = order[begin : begin + BATCH[decode]]
+            if all(str(items[at]["id"]) in done for at in chosen):
+                continue
+            started = time.monotonic()
+            rows = run([items[at] for at in chosen], [prompts[at] for at in chosen], k)
+            seconds = round((time.monotonic() - started) / len(chosen), 5)
+            yield [row | {"seconds": seconds} for row in rows if str(row["id"]) not in done]
+
+    def _decoder(self, decode: str) -> Callable[[Sequence[Item], Prompts, int], list[Item]]:
+        return {
+            "fast": self._fast,
+            "beam": self._beam,
+            "trace": self._trace,
+            "trace-free": self._trace_free,
+            LETTERS: self._letters,
+        }[decode]
+
+    def query_ids(self, item: Item) -> list[int]:
+        return self.export.chat.query_ids(str(item["query"]), list(item.get("permissions") or ()))
+
+    def question_ids(self, item: Item) -> list[int]:
+        tool = item.get("tool")
+        if tool and tool not in self.export.index.units:
+            raise TraceError(
+                f"the model has no tool {tool}.",
+                code="unknown_tool",
+                where=f"question {item['id']}",
+                hint="Build the probes from the catalog the model was trained on.",
+            )
+        return self.export.chat.choice_ids(
+            item["question"], item["choices"], self.export.units(tool) if tool else ()
+        )
+
+    def _fast(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
+        state = write.no_thinking(self.export, prompts)
+        rankings = top_k(state, self.export.root, k, self._banned(items))
+        return [self._ranked(item, found) for item, found in zip(items, rankings, strict=True)]
+
+    def _beam(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
+        state = write.no_thinking(self.export, prompts)
+        rankings = beam(state, self.export.root, self._banned(items), max(k, BEAMS))
+        return [self._ranked(item, found[:k]) for item, found in zip(items, rankings, strict=True)]
+
+    def _trace(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
+        banned = self._banned(items)
+        written = write.constrained(self.export, prompts, k, banned)
+        return [self._listed(*row) for row in zip(items, written, banned, strict=True)]
+
+    def _listed(self, item: Item, result: write.Written, banned: Banned) -> Item:
+        """Tools the request may not use leave the answer after decoding, whatever the trace says."""
+        kept = [at for at, tool in enumerate(result.tools) if tool not in banned]
+        return self._with_text(item, result) | {
+            "tools": [self.export.names[result.tools[at]] for at in kept],
+            "scores": [round(result.scores[at], 6) for at in kept],
+            "ranked": [self.export.names[tool] for tool, _ in result.ranked],
+            "off_vocabulary": 0,
+            "list_steps": result.list_steps,
+            "overruled": result.overruled,
+        }
+
+    def _trace_free(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
+        written = write.unconstrained(self.export, prompts)
+        banned = self._banned(items)
+        return [self._parsed(*row) for row in zip(items, written, banned, strict=True)]
+
+    def _parsed(self, item: Item, result: write.Written, banned: Banned) -> Item:
+        entries = list_entries(self.export.text(result.answer))
+        found = list(
+            dict.fromkeys(self.export.index.tokens[e] for e in entries if e in self.export.index.tokens)
+        )
+        refused = {self.export.names[number] for number in banned}
+        return self._with_text(item, result) | {
+            "tools": [name for name in found if name not in refused],
+            "scores": [],
+            "off_vocabulary": sum(entry not in self.export.index.tokens for entry in entries),
+        }
+
+    def _letters(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
+        """Argmax over the option letters of a question, one forward for all of them."""
+        state = start(self.export.model, prompts, self.export.chat.pad_id)
+        rows: list[Item] = []
+        for place, item in enumerate(items):
+            ids = self.export.chat.letter_ids(len(item["choices"]))
+            scores = [round(float(score), 6) for score in state.scores[place][ids]]
+            letter = ascii_uppercase[scores.index(max(scores))]
+            rows.append({"id": item["id"], "letter": letter, "scores": scores})
+        return rows
+
+    def _ranked(self, item: Item, found: Ranking) -> Item:
+        return {
+            "id": item["id"],
+            "tools": [self.export.names[tool] for tool, _ in found],
+            "scores": [round(score, 6) for _, score in found],
+            "trace": "",
+            "raw": "",
+            "off_vocabulary": 0,
+            "tokens": 0,
+        }
+
+    def _with_text(self, item: Item, result: write.Written) -> Item:
+        raw = self.export.text([*result.thinking, *result.answer])
+        thinking = self.export.text(result.thinking).replace(self.export.spec["thinking"]["close"], "")
+        return {
+            "id": item["id"],
+            "trace": self.export.index.to_names(thinking).strip(),
+            "raw": raw,
+            "tokens": result.tokens,
+            "cut": result.cut,
+        }
+
+    def _banned(self, items: Sequence[Item]) -> list[Banned]:
+        return [self.export.banned(list(item.get("permissions") or ())) for item in items]
+
+
+def open_engine(folder: Path, threads: int = 2) -> Engine:
+    return Engine(load(folder, threads))
+
+
+def list_entries(text: str) -> list[str]:
+    """The quoted entries of a generated list, up to its first closing bracket; valid JSON or not."""
+    body = text.partition("[")[2]
+    return re.findall(r'"([^"]*)"', body)

@@ -1,0 +1,123 @@
+"""An exported model, checked and ready to decode.
+
+In: the folder training wrote (weights, tokenizer, trace.json, manifest.json). Out: `Export`: model, chat, tools as
+a trie, and the digest every answer names. A folder that differs from its manifest is refused.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM
+from transformers.utils import logging
+
+from catalog.core.tokens import NameIndex, tool_units
+from evaluation.ml import trie
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import read_json, sha256_file
+from training.ml.chat import Chat, load_chat
+
+NEEDED = ("config.json", "trace.json", "tokenizer.json")
+
+
+@dataclass(frozen=True, eq=False)
+class Export:
+    folder: Path
+    digest: str  # sha256 of manifest.json, which holds the sha256 of every file
+    model: Any
+    chat: Chat
+    spec: dict[str, Any]
+    names: list[str]  # tool i of the trie
+    index: NameIndex
+    root: trie.Node
+
+    def units(self, name: str) -> list[str]:
+        return tool_units(name, self.spec["format"])
+
+    def banned(self, permissions: list[str]) -> frozenset[int]:
+        """Tools that need permissions of which the request carries none; without targets nothing is dropped."""
+        if not permissions:
+            return frozenset()
+        given = set(permissions)
+        needs = [set(tool.get("permissions") or ()) for tool in self.spec["tools"]]
+        return frozenset(number for number, need in enumerate(needs) if need and not need & given)
+
+    def text(self, ids: list[int]) -> str:
+        return str(self.chat.tokenizer.decode(ids, skip_special_tokens=False))
+
+
+def digest(folder: Path) -> str:
+    """The identity of an export, without reading its weights."""
+    manifest = folder / "manifest.json"
+    if not manifest.is_file():
+        raise TraceError(
+            "there is no manifest.json, so the export is unfinished or this is not one.",
+            code="no_export",
+            where=str(folder),
+            hint="Give the export folder of a finished run.",
+            permanent=True,
+        )
+    return hashlib.sha256(manifest.read_bytes()).hexdigest()
+
+
+def verify(folder: Path) -> str:
+    """Every file against the manifest; returns the digest."""
+    identity = digest(folder)
+    files: dict[str, Any] = read_json(folder / "manifest.json").get("files", {})
+    missing = [name for name in NEEDED if name not in files]
+    if missing:
+        raise TraceError(
+            f"the manifest does not list {missing[0]}.", code="no_export", where=str(folder), permanent=True
+        )
+    for name, entry in files.items():
+        wanted = entry["sha256"] if isinstance(entry, dict) else entry
+        if not (folder / name).is_file() or sha256_file(folder / name) != wanted:
+            raise TraceError(
+                "the file is not the one the manifest describes.",
+                code="bad_digest",
+                where=str(folder / name),
+                hint="Fetch the model again from the store.",
+                permanent=True,
+            )
+    return identity
+
+
+def load(folder: Path, threads: int = 2) -> Export:
+    identity = verify(folder)
+    logging.disable_progress_bar()
+    torch.set_num_threads(threads)
+    chat, spec = load_chat(folder)
+    tools = sorted(spec["tools"], key=lambda tool: tool["name"])
+    spec["tools"] = tools
+    names = [tool["name"] for tool in tools]
+    return Export(
+        folder=folder,
+        digest=identity,
+        model=_load_model(folder),
+        chat=chat,
+        spec=spec,
+        names=names,
+        index=NameIndex(names, spec["format"]),
+        root=trie.build([tool["ids"] for tool in tools]),
+    )
+
+
+def _load_model(folder: Path) -> Any:
+    """fp32 on the CPU, where half precision gains little and its noise would reorder near ties; bf16 on a GPU."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    try:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=dtype, output_loading_info=True)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise TraceError(
+            f"the model could not be loaded ({reason}).", code="bad_export", where=str(folder), permanent=True
+        ) from error
+    model, report = loaded
+    if set(report["missing_keys"]) - set(getattr(model, "_tied_weights_keys", None) or ()):
+        raise TraceError(
+            "tensors are missing in the checkpoint.", code="bad_export", where=str(folder), permanent=True
+        )
+    return model.to(device).eval()

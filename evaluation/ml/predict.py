@@ -1,0 +1,60 @@
+"""Predictions into a file, line by line, resumable.
+
+In: items.jsonl. Out: predictions.jsonl, a batch at a time, in the engine's order. Started again, ids that already
+stand in the file are skipped; a last line cut by a kill is dropped first.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from catalog.ml.child import Progress, emit
+from evaluation.ml.engine import LETTERS, open_engine
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import read_jsonl
+
+
+def read_items(path: Path, decode: str) -> list[dict[str, Any]]:
+    needed = ("id", "question", "choices") if decode == LETTERS else ("id", "query")
+    items: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    for number, row in read_jsonl(path):
+        missing = [name for name in needed if not row.get(name)]
+        if missing:
+            raise TraceError(
+                f"has no '{missing[0]}'.", code="bad_item", where=f"{path}:{number}", permanent=True
+            )
+        if str(row["id"]) in seen:
+            raise TraceError(f"id {row['id']!r} appears twice.", code="bad_item", where=f"{path}:{number}")
+        seen.add(str(row["id"]))
+        items.append(row)
+    return items
+
+
+def finished_ids(path: Path) -> frozenset[str]:
+    """Ids already predicted; cuts the file after its last whole line."""
+    if not path.is_file():
+        return frozenset()
+    data = path.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    if len(whole) < len(data):
+        with path.open("r+b") as handle:
+            handle.truncate(len(whole))
+    return frozenset(str(row["id"]) for _, row in read_jsonl(path))
+
+
+def predict(model: Path, source: Path, out: Path, decode: str, k: int, threads: int) -> None:
+    items = read_items(source, decode)
+    done = finished_ids(out) & {str(item["id"]) for item in items}
+    progress = Progress(len(items), f"loading {model.name}")
+    engine = open_engine(model, threads)
+    count = len(done)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.open("a", encoding="utf-8") as handle:
+        for rows in engine.predict(items, decode, k, done):
+            handle.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+            handle.flush()
+            count += len(rows)
+            progress(count, f"{decode} predictions")
+    progress(len(items), f"{decode} predictions")
+    emit("done", predictions=count, decode=decode, model=str(model), digest=engine.export.digest)
