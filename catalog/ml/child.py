@@ -14,6 +14,9 @@ from collections.abc import Callable
 
 from trace_site.lib.errors import TraceError
 
+# Threads that spin while they wait take the cores from every other process; this must be set before torch loads.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 PROGRESS_SECONDS = 2.0
 
 

@@ -4,7 +4,6 @@ In: the folder training wrote (weights, tokenizer, trace.json, manifest.json). O
 a trie, and the digest every answer names. A folder that differs from its manifest is refused.
 """
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,9 @@ from transformers.utils import logging
 
 from catalog.core.tokens import NameIndex, tool_units
 from evaluation.ml import trie
+from evaluation.ml.manifest import verify
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import read_json, sha256_file
 from training.ml.chat import Chat, load_chat
-
-NEEDED = ("config.json", "trace.json", "tokenizer.json")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,42 +43,6 @@ class Export:
 
     def text(self, ids: list[int]) -> str:
         return str(self.chat.tokenizer.decode(ids, skip_special_tokens=False))
-
-
-def digest(folder: Path) -> str:
-    """The identity of an export, without reading its weights."""
-    manifest = folder / "manifest.json"
-    if not manifest.is_file():
-        raise TraceError(
-            "there is no manifest.json, so the export is unfinished or this is not one.",
-            code="no_export",
-            where=str(folder),
-            hint="Give the export folder of a finished run.",
-            permanent=True,
-        )
-    return hashlib.sha256(manifest.read_bytes()).hexdigest()
-
-
-def verify(folder: Path) -> str:
-    """Every file against the manifest; returns the digest."""
-    identity = digest(folder)
-    files: dict[str, Any] = read_json(folder / "manifest.json").get("files", {})
-    missing = [name for name in NEEDED if name not in files]
-    if missing:
-        raise TraceError(
-            f"the manifest does not list {missing[0]}.", code="no_export", where=str(folder), permanent=True
-        )
-    for name, entry in files.items():
-        wanted = entry["sha256"] if isinstance(entry, dict) else entry
-        if not (folder / name).is_file() or sha256_file(folder / name) != wanted:
-            raise TraceError(
-                "the file is not the one the manifest describes.",
-                code="bad_digest",
-                where=str(folder / name),
-                hint="Fetch the model again from the store.",
-                permanent=True,
-            )
-    return identity
 
 
 def load(folder: Path, threads: int = 2) -> Export:

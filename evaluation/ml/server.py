@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from catalog.ml.child import emit
-from evaluation.ml.export import digest
+from evaluation.ml.manifest import digest
 from trace_site.lib.errors import TraceError
 
 MODELS = 3  # kept in memory; the one used longest ago leaves first
@@ -110,7 +110,7 @@ def read_request(body: bytes) -> Answer:
     """The checked request; every mistake is named."""
     try:
         data = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TraceError("the body is not JSON.", code="bad_request") from error
     if not isinstance(data, dict):
         raise TraceError("the body is not a JSON object.", code="bad_request")
@@ -127,6 +127,10 @@ def read_request(body: bytes) -> Answer:
     if not isinstance(permissions, list) or not all(isinstance(entry, str) for entry in permissions):
         raise _bad("permissions", "must be a list of texts.")
     return {"model": data["model"], "query": query, "mode": mode, "k": k, "permissions": permissions}
+
+
+def _bad(name: str, message: str) -> TraceError:
+    return TraceError(message, code="bad_request", where=f"/{name}")
 
 
 def retrieve(models: Models, request: Answer) -> Answer:
@@ -200,9 +204,14 @@ def handler(models: Models) -> type[BaseHTTPRequestHandler]:
 
 
 def serve(port: int, root: Path | None, threads: int) -> None:
-    from evaluation.ml.engine import open_engine
+    def opener(folder: Path) -> Any:
+        from evaluation.ml.engine import (
+            open_engine,
+        )  # torch loads with the first model, the port opens at once
 
-    models = Models(lambda folder: open_engine(folder, threads), root)
+        return open_engine(folder, threads)
+
+    models = Models(opener, root)
     server = ThreadingHTTPServer(("127.0.0.1", port), handler(models))
     server.daemon_threads = True
     emit("serving", port=server.server_address[1])
