@@ -1,0 +1,106 @@
+"""Exports: the pocket model and named bases read back equal, with ties, tables and token ids kept."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch  # noqa: E402
+from transformers import AutoModelForCausalLM  # noqa: E402
+
+from tests.training.small_bases import write_gemma, write_untied  # noqa: E402
+from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
+from trace_site.lib.errors import TraceError  # noqa: E402
+from training.core.recipe import Lora, Recipe, Stage, load  # noqa: E402
+from training.core.rundir import is_intact  # noqa: E402
+from training.ml import stage1, stage2  # noqa: E402
+from training.ml.chat import load_chat  # noqa: E402
+
+pytestmark = pytest.mark.ml
+QUICK = load(Path(__file__).parents[2] / "training" / "recipes" / "pocket-quick.yaml")
+SHORT = Stage(lr=1e-2, batch_size=4, epochs=1)
+
+
+def silent(done: int, total: int, note: str) -> None:
+    pass
+
+
+def named(base: Path, fmt: str, embeddings: str) -> Recipe:
+    return Recipe(
+        base=str(base),
+        format=fmt,
+        retrieval="r",
+        embeddings=embeddings,
+        threads=1,
+        max_seq_len=256,
+        max_prompt_tokens=128,
+        lora=Lora(rank=4, alpha=8),
+        stage1=SHORT,
+        stage2=SHORT,
+    )
+
+
+@pytest.mark.parametrize("fmt", ["a", "b", "c"])
+def test_pocket_goes_through_both_stages(tmp_path: Path, fmt: str) -> None:
+    snapshot = write_snapshot(tmp_path / "snapshot")
+    recipe = QUICK.with_cell(format=fmt, memo="m", retrieval="r+R", stage1=SHORT, stage2=SHORT)
+    stage1.main(recipe, snapshot, tmp_path / "one", silent)
+    stage2.main(recipe, snapshot, tmp_path / "two", silent, init=tmp_path / "one" / "export")
+    for run, retrieval in (("one", "none"), ("two", "r+R")):
+        chat, spec = load_chat(tmp_path / run / "export")
+        assert is_intact(tmp_path / run / "export")
+        assert (spec["memo"], spec["retrieval"], spec["adapter"]) == ("m", retrieval, "pocket")
+        assert spec["reasoning"] == (retrieval != "none")
+        assert [tool["name"] for tool in spec["tools"]] == sorted(NAMES)
+        assert [len(tool["ids"]) for tool in spec["tools"]] == [{"a": 1, "b": 2, "c": 4}[fmt]] * len(NAMES)
+        assert chat.tokenizer.decode(chat.empty_ids) == spec["thinking"]["open"] + spec["thinking"]["close"]
+        done = json.loads((tmp_path / run / "done.json").read_text())
+        assert done["round_trip"]["max_logit_difference"] == 0
+        assert done["round_trip"]["tied"] is True
+
+
+@pytest.mark.parametrize("embeddings", ["full", "new_rows"])
+def test_gemma_keeps_its_tie_and_trains_both_tables(tmp_path: Path, embeddings: str) -> None:
+    base, snapshot = write_gemma(tmp_path / "base"), write_snapshot(tmp_path / "snapshot")
+    recipe = named(base, "c", embeddings)
+    stage1.main(recipe.with_cell(memo="none"), snapshot, tmp_path / "untrained", silent)
+    stage1.main(recipe, snapshot, tmp_path / "one", silent)
+    stage2.main(recipe, snapshot, tmp_path / "two", silent, init=tmp_path / "one" / "export")
+    before, after = (
+        AutoModelForCausalLM.from_pretrained(tmp_path / run / "export") for run in ("untrained", "two")
+    )
+    rows = after.get_input_embeddings().weight.shape[0]
+    assert after.config.vocab_size == after.config.vocab_size_per_layer_input == rows
+    assert after.config.tie_word_embeddings
+    assert after.get_output_embeddings().weight is after.get_input_embeddings().weight
+    _, spec = load_chat(tmp_path / "two" / "export")
+    tools = sorted({number for tool in spec["tools"] for number in tool["ids"]})
+    for table in ("model.embed_tokens.weight", "model.embed_tokens_per_layer.weight"):
+        old, new = before.state_dict()[table], after.state_dict()[table]
+        assert (old[tools] != new[tools]).any(dim=1).all(), table
+        assert torch.equal(old[:300], new[:300]) == (embeddings == "new_rows"), table
+
+
+@pytest.mark.parametrize("embeddings", ["full", "new_rows"])
+def test_a_base_with_a_head_of_its_own_stays_untied(tmp_path: Path, embeddings: str) -> None:
+    base, snapshot = write_untied(tmp_path / "base"), write_snapshot(tmp_path / "snapshot")
+    stage2.main(named(base, "a", embeddings).with_cell(memo="none"), snapshot, tmp_path / "run", silent)
+    done = json.loads((tmp_path / "run" / "done.json").read_text())
+    assert done["round_trip"]["tied"] is False
+    assert done["round_trip"]["max_logit_difference"] < 1e-4
+
+
+def test_stage2_refuses_a_stage1_model_of_another_format(tmp_path: Path) -> None:
+    snapshot = write_snapshot(tmp_path / "snapshot")
+    stage1.main(QUICK.with_cell(format="a", memo="none"), snapshot, tmp_path / "one", silent)
+    with pytest.raises(TraceError, match="format a"):
+        recipe = QUICK.with_cell(format="c", memo="m", retrieval="r")
+        stage2.main(recipe, snapshot, tmp_path / "two", silent, init=tmp_path / "one" / "export")
+
+
+def test_a_base_that_does_not_exist_is_one_clear_error(tmp_path: Path) -> None:
+    recipe = named(tmp_path / "nothing", "a", "full").with_cell(memo="none")
+    with pytest.raises(TraceError, match="could not be loaded"):
+        stage2.main(recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
