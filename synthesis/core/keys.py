@@ -1,0 +1,62 @@
+"""The content key of a sample: a hash over everything that made it.
+
+Equal inputs give the equal key, so a plan made twice is one plan, and a changed input shows which samples are stale.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from synthesis.core.queries import RuleText, ToolText
+from trace_site.lib.files import content_hash
+
+
+def made_from(
+    *,
+    branch: str,
+    rule: RuleText | None,
+    anchor: str,
+    pool: Sequence[ToolText],
+    writers: Mapping[str, str],
+    style: str,
+    tier: str,
+    seed: int,
+    index: int,
+    params: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The inputs behind a key, kept on the sample. Tool and rule hashes stand for their contents."""
+    return {
+        "branch": branch,
+        "rule": {"code": rule.code, "version": rule.version, "hash": rule.hash} if rule else None,
+        "anchor": anchor,
+        "tools": {tool.name: tool.hash[:16] for tool in sorted(pool, key=lambda tool: tool.name)},
+        "writers": dict(writers),
+        "style": style,
+        "tier": tier,
+        "seed": seed,
+        "index": index,
+        "params": dict(params or {}),
+    }
+
+
+def sample_key(inputs: Mapping[str, Any]) -> str:
+    return content_hash(inputs)
+
+
+def sample_seed(seed: int, *parts: object) -> int:
+    """A seed of its own for every sample, from the run's seed and what the sample is."""
+    return random.Random(f"{seed}|{'|'.join(map(str, parts))}").getrandbits(31)
+
+
+def changed_inputs(old: Mapping[str, Any], rule_hash: str | None, tools: Mapping[str, str]) -> list[str]:
+    """Why a sample is stale: which of its inputs differ now. Empty means it is fresh."""
+    reasons = []
+    rule = old.get("rule")
+    if rule and rule_hash != rule["hash"]:
+        reasons.append(f"rule {rule['code']} changed since v{rule['version']}")
+    for name, digest in old.get("tools", {}).items():
+        if name not in tools:
+            reasons.append(f"{name} left the catalog")
+        elif tools[name][:16] != digest:
+            reasons.append(f"{name} changed")
+    return reasons

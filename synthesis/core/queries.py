@@ -1,0 +1,176 @@
+"""What the three writers receive and return: tools, rules, requests, drafts, verdicts.
+
+A query writer turns a request (branch, style or tier, pool, rule) into a draft (query, answer, why). A trace writer
+turns query and answer into a reasoning trace. A judge scores the result on four axes. Two implementations of each:
+`offline` (a grammar, deterministic by seed) and `llm`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+RULE_STYLES = ("explicit", "implicit", "exception")
+TIERS = {"easy": (1, 1), "medium": (2, 3), "hard": (4, 6)}
+AXES = ("naturalness", "compliance", "label", "faithfulness")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolText:
+    """What a writer may know of a tool."""
+
+    name: str
+    description: str
+    permissions: tuple[str, ...] = ()
+    deprecated: bool = False
+    hash: str = ""
+
+    @property
+    def api(self) -> str:
+        return self.name.partition("/")[0]
+
+    @property
+    def endpoint(self) -> str:
+        return self.name.partition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One case of a rule: when it holds, the request goes to `route_to`."""
+
+    when: str
+    route_to: str
+    exception: bool = False
+    signals: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleText:
+    """One rule version as the writers see it."""
+
+    code: str
+    version: int
+    target: str
+    confusables: tuple[str, ...]
+    text: str
+    clauses: tuple[Clause, ...] = ()
+    hash: str = ""
+    domain: str = ""
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """T(r), target first."""
+        return (self.target, *self.confusables)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRequest:
+    branch: str
+    domain: str
+    pool: tuple[ToolText, ...]
+    seed: int
+    index: int
+    style: str = ""
+    tier: str = ""
+    rule: RuleText | None = None
+    anchor: str = ""
+    few_shot: tuple[str, ...] = ()
+    attempt: int = 1
+    critique: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryDraft:
+    query: str
+    answer: tuple[str, ...]
+    explanation: str
+    calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRequest:
+    query: str
+    answer: tuple[str, ...]
+    pool: tuple[ToolText, ...]
+    seed: int
+    rule: RuleText | None = None
+    permissions: tuple[str, ...] = ()
+    explanation: str = ""
+    attempt: int = 1
+    critique: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceDraft:
+    trace: str
+    calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRequest:
+    id: str
+    branch: str
+    query: str
+    trace: str
+    answer: tuple[str, ...]
+    pool: tuple[ToolText, ...]
+    style: str = ""
+    tier: str = ""
+    rule: RuleText | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Scores 1 (bad) to 5 (good) per axis."""
+
+    id: str
+    scores: dict[str, int]
+    critique: str = ""
+    calls: int = 0
+    thresholds: dict[str, int] = field(
+        default_factory=lambda: {"naturalness": 3, "compliance": 3, "label": 4, "faithfulness": 4}
+    )
+
+    @property
+    def failed_axes(self) -> tuple[str, ...]:
+        """Axes under their threshold; a missing score fails (fail closed)."""
+        return tuple(axis for axis in AXES if self.scores.get(axis, 0) < self.thresholds[axis])
+
+    @property
+    def passed(self) -> bool:
+        return not self.failed_axes
+
+
+class QueryWriter(Protocol):
+    version: str
+
+    def write(self, request: QueryRequest) -> QueryDraft: ...
+
+
+class TraceWriter(Protocol):
+    version: str
+
+    def write(self, request: TraceRequest) -> TraceDraft: ...
+
+
+class Judge(Protocol):
+    version: str
+
+    def judge(self, request: JudgeRequest) -> Verdict: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Writers:
+    """The three parts of a pipeline and what they are called on the samples they make."""
+
+    name: str
+    query: QueryWriter
+    trace: TraceWriter
+    judge: Judge
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return {"query": self.query.version, "trace": self.trace.version, "judge": self.judge.version}
+
+
+def by_name(pool: Sequence[ToolText]) -> dict[str, ToolText]:
+    return {tool.name: tool for tool in pool}
