@@ -24,3 +24,55 @@ def make_tool(name: str = "", **overrides: Any) -> Tool:
         "words": f"{api} {endpoint}",
     }
     return Tool.objects.create(name=name, **{**fields, **overrides})
+
+
+def make_snapshot(**overrides: Any) -> Any:
+    """A snapshot row whose folder is really in the artefact store."""
+    from django.conf import settings
+
+    from synthesis.models import Snapshot
+    from trace_site.lib.files import content_hash, write_jsonl
+    from trace_site.lib.store import Store
+
+    number = next(_numbers)
+    folder = settings.TRACE_HOME / "snapshots-made-by-tests" / str(number)
+    write_jsonl(folder / "tools.jsonl", [{"name": "Payroll/GetPayslip", "number": number}])
+    key = f"snapshots/test-{number}"
+    store = Store(settings.STORE_URL, settings.TRACE_HOME / "cache", settings.STORE_OPTIONS)
+    fields: dict[str, Any] = {
+        "hash": content_hash(["snapshot", number]),
+        "strategy": "append",
+        "per_rule": 2,
+        "store_key": key,
+        "store_digest": store.put_dir(folder, key),
+        "catalog_hash": content_hash(["catalog", number]),
+    }
+    return Snapshot.objects.create(**{**fields, **overrides})
+
+
+def make_run(**overrides: Any) -> Any:
+    from training.models import Run
+
+    fields: dict[str, Any] = {
+        "key": f"run-{next(_numbers)}",
+        "base": "pocket",
+        "format": "a",
+        "memo": "none",
+        "retrieval": "r+R",
+        "recipe": {},
+    }
+    return Run.objects.create(
+        **{"snapshot": overrides.get("snapshot") or make_snapshot(), **fields, **overrides}
+    )
+
+
+def make_model(**overrides: Any) -> Any:
+    """A model row; its folder is not in the store unless the test puts it there."""
+    from training.models import Model
+
+    fields: dict[str, Any] = {
+        "store_key": "models/none",
+        "store_digest": f"{next(_numbers):064d}",
+        "bytes": 1,
+    }
+    return Model.objects.create(**{"run": overrides.get("run") or make_run(), **fields, **overrides})

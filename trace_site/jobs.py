@@ -116,6 +116,7 @@ class JobContext:
         self.params: dict[str, Any] = job.params
         self._lost = self._cancelled = False
         self._first: tuple[float, int] | None = None
+        self._done = 0
         self._written = 0.0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._heartbeat, daemon=True, name=f"heartbeat-{job.pk}")
@@ -151,8 +152,9 @@ class JobContext:
         """Record how far the job is (at most twice a second) and check whether to go on."""
         self.check()
         now = time.monotonic()
-        if self._first is None:
+        if self._first is None or done < self._done:  # a new stage counts from its own start
             self._first = (now, done)
+        self._done = done
         if now - self._written < 0.5 and done < total:
             return
         self._written = now

@@ -26,7 +26,9 @@ def main() -> int:
         start = int((run.root / "resume").read_text()) if (run.root / "resume").is_file() else 0
         run.log(f"{args.stage} from step {start}")
         for step in range(start + 1, 5):
-            run.add_metrics({"stage": args.stage, "step": step, "steps": 4, "loss": 4.0 - step, "tokens": step * 10})
+            run.add_metrics(
+                {"stage": args.stage, "step": step, "steps": 4, "loss": 4.0 - step, "tokens": step * 10}
+            )
             print(json.dumps({"event": "progress", "done": step, "total": 4, "note": "loss"}), flush=True)
             (run.root / "resume").write_text(str(step))
             if behaviour.get("error_at") == step:
@@ -41,7 +43,9 @@ def main() -> int:
                 time.sleep(0.02)
 
         def write(folder: Path) -> None:
-            (folder / "trace.json").write_text(json.dumps({"stage": args.stage, "init": str(args.init or "")}))
+            (folder / "trace.json").write_text(
+                json.dumps({"stage": args.stage, "init": str(args.init or "")})
+            )
             header = json.dumps({"w": {"dtype": "F32", "shape": [3, 4], "data_offsets": [0, 48]}}).encode()
             weights = len(header).to_bytes(8, "little") + header + bytes(48)
             (folder / "model.safetensors").write_bytes(weights)

@@ -1,0 +1,176 @@
+"""A run is asked for once, trained in a child process, resumed after a kill, and published by its owner only."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.db.models.functions import Now
+
+from tests.factories import make_model, make_snapshot
+from trace_site import jobs
+from trace_site.audit import AuditEntry
+from trace_site.lib.errors import TraceError
+from training import stages
+from training.models import Model, Run, RunMetric, Stage1
+from training.registry import export_dir
+from training.services import recipe_from_text, run_create
+from training.stages import read_metrics
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def fake_trainer(monkeypatch, settings, tmp_path):
+    monkeypatch.setattr(stages, "TRAINER", "tests.training.fake_trainer")
+    monkeypatch.delenv("FAKE_TRAINER", raising=False)
+    settings.TRACE_HOME = tmp_path
+    settings.STORE_URL = (tmp_path / "store").as_uri()
+
+
+def create(**overrides):
+    cell = {"base": "pocket", "format": "a", "memo": "m", "retrieval": "r+R"}
+    return run_create(**{"snapshot": overrides.pop("snapshot", None) or make_snapshot(), **cell, **overrides})
+
+
+def behave(monkeypatch, **behaviour):
+    monkeypatch.setenv("FAKE_TRAINER", json.dumps(behaviour))
+
+
+def test_equal_run_is_returned_and_an_unequal_one_is_new():
+    snapshot = make_snapshot()
+    first = create(snapshot=snapshot)
+    assert create(snapshot=snapshot) == first
+    assert create(snapshot=snapshot, seed=1) != first
+    assert AuditEntry.objects.filter(action="run.created").count() == 2
+    assert first.job.params == {"run": first.pk} and first.job.queue == "gpu"
+
+
+def test_thread_count_is_no_part_of_a_runs_key(settings):
+    snapshot = make_snapshot()
+    first = create(snapshot=snapshot)
+    settings.ML_THREADS = 16
+    assert create(snapshot=snapshot) == first
+
+
+def test_cell_that_cannot_be_trained_is_refused_before_anything_is_written():
+    with pytest.raises(TraceError, match="'mr' cannot be trained yet"):
+        create(memo="mr")
+    assert not Run.objects.exists()
+
+
+def test_recipe_with_an_unknown_field_is_refused_by_name():
+    with pytest.raises(TraceError, match="'stage2.learning_rate'"):
+        recipe_from_text("stage2: {learning_rate: 1}")
+
+
+def test_training_ends_with_a_stored_model_its_curves_and_a_queued_evaluation():
+    run = create()
+    job = jobs.run(run.job_id)
+    assert job.state == "done", job.error
+    model = Model.objects.get(run=run)
+    trace = json.loads((export_dir(model) / "trace.json").read_text())
+    assert trace["stage"] == "stage2" and trace["init"].endswith("stage1/export")
+    assert model.parameters == 12 and model.bytes > 48
+    losses = RunMetric.objects.filter(run=run).values_list("stage", "step", "data__loss")
+    assert len(losses) == 8 and ("stage2", 4, 0.0) in losses
+    follow_up = jobs.Job.objects.get(kind="evaluation")
+    assert follow_up.params == {"model": model.pk} and job.result["evaluation_job"] == follow_up.pk
+    run.refresh_from_db()
+    assert run.hardware["threads"] and run.summary["result"]["training"] == {"Steps": 4}
+    assert "stage2 from step 0" in run.log_tail
+
+
+def test_stage_1_of_an_equal_catalog_is_not_trained_again():
+    snapshot = make_snapshot()
+    first = create(snapshot=snapshot)
+    second = create(snapshot=make_snapshot(catalog_hash=snapshot.catalog_hash), retrieval="r")
+    jobs.run(first.job_id)
+    jobs.run(second.job_id)
+    second.refresh_from_db()
+    assert Stage1.objects.count() == 1 and second.summary["stage1"] == {"reused_from_run": first.pk}
+    assert set(second.metrics.values_list("stage", flat=True)) == {"stage2"}
+
+
+def test_memo_without_retrieval_makes_the_stage_1_model_itself():
+    run = create(retrieval="none")
+    jobs.run(run.job_id)
+    assert json.loads((export_dir(run.model) / "trace.json").read_text())["stage"] == "stage1"
+
+
+def test_neither_memo_nor_retrieval_makes_the_untrained_base():
+    run = create(memo="none", retrieval="none")
+    jobs.run(run.job_id)
+    assert json.loads((export_dir(run.model) / "trace.json").read_text())["stage"] == "base"
+
+
+def test_child_that_fails_ends_the_job_with_its_last_line(monkeypatch):
+    behave(monkeypatch, error_at=2)
+    job = jobs.run(create().job_id)
+    assert (job.state, job.error) == (
+        "failed",
+        "training.ml: the loss is nan at step 2.".replace("training.ml", stages.TRAINER),
+    )
+    assert not Model.objects.exists() and not jobs.Job.objects.filter(kind="evaluation").exists()
+
+
+def test_killed_trainer_resumes_and_no_step_of_its_curve_is_doubled(monkeypatch):
+    behave(monkeypatch, killed_at=2)
+    run = create(memo="none")
+    job = jobs.run(run.job_id)
+    assert job.state == "failed" and "SIGKILL" in job.error
+    assert create(snapshot=run.snapshot, memo="none") == run  # asking again retries the job
+    assert jobs.run(run.job_id).state == "done"
+    assert list(run.metrics.values_list("step", flat=True)) == [1, 2, 3, 4]
+    run.refresh_from_db()
+    assert "from step 2" in run.log_tail
+
+
+def test_cancelled_run_stops_its_trainer_in_order(monkeypatch):
+    behave(monkeypatch, hang=True)
+    run = create(memo="none")
+    monkeypatch.setattr(
+        stages.Watcher, "on_event", lambda self, event: jobs.cancel(run.job) and self.ctx.progress(1, 4)
+    )
+    assert jobs.run(run.job_id).state == "cancelled"
+    assert "stopped on request" in (run_folder(run) / "stage2" / "log.txt").read_text()
+
+
+def test_worker_that_lost_its_lease_publishes_no_model(monkeypatch):
+    run = create(memo="none")
+    monkeypatch.setattr(stages.Watcher, "copy", lambda self: None)
+    taken = {}
+
+    def steal(self, event):
+        if taken:
+            return
+        jobs.Job.objects.filter(pk=run.job_id).update(lease_until=Now() - timedelta(seconds=1))
+        jobs.reap()
+        taken["by"] = jobs.claim(run.job_id)
+
+    monkeypatch.setattr(stages.Watcher, "on_event", steal)
+    job = jobs.run(run.job_id)
+    taken["by"].close()
+    assert job.state == "running" and job.fence == 2
+    assert not Model.objects.exists() and not jobs.Job.objects.filter(kind="evaluation").exists()
+
+
+def test_finished_run_is_not_trained_again(monkeypatch):
+    run = create()
+    model = make_model(run=run)
+    behave(monkeypatch, error_at=1)
+    assert jobs.run(run.job_id).result["model"] == model.pk
+
+
+def test_half_written_metric_line_waits_for_its_end(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"stage": "stage2", "step": 1}\n{"stage": "sta')
+    rows, offset = read_metrics(path, 0)
+    assert [row["step"] for row in rows] == [1]
+    path.write_text('{"stage": "stage2", "step": 1}\n{"stage": "stage2", "step": 2}\n')
+    assert [row["step"] for row in read_metrics(path, offset)[0]] == [2]
+
+
+def run_folder(run):
+    from django.conf import settings
+
+    return settings.TRACE_HOME / "runs" / run.key

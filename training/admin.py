@@ -1,0 +1,49 @@
+"""Inspection only: runs and models change through their jobs, aliases through promotion."""
+
+from django.contrib import admin
+from django.db.models import Model as DjangoModel
+from django.http import HttpRequest
+
+from training.models import AliasMove, Model, Run, RunMetric, Stage1
+
+
+class ReadOnly(admin.ModelAdmin):
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: DjangoModel | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: DjangoModel | None = None) -> bool:
+        return False
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnly):
+    list_display = ["id", "cell", "base", "snapshot", "created_at"]
+    list_select_related = ["snapshot"]
+    list_filter = ["format", "memo", "retrieval"]
+
+
+@admin.register(Model)
+class ModelAdmin(ReadOnly):
+    list_display = ["id", "run", "bytes", "parameters", "created_at"]
+    list_select_related = ["run"]
+
+
+@admin.register(AliasMove)
+class AliasMoveAdmin(ReadOnly):
+    list_display = ["id", "alias", "model", "actor", "note", "at"]
+    list_select_related = ["model", "actor"]
+
+
+@admin.register(Stage1)
+class Stage1Admin(ReadOnly):
+    list_display = ["key", "run", "created_at"]
+    list_select_related = ["run"]
+
+
+@admin.register(RunMetric)
+class RunMetricAdmin(ReadOnly):
+    list_display = ["run", "stage", "step"]
+    list_select_related = ["run"]
