@@ -155,7 +155,14 @@ class Recipe:
     def stage1_hash(self, catalog_hash: str) -> str:
         """Two runs with this hash in common share one Stage-1 model."""
         parts = asdict(self)
-        for name in ("retrieval", "stage2", "empty_thinking_share", "checkpoint_seconds"):
+        for name in (
+            "retrieval",
+            "stage2",
+            "empty_thinking_share",
+            "checkpoint_seconds",
+            "max_new_tokens",
+            "threads",
+        ):
             parts.pop(name)
         return content_hash({"catalog": catalog_hash, "recipe": parts})
 

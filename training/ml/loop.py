@@ -5,31 +5,25 @@ weights, AdamW moments and the data position; randomness is a function of (seed,
 the same weights as one that was never killed.
 """
 
-import json
 import math
 import resource
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict
 
 import torch
-import torch.nn.functional as functional
-from safetensors.torch import load_file, save_file
 from torch import nn
-from torch.utils.checkpoint import checkpoint as recompute
 
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import content_hash, read_json
+from trace_site.lib.files import content_hash
 from training.core.recipe import Recipe, Stage
 from training.core.rundir import RunDir
-from training.ml.data import IGNORE, Batch, Example, collate, drop_tokens, epoch_batches
+from training.ml.checkpoints import Plan, State, Trainer, resume, save
+from training.ml.data import Example, collate, drop_tokens, epoch_batches
+from training.ml.loss import autocast, check_head, supervised_loss
 from training.ml.model import Trainee, device
 
-CHUNK = 1024  # supervised positions whose logits exist at the same time
 METRICS_SECONDS = 1.0
 MEASURE_SECONDS = 3.0  # how long steps are timed before a run with max_seconds is planned
 SLACK = 0.05  # a plan moves when the rest of it would end this share too late or too early
@@ -39,52 +33,6 @@ Progress = Callable[[int, int, str], None]
 
 class Stopped(Exception):
     """The STOP file was found; a checkpoint of this moment is on disk."""
-
-
-@dataclass
-class Plan:
-    """Which share of the cosine is behind us at a step; its end may move, the share never jumps."""
-
-    total: int
-    at_step: int = 0
-    at_progress: float = 0.0
-
-    def progress(self, step: int) -> float:
-        left = max(1, self.total - self.at_step)
-        return min(1.0, self.at_progress + (1 - self.at_progress) * (step - self.at_step) / left)
-
-    def moved(self, step: int, total: int) -> "Plan":
-        return Plan(max(total, step), step, self.progress(step))
-
-
-@dataclass
-class State:
-    """Where a run stands; with the tensors beside it, all that a resume needs."""
-
-    step: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    loss: float = 0.0
-    averaged: int = 0
-    plan: Plan = field(default_factory=lambda: Plan(1))
-
-
-@dataclass
-class Trainer:
-    """The moving parts of one stage."""
-
-    trainee: Trainee
-    examples: list[Example]
-    stage: Stage
-    recipe: Recipe
-    run: RunDir
-    name: str
-    state: State
-    optimizer: torch.optim.AdamW
-    weights: dict[str, nn.Parameter]
-    average: dict[str, torch.Tensor]
-    fingerprint: str
-    longest: int  # steps of all epochs; max_seconds may only shorten it
 
 
 def fit(
@@ -120,10 +68,10 @@ def fit(
             _log(trainer, opening, state.step / per_epoch, report)
             logged = now
         if run.stop_requested() and not last:
-            _save(trainer)
+            save(trainer)
             raise Stopped(f"stopped on request at step {state.step} of {state.plan.total}")
         if now - saved >= recipe.checkpoint_seconds and not last:
-            _save(trainer)
+            save(trainer)
             saved = time.monotonic()
     _use_average(trainer)
     trainee.model.eval()
@@ -169,15 +117,8 @@ def _prepare(
         fingerprint,
         total,
     )
-    _resume(trainer)
+    resume(trainer)
     return trainer
-
-
-def _autocast(recipe: Recipe) -> AbstractContextManager[Any]:
-    """bf16 where the processor multiplies it natively; emulated bf16 would be slower than fp32."""
-    where = device().type
-    native = where == "cuda" or bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
-    return torch.autocast(where, torch.bfloat16) if recipe.bf16 and native else nullcontext()
 
 
 def _step(trainer: Trainer, examples: list[Example]) -> None:
@@ -190,7 +131,7 @@ def _step(trainer: Trainer, examples: list[Example]) -> None:
     rate = learning_rate(stage, state.plan.progress(state.step))
     for group in trainer.optimizer.param_groups:
         group["lr"] = rate
-    with _autocast(recipe):
+    with autocast(recipe):
         loss = supervised_loss(trainer.trainee, batch, recipe, stage.label_smoothing)
     if not torch.isfinite(loss):
         raise TraceError(
@@ -215,63 +156,6 @@ def learning_rate(stage: Stage, progress: float) -> float:
         return stage.lr * (progress + 1e-3) / (stage.warmup_ratio + 1e-3)
     done = (progress - stage.warmup_ratio) / (1 - stage.warmup_ratio)
     return stage.lr * (stage.min_lr_ratio + (1 - stage.min_lr_ratio) * 0.5 * (1 + math.cos(math.pi * done)))
-
-
-def supervised_loss(trainee: Trainee, batch: Batch, recipe: Recipe, smoothing: float) -> torch.Tensor:
-    """Mean cross-entropy; only supervised positions pass through the head, in chunks."""
-    where = device()
-    ids, labels = batch.ids.to(where), batch.labels.to(where)
-    hidden = hidden_states(trainee, ids, recipe.pocket.dropout)
-    keep = labels != IGNORE
-    hidden, targets = hidden[keep], labels[keep]
-
-    def chunk_loss(states: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-        logits = head_logits(trainee.model, states).float()
-        return functional.cross_entropy(logits, wanted, reduction="sum", label_smoothing=smoothing)
-
-    total = hidden.new_zeros((), dtype=torch.float32)
-    for start in range(0, len(targets), CHUNK):
-        part = hidden[start : start + CHUNK], targets[start : start + CHUNK]
-        # one chunk keeps its logits; several would hold them all until the backward pass
-        total = total + (
-            chunk_loss(*part) if len(targets) <= CHUNK else recompute(chunk_loss, *part, use_reentrant=False)
-        )
-    return total / len(targets)
-
-
-def hidden_states(trainee: Trainee, ids: torch.Tensor, dropout: float) -> torch.Tensor:
-    """The last hidden states. Padding is on the right, so causal attention needs no mask."""
-    model: Any = trainee.model
-    if not trainee.pocket:
-        base = model.get_base_model() if hasattr(model, "get_base_model") else model
-        return base.base_model(input_ids=ids, use_cache=False).last_hidden_state
-    embedded = functional.dropout(model.get_input_embeddings()(ids), dropout, model.training)
-    hidden = model.model(inputs_embeds=embedded, use_cache=False).last_hidden_state
-    return functional.dropout(hidden, dropout, model.training)
-
-
-def head_logits(model: Any, hidden: torch.Tensor) -> torch.Tensor:
-    """The output head, with Gemma's soft cap where the configuration has one."""
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    logits = base.get_output_embeddings()(hidden)
-    cap = getattr(base.config.get_text_config(), "final_logit_softcapping", None)
-    return torch.tanh(logits / cap) * cap if cap else logits
-
-
-def check_head(trainee: Trainee, examples: list[Example]) -> None:
-    """Our short way through the head must equal the model's own forward pass."""
-    model: Any = trainee.model
-    model.eval()
-    ids = torch.tensor([min(examples, key=lambda e: len(e.ids)).ids], device=device())
-    with torch.no_grad():
-        ours = head_logits(model, hidden_states(trainee, ids, 0.0)).float()
-        theirs = model(input_ids=ids, use_cache=False).logits.float()
-    if not torch.allclose(ours, theirs, atol=1e-2, rtol=1e-2):
-        raise TraceError(
-            "this base scales its logits in a way the loss head does not know.",
-            code="unknown_head",
-            hint="Use another base model.",
-        )
 
 
 def _replan(trainer: Trainer, opening: _Speed) -> None:
@@ -337,51 +221,3 @@ def _use_average(trainer: Trainer) -> None:
     with torch.no_grad():
         for key, value in trainer.average.items():
             trainer.weights[key].copy_(value)
-
-
-def _save(trainer: Trainer) -> None:
-    def write(folder: Path) -> None:
-        save_file(
-            {k: v.detach().contiguous() for k, v in trainer.weights.items()}, folder / "model.safetensors"
-        )
-        moments = {
-            f"{key}.{name}": trainer.optimizer.state[value][name].contiguous()
-            for key, value in trainer.weights.items()
-            for name in ("exp_avg", "exp_avg_sq", "step")
-            if value in trainer.optimizer.state
-        }
-        save_file(moments, folder / "optimizer.safetensors")
-        if trainer.average:
-            save_file(trainer.average, folder / "average.safetensors")
-        state = {**asdict(trainer.state), "stage": trainer.name, "fingerprint": trainer.fingerprint}
-        (folder / "state.json").write_text(json.dumps(state))
-
-    trainer.run.save_checkpoint(trainer.state.step, write)
-
-
-def _resume(trainer: Trainer) -> None:
-    folder = trainer.run.latest_checkpoint()
-    if folder is None:
-        return
-    facts = read_json(folder / "state.json")
-    if facts.pop("fingerprint") != trainer.fingerprint or facts.pop("stage") != trainer.name:
-        raise TraceError(
-            "its checkpoint belongs to other data or another recipe.",
-            code="other_run",
-            where=str(folder),
-            hint="Use a new run directory.",
-        )
-    trainer.state = State(**{**facts, "plan": Plan(**facts["plan"])})
-    where = device()
-    stored = load_file(folder / "model.safetensors")
-    with torch.no_grad():
-        for key, value in trainer.weights.items():
-            value.copy_(stored[key])
-    moments = load_file(folder / "optimizer.safetensors")
-    for key, value in trainer.weights.items():
-        if f"{key}.step" in moments:
-            names = ("exp_avg", "exp_avg_sq", "step")
-            trainer.optimizer.state[value] = {name: moments[f"{key}.{name}"].to(where) for name in names}
-    if (folder / "average.safetensors").is_file():
-        trainer.average = {k: v.to(where) for k, v in load_file(folder / "average.safetensors").items()}
-    trainer.run.log(f"{trainer.name}: resumed from {folder.name}")
