@@ -17,7 +17,9 @@ class Page:
     next_key: str | None
 
 
-def keyset(rows: QuerySet[Any], after: str, *, by: str = "pk", newest: bool = False, size: int = SIZE) -> Page:
+def keyset(
+    rows: QuerySet[Any], after: str, *, by: str = "pk", newest: bool = False, size: int = SIZE
+) -> Page:
     """One page of `rows` in the order of the unique column `by`. A key that is none (an old link) starts anew."""
     ordered = rows.order_by(f"-{by}" if newest else by)
     if after and by == "pk" and not after.isdecimal():

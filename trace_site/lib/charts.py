@@ -82,7 +82,9 @@ def line_chart(
     ]
     x_ticks = [format_tick(x_low + (x_high - x_low) * share / 4) for share in range(5)]
     table = [(one.name, x, y) for one in kept for x, y in _thin(one.points, 60)]
-    return LineChart(title, x_label, y_label, curves, x_ticks, [format_tick(t) for t in reversed(ticks)], table)
+    return LineChart(
+        title, x_label, y_label, curves, x_ticks, [format_tick(t) for t in reversed(ticks)], table
+    )
 
 
 def bar_chart(title: str, bars: Iterable[Bar], *, unit: str = "", top: float | None = 1.0) -> BarChart:

@@ -36,12 +36,44 @@ NAVIGATION: list[tuple[str, str, str] | None] = [
 
 # Every state word of the product and its tone; a tone is a colour and a shape, the word is always written out.
 TONES = {
-    "good": ("done", "ready", "approved", "published", "resolved", "taught", "passed", "ok", "covered", "champion")
+    "good": (
+        "done",
+        "ready",
+        "approved",
+        "published",
+        "resolved",
+        "taught",
+        "passed",
+        "ok",
+        "covered",
+        "champion",
+    )
     + ("in champion", "pass", "green", "approve"),
     "run": ("running", "being written", "touched", "challenger", "edit and approve"),
-    "wait": ("queued", "pending", "to review", "draft", "in_review", "in review", "new", "previous", "cannot tell"),
+    "wait": (
+        "queued",
+        "pending",
+        "to review",
+        "draft",
+        "in_review",
+        "in review",
+        "new",
+        "previous",
+        "cannot tell",
+    ),
     "warn": ("warning", "deprecated", "stale", "amber", "yellow", "changed", "judged_out", "judged out"),
-    "bad": ("failed", "quarantined", "rejected", "error", "no rule", "uncovered", "fail", "red", "reject", "filtered"),
+    "bad": (
+        "failed",
+        "quarantined",
+        "rejected",
+        "error",
+        "no rule",
+        "uncovered",
+        "fail",
+        "red",
+        "reject",
+        "filtered",
+    ),
     "idle": ("cancelled", "retired", "dropped", "dismissed", "removed", "unchanged", "undo", "not measured"),
     "info": ("active", "added", "info", "offline"),
 }
@@ -75,7 +107,9 @@ def navigation(context: template.Context) -> list[dict[str, Any]]:
             href = reverse(name)
         except NoReverseMatch:
             continue
-        items.append({"label": label, "href": href, "icon": symbol, "name": name, "starts_group": starts_group})
+        items.append(
+            {"label": label, "href": href, "icon": symbol, "name": name, "starts_group": starts_group}
+        )
         starts_group = False
     inside = [item["href"] for item in items if path.startswith(item["href"])]
     here = max(inside, key=len, default="")
@@ -140,7 +174,9 @@ def number(value: int | float | None, of: int | None = None, href: str = "", uni
 
 
 @register.simple_tag
-def share(value: float | None, low: float | None = None, high: float | None = None, n: int | None = None) -> SafeString:
+def share(
+    value: float | None, low: float | None = None, high: float | None = None, n: int | None = None
+) -> SafeString:
     """A metric with its confidence interval and n: 0.71 [0.62, 0.79] n = 85."""
     if value is None:
         return mark_safe('<span class="num muted">–</span>')
@@ -149,7 +185,9 @@ def share(value: float | None, low: float | None = None, high: float | None = No
         parts.append(format_html('<span class="ci">[{}, {}]</span>', f"{low:.2f}", f"{high:.2f}"))
     if n is not None:
         parts.append(format_html('<span class="of">n = {}</span>', f"{n:,}"))
-    return format_html('<span class="num">{}</span>', format_html_join(" ", "{}", ((part,) for part in parts)))
+    return format_html(
+        '<span class="num">{}</span>', format_html_join(" ", "{}", ((part,) for part in parts))
+    )
 
 
 @register.simple_tag
@@ -212,7 +250,13 @@ def pager(context: template.Context, page: Any) -> dict[str, Any]:
     query.pop("after", None)
     first = query.urlencode()
     query["after"] = page.next_key or ""
-    return {"page": page, "first": first, "next": query.urlencode(), "path": request.path, "is_first": not page.after}
+    return {
+        "page": page,
+        "first": first,
+        "next": query.urlencode(),
+        "path": request.path,
+        "is_first": not page.after,
+    }
 
 
 def _marked(parts: Sequence[Part]) -> SafeString:

@@ -1,0 +1,14 @@
+"""Addresses of the catalog pages."""
+
+from django.urls import path
+
+from catalog import views
+
+app_name = "catalog"
+urlpatterns = [
+    path("", views.tool_list, name="list"),
+    path("tools/<int:pk>/", views.tool_detail, name="detail"),
+    path("tools/named/<path:name>", views.tool_named, name="named"),
+    path("imports/", views.import_list, name="imports"),
+    path("imports/new/", views.import_form, name="import"),
+]

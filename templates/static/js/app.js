@@ -1,0 +1,116 @@
+// The few behaviours that HTML has not: theme switch, menu, sortable tables, toasts, row formsets, key help.
+const root = document.documentElement;
+
+function currentTheme() {
+  return root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+}
+
+function showTheme() {
+  const button = document.querySelector("[data-theme-switch]");
+  if (button) button.setAttribute("aria-label", `Theme: ${currentTheme()}. Switch to ${currentTheme() === "dark" ? "light" : "dark"}`);
+}
+
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-theme-switch]")) {
+    root.dataset.theme = currentTheme() === "dark" ? "light" : "dark";
+    localStorage.setItem("trace-theme", root.dataset.theme);
+    showTheme();
+  }
+  if (event.target.closest("[data-menu]")) toggleMenu();
+  else if (document.body.classList.contains("menu-open") && !event.target.closest(".nav")) toggleMenu(false);
+  const dismiss = event.target.closest("[data-dismiss]");
+  if (dismiss) dismiss.closest(".toast").remove();
+  const sorter = event.target.closest("th button[data-sort]");
+  if (sorter) sortBy(sorter.closest("th"));
+  const adder = event.target.closest("[data-add-row]");
+  if (adder) addRow(document.getElementById(adder.dataset.addRow));
+  const remover = event.target.closest("[data-remove-row]");
+  if (remover) removeRow(remover);
+  const copier = event.target.closest("[data-copy]");
+  if (copier) copy(copier);
+});
+
+function toggleMenu(open = !document.body.classList.contains("menu-open")) {
+  document.body.classList.toggle("menu-open", open);
+  const button = document.querySelector("[data-menu]");
+  button.setAttribute("aria-expanded", String(open));
+  if (open) document.querySelector(".nav a").focus();
+}
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input, textarea, select, [contenteditable]");
+  if (event.key === "Escape" && document.body.classList.contains("menu-open")) {
+    toggleMenu(false);
+    document.querySelector("[data-menu]").focus();
+  }
+  if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    const search = document.querySelector("input[type=search]");
+    if (search) { event.preventDefault(); search.focus(); search.select(); }
+  }
+});
+
+// Sorting a whole table in the page: cells may carry data-value, numbers sort as numbers.
+function sortBy(header) {
+  const table = header.closest("table");
+  const column = [...header.parentElement.children].indexOf(header);
+  const down = header.getAttribute("aria-sort") === "ascending";
+  for (const other of header.parentElement.children) other.removeAttribute("aria-sort");
+  header.setAttribute("aria-sort", down ? "descending" : "ascending");
+  const value = (row) => row.children[column].dataset.value ?? row.children[column].textContent.trim();
+  const rows = [...table.tBodies[0].rows];
+  rows.sort((a, b) => value(a).localeCompare(value(b), "en", { numeric: true }) * (down ? -1 : 1));
+  table.tBodies[0].append(...rows);
+}
+
+// Rows of a form: a <template> with __n__ in its names, a list that receives copies.
+function addRow(list) {
+  const next = Number(list.dataset.next);
+  const template = document.getElementById(`${list.id}-template`);
+  const holder = document.createElement("template");
+  holder.innerHTML = template.innerHTML.replaceAll("__n__", next);
+  list.append(holder.content);
+  list.dataset.next = next + 1;
+  htmx.process(list);
+  list.lastElementChild.querySelector("input, textarea, select").focus();
+}
+
+function removeRow(button) {
+  const list = button.closest("[data-next]");
+  button.closest("[data-row]").remove();
+  list.dispatchEvent(new Event("change", { bubbles: true }));
+}
+
+function copy(button) {
+  navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent).then(() => toast("Copied."));
+}
+
+function toast(text, tone = "good") {
+  const box = document.createElement("div");
+  box.className = `toast tone-${tone}`;
+  box.setAttribute("role", tone === "bad" ? "alert" : "status");
+  const words = document.createElement("span");
+  words.textContent = text;
+  const close = document.createElement("button");
+  close.type = "button";
+  close.dataset.dismiss = "";
+  close.className = "toast-close";
+  close.setAttribute("aria-label", "Dismiss");
+  close.textContent = "×";
+  box.append(words, close);
+  document.getElementById("toasts").append(box);
+}
+
+// A refused fragment: show the server's own sentence.
+document.addEventListener("htmx:responseError", (event) => {
+  const page = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html");
+  const told = page.querySelector("[data-error-text]");
+  toast(told ? told.textContent.trim() : `The server answered ${event.detail.xhr.status}. Reload the page and try again.`, "bad");
+});
+document.addEventListener("htmx:sendError", () => toast("The server cannot be reached. What you typed is still here.", "bad"));
+
+showTheme();
+
+// A filter that needs no button.
+document.addEventListener("change", (event) => {
+  if (event.target.closest("[data-submit]")) event.target.form.requestSubmit();
+});

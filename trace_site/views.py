@@ -1,0 +1,159 @@
+"""The pages that belong to no stage: login, account, jobs, audit, health."""
+
+import json
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.views import LoginView
+from django.db import DatabaseError, connection
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
+from rest_framework.authtoken.models import Token
+
+from trace_site import audit, jobs
+from trace_site.access import ADMIN, ROLE_LABELS, roles_of
+from trace_site.audit import AuditEntry
+from trace_site.jobs import Job
+from trace_site.lib.errors import TraceError
+from trace_site.paging import keyset
+from trace_site.services import home as data_home
+
+
+class Login(LoginView):
+    """Django's own, with the demo logins where `make demo` made some."""
+
+    redirect_authenticated_user = True
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return {**super().get_context_data(**kwargs), "demo_logins": demo_logins()}
+
+
+def demo_logins() -> list[dict[str, str]]:
+    path = data_home() / "demo.json"
+    logins: list[dict[str, str]] = json.loads(path.read_text()) if path.is_file() else []
+    return [{**login, "role": ROLE_LABELS.get(login["role"], login["role"])} for login in logins]
+
+
+@login_not_required
+@require_GET
+def healthz(request: HttpRequest) -> JsonResponse:
+    """For load balancers and health checks: 200 when the database answers."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except DatabaseError:
+        return JsonResponse({"ok": False, "database": "unreachable"}, status=503)
+    return JsonResponse({"ok": True})
+
+
+@require_GET
+def account(request: HttpRequest) -> HttpResponse:
+    token = Token.objects.filter(user=request.user).first()
+    return render(request, "account.html", {"token": token})
+
+
+@require_POST
+def account_token(request: HttpRequest) -> HttpResponse:
+    """Make or replace the caller's API token; it is shown on this one answer only."""
+    Token.objects.filter(user=request.user).delete()
+    token = Token.objects.create(user=request.user)
+    audit.record(actor=request.user, action="token.created", obj=request.user)  # type: ignore[arg-type]
+    return render(request, "account.html", {"token": token, "shown": token.key})
+
+
+@require_GET
+def job_list(request: HttpRequest) -> HttpResponse:
+    rows = Job.objects.select_related("created_by")
+    kind, state = request.GET.get("kind", ""), request.GET.get("state", "")
+    if kind:
+        rows = rows.filter(kind=kind)
+    if state:
+        rows = rows.filter(state=state)
+    page = keyset(rows, request.GET.get("after", ""), newest=True)
+    context = {
+        "page": page,
+        "active": [job for job in page.rows if job.is_active],
+        "kinds": list(Job.objects.order_by("kind").values_list("kind", flat=True).distinct()),
+        "states": Job.State.values,
+    }
+    return render(request, "jobs/job_list.html", context)
+
+
+@require_GET
+def job_detail(request: HttpRequest, pk: int) -> HttpResponse:
+    job = get_object_or_404(Job.objects.select_related("created_by"), pk=pk)
+    return render(request, "jobs/job_detail.html", {"job": job, "links": job_links(job)})
+
+
+@require_GET
+def job_card(request: HttpRequest, pk: int) -> HttpResponse:
+    """The polled fragment; 286 tells htmx to stop asking once the job has ended."""
+    job = get_object_or_404(Job, pk=pk)
+    return render(request, "jobs/_card.html", {"job": job}, status=200 if job.is_active else 286)
+
+
+def job_links(job: Job) -> list[tuple[str, Any]]:
+    """What the handler returned, as rows of a table; nested facts stay JSON."""
+    result = job.result if isinstance(job.result, dict) else {}
+    return [
+        (
+            key.replace("_", " "),
+            value if isinstance(value, str | int | float) else json.dumps(value, indent=1),
+        )
+        for key, value in result.items()
+    ]
+
+
+def _may_steer(request: HttpRequest, job: Job) -> bool:
+    return ADMIN in roles_of(request.user) or job.created_by_id == request.user.pk
+
+
+@require_POST
+def job_cancel(request: HttpRequest, pk: int) -> HttpResponse:
+    job = get_object_or_404(Job, pk=pk)
+    if not _may_steer(request, job):
+        return render(
+            request, "forbidden.html", {"needed": "admin, or the person who started it,"}, status=403
+        )
+    if not jobs.cancel(job):
+        raise TraceError(f"{job.title} has already ended.", code="job_ended")
+    audit.record(actor=request.user, action="job.cancelled", obj=job)
+    messages.success(
+        request, f"{job.title}: cancelling. What was finished is kept; Resume goes on from there."
+    )
+    return redirect("jobs:detail", pk)
+
+
+@require_POST
+def job_retry(request: HttpRequest, pk: int) -> HttpResponse:
+    job = get_object_or_404(Job, pk=pk)
+    if not _may_steer(request, job):
+        return render(
+            request, "forbidden.html", {"needed": "admin, or the person who started it,"}, status=403
+        )
+    if not jobs.retry(job):
+        raise TraceError(
+            f"{job.title} is {job.state}.", code="job_state", hint="Only ended jobs are resumed."
+        )
+    audit.record(actor=request.user, action="job.resumed", obj=job)
+    messages.success(request, f"{job.title}: queued again; it goes on where it stopped.")
+    return redirect("jobs:detail", pk)
+
+
+@require_GET
+def audit_list(request: HttpRequest) -> HttpResponse:
+    rows = AuditEntry.objects.select_related("actor")
+    chosen = {name: request.GET.get(name, "") for name in ("actor", "action", "object_type", "object_id")}
+    columns = {**dict(zip(chosen, chosen, strict=True)), "actor": "actor__username"}
+    rows = rows.filter(**{columns[name]: value for name, value in chosen.items() if value})
+    context = {
+        "page": keyset(rows, request.GET.get("after", ""), newest=True),
+        "chosen": chosen,
+        "actions": list(AuditEntry.objects.order_by("action").values_list("action", flat=True).distinct()),
+        "types": list(
+            AuditEntry.objects.order_by("object_type").values_list("object_type", flat=True).distinct()
+        ),
+    }
+    return render(request, "audit_list.html", context)
