@@ -71,6 +71,12 @@ def read_json(path: Path) -> Any:
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, object) for every non-empty line; raises TraceError at the first bad line."""
+    for number, raw in jsonl_lines(path):
+        yield number, parse_jsonl_line(path, number, raw)
+
+
+def jsonl_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield (line number, bytes) for every non-empty line, never holding more than one."""
     if not path.is_file():
         raise _missing(path)
     with path.open("rb") as handle:
@@ -83,10 +89,10 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     hint="JSON lines hold one object a line; is this a .jsonl file?",
                 )
             if raw.strip():
-                yield number, _parse_line(path, number, raw)
+                yield number, raw
 
 
-def _parse_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
+def parse_jsonl_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
     where = f"{path}:{number}"
     try:
         row = json.loads(raw.decode("utf-8-sig"))

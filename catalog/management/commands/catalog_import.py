@@ -1,0 +1,62 @@
+"""Import a catalog file into a domain, or show what that would change."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from catalog.core.importers.detect import FORMATS
+from catalog.core.importers.read import LISTED_ERRORS
+from catalog.core.tool import CatalogDiff
+from catalog.imports import catalog_import
+from trace_site.commands import TraceCommand
+from trace_site.lib.errors import TraceError
+
+SHOWN = 10
+
+
+class Command(TraceCommand):
+    help = __doc__
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("path", type=Path)
+        parser.add_argument("--domain", required=True, metavar="SLUG")
+        parser.add_argument("--format", default="auto", choices=["auto", *FORMATS])
+        parser.add_argument("--dry-run", action="store_true", help="show the difference, write nothing")
+        parser.add_argument(
+            "--skip-bad-rows", action="store_true", help="import the good rows, list the others"
+        )
+
+    def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        try:
+            result = catalog_import(
+                path=options["path"],
+                domain=options["domain"],
+                fmt=options["format"],
+                dry_run=options["dry_run"],
+                skip_bad_rows=options["skip_bad_rows"],
+            )
+        except TraceError as error:
+            for line in error.extra.get("errors", [])[1:LISTED_ERRORS]:
+                self.stderr.write(line)
+            raise
+        for line in result.counts["errors"][:LISTED_ERRORS]:
+            self.stderr.write(f"skipped {line}")
+        if options["dry_run"]:
+            self._show(result.diff)
+        return result.counts, _sentence(options, result.counts)
+
+    def _show(self, diff: CatalogDiff) -> None:
+        added, changed = ([record.name for record in records] for records in (diff.added, diff.changed))
+        rows = (("+", added), ("~", changed), ("-", diff.removed), ("deprecated", diff.deprecated))
+        for mark, names in rows:
+            for name in names[:SHOWN]:
+                self.echo(f"{mark} {name}")
+            if len(names) > SHOWN:
+                self.echo(f"{mark} ... and {len(names) - SHOWN:,} more")
+
+
+def _sentence(options: dict[str, Any], counts: dict[str, Any]) -> str:
+    verb = "would import" if options["dry_run"] else "imported"
+    parts = ", ".join(f"{counts[key]:,} {key}" for key in counts if key != "errors" and counts[key])
+    return f"{verb} {options['path'].name} into {options['domain']}: {parts or 'nothing'}."
