@@ -1,0 +1,215 @@
+"""The decodes on a tiny random model, against plain forwards without a cache."""
+
+import json
+
+import pytest
+
+from evaluation.core.probes import mcq_question
+from trace_site.lib.errors import TraceError
+
+pytestmark = pytest.mark.ml
+
+ITEMS = [
+    {"id": "1", "query": "pay"},
+    {"id": "2", "query": "list the leave records of everyone please"},
+    {"id": "3", "query": "create tax"},
+    {"id": "4", "query": "drop what PayV2 created"},
+    {"id": "5", "query": "get leave now", "permissions": ["leave"]},
+]
+QUESTION = {
+    "id": "q",
+    "tool": "Tax/Get",
+    "question": "Which?",
+    "correct": "a b",
+    "wrong": ["c", "d e f"],
+    "domain": "hr",
+}
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory):
+    """engines("b") -> the engine of a tiny model of that format, made once."""
+    from evaluation.ml.engine import open_engine
+    from tests.evaluation.tiny_export import write_export
+
+    made = {}
+
+    def get(fmt, reasoning=True):
+        if (fmt, reasoning) not in made:
+            folder = write_export(tmp_path_factory.mktemp("export"), fmt, reasoning=reasoning)
+            made[fmt, reasoning] = open_engine(folder, threads=1)
+        return made[fmt, reasoning]
+
+    return get
+
+
+def predictions(engine, decode, items=ITEMS, k=5):
+    rows = [row for batch in engine.predict(items, decode, k) for row in batch]
+    return {row["id"]: row for row in rows}
+
+
+def log_probabilities(engine, ids):
+    """Of every next token after every position, in one plain forward without a cache."""
+    import torch
+
+    with torch.inference_mode():
+        return engine.export.model(input_ids=torch.tensor([ids])).logits[0].float().log_softmax(dim=-1)
+
+
+def exhaustive(engine, prefix):
+    """Every tool of the catalog with its score, best first."""
+    scored = []
+    for tool in engine.export.spec["tools"]:
+        table = log_probabilities(engine, [*prefix, *tool["ids"]])
+        steps = enumerate(tool["ids"], start=len(prefix) - 1)
+        scored.append((-sum(float(table[place, token]) for place, token in steps), tool["name"]))
+    return [(name, -score) for score, name in sorted(scored)]
+
+
+def fast_prefix(engine, item):
+    chat = engine.export.chat
+    return [*engine.query_ids(item), *chat.empty_ids, *chat.list_open_ids]
+
+
+@pytest.mark.parametrize("fmt", ["a", "b", "c"])
+def test_fast_equals_scoring_every_tool(engines, fmt):
+    engine = engines(fmt)
+    rows = predictions(engine, "fast")
+    for item in ITEMS[:4]:
+        wanted = exhaustive(engine, fast_prefix(engine, item))[:5]
+        assert rows[item["id"]]["tools"] == [name for name, _ in wanted]
+        assert rows[item["id"]]["scores"] == pytest.approx([score for _, score in wanted], abs=1e-4)
+
+
+def test_fast_drops_tools_the_request_may_not_use_and_still_fills_the_list(engines):
+    engine = engines("c")
+    tools = predictions(engine, "fast", k=14)["5"]["tools"]
+    wanted = [
+        name for name, _ in exhaustive(engine, fast_prefix(engine, ITEMS[4])) if not name.startswith("Tax/")
+    ]
+    refused = {"Tax/Get", "Tax/List"}
+    assert len(tools) == 14 and not refused & set(tools) and "Leave/Get" in tools
+    assert [name for name in tools if not name.startswith("Tax/")] == wanted
+
+
+def test_beam_as_wide_as_the_catalog_equals_fast(engines):
+    engine = engines("b")
+    beam, fast = (predictions(engine, decode, k=16) for decode in ("beam", "fast"))
+    for item in ITEMS[:4]:
+        assert beam[item["id"]]["tools"] == fast[item["id"]]["tools"]
+        assert beam[item["id"]]["scores"] == pytest.approx(fast[item["id"]]["scores"], abs=1e-4)
+
+
+@pytest.fixture
+def closing(engines):
+    """A model whose thinking parts end at different places: the marker outbids a token it likes."""
+    import torch
+
+    engine = engines("c")
+    close = engine.export.chat.close_ids[0]
+    liked = engine.export.chat.tokenizer.convert_tokens_to_ids("e")
+    head = engine.export.model.lm_head.weight
+    before = head[close].detach().clone()
+    with torch.no_grad():
+        head[close] = 1.5 * head[liked]
+    yield engine
+    with torch.no_grad():
+        head[close] = before
+
+
+def plain_thinking(engine, item):
+    """Greedy by recomputing everything at each token: slow and obviously right."""
+    chat = engine.export.chat
+    ids = [*engine.query_ids(item), *chat.open_ids]
+    written = []
+    while True:
+        token = int(log_probabilities(engine, [*ids, *written])[-1].argmax())
+        written.append(token)
+        if token == chat.close_ids[0]:
+            return ids, written
+        if token in chat.end_ids or len(written) >= engine.export.spec["max_new_tokens"] - 32:
+            return ids, [*written[:-1], *chat.close_ids]
+
+
+def test_trace_equals_plain_greedy_decoding(closing):
+    rows = predictions(closing, "trace")
+    lengths = set()
+    for item in ITEMS[:4]:
+        ids, written = plain_thinking(closing, item)
+        lengths.add(len(written))
+        assert rows[item["id"]]["raw"].startswith(closing.export.text(written) + '["')
+        ranked = exhaustive(closing, [*ids, *written, *closing.export.chat.list_open_ids])[:5]
+        assert rows[item["id"]]["ranked"] == [name for name, _ in ranked]
+    assert len(lengths) > 1, "the batch must hold thinking parts of different lengths"
+
+
+def test_trace_list_is_valid_json_over_distinct_tools(closing):
+    for row in predictions(closing, "trace").values():
+        entries = json.loads(row["raw"][row["raw"].index('["') :])
+        listed = [closing.export.index.tokens[entry] for entry in entries]
+        assert len(listed) == len(set(listed)) and row["off_vocabulary"] == 0
+        assert row["tools"] == [
+            name for name in listed if row["id"] != "5" or name not in ("Tax/Get", "Tax/List")
+        ]
+        assert 0 < len(row["overruled"]) <= row["list_steps"]
+
+
+def test_overlong_thinking_is_closed_and_marked_as_cut(engines):
+    row = predictions(engines("a"), "trace", ITEMS[:1])["1"]
+    assert row["cut"] and "</think>" in row["raw"] and row["tools"]
+
+
+def test_model_without_reasoning_lists_with_an_empty_trace(engines):
+    engine = engines("a", reasoning=False)
+    trace, fast = (predictions(engine, decode) for decode in ("trace", "fast"))
+    assert all(trace[key]["trace"] == "" and trace[key]["ranked"] == fast[key]["tools"] for key in fast)
+
+
+def test_trace_free_counts_entries_that_are_no_tool(engines):
+    from evaluation.ml.write import Written
+
+    engine = engines("b")
+    chat = engine.export.chat
+    pieces = [["<<Tax>>", "<<Get>>"], ["<<Tax>>"], ["<<Tax>>", "<<Get>>"]]
+    answer = list(chat.list_open_ids)
+    for number, units in enumerate(pieces):
+        answer += [*(chat.list_sep_ids if number else []), *chat.unit_ids(units)]
+    row = engine._parsed({"id": 1}, Written(answer=[*answer, *chat.list_close_ids]), frozenset())
+    assert row["tools"] == ["Tax/Get"] and row["off_vocabulary"] == 1
+
+
+def test_trace_free_stops_at_the_token_limit(engines):
+    row = predictions(engines("b"), "trace-free", ITEMS[:1])["1"]
+    assert row["cut"] and row["tokens"] == engines("b").export.spec["max_new_tokens"]
+
+
+def test_letters_take_the_best_option_letter_of_one_forward(engines):
+    engine = engines("c")
+    question = mcq_question(QUESTION)
+    row = predictions(engine, "letters", [question, {**question, "id": "r", "tool": None}])["q"]
+    table = log_probabilities(engine, engine.question_ids(question))[-1]
+    scores = [float(table[number]) for number in engine.export.chat.letter_ids(3)]
+    assert row["scores"] == pytest.approx(scores, abs=1e-4)
+    assert row["letter"] == "ABC"[scores.index(max(scores))]
+
+
+def test_question_about_an_unknown_tool_is_refused(engines):
+    question = {**mcq_question(QUESTION), "tool": "No/Tool"}
+    with pytest.raises(TraceError, match="no tool No/Tool"):
+        predictions(engines("c"), "letters", [question])
+
+
+def test_interrupted_predictions_go_on_to_the_same_file_contents(engines, tmp_path, capsys):
+    from evaluation.ml.predict import predict
+
+    folder = engines("a").export.folder
+    source, whole, cut = tmp_path / "items.jsonl", tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    source.write_text("".join(json.dumps(item) + "\n" for item in ITEMS))
+    predict(folder, source, whole, "fast", 3, 1)
+    lines = whole.read_text().splitlines(keepends=True)
+    cut.write_text("".join(lines[:2]) + lines[2][:20])
+    predict(folder, source, cut, "fast", 3, 1)
+    rows = [[{**json.loads(line), "seconds": 0} for line in path.open()] for path in (whole, cut)]
+    assert rows[0] == rows[1] and len(rows[0]) == len(ITEMS)
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert events[-1]["event"] == "done" and events[-1]["predictions"] == len(ITEMS)

@@ -1,0 +1,120 @@
+import pytest
+
+from evaluation.core import metrics
+from trace_site.lib.errors import TraceError
+
+ITEMS = [
+    {"id": "1", "tools": ["A/x"], "domain": "hr", "rule": "R_ONE"},
+    {"id": "2", "tools": ["A/y", "B/y"], "domain": "hr", "rule": None},
+    {"id": "3", "tools": ["B/z"], "domain": "finance", "rule": "R_TWO"},
+    {"id": "4", "tools": ["C/z"], "domain": "finance", "rule": "R_TWO"},
+]
+
+
+def prediction(key, tools, trace="", off=0):
+    return {"id": key, "tools": tools, "trace": trace, "off_vocabulary": off}
+
+
+def test_recall_at_k_counts_gold_found_within_k():
+    ranked = ["A/x", "B/y", "C/z"]
+    assert metrics.recall_at_k(ranked, ["B/y", "D/d"], 1) == 0
+    assert metrics.recall_at_k(ranked, ["B/y", "D/d"], 2) == 0.5
+    assert metrics.recall_at_k(ranked, ["B/y", "C/z"], 3) == 1
+
+
+def test_hit_at_k_asks_for_any_gold():
+    assert metrics.hit_at_k(["A/x", "B/y"], ["B/y", "D/d"], 1) == 0
+    assert metrics.hit_at_k(["A/x", "B/y"], ["B/y", "D/d"], 2) == 1
+
+
+def test_generated_list_scores_by_hand():
+    scores = metrics.query_scores(["A/x", "A/y", "C/z"], ["A/y", "B/y"], ranked=False)
+    assert scores == {
+        "hit@1": 0,
+        "recall@1": 0,
+        "hit@gen": 1,
+        "recall@gen": 0.5,
+        "precision@gen": pytest.approx(1 / 3),
+        "f1": pytest.approx(0.4),
+        "exact_set": 0,
+        "set_size": 3,
+    }
+    assert tuple(scores) == metrics.LIST_METRICS
+
+
+def test_ranked_list_scores_by_hand():
+    ranked = [f"T/{n}" for n in range(10)]
+    scores = metrics.query_scores(ranked, ["T/0", "T/4", "T/9", "T/x"], ranked=True)
+    assert scores == {"hit@1": 1, "recall@1": 0.25, "recall@5": 0.5, "recall@10": 0.75, "hit@10": 1}
+    assert tuple(scores) == metrics.RANKED_METRICS
+
+
+def test_empty_answer_has_no_precision_and_is_not_the_gold_set():
+    scores = metrics.query_scores([], ["A/x"], ranked=False)
+    assert (scores["precision@gen"], scores["f1"], scores["exact_set"]) == (0, 0, 0)
+
+
+def test_exact_set_ignores_order_and_repeats():
+    assert metrics.exact_set(["B/y", "A/y", "A/y"], ["A/y", "B/y"]) == 1
+
+
+def test_item_without_gold_is_refused():
+    with pytest.raises(TraceError, match="no gold tool"):
+        metrics.query_scores(["A/x"], [], ranked=False)
+
+
+def test_off_vocabulary_rate_is_over_all_entries_of_all_lists():
+    rows = [
+        prediction("1", ["A/x", "B/y"], off=1),
+        prediction("2", [], off=0),
+        prediction("3", ["A/x"], off=0),
+    ]
+    assert metrics.off_vocabulary(rows) == {"off": 1, "entries": 4, "rate": 0.25}
+
+
+def test_rule_code_is_cited_only_as_a_whole_word():
+    codes = ["PAY", "PAY_V2"]
+    assert metrics.cited_codes("Rule PAY_V2 says so; see PAY_V2.", codes) == ["PAY_V2"]
+    assert metrics.cited_codes("PAYROLL and pay are words", codes) == []
+
+
+def test_citation_by_hand():
+    rows = [
+        prediction("1", ["A/x"], "R_ONE applies"),  # cited, right rule, recall 1
+        prediction("2", ["A/y"], "R_ONE applies"),  # cited, item has no rule, recall 0.5
+        prediction("3", [], "R_ONE applies"),  # cited, wrong rule, recall 0
+        prediction("4", ["C/z"], "plain"),  # not cited, recall 1
+    ]
+    result = metrics.citation(rows, ITEMS, ["R_ONE", "R_TWO"])
+    assert result["n"] == 4 and result["rate"] == 0.75
+    assert result["recall_when_cited"] == {"mean": 0.5, "n": 3}
+    assert result["recall_when_not_cited"] == {"mean": 1, "n": 1}
+    assert result["correct_rule"] == {"mean": pytest.approx(1 / 3), "n": 3}
+    assert result["correct_rule_when_cited"] == {"mean": 0.5, "n": 2}
+
+
+def test_summary_is_nested_by_domain_and_group_and_always_shows_n():
+    rows = [prediction(item["id"], [item["tools"][0]]) for item in ITEMS]
+    groups = {"1": "covered", "3": "uncovered", "4": "uncovered"}
+    summary = metrics.summarise(rows, ITEMS, groups, decode="trace", codes=["R_ONE"], draws=50)
+    assert set(summary) == {"all", "hr", "finance"}
+    assert {group: part["n"] for group, part in summary["all"].items()} == {
+        "all": 4,
+        "covered": 1,
+        "uncovered": 2,
+    }
+    assert set(summary["hr"]) == {"all", "covered"}
+    recall = summary["hr"]["all"]["metrics"]["recall@gen"]
+    assert (recall["mean"], recall["n"], recall["draws"]) == (0.75, 2, 50)
+    assert summary["finance"]["all"]["citation"]["n"] == 2
+
+
+def test_ranked_summary_has_no_metric_of_generated_lists():
+    rows = [prediction(item["id"], item["tools"]) for item in ITEMS]
+    part = metrics.summarise(rows, ITEMS, {}, decode="fast", draws=10)["all"]["all"]
+    assert tuple(part["metrics"]) == metrics.RANKED_METRICS and "citation" not in part
+
+
+def test_missing_prediction_is_an_error_not_a_zero():
+    with pytest.raises(TraceError, match="3 of 4 queries have no prediction"):
+        metrics.summarise([prediction("1", ["A/x"])], ITEMS, {}, decode="fast")

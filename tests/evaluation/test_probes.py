@@ -1,0 +1,123 @@
+import pytest
+
+from evaluation.core import probe_builder, probes
+from evaluation.core.probe_builder import ProbeBuilder
+from trace_site.lib.errors import TraceError
+
+MCQ = {
+    "id": "m1",
+    "tool": "A/x",
+    "question": "What?",
+    "correct": "yes",
+    "wrong": ["no", "nay", "nope"],
+    "domain": "hr",
+}
+TOOLS = [
+    {"name": f"PayV{n}/run{end}", "domain": "hr", "description": text}
+    for n in (1, 2)
+    for end, text in [
+        (
+            "Gross",
+            f"Returns the gross pay of one employee for period {n}. Version {n} covers part-time staff only.",
+        ),
+        (
+            "Net",
+            f"Returns the net pay after deductions in release {n}. It needs an open payroll period {n} first.",
+        ),
+        (
+            "Slip",
+            f"Sends the payslip of release {n} by mail. PayV{n}/runSlip never stores the file for {n} days.",
+        ),
+    ]
+]
+NEAR = {tool["name"]: [other["name"] for other in TOOLS if other is not tool] for tool in TOOLS}
+
+
+def test_letter_of_the_correct_option_depends_on_the_seed_alone():
+    assert probes.mcq_question(MCQ, seed=4) == probes.mcq_question(MCQ, seed=4)
+    for seed in range(20):
+        question = probes.mcq_question(MCQ, seed=seed)
+        assert question["choices"]["ABCD".index(question["answer"])] == "yes"
+    assert {probes.mcq_question(MCQ, seed=seed)["answer"] for seed in range(40)} == set("ABCD")
+
+
+def test_yes_no_question_has_two_options():
+    row = {"id": 7, "tool": "A/x", "question": "Is it?", "answer": "No", "domain": "hr"}
+    question = probes.qa_question(row)
+    assert (question["id"], question["choices"], question["answer"]) == ("7", ["Yes", "No"], "B")
+
+
+def test_expert_answer_must_be_a_letter_of_its_choices():
+    row = {"id": "e", "question": "?", "choices": ["a", "b"], "answer": "C", "domain": "hr"}
+    with pytest.raises(TraceError, match="question e: answer 'C' is not a letter of its 2 choices"):
+        probes.expert_question(row)
+
+
+def test_random_baseline_of_the_published_option_counts():
+    counts = {2: 58, 3: 74, 4: 301, 5: 21}
+    questions = [{"choices": ["x"] * k} for k, n in counts.items() for _ in range(n)]
+    assert probes.random_baseline(questions) == pytest.approx(0.2932, abs=5e-5)
+
+
+def test_accuracy_is_shown_by_domain_beside_its_baseline():
+    rows = [
+        {
+            "id": f"{n}",
+            "question": "?",
+            "choices": ["a", "b"],
+            "answer": "A",
+            "domain": "hr" if n < 3 else "finance",
+        }
+        for n in range(4)
+    ]
+    questions = probes.lettered("mcq_expert", rows)
+    result = probes.accuracy({"0": "A", "1": "B", "2": "A", "3": "A"}, questions, draws=20)
+    assert result["all"]["accuracy"]["mean"] == 0.75 and result["all"]["n"] == 4
+    assert result["hr"]["accuracy"]["mean"] == pytest.approx(2 / 3)
+    assert result["finance"]["random"] == 0.5 and result["finance"]["options"] == {"2": 1}
+
+
+def test_unanswered_question_is_an_error():
+    questions = probes.lettered("mcq", [MCQ])
+    with pytest.raises(TraceError, match="question m1 has no prediction"):
+        probes.accuracy({}, questions)
+
+
+@pytest.mark.parametrize("kind", ["mcq", "qa"])
+def test_built_probes_repeat_and_never_name_the_tool(kind):
+    rows, again = (getattr(ProbeBuilder(TOOLS, NEAR, seed=1), kind)(8) for _ in range(2))
+    assert rows == again and len(rows) == 8
+    assert len({row["id"] for row in rows}) == 8
+    for row in rows:
+        text = " ".join([row["question"], row.get("correct", ""), *row.get("wrong", [])])
+        assert not any(part.lower() in text.lower() for part in (row["tool"], *row["tool"].split("/")))
+        assert row["built"] == "offline" and row["domain"] == "hr"
+
+
+def test_wrong_options_are_distinct_and_not_true_of_the_tool():
+    by_name = {tool["name"]: tool["description"] for tool in TOOLS}
+    for row in ProbeBuilder(TOOLS, NEAR).mcq(6):
+        own = probe_builder.folded(by_name[row["tool"]])
+        assert len({*row["wrong"], row["correct"]}) == 4
+        assert all(probe_builder.folded(wrong) not in own for wrong in row["wrong"])
+
+
+def test_twins_with_one_description_make_no_question():
+    twins = [
+        {"name": f"A/{n}", "domain": "hr", "description": "Does the very same thing always."}
+        for n in range(5)
+    ]
+    near = {tool["name"]: [other["name"] for other in twins if other is not tool] for tool in twins}
+    assert ProbeBuilder(twins, near).mcq(5) == []
+
+
+def test_yes_and_no_are_about_equally_frequent():
+    answers = [row["answer"] for row in ProbeBuilder(TOOLS, NEAR, seed=2).qa(10)]
+    assert 4 <= answers.count("Yes") <= 6
+
+
+def test_edited_statement_changes_one_decisive_word():
+    builder = ProbeBuilder(TOOLS, NEAR)
+    assert builder._edited("Returns the gross pay.", "PayV1/runGross") == "Overwrites the gross pay."
+    assert builder._edited("Keeps it for 30 days.", "PayV1/runGross") == "Keeps it for 31 days."
+    assert builder._edited("Nothing decisive here.", "PayV1/runGross") is None
