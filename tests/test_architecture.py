@@ -109,7 +109,8 @@ def walk(patterns):
 walk(get_resolver().url_patterns)
 for handler, _ in settings.JOB_HANDLERS.values(): import_module(handler.rpartition(".")[0])
 import trace_site.tasks, trace_site.wsgi, trace_site.celery
-print("HEAVY", sorted({m.split(".")[0] for m in sys.modules} & {"torch", "transformers", "peft", "sentence_transformers"}))
+heavy = {"torch", "transformers", "peft", "sentence_transformers"}
+print("HEAVY", sorted({m.split(".")[0] for m in sys.modules} & heavy))
 """
     result = subprocess.run(
         [sys.executable, "-c", program],

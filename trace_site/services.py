@@ -140,20 +140,35 @@ def _load_state(folder: Path) -> dict[str, Any]:
 
 def _start_postgres(folder: Path, state: dict[str, Any]) -> None:
     data = folder / "postgres"
-    if (
-        _postgres(["pg_ctl", "-D", str(data), "status"], check=False).returncode == 0
-        and "postgres_port" in state
-    ):
+    if "postgres_port" in state and _postgres_answers(data, state):
         return
     if not (data / "PG_VERSION").is_file():
         _init_postgres(data, state["postgres_password"])
+    (data / "postmaster.pid").unlink(
+        missing_ok=True
+    )  # nobody answers and nobody alive owns it: see _owner_alive
     state["postgres_port"] = _port(state.get("postgres_port"))
     options = f"-p {state['postgres_port']} -c listen_addresses=127.0.0.1 -c unix_socket_directories=''"
     log = data / "server.log"
-    started = _postgres(
-        ["pg_ctl", "-D", str(data), "-l", str(log), "-w", "-t", str(START_SECONDS), "-o", options, "start"],
-        check=False,
-    )
+    command = [
+        "pg_ctl",
+        "-D",
+        str(data),
+        "-l",
+        str(log),
+        "-w",
+        "-t",
+        str(START_SECONDS),
+        "-o",
+        options,
+        "start",
+    ]
+    started = _postgres(command, check=False)
+    for _ in range(20):  # the backends of a killed server take a moment to notice that it is gone
+        if started.returncode == 0:
+            break
+        time.sleep(0.25)
+        started = _postgres(command, check=False)
     if started.returncode != 0:
         tail = (
             " ".join(log.read_text().strip().splitlines()[-2:]) if log.is_file() else started.stderr.strip()
@@ -165,6 +180,36 @@ def _start_postgres(folder: Path, state: dict[str, Any]) -> None:
             hint="Free disk space or memory, or set DATABASE_URL to a server of your own.",
         )
     _create_database(state)
+
+
+def _postgres_answers(data: Path, state: dict[str, Any]) -> bool:
+    """Whether the server takes connections; one that is alive but recovering is waited for."""
+    import psycopg
+
+    url = f"postgresql://trace:{state['postgres_password']}@127.0.0.1:{state['postgres_port']}/postgres"
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            psycopg.connect(url, connect_timeout=5).close()
+            return True
+        except psycopg.OperationalError:
+            if not _owner_alive(data) or time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+
+
+def _owner_alive(data: Path) -> bool:
+    """Whether the process named in postmaster.pid still runs; a zombie (a container without init) does not."""
+    try:
+        pid = int((data / "postmaster.pid").read_text().split()[0])
+        os.kill(pid, 0)
+    except (OSError, ValueError, IndexError) as error:
+        return isinstance(error, PermissionError)
+    status = Path(f"/proc/{pid}/stat")
+    try:
+        return status.read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return not Path("/proc/self/stat").exists()
 
 
 def _init_postgres(data: Path, password: str) -> None:

@@ -5,7 +5,7 @@ import threading
 from typing import Any
 
 from celery import shared_task
-from celery.signals import worker_ready, worker_shutting_down
+from celery.signals import celeryd_after_setup, worker_shutting_down
 from django.conf import settings
 from django.db import close_old_connections, connection
 from django.db.utils import DatabaseError
@@ -28,10 +28,10 @@ def sweep() -> None:
         jobs.send_wake(job)
 
 
-@worker_ready.connect
-def start_polling(sender: Any, **_: Any) -> None:
+@celeryd_after_setup.connect
+def start_polling(instance: Any, **_: Any) -> None:
     """Look into the database every JOB_POLL_SECONDS, so that a dead or emptied broker only costs time."""
-    queues = [queue.name for queue in sender.task_consumer.queues]
+    queues = list(instance.app.amqp.queues.consume_from)
     threading.Thread(target=_poll, args=(queues,), daemon=True, name="job-poll").start()
 
 

@@ -1,0 +1,67 @@
+"""The artefact store: whole folders, verified on every read, the same through a local path and a remote protocol."""
+
+import fsspec
+import pytest
+
+from trace_site.lib.errors import TraceError
+from trace_site.lib.store import Store
+
+
+@pytest.fixture(params=["file", "memory"])
+def store(request, tmp_path):
+    url = (tmp_path / "store").as_uri() if request.param == "file" else "memory://bucket"
+    yield Store(url, cache=tmp_path / "cache")
+    fsspec.filesystem("memory").store.clear()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    root = tmp_path / "made"
+    (root / "deep").mkdir(parents=True)
+    (root / "a.txt").write_text("one")
+    (root / "deep" / "b.bin").write_bytes(bytes(range(256)))
+    return root
+
+
+def test_folder_comes_back_byte_for_byte(store, folder):
+    digest = store.put_dir(folder, "runs/1")
+    back = store.get_dir("runs/1", digest)
+    assert (back / "a.txt").read_text() == "one"
+    assert (back / "deep" / "b.bin").read_bytes() == bytes(range(256))
+
+
+def test_same_content_has_the_same_digest_under_any_key(store, folder):
+    assert store.put_dir(folder, "x/1") == store.put_dir(folder, "x/2")
+
+
+def test_missing_folder_is_a_clear_error(store):
+    with pytest.raises(TraceError, match="not in the artefact store"):
+        store.get_dir("nothing/here", "0" * 64)
+
+
+def test_changed_file_is_refused(store, folder):
+    digest = store.put_dir(folder, "runs/1")
+    (store.get_dir("runs/1", digest) / "a.txt").write_text("two")
+    with pytest.raises(TraceError, match="differ from their digests"):
+        store.get_dir("runs/1", digest)
+
+
+def test_other_digest_than_asked_for_is_refused(store, folder):
+    store.put_dir(folder, "runs/1")
+    with pytest.raises(TraceError, match="differ"):
+        store.get_dir("runs/1", "f" * 64)
+
+
+def test_failed_put_leaves_the_old_folder(tmp_path, folder, monkeypatch):
+    store = Store((tmp_path / "store").as_uri(), cache=tmp_path / "cache")
+    digest = store.put_dir(folder, "runs/1")
+    (folder / "a.txt").write_text("new")
+
+    def disk_full(*_args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("trace_site.lib.store.shutil.copyfile", disk_full)
+    with pytest.raises(TraceError, match="No space left"):
+        store.put_dir(folder, "runs/1")
+    assert (store.get_dir("runs/1", digest) / "a.txt").read_text() == "one"
+    assert [path.name for path in (tmp_path / "store" / "runs").iterdir()] == ["1"]
