@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from training.models import AliasMove, Model, Run, RunMetric, Stage1
 
 
-class ReadOnly(admin.ModelAdmin):
+class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 

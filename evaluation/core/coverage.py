@@ -1,0 +1,194 @@
+"""Which look-alikes do published rules tell apart: the arithmetic over edges of confusable clusters.
+
+In: the clusters of one clustering (tools, edges) and rules with their sets T(r). Out: each cluster's state and gap
+score, and the group (covered, uncovered, outside) of a benchmark query.
+
+An edge joins two tools of a cluster that are mutual neighbours at or above tau. It is covered when ONE published
+rule's T(r) holds both its tools. A tool is covered when at least one of its edges is.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+RESOLVED_SHARE = 0.8  # of a cluster's edges
+TAUGHT_SAMPLES = 10  # approved samples of every rule that covers an edge of the cluster
+# from the least to the most done; `dismissed` clusters leave the denominator
+STATES = ("no_rule", "draft", "touched", "resolved", "taught", "in_champion", "dismissed")
+DONE = ("resolved", "taught", "in_champion")
+COVERED, UNCOVERED, OUTSIDE = GROUPS = ("covered", "uncovered", "outside")
+GROUP_DEFINITION = (
+    "covered: at least one gold tool lies in a confusable cluster, and each one that does shares a published rule's "
+    "set T(r) with a look-alike it has an edge to. uncovered: some gold tool lies in a cluster and shares no published "
+    "rule with any of its look-alikes. outside: no gold tool lies in a cluster (dismissed clusters do not count)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    id: int
+    tools: frozenset[int]
+    edges: tuple[tuple[int, int, float], ...]
+    mean_similarity: float
+    dismissed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFacts:
+    """One version of a rule: the published one, or a draft that is newer than it."""
+
+    id: int
+    tools: tuple[int, ...]  # T(r), the target first
+    published: bool = True
+    samples: int = 0  # approved samples of this version
+    in_champion: bool = False  # the champion was trained on samples of this version
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCoverage:
+    cluster: ClusterFacts
+    state: str
+    covered: tuple[tuple[int, int], ...]
+    uncovered: tuple[tuple[int, int], ...]
+    rules: tuple[int, ...]  # published rules that cover an edge here
+    drafts: tuple[int, ...]  # drafts that would
+
+    @property
+    def gap_score(self) -> float:
+        """Uncovered edges x mean similarity x (1 + production misses); misses are not recorded yet, so 0."""
+        return 0.0 if self.state == "dismissed" else len(self.uncovered) * self.cluster.mean_similarity
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Dismissed clusters are counted as such and nowhere else."""
+
+    states: Mapping[str, int]
+    clusters: int
+    edges: int
+    edges_covered: int
+    tools: int
+    tools_covered: int
+
+    @property
+    def done(self) -> int:
+        return sum(self.states[state] for state in DONE)
+
+
+@dataclass(frozen=True)
+class RuleIndex:
+    """Rules by tool, so that an edge is one set intersection."""
+
+    rules: Mapping[int, RuleFacts]
+    of_tool: Mapping[int, frozenset[int]]
+
+    @classmethod
+    def build(cls, rules: Iterable[RuleFacts]) -> "RuleIndex":
+        by_tool: dict[int, set[int]] = {}
+        known = {rule.id: rule for rule in rules}
+        for rule in known.values():
+            for tool in rule.tools:
+                by_tool.setdefault(tool, set()).add(rule.id)
+        return cls(known, {tool: frozenset(ids) for tool, ids in by_tool.items()})
+
+    def holding(self, a: int, b: int) -> frozenset[int]:
+        """The rules whose set holds both tools."""
+        return self.of_tool.get(a, frozenset()) & self.of_tool.get(b, frozenset())
+
+
+def cover(clusters: Iterable[ClusterFacts], rules: Iterable[RuleFacts]) -> list[ClusterCoverage]:
+    rules = list(rules)
+    published = RuleIndex.build(rule for rule in rules if rule.published)
+    drafts = RuleIndex.build(rule for rule in rules if not rule.published)
+    return [_cover(cluster, published, drafts) for cluster in clusters]
+
+
+def _cover(cluster: ClusterFacts, published: RuleIndex, drafts: RuleIndex) -> ClusterCoverage:
+    by_edge = {(a, b): published.holding(a, b) for a, b, _ in cluster.edges}
+    covered = tuple(edge for edge, ids in by_edge.items() if ids)
+    uncovered = tuple(edge for edge, ids in by_edge.items() if not ids)
+    ids = sorted(set(chain.from_iterable(by_edge.values())))
+    waiting = sorted(set(chain.from_iterable(drafts.holding(a, b) for a, b, _ in cluster.edges)))
+    state = _state(cluster, len(covered), [published.rules[rule] for rule in ids], bool(waiting))
+    return ClusterCoverage(cluster, state, covered, uncovered, tuple(ids), tuple(waiting))
+
+
+def _state(cluster: ClusterFacts, covered: int, rules: Sequence[RuleFacts], has_draft: bool) -> str:
+    if cluster.dismissed:
+        return "dismissed"
+    if not covered:
+        return "draft" if has_draft else "no_rule"
+    if covered < RESOLVED_SHARE * len(cluster.edges):
+        return "touched"
+    if any(rule.samples < TAUGHT_SAMPLES for rule in rules):
+        return "resolved"
+    return "in_champion" if all(rule.in_champion for rule in rules) else "taught"
+
+
+def totals(rows: Sequence[ClusterCoverage]) -> Totals:
+    states = dict.fromkeys(STATES, 0)
+    for row in rows:
+        states[row.state] += 1
+    counted = [row for row in rows if row.state != "dismissed"]
+    return Totals(
+        states=states,
+        clusters=len(counted),
+        edges=sum(len(row.cluster.edges) for row in counted),
+        edges_covered=sum(len(row.covered) for row in counted),
+        tools=len(set(chain.from_iterable(row.cluster.tools for row in counted))),
+        tools_covered=len(set(chain.from_iterable(chain.from_iterable(row.covered for row in counted)))),
+    )
+
+
+def ranked_gaps(rows: Iterable[ClusterCoverage]) -> list[ClusterCoverage]:
+    """Clusters that still have uncovered edges, the costliest first; ties by id."""
+    gaps = [row for row in rows if row.gap_score > 0]
+    return sorted(gaps, key=lambda row: (-row.gap_score, row.cluster.id))
+
+
+@dataclass(frozen=True, slots=True)
+class OutsidePairs:
+    """A rule's pairs (target, confusable) that no cluster holds: they measure how good tau is."""
+
+    rule: int
+    pairs: int
+    outside: tuple[int, ...]  # the confusables whose pair no cluster holds
+
+    @property
+    def all_outside(self) -> bool:
+        return len(self.outside) == self.pairs
+
+
+def pairs_outside(rules: Iterable[RuleFacts], clusters: Iterable[ClusterFacts]) -> list[OutsidePairs]:
+    home = {tool: cluster.id for cluster in clusters for tool in cluster.tools}
+    found = []
+    for rule in rules:
+        target, *confusables = rule.tools
+        lost = tuple(
+            tool for tool in confusables if home.get(target) is None or home.get(tool) != home[target]
+        )
+        if rule.published and lost:
+            found.append(OutsidePairs(rule.id, len(confusables), lost))
+    return found
+
+
+@dataclass(frozen=True)
+class QueryGroups:
+    """Sorts benchmark queries into covered, uncovered and outside; see GROUP_DEFINITION."""
+
+    clustered: frozenset[int] = field(default_factory=frozenset)
+    covered: frozenset[int] = field(default_factory=frozenset)
+
+    @classmethod
+    def build(cls, rows: Sequence[ClusterCoverage]) -> "QueryGroups":
+        counted = [row for row in rows if row.state != "dismissed"]
+        return cls(
+            frozenset(tool for row in counted for a, b, _ in row.cluster.edges for tool in (a, b)),
+            frozenset(tool for row in counted for edge in row.covered for tool in edge),
+        )
+
+    def group(self, gold: Iterable[int]) -> str:
+        inside = [tool for tool in gold if tool in self.clustered]
+        if not inside:
+            return OUTSIDE
+        return COVERED if all(tool in self.covered for tool in inside) else UNCOVERED

@@ -1,0 +1,93 @@
+"""Coverage counts edges, not opinions: an edge is covered when one published rule's set holds both its tools."""
+
+from evaluation.core.coverage import (
+    ClusterFacts,
+    QueryGroups,
+    RuleFacts,
+    cover,
+    pairs_outside,
+    ranked_gaps,
+    totals,
+)
+
+# a ring of five tools: five edges
+RING = ClusterFacts(
+    id=1,
+    tools=frozenset({1, 2, 3, 4, 5}),
+    edges=((1, 2, 0.9), (2, 3, 0.8), (3, 4, 0.8), (4, 5, 0.7), (1, 5, 0.8)),
+    mean_similarity=0.8,
+)
+PAIR = ClusterFacts(id=2, tools=frozenset({8, 9}), edges=((8, 9, 0.95),), mean_similarity=0.95)
+
+
+def state(*rules, cluster=RING):
+    return cover([cluster], rules)[0].state
+
+
+def test_state_follows_edges_then_samples_then_the_champion():
+    assert state() == "no_rule"
+    assert state(RuleFacts(1, (1, 2), published=False)) == "draft"
+    assert state(RuleFacts(1, (1, 2))) == "touched"
+    assert state(RuleFacts(1, (1, 2, 3, 4), samples=10)) == "touched"  # 3 of 5 edges
+    assert state(RuleFacts(1, (1, 2, 3, 4, 5), samples=9)) == "resolved"
+    assert state(RuleFacts(1, (1, 2, 3, 4, 5), samples=10)) == "taught"
+    assert state(RuleFacts(1, (1, 2, 3, 4, 5), samples=10, in_champion=True)) == "in_champion"
+
+
+def test_four_of_five_edges_resolve_a_cluster():
+    assert state(RuleFacts(1, (1, 2, 3, 4)), RuleFacts(2, (1, 5))) == "resolved"
+
+
+def test_every_covering_rule_must_be_taught():
+    rules = RuleFacts(1, (1, 2, 3, 4), samples=20), RuleFacts(2, (1, 5), samples=3)
+    assert state(*rules) == "resolved"
+
+
+def test_two_rules_that_hold_one_end_each_cover_nothing():
+    row = cover([PAIR], [RuleFacts(1, (8, 7)), RuleFacts(2, (9, 6))])[0]
+    assert row.covered == () and row.state == "no_rule"
+
+
+def test_pair_without_an_edge_covers_nothing():
+    assert state(RuleFacts(1, (1, 3))) == "no_rule"
+
+
+def test_dismissed_cluster_leaves_the_denominator_and_the_gaps():
+    dismissed = ClusterFacts(3, frozenset({6, 7}), ((6, 7, 0.9),), 0.9, dismissed=True)
+    rows = cover([RING, dismissed], [RuleFacts(1, (1, 2))])
+    counted = totals(rows)
+    assert (counted.clusters, counted.states["dismissed"], counted.states["touched"]) == (1, 1, 1)
+    assert (counted.edges, counted.edges_covered, counted.tools, counted.tools_covered) == (5, 1, 5, 2)
+    assert [row.cluster.id for row in ranked_gaps(rows)] == [1]
+
+
+def test_gaps_are_ranked_by_uncovered_edges_times_similarity():
+    rows = cover([PAIR, RING], [RuleFacts(1, (1, 2))])
+    gaps = ranked_gaps(rows)
+    assert [(gap.cluster.id, round(gap.gap_score, 3)) for gap in gaps] == [(1, 3.2), (2, 0.95)]
+
+
+def test_fully_covered_cluster_is_no_gap():
+    assert ranked_gaps(cover([PAIR], [RuleFacts(1, (8, 9))])) == []
+
+
+def test_pairs_that_no_cluster_holds_are_listed_with_their_rule():
+    rules = [
+        RuleFacts(1, (1, 2, 8)),
+        RuleFacts(2, (8, 9)),
+        RuleFacts(3, (50, 51)),
+        RuleFacts(4, (1, 8), published=False),
+    ]
+    found = pairs_outside(rules, [RING, PAIR])
+    assert [(row.rule, row.pairs, row.outside, row.all_outside) for row in found] == [
+        (1, 2, (8,), False),
+        (3, 1, (51,), True),
+    ]
+
+
+def test_query_group_follows_the_edges_of_its_gold_tools():
+    groups = QueryGroups.build(cover([RING, PAIR], [RuleFacts(1, (1, 2))]))
+    assert groups.group([1]) == groups.group([1, 2]) == "covered"
+    assert groups.group([3]) == groups.group([1, 3]) == groups.group([8]) == "uncovered"
+    assert groups.group([77]) == groups.group([]) == "outside"
+    assert groups.group([1, 77]) == "covered"
