@@ -89,10 +89,8 @@ def stop_services(folder: Path) -> None:
     if (folder / "postgres" / "postmaster.pid").exists():
         _postgres(["pg_ctl", "-D", str(folder / "postgres"), "-m", "fast", "-w", "stop"], check=False)
     if "redis_port" in state and _redis_answers(state):
-        import redis
-
-        client = redis.Redis(port=state["redis_port"], password=state["redis_password"])
-        client.shutdown(save=True)
+        with _redis(state) as client:
+            client.shutdown(save=True)
 
 
 def database_url() -> str:
@@ -315,16 +313,26 @@ def _start_redis(folder: Path, state: dict[str, Any]) -> None:
         time.sleep(0.02)
 
 
+def _redis(state: dict[str, Any]) -> Any:
+    """A client that asks once: the default waits between tries for seconds."""
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    once = Retry(NoBackoff(), 0)
+    return redis.Redis(
+        "127.0.0.1", state["redis_port"], password=state["redis_password"], socket_timeout=5, retry=once
+    )
+
+
 def _redis_answers(state: dict[str, Any]) -> bool:
     import redis
 
-    client = redis.Redis(port=state["redis_port"], password=state["redis_password"], socket_timeout=2)
     try:
-        return bool(client.ping())
+        with _redis(state) as client:
+            return bool(client.ping())
     except redis.RedisError:
         return False
-    finally:
-        client.close()
 
 
 def _wheel(package: str) -> Path:
