@@ -1,5 +1,6 @@
 """Who did what, when: append-only entries written in the same transaction as the change."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
@@ -26,11 +27,22 @@ class AuditEntry(models.Model):
 
 def record(*, actor: Any, action: str, obj: models.Model, detail: dict[str, Any] | None = None) -> None:
     """Write one entry; `actor` None means a command line or a job."""
-    AuditEntry.objects.create(
-        actor=actor,
-        action=action,
-        object_type=obj._meta.model_name or "",
-        object_id=str(obj.pk),
-        object_label=str(obj)[:300],
-        detail=detail or {},
+    record_all(actor=actor, action=action, objects=[(obj, detail or {})])
+
+
+def record_all(*, actor: Any, action: str, objects: Iterable[tuple[models.Model, dict[str, Any]]]) -> None:
+    """Write one entry for each object and its detail, in one query."""
+    AuditEntry.objects.bulk_create(
+        [
+            AuditEntry(
+                actor=actor,
+                action=action,
+                object_type=obj._meta.model_name or "",
+                object_id=str(obj.pk),
+                object_label=str(obj)[:300],
+                detail=detail,
+            )
+            for obj, detail in objects
+        ],
+        batch_size=1000,
     )

@@ -1,0 +1,216 @@
+"""A rule's content, its exchange format, and how rules without a code get one.
+
+In: JSON entries. Out: `RuleContent` values with a hash; names stay names, the database never enters.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from catalog.core.tokens import split_name
+from catalog.core.words import name_words
+from rules.core.schema import schema_problems
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash
+
+MAX_CODE = 80
+
+
+@dataclass(frozen=True, slots=True)
+class RuleContent:
+    """What one version of a rule says."""
+
+    target: str
+    confusables: tuple[str, ...]
+    text: str
+    clauses: tuple[dict[str, Any], ...] = ()
+    tests: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """T(r) = {target} + confusables."""
+        return (self.target, *self.confusables)
+
+    def content_hash(self) -> str:
+        """The order of the confusables says nothing, so it is not hashed."""
+        return content_hash(
+            {
+                "target": self.target,
+                "confusables": sorted(self.confusables),
+                "text": self.text,
+                "clauses": list(self.clauses),
+                "tests": list(self.tests),
+            }
+        )
+
+    def names(self) -> list[tuple[str, str]]:
+        """(JSON pointer, name) of every tool the content mentions in a field."""
+        named = [("/tool_name", self.target)]
+        named += [(f"/confusables/{i}", name) for i, name in enumerate(self.confusables)]
+        named += [(f"/clauses/{i}/route_to", clause["route_to"]) for i, clause in enumerate(self.clauses)]
+        for i, test in enumerate(self.tests):
+            named += [(f"/tests/{i}/tools/{j}", name) for j, name in enumerate(test["tools"])]
+        return named
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEntry:
+    """One rule of a file. `pointer` is its place; an empty code or domain was not given."""
+
+    content: RuleContent
+    code: str
+    domain: str
+    pointer: str
+
+
+@dataclass(slots=True)
+class EntryProblems:
+    """What is wrong in a file: (JSON pointer, sentence)."""
+
+    items: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, pointer: str, sentence: str) -> None:
+        self.items.append((pointer, sentence))
+
+
+def parse_document(document: Any) -> tuple[list[RuleEntry], EntryProblems]:
+    """Read a list of rules, or an object whose `rules` is that list."""
+    problems = EntryProblems()
+    prefix = ""
+    if isinstance(document, dict) and isinstance(document.get("rules"), list):
+        document, prefix = document["rules"], "/rules"
+    elif isinstance(document, dict) and "tool_name" in document:
+        document = [document]
+    if not isinstance(document, list):
+        problems.add("", 'must be a list of rules, or an object {"rules": [...]}.')
+        return [], problems
+    if not document:
+        problems.add("", "holds no rules.")
+    entries = []
+    for number, item in enumerate(document):
+        entry = parse_entry(item, f"{prefix}/{number}", problems)
+        if entry:
+            entries.append(entry)
+    return entries, problems
+
+
+def parse_entry(item: Any, pointer: str, problems: EntryProblems) -> RuleEntry | None:
+    found = list(schema_problems(item))
+    for inner, sentence in found:
+        problems.add(pointer + inner, sentence)
+    if found:
+        return None
+    content = make_content(
+        target=item["tool_name"],
+        confusables=item["confusables"],
+        text=item["rule_text"],
+        clauses=item.get("clauses", []),
+        tests=item.get("tests", []),
+    )
+    if content.target in content.confusables:
+        place = content.confusables.index(content.target)
+        problems.add(f"{pointer}/confusables/{place}", "the target is listed among its own confusables.")
+        return None
+    return RuleEntry(content, item.get("code", ""), item.get("domain", "").strip(), pointer)
+
+
+def make_content(
+    *,
+    target: str,
+    confusables: Sequence[str],
+    text: str,
+    clauses: Iterable[dict[str, Any]] = (),
+    tests: Iterable[dict[str, Any]] = (),
+) -> RuleContent:
+    """Trim texts, fill the optional fields of clauses, drop what the format does not know."""
+    return RuleContent(
+        target=target.strip(),
+        confusables=tuple(name.strip() for name in confusables),
+        text=text.strip(),
+        clauses=tuple(
+            {
+                "when": clause["when"].strip(),
+                "route_to": clause["route_to"].strip(),
+                "exception": bool(clause.get("exception", False)),
+                "signals": [signal.strip() for signal in clause.get("signals", []) if signal.strip()],
+            }
+            for clause in clauses
+        ),
+        tests=tuple(
+            {"query": test["query"].strip(), "tools": [name.strip() for name in test["tools"]]}
+            for test in tests
+        ),
+    )
+
+
+def to_json(content: RuleContent, *, code: str, domain: str) -> dict[str, Any]:
+    """One rule in the exchange format; importing it again changes nothing."""
+    return {
+        "code": code,
+        "domain": domain,
+        "tool_name": content.target,
+        "confusables": list(content.confusables),
+        "rule_text": content.text,
+        "clauses": list(content.clauses),
+        "tests": list(content.tests),
+    }
+
+
+def base_code(target: str) -> str:
+    """The code a rule gets from its target's endpoint: `Payroll/get-payslip.v2` -> GET_PAYSLIP_V2."""
+    try:
+        endpoint = split_name(target)[1]
+    except TraceError:
+        endpoint = target
+    words = [word for word in name_words(endpoint) if word.isascii()]
+    code = "_".join(words).upper()[: MAX_CODE - 5].strip("_") or "RULE"
+    return code if code[0].isalpha() else f"RULE_{code}"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRule:
+    """A rule already there, as far as finding it again needs."""
+
+    code: str
+    target: str
+    confusables: frozenset[str]
+
+
+def find_codes(
+    entries: Sequence[RuleEntry], known: Sequence[KnownRule], taken: Iterable[str] = ()
+) -> list[str]:
+    """One code per entry of one domain: its own, that of the rule it repeats, or a new one.
+
+    An entry without a code repeats the known rule with a generated code and the same target and confusables,
+    else the first one left with the same target. New codes are numbered in file order.
+    """
+    codes = [entry.code for entry in entries]
+    used = set(filter(None, codes))
+    for exact in (True, False):
+        for place, entry in enumerate(entries):
+            if not codes[place]:
+                codes[place] = _repeated(entry.content, known, used, exact)
+                used.add(codes[place])
+    used.update(taken, (rule.code for rule in known))
+    for place, entry in enumerate(entries):
+        if not codes[place]:
+            codes[place] = _fresh(base_code(entry.content.target), used)
+            used.add(codes[place])
+    return codes
+
+
+def _repeated(content: RuleContent, known: Sequence[KnownRule], used: set[str], exact: bool) -> str:
+    pattern = re.compile(rf"{re.escape(base_code(content.target))}(_\d+)?")
+    for rule in known:
+        same = not exact or rule.confusables == frozenset(content.confusables)
+        if rule.target == content.target and same and rule.code not in used and pattern.fullmatch(rule.code):
+            return rule.code
+    return ""
+
+
+def _fresh(base: str, used: set[str]) -> str:
+    code, number = base, 2
+    while code in used:
+        code, number = f"{base}_{number}", number + 1
+    return code

@@ -1,0 +1,196 @@
+"""Writes on rules: save a version, publish it, withdraw it. Versions are immutable; a change is a new one."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from catalog.models import Tool
+from rules.book import rule_book, rule_key, version_findings
+from rules.core.findings import Finding, RuleBook, check_rule, has_errors
+from rules.core.rule import (
+    EntryProblems,
+    KnownRule,
+    RuleContent,
+    RuleEntry,
+    find_codes,
+    make_content,
+    parse_entry,
+    to_json,
+)
+from rules.models import Rule, RuleVersion
+from rules.names import ToolNames
+from trace_site import audit
+from trace_site.lib.errors import TraceError
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRule:
+    """`changed` is False when the newest version already said the same. `published` tells whether it is now live."""
+
+    version: RuleVersion
+    findings: list[Finding]
+    changed: bool
+    published: bool
+
+
+@transaction.atomic
+def rule_save(
+    *,
+    target: str,
+    confusables: Sequence[str],
+    text: str,
+    clauses: Iterable[dict[str, Any]] = (),
+    tests: Iterable[dict[str, Any]] = (),
+    domain: str = "",
+    code: str = "",
+    note: str = "",
+    rule: Rule | None = None,
+    actor: Any = None,
+    publish: bool = False,
+) -> SavedRule:
+    """Save what a form holds as the next version of `rule`, or of a new rule.
+
+    Names are tool names. Without `code` one is made from the target's endpoint; without `domain` it is the target's.
+    Raises TraceError code `bad_rule` (extra: problems with JSON pointers); with `publish`, findings that are errors
+    leave the version saved and unpublished.
+    """
+    content = make_content(target=target, confusables=confusables, text=text, clauses=clauses, tests=tests)
+    entry = _checked_entry(content, rule.code if rule else code, rule.domain_id if rule else domain)
+    rule = _new_rule(entry) if rule is None else Rule.objects.select_for_update().get(pk=rule.pk)
+    version, changed = _next_version(rule, content, note=note, actor=actor)
+    if changed:
+        detail = {"version": version.number, "note": note}
+        audit.record(actor=actor, action="rule.saved", obj=rule, detail=detail)
+    findings = version_findings(version)
+    if publish and not has_errors(findings):
+        publish_checked([version], actor)
+    return SavedRule(version, findings, changed, rule.published_id == version.pk)
+
+
+@transaction.atomic
+def rule_publish(*, version: RuleVersion, actor: Any = None) -> Rule:
+    """Make a version the one that is taught. Findings that are errors refuse it (TraceError code `findings`)."""
+    findings = version_findings(version)
+    _refuse_errors(version, findings)
+    rule = Rule.objects.select_for_update().get(pk=version.rule_id)
+    if rule.published_id != version.pk:
+        version.rule = rule
+        publish_checked([version], actor)
+    return rule
+
+
+@transaction.atomic
+def rule_withdraw(*, rule: Rule, actor: Any = None) -> Rule:
+    """Take a rule out of what is taught; its versions stay."""
+    rule = Rule.objects.select_for_update().get(pk=rule.pk)
+    if rule.published_id is not None:
+        withdrawn = rule.published_id
+        rule.published = None
+        rule.save(update_fields=["published"])
+        audit.record(actor=actor, action="rule.withdrawn", obj=rule, detail={"version_id": withdrawn})
+    return rule
+
+
+def rule_preview(
+    *,
+    target: str,
+    confusables: Sequence[str],
+    text: str,
+    clauses: Iterable[dict[str, Any]] = (),
+    tests: Iterable[dict[str, Any]] = (),
+    rule: Rule | None = None,
+    book: RuleBook | None = None,
+) -> list[Finding]:
+    """The findings a form's content would get; writes nothing. Raises TraceError code `bad_rule`."""
+    content = make_content(target=target, confusables=confusables, text=text, clauses=clauses, tests=tests)
+    _checked_entry(content, rule.code if rule else "", rule.domain_id if rule else "")
+    return check_rule(content, book or rule_book(), rule_key(rule) if rule else None)
+
+
+def _checked_entry(content: RuleContent, code: str, domain: str) -> RuleEntry:
+    """Apply the exchange format's checks and the catalog's to what a form holds."""
+    problems = EntryProblems()
+    item = {
+        key: value
+        for key, value in to_json(content, code=code, domain=domain).items()
+        if value not in ("", [])
+    }
+    entry = parse_entry(item | {"confusables": list(content.confusables)}, "", problems)
+    names = ToolNames()
+    if entry:
+        names.check(entry, problems)
+        entry = names.with_domain(entry, problems)
+    if entry is None or problems.items:
+        listed = [{"pointer": pointer, "message": sentence} for pointer, sentence in problems.items]
+        pointer, sentence = problems.items[0]
+        raise TraceError(sentence, code="bad_rule", where=pointer, extra={"problems": listed})
+    return entry
+
+
+def _new_rule(entry: RuleEntry) -> Rule:
+    domain, code = entry.domain, entry.code
+    if not code:
+        taken = Rule.objects.filter(domain_id=domain).values_list("code", flat=True)
+        code = find_codes([entry], [KnownRule(name, "", frozenset()) for name in taken])[0]
+    rule, created = Rule.objects.get_or_create(domain_id=domain, code=code)
+    if not created:
+        raise TraceError(
+            f"the rule {code} already exists in the domain '{domain}'.",
+            code="duplicate_code",
+            where="/code",
+            hint="Edit that rule, or choose another code.",
+        )
+    return rule
+
+
+def _next_version(rule: Rule, content: RuleContent, *, note: str, actor: Any) -> tuple[RuleVersion, bool]:
+    newest = rule.versions.order_by("-number").first()
+    content_hash = content.content_hash()
+    if newest is not None and newest.content_hash == content_hash:
+        return newest, False
+    ids: dict[str, int] = dict(Tool.objects.filter(name__in=content.tools).values_list("name", "pk"))
+    version = build_version(rule, (newest.number if newest else 0) + 1, content, ids)
+    version.note, version.author = note[:300], actor
+    version.save(force_insert=True)
+    return version, True
+
+
+def build_version(rule: Rule, number: int, content: RuleContent, ids: dict[str, int]) -> RuleVersion:
+    """An unsaved version."""
+    return RuleVersion(
+        rule=rule,
+        number=number,
+        target_id=ids[content.target],
+        confusable_ids=[ids[name] for name in content.confusables],
+        text=content.text,
+        clauses=list(content.clauses),
+        tests=list(content.tests),
+        content_hash=content.content_hash(),
+    )
+
+
+def _refuse_errors(version: RuleVersion, findings: list[Finding]) -> None:
+    errors = [finding for finding in findings if finding.level == "error"]
+    if errors:
+        raise TraceError(
+            f"{version} cannot be published: {errors[0].sentence}",
+            code="findings",
+            hint=errors[0].fix,
+            extra={"findings": [finding.as_dict() for finding in findings]},
+        )
+
+
+def publish_checked(versions: Iterable[RuleVersion], actor: Any) -> int:
+    """Set `published` of each version's rule; the caller has checked the findings and holds the rules."""
+    moved: list[tuple[Rule, dict[str, Any]]] = []
+    for version in versions:
+        rule = version.rule
+        if rule.published_id != version.pk:
+            detail = {"version": version.number, "version_id": version.pk, "before": rule.published_id}
+            rule.published = version
+            moved.append((rule, detail))
+    Rule.objects.bulk_update([rule for rule, _ in moved], ["published"], batch_size=500)
+    audit.record_all(actor=actor, action="rule.published", objects=moved)
+    return len(moved)
