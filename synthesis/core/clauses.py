@@ -107,7 +107,13 @@ def _purpose(part: str) -> str:
     text = re.sub(
         r"^\W*(?:to|for|when|if|only|is|are|and|but|or|works|use|,)\b\s*", "", text.strip(), flags=re.I
     )
+    text = re.sub(r"^(?:new|newer)\s(?:integrations|implementations)\s", "", text.strip(), flags=re.I)
     text = re.sub(r"\s+", " ", text).strip(" .;,:")
+    text = re.sub(
+        r"[,\s]*\b(?:and\s)?(?:not|rather than|instead of)\b[^.]*deprecat\w*$|,?\swhich is deprecat\w*$",
+        "",
+        text,
+    )
     text = re.sub(r"[,\s]*\b(?:rather than|instead of|not|and|go|goes|comes|to)$", "", text)
     return re.sub(r"\s+([,.;])", r"\1", text)
 

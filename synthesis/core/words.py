@@ -12,10 +12,13 @@ from functools import lru_cache
 
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 WORD = re.compile(r"[^\W_]+(?:'[a-z]+)?")
-_SMALL_WORDS = """a about after all also am an and any are as at be because been before being but by can could d did do does
-    for from get give got had has have he her here hi hello him his how i if in into is it its just let like ll m may me
-    my need no not of off on one only or our out over please pls re s see she should show so some t tell than thanks
-    thank that the their them then there these they this those to up us ve via want wants was we were what when where
+_SMALL_WORDS = """a about after all also am an and any are as at be because been before being but by can could d did
+    do does for from get give got had has have he her here hi hello him his how i if in into is it its
+    just let like ll m may me
+    my need no not of off on one only or our out over please pls re s see she should show so some t
+    tell than thanks
+    thank that the their them then there these they this those to up us ve via want wants was we were
+    what when where
     which who why will with within would you your"""
 STOP = frozenset(_SMALL_WORDS.split())
 
@@ -105,7 +108,8 @@ def word_overlap(queries: Iterable[str], corpus: Iterable[str]) -> dict[str, flo
     """How much of the queries' content vocabulary the corpus already says, and how many it repeats (near) whole.
 
     words: share of content-word occurrences seen in the corpus; pairs: the same for word pairs;
-    best: mean over queries of the highest Jaccard similarity with one corpus text; near: share at or above 0.8.
+    best: mean over queries of the highest Jaccard similarity with one corpus text; near: share at or
+    above 0.8.
     """
     corpus = list(corpus)
     texts = [frozenset(words(text)) for text in corpus]

@@ -1,0 +1,276 @@
+"""A client for any OpenAI-compatible chat endpoint that answers in JSON.
+
+In: messages, a JSON schema, a model. Out: a validated object, or a TraceError whose code says what went wrong:
+llm_timeout, llm_unreachable, llm_rate_limited, llm_server_error, llm_unauthorized, llm_bad_request, llm_not_json,
+llm_truncated, llm_refused, llm_empty, llm_bad_schema, llm_too_large. A truncated answer is a failed attempt, it is
+never repaired. Calls are bounded in number and in total time, 429 honours Retry-After, and a cache keyed by content pays once.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Protocol
+
+import httpx
+import jsonschema
+import openai
+
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash
+
+MAX_ANSWER_CHARS = 200_000
+# failures of the endpoint or its settings: going on with the next sample would fail the same way
+FATAL = frozenset({"llm_unreachable", "llm_unauthorized", "llm_bad_request", "llm_not_configured"})
+
+Message = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A validated answer and what it cost; `cached` answers cost nothing now."""
+
+    data: dict[str, Any]
+    model: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+    cached: bool = False
+
+
+class Cache(Protocol):
+    """Where replies are kept by content key; also the ledger of what was paid."""
+
+    def get(self, key: str) -> dict[str, Any] | None: ...
+
+    def put(self, key: str, reply: Reply, *, purpose: str, prompt_hash: str) -> None: ...
+
+
+class NoCache:
+    def get(self, key: str) -> dict[str, Any] | None:
+        return None
+
+    def put(self, key: str, reply: Reply, *, purpose: str, prompt_hash: str) -> None:
+        return None
+
+
+class Client:
+    """One endpoint. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        api_key: str,
+        timeout: float = 120.0,
+        concurrency: int = 8,
+        retries: int = 4,
+        cache: Cache | None = None,
+    ) -> None:
+        if not base_url:
+            raise TraceError(
+                "no language-model endpoint is configured.",
+                code="llm_not_configured",
+                where="LLM_BASE_URL",
+                hint="Set LLM_BASE_URL (and LLM_API_KEY, LLM_GENERATOR_MODEL), or use --writer offline.",
+                permanent=True,
+            )
+        self.base_url = base_url
+        self.timeout = timeout
+        self.retries = retries
+        self.cache = cache or NoCache()
+        self._slots = threading.Semaphore(concurrency)
+        self._not_before = 0.0
+        # our own loop retries: it knows the total deadline and every form of Retry-After
+        self._client = openai.OpenAI(
+            base_url=base_url, api_key=api_key or "none", timeout=timeout, max_retries=0
+        )
+
+    def ask(
+        self,
+        messages: Sequence[Message],
+        *,
+        model: str,
+        schema: dict[str, Any],
+        purpose: str,
+        temperature: float = 0.0,
+        max_tokens: int = 2000,
+        seed: int | None = None,
+        prompt_hash: str = "",
+    ) -> Reply:
+        """The answer to one prompt, from the cache when the same was asked before."""
+        request = {
+            "model": model,
+            "messages": list(messages),
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "seed": seed,
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": purpose, "schema": schema, "strict": True},
+            },
+        }
+        key = content_hash(request)
+        if (kept := self.cache.get(key)) is not None:
+            return Reply(kept, model, cached=True)
+        with self._slots:
+            started = time.monotonic()
+            reply = self._until_deadline(request, schema, started)
+        self.cache.put(key, reply, purpose=purpose, prompt_hash=prompt_hash)
+        return reply
+
+    def probe(self, model: str) -> None:
+        """One tiny call before work starts; raises TraceError when the endpoint cannot serve."""
+        schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+        request = [{"role": "user", "content": 'Answer with {"ok": true}.'}]
+        uncached, self.cache = self.cache, NoCache()
+        try:
+            self.ask(request, model=model, schema=schema, purpose="probe", max_tokens=200)
+        except TraceError as error:
+            if error.code in FATAL | {"llm_timeout"}:
+                raise
+        finally:
+            self.cache = uncached
+
+    def _until_deadline(self, request: dict[str, Any], schema: dict[str, Any], started: float) -> Reply:
+        deadline = started + self.timeout
+        for attempt in range(self.retries + 1):
+            self._wait_turn(deadline)
+            try:
+                return self._once(request, schema, started, deadline)
+            except TraceError as error:
+                pause = error.extra.get("retry_after")
+                if pause is None or attempt == self.retries:
+                    raise
+                self._back_off(
+                    error, min(pause * 2**attempt, 30.0) if error.extra["guess"] else pause, deadline
+                )
+        raise AssertionError("the loop returns or raises")
+
+    def _wait_turn(self, deadline: float) -> None:
+        """A 429 seen by one thread makes all threads wait."""
+        wait = min(self._not_before, deadline) - time.monotonic()
+        if wait > 0:
+            time.sleep(wait)
+
+    def _back_off(self, error: TraceError, pause: float, deadline: float) -> None:
+        if time.monotonic() + pause >= deadline:
+            raise error
+        if error.code == "llm_rate_limited":
+            self._not_before = max(self._not_before, time.monotonic() + pause)
+        else:
+            time.sleep(pause)
+
+    def _once(
+        self, request: dict[str, Any], schema: dict[str, Any], started: float, deadline: float
+    ) -> Reply:
+        left = max(0.1, deadline - time.monotonic())
+        try:
+            text = self._body(request, left, deadline)
+        except (openai.APITimeoutError, httpx.TimeoutException) as error:
+            raise self._error("did not answer in time", "llm_timeout") from error
+        except openai.APIConnectionError as error:
+            raise self._error("cannot be reached", "llm_unreachable", retry=0.5) from error
+        except openai.APIStatusError as error:
+            raise self._status_error(error) from error
+        except (openai.APIError, httpx.HTTPError) as error:
+            raise self._error("broke off its answer", "llm_server_error", retry=0.5) from error
+        data, usage = self._parse(text, schema)
+        return Reply(
+            data,
+            request["model"],
+            int(usage.get("prompt_tokens") or 0),
+            int(usage.get("completion_tokens") or 0),
+            round(time.monotonic() - started, 3),
+        )
+
+    def _body(self, request: dict[str, Any], left: float, deadline: float) -> str:
+        """The raw body, read piece by piece: slow bytes meet the total deadline, floods meet the cap."""
+        create = self._client.with_options(timeout=left).chat.completions.with_streaming_response.create
+        pieces: list[bytes] = []
+        size = 0
+        sent = {key: value for key, value in request.items() if value is not None}
+        with create(**sent) as response:
+            for piece in response.iter_bytes():
+                pieces.append(piece)
+                size += len(piece)
+                if size > MAX_ANSWER_CHARS:
+                    raise self._error(f"sent more than {MAX_ANSWER_CHARS:,} bytes", "llm_too_large")
+                if time.monotonic() > deadline:
+                    raise self._error("did not answer in time", "llm_timeout")
+        return b"".join(pieces).decode("utf-8", "replace")
+
+    def _parse(self, text: str, schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        try:
+            body = json.loads(text)
+            choice = body["choices"][0]
+            message = choice["message"]
+        except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
+            found = "an HTML page" if text.lstrip()[:1] == "<" else "no chat completion"
+            raise self._error(f"answered with {found}", "llm_not_json", retry=0.5) from error
+        if message.get("refusal"):
+            raise self._error(f"refused ({str(message['refusal'])[:80]})", "llm_refused")
+        if choice.get("finish_reason") == "length":
+            raise self._error("stopped at its length limit", "llm_truncated")
+        content = message.get("content")
+        if not isinstance(content, str) or not content.strip():
+            raise self._error("gave an empty answer", "llm_empty")
+        try:
+            data = json.loads(content, object_pairs_hook=_no_duplicates)
+            jsonschema.validate(data, schema)
+        except (ValueError, RecursionError) as error:
+            raise self._error(f"did not answer in valid JSON ({str(error)[:60]})", "llm_not_json") from error
+        except jsonschema.ValidationError as error:
+            raise self._error(
+                f"answered outside the schema ({error.message[:80]})", "llm_bad_schema"
+            ) from error
+        return data, body.get("usage") or {}
+
+    def _status_error(self, error: openai.APIStatusError) -> TraceError:
+        status = error.status_code
+        if status == 429:
+            stated = retry_after(error.response.headers.get("retry-after"))
+            pause = 1.0 if stated is None else stated
+            return self._error(
+                "asks to slow down (429)", "llm_rate_limited", retry=pause, guess=stated is None
+            )
+        if status in (401, 403):
+            return self._error(f"refused the key ({status})", "llm_unauthorized", hint="Check LLM_API_KEY.")
+        if status >= 500 or status == 408:
+            return self._error(f"failed ({status})", "llm_server_error", retry=0.5)
+        hint = "Check the model's name and LLM_BASE_URL."
+        return self._error(f"refused the request ({status})", "llm_bad_request", hint=hint)
+
+    def _error(
+        self, what: str, code: str, *, hint: str = "", retry: float | None = None, guess: bool = True
+    ) -> TraceError:
+        if code == "llm_unreachable":
+            hint = "Check LLM_BASE_URL and that the server is up, or use --writer offline."
+        extra = {} if retry is None else {"retry_after": retry, "guess": guess}
+        message = f"the language-model endpoint {what}."
+        return TraceError(message, code=code, where=self.base_url, hint=hint, extra=extra)
+
+
+def retry_after(header: str | None) -> float | None:
+    """Seconds from a Retry-After header, in seconds or as an HTTP date; None when absent or unreadable."""
+    if not header:
+        return None
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        at = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    return max(0.0, (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key appears twice")
+    return found
