@@ -76,3 +76,42 @@ def make_model(**overrides: Any) -> Any:
         "bytes": 1,
     }
     return Model.objects.create(**{"run": overrides.get("run") or make_run(), **fields, **overrides})
+
+
+def make_rule(*tools: Any, code: str = "", published: bool = True, **overrides: Any) -> Any:
+    """A rule over the given tools, the target first, with one version; published unless told otherwise."""
+    from rules.models import Rule, RuleVersion
+
+    rule = Rule.objects.create(code=code or f"RULE_{next(_numbers)}", domain=tools[0].domain)
+    fields: dict[str, Any] = {
+        "number": 1,
+        "target": tools[0],
+        "confusable_ids": [tool.pk for tool in tools[1:]],
+        "text": f"Use {tools[0].name}.",
+        "content_hash": "0" * 64,
+    }
+    version = RuleVersion.objects.create(rule=rule, **{**fields, **overrides})
+    if published:
+        rule.published = version
+        rule.save(update_fields=["published"])
+    return rule
+
+
+def make_cluster(*tools: Any, clustering: Any = None, **overrides: Any) -> Any:
+    """A cluster whose tools form a chain of edges at cosine 0.9."""
+    from catalog.models import Cluster, Clustering
+
+    clustering = clustering or Clustering.objects.create(
+        domain=tools[0].domain,
+        version=Clustering.objects.filter(domain=tools[0].domain).count() + 1,
+        tau=0.8,
+        algorithm="test",
+    )
+    fields: dict[str, Any] = {
+        "position": clustering.clusters.count(),
+        "label": f"cluster {next(_numbers)}",
+        "tool_ids": [tool.pk for tool in tools],
+        "edges": [[a.pk, b.pk, 0.9] for a, b in zip(tools, tools[1:], strict=False)],
+        "mean_similarity": 0.9,
+    }
+    return Cluster.objects.create(clustering=clustering, **{**fields, **overrides})
