@@ -43,7 +43,7 @@ def apis(domain: str = "") -> list[str]:
 
 def current_clusterings() -> QuerySet[Clustering]:
     """The newest frozen clustering of every domain."""
-    return Clustering.objects.order_by("domain", "-version").distinct("domain")
+    return Clustering.objects.order_by("domain_id", "-version").distinct("domain_id")
 
 
 def tools(chosen: ToolFilter, ruled_ids: Callable[[], set[int]] | None = None) -> QuerySet[Tool]:
@@ -95,6 +95,12 @@ def tools_by_id(ids: list[int]) -> list[Tool]:
     """In the order of `ids`."""
     found = Tool.objects.select_related("domain").defer("embedding", "search", "words").in_bulk(ids)
     return [found[pk] for pk in ids if pk in found]
+
+
+def tools_by_name(names: list[str]) -> dict[str, Tool]:
+    """In the order of `names`; unknown names are left out."""
+    found = Tool.objects.defer("embedding", "search", "words").in_bulk(names, field_name="name")
+    return {name: found[name] for name in names if name in found}
 
 
 def neighbours(tool: Tool) -> list[Neighbour]:

@@ -11,4 +11,5 @@ urlpatterns = [
     path("tools/named/<path:name>", views.tool_named, name="named"),
     path("imports/", views.import_list, name="imports"),
     path("imports/new/", views.import_form, name="import"),
+    path("imports/apply/", views.import_apply, name="apply"),
 ]

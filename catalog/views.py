@@ -1,15 +1,23 @@
 """Pages of the catalog."""
 
 from collections.abc import Callable
+from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from catalog import selectors
+from catalog.forms import ImportForm
+from catalog.imports import ImportResult
 from catalog.selectors import SEARCH_LIMIT, ToolFilter
+from catalog.uploads import Upload, upload_apply, upload_keep, upload_preview
 from trace_site.access import ADMIN, EXPERT, role_required
+from trace_site.lib.errors import TraceError
 from trace_site.paging import Page, keyset
+
+SHOWN = 200  # rows of a preview that are written out
 
 
 @require_GET
@@ -57,5 +65,49 @@ def import_list(request: HttpRequest) -> HttpResponse:
 
 
 @role_required(ADMIN, EXPERT)
+@require_http_methods(["GET", "POST"])
 def import_form(request: HttpRequest) -> HttpResponse:
-    return render(request, "catalog/import_form.html", {})
+    """Choose a file; a good one is answered with what it would change."""
+    form = ImportForm(request.POST or None, request.FILES or None)
+    context: dict[str, Any] = {"form": form, "domains": selectors.domains()}
+    if request.method == "POST" and form.is_valid():
+        chosen = form.cleaned_data
+        try:
+            upload = upload_keep(chosen["file"], domain=chosen["domain"], fmt=chosen["format"])
+            return _preview(request, upload, upload_preview(upload))
+        except TraceError as error:
+            context["problem"] = error
+    return render(request, "catalog/import_form.html", context, status=422 if form.is_bound else 200)
+
+
+def _preview(request: HttpRequest, upload: Upload, result: ImportResult) -> HttpResponse:
+    diff, counts = result.diff, result.counts
+    before = selectors.tools_by_name([record.name for record in diff.changed])
+    changed = [(before[record.name], record) for record in diff.changed[:SHOWN]]
+    context = {
+        "upload": upload,
+        "result": result,
+        "ticket": upload.ticket(counts),
+        "total": counts["added"] + counts["changed"] + counts["removed"],
+        "counts": [
+            (key, counts[key])
+            for key in ("added", "changed", "unchanged", "removed", "deprecated", "skipped")
+        ],
+        "touched": [*before, *diff.removed],
+        "changed": changed,
+        "removed": diff.removed[:SHOWN],
+        "added": diff.added[:SHOWN],
+    }
+    return render(request, "catalog/import_preview.html", context)
+
+
+@role_required(ADMIN, EXPERT)
+@require_POST
+def import_apply(request: HttpRequest) -> HttpResponse:
+    counts = upload_apply(request.POST.get("ticket", ""), actor=request.user).counts
+    messages.success(
+        request,
+        f"Imported: {counts['added']} added, {counts['changed']} changed, {counts['removed']} retired. "
+        "Neighbours and clusters follow with manage.py catalog_neighbours and catalog_clusters.",
+    )
+    return redirect("catalog:imports")

@@ -1,15 +1,190 @@
-"""The coverage pages: the home page, the gaps of a domain as CSV, clusters."""
+"""The coverage pages: the home page, a domain's clusters as a ranked list of gaps, one cluster, CSV."""
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_GET
+import csv
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from catalog.forms import DismissForm
+from catalog.models import Cluster, Domain, Tool
+from catalog.selectors import tools_by_id
+from evaluation import selectors_coverage as selectors
+from evaluation.coverage import ClusterRow, DomainCoverage, coverage
+from rules.models import Rule
+from trace_site.access import ADMIN, EXPERT, role_required
+from trace_site.paging import SIZE, Page
+
+SHOWN_GAPS = 5
 
 
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
-    return render(request, "coverage/home.html", {})
+    """Per domain: which look-alikes no rule tells apart, what that costs, what to do next."""
+    pages = coverage()
+    context = {"pages": [_domain_context(page) for page in pages], "empty": not pages}
+    return render(request, "coverage/home.html", context)
+
+
+def _domain_context(page: DomainCoverage) -> dict[str, Any]:
+    return {
+        "page": page,
+        "open": selectors.without_rule(page),
+        "parts": selectors.state_parts(page),
+        "chart": selectors.recall_chart(page),
+        "gaps": [(gap, selectors.write_url(page.domain, gap)) for gap in page.gaps[:SHOWN_GAPS]],
+        "steps": list(selectors.next_steps(page)),
+        "clusters_url": selectors.clusters_url(page.domain),
+    }
 
 
 @require_GET
 def gaps_csv(request: HttpRequest, domain: str) -> HttpResponse:
-    return HttpResponse("", content_type="text/csv")
+    """Every cluster of the domain, the costliest gap first, for a spreadsheet."""
+    page = _domain_coverage(domain)
+    response = HttpResponse(content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="coverage-{domain}.csv"'
+    writer = csv.writer(response)
+    writer.writerow(
+        [
+            "cluster",
+            "state",
+            "gap_score",
+            "pairs",
+            "pairs_covered",
+            "mean_similarity",
+            "rules",
+            "tools",
+            "reason",
+        ]
+    )
+    for row in _ranked(page):
+        rules, tools = (
+            " ".join(names) for names in ([r.code for r in row.rules], [t.name for t in row.tools])
+        )
+        cells = [
+            row.label,
+            row.state,
+            round(row.gap_score, 3),
+            row.edges,
+            row.covered,
+            round(row.mean_similarity, 3),
+        ]
+        writer.writerow([_cell(value) for value in [*cells, rules, tools, row.dismissed_reason]])
+    return response
+
+
+def _cell(value: Any) -> Any:
+    """A spreadsheet must not take a text for a formula."""
+    return (
+        f"'{value}"
+        if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+        else value
+    )
+
+
+def _domain_coverage(domain: str) -> DomainCoverage:
+    found = coverage(domain)
+    if not found:
+        raise Http404
+    return found[0]
+
+
+def _ranked(page: DomainCoverage) -> list[ClusterRow]:
+    """Gaps first, the costliest on top; then the rest in the clustering's order."""
+    gaps = {row.id for row in page.gaps}
+    return [*page.gaps, *(row for row in page.clusters if row.id not in gaps)]
+
+
+@require_GET
+def cluster_list(request: HttpRequest) -> HttpResponse:
+    domains = list(Domain.objects.all())
+    if not domains:
+        return render(request, "coverage/cluster_list.html", {"domains": domains})
+    domain = request.GET.get("domain") or domains[0].slug
+    page, state = _domain_coverage(domain), request.GET.get("state", "")
+    rows = [row for row in _ranked(page) if row.state == state or not state]
+    after = request.GET.get("after", "")
+    start = int(after) if after.isdecimal() else 0
+    shown = rows[start : start + SIZE]
+    more = str(start + SIZE) if len(rows) > start + SIZE else None
+    context = {
+        **_domain_context(page),
+        "domains": domains,
+        "rows": [(row, selectors.write_url(domain, row)) for row in shown],
+        "keyset": Page(shown, after, more),
+        "total": len(rows),
+        "state": state,
+        "labels": selectors.STATE_LABELS,
+        "meanings": selectors.STATE_MEANINGS,
+    }
+    return render(request, "coverage/cluster_list.html", context)
+
+
+@require_GET
+def rule_coverage(request: HttpRequest, pk: int) -> HttpResponse:
+    """Fragment of the rule page: the clusters whose pairs the rule tells apart."""
+    rule = get_object_or_404(Rule, pk=pk)
+    found = selectors.clusters_of_rule(_domain_coverage(rule.domain_id), rule)
+    clusters = [(row, selectors.STATE_LABELS[row.state][0], covered) for row, covered in found]
+    return render(request, "coverage/_rule.html", {"clusters": clusters})
+
+
+@require_GET
+def cluster_detail(request: HttpRequest, pk: int) -> HttpResponse:
+    return _cluster_page(request, pk, DismissForm())
+
+
+def _clusters() -> QuerySet[Cluster]:
+    return Cluster.objects.select_related("clustering__domain", "dismissed_by")
+
+
+def _cluster_page(request: HttpRequest, pk: int, form: DismissForm) -> HttpResponse:
+    cluster = get_object_or_404(_clusters(), pk=pk)
+    domain = cluster.clustering.domain_id
+    row = next((row for row in _domain_coverage(domain).clusters if row.id == pk), None)
+    if row is None:
+        messages.info(request, f"{cluster.label} belongs to an older clustering; these are the clusters now.")
+        return redirect(selectors.clusters_url(domain))
+    tools = tools_by_id([tool.id for tool in row.tools])
+    against = request.GET.get("against", "")
+    context = {
+        "cluster": cluster,
+        "row": row,
+        "tools": tools,
+        "reference": _reference(tools, int(against) if against.isdecimal() else None),
+        "edges": selectors.cluster_edges(cluster, [rule.id for rule in row.rules]),
+        "label": selectors.STATE_LABELS[row.state],
+        "meaning": selectors.STATE_MEANINGS[row.state],
+        "write_url": selectors.write_url(domain, row),
+        "form": form,
+    }
+    return render(request, "coverage/cluster_detail.html", context, status=422 if form.is_bound else 200)
+
+
+def _reference(tools: list[Tool], chosen: int | None) -> Tool:
+    """The tool the others are compared with: the chosen one, else the first that is not deprecated."""
+    wanted = (
+        [tool for tool in tools if tool.pk == chosen]
+        or [tool for tool in tools if not tool.deprecated]
+        or tools
+    )
+    return wanted[0]
+
+
+@role_required(EXPERT, ADMIN)
+@require_POST
+def cluster_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
+    form = DismissForm(request.POST)
+    if not form.is_valid():
+        return _cluster_page(request, pk, form)
+    return redirect("cluster", pk)
+
+
+@role_required(EXPERT, ADMIN)
+@require_POST
+def cluster_restore(request: HttpRequest, pk: int) -> HttpResponse:
+    return redirect("cluster", pk)

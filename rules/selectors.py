@@ -1,19 +1,175 @@
 """Reads of the rule pages."""
 
-from django.db.models import QuerySet
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery
+from django.shortcuts import get_object_or_404
+
+from catalog.models import Domain, NeighbourList, Tool
+from rules.book import rule_book, rule_key, version_contents
+from rules.core.diff import RuleDiff, diff_rules
+from rules.core.findings import Finding, check_rule
+from rules.core.rule import RuleContent
 from rules.models import Rule, RuleVersion
 
+SUGGESTED = 10
 
-def rules(domain: str = "") -> QuerySet[Rule]:
-    rows = Rule.objects.select_related("domain", "published__target")
-    return rows.filter(domain_id=domain) if domain else rows
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """One line of the list: the version people work on, and what can be said against it."""
+
+    rule: Rule
+    version: RuleVersion
+    findings: list[Finding]
+
+    @property
+    def state(self) -> str:
+        if self.rule.published_id is None:
+            return "draft"
+        return "published" if self.rule.published_id == self.version.pk else "changed"
+
+    @property
+    def words(self) -> str:
+        return f"{len(self.findings)} finding{'s' if len(self.findings) > 1 else ''}"
+
+    @property
+    def light(self) -> str:
+        levels = {finding.level for finding in self.findings}
+        return "error" if "error" in levels else "warning" if "warning" in levels else "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    tool: Tool
+    score: float | None
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """A version and what it changed against the one before; the first has no change."""
+
+    version: RuleVersion
+    change: RuleDiff | None
+
+
+def _newest() -> QuerySet[RuleVersion]:
+    return RuleVersion.objects.filter(rule=OuterRef("pk")).order_by("-number")
+
+
+def rule_rows(*, domain: str = "", search: str = "", state: str = "", light: str = "") -> list[RuleRow]:
+    """Every rule with its newest version and findings; eight queries however many rules there are."""
+    rules = Rule.objects.select_related("domain", "published").annotate(
+        newest_id=Subquery(_newest().values("pk")[:1])
+    )
+    if domain:
+        rules = rules.filter(domain_id=domain)
+    found = list(rules.exclude(newest_id=None))
+    wanted = [rule.newest_id for rule in found]
+    versions = RuleVersion.objects.select_related("target", "rule", "author").in_bulk(wanted)
+    contents = version_contents(versions.values())
+    book = rule_book()
+    rows = []
+    for rule in found:
+        version = versions[rule.newest_id]
+        row = RuleRow(rule, version, check_rule(contents[version.pk], book, rule_key(rule)))
+        wanted_words = search.casefold().split()
+        text = f"{rule.code} {version.target.name} {version.text}".casefold()
+        if (
+            all(word in text for word in wanted_words)
+            and state in ("", row.state)
+            and light in ("", row.light)
+        ):
+            rows.append(row)
+    return rows
+
+
+def rule(pk: int) -> Rule:
+    return get_object_or_404(Rule.objects.select_related("domain", "published"), pk=pk)
+
+
+def history(rule: Rule) -> list[HistoryEntry]:
+    """Newest first, each with its change."""
+    versions = list(rule.versions.select_related("target", "author", "rule").order_by("-number"))
+    contents = version_contents(versions)
+    before = [*versions[1:], None]
+    return [
+        HistoryEntry(version, diff_rules(contents[old.pk], contents[version.pk]) if old else None)
+        for version, old in zip(versions, before, strict=True)
+    ]
+
+
+def content(version: RuleVersion) -> RuleContent:
+    return version_contents([version])[version.pk]
+
+
+def tool_set(version: RuleVersion) -> list[Tool]:
+    """T(r), the target first."""
+    found = Tool.objects.defer("embedding", "search", "words").in_bulk(version.tool_ids)
+    return [found[pk] for pk in version.tool_ids]
+
+
+def rules_holding(tool: Tool) -> list[RuleVersion]:
+    """The newest version of every rule whose newest or published version holds the tool."""
+    holds = Q(target=tool) | Q(confusable_ids__contains=[tool.pk])
+    rows = RuleVersion.objects.filter(holds).filter(Q(rule__published=None) | Q(rule__published_id=F("pk")))
+    newest = rows.select_related("rule", "target").order_by("rule_id", "-number").distinct("rule_id")
+    return sorted(newest, key=lambda version: version.rule.code)
+
+
+def rules_naming(names: Sequence[str]) -> list[tuple[RuleVersion, list[str]]]:
+    """Published rules whose set holds one of the tools, each with those tools."""
+    ids: dict[int, str] = dict(Tool.objects.filter(name__in=names).values_list("pk", "name"))
+    published = RuleVersion.objects.filter(rule__published_id=F("pk")).select_related("rule__domain")
+    touched = published.filter(Q(target__in=ids) | Q(confusable_ids__overlap=list(ids)))
+    return [
+        (version, [ids[pk] for pk in version.tool_ids if pk in ids])
+        for version in touched.order_by("rule__code")
+    ]
 
 
 def ruled_tool_ids() -> set[int]:
     """Tools inside T(r) of a published rule."""
-    published = RuleVersion.objects.filter(pk__in=Rule.objects.values("published"))
     held: set[int] = set()
+    published = RuleVersion.objects.filter(rule__published_id=F("pk"))
     for target, confusables in published.values_list("target_id", "confusable_ids"):
         held |= {target, *confusables}
     return held
+
+
+def suggestions(target: str, chosen: Sequence[str]) -> list[Suggestion]:
+    """The chosen confusables, then the target's nearest tools that are not chosen yet."""
+    known = {tool.name: tool for tool in _tools(Q(name__in=[target, *chosen]))}
+    scores: dict[int, float] = {}
+    if target in known:
+        near = NeighbourList.objects.filter(tool=known[target]).first()
+        scores = dict(zip(near.neighbour_ids, near.scores, strict=True)) if near else {}
+    picked = [Suggestion(known[name], scores.get(known[name].pk), True) for name in chosen if name in known]
+    taken = {item.tool.pk for item in picked}
+    more = [pk for pk in scores if pk not in taken][:SUGGESTED]
+    others = {tool.pk: tool for tool in _tools(Q(pk__in=more))}
+    return picked + [Suggestion(others[pk], scores[pk], False) for pk in more if pk in others]
+
+
+def _tools(where: Q) -> QuerySet[Tool]:
+    return Tool.objects.filter(where).defer("embedding", "search", "words")
+
+
+def domains() -> QuerySet[Domain]:
+    return Domain.objects.all()
+
+
+def tool_names(ids: Iterable[int]) -> list[str]:
+    """Active tools by id, those that stay before deprecated ones."""
+    rows = _tools(Q(pk__in=list(ids), status=Tool.Status.ACTIVE)).order_by("deprecated", "name")
+    return [tool.name for tool in rows]
+
+
+def newest_version(rule: Rule) -> RuleVersion | None:
+    return rule.versions.select_related("target", "author", "rule").order_by("-number").first()
+
+
+def tools_named(names: Sequence[str]) -> list[Tool]:
+    return list(_tools(Q(name__in=list(names))))

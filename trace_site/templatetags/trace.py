@@ -20,7 +20,7 @@ register = template.Library()
 NAVIGATION: list[tuple[str, str, str] | None] = [
     ("Coverage", "home", "coverage"),
     ("Catalog", "catalog:list", "catalog"),
-    ("Clusters", "catalog:clusters", "clusters"),
+    ("Clusters", "clusters", "clusters"),
     ("Rules", "rules:list", "rules"),
     None,
     ("Synthesis", "synthesis:list", "synthesis"),
@@ -48,7 +48,7 @@ TONES = {
         "covered",
         "champion",
     )
-    + ("in champion", "pass", "green", "approve"),
+    + ("in champion", "in_champion", "pass", "green", "approve"),
     "run": ("running", "being written", "touched", "challenger", "edit and approve"),
     "wait": (
         "queued",

@@ -1,0 +1,38 @@
+"""Forms of the catalog pages."""
+
+from django import forms
+
+MEGABYTES = 200
+
+
+class ImportForm(forms.Form):
+    file = forms.FileField(
+        label="File", help_text="JSONL, CSV, or an OpenAPI 3 document in JSON or YAML; at most 200 MB."
+    )
+    domain = forms.CharField(
+        label="Domain",
+        max_length=60,
+        help_text="An existing domain, or a new one such as HR. Tools its APIs no longer list are retired.",
+        widget=forms.TextInput(attrs={"list": "domains", "autocomplete": "off"}),
+    )
+    format = forms.ChoiceField(
+        label="Format",
+        choices=[("auto", "recognise it"), ("jsonl", "JSONL"), ("csv", "CSV"), ("openapi", "OpenAPI 3")],
+    )
+
+    def clean_file(self) -> object:
+        upload = self.cleaned_data["file"]
+        if upload.size > MEGABYTES * 1_000_000:
+            raise forms.ValidationError(
+                f"The file has {upload.size / 1e6:,.0f} MB; the page takes at most {MEGABYTES}. "
+                "Use manage.py catalog_import for larger ones."
+            )
+        return upload
+
+
+class DismissForm(forms.Form):
+    reason = forms.CharField(
+        max_length=500,
+        strip=True,
+        error_messages={"required": "Say why these tools need no rule; the reason stays with the cluster."},
+    )

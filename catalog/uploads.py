@@ -1,0 +1,96 @@
+"""Uploaded catalog files between preview and apply: kept under their digest, named by a signed ticket."""
+
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core import signing
+from django.core.files.uploadedfile import UploadedFile
+
+from catalog.imports import ImportResult, catalog_import
+from trace_site.lib.errors import TraceError
+
+SALT = "catalog.upload"
+HOURS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    digest: str
+    filename: str
+    domain: str
+    format: str
+
+    @property
+    def path(self) -> Path:
+        return (
+            Path(settings.TRACE_HOME) / "uploads" / f"{self.digest}{Path(self.filename).suffix.lower()[:8]}"
+        )
+
+    def ticket(self, counts: dict[str, Any]) -> str:
+        """What the preview showed, signed, so that apply does exactly that."""
+        shown = {key: counts[key] for key in ("added", "changed", "removed")}
+        return signing.dumps({"upload": asdict(self), "shown": shown}, salt=SALT)
+
+
+def upload_keep(file: UploadedFile, *, domain: str, fmt: str) -> Upload:
+    """Store the file under its digest; a second upload of the same bytes is the same file."""
+    folder = Path(settings.TRACE_HOME) / "uploads"
+    folder.mkdir(parents=True, exist_ok=True)
+    digest = sha256()
+    part = folder / f"{id(file)}.part"
+    with part.open("wb") as out:
+        for chunk in file.chunks():
+            digest.update(chunk)
+            out.write(chunk)
+    upload = Upload(digest.hexdigest(), Path(file.name or "upload").name[:200], domain, fmt)
+    part.replace(upload.path)
+    return upload
+
+
+def upload_preview(upload: Upload) -> ImportResult:
+    return catalog_import(
+        path=upload.path,
+        domain=upload.domain,
+        fmt=upload.format,
+        dry_run=True,
+        skip_bad_rows=True,
+        filename=upload.filename,
+    )
+
+
+def upload_apply(ticket: str, *, actor: Any) -> ImportResult:
+    """Apply what was previewed; refused when the catalog has changed since and the file would do something else."""
+    upload, shown = _open(ticket)
+    now = upload_preview(upload).counts
+    if any(now[key] != count for key, count in shown.items()):
+        raise TraceError(
+            "the catalog changed since the preview.", code="stale_preview", hint="Preview the file again."
+        )
+    result = catalog_import(
+        path=upload.path,
+        domain=upload.domain,
+        fmt=upload.format,
+        skip_bad_rows=True,
+        filename=upload.filename,
+        actor=actor,
+    )
+    upload.path.unlink(missing_ok=True)
+    return result
+
+
+def _open(ticket: str) -> tuple[Upload, dict[str, int]]:
+    try:
+        data = signing.loads(ticket, salt=SALT, max_age=HOURS * 3600)
+    except signing.BadSignature as error:
+        raise TraceError(
+            "the preview is too old.", code="stale_preview", hint="Preview the file again."
+        ) from error
+    upload = Upload(**data["upload"])
+    if not upload.path.is_file():
+        raise TraceError(
+            "this import was already applied.", code="stale_preview", hint="See the list of imports."
+        )
+    return upload, data["shown"]

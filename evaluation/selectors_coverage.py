@@ -1,0 +1,160 @@
+"""What the coverage pages show: figures and next steps drawn from `coverage.py`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from catalog.models import Cluster, Tool
+from evaluation.coverage import ClusterRow, DomainCoverage
+from rules.models import Rule, RuleVersion
+from trace_site.lib.charts import Bar, BarChart, bar_chart
+
+STATE_LABELS = {
+    "no_rule": ("no rule", "bad"),
+    "draft": ("draft", "wait"),
+    "touched": ("touched", "warn"),
+    "resolved": ("resolved", "run"),
+    "taught": ("taught", "good"),
+    "in_champion": ("in champion", "taught"),
+    "dismissed": ("dismissed", "idle"),
+}
+STATE_MEANINGS = {
+    "no_rule": "no published rule holds any of its pairs",
+    "draft": "a draft would cover some pairs",
+    "touched": "some pairs are covered, less than 80 %",
+    "resolved": "at least 80 % of its pairs are covered",
+    "taught": "resolved, and every rule has 10 approved samples",
+    "in_champion": "taught, and the champion was trained on it",
+    "dismissed": "an expert said the descriptions are enough",
+}
+METRIC = "recall@1"  # both sides answer with one tool, so the lists have the same length
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A pair of look-alikes and the published rules that hold both."""
+
+    left: Tool
+    right: Tool
+    cosine: float
+    rules: list[RuleVersion]
+
+
+def clusters_url(domain: str, **filters: str) -> str:
+    return f"{reverse('clusters')}?{urlencode({'domain': domain, **filters})}"
+
+
+def state_parts(page: DomainCoverage) -> list[dict[str, Any]]:
+    """The clusters of a domain by state, for the stacked bar."""
+    return [
+        {
+            "label": label,
+            "tone": tone,
+            "count": page.totals.states[state],
+            "href": clusters_url(page.domain, state=state),
+            "title": STATE_MEANINGS[state],
+        }
+        for state, (label, tone) in STATE_LABELS.items()
+    ]
+
+
+def without_rule(page: DomainCoverage) -> int:
+    return page.totals.states["no_rule"] + page.totals.states["draft"]
+
+
+def recall_chart(page: DomainCoverage) -> BarChart | None:
+    """The shown model beside the embedding baseline, inside and outside what rules cover; None before evaluation."""
+    recall = page.recall
+    groups, baseline = recall.get("groups", {}), recall.get("embedding", {})
+    sides = [
+        ("covered", "covered look-alikes"),
+        ("uncovered", "look-alikes without a rule"),
+        ("outside", "no look-alikes"),
+    ]
+    bars: list[Bar] = []
+    for side, words in sides:
+        for source, name, tone in (
+            (groups, recall.get("alias", "model"), "accent"),
+            (baseline, "embedding", "muted"),
+        ):
+            if found := _metric(source, side):
+                bars.append(_bar(found, words, name, tone))
+    if not bars:
+        return None
+    return bar_chart(_recall_title(page, groups), bars)
+
+
+def _metric(groups: dict[str, Any], side: str) -> dict[str, Any] | None:
+    found = groups.get(side, {}).get("metrics", {}).get(METRIC)
+    return found if found and found.get("mean") is not None else None
+
+
+def _bar(found: dict[str, Any], words: str, name: str, tone: str) -> Bar:
+    return Bar(
+        words, found["mean"], found.get("low"), found.get("high"), found.get("n"), tone=tone, note=name
+    )
+
+
+def _recall_title(page: DomainCoverage, groups: dict[str, Any]) -> str:
+    covered, uncovered = _metric(groups, "covered"), _metric(groups, "uncovered")
+    if covered and uncovered:
+        return (
+            f"First tool right: {covered['mean']:.2f} of queries where a rule covers the look-alikes, "
+            f"{uncovered['mean']:.2f} where none does"
+        )
+    return f"How often is the first tool right in {page.title}?"
+
+
+def next_steps(page: DomainCoverage) -> Iterator[tuple[str, str, str]]:
+    """(what, why, where), the most useful first."""
+    if page.clustering is None:
+        yield (
+            "Find the look-alikes",
+            "Clusters are made by manage.py catalog_neighbours and catalog_clusters.",
+            "",
+        )
+        return
+    if page.gaps:
+        gap = page.gaps[0]
+        why = f"{gap.label}: {gap.edges - gap.covered} of its {gap.edges} pairs are told apart by nothing."
+        yield "Write a rule for the costliest gap", why, write_url(page.domain, gap)
+    if drafts := page.totals.states["draft"]:
+        why = f"{drafts} cluster{'s' if drafts > 1 else ''} would be covered."
+        yield "Publish the drafts", why, clusters_url(page.domain, state="draft")
+    if resolved := page.totals.states["resolved"]:
+        why = f"{resolved} resolved cluster{'s' if resolved > 1 else ''} lack approved samples to learn from."
+        yield "Synthesize and approve samples", why, clusters_url(page.domain, state="resolved")
+    if taught := page.totals.states["taught"]:
+        why = f"{taught} taught cluster{'s' if taught > 1 else ''} are not in the champion."
+        yield "Build a snapshot, train, promote", why, clusters_url(page.domain, state="taught")
+
+
+def write_url(domain: str, row: ClusterRow) -> str:
+    """The rule editor with the cluster's tools filled in."""
+    ids = ",".join(str(tool.id) for tool in row.tools)
+    return f"{reverse('rules:create')}?{urlencode({'domain': domain, 'tools': ids})}"
+
+
+def cluster_edges(cluster: Cluster, rule_ids: list[int]) -> list[Edge]:
+    """Every pair of the cluster, uncovered ones first, then by similarity."""
+    tools = Tool.objects.defer("embedding", "search", "words").in_bulk(cluster.tool_ids)
+    versions = list(RuleVersion.objects.filter(rule__in=rule_ids).select_related("rule"))
+    published = [row for row in versions if row.rule.published_id == row.pk]
+    edges = [
+        Edge(tools[a], tools[b], cosine, [row for row in published if {a, b} <= set(row.tool_ids)])
+        for a, b, cosine in cluster.edges
+    ]
+    return sorted(edges, key=lambda edge: (bool(edge.rules), -edge.cosine, edge.left.name))
+
+
+def clusters_of_rule(page: DomainCoverage, rule: Rule) -> list[tuple[ClusterRow, int]]:
+    """The clusters a rule's set reaches into, with how many of their pairs it holds, most first."""
+    version = rule.published or rule.versions.order_by("-number").first()
+    held = set(version.tool_ids) if version else set()
+    rows = {row.id: row for row in page.clusters if held & {tool.id for tool in row.tools}}
+    edges = dict(Cluster.objects.filter(pk__in=rows).values_list("pk", "edges"))
+    counted = [(row, sum(a in held and b in held for a, b, _ in edges[row.id])) for row in rows.values()]
+    return sorted(((row, count) for row, count in counted if count), key=lambda pair: -pair[1])
