@@ -1,0 +1,30 @@
+"""Inspection only: benchmarks are frozen, evaluations come from jobs."""
+
+from django.contrib import admin
+
+from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
+from training.admin import ReadOnly
+
+
+@admin.register(Benchmark)
+class BenchmarkAdmin(ReadOnly):
+    list_display = ["name", "version", "kind", "count", "random_baseline", "source", "created_at"]
+
+
+@admin.register(BenchmarkItem)
+class BenchmarkItemAdmin(ReadOnly):
+    list_display = ["id", "benchmark", "position", "domain"]
+    list_select_related = ["benchmark"]
+
+
+@admin.register(Evaluation)
+class EvaluationAdmin(ReadOnly):
+    list_display = ["id", "model", "benchmark", "decode", "created_at"]
+    list_select_related = ["model__run", "benchmark"]
+    list_filter = ["decode"]
+
+
+@admin.register(Prediction)
+class PredictionAdmin(ReadOnly):
+    list_display = ["id", "evaluation", "item"]
+    list_select_related = ["evaluation", "item__benchmark"]

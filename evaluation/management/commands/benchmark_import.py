@@ -1,0 +1,36 @@
+"""manage.py benchmark_import: freeze a file of benchmark rows."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management import CommandParser
+
+from evaluation.models import Benchmark
+from evaluation.services import benchmark_import
+from trace_site.commands import TraceCommand
+
+
+class Command(TraceCommand):
+    help = "Freeze a benchmark: the same content is the same version, other content the next one."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("path", type=Path)
+        parser.add_argument("--kind", choices=Benchmark.Kind.values, required=True)
+        parser.add_argument("--name", required=True)
+        parser.add_argument("--domain", default="", help="for rows that name no domain")
+        parser.add_argument("--seed", type=int, default=0, help="orders the options of mcq questions")
+
+    def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        names = ("path", "kind", "name", "domain", "seed")
+        benchmark, created = benchmark_import(**{name: options[name] for name in names})
+        result = {
+            "id": benchmark.pk,
+            "name": benchmark.name,
+            "version": benchmark.version,
+            "count": benchmark.count,
+            "hash": benchmark.hash,
+            "random_baseline": benchmark.random_baseline,
+            "created": created,
+        }
+        state = "frozen" if created else "unchanged, already frozen"
+        return result, f"{benchmark}: {benchmark.count:,} items {state}"

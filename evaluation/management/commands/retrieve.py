@@ -1,0 +1,40 @@
+"""manage.py retrieve: ask a model for tools."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management import CommandParser
+
+from evaluation.one_call import retrieve_once
+from evaluation.retriever import MODES, retrieve
+from trace_site.commands import TraceCommand
+from trace_site.lib.errors import TraceError
+from training.registry import model_named
+
+
+class Command(TraceCommand):
+    help = "Answer one query with a trained model; without a running engine one is started for this call."
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("query")
+        parser.add_argument("--model", default="champion", help="id or alias")
+        parser.add_argument("--mode", choices=MODES, default="fast")
+        parser.add_argument("--k", type=int, default=10)
+        parser.add_argument("--permission", action="append", help="a permission target; may be repeated")
+
+    def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        call = {name: options[name] for name in ("query", "mode", "k")}
+        call |= {"model": model_named(options["model"]), "permissions": options["permission"]}
+        try:
+            result = retrieve(**call, patience=120)
+        except TraceError as error:
+            if error.code != "unavailable" or settings.ENGINE_URL:
+                raise
+            result = retrieve_once(**call)
+        for place, tool in enumerate(result["tools"], start=1):
+            score = "" if tool["score"] is None else f"{tool['score']:9.3f}"
+            self.echo(f"{place:3} {score} {tool['name']}{'  (deprecated)' if tool['deprecated'] else ''}")
+        if result["trace"]:
+            self.echo(result["trace"])
+        cited = f", cites {result['cited_rule']['code']}" if result["cited_rule"] else ""
+        return result, f"model {result['model']['id']} {result['mode']} in {result['seconds']:.3f} s{cited}"

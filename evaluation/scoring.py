@@ -1,0 +1,130 @@
+"""From stored predictions to stored numbers: scoring once, and again when rules or clusters have moved on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.models import Tool
+from evaluation.core import coverage, report
+from evaluation.coverage import query_groups
+from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
+from rules.models import Rule
+from trace_site.lib.files import content_hash
+
+SEED = 0
+Decode = Evaluation.Decode
+Rows = Sequence[dict[str, Any]]
+
+
+def benchmark_rows(benchmark: Benchmark) -> list[dict[str, Any]]:
+    """The items as engines and metrics read them; the id is the row's."""
+    rows = BenchmarkItem.objects.filter(benchmark=benchmark).order_by("position")
+    return [{**row.data, "id": str(row.pk), "domain": row.domain} for row in rows]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The numbers of one evaluation, the clustering versions behind its groups, and each query's group."""
+
+    metrics: dict[str, Any]
+    clusterings: dict[str, int]
+    groups: dict[str, str]
+
+
+def score(benchmark: Benchmark, decode: str, predictions: Rows, rows: Rows) -> Scored:
+    if decode == Decode.LETTERS:
+        return Scored(report.probe_report(predictions, rows, seed=SEED), {}, {})
+    groups, definition, clusterings = grouping(rows)
+    embedding = baseline_lists(benchmark) if decode != Decode.EMBEDDING else None
+    numbers = report.retrieval_report(
+        predictions,
+        rows,
+        groups,
+        decode=decode,
+        codes=Rule.objects.values_list("code", flat=True),
+        embedding=embedding,
+        seed=SEED,
+    )
+    return Scored({**numbers, "groups": definition}, clusterings, groups)
+
+
+def grouping(rows: Rows) -> tuple[dict[str, str], dict[str, Any], dict[str, int]]:
+    """Each query's group by what is published now, the definition to show, and the clusterings used."""
+    names = {name for row in rows for name in row["tools"]}
+    ids = dict(Tool.objects.filter(name__in=names).values_list("name", "pk"))
+    groups, clusterings = query_groups()
+    found = {row["id"]: groups.group(ids[name] for name in row["tools"] if name in ids) for row in rows}
+    counts = {group: list(found.values()).count(group) for group in coverage.GROUPS}
+    shown = {"definition": coverage.GROUP_DEFINITION, "counts": counts, "hash": content_hash(found)}
+    return found, shown, clusterings
+
+
+def baseline_lists(benchmark: Benchmark) -> dict[str, list[str]] | None:
+    """The embedding baseline's ranked names by item id; None while it has not been computed."""
+    evaluation = (
+        Evaluation.objects.filter(benchmark=benchmark, model=None, metrics__isnull=False)
+        .order_by("-id")
+        .first()
+    )
+    if evaluation is None:
+        return None
+    return {
+        str(item): output["tools"]
+        for item, output in Prediction.objects.filter(evaluation=evaluation).values_list("item", "output")
+    }
+
+
+def publish(*, evaluation: Evaluation, predictions: Rows, rows: Rows, scored: Scored) -> None:
+    """Store predictions and numbers together; call it inside the job's guard."""
+    by_id = {row["id"]: row for row in rows}
+    Prediction.objects.bulk_create(
+        [
+            Prediction(
+                evaluation=evaluation,
+                item_id=int(row["id"]),
+                output={name: value for name, value in row.items() if name != "id"},
+                scores=item_scores(row, by_id[str(row["id"])], evaluation.decode, scored),
+            )
+            for row in predictions
+        ],
+        batch_size=1000,
+        ignore_conflicts=True,
+    )
+    evaluation.metrics, evaluation.clusterings = scored.metrics, scored.clusterings
+    evaluation.save(update_fields=["metrics", "clusterings"])
+
+
+def item_scores(row: dict[str, Any], item: dict[str, Any], decode: str, scored: Scored) -> dict[str, Any]:
+    """{metric: value} of one answer, with the group its query counts in."""
+    scores = report.item_scores(row, item, decode)
+    return {**scores, "group": scored.groups[item["id"]]} if scored.groups else {**scores}
+
+
+def rescored(evaluation: Evaluation) -> Scored | None:
+    """The numbers computed again from the stored predictions; None when nothing behind them has changed."""
+    old = evaluation.metrics or {}
+    if evaluation.decode == Decode.LETTERS:
+        return None
+    rows = benchmark_rows(evaluation.benchmark)
+    _, definition, _ = grouping(rows)
+    needs_baseline = evaluation.model_id is not None and not old["ranked"] and "same_length" not in old
+    if definition["hash"] == old["groups"]["hash"] and not needs_baseline:
+        return None
+    stored = Prediction.objects.filter(evaluation=evaluation).values_list("item", "output")
+    predictions = [{"id": str(item), **output} for item, output in stored]
+    found = score(evaluation.benchmark, evaluation.decode, predictions, rows)
+    same = found.metrics["groups"]["hash"] == old["groups"]["hash"] and "same_length" not in found.metrics
+    return None if same else found
+
+
+def publish_rescored(*, evaluation: Evaluation, scored: Scored) -> None:
+    """Replace numbers and groups; the predictions themselves never change."""
+    moved = [
+        prediction
+        for prediction in Prediction.objects.filter(evaluation=evaluation)
+        if prediction.scores.get("group") != scored.groups[str(prediction.item_id)]
+    ]
+    for prediction in moved:
+        prediction.scores["group"] = scored.groups[str(prediction.item_id)]
+    Prediction.objects.bulk_update(moved, ["scores"], batch_size=1000)
+    Evaluation.objects.filter(pk=evaluation.pk).update(metrics=scored.metrics, clusterings=scored.clusterings)

@@ -1,0 +1,133 @@
+"""Asking for benchmarks and evaluations."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from catalog.models import Tool
+from evaluation import benchmarks
+from evaluation.core import items
+from evaluation.models import Benchmark, Evaluation
+from trace_site import jobs
+from trace_site.jobs import Job
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash
+from training.models import Model, Run
+
+K = 10  # length of a model's ranked list
+EMBEDDING_K = 50  # the baseline's list is longer, so that it can be cut to any model's list length
+PROBES = 200  # questions of a probe that is built from the catalog
+Decode = Evaluation.Decode
+
+
+def benchmark_import(
+    *, path: Path, kind: str, name: str, domain: str = "", seed: int = 0, actor: Any = None
+) -> tuple[Benchmark, bool]:
+    """Freeze a file of benchmark rows; returns the version and whether it is new."""
+    found = benchmarks.read(path, kind, domain=domain, seed=seed)
+    return benchmarks.freeze(name=name, kind=kind, items=found, source=path.name, actor=actor)
+
+
+def probe_benchmarks_build(
+    *, name: str, count: int = PROBES, seed: int = 0, actor: Any = None
+) -> list[Benchmark]:
+    """Freeze MCQ_ts and QA_ts built from the catalog, as `mcq-ts-NAME` and `qa-ts-NAME`."""
+    built = []
+    for kind in (items.MCQ, items.QA):
+        found = benchmarks.build(kind, count, seed=seed)
+        benchmark, _ = benchmarks.freeze(
+            name=f"{kind}-ts-{name}", kind=kind, items=found, source=benchmarks.BUILT, actor=actor
+        )
+        built.append(benchmark)
+    return built
+
+
+def default_decodes(benchmark: Benchmark, model: Model | None) -> list[str]:
+    """What is evaluated when nobody chooses. A cell that never learned to write lists is only asked to rank."""
+    if benchmark.kind != Benchmark.Kind.PRB:
+        return [Decode.LETTERS] if model else []
+    if model is None:
+        return [Decode.EMBEDDING]
+    if model.run.retrieval == Run.Retrieval.NONE:
+        return [Decode.FAST]
+    if model.run.retrieval == Run.Retrieval.PLAIN:
+        return [Decode.FAST, Decode.TRACE_FREE]
+    return [Decode.FAST, Decode.TRACE, Decode.TRACE_FREE]
+
+
+def check_decode(benchmark: Benchmark, decode: str) -> None:
+    is_probe = benchmark.kind != Benchmark.Kind.PRB
+    if is_probe != (decode == Decode.LETTERS):
+        raise TraceError(
+            f"a {benchmark.get_kind_display()} benchmark cannot be decoded as {decode}.",
+            code="bad_decode",
+            hint="Use letters." if is_probe else "Use fast, trace, trace-free or beam.",
+        )
+
+
+@transaction.atomic
+def evaluation_request(
+    *,
+    model: Model | None,
+    benchmark: Benchmark | None = None,
+    decodes: Sequence[str] = (),
+    actor: Any = None,
+) -> Job:
+    """Queue the evaluation of a model (None: of the embedding baseline) on one benchmark or on all of them."""
+    for decode in decodes:
+        if benchmark is not None:
+            check_decode(benchmark, decode)
+    params = {
+        "model": model.pk if model else None,
+        "benchmarks": [benchmark.pk] if benchmark else None,
+        "decodes": list(decodes) or None,
+    }
+    subject = f"model {model.pk} {model.run.cell}" if model else "the embedding baseline"
+    on = f" on {benchmark}" if benchmark else ""
+    return jobs.enqueue("evaluation", params, title=f"evaluate {subject}{on}", created_by=actor)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One evaluation to make or to find made."""
+
+    model: Model | None
+    benchmark: Benchmark
+    decode: str
+
+    @property
+    def key(self) -> str:
+        """Unchanged model, benchmark and decoding: nothing is computed again."""
+        who = (
+            [self.model.pk, self.model.store_digest]
+            if self.model
+            else ["embedding", catalog_embeddings_hash()]
+        )
+        return content_hash(
+            {"who": who, "benchmark": self.benchmark.hash, "id": self.benchmark.pk, "decode": self.decode}
+        )
+
+
+def plan(
+    model: Model | None, chosen: Iterable[Benchmark] | None = None, decodes: Sequence[str] | None = None
+) -> list[Unit]:
+    """The baseline first, because lists of a model are compared with it at their own length."""
+    units: list[Unit] = []
+    for benchmark in benchmarks.latest() if chosen is None else chosen:
+        units += [Unit(None, benchmark, decode) for decode in default_decodes(benchmark, None)]
+        if model is not None:
+            wanted = decodes or default_decodes(benchmark, model)
+            units += [Unit(model, benchmark, decode) for decode in wanted]
+    return sorted(units, key=lambda unit: unit.model is not None)
+
+
+def catalog_embeddings_hash() -> str:
+    """What the baseline searches: which tools, embedded from which text by which encoder."""
+    keys = (
+        Tool.objects.filter(status=Tool.Status.ACTIVE).order_by("name").values_list("name", "embedding_key")
+    )
+    return content_hash([settings.ENCODER, [list(key) for key in keys]])

@@ -1,0 +1,173 @@
+"""An evaluation runs in child processes, keeps every prediction, and costs nothing the second time."""
+
+import json
+
+import numpy as np
+import pytest
+from django.core.management import call_command
+
+from evaluation import tasks
+from evaluation.models import BenchmarkItem, Evaluation, Prediction
+from evaluation.services import benchmark_import, evaluation_request
+from tests.factories import make_cluster, make_model, make_rule, make_run, make_tool
+from trace_site import jobs
+from trace_site.lib.errors import TraceError
+from training.registry import store
+
+pytestmark = pytest.mark.django_db
+FAKE = "tests.evaluation.fake_engine"
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch, settings, tmp_path):
+    monkeypatch.setattr(tasks, "ENGINE", FAKE)
+    monkeypatch.setattr(tasks, "ENCODER", FAKE)
+    monkeypatch.delenv("FAKE_ENGINE", raising=False)
+    settings.TRACE_HOME = tmp_path
+    settings.STORE_URL = (tmp_path / "store").as_uri()
+
+
+@pytest.fixture
+def tools():
+    """Three look-alikes and a loner; embeddings are one-hot, so every cosine is 0 or 1."""
+    names = ["Pay/GetPayslip", "Pay/GetPaystub", "Pay/GetSlipLines", "Leave/Book"]
+    rows = np.eye(4, 3)
+    return [make_tool(name, embedding=row.tolist()) for name, row in zip(names, rows, strict=True)]
+
+
+@pytest.fixture
+def prb(tools, tmp_path):
+    rows = [
+        {"query": "GetPayslip please", "tools": ["Pay/GetPayslip"], "rule": "PAYSLIP_PERIOD"},
+        {"query": "the GetSlipLines of may", "tools": ["Pay/GetSlipLines"]},
+        {"query": "a day off", "tools": ["Leave/Book"]},
+    ]
+    (tmp_path / "prb.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return benchmark_import(path=tmp_path / "prb.jsonl", kind="prb", name="prb")[0]
+
+
+def model_with(tools, tmp_path, retrieval="r+R"):
+    folder = tmp_path / "export"
+    folder.mkdir(exist_ok=True)
+    (folder / "trace.json").write_text(json.dumps({"tools": [{"name": tool.name} for tool in tools]}))
+    run = make_run(retrieval=retrieval)
+    key = f"models/{run.key}"
+    return make_model(run=run, store_key=key, store_digest=store().put_dir(folder, key))
+
+
+def evaluate(model, **options):
+    job = jobs.run(evaluation_request(model=model, **options).pk)
+    assert job.state == "done", job.error
+    return job.result
+
+
+def test_reasoning_model_is_decoded_three_ways_beside_the_baseline(tools, prb, tmp_path):
+    model = model_with(tools, tmp_path)
+    result = evaluate(model)
+    assert result["computed"] == 4 and Prediction.objects.count() == 12
+    made = Evaluation.objects.all()
+    assert [row.decode for row in made.order_by("pk")] == ["embedding", "fast", "trace", "trace-free"]
+    trace = made.get(decode="trace").metrics
+    assert trace["slices"]["all"]["all"]["metrics"]["recall@gen"]["mean"] == pytest.approx(2 / 3)
+    assert trace["same_length"]["all"]["all"]["n"] == 3
+    assert trace["slices"]["hr"]["all"]["n"] == 3 and trace["speed"]["tokens_mean"] == 7
+
+
+def test_unchanged_pair_is_not_computed_again(tools, prb, tmp_path, monkeypatch):
+    model = model_with(tools, tmp_path)
+    first = evaluate(model)
+    monkeypatch.setattr(tasks, "ENGINE", "no.such.module")
+    again = evaluate(model)
+    assert again["evaluations"] == first["evaluations"] and (again["computed"], again["rescored"]) == (0, 0)
+
+
+def test_new_rule_regroups_the_queries_without_a_forward(tools, prb, tmp_path, monkeypatch):
+    cluster = make_cluster(*tools[:3])
+    model = model_with(tools, tmp_path)
+    evaluate(model)
+    groups = Evaluation.objects.get(decode="fast").metrics["groups"]
+    assert groups["counts"] == {"covered": 0, "uncovered": 2, "outside": 1}
+    monkeypatch.setattr(tasks, "ENGINE", "no.such.module")
+    make_rule(tools[0], tools[1], code="PAYSLIP_PERIOD")
+    assert evaluate(model)["rescored"] == 4
+    fast = Evaluation.objects.get(decode="fast")
+    assert fast.metrics["groups"]["counts"] == {"covered": 1, "uncovered": 1, "outside": 1}
+    assert fast.clusterings == {"hr": cluster.clustering.version}
+    assert fast.predictions.get(item__position=0).scores["group"] == "covered"
+
+
+def test_citation_of_a_known_rule_is_counted(tools, prb, tmp_path):
+    make_rule(tools[0], tools[1], code="PAYSLIP_PERIOD")
+    evaluate(model_with(tools, tmp_path))
+    citation = Evaluation.objects.get(decode="trace").metrics["slices"]["all"]["all"]["citation"]
+    assert citation["rate"] == 1.0 and citation["correct_rule"] == {"mean": 1.0, "n": 1}
+
+
+def test_model_that_never_learned_lists_is_only_asked_to_rank(tools, prb, tmp_path):
+    evaluate(model_with(tools, tmp_path, retrieval="none"))
+    assert set(Evaluation.objects.values_list("decode", flat=True)) == {"embedding", "fast"}
+
+
+def test_question_about_a_tool_the_model_lacks_counts_as_wrong(tools, tmp_path):
+    rows = [
+        {"tool": tools[0].name, "question": "Does it read?", "answer": "No"},
+        {"tool": tools[3].name, "question": "Does it read?", "answer": "No"},
+    ]
+    (tmp_path / "qa.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    benchmark, _ = benchmark_import(path=tmp_path / "qa.jsonl", kind="qa", name="qa")
+    evaluate(model_with(tools[:3], tmp_path), benchmark=benchmark)
+    found = Evaluation.objects.get(decode="letters").metrics
+    assert found["slices"]["all"]["accuracy"]["mean"] == 0.5 and found["unknown_tools"] == 1
+    assert found["slices"]["all"]["random"] == 0.5
+
+
+def test_interrupted_decoding_goes_on_and_stores_every_answer_once(tools, prb, tmp_path, monkeypatch):
+    model = model_with(tools, tmp_path)
+    monkeypatch.setenv("FAKE_ENGINE", "die")
+    job = jobs.run(evaluation_request(model=model, benchmark=prb, decodes=["fast"]).pk)
+    assert (job.state, job.error) == ("failed", f"{FAKE}: the model is broken.")
+    assert not Evaluation.objects.filter(decode="fast", metrics__isnull=False).exists()
+    assert not Prediction.objects.filter(evaluation__decode="fast").exists()
+    jobs.retry(job)
+    assert jobs.run(job.pk).state == "done"
+    assert Prediction.objects.filter(evaluation__decode="fast").count() == 3
+
+
+def test_worker_that_lost_its_lease_stores_no_prediction(tools, prb, tmp_path, monkeypatch):
+    job = evaluation_request(model=model_with(tools, tmp_path), benchmark=prb, decodes=["fast"])
+    scored = tasks.score
+
+    def overtaken(*args):
+        jobs.Job.objects.filter(pk=job.pk).update(fence=99)
+        return scored(*args)
+
+    monkeypatch.setattr(tasks, "score", overtaken)
+    jobs.run(job.pk)
+    assert not Prediction.objects.exists() and not Evaluation.objects.filter(metrics__isnull=False).exists()
+
+
+def test_catalog_without_embeddings_has_no_baseline_but_an_evaluation(prb, tools, tmp_path):
+    type(tools[0]).objects.update(embedding=None)
+    result = evaluate(model_with(tools, tmp_path), decodes=["fast"])
+    assert result["computed"] == 1 and "run manage.py catalog_neighbours" in result["skipped"][0]
+
+
+def test_decode_of_another_kind_is_refused(tools, prb, tmp_path):
+    with pytest.raises(TraceError, match="a PRB benchmark cannot be decoded as letters"):
+        evaluation_request(model=model_with(tools, tmp_path), benchmark=prb, decodes=["letters"])
+
+
+def test_evaluate_command_prints_every_metric_with_its_interval(tools, prb, tmp_path, capsys):
+    model = model_with(tools, tmp_path)
+    call_command("evaluate", model=str(model.pk), benchmark="prb", decode="fast", json=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert any("all/all: n 3  hit@1 0.667 [" in line for line in lines)
+    assert json.loads(lines[-1])["results"][1]["decode"] == "fast"
+
+
+def test_predictions_cannot_outlive_their_item(tools, prb, tmp_path):
+    evaluate(model_with(tools, tmp_path), decodes=["fast"])
+    from django.db.models import ProtectedError
+
+    with pytest.raises(ProtectedError):
+        BenchmarkItem.objects.all().delete()
