@@ -1,9 +1,10 @@
-"""POST /api/v1/retrieve: which tools answer this request?"""
+"""POST /api/v1/retrieve: which tools answer this request? Described at /api/v1/schema."""
 
 from typing import Any
 
 from django.urls import path
 from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.views import SpectacularAPIView
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -83,4 +84,7 @@ class Retrieve(APIView):
         return Response(self.OutputSerializer(retriever.retrieve(**given.validated_data)).data)
 
 
-urlpatterns = [path("retrieve", Retrieve.as_view(), name="api-retrieve")]
+urlpatterns = [
+    path("retrieve", Retrieve.as_view(), name="api-retrieve"),
+    path("schema", SpectacularAPIView.as_view(), name="api-schema"),
+]

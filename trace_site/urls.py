@@ -39,5 +39,6 @@ urlpatterns = [
     path("synthesis/", include("synthesis.urls")),
     path("training/", include("training.urls")),
     path("evaluation/", include("evaluation.urls")),
+    path("api/v1/", include("evaluation.api")),
     path("admin/", admin.site.urls),
 ]

@@ -1,0 +1,208 @@
+"""An answer joins the engine's words with what the catalog knows now; a silent engine is said to be silent."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from rest_framework.authtoken.models import Token
+from rest_framework.test import APIClient
+
+from evaluation import retriever
+from tests.factories import make_model, make_rule, make_tool
+from trace_site.lib.errors import TraceError
+from training.registry import promote
+
+pytestmark = [pytest.mark.django_db]
+TRACE = "The period is May 2024. PAYSLIP_PERIOD sends it to Pay/GetPayslip."
+
+
+@pytest.fixture
+def engine(settings, monkeypatch):
+    """A local server that speaks the engine's protocol; `answers` are given in turn, `asked` keeps the requests."""
+    answers, asked = [], []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            status, body = answers.pop(0)
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    settings.ENGINE_URL = f"http://127.0.0.1:{server.server_address[1]}"
+    monkeypatch.setattr(retriever, "export_dir", lambda model: f"/models/{model.pk}")
+    yield answers, asked
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def champion():
+    model = make_model()
+    promote(model=model, actor=None)
+    return model
+
+
+@pytest.fixture
+def tools():
+    return [
+        make_tool("Pay/GetPayslip", permissions=["pay.read"]),
+        make_tool("Pay/GetPaystub", deprecated=True, permissions=["pay.admin", "pay.all"]),
+        make_tool("Leave/Book"),
+    ]
+
+
+def fast(*names, **extra):
+    return {"tools": list(names), "scores": [-float(n) for n in range(len(names))], "seconds": 0.02, **extra}
+
+
+def test_fast_answer_carries_scores_descriptions_and_deprecation(engine, champion, tools):
+    answers, asked = engine
+    answers.append((200, fast("Pay/GetPaystub", "Pay/GetPayslip", "Gone/Tool")))
+    found = retriever.retrieve(query="my payslip", k=2)
+    assert asked[0] == {
+        "model": f"/models/{champion.pk}",
+        "query": "my payslip",
+        "mode": "fast",
+        "k": 2,
+        "permissions": [],
+    }
+    assert [(row["name"], row["score"], row["deprecated"]) for row in found["tools"]] == [
+        ("Pay/GetPaystub", 0.0, True),
+        ("Pay/GetPayslip", -1.0, False),
+    ]
+    assert found["tools"][1]["description"] == tools[0].description and found["model"]["id"] == champion.pk
+    assert (found["trace"], found["cited_rule"], found["seconds"]) == ("", None, 0.02)
+
+
+def test_tool_that_left_the_catalog_is_shown_as_retired(engine, champion):
+    engine[0].append((200, fast("Gone/Tool")))
+    assert retriever.retrieve(query="q")["tools"][0]["retired"] is True
+
+
+def test_trace_names_the_published_rule_it_cites(engine, champion, tools):
+    rule = make_rule(*tools[:2], code="PAYSLIP_PERIOD")
+    make_rule(tools[2], tools[1], code="UNPUBLISHED", published=False)
+    engine[0].append((200, fast("Pay/GetPayslip", trace=TRACE + " UNPUBLISHED")))
+    cited = retriever.retrieve(query="q", mode="trace")["cited_rule"]
+    assert (cited["id"], cited["version"], cited["target"]) == (rule.pk, 1, "Pay/GetPayslip")
+    assert TRACE[cited["start"] :].startswith("PAYSLIP_PERIOD")
+
+
+def test_of_two_domains_with_one_code_the_rule_about_the_answer_is_cited(engine, champion, tools):
+    from tests.factories import make_domain
+
+    other = make_tool("Ledger/Post", domain=make_domain("finance"))
+    make_rule(other, code="PAYSLIP_PERIOD")
+    rule = make_rule(tools[0], code="PAYSLIP_PERIOD")
+    engine[0].append((200, fast("Pay/GetPayslip", trace=TRACE)))
+    assert retriever.retrieve(query="q", mode="trace")["cited_rule"]["id"] == rule.pk
+
+
+def test_both_gives_the_committed_list_and_the_ranked_one(engine, champion, tools):
+    body = {"fast": fast("Pay/GetPaystub", "Pay/GetPayslip"), "trace": fast("Pay/GetPayslip", trace=TRACE)}
+    engine[0].append((200, body))
+    found = retriever.retrieve(query="q", mode="both")
+    assert [row["name"] for row in found["tools"]] == ["Pay/GetPayslip"]
+    assert [row["name"] for row in found["ranked"]] == ["Pay/GetPaystub", "Pay/GetPayslip"]
+    assert found["trace"] == TRACE and found["seconds"] == 0.04
+
+
+def test_tool_whose_permissions_are_not_granted_is_withheld(engine, champion, tools):
+    for _ in range(2):
+        engine[0].append((200, fast("Pay/GetPaystub", "Pay/GetPayslip", "Leave/Book")))
+    found = retriever.retrieve(query="q", permissions=["pay.read"])
+    assert [row["name"] for row in found["tools"]] == ["Pay/GetPayslip", "Leave/Book"] and found[
+        "withheld"
+    ] == 1
+    assert len(retriever.retrieve(query="q")["tools"]) == 3
+
+
+def test_loading_model_is_waited_for_only_with_patience(engine, champion, tools):
+    loading = (503, {"message": "the model is loading.", "code": "loading"})
+    engine[0].extend([loading, loading, (200, fast("Leave/Book"))])
+    with pytest.raises(TraceError, match="the model is loading") as caught:
+        retriever.retrieve(query="q")
+    assert caught.value.code == "unavailable"
+    assert retriever.retrieve(query="q", patience=5)["tools"][0]["name"] == "Leave/Book"
+
+
+def test_engine_that_is_away_is_named_with_a_remedy(champion, settings, monkeypatch, tmp_path):
+    monkeypatch.setattr(retriever, "export_dir", lambda model: "/models/1")
+    settings.ENGINE_URL, settings.TRACE_HOME = "", tmp_path
+    with pytest.raises(TraceError, match="the engine is not running. Start it with manage.py up"):
+        retriever.retrieve(query="q")
+    (tmp_path / "engine.json").write_text('{"url": "http://127.0.0.1:1"}')
+    with pytest.raises(TraceError, match="the engine does not answer"):
+        retriever.retrieve(query="q")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"query": " "}, {"query": "q" * 4001}, {"k": 0}, {"k": 101}, {"mode": "slow"}]
+)
+def test_wrong_request_is_refused_before_the_engine_is_asked(engine, champion, wrong):
+    with pytest.raises(TraceError) as caught:
+        retriever.retrieve(**{"query": "q", **wrong})
+    assert caught.value.code == "bad_request" and engine[1] == []
+
+
+@pytest.fixture
+def api(user_with):
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Token {Token.objects.create(user=user_with()).key}")
+    return client
+
+
+def post(client, **body):
+    return client.post("/api/v1/retrieve", {"query": "my payslip", **body}, format="json")
+
+
+def test_api_answers_a_token(api, engine, champion, tools):
+    engine[0].append((200, fast("Pay/GetPayslip", "Leave/Book")))
+    answer = post(api, k=1)
+    assert answer.status_code == 200 and [row["name"] for row in answer.json()["tools"]] == ["Pay/GetPayslip"]
+
+
+def test_api_refuses_a_caller_without_a_token(champion):
+    assert post(APIClient()).status_code == 401
+
+
+def test_api_says_which_field_is_wrong(api, champion):
+    answer = post(api, mode="slow")
+    assert answer.status_code == 400 and "mode" in answer.json()["extra"]
+
+
+def test_api_without_an_engine_is_503_with_retry_after(api, champion, settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(retriever, "export_dir", lambda model: "/models/1")
+    settings.ENGINE_URL, settings.TRACE_HOME = "", tmp_path
+    answer = post(api)
+    assert (answer.status_code, answer["Retry-After"], answer.json()["code"]) == (503, "1", "unavailable")
+
+
+def test_api_without_a_champion_is_404(api):
+    assert post(api).status_code == 404
+
+
+def test_api_limits_a_caller(api, champion, monkeypatch):
+    from django.core.cache import cache
+
+    from evaluation.api import RetrieveThrottle
+
+    cache.clear()
+    monkeypatch.setattr(RetrieveThrottle, "rate", "2/min")
+    codes = [post(api, mode="slow").status_code for _ in range(3)]
+    assert codes == [400, 400, 429]
+    cache.clear()
+
+
+def test_schema_describes_the_operation():
+    from drf_spectacular.generators import SchemaGenerator
+
+    operation = SchemaGenerator().get_schema(request=None, public=True)["paths"]["/api/v1/retrieve"]["post"]
+    assert {"200", "400", "401", "404", "429", "503"} <= operation["responses"].keys()
