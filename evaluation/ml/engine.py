@@ -80,8 +80,11 @@ class Engine:
 
     def _fast(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
         state = write.no_thinking(self.export, prompts)
-        rankings = top_k(state, self.export.root, k, self._banned(items))
-        return [self._ranked(item, found) for item, found in zip(items, rankings, strict=True)]
+        tops = top_k(state, self.export.root, k, self._banned(items))
+        return [
+            self._ranked(item, top.ranking) | {"exact": top.exact}
+            for item, top in zip(items, tops, strict=True)
+        ]
 
     def _beam(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
         state = write.no_thinking(self.export, prompts)

@@ -102,10 +102,9 @@ def constrained(
     else:
         batches = _by_pending(think(export, prompts, results))
     for rows, state in batches:
-        for row, ranking in zip(
-            rows, top_k(state, export.root, k, [banned[row] for row in rows]), strict=True
-        ):
-            results[row].ranked = ranking
+        tops = top_k(state, export.root, k, [banned[row] for row in rows])
+        for row, top in zip(rows, tops, strict=True):
+            results[row].ranked = top.ranking
         ListWriter(export, [results[row] for row in rows]).run(state)
     return results
 

@@ -213,3 +213,9 @@ def test_interrupted_predictions_go_on_to_the_same_file_contents(engines, tmp_pa
     assert rows[0] == rows[1] and len(rows[0]) == len(ITEMS)
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert events[-1]["event"] == "done" and events[-1]["predictions"] == len(ITEMS)
+
+
+def test_search_that_may_not_open_enough_says_it_is_not_exact(engines, monkeypatch):
+    assert all(row["exact"] for row in predictions(engines("c"), "fast").values())
+    monkeypatch.setattr("evaluation.ml.search.MOST_OPENED", 2)
+    assert not predictions(engines("c"), "fast", ITEMS[:1])["1"]["exact"]
