@@ -41,6 +41,8 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     arguments = _arguments()
+    # set before torch loads: threads that spin while they wait slow a shared machine down many times
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if arguments.parent_pipe:
         threading.Thread(target=_exit_with_parent, daemon=True).start()
     report(0, 0, "starting")

@@ -15,6 +15,7 @@ from training.ml.chat import Chat
 
 IGNORE = -100
 BUCKET = 32  # batches sorted by length together
+WIDTH_MULTIPLE = 4  # fewer distinct shapes: each new one costs the CPU kernels a compilation and memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,8 @@ def epoch_batches(lengths: list[int], batch_size: int, seed: int, epoch: int) ->
 
 
 def collate(examples: list[Example], pad_id: int) -> Batch:
-    width = max(len(example.ids) for example in examples)
+    longest = max(len(example.ids) for example in examples)
+    width = -(-longest // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
     ids = torch.full((len(examples), width), pad_id)
     labels = torch.full((len(examples), width), IGNORE)
     for row, example in enumerate(examples):

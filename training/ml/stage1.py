@@ -21,10 +21,13 @@ def main(recipe: Recipe, snapshot_dir: Path, run_dir: Path, report: Progress) ->
     snapshot = load_snapshot(snapshot_dir)
     with RunDir(run_dir).locked() as run:
         (run.root / "recipe.yaml").write_text(recipe.to_yaml(), encoding="utf-8")
+        report(0, 0, "building the model")
         trainee = build(recipe, snapshot)
         facts: dict[str, object] = {"memo": recipe.memo, "retrieval": "none"}
         if recipe.memo != "none":
-            examples, too_long = encode(stage1_records(snapshot, recipe), trainee.chat, recipe.max_seq_len)
+            records = stage1_records(snapshot, recipe)
+            report(0, 0, f"encoding {len(records)} records")
+            examples, too_long = encode(records, trainee.chat, recipe.max_seq_len)
             run.log(f"stage1: {len(examples)} records, {too_long} too long and left out")
             state = fit(trainee, examples, recipe.stage1, recipe, run, "stage1", report)
             facts["training"] = {
@@ -35,5 +38,6 @@ def main(recipe: Recipe, snapshot_dir: Path, run_dir: Path, report: Progress) ->
                 "Seconds": round(state.seconds),
                 "Last loss": round(state.loss, 4),
             }
+        report(0, 0, "exporting and reading back")
         checks = export(trainee, recipe, snapshot, run, facts)
         run.finish({"stage": "stage1", **facts, "round_trip": checks})

@@ -31,10 +31,12 @@ def main(
     with RunDir(run_dir).locked() as run:
         (run.root / "recipe.yaml").write_text(recipe.to_yaml(), encoding="utf-8")
         memo = read_json(init / "trace.json")["memo"] if init else "none"
+        report(0, 0, "building the model")
         trainee = build(recipe, snapshot, init)
         facts: dict[str, object] = {"memo": memo, "retrieval": recipe.retrieval}
         if recipe.retrieval != "none":
             records = stage2_records(snapshot, recipe)
+            report(0, 0, f"encoding {len(records)} records")
             examples, too_long = encode(records, trainee.chat, recipe.max_seq_len)
             run.log(f"stage2: {len(examples)} records, {too_long} too long and left out")
             state = fit(trainee, examples, recipe.stage2, recipe, run, "stage2", report)
@@ -47,5 +49,6 @@ def main(
                 "Seconds": round(state.seconds),
                 "Last loss": round(state.loss, 4),
             }
+        report(0, 0, "exporting and reading back")
         checks = export(trainee, recipe, snapshot, run, facts)
         run.finish({"stage": "stage2", **facts, "round_trip": checks})
