@@ -55,9 +55,10 @@ def emit(event: str, **fields: object) -> None:
 
 def leave_with_parent() -> None:
     """Exit hard when stdin closes: the parent holds the other end and does nothing else with it."""
+    descriptor = sys.stdin.fileno()
 
     def wait_for_eof() -> None:
-        while sys.stdin.buffer.read(4096):
+        while os.read(descriptor, 4096):  # not through sys.stdin: its lock held at exit aborts the interpreter
             pass
         os._exit(75)
 
