@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
+from catalog import clusters as services
 from catalog.forms import DismissForm
 from catalog.models import Cluster, Domain, Tool
 from catalog.selectors import tools_by_id
@@ -181,10 +182,16 @@ def cluster_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
     form = DismissForm(request.POST)
     if not form.is_valid():
         return _cluster_page(request, pk, form)
+    cluster = get_object_or_404(_clusters(), pk=pk)
+    services.cluster_dismiss(cluster=cluster, reason=form.cleaned_data["reason"], actor=request.user)
+    messages.success(request, f"{cluster.label} is out of the denominator.")
     return redirect("cluster", pk)
 
 
 @role_required(EXPERT, ADMIN)
 @require_POST
 def cluster_restore(request: HttpRequest, pk: int) -> HttpResponse:
+    cluster = get_object_or_404(_clusters(), pk=pk)
+    services.cluster_restore(cluster=cluster, actor=request.user)
+    messages.success(request, f"{cluster.label} counts again.")
     return redirect("cluster", pk)

@@ -29,11 +29,19 @@ def word_diff(left: str, right: str) -> tuple[list[Part], list[Part]]:
 
 
 def _append(parts: list[Part], text: str, differs: bool) -> None:
-    """Add a part; a space alone is never a difference worth marking."""
-    if not text:
+    """Add a piece; the spaces around a difference are not part of it."""
+    inner = text.strip()
+    if not differs or not inner:
+        _join(parts, text, False)
         return
-    differs = differs and not text.isspace()
-    if parts and parts[-1].differs == differs:
+    head, _, tail = text.partition(inner)
+    _join(parts, head, False)
+    _join(parts, inner, True)
+    _join(parts, tail, False)
+
+
+def _join(parts: list[Part], text: str, differs: bool) -> None:
+    if text and parts and parts[-1].differs == differs:
         parts[-1] = Part(parts[-1].text + text, differs)
-    else:
+    elif text:
         parts.append(Part(text, differs))

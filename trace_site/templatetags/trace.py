@@ -12,6 +12,7 @@ from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from trace_site.jobs import Job
+from trace_site.lib.tones import tone_of
 from trace_site.lib.worddiff import Part, word_diff
 
 register = template.Library()
@@ -34,50 +35,6 @@ NAVIGATION: list[tuple[str, str, str] | None] = [
     ("Audit", "audit", "audit"),
 ]
 
-# Every state word of the product and its tone; a tone is a colour and a shape, the word is always written out.
-TONES = {
-    "good": (
-        "done",
-        "ready",
-        "approved",
-        "published",
-        "resolved",
-        "taught",
-        "passed",
-        "ok",
-        "covered",
-        "champion",
-    )
-    + ("in champion", "in_champion", "pass", "green", "approve"),
-    "run": ("running", "being written", "touched", "challenger", "edit and approve"),
-    "wait": (
-        "queued",
-        "pending",
-        "to review",
-        "draft",
-        "in_review",
-        "in review",
-        "new",
-        "previous",
-        "cannot tell",
-    ),
-    "warn": ("warning", "deprecated", "stale", "amber", "yellow", "changed", "judged_out", "judged out"),
-    "bad": (
-        "failed",
-        "quarantined",
-        "rejected",
-        "error",
-        "no rule",
-        "uncovered",
-        "fail",
-        "red",
-        "reject",
-        "filtered",
-    ),
-    "idle": ("cancelled", "retired", "dropped", "dismissed", "removed", "unchanged", "undo", "not measured"),
-    "info": ("active", "added", "info", "offline"),
-}
-TONE_OF = {word: tone for tone, words in TONES.items() for word in words}
 BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_./:-])(?=\w)")
 
 
@@ -130,7 +87,7 @@ def tool_name(tool: Any, link: bool = True, badges: bool = True) -> SafeString:
     name = tool if isinstance(tool, str) else get("name", "")
     api, _, endpoint = name.partition("/")
     body = format_html(
-        '<span class="tool-api">{}<wbr>/</span><wbr><strong class="tool-end">{}</strong>',
+        '<span class="tool-api">{}/</span><wbr><strong class="tool-end">{}</strong>',
         _breakable(api),
         _breakable(endpoint),
     )
@@ -158,7 +115,7 @@ def tool_name(tool: Any, link: bool = True, badges: bool = True) -> SafeString:
 def status(word: str, tone: str = "", label: str = "") -> SafeString:
     """A state by colour, shape and word."""
     text = (label or str(word)).replace("_", " ")
-    tone = tone or TONE_OF.get(str(word).lower(), "idle")
+    tone = tone or tone_of(str(word))
     return format_html('<span class="chip tone-{}">{}{}</span>', tone, icon(f"s-{tone}"), text)
 
 
