@@ -9,6 +9,7 @@ from django.utils import timezone
 from catalog.core.clusters import (
     ALGORITHM,
     MAX_SIZE,
+    SPLIT_OVER,
     FoundCluster,
     choose_tau,
     cluster_label,
@@ -121,7 +122,7 @@ def _store(domain: Domain, last: Clustering | None, tau: float, rows: list[Clust
         version=last.version + 1 if last else 1,
         tau=tau,
         algorithm=ALGORITHM,
-        params={"max_size": MAX_SIZE},
+        params={"max_size": MAX_SIZE, "split_over": SPLIT_OVER},
     )
     dismissed = last.clusters.exclude(dismissed_reason="") if last else Cluster.objects.none()
     before = {frozenset(cluster.tool_ids): cluster for cluster in dismissed}

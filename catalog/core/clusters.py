@@ -1,8 +1,8 @@
 """Confusable clusters: communities of the mutual-kNN graph with cosine >= tau.
 
 In: names and their neighbour lists. Out: clusters of 2 to 25 tools, the same whatever the order of the input.
-An edge joins two tools that are in each other's list at or above tau. A connected component of more than 25
-tools is split by greedy modularity (Clauset, Newman, Moore) in which no merge may pass the limit.
+An edge joins two tools that are in each other's list at or above tau. A connected component of more than 8 tools
+is split by greedy modularity (Clauset, Newman, Moore), in which no merge may pass 25 tools.
 """
 
 import heapq
@@ -16,7 +16,9 @@ from catalog.core.words import name_words
 
 ALGORITHM = "mutual-knn-greedy-modularity-1"
 MAX_SIZE = 25
+SPLIT_OVER = 8  # smaller components are read as one set: splitting them separates tools that one rule names
 MEDIAN = (3, 12)
+COUNTED = 4
 TAU_GRID = tuple(round(0.50 + 0.02 * step, 2) for step in range(24))  # 0.50 .. 0.96
 
 Edge = tuple[str, str, float]
@@ -50,7 +52,7 @@ def find_clusters(edges: Iterable[Edge], tau: float) -> list[FoundCluster]:
     kept = sorted(edge for edge in edges if edge[2] >= tau)
     groups: list[frozenset[str]] = []
     for component in _components(kept):
-        groups += [component] if len(component) <= MAX_SIZE else _split(component, kept)
+        groups += [component] if len(component) <= SPLIT_OVER else _split(component, kept)
     owner = {name: place for place, group in enumerate(groups) for name in group}
     inside: defaultdict[int, list[Edge]] = defaultdict(list)
     for edge in kept:
@@ -62,13 +64,13 @@ def find_clusters(edges: Iterable[Edge], tau: float) -> list[FoundCluster]:
 
 def choose_tau(edges: Sequence[Edge]) -> float:
     """The default tau of a domain: of the grid values whose median cluster has 3..12 tools, the one that finds the
-    most clusters of three or more; ties go to the larger tau. When no value qualifies, the nearest median."""
+    most clusters of four or more; ties go to the larger tau. When no value qualifies, the nearest median."""
 
     def quality(tau: float) -> tuple[bool, float, int, float]:
         sizes = [len(cluster.tools) for cluster in find_clusters(edges, tau)]
         middle = median(sizes) if sizes else 0
         distance = max(MEDIAN[0] - middle, middle - MEDIAN[1], 0)
-        return (distance == 0, -distance, sum(size >= MEDIAN[0] for size in sizes), tau)
+        return (distance == 0, -distance, sum(size >= COUNTED for size in sizes), tau)
 
     return max(TAU_GRID, key=quality)
 
