@@ -1,0 +1,36 @@
+"""Freeze approved samples, the published rules and the catalog into a dataset to train on."""
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from synthesis.services import STRATEGIES, snapshot_start
+from trace_site.commands import TraceCommand
+from trace_site.jobs import run_inline
+
+
+class Command(TraceCommand):
+    help = __doc__
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--strategy", required=True, choices=STRATEGIES)
+        parser.add_argument("--per-rule", type=int, required=True, help="approved samples per rule")
+        parser.add_argument("--branches", default="rrb,rule", help="comma-separated: rrb, rule, imported")
+        parser.add_argument("--rrb", type=int, default=None, help="at most this many RRB samples")
+        parser.add_argument("--domain", default="")
+        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument(
+            "--strict", action="store_true", help="refuse when a sample repeats a benchmark query"
+        )
+
+    def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        names = ("strategy", "per_rule", "rrb", "domain", "seed", "strict")
+        branches = [name.strip() for name in options["branches"].split(",") if name.strip()]
+        job = snapshot_start(branches=branches, wake=False, **{name: options[name] for name in names})
+        result = run_inline(job, self.echo)
+        counts = result["counts"]
+        return result, (
+            f"snapshot {result['id']} ({result['hash'][:12]}): {counts['samples']:,} samples "
+            f"({counts['rrb']:,} rrb, {counts['rule']:,} rule, {counts['imported']:,} imported); "
+            f"{result['contaminated']:,} left out as too close to a benchmark."
+        )

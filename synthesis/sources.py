@@ -1,0 +1,116 @@
+"""What synthesis reads of catalog and rules, as the pure objects that core and writers use."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import F
+
+from catalog.models import LabelledQuery, NeighbourList, Tool
+from rules.models import RuleVersion
+from synthesis.core.filters import FilterContext
+from synthesis.core.names import ToolNames
+from synthesis.core.queries import Clause, RuleText, ToolText
+from synthesis.core.words import NearDuplicates
+from trace_site.lib.errors import TraceError
+
+
+@dataclass(slots=True)
+class CatalogView:
+    """The active catalog by name."""
+
+    tools: dict[str, ToolText]
+    ids: dict[str, int]
+    domains: dict[str, str]
+    neighbours: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def deprecated(self) -> frozenset[str]:
+        return frozenset(name for name, tool in self.tools.items() if tool.deprecated)
+
+    def pool(self, names: Iterable[str]) -> tuple[ToolText, ...]:
+        return tuple(self.tools[name] for name in names if name in self.tools)
+
+    def filter_context(self, seen: Iterable[str] = ()) -> FilterContext:
+        index = NearDuplicates()
+        for text in seen:
+            index.add(text)
+        return FilterContext(ToolNames(self.tools), self.deprecated, index)
+
+
+def load_catalog(*, neighbours: bool = True) -> CatalogView:
+    """Every active tool; with its neighbours, which must have been computed."""
+    columns = ("id", "name", "description", "permissions", "deprecated", "content_hash", "domain_id")
+    rows = Tool.objects.filter(status=Tool.Status.ACTIVE).order_by("name").values_list(*columns)
+    tools: dict[str, ToolText] = {}
+    ids: dict[str, int] = {}
+    domains: dict[str, str] = {}
+    for pk, name, description, permissions, deprecated, digest, domain in rows:
+        tools[name] = ToolText(name, description, tuple(permissions), deprecated, digest)
+        ids[name] = pk
+        domains[name] = domain
+    if not tools:
+        raise TraceError(
+            "the catalog is empty.",
+            code="empty_catalog",
+            hint="Import tools first: manage.py catalog_import.",
+        )
+    view = CatalogView(tools, ids, domains)
+    if neighbours:
+        view.neighbours = _neighbours({pk: name for name, pk in ids.items()})
+    return view
+
+
+def _neighbours(names: dict[int, str]) -> dict[str, list[str]]:
+    found = {
+        names[pk]: [names[other] for other in others if other in names]
+        for pk, others in NeighbourList.objects.values_list("tool_id", "neighbour_ids")
+        if pk in names
+    }
+    if len(found) < len(names):
+        raise TraceError(
+            f"{len(names) - len(found):,} tools have no neighbours yet.",
+            code="no_neighbours",
+            hint="Compute them first: manage.py catalog_neighbours.",
+        )
+    return found
+
+
+def published_rules(domain: str = "") -> list[tuple[RuleVersion, RuleText]]:
+    """The current version of every published rule, by domain and code."""
+    rows = RuleVersion.objects.filter(rule__published_id=F("pk"))
+    if domain:
+        rows = rows.filter(rule__domain_id=domain)
+    versions = list(rows.select_related("rule").order_by("rule__domain_id", "rule__code"))
+    return list(zip(versions, rule_texts(versions), strict=True))
+
+
+def rule_texts(versions: Iterable[RuleVersion]) -> list[RuleText]:
+    """Rule versions as the writers see them; confusables that have been retired keep their names."""
+    versions = list(versions)
+    wanted = {pk for version in versions for pk in version.tool_ids}
+    names = dict(Tool.objects.filter(pk__in=wanted).values_list("pk", "name"))
+    return [
+        RuleText(
+            code=version.rule.code,
+            version=version.number,
+            target=names[version.target_id],
+            confusables=tuple(names[pk] for pk in version.confusable_ids),
+            text=version.text,
+            clauses=tuple(_clause(entry) for entry in version.clauses),
+            hash=version.content_hash,
+            domain=version.rule.domain_id,
+        )
+        for version in versions
+    ]
+
+
+def _clause(entry: dict[str, Any]) -> Clause:
+    signals = tuple(entry.get("signals", ()))
+    return Clause(entry["when"], entry["route_to"], bool(entry.get("exception")), signals)
+
+
+def few_shot_queries(limit: int = 200) -> list[str]:
+    """Real queries to learn the tone from; disjoint from every benchmark by the registry."""
+    rows = LabelledQuery.objects.filter(use=LabelledQuery.Use.FEW_SHOT)
+    return list(rows.order_by("id").values_list("text", flat=True)[:limit])

@@ -1,0 +1,185 @@
+"""The pipeline of one sample: query -> filter -> trace -> filter -> judge, again with the critique until it passes.
+
+In: a Unit (what to write). Out: an Outcome with every attempt. No database: writers may run in threads, and a killed
+run loses only the units in flight. The first try and RETRIES more; then the sample is dropped.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from synthesis.core.filters import Candidate, Failure, FilterContext, query_failures, trace_failures
+from synthesis.core.queries import JudgeRequest, QueryDraft, QueryRequest, TraceRequest, Writers
+from synthesis.core.traces import permission_targets
+from trace_site.lib.errors import TraceError
+from trace_site.lib.llm import FATAL
+
+RETRIES = 5
+# a verdict on these axes is about the query; the trace alone cannot mend it
+QUERY_AXES = frozenset({"naturalness", "compliance", "label"})
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One planned sample. With `given`, query and answer are fixed and only the trace is written."""
+
+    sample_id: int
+    request: QueryRequest
+    permission_share: float = 0.0
+    given: QueryDraft | None = None
+
+
+@dataclass(slots=True)
+class Tried:
+    number: int
+    outcome: str = "error"
+    query: str = ""
+    trace: str = ""
+    answer: tuple[str, ...] = ()
+    failures: list[Failure] = field(default_factory=list)
+    judge: dict[str, Any] = field(default_factory=dict)
+    critique: str = ""
+    error: str = ""
+    error_code: str = ""
+    calls: int = 0
+
+
+@dataclass(slots=True)
+class Outcome:
+    sample_id: int
+    ready: bool
+    draft: QueryDraft
+    trace: str
+    permissions: tuple[str, ...]
+    attempts: list[Tried]
+
+
+class Pipeline:
+    """Writers, filter and judge of one run."""
+
+    def __init__(
+        self, writers: Writers, context: FilterContext, check: Callable[[], None] = lambda: None
+    ) -> None:
+        self.writers = writers
+        self.context = context
+        self.check = check
+        self._seen = threading.Lock()
+
+    def make(self, unit: Unit) -> Outcome:
+        """All attempts at one sample. Raises TraceError only for what would fail every other sample too."""
+        attempts: list[Tried] = []
+        draft = unit.given
+        critique = ""
+        permissions: tuple[str, ...] = ()
+        for number in range(1, RETRIES + 2):
+            self.check()
+            tried = Tried(number)
+            attempts.append(tried)
+            try:
+                draft, permissions = self._attempt(unit, draft, tried, critique)
+            except TraceError as error:
+                if error.code in FATAL:
+                    raise
+                tried.error, tried.error_code = str(error), error.code
+                continue
+            if tried.outcome == "ready":
+                return Outcome(unit.sample_id, True, draft, tried.trace, permissions, attempts)
+            critique = tried.critique
+            if unit.given is None and self._query_is_bad(tried):
+                draft = None
+        last = next((t for t in reversed(attempts) if t.query), attempts[-1])
+        kept = QueryDraft(last.query, last.answer, "")
+        return Outcome(unit.sample_id, False, kept, last.trace, permissions, attempts)
+
+    def _query_is_bad(self, tried: Tried) -> bool:
+        return not tried.trace or bool(QUERY_AXES & set(tried.judge.get("failed", ())))
+
+    def _attempt(
+        self, unit: Unit, draft: QueryDraft | None, tried: Tried, critique: str
+    ) -> tuple[QueryDraft, tuple[str, ...]]:
+        """One pass; fills `tried`. A draft that passed the filter is kept while only its trace fails."""
+        request = replace(unit.request, attempt=tried.number, critique=critique)
+        fresh = draft is None
+        if draft is None:
+            draft = self.writers.query.write(request)
+            tried.calls += draft.calls
+        tried.query, tried.answer = draft.query, draft.answer
+        candidate = _candidate(request, draft)
+        if (fresh or unit.given) and not self._query_passes(candidate, tried, fresh):
+            return draft, ()
+        permissions = permission_targets(draft.answer, request.pool, unit.permission_share, request.seed)
+        self._trace(request, draft, permissions, tried)
+        tried.failures = trace_failures(replace(candidate, trace=tried.trace), self.context)
+        if tried.failures:
+            tried.outcome, tried.critique = "filtered", _told(tried.failures)
+        else:
+            self._judged(unit, request, draft, tried)
+        return draft, permissions
+
+    def _query_passes(self, candidate: Candidate, tried: Tried, fresh: bool) -> bool:
+        """Filter the query; one that passes is remembered at once, so that no other thread writes its twin."""
+        with self._seen:
+            tried.failures = query_failures(candidate, self.context)
+            if not tried.failures and fresh:
+                self.context.seen.add(candidate.query)
+        if tried.failures:
+            tried.outcome, tried.critique = "filtered", _told(tried.failures)
+        return not tried.failures
+
+    def _trace(
+        self, request: QueryRequest, draft: QueryDraft, permissions: tuple[str, ...], tried: Tried
+    ) -> None:
+        written = self.writers.trace.write(
+            TraceRequest(
+                query=draft.query,
+                answer=draft.answer,
+                pool=request.pool,
+                seed=request.seed,
+                rule=request.rule,
+                permissions=permissions,
+                explanation=draft.explanation,
+                attempt=tried.number,
+                critique=request.critique,
+            )
+        )
+        tried.trace = written.trace
+        tried.calls += written.calls
+
+    def _judged(self, unit: Unit, request: QueryRequest, draft: QueryDraft, tried: Tried) -> None:
+        verdict = self.writers.judge.judge(
+            JudgeRequest(
+                id=str(unit.sample_id),
+                branch=request.branch,
+                query=draft.query,
+                trace=tried.trace,
+                answer=draft.answer,
+                pool=request.pool,
+                style=request.style,
+                tier=request.tier,
+                rule=request.rule,
+            )
+        )
+        tried.calls += verdict.calls
+        tried.judge = {**verdict.scores, "critique": verdict.critique, "failed": list(verdict.failed_axes)}
+        tried.outcome = "ready" if verdict.passed else "judged_out"
+        tried.critique = "" if verdict.passed else verdict.critique or "Scored too low."
+
+
+def _candidate(request: QueryRequest, draft: QueryDraft) -> Candidate:
+    rule = request.rule
+    return Candidate(
+        branch=request.branch,
+        query=draft.query,
+        answer=draft.answer,
+        pool=frozenset(tool.name for tool in request.pool),
+        style=request.style,
+        tier=request.tier,
+        rule_code=rule.code if rule else "",
+        rule_tools=rule.tools if rule else (),
+        permission_tags=frozenset(tag for tool in request.pool for tag in tool.permissions),
+    )
+
+
+def _told(failures: list[Failure]) -> str:
+    return " ".join(f"{failure.message} ({failure.evidence})" for failure in failures)
