@@ -68,8 +68,9 @@ def leave_with_parent() -> None:
 def run_command(parser: argparse.ArgumentParser, argv: list[str] | None = None) -> int:
     """Parse, run `args.run`, turn a user's mistake into one line on stderr. Returns the exit status."""
     parser.add_argument("--parent-pipe", action="store_true", help="exit when stdin reaches EOF")
-    args = parser.parse_args(argv)
-    if args.parent_pipe:
+    words = sys.argv[1:] if argv is None else argv
+    args = parser.parse_args([word for word in words if word != "--parent-pipe"])  # before or after the command
+    if "--parent-pipe" in words:
         leave_with_parent()
     run: Callable[[argparse.Namespace], None] = args.run
     try:
