@@ -25,6 +25,7 @@ def home(monkeypatch, settings, tmp_path):
     monkeypatch.delenv("FAKE_ENGINE", raising=False)
     settings.TRACE_HOME = tmp_path
     settings.STORE_URL = (tmp_path / "store").as_uri()
+    settings.JOB_LEASE_SECONDS = 3600  # the heartbeat's own connection does not see this test's transaction
 
 
 @pytest.fixture

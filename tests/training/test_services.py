@@ -25,6 +25,7 @@ def fake_trainer(monkeypatch, settings, tmp_path):
     monkeypatch.delenv("FAKE_TRAINER", raising=False)
     settings.TRACE_HOME = tmp_path
     settings.STORE_URL = (tmp_path / "store").as_uri()
+    settings.JOB_LEASE_SECONDS = 3600  # the heartbeat's own connection does not see this test's transaction
 
 
 def create(**overrides):

@@ -24,7 +24,8 @@ def report(done: int, total: int, note: str) -> None:
 
 def _exit_with_parent() -> None:
     """The parent holds our stdin open; its end means the parent is gone. Checkpoints make leaving at once safe."""
-    sys.stdin.buffer.read()
+    while os.read(0, 4096):  # not through sys.stdin: its lock held at exit aborts the interpreter
+        pass
     os._exit(ORPHANED)
 
 

@@ -1,0 +1,73 @@
+"""One pocket model through the real trainer and the real engine, both as children of their jobs."""
+
+import json
+
+import pytest
+
+from catalog.models import Tool
+from evaluation.models import Evaluation, Prediction
+from evaluation.one_call import retrieve_once
+from evaluation.services import benchmark_import
+from tests.factories import make_snapshot, make_tool
+from tests.training.small_snapshot import NAMES, write_snapshot
+from trace_site import jobs
+from training.registry import export_dir, store
+from training.services import recipe_from_text, run_create
+
+RECIPE = """
+max_seq_len: 256
+max_prompt_tokens: 64
+max_new_tokens: 24
+empty_thinking_share: 0.5
+pocket: {vocab: 600, hidden: 32, layers: 1, heads: 2, intermediate: 64}
+stage1: {lr: 1.0e-3, batch_size: 8, epochs: 2}
+stage2: {lr: 1.0e-3, batch_size: 8, epochs: 2}
+"""
+
+
+@pytest.mark.ml
+@pytest.mark.django_db
+def test_a_run_becomes_a_model_with_a_curve_an_evaluation_and_answers(settings, tmp_path):
+    settings.TRACE_HOME, settings.STORE_URL = tmp_path, (tmp_path / "store").as_uri()
+    settings.JOB_LEASE_SECONDS = 3600  # the heartbeat's own connection does not see this test's transaction
+    folder = write_snapshot(tmp_path / "snapshot")
+    snapshot = make_snapshot(
+        store_key="snapshots/small", store_digest=store().put_dir(folder, "snapshots/small")
+    )
+    for name in NAMES:
+        make_tool(name)
+    rows = [{"query": f"request {number}", "tools": [name]} for number, name in enumerate(NAMES[:4])]
+    (tmp_path / "prb.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    benchmark_import(path=tmp_path / "prb.jsonl", kind="prb", name="prb")
+    question = {"tool": NAMES[0], "question": "Does it read?", "answer": "No"}
+    (tmp_path / "qa.jsonl").write_text(json.dumps(question) + "\n")
+    benchmark_import(path=tmp_path / "qa.jsonl", kind="qa", name="qa")
+
+    run = run_create(
+        snapshot=snapshot,
+        base="pocket",
+        format="a",
+        memo="m",
+        retrieval="r+R",
+        recipe=recipe_from_text(RECIPE),
+    )
+    trained = jobs.run(run.job_id)
+    assert trained.state == "done", trained.error
+    assert {stage for stage, _ in run.metrics.values_list("stage", "step")} == {"stage1", "stage2"}
+    assert json.loads((export_dir(run.model) / "trace.json").read_text())["memo"] == "m"
+
+    evaluated = jobs.run(trained.result["evaluation_job"])
+    assert evaluated.state == "done", evaluated.error
+    assert set(Evaluation.objects.values_list("decode", flat=True)) == {
+        "fast",
+        "trace",
+        "trace-free",
+        "letters",
+    }
+    assert Evaluation.objects.filter(metrics__isnull=True).count() == 0 and Prediction.objects.count() == 13
+    fast = Prediction.objects.filter(evaluation__decode="fast")
+    assert all(set(row.output["tools"]) <= set(NAMES) for row in fast)
+
+    answer = retrieve_once(query="request 1", model=run.model, k=3)
+    known = set(Tool.objects.values_list("name", flat=True))
+    assert len(answer["tools"]) == 3 and {row["name"] for row in answer["tools"]} <= known
