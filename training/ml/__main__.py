@@ -44,6 +44,8 @@ def main() -> int:
     arguments = _arguments()
     # set before torch loads: threads that spin while they wait slow a shared machine down many times
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # compiled kernels are kept per batch shape; the default of 1024 grows to gigabytes
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     if arguments.parent_pipe:
         threading.Thread(target=_exit_with_parent, daemon=True).start()
     report(0, 0, "starting")
