@@ -18,7 +18,7 @@ class SynthesisForm(forms.Form):
     writer = forms.ChoiceField(choices=[("offline", "offline"), ("llm", "llm")], initial="offline")
     domain = forms.ChoiceField(choices=domain_choices, required=False)
     per_rule = forms.IntegerField(initial=12, min_value=1, max_value=1000, required=False)
-    anchors = forms.IntegerField(initial=500, min_value=1, max_value=100_000, required=False)
+    anchors = forms.IntegerField(initial=100, min_value=1, max_value=100_000, required=False)
     seed = forms.IntegerField(initial=0, min_value=0)
 
     def clean_writer(self) -> str:

@@ -356,30 +356,3 @@ def _publish(ctx: JobContext, folder: Path, manifest: dict[str, Any], compositio
         )
         audit.record(actor=actor, action="snapshot.frozen", obj=snapshot, detail=manifest["counts"])
     return snapshot
-
-
-def preview(params: dict[str, Any]) -> dict[str, Any]:
-    """What building with these parameters would freeze now; writes nothing."""
-    current = {version.pk: version.content_hash for version, _ in published_rules()}
-    stale, entries = _eligible(params, current)
-    contaminated = _contaminated(entries)
-    banned = {row["sample"] for row in contaminated}
-    composition = compose(
-        (entry for entry in entries if entry.id not in banned),
-        **{name: params[name] for name in ("strategy", "per_rule", "rrb", "seed")},
-    )
-    rules = Counter(entry.rule for entry in composition.chosen if entry.rule)
-    return {
-        "samples": len(composition.chosen),
-        "branches": Counter(entry.branch for entry in composition.chosen),
-        "rules": len(rules),
-        "short": sorted((count, rule) for rule, count in rules.items() if count < params["per_rule"]),
-        "removed": len(composition.removed),
-        "contaminated": contaminated,
-        "stale": dict(stale),
-    }
-
-
-def snapshot_dir(snapshot: Snapshot) -> Path:
-    """The frozen folder on this machine, its digests verified."""
-    return artefacts().get_dir(snapshot.store_key, snapshot.store_digest)

@@ -1,6 +1,33 @@
-"""Addresses of the synthesis pages."""
+"""Addresses of the synthesis, review and snapshot pages."""
 
-from django.urls import URLPattern
+from django.urls import path
+
+from synthesis import views, views_review, views_snapshots
 
 app_name = "synthesis"
-urlpatterns: list[URLPattern] = []
+urlpatterns = [
+    path("", views.run_list, name="list"),
+    path("new/", views.run_create, name="create"),
+    path("estimate/", views.estimate, name="estimate"),
+    path("<int:pk>/", views.run_detail, name="detail"),
+    path("<int:pk>/live/", views.run_live, name="live"),
+    path("<int:pk>/cancel/", views.run_cancel, name="cancel"),
+    path("<int:pk>/resume/", views.run_resume, name="resume"),
+    path("samples/", views.sample_list, name="samples"),
+    path("samples/<int:pk>/", views.sample_detail, name="sample"),
+    path("samples/of-rule/<int:rule_id>/", views.rule_samples, name="rule_samples"),
+    path("samples/of-tool/<int:tool_id>/", views.tool_samples, name="tool_samples"),
+    path("review/", views_review.queue, name="review"),
+    path("review/count/", views_review.count, name="review_count"),
+    path("review/undo/", views_review.undo, name="undo"),
+    path("review/<int:pk>/", views_review.item, name="review_item"),
+    path("review/<int:pk>/approve/", views_review.approve, name="approve"),
+    path("review/<int:pk>/reject/", views_review.reject, name="reject"),
+    path("review/<int:pk>/edit/", views_review.edit, name="edit"),
+    path("review/<int:pk>/check/", views_review.check, name="check"),
+    path("snapshots/", views_snapshots.snapshot_list, name="snapshots"),
+    path("snapshots/new/", views_snapshots.snapshot_create, name="snapshot_create"),
+    path("snapshots/preview/", views_snapshots.snapshot_preview, name="snapshot_preview"),
+    path("snapshots/<int:pk>/", views_snapshots.snapshot_detail, name="snapshot"),
+    path("snapshots/<int:pk>/samples.jsonl", views_snapshots.snapshot_download, name="snapshot_download"),
+]

@@ -40,7 +40,7 @@ def run_create(request: HttpRequest) -> HttpResponse:
         else:
             return redirect("synthesis:detail", run.pk)
     context = {"form": form, "endpoint": settings.LLM_BASE_URL, "model": settings.LLM_GENERATOR_MODEL}
-    context["planned"] = selectors.planned("rule", per_rule=12, anchors=500)
+    context["planned"] = selectors.planned("rule", per_rule=12, anchors=100)
     return render(request, "synthesis/run_form.html", context, status=422 if form.errors else 200)
 
 
@@ -50,8 +50,8 @@ def started(data: dict[str, Any]) -> dict[str, Any]:
         "branch": data["branch"],
         "writer": data["writer"],
         "per_rule": data["per_rule"] or 12,
-        "anchors": data["anchors"] or 500,
-        "domain": data["domain"] or None,
+        "anchors": data["anchors"] or 100,
+        "domain": data["domain"],
         "seed": data["seed"],
     }
 
@@ -65,7 +65,7 @@ def estimate(request: HttpRequest) -> HttpResponse:
     planned = selectors.planned(
         data["branch"],
         per_rule=data.get("per_rule") or 12,
-        anchors=data.get("anchors") or 500,
+        anchors=data.get("anchors") or 100,
         domain=data["domain"],
     )
     return render(request, "synthesis/_estimate.html", {"planned": planned, "branch": data["branch"]})

@@ -11,6 +11,7 @@ urlpatterns = [
     path("<int:pk>/live/", views.run_live, name="live"),
     path("<int:pk>/cancel/", views.run_cancel, name="cancel"),
     path("<int:pk>/resume/", views.run_resume, name="resume"),
+    path("of-snapshot/<int:snapshot_id>/", views.runs_of_snapshot, name="of_snapshot"),
     path("models/", views.model_list, name="models"),
     path("models/<int:pk>/", views.model_detail, name="model"),
     path("models/<int:pk>/promote/", views.model_promote, name="promote"),

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 
-import httpx
+import httpx2 as httpx
 import jsonschema
 import openai
 

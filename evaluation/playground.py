@@ -1,0 +1,126 @@
+"""The playground: what may be chosen, and one model's answer as a page shows it.
+
+In: the address's parameters. Out: the choice, and an answer with its trace in spans, or why there is none.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import QueryDict
+
+from catalog.models import Tool
+from evaluation import retriever
+from rules.models import Rule, RuleVersion
+from synthesis.spans import trace_spans
+from trace_site.lib.errors import TraceError
+from training.models import Model, Run
+from training.registry import current_aliases
+from training.selectors import alias_names, models
+
+PATIENCE = 20.0  # seconds a page waits for a model that is loading
+SHOWN = 10
+EXAMPLES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    query: str
+    mode: str
+    model: str  # an id, or empty
+    other: str
+
+
+def choice(given: QueryDict) -> Choice:
+    mode = given.get("mode", "both")
+    return Choice(
+        given.get("q", "").strip()[: retriever.LONGEST_QUERY],
+        mode if mode in retriever.MODES else "both",
+        given.get("model", "").strip(),
+        given.get("other", "").strip(),
+    )
+
+
+def page_facts(chosen: Choice) -> dict[str, Any]:
+    """Models to choose from, the two taken when none is, examples, and whether the engine is there."""
+    known = list(models()[:200])
+    aliases = current_aliases()
+    first = chosen.model or default_model(known, aliases)
+    return {
+        "models": known,
+        "aliases": alias_names(aliases),
+        "first": first,
+        "second": chosen.other or ("" if chosen.model else default_other(known, aliases, first)),
+        "examples": examples(),
+        "engine_error": engine_error(),
+    }
+
+
+def default_model(known: list[Model], aliases: dict[str, Model]) -> str:
+    """The champion, else the newest model."""
+    if "champion" in aliases:
+        return str(aliases["champion"].pk)
+    return str(known[0].pk) if known else ""
+
+
+def default_other(known: list[Model], aliases: dict[str, Model], first: str) -> str:
+    """To see what rules change: the newest model trained without them, else the previous champion."""
+    plain = [one for one in known if one.run.retrieval == Run.Retrieval.REASONED and str(one.pk) != first]
+    previous = aliases.get("previous")
+    other = plain[0] if plain else previous
+    return str(other.pk) if other is not None and str(other.pk) != first else ""
+
+
+def examples() -> list[dict[str, str]]:
+    """One test query of each of some published rules."""
+    found = RuleVersion.objects.filter(pk__in=Rule.objects.values("published")).exclude(tests=[])
+    rows = found.select_related("rule").only("tests", "rule__code", "rule__domain").order_by("?")[:EXAMPLES]
+    return [{"query": version.tests[0]["query"], "code": version.rule.code} for version in rows]
+
+
+def engine_error() -> str:
+    try:
+        retriever.engine_url()
+    except TraceError as error:
+        return str(error)
+    return ""
+
+
+def answered(chosen: Choice) -> dict[str, Any]:
+    """One model's answer; a refusal is part of the page."""
+    try:
+        answer = retriever.retrieve(
+            query=chosen.query, model=chosen.model, mode=chosen.mode, k=SHOWN, patience=PATIENCE
+        )
+    except TraceError as error:
+        return {"error": error}
+    rule = answer["cited_rule"]
+    names = [row["name"] for row in answer["tools"]]
+    known = Tool.objects.filter(name__in=names) | Tool.objects.filter(
+        api__in={name.split("/")[0] for name in names}
+    )
+    spans = trace_spans(
+        answer["trace"], known.values_list("name", flat=True), names, [rule["code"]] if rule else []
+    )
+    tables = [
+        (title, rows)
+        for title, rows in (
+            (list_title(answer["mode"]), answer["tools"]),
+            ("Ranked, fast mode", answer["ranked"]),
+        )
+        if rows
+    ]
+    return {"answer": answer, "spans": spans, "tables": tables, "best": best_score(answer)}
+
+
+def list_title(mode: str) -> str:
+    return "Ranked, fast mode" if mode == "fast" else "Committed to"
+
+
+def best_score(answer: dict[str, Any]) -> float:
+    scores = [
+        row["score"]
+        for rows in (answer["tools"], answer["ranked"])
+        for row in rows
+        if row["score"] is not None
+    ]
+    return max(scores, default=0.0)

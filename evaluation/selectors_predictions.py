@@ -1,0 +1,170 @@
+"""Reads of single predictions: lists with filters, two evaluations paired, what touches one tool or one rule."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from catalog.models import Tool
+from evaluation.core.metrics import cited_codes
+from evaluation.core.stats import Comparison, compare
+from evaluation.coverage import query_groups
+from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
+from rules.models import Rule
+from training.models import AliasMove
+
+LETTERS = Evaluation.Decode.LETTERS
+RANKED = (Evaluation.Decode.FAST, Evaluation.Decode.BEAM, Evaluation.Decode.EMBEDDING)
+SHOWN = 10
+
+
+def main_metric(of: Evaluation) -> str:
+    """The score that says whether one prediction is right."""
+    if of.decode == LETTERS:
+        return "right"
+    return "hit@1" if of.decode in RANKED else "recall@gen"
+
+
+def predictions(of: Evaluation, filters: dict[str, str]) -> QuerySet[Prediction]:
+    """With their items; filters: only=wrong|right, group, domain, q."""
+    found = of.predictions.select_related("item")
+    if filters.get("domain"):
+        found = found.filter(item__domain=filters["domain"])
+    if filters.get("q"):
+        words = filters["q"]
+        found = found.filter(Q(item__data__query__icontains=words) | Q(item__data__question__icontains=words))
+    if filters.get("group"):
+        found = found.filter(item__in=items_in_group(of.benchmark, filters["group"]))
+    if filters.get("only"):
+        right = found.filter(**{f"scores__{main_metric(of)}__gte": 1}).values("pk")
+        found = found.filter(pk__in=right) if filters["only"] == "right" else found.exclude(pk__in=right)
+    return found
+
+
+def item_groups(items: Sequence[BenchmarkItem]) -> dict[int, str]:
+    """{item id: covered | uncovered | outside} by what is published now."""
+    names = {name for item in items for name in item.data.get("tools", ())}
+    ids = dict(Tool.objects.filter(name__in=names).values_list("name", "pk"))
+    groups, _ = query_groups()
+    return {
+        item.pk: groups.group([ids[name] for name in item.data.get("tools", ()) if name in ids])
+        for item in items
+    }
+
+
+def items_in_group(benchmark: Benchmark, group: str) -> list[int]:
+    return [pk for pk, found in item_groups(list(benchmark.items.all())).items() if found == group]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One prediction as the table shows it."""
+
+    prediction: Prediction
+    text: str
+    gold: list[str]
+    given: list[tuple[str, bool]]
+    missed: list[str]
+    right: bool
+    cited: list[str]
+    group: str
+
+
+def shown(rows: Sequence[Prediction], of: Evaluation) -> list[Shown]:
+    groups = item_groups([row.item for row in rows]) if of.decode != LETTERS else {}
+    codes = list(Rule.objects.values_list("code", flat=True)) if of.decode not in RANKED else []
+    return [shown_one(row, of, groups.get(row.item_id, ""), codes) for row in rows]
+
+
+def shown_one(row: Prediction, of: Evaluation, group: str, codes: Sequence[str]) -> Shown:
+    data = row.item.data
+    right = row.scores.get(main_metric(of), 0) >= 1
+    if of.decode == LETTERS:
+        options = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", data.get("choices", ()), strict=False))
+        letter = row.output.get("letter", "")
+        gold = [f"{data['answer']}: {options.get(data['answer'], '')}"]
+        given = [(f"{letter}: {options.get(letter, '')}", right)] if letter else []
+        return Shown(row, data.get("question", ""), gold, given, [] if right else gold, right, [], "")
+    gold, tools = data["tools"], row.output.get("tools", [])[:SHOWN]
+    return Shown(
+        row,
+        data["query"],
+        gold,
+        [(name, name in gold) for name in tools],
+        [name for name in gold if name not in tools],
+        right,
+        cited_codes(str(row.output.get("trace", "")), codes),
+        group,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    metric: str
+    a: float
+    b: float
+    result: Comparison
+
+
+def compared(a: Evaluation, b: Evaluation, group: str = "") -> tuple[list[Compared], int]:
+    """Paired differences on every metric both have, and over how many queries."""
+    left, right = item_scores(a, group), item_scores(b, group)
+    shared = sorted(left.keys() & right.keys())
+    if not shared:
+        return [], 0
+    names = [name for name in left[shared[0]] if name in right[shared[0]]]
+    rows = []
+    for name in names:
+        ours, theirs = ([float(side[item][name]) for item in shared] for side in (left, right))
+        result = compare(ours, theirs, seed=a.seed)
+        rows.append(Compared(name, sum(ours) / len(ours), sum(theirs) / len(theirs), result))
+    return rows, len(shared)
+
+
+def item_scores(of: Evaluation, group: str) -> dict[int, dict[str, Any]]:
+    found = (
+        of.predictions.filter(item__in=items_in_group(of.benchmark, group)) if group else of.predictions.all()
+    )
+    return dict(found.values_list("item_id", "scores"))
+
+
+def champion_evaluation(decode: str = Evaluation.Decode.TRACE) -> Evaluation | None:
+    """The champion's newest finished evaluation on a retrieval benchmark."""
+    move = AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION).first()
+    if move is None:
+        return None
+    found = Evaluation.objects.filter(
+        model=move.model_id, benchmark__kind=Benchmark.Kind.PRB, metrics__isnull=False, decode=decode
+    )
+    return found.select_related("benchmark", "model__run").first()
+
+
+def tool_queries(tool: Tool) -> dict[str, Any]:
+    """Benchmark queries this tool is gold for, with the champion's answer where there is one."""
+    items = BenchmarkItem.objects.filter(
+        benchmark__kind=Benchmark.Kind.PRB, data__tools__contains=[tool.name]
+    )
+    return answered(list(items.order_by("-benchmark_id", "position")[:20]))
+
+
+def rule_results(rule: Rule) -> dict[str, Any]:
+    """Benchmark queries this rule decides, and how the champion answered them: found, cited."""
+    items = BenchmarkItem.objects.filter(benchmark__kind=Benchmark.Kind.PRB, data__rule=rule.code)
+    found = answered(list(items.order_by("-benchmark_id", "position")[:50]))
+    rows = [row for _, row in found["rows"] if row]
+    return {
+        **found,
+        "n": len(rows),
+        "right": sum(row.right for row in rows),
+        "cited": sum(rule.code in row.cited for row in rows),
+    }
+
+
+def answered(items: Sequence[BenchmarkItem]) -> dict[str, Any]:
+    evaluation = champion_evaluation()
+    rows: dict[int, Shown] = {}
+    if evaluation is not None:
+        made = evaluation.predictions.filter(item__in=[item.pk for item in items]).select_related("item")
+        rows = {row.prediction.item_id: row for row in shown(list(made), evaluation)}
+    return {"evaluation": evaluation, "rows": [(item, rows.get(item.pk)) for item in items]}
