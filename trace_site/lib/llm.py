@@ -3,7 +3,7 @@
 In: messages, a JSON schema, a model. Out: a validated object, or a TraceError whose code says what went wrong:
 llm_timeout, llm_unreachable, llm_rate_limited, llm_server_error, llm_unauthorized, llm_bad_request, llm_not_json,
 llm_truncated, llm_refused, llm_empty, llm_bad_schema, llm_too_large. A truncated answer is a failed attempt, it is
-never repaired. Calls are bounded in number and in total time, 429 honours Retry-After, and a cache keyed by content pays once.
+never repaired. Calls are bounded in number and in total time, 429 honours Retry-After, a cache by content pays once.
 """
 
 import json
