@@ -1,0 +1,140 @@
+"""The coverage pages: numbers with their denominators, gaps in order, dismissal with a reason."""
+
+import csv
+import io
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from catalog.models import Cluster, Clustering, Tool
+from evaluation.coverage import coverage
+from evaluation.selectors_coverage import recall_chart
+from tests.factories import make_cluster, make_rule, make_tool
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def clusters():
+    """Two clusters of HR: one that a rule resolves, and a larger one without a rule."""
+    a, b, c, d, e = (make_tool(f"Pay/Tool{letter}") for letter in "ABCDE")
+    clustering = Clustering.objects.create(domain=a.domain, version=1, tau=0.8, algorithm="test")
+    make_rule(a, b, code="A_OR_B")
+    return make_cluster(a, b, clustering=clustering), make_cluster(
+        c, d, e, clustering=clustering, label="open one"
+    )
+
+
+def test_home_says_how_many_clusters_have_no_rule(client_as, clusters):
+    page = " ".join(client_as("product_manager").get("/").content.decode().split())
+    assert 'HR: <a href="/clusters/?domain=hr&amp;state=no_rule">1</a> of' in page
+    assert "look-alike clusters have no rule" in page
+
+
+def test_home_of_a_reader_offers_no_rule_writing(client_as, clusters):
+    assert "Write a rule</a>" not in client_as("product_manager").get("/").content.decode()
+
+
+def test_home_sends_the_expert_to_the_editor_with_the_gap_filled_in(client_as, clusters):
+    page = client_as("expert").get("/").content.decode()
+    ids = "%2C".join(str(pk) for pk in clusters[1].tool_ids)
+    assert f"/rules/new/?domain=hr&amp;tools={ids}" in page
+
+
+def test_home_needs_the_same_queries_for_two_clusters_and_for_twenty(
+    client_as, clusters, django_assert_num_queries
+):
+    client = client_as("expert")
+    with CaptureQueriesContext(connection) as few:
+        client.get("/")
+    for number in range(18):
+        make_cluster(make_tool(), make_tool(), clustering=clusters[0].clustering, position=number + 2)
+    with django_assert_num_queries(len(few)):
+        client.get("/")
+
+
+def test_clusters_are_listed_costliest_gap_first(client_as, clusters):
+    rows = client_as("reviewer").get("/clusters/").context["rows"]
+    assert [row.label for row, _ in rows] == ["open one", clusters[0].label]
+
+
+def test_clusters_are_filtered_by_state(client_as, clusters):
+    client = client_as("reviewer")
+    assert [row.id for row, _ in client.get("/clusters/?state=resolved").context["rows"]] == [clusters[0].pk]
+
+
+def test_cluster_page_says_which_rule_tells_a_pair_apart(client_as, clusters):
+    edges = client_as("reviewer").get(f"/clusters/{clusters[0].pk}/").context["edges"]
+    assert [[version.rule.code for version in edge.rules] for edge in edges] == [["A_OR_B"]]
+    edges = client_as("expert").get(f"/clusters/{clusters[1].pk}/").context["edges"]
+    assert [edge.rules for edge in edges] == [[], []]
+
+
+def test_cluster_page_compares_with_the_chosen_tool(client_as, clusters):
+    wanted = clusters[1].tool_ids[2]
+    page = client_as("reviewer").get(f"/clusters/{clusters[1].pk}/?against={wanted}")
+    assert page.context["reference"].pk == wanted
+
+
+def test_cluster_of_an_older_clustering_leads_to_the_clusters_of_now(client_as, clusters):
+    Clustering.objects.create(domain=clusters[0].clustering.domain, version=2, tau=0.9, algorithm="test")
+    assert client_as("reviewer").get(f"/clusters/{clusters[0].pk}/")["Location"] == "/clusters/?domain=hr"
+
+
+def test_dismissed_cluster_leaves_the_denominator_and_comes_back(client_as, clusters):
+    client, path = client_as("expert"), f"/clusters/{clusters[1].pk}/"
+    client.post(path + "dismiss/", {"reason": "The descriptions say it."})
+    assert coverage("hr")[0].totals.clusters == 1
+    assert "The descriptions say it." in client.get(path).content.decode()
+    client.post(path + "restore/")
+    assert coverage("hr")[0].totals.clusters == 2
+
+
+def test_dismissal_needs_a_reason(client_as, clusters):
+    response = client_as("expert").post(f"/clusters/{clusters[1].pk}/dismiss/", {"reason": "  "})
+    assert response.status_code == 422 and Cluster.objects.get(pk=clusters[1].pk).dismissed_at is None
+
+
+def test_readers_dismiss_nothing(client_as, clusters):
+    response = client_as("reviewer").post(f"/clusters/{clusters[1].pk}/dismiss/", {"reason": "no"})
+    assert response.status_code == 403 and Cluster.objects.get(pk=clusters[1].pk).dismissed_at is None
+
+
+def test_csv_holds_every_cluster_and_no_formula(client_as, clusters):
+    Cluster.objects.filter(pk=clusters[1].pk).update(label="=HYPERLINK(1)")
+    text = client_as("product_manager").get("/coverage/hr.csv").content.decode()
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["cluster"] for row in rows] == ["'=HYPERLINK(1)", clusters[0].label]
+    assert rows[0]["pairs"] == "2" and rows[0]["pairs_covered"] == "0"
+
+
+def test_unknown_domain_has_no_csv(client_as):
+    assert client_as("expert").get("/coverage/nope.csv").status_code == 404
+
+
+def test_rule_page_fragment_counts_the_pairs_a_rule_holds(client_as, clusters):
+    rule = make_rule(
+        *(Tool.objects.get(pk=pk) for pk in clusters[1].tool_ids), code="NEW_ONE", published=False
+    )
+    page = client_as("reviewer").get(f"/coverage/rules/{rule.pk}/").content.decode()
+    assert "open one" in page and "2 of 2 pairs" in page
+
+
+def test_recall_is_drawn_with_intervals_beside_the_embedding(clusters):
+    page = coverage("hr")[0]
+    measured = {"mean": 0.75, "low": 0.6, "high": 0.9, "n": 40}
+    groups = {side: {"n": 40, "metrics": {"recall@1": measured}} for side in ("covered", "uncovered")}
+    page.recall.update({"alias": "champion", "groups": groups, "embedding": {"covered": groups["covered"]}})
+    chart = recall_chart(page)
+    bars = [(row.bar.label, row.bar.note, row.width, row.whisker, row.bar.n) for row in chart.rows]
+    assert bars == [
+        ("covered look-alikes", "champion", 75.0, (60.0, 90.0), 40),
+        ("covered look-alikes", "embedding", 75.0, (60.0, 90.0), 40),
+        ("look-alikes without a rule", "champion", 75.0, (60.0, 90.0), 40),
+    ]
+    assert chart.title.startswith("First tool right: 0.75")
+
+
+def test_recall_is_not_drawn_before_anything_was_evaluated(clusters):
+    assert recall_chart(coverage("hr")[0]) is None
