@@ -58,7 +58,8 @@ def leave_with_parent() -> None:
     descriptor = sys.stdin.fileno()
 
     def wait_for_eof() -> None:
-        while os.read(descriptor, 4096):  # not through sys.stdin: its lock held at exit aborts the interpreter
+        # not through sys.stdin: its lock held at exit aborts the interpreter
+        while os.read(descriptor, 4096):
             pass
         os._exit(75)
 
@@ -69,7 +70,8 @@ def run_command(parser: argparse.ArgumentParser, argv: list[str] | None = None) 
     """Parse, run `args.run`, turn a user's mistake into one line on stderr. Returns the exit status."""
     parser.add_argument("--parent-pipe", action="store_true", help="exit when stdin reaches EOF")
     words = sys.argv[1:] if argv is None else argv
-    args = parser.parse_args([word for word in words if word != "--parent-pipe"])  # before or after the command
+    # it may stand before or after the command
+    args = parser.parse_args([word for word in words if word != "--parent-pipe"])
     if "--parent-pipe" in words:
         leave_with_parent()
     run: Callable[[argparse.Namespace], None] = args.run
