@@ -1,0 +1,23 @@
+"""What publishing a new version of a rule would make stale; a fragment of the rule pages."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET
+
+from rules.models import Rule
+from synthesis.models import Sample, SnapshotSample
+
+
+@require_GET
+def rule_impact(request: HttpRequest, rule_id: int) -> HttpResponse:
+    """Samples of the published version stop entering snapshots once another version is published."""
+    rule = get_object_or_404(Rule, pk=rule_id)
+    made = Sample.objects.filter(rule_version=rule.published_id, machine=Sample.Machine.READY)
+    live = made if rule.published_id else made.none()
+    context = {
+        "rule": rule,
+        "samples": live.count(),
+        "approved": live.filter(human=Sample.Human.APPROVED).count(),
+        "snapshots": SnapshotSample.objects.filter(sample__in=live).values("snapshot").distinct().count(),
+    }
+    return render(request, "synthesis/_rule_impact.html", context)
