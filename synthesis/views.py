@@ -139,8 +139,8 @@ def sample_context(sample: Sample) -> dict[str, Any]:
         "pool": pool,
         "main": pool[0] if pool else None,
         "rule_ids": sample.rule_version.tool_ids if sample.rule_version else [],
-        "attempts": selectors.attempts(sample),
-        "decisions": selectors_review.decisions(sample),
+        "attempts": list(selectors.attempts(sample)),
+        "decisions": list(selectors_review.decisions(sample)),
     }
 
 

@@ -115,3 +115,66 @@ def make_cluster(*tools: Any, clustering: Any = None, **overrides: Any) -> Any:
         "mean_similarity": 0.9,
     }
     return Cluster.objects.create(clustering=clustering, **{**fields, **overrides})
+
+
+def make_sample(**overrides: Any) -> Any:
+    """A machine-ready sample that waits for review; with `rule=` it is a rule sample that passes filter V."""
+    from synthesis.models import Sample, SynthesisRun
+
+    number = next(_numbers)
+    rule = overrides.pop("rule", None)
+    tools = overrides.pop("tools", None) or [
+        make_tool(f"Payroll{number}/GetPayslip"),
+        make_tool(f"Old{number}/GetSlip"),
+    ]
+    branch = "rule" if rule else "rrb"
+    code = f"By {rule.code}, " if rule else "By what they return, "
+    fields: dict[str, Any] = {
+        "run": overrides.get("run") or SynthesisRun.objects.create(branch=branch, writer="offline"),
+        "key": f"sample-{number}",
+        "branch": branch,
+        "domain": tools[0].domain,
+        "rule_version": rule.published if rule else None,
+        "style": "explicit" if rule else "",
+        "tier": "" if rule else "easy",
+        "seed": number,
+        "pool": [tool.name for tool in tools],
+        "answer": [tools[0].name],
+        "query": f"please show me my pay document for March number {number}",
+        "trace": f"Somebody wants to read the pay document of one month. {tools[1].name} reads the old years and "
+        f"{tools[0].name} the new ones. {code}a month of this year is read in the new system. "
+        f"So it is {tools[0].name}.",
+        "writer": "offline",
+        "machine": "ready",
+    }
+    return Sample.objects.create(**{**fields, **overrides})
+
+
+def make_evaluation(*answers: tuple[Any, list[str]], **overrides: Any) -> Any:
+    """A finished PRB evaluation; each answer is (gold tool, the names the model gave)."""
+    from evaluation.core.report import item_scores, retrieval_report
+    from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
+
+    number = next(_numbers)
+    benchmark = overrides.pop("benchmark", None) or Benchmark.objects.create(
+        name=f"prb-{number}", kind="prb", hash=f"{number:064d}", count=len(answers)
+    )
+    groups = overrides.pop("groups", {})
+    decode = overrides.get("decode", "trace")
+    rows, given = [], []
+    for position, (gold, tools) in enumerate(answers):
+        data = {"query": f"query {position}", "tools": [gold.name]}
+        item, _ = BenchmarkItem.objects.get_or_create(
+            benchmark=benchmark, position=position, defaults={"domain": gold.domain_id, "data": data}
+        )
+        rows.append({**data, "id": str(item.pk), "domain": gold.domain_id})
+        given.append({"id": str(item.pk), "tools": tools, "trace": "", "off_vocabulary": 0})
+    named = {row["id"]: groups[position] for position, row in enumerate(rows) if position in groups}
+    metrics = retrieval_report(given, rows, named, decode=decode)
+    fields: dict[str, Any] = {"key": f"evaluation-{number}", "decode": decode, "metrics": metrics}
+    evaluation = Evaluation.objects.create(benchmark=benchmark, **{**fields, **overrides})
+    for row, item in zip(given, rows, strict=True):
+        Prediction.objects.create(
+            evaluation=evaluation, item_id=int(row["id"]), output=row, scores=item_scores(row, item, decode)
+        )
+    return evaluation
