@@ -118,15 +118,13 @@ def encode_texts(texts: list[dict[str, str]], *, echo: Echo = lambda line: None)
 def _store_embeddings(rows: list[tuple[int, str, Any]]) -> None:
     """One COPY and one UPDATE: thousands of vectors within seconds."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            "CREATE TEMP TABLE fresh (id bigint, key varchar(64), embedding vector) ON COMMIT DROP"
-        )
+        cursor.execute("CREATE TEMP TABLE fresh (id bigint, key varchar(64), embedding vector)")
         with cursor.copy("COPY fresh FROM STDIN") as copy:
             for pk, key, row in rows:
                 copy.write_row((pk, key, str(row.astype(float).round(7).tolist())))
         cursor.execute(
             "UPDATE catalog_tool AS tool SET embedding = fresh.embedding, embedding_key = fresh.key "
-            "FROM fresh WHERE tool.id = fresh.id"
+            "FROM fresh WHERE tool.id = fresh.id; DROP TABLE fresh"
         )
 
 
