@@ -16,6 +16,7 @@ urlpatterns = [
     path("samples/", views.sample_list, name="samples"),
     path("samples/<int:pk>/", views.sample_detail, name="sample"),
     path("samples/of-rule/<int:rule_id>/", views.rule_samples, name="rule_samples"),
+    path("samples/counts/", views_impact.rule_counts, name="rule_counts"),
     path("samples/impact/<int:rule_id>/", views_impact.rule_impact, name="rule_impact"),
     path("samples/of-tool/<int:tool_id>/", views.tool_samples, name="tool_samples"),
     path("review/", views_review.queue, name="review"),

@@ -1,5 +1,6 @@
-"""What publishing a new version of a rule would make stale; a fragment of the rule pages."""
+"""Fragments of the rule pages: what publishing would make stale, and how many samples each rule has."""
 
+from django.db.models import Count, F
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
@@ -21,3 +22,19 @@ def rule_impact(request: HttpRequest, rule_id: int) -> HttpResponse:
         "snapshots": SnapshotSample.objects.filter(sample__in=live).values("snapshot").distinct().count(),
     }
     return render(request, "synthesis/_rule_impact.html", context)
+
+
+@require_GET
+def rule_counts(request: HttpRequest) -> HttpResponse:
+    """Approved samples of every published rule, swapped into the rows of the rule list."""
+    approved = Sample.objects.filter(
+        rule_version__rule__published=F("rule_version"),
+        machine=Sample.Machine.READY,
+        human=Sample.Human.APPROVED,
+    )
+    counts = (
+        approved.order_by()
+        .values_list("rule_version__rule", "rule_version__rule__code")
+        .annotate(Count("pk"))
+    )
+    return render(request, "synthesis/_rule_counts.html", {"counts": counts})

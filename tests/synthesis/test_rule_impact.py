@@ -37,3 +37,14 @@ def test_draft_rule_makes_nothing_stale(client_as):
     rule = make_rule(make_tool(), make_tool(), published=False)
     page = client_as("expert").get(f"/synthesis/samples/impact/{rule.pk}/").content.decode()
     assert "No sample depends" in page
+
+
+def test_counts_are_of_approved_samples_and_find_their_row(client_as):
+    rule = make_rule(make_tool(), make_tool())
+    make_sample(rule, 1, machine="ready", human="approved")
+    make_sample(rule, 2, machine="ready")
+    page = client_as("expert").get("/synthesis/samples/counts/").content.decode()
+    assert (
+        page.strip()
+        == f'<a class="num" id="samples-of-{rule.pk}" hx-swap-oob="true" href="/synthesis/samples/?rule={rule.code}&amp;human=approved"><b>1</b></a>'
+    )

@@ -1,0 +1,78 @@
+"""A real Chromium, the four roles, and a small catalog with one open cluster."""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from django.contrib.staticfiles.testing import StaticLiveServerTestCase
+
+from catalog.models import NeighbourList
+from tests.factories import make_cluster, make_tool
+
+os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # playwright's loop lives in this thread
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[object]:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no Chromium on PATH")
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def site(transactional_db) -> Iterator[str]:
+    StaticLiveServerTestCase.setUpClass()
+    yield StaticLiveServerTestCase.live_server_url
+    StaticLiveServerTestCase.tearDownClass()
+
+
+@pytest.fixture
+def open_page(browser, site, user_with):
+    """open_page("expert", width=390, scheme="dark") -> a signed-in page that fails on script errors."""
+    contexts, errors = [], []
+
+    def open_one(role: str, width: int = 1280, scheme: str = "light"):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, base_url=site
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
+        user = user_with(role, username=f"{role}-{len(contexts)}")
+        page.goto("/login/")
+        page.fill("#id_username", user.username)
+        page.fill("#id_password", "pass")
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"{site}/")
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+@pytest.fixture
+def look_alikes(transactional_db):
+    """Four look-alikes in one cluster that no rule tells apart."""
+    tools = [
+        make_tool(
+            f"PayrollNova/Get{part}",
+            description=f"Returns the payslip of a worker as {part}.",
+            words=f"payroll nova get {part}",
+            version="v3",
+        )
+        for part in ("Payslip", "PayslipLines", "Statement", "YearEndTaxFormForEmployeesAbroad")
+    ]
+    for tool in tools:
+        others = [other.pk for other in tools if other.pk != tool.pk]
+        NeighbourList.objects.create(tool=tool, neighbour_ids=others, scores=[0.9, 0.8, 0.7])
+    make_cluster(*tools, label="payslip access")
+    return tools

@@ -1,0 +1,116 @@
+"""What only a browser can tell: typing, keys, themes, narrow screens."""
+
+import pytest
+
+from catalog.models import Clustering
+from rules.models import Rule
+from tests.factories import make_cluster, make_rule
+
+pytestmark = pytest.mark.browser
+
+
+def test_expert_goes_from_the_gap_to_a_published_rule(open_page, look_alikes):
+    page = open_page("expert")
+    page.get_by_role("link", name="Write a rule", exact=True).first.click()
+    page.wait_for_selector("#confusables input:checked")
+    assert page.locator("#confusables input:checked").count() == 3
+    page.fill("#text", "Use the newest one always.")
+    page.wait_for_selector("#findings >> text=names none of the confusables")
+    page.fill(
+        "#text",
+        "Payslips are read with PayrollNova/GetPayslip; single lines with PayrollNova/GetPayslipLines.",
+    )
+    page.wait_for_selector("#findings >> text=no test query")
+    page.click("text=Add a test")
+    page.keyboard.type("my pay in may")
+    page.fill("#test-0-tools", "PayrollNova/GetPayslip")
+    page.click("text=Save and publish")
+    page.wait_for_selector("text=is published")
+    assert Rule.objects.get().published.tests == [
+        {"query": "my pay in may", "tools": ["PayrollNova/GetPayslip"]}
+    ]
+
+
+def test_catalog_narrows_while_typing_and_the_address_follows(open_page, look_alikes):
+    page = open_page("reviewer")
+    page.goto("/catalog/")
+    page.keyboard.press("/")
+    page.keyboard.type("abroad")
+    page.wait_for_selector("#tools tbody tr:only-child")
+    page.wait_for_url("**/catalog/?q=abroad*")
+
+
+def test_theme_switch_is_remembered(open_page):
+    page = open_page("admin")
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.get_by_role("button", name="Theme").click()
+    page.reload()
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (light, page.evaluate("localStorage['trace-theme']")) == (
+        "rgb(255, 255, 255)",
+        "dark",
+    ) and dark != light
+
+
+def test_system_theme_is_followed_until_somebody_chooses(open_page):
+    page = open_page("admin", scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_page_scrolls_sideways(open_page, look_alikes, width):
+    rule = make_rule(*look_alikes, code="A_RULE_WITH_A_VERY_LONG_CODE_THAT_NEVER_ENDS_ON_ONE_LINE_OF_A_PHONE")
+    cluster = make_cluster(*look_alikes, clustering=Clustering.objects.get())
+    page = open_page("admin", width=width)
+    paths = [
+        "/",
+        "/catalog/",
+        f"/catalog/tools/{look_alikes[3].pk}/",
+        "/clusters/",
+        f"/clusters/{cluster.pk}/",
+    ]
+    paths += [
+        "/rules/",
+        f"/rules/{rule.pk}/",
+        f"/rules/{rule.pk}/edit/",
+        "/rules/new/",
+        "/jobs/",
+        "/audit/",
+        "/account/",
+    ]
+    paths += ["/catalog/imports/", "/catalog/imports/new/"]
+    wide = []
+    for path in paths:
+        page.goto(path)
+        page.wait_for_load_state("networkidle")
+        root = "document.documentElement"
+        if page.evaluate(f"{root}.scrollWidth > {root}.clientWidth"):
+            wide.append(path)
+    assert wide == []
+
+
+def test_menu_of_a_phone_opens_and_closes_from_the_keyboard(open_page):
+    page = open_page("expert", width=390)
+    assert not page.is_visible("#nav")
+    page.get_by_role("button", name="Menu").press("Enter")
+    page.wait_for_selector("#nav a:focus")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#nav", state="hidden")
+
+
+def test_first_tab_stop_skips_to_the_content(open_page):
+    page = open_page("expert")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_table_sorts_by_the_chosen_column(open_page, look_alikes):
+    for number, code in enumerate(["B_RULE", "C_RULE", "A_RULE"]):
+        make_rule(*look_alikes[: number + 2], code=code)
+    page = open_page("reviewer")
+    page.goto("/rules/")
+    page.get_by_role("button", name="Tools").click()
+    page.get_by_role("button", name="Tools").click()
+    codes = page.locator("#rules tbody .rule-code").all_text_contents()
+    assert codes == ["A_RULE", "C_RULE", "B_RULE"]
