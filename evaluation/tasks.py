@@ -1,5 +1,7 @@
-"""The evaluation job: one model (and the embedding baseline) on frozen benchmarks, one child process per decoding."""
+"""The evaluation job: one model (and the embedding baseline) on frozen benchmarks, decoded in a child process."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +31,31 @@ def run_evaluation(ctx: JobContext) -> dict[str, Any]:
     model = Model.objects.select_related("run").get(pk=params["model"]) if params["model"] else None
     chosen = Benchmark.objects.filter(pk__in=params["benchmarks"]) if params.get("benchmarks") else None
     units = plan(model, chosen, params.get("decodes"))
-    total, before = sum(unit.benchmark.count for unit in units), 0
     result: dict[str, Any] = {"evaluations": [], "computed": 0, "rescored": 0, "skipped": []}
-    for unit in units:
-        ctx.check()
-        run_unit(ctx, unit, before, total, result)
-        before += unit.benchmark.count
+    wanted = [unit for unit in units if unit.model is not None or has_embeddings(result)]
+    works = [work for unit in wanted if (work := open_work(ctx, unit, result))]
+    progress = _Progress(ctx, sum(len(work.rows) for work in works))
+    for work in works:
+        if work.evaluation.model_id is None:
+            embed(ctx, work, progress)
+            work.publish(ctx, result)
+    if model is not None:
+        predict(ctx, model, [work for work in works if work.evaluation.model_id], progress, result)
     return result
 
 
-def run_unit(ctx: JobContext, unit: Unit, before: int, total: int, result: dict[str, Any]) -> None:
-    if unit.model is None and not Tool.objects.filter(embedding__isnull=False).exists():
-        result["skipped"].append(
-            "embedding baseline: the catalog has no embeddings; run manage.py catalog_neighbours"
-        )
-        return
+def has_embeddings(result: dict[str, Any]) -> bool:
+    if Tool.objects.filter(embedding__isnull=False).exists():
+        return True
+    result["skipped"] = [
+        "embedding baseline: the catalog has no embeddings; run manage.py catalog_neighbours"
+    ]
+    return False
+
+
+def open_work(ctx: JobContext, unit: Unit, result: dict[str, Any]) -> "Work | None":
+    """The row of a unit; None when it is finished, after looking whether its numbers are still right."""
+    ctx.check()
     with ctx.guard():
         evaluation, _ = Evaluation.objects.get_or_create(
             key=unit.key,
@@ -57,92 +69,145 @@ def run_unit(ctx: JobContext, unit: Unit, before: int, total: int, result: dict[
             },
         )
     result["evaluations"].append(evaluation.pk)
-    if evaluation.metrics is not None:
-        if scored := rescored(evaluation):
-            with ctx.guard():
-                publish_rescored(evaluation=evaluation, scored=scored)
-            result["rescored"] += 1
-        return
-    rows = benchmark_rows(unit.benchmark)
-    work = _Work(ctx, unit, settings.TRACE_HOME / "evaluations" / unit.key, before, total)
-    predictions = work.embedding(rows) if unit.model is None else work.predict(unit.model, rows)
-    scored = score(
-        unit.benchmark, unit.decode, predictions, rows
-    )  # seconds of bootstrap: not inside the guard
-    with ctx.guard():
-        publish(evaluation=evaluation, predictions=predictions, rows=rows, scored=scored)
-    result["computed"] += 1
+    if evaluation.metrics is None:
+        return Work(
+            evaluation, benchmark_rows(unit.benchmark), settings.TRACE_HOME / "evaluations" / unit.key
+        )
+    if scored := rescored(evaluation):
+        with ctx.guard():
+            publish_rescored(evaluation=evaluation, scored=scored)
+        result["rescored"] += 1
+    return None
 
 
-class _Work:
-    """The child processes of one unit; their files make an interrupted unit go on where it stopped."""
+@dataclass
+class Work:
+    """One unfinished evaluation; its folder makes an interrupted one go on where it stopped."""
 
-    def __init__(self, ctx: JobContext, unit: Unit, folder: Path, before: int, total: int) -> None:
-        self.ctx, self.folder, self.before, self.total = ctx, folder, before, total
-        self.label = f"{unit.benchmark}, {unit.decode}"
-        self.decode = unit.decode
+    evaluation: Evaluation
+    rows: Rows
+    folder: Path
+    asked: Rows = field(default_factory=list)
+    published: bool = False
 
-    def predict(self, model: Model, rows: Rows) -> Rows:
-        """Answers of the model; a question about a tool it has never seen cannot be asked and gets no letter."""
-        export = export_dir(model)
-        asked, unknown = split_known(rows, export) if self.decode == Evaluation.Decode.LETTERS else (rows, [])
-        write_jsonl(self.folder / "items.jsonl", asked)
-        if asked:
-            files = ["--in", self.folder / "items.jsonl", "--out", self.folder / "predictions.jsonl"]
-            self.run(ENGINE, ["predict", "--model", export, *files, "--decode", self.decode, "--k", K])
-        given = self.read("predictions.jsonl", {row["id"] for row in asked})
-        return given + [{"id": row["id"], "letter": "", "scores": []} for row in unknown]
+    @property
+    def label(self) -> str:
+        return f"{self.evaluation.benchmark}, {self.evaluation.decode}"
 
-    def read(self, name: str, wanted: set[str]) -> Rows:
-        found = {str(row["id"]): row for _, row in read_jsonl(self.folder / name)} if wanted else {}
-        if missing := sorted(wanted - found.keys()):
+    def ask(self, export: Path) -> None:
+        """Write the items; a question about a tool the model has no token for cannot be asked."""
+        names = {tool["name"] for tool in read_json(export / "trace.json")["tools"]}
+        self.asked = [row for row in self.rows if not row.get("tool") or row["tool"] in names]
+        write_jsonl(self.folder / "items.jsonl", self.asked)
+
+    def files(self) -> tuple[Path, Path]:
+        return self.folder / "items.jsonl", self.folder / "predictions.jsonl"
+
+    def predictions(self) -> Rows:
+        """Every item's answer; what could not be asked has no letter."""
+        path = self.folder / "predictions.jsonl"
+        found = {str(row["id"]): row for _, row in read_jsonl(path)} if self.asked else {}
+        if missing := [row["id"] for row in self.asked if row["id"] not in found]:
             raise TraceError(
-                f"{len(missing)} of {len(wanted)} answers are missing.",
+                f"{len(missing)} of {len(self.asked)} answers are missing.",
                 code="incomplete_predictions",
                 where=self.label,
                 hint="Retry the job; it goes on where it stopped.",
             )
-        return [found[key] for key in sorted(wanted, key=int)]
+        return [found.get(row["id"]) or {"id": row["id"], "letter": "", "scores": []} for row in self.rows]
 
-    def embedding(self, rows: Rows) -> Rows:
-        """Queries encoded as the catalog encodes tools, ranked by cosine over the stored rows."""
-        import numpy as np
+    def publish(self, ctx: JobContext, result: dict[str, Any]) -> None:
+        predictions, evaluation = self.predictions(), self.evaluation
+        # seconds of bootstrap: not inside the guard, which would hold the job's row against its heartbeat
+        scored = score(evaluation.benchmark, evaluation.decode, predictions, self.rows)
+        with ctx.guard():
+            publish(evaluation=evaluation, predictions=predictions, rows=self.rows, scored=scored)
+        self.published = True
+        result["computed"] += 1
 
-        write_jsonl(self.folder / "texts.jsonl", [{"id": row["id"], "text": row["query"]} for row in rows])
-        out = self.folder / "encoded"
-        self.run(
-            ENCODER,
-            ["encode", "--in", self.folder / "texts.jsonl", "--out", out, "--encoder", settings.ENCODER],
-        )
-        tools = Tool.objects.filter(status=Tool.Status.ACTIVE, embedding__isnull=False).order_by("name")
-        stored = sorted(tools.values_list("name", "embedding"))  # by code point, as ties are settled
-        names = [name for name, _ in stored]
-        matrix = np.asarray([np.asarray(row) for _, row in stored], dtype=np.float32)
-        lists = embedding.ranked(np.load(out / "embeddings.npy"), matrix, names, EMBEDDING_K)
-        return [
-            {"id": str(key), "tools": [name for name, _ in found], "scores": [score for _, score in found]}
-            for key, found in zip(read_json(out / "ids.json"), lists, strict=True)
-        ]
 
-    def run(self, module: str, arguments: list[Any]) -> None:
-        run_child(
-            module,
-            [*map(str, arguments), "--threads", str(settings.ML_THREADS)],
-            cwd=settings.BASE_DIR,
-            log=self.folder / "errors.txt",
-            on_event=self.on_event,
-            tick=self.ctx.check,
-            env=child_env(),
-        )
+@dataclass
+class _Progress:
+    """One bar over all the children of the job."""
 
-    def on_event(self, event: Event) -> None:
+    ctx: JobContext
+    total: int
+    before: int = 0
+
+    def show(self, event: Event, label: str) -> None:
         if event.get("event") == "progress":
-            note = f"{self.label}: {event.get('note', '')}"
-            self.ctx.progress(self.before + int(event["done"]), self.total, note)
+            done = min(self.total, self.before + int(event["done"]))
+            self.ctx.progress(done, self.total, f"{label}: {event.get('note', '')}")
 
 
-def split_known(rows: Rows, export: Path) -> tuple[Rows, Rows]:
-    """Questions about tools the model has tokens for, and the others."""
-    names = {tool["name"] for tool in read_json(export / "trace.json")["tools"]}
-    known = [row for row in rows if not row.get("tool") or row["tool"] in names]
-    return known, [row for row in rows if row.get("tool") and row["tool"] not in names]
+def predict(
+    ctx: JobContext, model: Model, works: list[Work], progress: _Progress, result: dict[str, Any]
+) -> None:
+    """All decodings of a model in one child, so that its weights are read once; published one by one."""
+    export = export_dir(model)
+    for work in works:
+        work.ask(export)
+    by_out = {str(work.files()[1]): work for work in works if work.asked}
+
+    def on_event(event: Event) -> None:
+        progress.show(event, f"model {model.pk}")
+        if event.get("event") == "answered":
+            by_out[str(event["out"])].publish(ctx, result)
+
+    if by_out:
+        first, *rest = by_out.values()
+        source, out = first.files()
+        arguments = [
+            "predict",
+            "--model",
+            export,
+            "--in",
+            source,
+            "--out",
+            out,
+            "--decode",
+            first.evaluation.decode,
+        ]
+        for work in rest:
+            arguments += ["--also", *work.files(), work.evaluation.decode]
+        run(ctx, ENGINE, [*arguments, "--k", K], first.folder / "errors.txt", on_event)
+    for work in works:
+        if not work.published:
+            work.publish(ctx, result)
+
+
+def embed(ctx: JobContext, work: Work, progress: _Progress) -> None:
+    """Queries encoded as the catalog encodes tools, ranked by cosine over the stored rows."""
+    import numpy as np
+
+    texts, out = work.folder / "texts.jsonl", work.folder / "encoded"
+    write_jsonl(texts, [{"id": row["id"], "text": row["query"]} for row in work.rows])
+    arguments = ["encode", "--in", texts, "--out", out, "--encoder", settings.ENCODER]
+    run(ctx, ENCODER, arguments, work.folder / "errors.txt", lambda event: progress.show(event, work.label))
+    tools = Tool.objects.filter(status=Tool.Status.ACTIVE, embedding__isnull=False)
+    stored = sorted(tools.values_list("name", "embedding"), key=lambda row: row[0])  # as ties are settled
+    matrix = np.asarray([np.asarray(row) for _, row in stored], dtype=np.float32)
+    lists = embedding.ranked(
+        np.load(out / "embeddings.npy"), matrix, [name for name, _ in stored], EMBEDDING_K
+    )
+    answers = [
+        {"id": str(key), "tools": [name for name, _ in found], "scores": [score for _, score in found]}
+        for key, found in zip(read_json(out / "ids.json"), lists, strict=True)
+    ]
+    write_jsonl(work.folder / "predictions.jsonl", answers)
+    work.asked = work.rows
+    progress.before += len(work.rows)
+
+
+def run(
+    ctx: JobContext, module: str, arguments: list[Any], log: Path, on_event: Callable[[Event], None]
+) -> None:
+    run_child(
+        module,
+        [*map(str, arguments), "--threads", str(settings.ML_THREADS)],
+        cwd=settings.BASE_DIR,
+        log=log,
+        on_event=on_event,
+        tick=ctx.check,
+        env=child_env(),
+    )

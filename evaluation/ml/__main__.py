@@ -10,9 +10,10 @@ DECODES = ("fast", "trace", "trace-free", "beam", "letters")
 
 
 def predict(args: argparse.Namespace) -> None:
-    from evaluation.ml.predict import predict as run  # torch loads only after the arguments are accepted
+    from evaluation.ml.predict import Work, predict_all  # torch loads only after the arguments are accepted
 
-    run(args.model, args.input, args.out, args.decode, args.k, args.threads)
+    more = [Work(Path(source), Path(out), decode) for source, out, decode in args.also]
+    predict_all(args.model, [Work(args.input, args.out, args.decode), *more], args.k, args.threads)
 
 
 def serve(args: argparse.Namespace) -> None:
@@ -31,6 +32,14 @@ def main(argv: list[str] | None = None) -> int:
     command.add_argument("--decode", choices=DECODES, required=True)
     command.add_argument("--k", type=int, default=10)
     command.add_argument("--threads", type=int, default=2)
+    command.add_argument(
+        "--also",
+        nargs=3,
+        action="append",
+        default=[],
+        metavar=("IN", "OUT", "DECODE"),
+        help="another file for the same model",
+    )
     command.set_defaults(run=predict)
     command = commands.add_parser("serve", help="POST /retrieve, GET /health on 127.0.0.1")
     command.add_argument("--port", type=int, required=True)

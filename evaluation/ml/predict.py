@@ -5,6 +5,8 @@ stand in the file are skipped; a last line cut by a kill is dropped first.
 """
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,18 +45,37 @@ def finished_ids(path: Path) -> frozenset[str]:
     return frozenset(str(row["id"]) for _, row in read_jsonl(path))
 
 
+@dataclass(frozen=True)
+class Work:
+    """One file of items to decode in one way."""
+
+    source: Path
+    out: Path
+    decode: str
+
+
 def predict(model: Path, source: Path, out: Path, decode: str, k: int, threads: int) -> None:
-    items = read_items(source, decode)
-    done = finished_ids(out) & {str(item["id"]) for item in items}
-    progress = Progress(len(items), f"loading {model.name}")
+    predict_all(model, [Work(source, out, decode)], k, threads)
+
+
+def predict_all(model: Path, works: Sequence[Work], k: int, threads: int) -> None:
+    """Several files with one load of the model; `answered` is told as each is complete."""
+    items = [read_items(work.source, work.decode) for work in works]
+    done = [
+        finished_ids(work.out) & {str(row["id"]) for row in rows}
+        for work, rows in zip(works, items, strict=True)
+    ]
+    progress = Progress(sum(map(len, items)), f"loading {model.name}")
     engine = open_engine(model, threads)
-    count = len(done)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("a", encoding="utf-8") as handle:
-        for rows in engine.predict(items, decode, k, done):
-            handle.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-            handle.flush()
-            count += len(rows)
-            progress(count, f"{decode} predictions")
-    progress(len(items), f"{decode} predictions")
-    emit("done", predictions=count, decode=decode, model=str(model), digest=engine.export.digest)
+    count = sum(map(len, done))
+    for work, rows, known in zip(works, items, done, strict=True):
+        work.out.parent.mkdir(parents=True, exist_ok=True)
+        with work.out.open("a", encoding="utf-8") as handle:
+            for answers in engine.predict(rows, work.decode, k, known):
+                handle.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in answers))
+                handle.flush()
+                count += len(answers)
+                progress(count, f"{work.decode} predictions")
+        emit("answered", out=str(work.out), decode=work.decode, predictions=len(rows))
+    progress(progress.total, "all predictions")
+    emit("done", predictions=count, model=str(model), digest=engine.export.digest)

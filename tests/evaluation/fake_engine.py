@@ -16,6 +16,13 @@ def rows_of(path: Path) -> list[dict]:
 
 
 def predict(args: argparse.Namespace) -> None:
+    predict_one(args)
+    for source, out, decode in args.also:
+        args.input, args.out, args.decode = Path(source), Path(out), decode
+        predict_one(args)
+
+
+def predict_one(args: argparse.Namespace) -> None:
     tools = [tool["name"] for tool in json.loads((args.model / "trace.json").read_text())["tools"]]
     done = len(args.out.read_text().splitlines()) if args.out.is_file() else 0
     with args.out.open("a") as handle:
@@ -34,6 +41,7 @@ def predict(args: argparse.Namespace) -> None:
             if os.environ.get("FAKE_ENGINE") == "die" and not done:
                 print("the model is broken.", file=sys.stderr)
                 raise SystemExit(1)
+    print(json.dumps({"event": "answered", "out": str(args.out)}), flush=True)
 
 
 def encode(args: argparse.Namespace) -> None:
@@ -57,6 +65,7 @@ def main() -> None:
     parser.add_argument("--in", dest="input", type=Path)
     for name in ("--decode", "--encoder"):
         parser.add_argument(name)
+    parser.add_argument("--also", nargs=3, action="append", default=[])
     parser.add_argument("--k", type=int)
     parser.add_argument("--threads", type=int)
     args = parser.parse_args()
