@@ -24,6 +24,8 @@ from rules.names import ToolNames
 from trace_site import audit
 from trace_site.lib.errors import TraceError
 
+OPTIONAL = ("code", "domain")
+
 
 @dataclass(frozen=True, slots=True)
 class SavedRule:
@@ -112,12 +114,9 @@ def rule_preview(
 def _checked_entry(content: RuleContent, code: str, domain: str) -> RuleEntry:
     """Apply the exchange format's checks and the catalog's to what a form holds."""
     problems = EntryProblems()
-    item = {
-        key: value
-        for key, value in to_json(content, code=code, domain=domain).items()
-        if value not in ("", [])
-    }
-    entry = parse_entry(item | {"confusables": list(content.confusables)}, "", problems)
+    item = to_json(content, code=code, domain=domain)
+    given = {key: value for key, value in item.items() if value != "" or key not in OPTIONAL}
+    entry = parse_entry(given, "", problems)
     names = ToolNames()
     if entry:
         names.check(entry, problems)

@@ -21,7 +21,11 @@ SPEC: dict[str, Any] = {
     "info": {"title": "Night Desk API", "version": "2"},
     "paths": {
         "/v2/rooms/{room_id}": {
-            "get": {"operationId": "getRoom", "summary": "Get a <b>room</b>", "description": "Reads **one** room."},
+            "get": {
+                "operationId": "getRoom",
+                "summary": "Get a <b>room</b>",
+                "description": "Reads **one** room.",
+            },
             "delete": {"summary": "Close a room", "deprecated": True, "tags": ["rooms"]},
         }
     },
@@ -66,7 +70,9 @@ def test_bad_row_says_what_and_where(row: dict[str, Any], message: str, tmp_path
 def test_second_use_of_a_name_gives_both_lines(tmp_path: Path) -> None:
     path = write(tmp_path, "c.jsonl", lines(GOOD, "", GOOD))
     read = read_catalog(path)
-    assert [str(error) for error in read.errors] == [f"{path}:3: the name 'Pay/get' is already used at {path}:1."]
+    assert [str(error) for error in read.errors] == [
+        f"{path}:3: the name 'Pay/get' is already used at {path}:1."
+    ]
     assert len(read.records) == 1
 
 
@@ -146,7 +152,10 @@ def test_merge_key_bomb_is_refused(tmp_path: Path) -> None:
 def test_openapi_operations_become_tools(tmp_path: Path) -> None:
     read = read_catalog(write(tmp_path, "spec.json", json.dumps(SPEC)))
     assert (read.format, read.errors) == ("openapi", [])
-    assert [record.name for record in read.records] == ["NightDeskV2/getRoom", "NightDeskV2/DELETEV2RoomsRoomId"]
+    assert [record.name for record in read.records] == [
+        "NightDeskV2/getRoom",
+        "NightDeskV2/DELETEV2RoomsRoomId",
+    ]
     assert read.records[0].description == "Get a room. Reads one room."
     assert (read.records[1].deprecated, read.records[1].permissions) == (True, ("rooms",))
 
@@ -162,7 +171,10 @@ def test_openapi_yaml_gives_the_same_tools_as_json(tmp_path: Path) -> None:
 
 def test_openapi_errors_carry_json_pointers(tmp_path: Path) -> None:
     spec = json.loads(json.dumps(SPEC))
-    spec["paths"]["/v2/b"] = {"get": {"operationId": "getRoom", "summary": "Again"}, "put": {"operationId": "mute"}}
+    spec["paths"]["/v2/b"] = {
+        "get": {"operationId": "getRoom", "summary": "Again"},
+        "put": {"operationId": "mute"},
+    }
     path = write(tmp_path, "spec.json", json.dumps(spec))
     messages = [str(error) for error in read_catalog(path).errors]
     assert messages[0].startswith(f"{path}#/paths/~1v2~1b/put: 'description' is empty")
@@ -238,7 +250,8 @@ RECORDS = st.dictionaries(NAMES, st.tuples(st.sampled_from(["one", "two"]), st.b
 
 def stored(records: list[ToolRecord]) -> dict[str, StoredTool]:
     return {
-        r.name: StoredTool(r.name, r.api, "d", r.content_hash("d"), r.deprecated, active=True) for r in records
+        r.name: StoredTool(r.name, r.api, "d", r.content_hash("d"), r.deprecated, active=True)
+        for r in records
     }
 
 

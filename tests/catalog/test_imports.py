@@ -70,7 +70,9 @@ def test_tokens_keep_their_slots_for_ever(load) -> None:
 def test_changed_text_makes_a_frozen_revision(load) -> None:
     load(rows("A/x"))
     assert counts(load(rows("A/x", text="Reads more."))) == (0, 1, 0, 0, 0)
-    texts = [data["description"] for data in ToolRevision.objects.order_by("id").values_list("data", flat=True)]
+    texts = [
+        data["description"] for data in ToolRevision.objects.order_by("id").values_list("data", flat=True)
+    ]
     assert texts == ["Reads it.", "Reads more."]
     with pytest.raises(IntegrityError, match="frozen"), transaction.atomic():
         ToolRevision.objects.update(content_hash="")

@@ -20,8 +20,9 @@ class Loader(Base):
     merged = 0
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        before = len(node.value)
         super().flatten_mapping(node)
-        self.merged += len(node.value) if getattr(node, "merge", None) else 0
+        self.merged += max(0, len(node.value) - before)
         if self.merged > MAX_MERGED:
             raise yaml.constructor.ConstructorError(None, None, "too many merged keys", node.start_mark)
 
