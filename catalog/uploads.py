@@ -35,7 +35,7 @@ class Upload:
         return signing.dumps({"upload": asdict(self), "shown": shown}, salt=SALT)
 
 
-def upload_keep(file: UploadedFile, *, domain: str, fmt: str) -> Upload:
+def upload_keep(file: "UploadedFile[Any]", *, domain: str, fmt: str) -> Upload:
     """Store the file under its digest; a second upload of the same bytes is the same file."""
     folder = Path(settings.TRACE_HOME) / "uploads"
     folder.mkdir(parents=True, exist_ok=True)

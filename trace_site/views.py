@@ -50,15 +50,15 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 @require_GET
 def account(request: HttpRequest) -> HttpResponse:
-    token = Token.objects.filter(user=request.user).first()
+    token = Token.objects.filter(user=request.user.pk).first()
     return render(request, "account.html", {"token": token})
 
 
 @require_POST
 def account_token(request: HttpRequest) -> HttpResponse:
     """Make or replace the caller's API token; it is shown on this one answer only."""
-    Token.objects.filter(user=request.user).delete()
-    token = Token.objects.create(user=request.user)
+    Token.objects.filter(user=request.user.pk).delete()
+    token = Token.objects.create(user_id=request.user.pk)
     audit.record(actor=request.user, action="token.created", obj=request.user)  # type: ignore[arg-type]
     return render(request, "account.html", {"token": token, "shown": token.key})
 

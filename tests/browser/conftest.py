@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from django.contrib.staticfiles.testing import StaticLiveServerTestCase
 
+from catalog.core.tool import search_words
 from catalog.models import NeighbourList
 from tests.factories import make_cluster, make_tool
 
@@ -66,7 +67,7 @@ def look_alikes(transactional_db):
         make_tool(
             f"PayrollNova/Get{part}",
             description=f"Returns the payslip of a worker as {part}.",
-            words=f"payroll nova get {part}",
+            words=search_words(f"PayrollNova/Get{part}"),
             version="v3",
         )
         for part in ("Payslip", "PayslipLines", "Statement", "YearEndTaxFormForEmployeesAbroad")

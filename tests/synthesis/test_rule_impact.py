@@ -44,7 +44,5 @@ def test_counts_are_of_approved_samples_and_find_their_row(client_as):
     make_sample(rule, 1, machine="ready", human="approved")
     make_sample(rule, 2, machine="ready")
     page = client_as("expert").get("/synthesis/samples/counts/").content.decode()
-    assert (
-        page.strip()
-        == f'<a class="num" id="samples-of-{rule.pk}" hx-swap-oob="true" href="/synthesis/samples/?rule={rule.code}&amp;human=approved"><b>1</b></a>'
-    )
+    assert f'id="samples-of-{rule.pk}" hx-swap-oob="true"' in page and page.count("<b>1</b>") == 1
+    assert f"/synthesis/samples/?rule={rule.code}&amp;human=approved" in page
