@@ -49,7 +49,8 @@ def _naturalness(request: JudgeRequest) -> tuple[int, str]:
     if match := SMELL.search(text):
         notes.append(f"'{match.group().strip() or 'double space'}' reads like a broken template.")
     counted = Counter(stem(word) for word in said if word not in STOP and not word.isdigit())
-    if counted and counted.most_common(1)[0][1] > 2:
+    # a request for several things may name what they share once for each
+    if counted and counted.most_common(1)[0][1] > max(2, len(request.answer)):
         notes.append(f"'{counted.most_common(1)[0][0]}' is repeated.")
     letters = [char for char in text if char.isalpha()]
     if letters and sum(char.isupper() for char in letters) > max(8, 0.45 * len(letters)):

@@ -12,10 +12,10 @@ from functools import lru_cache
 
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 WORD = re.compile(r"[^\W_]+(?:'[a-z]+)?")
-_SMALL_WORDS = """a about after all also am an and any are as at be because been before being but by can could d did
+_SMALL_WORDS = """a about all also am an and any are as at be because been being but by can could d did
     do does for from get give got had has have he her here hi hello him his how i if in into is it its
     just let like ll m may me
-    my need no not of off on one only or our out over please pls re s see she should show so some t
+    my need of off on one only or our out over please pls re s see she should show so some t
     tell than thanks
     thank that the their them then there these they this those to up us ve via want wants was we were
     what when where

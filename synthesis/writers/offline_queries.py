@@ -293,7 +293,7 @@ def _anchor_query(request: QueryRequest, rng: random.Random) -> QueryDraft:
     for place, name in enumerate(answer):
         tool = pool[name]
         ask = ask_of(tool.name, tool.description)
-        text = phrase(ask, rng, plain=place > 0) if place < 2 else ask.head
+        text = phrase(ask, rng, plain=place > 0) if place < 2 else _briefly(ask, parts)
         own = [
             run for run in distinguishing(tool, request.pool) if not content_stems(run) <= content_stems(text)
         ]
@@ -306,6 +306,12 @@ def _anchor_query(request: QueryRequest, rng: random.Random) -> QueryDraft:
     text = _with_vendor(text, anchor, rng)
     why = "; ".join(f"{name} does: {_purpose(pool[name])}" for name in answer)
     return QueryDraft(_finish(text, rng), answer, f"{why}.")
+
+
+def _briefly(ask: Ask, parts: Sequence[str]) -> str:
+    """The thing alone, with its verb when the thing has been named already."""
+    said = any(ask.head in part for part in parts)
+    return f"{ask.verb} {ask.head}" if said and ask.kind != "read" else ask.head
 
 
 def _purpose(tool: ToolText) -> str:
@@ -330,12 +336,16 @@ def _companions(anchor: ToolText, request: QueryRequest, rng: random.Random) -> 
     low, high = TIERS[request.tier or "easy"]
     if high == 1:
         return []
-    heads = {ask_of(anchor.name, anchor.description).object}
+    heads = [content_stems(ask_of(anchor.name, anchor.description).head)]
     found: list[str] = []
     for tool in rng.sample(request.pool, len(request.pool)):
-        thing = ask_of(tool.name, tool.description).object
-        if tool.name != anchor.name and not tool.deprecated and thing not in heads:
-            heads.add(thing)
+        head = content_stems(ask_of(tool.name, tool.description).head)
+        if (
+            tool.name != anchor.name
+            and not tool.deprecated
+            and all(len(head & other) <= 1 for other in heads)
+        ):
+            heads.append(head)
             found.append(tool.name)
     if len(found) < low - 1:
         live = [tool.name for tool in request.pool if not tool.deprecated and tool.name != anchor.name]

@@ -40,6 +40,11 @@ ARTICLE = re.compile(
 NOISE = re.compile(
     r"\s*\((?:v\d[^)]*|[^)]{0,40})\)|`|\*|\"|\bspecified\b\s?|\bthe given\b\s?|\bgiven\b\s?", re.IGNORECASE
 )
+LISTING = re.compile(
+    r"^(?:an?\s|the\s)?(?:\w+\s)?(?:list|collection|array|set|details|information|summary)\s(?:of|about|on|for)\s"
+    r"(?:(?:all|the|your|an?|available|existing)\s)*",
+    re.IGNORECASE,
+)
 DANGLING = re.compile(r"(?:\s+(?:and|or|the|an?|from|to|with|as|in|of|for|by|on|is|are|its?|their))+$")
 TECH = re.compile(
     r"\b(?:endpoint|api|json|id|ids|uuid|http|object|resource|payload|request|parameter|array)s?\b", re.I
@@ -69,6 +74,7 @@ def ask_of(name: str, description: str) -> Ask:
     rest = re.sub(r"^(?:and \w+s|in|up|out|or \w+s)\s", "", rest.strip())
     core = CUT.split(rest, maxsplit=1)[0].strip(" .,;:") or " ".join(words(name.partition("/")[2]))
     core = DANGLING.sub("", " ".join(core.split()[:10]))
+    core = LISTING.sub("", core) or core
     head = ARTICLE.sub("", HEAD.split(core, maxsplit=1)[0].strip())
     return Ask(_base(verb), kind, _lower_first(core), _lower_first(head or core), _details(description))
 

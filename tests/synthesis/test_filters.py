@@ -1,0 +1,136 @@
+"""Filter V: planted faults are caught with their evidence, clean samples pass, whatever surrounds them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from synthesis.core.filters import failures, query_failures
+from synthesis.core.names import ToolNames, committed
+from synthesis.core.words import NearDuplicates, words
+from tests.synthesis.texts import TOOLS, TRACE, candidate, context
+
+
+def checks(**changes):
+    return {failure.check for failure in failures(candidate(**changes), context())}
+
+
+def test_a_clean_sample_passes():
+    assert failures(candidate(), context()) == []
+
+
+@pytest.mark.parametrize(
+    ("check", "changes"),
+    [
+        ("grounding", {"answer": ("CarPool/BookCar",)}),
+        ("grounding", {"answer": ("Nowhere/Nothing",)}),
+        ("grounding", {"answer": ()}),
+        ("grounding", {"trace": TRACE.replace("look alike.", "look alike, as does CarPool/BookCar.")}),
+        ("grounding", {"trace": TRACE.replace("look alike.", "look alike, as does PayNova/GetWageSheet.")}),
+        ("grounding", {"trace": TRACE.replace("look alike.", "look alike, as does WageHub/ListWages.")}),
+        ("leakage", {"query": "please run PayOne/GetPayslip for November 2022"}),
+        ("leakage", {"query": "please getPayslip for November 2022 now"}),
+        ("leakage", {"query": "can you get payslip November 2022 for me"}),
+        ("leakage", {"query": "can you get_payslip for November 2022"}),
+        ("leakage", {"query": "what does PAYSLIP_PERIOD say on November 2022"}),
+        ("leakage", {"query": "by payslip period which one for November 2022"}),
+        ("leakage", {"query": "i need <<PayOne&&GetPayslip>> of November 2022"}),
+        ("consistency", {"answer": ("PayNova/GetPayslipLines",)}),
+        ("consistency", {"answer": ("PayOne/GetPayslip", "PayOne/GetPayslip")}),
+        ("consistency", {"trace": TRACE + " Or rather PayNova/GetPayslip."}),
+        (
+            "consistency",
+            {"trace": TRACE.replace("So PayOne/GetPayslip.", "So PayOne/GetPayslip and PayNova/GetPayslip.")},
+        ),
+        ("consistency", {"trace": TRACE.replace("/GetPayslip", "")}),
+        ("attribution", {"trace": TRACE.replace("PAYSLIP_PERIOD", "The rule")}),
+        ("attribution", {"trace": TRACE.replace("PAYSLIP_PERIOD", "PAYSLIP_PERIODS")}),
+        ("target", {"style": "implicit"}),
+        ("target", {"answer": ("PayNova/GetPayslip",)}),
+        ("target", {"answer": ("PayClassic/GetPayslip",)}),
+        ("target", {"branch": "rrb", "style": "", "rule_tools": (), "tier": "medium"}),
+        ("clean_voice", {"trace": "From the candidate pool: " + TRACE}),
+        ("clean_voice", {"trace": "As per the feedback. " + TRACE}),
+        ("clean_voice", {"trace": TRACE.replace("both hold", "with payroll.read both hold")}),
+        ("clean_voice", {"trace": TRACE.replace("look alike", "are the tools provided")}),
+        ("clean_voice", {"trace": TRACE.replace("look alike", "look alike <<PayOne&&GetPayslip>>")}),
+        ("length", {"query": "payslip"}),
+        ("length", {"trace": "So PayOne/GetPayslip, by PAYSLIP_PERIOD."}),
+        ("length", {"query": "word " * 80}),
+    ],
+)
+def test_a_planted_fault_is_caught(check, changes):
+    assert check in checks(**changes)
+
+
+def test_a_failure_shows_the_evidence_and_where_it_is():
+    trace = TRACE.replace("look alike.", "look alike, as does CarPool/BookCar.")
+    failure = failures(candidate(trace=trace), context())[0]
+    start, end = failure.span
+    assert trace[start:end] == failure.evidence == "CarPool/BookCar"
+
+
+def test_one_common_word_of_a_title_is_no_leak():
+    assert checks(query="what was on my payslip in November 2022") == set()
+
+
+def test_a_near_duplicate_is_refused():
+    seen = NearDuplicates()
+    seen.add("I need my pay document from November 2022 for the tax office!")
+    found = query_failures(candidate(), context(seen=seen))
+    assert [failure.check for failure in found] == ["near_duplicate"]
+
+
+def test_an_imported_query_keeps_its_words():
+    assert (
+        query_failures(candidate(branch="imported", query="GetPayslip", style="", rule_tools=()), context())
+        == []
+    )
+
+
+def test_the_longest_name_wins_and_a_full_stop_ends_it():
+    names = ToolNames(tool.name for tool in TOOLS)
+    text = "Not TimeDesk/SubmitLeave.v2 but TimeDesk/SubmitLeave. And XTimeDesk/SubmitLeave is none."
+    found = names.mentions(text)
+    assert [name for _, _, name in found] == ["TimeDesk/SubmitLeave.v2", "TimeDesk/SubmitLeave"]
+    assert all(text[start:end] == name for start, end, name in found)
+
+
+def test_the_commitment_is_the_last_sentence_that_names_tools():
+    names = ToolNames(["A/get.one", "A/get.two", "A/get"])
+    text = "A/get.one or A/get.two? It is A/get.two. That ends it."
+    assert committed(text, names.mentions(text)) == ["A/get.two"]
+
+
+NAMES = [tool.name for tool in TOOLS]
+PROSE = st.text(alphabet="ab ,.;()'\"", max_size=30)
+
+
+@given(st.lists(st.tuples(PROSE, st.sampled_from(NAMES)), max_size=8), PROSE)
+def test_mentions_equal_a_scan_name_by_name(parts, tail):
+    """Against the plain reading: every name that stands free is found, in order, nothing else is."""
+    text = "".join(f"{prose} {name} " for prose, name in parts) + tail
+    assert [name for _, _, name in ToolNames(NAMES).mentions(text)] == [name for _, name in parts]
+
+
+@given(st.text(max_size=300))
+def test_no_text_breaks_the_filter(text):
+    for changes in ({"query": text}, {"trace": text}):
+        for failure in failures(candidate(**changes), context()):
+            assert failure.message
+
+
+@given(
+    st.lists(st.text(alphabet="abcde ", min_size=1, max_size=30), max_size=25),
+    st.text(alphabet="abcde ", max_size=30),
+)
+def test_near_duplicates_are_found_exactly(texts, query):
+    index = NearDuplicates(0.8)
+    for text in texts:
+        index.add(text)
+    asked = set(words(query))
+
+    def close(text):
+        other = set(words(text))
+        return bool(asked and other) and len(asked & other) / len(asked | other) >= 0.8
+
+    assert (index.find(query) is not None) == any(map(close, texts))

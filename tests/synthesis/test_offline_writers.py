@@ -1,0 +1,142 @@
+"""The offline writers: deterministic, varied, clean, and true to the rule's cases."""
+
+import re
+from dataclasses import replace
+
+from synthesis.core.clauses import cases, derived, reasons_unsupported
+from synthesis.core.filters import Candidate, failures
+from synthesis.core.queries import TIERS, RuleText, ToolText, TraceRequest, by_name
+from synthesis.core.traces import permission_targets
+from synthesis.writers.offline import offline_writers
+from tests.synthesis.texts import RULE, TOOLS, context, request
+
+WRITERS = offline_writers()
+
+
+def made(**overrides):
+    asked = request(**overrides)
+    draft = WRITERS.query.write(asked)
+    trace = WRITERS.trace.write(
+        TraceRequest(draft.query, draft.answer, asked.pool, asked.seed, asked.rule)
+    ).trace
+    return draft, trace
+
+
+def test_the_same_seed_writes_the_same():
+    assert made(seed=3) == made(seed=3)
+    assert made(seed=3)[0].query != made(seed=4)[0].query
+
+
+def test_every_style_passes_the_filter():
+    for style in ("explicit", "implicit", "exception"):
+        for index in range(30):
+            draft, trace = made(style=style, index=index, seed=index)
+            found = failures(
+                Candidate(
+                    branch="rule",
+                    query=draft.query,
+                    answer=draft.answer,
+                    pool=frozenset(by_name(TOOLS)),
+                    trace=trace,
+                    style=style,
+                    rule_code=RULE.code,
+                    rule_tools=RULE.tools,
+                    permission_tags=frozenset({"payroll.read"}),
+                ),
+                context(),
+            )
+            assert found == [], (draft.query, trace)
+            assert draft.explanation.count(".") >= 1
+
+
+def test_explicit_and_implicit_lead_to_the_target_and_exceptions_to_every_live_confusable():
+    answers = {
+        style: {made(style=style, index=i)[0].answer[0] for i in range(8)}
+        for style in ("explicit", "implicit")
+    }
+    assert answers == dict.fromkeys(("explicit", "implicit"), {RULE.target})
+    exceptions = {made(style="exception", index=i)[0].answer[0] for i in range(8)}
+    assert exceptions == {"PayOne/GetPayslip", "PayNova/GetPayslipLines"}
+
+
+def test_years_that_are_varied_stay_within_the_case():
+    for index in range(60):
+        draft, _ = made(style="implicit", index=index, seed=index)
+        assert all(int(year) >= 2024 for year in re.findall(r"\b20\d\d\b", draft.query)), draft.query
+        draft, _ = made(style="exception", index=index * 2, seed=index)
+        if draft.answer == ("PayOne/GetPayslip",):
+            assert all(int(year) < 2024 for year in re.findall(r"\b20\d\d\b", draft.query)), draft.query
+
+
+def test_a_tier_decides_how_many_tools_answer():
+    for tier, (low, high) in TIERS.items():
+        for seed in range(10):
+            draft, trace = made(
+                branch="rrb", rule=None, style="", tier=tier, anchor="CarPool/BookCar", seed=seed
+            )
+            assert low <= len(draft.answer) <= high
+            assert draft.answer[0] == "CarPool/BookCar"
+            assert "PayClassic/GetPayslip" not in draft.answer
+            assert all(name in trace for name in draft.answer)
+
+
+def test_the_permission_step_is_there_only_with_targets():
+    draft, plain = made()
+    asked = TraceRequest(draft.query, draft.answer, TOOLS, 7, RULE, permissions=("payroll.read",))
+    told = WRITERS.trace.write(asked).trace
+    assert "access" in told or "may use" in told or "may work" in told
+    assert "access" not in plain
+    assert "payroll.read" not in told
+
+
+def test_permission_targets_hold_one_of_every_answer():
+    assert permission_targets(("CarPool/BookCar",), TOOLS, 0.0, 1) == ()
+    assert "car.write" in permission_targets(("CarPool/BookCar",), TOOLS, 1.0, 1)
+
+
+def test_a_rule_without_clauses_is_read_sentence_by_sentence():
+    rule = RuleText(
+        "CARD_PIN",
+        1,
+        "Cards/putPins",
+        ("Cards/revealPins", "Cards/oldPins"),
+        "To change a card's PIN, use Cards/putPins; Cards/revealPins only reveals the PIN. "
+        "Cards/oldPins is deprecated.",
+    )
+    found = {clause.route_to: clause.when for clause in derived(rule)}
+    assert found == {"Cards/putPins": "change a card's PIN", "Cards/revealPins": "reveals the PIN"}
+
+
+def test_styles_without_an_honest_query_are_named_with_the_reason():
+    tools = by_name(TOOLS)
+    dead = {
+        name: replace(tool, deprecated=tool.deprecated or name in RULE.confusables)
+        for name, tool in tools.items()
+    }
+    assert reasons_unsupported(RULE, tools) == {}
+    assert list(reasons_unsupported(RULE, dead)) == ["exception"]
+    gone = {name: tool for name, tool in tools.items() if name != RULE.target}
+    assert set(reasons_unsupported(RULE, gone)) == {"explicit", "implicit", "exception"}
+
+
+def test_a_dead_tool_has_no_case():
+    rule = replace(
+        RULE, clauses=(), text="Use PayNova/GetPayslip for payslips. PayClassic/GetPayslip is for old ones."
+    )
+    assert "PayClassic/GetPayslip" not in {case.clause.route_to for case in cases(rule, by_name(TOOLS))}
+
+
+def test_a_description_in_any_form_still_gives_a_query():
+    for text in (
+        "",
+        "x",
+        "POST /v1/things",
+        "This endpoint allows you to delete a thing.",
+        "Thing",
+        "a. b. c.",
+    ):
+        tool = ToolText("Api/doThing", text)
+        asked = request(
+            branch="rrb", rule=None, style="", tier="easy", anchor=tool.name, pool=(tool, *TOOLS[:2])
+        )
+        assert len(WRITERS.query.write(asked).query) > 3
