@@ -61,11 +61,11 @@ def schema_problems(entry: Any) -> Iterator[tuple[str, str]]:
 
 
 def _sentence(error: ValidationError) -> str:
-    value = error.instance
+    value: Any = error.instance
     match error.validator:
         case "required":
-            missing = next(key for key in error.validator_value if key not in value)
-            return f"'{missing}' is missing."
+            required: Any = error.validator_value
+            return f"'{next(key for key in required if key not in value)}' is missing."
         case "type":
             wanted = TYPE_WORDS.get(str(error.validator_value), str(error.validator_value))
             return f"must be {wanted}, not {_kind(value)}."
