@@ -4,8 +4,8 @@ from django.conf import settings
 from django.db import models
 
 from catalog.models import LabelledQuery
-from training.models import Model
 from trace_site.jobs import Job
+from training.models import Model
 
 
 class Benchmark(models.Model):

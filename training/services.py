@@ -44,6 +44,11 @@ def run_key(snapshot_hash: str, recipe: Recipe) -> str:
     return content_hash({"snapshot": snapshot_hash, "recipe": parts})
 
 
+def stage1_key(recipe: Recipe, catalog_hash: str) -> str:
+    """Runs with this key in common share one Stage-1 model, whatever machine trains them; empty without memo."""
+    return recipe.with_cell(threads=1).stage1_hash(catalog_hash) if recipe.memo != "none" else ""
+
+
 @transaction.atomic
 def run_create(
     *,
@@ -72,7 +77,7 @@ def run_create(
             "retrieval": retrieval,
             "recipe": asdict(chosen),
             "seed": seed,
-            "stage1_key": chosen.stage1_hash(snapshot.catalog_hash) if memo != "none" else "",
+            "stage1_key": stage1_key(chosen, snapshot.catalog_hash),
             "created_by": actor,
         },
     )

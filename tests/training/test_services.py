@@ -51,6 +51,7 @@ def test_thread_count_is_no_part_of_a_runs_key(settings):
     first = create(snapshot=snapshot)
     settings.ML_THREADS = 16
     assert create(snapshot=snapshot) == first
+    assert create(snapshot=snapshot, retrieval="r").stage1_key == first.stage1_key
 
 
 def test_cell_that_cannot_be_trained_is_refused_before_anything_is_written():
