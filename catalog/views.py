@@ -96,6 +96,7 @@ def _preview(request: HttpRequest, upload: Upload, result: ImportResult) -> Http
         "touched": [*before, *diff.removed],
         "changed": changed,
         "removed": diff.removed[:SHOWN],
+        "more_removed": len(diff.removed) - SHOWN,
         "added": diff.added[:SHOWN],
     }
     return render(request, "catalog/import_preview.html", context)

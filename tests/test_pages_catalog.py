@@ -127,6 +127,7 @@ def test_preview_shows_what_changes_and_what_is_retired(client_as):
     page = client.post("/catalog/imports/new/", again)
     assert [before.name for before, _ in page.context["changed"]] == ["A/One"]
     assert page.context["removed"] == ["A/Two"] and "<mark>as PDF</mark>" in page.content.decode()
+    assert ">A/One\nA/Two\n</textarea>" in page.content.decode()  # what the rules fragment is asked about
 
 
 def test_applying_is_refused_when_the_catalog_moved_meanwhile(client_as):
