@@ -4,6 +4,7 @@ In: the address's parameters. Out: the choice, and an answer with its trace in s
 """
 
 from dataclasses import dataclass
+from math import exp
 from typing import Any
 
 from django.http import QueryDict
@@ -71,10 +72,15 @@ def default_other(known: list[Model], aliases: dict[str, Model], first: str) -> 
 
 
 def examples() -> list[dict[str, str]]:
-    """One test query of each of some published rules."""
+    """One test query of some published rules, spread over the domains."""
     found = RuleVersion.objects.filter(pk__in=Rule.objects.values("published")).exclude(tests=[])
-    rows = found.select_related("rule").only("tests", "rule__code", "rule__domain").order_by("?")[:EXAMPLES]
-    return [{"query": version.tests[0]["query"], "code": version.rule.code} for version in rows]
+    rows = (
+        found.select_related("rule")
+        .only("tests", "rule__code", "rule__domain")
+        .order_by("rule__domain", "rule__code")
+    )
+    known = [{"query": version.tests[0]["query"], "code": version.rule.code} for version in rows]
+    return known[:: max(1, len(known) // EXAMPLES)][:EXAMPLES]
 
 
 def engine_error() -> str:
@@ -102,25 +108,20 @@ def answered(chosen: Choice) -> dict[str, Any]:
         answer["trace"], known.values_list("name", flat=True), names, [rule["code"]] if rule else []
     )
     tables = [
-        (title, rows)
+        (title, with_chance(rows))
         for title, rows in (
             (list_title(answer["mode"]), answer["tools"]),
             ("Ranked, fast mode", answer["ranked"]),
         )
         if rows
     ]
-    return {"answer": answer, "spans": spans, "tables": tables, "best": best_score(answer)}
+    return {"answer": answer, "spans": spans, "tables": tables}
 
 
 def list_title(mode: str) -> str:
     return "Ranked, fast mode" if mode == "fast" else "Committed to"
 
 
-def best_score(answer: dict[str, Any]) -> float:
-    scores = [
-        row["score"]
-        for rows in (answer["tools"], answer["ranked"])
-        for row in rows
-        if row["score"] is not None
-    ]
-    return max(scores, default=0.0)
+def with_chance(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Scores are log-probabilities; people read per cent."""
+    return [{**row, "chance": 100 * exp(row["score"]) if row["score"] is not None else None} for row in rows]

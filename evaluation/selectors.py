@@ -21,6 +21,19 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "precision@gen": ("precision", "share of the written tools that are gold"),
     "set_size": ("set size", "mean number of tools in the list"),
 }
+# how a table orders what an evaluation holds; the database keeps no order of its own
+ORDER = (
+    "recall@gen",
+    "hit@1",
+    "recall@1",
+    "recall@5",
+    "recall@10",
+    "hit@10",
+    "precision@gen",
+    "f1",
+    "exact_set",
+)
+ORDER += ("hit@gen", "set_size", "right")
 PROBES = (Benchmark.Kind.MCQ, Benchmark.Kind.QA, Benchmark.Kind.MCQ_EXPERT)
 
 
@@ -182,7 +195,11 @@ def slice_rows(evaluation: Evaluation) -> list[SliceRow]:
             domain,
             group,
             found[domain][group]["n"],
-            [(name, cell_of(value)) for name, value in found[domain][group]["metrics"].items()],
+            [
+                (name, cell_of(found[domain][group]["metrics"][name]))
+                for name in ORDER
+                if name in found[domain][group]["metrics"]
+            ],
             None,
             cell_of((same.get(domain, {}).get(group) or {}).get("embedding")),
         )
@@ -190,6 +207,10 @@ def slice_rows(evaluation: Evaluation) -> list[SliceRow]:
         for group in GROUPS
         if group in found[domain]
     ]
+
+
+def ordered(metrics: dict[str, Any]) -> list[tuple[str, Cell]]:
+    return [(name, cell_of(metrics[name])) for name in ORDER if name in metrics]
 
 
 def score_bar(evaluation: Evaluation) -> Bar | None:
@@ -202,5 +223,5 @@ def score_bar(evaluation: Evaluation) -> Bar | None:
     else:
         metrics = (found.get("all") or {}).get("metrics", {})
         name = "recall@gen" if "recall@gen" in metrics else "recall@5"
-        cell, note = cell_of(metrics.get(name)), f"{COLUMNS[name][0]}, {evaluation.get_decode_display()}"
+        cell, note = cell_of(metrics.get(name)), f"{COLUMNS[name][0]}, {evaluation.decode}"
     return Bar(label, cell.mean, cell.low, cell.high, cell.n, note=note) if cell.mean is not None else None

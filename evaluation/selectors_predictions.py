@@ -9,8 +9,8 @@ from django.db.models import Q, QuerySet
 from catalog.models import Tool
 from evaluation.core.metrics import cited_codes
 from evaluation.core.stats import Comparison, compare
-from evaluation.coverage import query_groups
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
+from evaluation.selectors import ORDER
 from rules.models import Rule
 from training.models import AliasMove
 
@@ -35,26 +35,11 @@ def predictions(of: Evaluation, filters: dict[str, str]) -> QuerySet[Prediction]
         words = filters["q"]
         found = found.filter(Q(item__data__query__icontains=words) | Q(item__data__question__icontains=words))
     if filters.get("group"):
-        found = found.filter(item__in=items_in_group(of.benchmark, filters["group"]))
+        found = found.filter(scores__group=filters["group"])
     if filters.get("only"):
         right = found.filter(**{f"scores__{main_metric(of)}__gte": 1}).values("pk")
         found = found.filter(pk__in=right) if filters["only"] == "right" else found.exclude(pk__in=right)
     return found
-
-
-def item_groups(items: Sequence[BenchmarkItem]) -> dict[int, str]:
-    """{item id: covered | uncovered | outside} by what is published now."""
-    names = {name for item in items for name in item.data.get("tools", ())}
-    ids = dict(Tool.objects.filter(name__in=names).values_list("name", "pk"))
-    groups, _ = query_groups()
-    return {
-        item.pk: groups.group([ids[name] for name in item.data.get("tools", ()) if name in ids])
-        for item in items
-    }
-
-
-def items_in_group(benchmark: Benchmark, group: str) -> list[int]:
-    return [pk for pk, found in item_groups(list(benchmark.items.all())).items() if found == group]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +57,11 @@ class Shown:
 
 
 def shown(rows: Sequence[Prediction], of: Evaluation) -> list[Shown]:
-    groups = item_groups([row.item for row in rows]) if of.decode != LETTERS else {}
     codes = list(Rule.objects.values_list("code", flat=True)) if of.decode not in RANKED else []
-    return [shown_one(row, of, groups.get(row.item_id, ""), codes) for row in rows]
+    return [shown_one(row, of, codes) for row in rows]
 
 
-def shown_one(row: Prediction, of: Evaluation, group: str, codes: Sequence[str]) -> Shown:
+def shown_one(row: Prediction, of: Evaluation, codes: Sequence[str]) -> Shown:
     data = row.item.data
     right = row.scores.get(main_metric(of), 0) >= 1
     if of.decode == LETTERS:
@@ -95,7 +79,7 @@ def shown_one(row: Prediction, of: Evaluation, group: str, codes: Sequence[str])
         [name for name in gold if name not in tools],
         right,
         cited_codes(str(row.output.get("trace", "")), codes),
-        group,
+        row.scores.get("group", ""),
     )
 
 
@@ -113,7 +97,7 @@ def compared(a: Evaluation, b: Evaluation, group: str = "") -> tuple[list[Compar
     shared = sorted(left.keys() & right.keys())
     if not shared:
         return [], 0
-    names = [name for name in left[shared[0]] if name in right[shared[0]]]
+    names = [name for name in ORDER if name in left[shared[0]] and name in right[shared[0]]]
     rows = []
     for name in names:
         ours, theirs = ([float(side[item][name]) for item in shared] for side in (left, right))
@@ -123,9 +107,7 @@ def compared(a: Evaluation, b: Evaluation, group: str = "") -> tuple[list[Compar
 
 
 def item_scores(of: Evaluation, group: str) -> dict[int, dict[str, Any]]:
-    found = (
-        of.predictions.filter(item__in=items_in_group(of.benchmark, group)) if group else of.predictions.all()
-    )
+    found = of.predictions.filter(scores__group=group) if group else of.predictions.all()
     return dict(found.values_list("item_id", "scores"))
 
 

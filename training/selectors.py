@@ -96,3 +96,22 @@ def alias_history(limit: int = 50) -> list[AliasMove]:
 def siblings(of: Run) -> QuerySet[Run]:
     """Other runs on the same snapshot, to compare with."""
     return runs().filter(snapshot=of.snapshot_id).exclude(pk=of.pk)
+
+
+def card_parts(card: str) -> list[tuple[str, Any]]:
+    """A model card's Markdown as headings, paragraphs and two-column tables; nothing in it is taken as markup."""
+    parts: list[tuple[str, Any]] = []
+    for line in card.splitlines():
+        text = line.strip()
+        if text.startswith("|"):
+            cells = [cell.strip() for cell in text.strip("|").split("|")]
+            if set(text) <= set("|-: ") or len(cells) < 2:
+                continue
+            if not (parts and parts[-1][0] == "table"):
+                parts.append(("table", []))
+            parts[-1][1].append((cells[0], " | ".join(cells[1:])))
+        elif text.startswith("#"):
+            parts.append(("heading", text.lstrip("# ")))
+        elif text:
+            parts.append(("text", text))
+    return [(kind, content[1:] if kind == "table" else content) for kind, content in parts]

@@ -129,6 +129,7 @@ def model_detail(request: HttpRequest, pk: int) -> HttpResponse:
     current = registry.current_aliases()
     context = {
         "model": model,
+        "card": selectors.card_parts(model.card),
         "aliases": selectors.alias_names(current).get(model.pk, []),
         "champion": current.get("champion"),
         "moves": model.alias_moves.select_related("actor"),

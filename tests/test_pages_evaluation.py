@@ -1,0 +1,136 @@
+"""Result pages: the matrix, the figure, predictions and paired comparisons."""
+
+import pytest
+
+from evaluation import figures, selectors
+from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
+from tests.factories import make_evaluation, make_model, make_rule, make_run, make_tool
+from training.models import AliasMove
+
+pytestmark = pytest.mark.django_db
+SIDES = {0: "covered", 1: "covered", 2: "uncovered"}
+
+
+@pytest.fixture
+def tools():
+    return [make_tool("New/GetSlip"), make_tool("Old/GetSlip"), make_tool("Leave/GetBalance")]
+
+
+@pytest.fixture
+def results(tools):
+    """r+R finds two of three, r one of three, on the same benchmark."""
+    new, old, leave = tools
+    with_rules = make_evaluation(
+        (new, ["New/GetSlip"]),
+        (old, ["Old/GetSlip"]),
+        (leave, ["New/GetSlip"]),
+        groups=SIDES,
+        model=make_model(run=make_run(retrieval="r+R")),
+    )
+    without = make_evaluation(
+        (new, ["New/GetSlip"]),
+        (old, ["New/GetSlip"]),
+        (leave, []),
+        groups=SIDES,
+        model=make_model(run=make_run(retrieval="r")),
+        benchmark=with_rules.benchmark,
+    )
+    return with_rules, without
+
+
+def test_matrix_has_a_row_per_evaluation_and_group(results):
+    rows = selectors.matrix(results[0].benchmark)
+    recall = {(row.evaluation.pk, row.group): row.cells[0].mean for row in rows}
+    with_rules, without = (one.pk for one in results)
+    assert recall[with_rules, "covered"] == 1.0 and recall[without, "covered"] == 0.5
+    assert recall[with_rules, "all"] == pytest.approx(2 / 3)
+    assert recall[with_rules, "uncovered"] == recall[without, "uncovered"] == 0.0
+
+
+def test_figure_says_its_answer_and_names_what_it_was_drawn_from(client_as, results):
+    answer = figures.rules_figure(results[0].benchmark)
+    assert answer.chart.title.startswith("Where a rule covers the cluster, r+R finds 1.00 and r finds 0.50")
+    assert answer.evaluations == list(results)
+    page = client_as("product_manager").get("/evaluation/").content.decode()
+    assert answer.chart.title in page and results[0].model.run.snapshot.hash[:8] in page
+    assert "not comparable with published results" in page
+
+
+def test_results_page_needs_the_same_queries_for_two_models_and_for_ten(
+    client_as, results, tools, django_assert_max_num_queries
+):
+    for _ in range(8):
+        make_evaluation((tools[0], []), model=make_model(), benchmark=results[0].benchmark)
+    client = client_as("reviewer")
+    with django_assert_max_num_queries(16):
+        client.get("/evaluation/")
+
+
+def test_empty_results_say_what_to_do(client_as):
+    assert b"Nothing is evaluated yet" in client_as("reviewer").get("/evaluation/").content
+
+
+def test_probes_stand_beside_guessing(client_as):
+    probe = Benchmark.objects.create(name="mcq", kind="mcq", hash="h", count=4, random_baseline=0.25)
+    interval = {"mean": 0.5, "low": 0.0, "high": 1.0, "n": 4}
+    metrics = {"slices": {"all": {"n": 4, "accuracy": interval, "random": 0.25}}}
+    base = make_model(run=make_run(memo="none", retrieval="none"))
+    Evaluation.objects.create(key="k", model=base, benchmark=probe, decode="letters", metrics=metrics)
+    page = client_as("reviewer").get("/evaluation/").content.decode()
+    assert "untrained base pocket" in page and "guessing" in page and "0.25" in page
+
+
+def test_predictions_are_filtered_and_lead_to_the_playground(client_as, results):
+    url = f"/evaluation/{results[1].pk}/"
+    client = client_as("expert")
+    wrong = client.get(url, {"only": "wrong"})
+    assert [row.right for row in wrong.context["shown"]] == [False, False]
+    assert f"/evaluation/playground/?q=query%201&amp;model={results[1].model_id}" in wrong.content.decode()
+    right = client.get(url, {"only": "right"}).context["shown"]
+    assert [row.given for row in right] == [[("New/GetSlip", True)]]
+
+
+def test_predictions_are_filtered_by_group(client_as, results):
+    prediction = results[0].predictions.first()
+    Prediction.objects.filter(pk=prediction.pk).update(scores={**prediction.scores, "group": "covered"})
+    shown = client_as("expert").get(f"/evaluation/{results[0].pk}/", {"group": "covered"}).context["shown"]
+    assert [row.prediction.pk for row in shown] == [prediction.pk]
+
+
+def test_comparison_is_paired_over_the_same_queries(client_as, results):
+    page = client_as("expert").get("/evaluation/compare/", {"a": results[0].pk, "b": results[1].pk})
+    rows = {row.metric: row for row in page.context["rows"]}
+    recall = rows["recall@gen"]
+    assert recall.result.difference.mean == pytest.approx(1 / 3)
+    assert (recall.result.only_a, recall.result.only_b, page.context["n"]) == (1, 0, 3)
+
+
+def test_comparison_of_two_benchmarks_is_refused_with_the_reason(client_as, results, tools):
+    other = make_evaluation((tools[0], []), model=make_model())
+    page = client_as("expert").get("/evaluation/compare/", {"a": results[0].pk, "b": other.pk})
+    assert b"needs the same queries" in page.content and "rows" not in page.context
+
+
+def test_benchmark_page_shows_queries_with_their_gold_tools(client_as, results):
+    page = client_as("expert").get(f"/evaluation/benchmarks/{results[0].benchmark_id}/").content.decode()
+    assert "query 0" in page and "catalog/tools/named/New/GetSlip" in page
+
+
+def test_model_fragment_shows_its_scores(client_as, results):
+    page = client_as("expert").get(f"/evaluation/of-model/{results[0].model_id}/")
+    assert [row.bar.value for row in page.context["chart"].rows] == [pytest.approx(2 / 3)]
+
+
+def test_rule_fragment_counts_found_and_cited_by_the_champion(client_as, results, tools):
+    rule = make_rule(*tools[:2], code="SLIP_YEAR")
+    item = BenchmarkItem.objects.get(benchmark=results[0].benchmark, position=0)
+    item.data["rule"] = rule.code
+    item.save()
+    AliasMove.objects.create(alias="champion", model=results[0].model)
+    context = client_as("expert").get(f"/evaluation/of-rule/{rule.pk}/").context
+    assert (context["n"], context["right"], context["cited"]) == (1, 1, 0)
+
+
+def test_tool_fragment_lists_the_queries_that_ask_for_it(client_as, results, tools):
+    page = client_as("expert").get(f"/evaluation/of-tool/{tools[1].pk}/")
+    assert [item.position for item, _ in page.context["rows"]] == [1]
