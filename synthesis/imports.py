@@ -49,7 +49,7 @@ class Row:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        return {"branch": "imported", "query": self.query, "tools": sorted(self.tools)}
+        return {"branch": "imported", "query": self.query, "answer": sorted(self.tools)}
 
 
 def samples_import(*, path: Path, approve: bool = False, split: str = "train", actor: Any = None) -> Counts:

@@ -1,0 +1,68 @@
+"""Labelled queries of a team's own become samples, once, apart from every benchmark."""
+
+import pytest
+
+from catalog.models import LabelledQuery
+from synthesis.imports import samples_import
+from synthesis.models import Sample
+from synthesis.services import synthesis_start
+from tests.synthesis.rows import make_benchmark_query, make_book, run_job
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import write_jsonl
+
+pytestmark = pytest.mark.django_db
+
+ROWS = [
+    {"query": "what did i get paid in may", "tools": ["PayNova/GetPayslip"], "split": "train"},
+    {"query": "book the blue car for friday", "tools": ["CarPool/BookCar"]},
+    {"query": "held-out question about leave", "tools": ["TimeDesk/SubmitLeave"], "split": "test"},
+    {"query": "something for a tool nobody has", "tools": ["Nowhere/Nothing"]},
+    {"query": "", "tools": ["CarPool/BookCar"]},
+    {"query": "no tools at all", "tools": []},
+    {"query": "where is my pay document please now", "tools": ["PayOne/GetPayslip"]},
+]
+
+
+@pytest.fixture
+def logs(tmp_path):
+    make_book()
+    make_benchmark_query("Where is my pay document, please, now?")
+    write_jsonl(tmp_path / "logs.jsonl", ROWS)
+    return tmp_path / "logs.jsonl"
+
+
+def test_good_rows_come_in_and_the_rest_is_counted_with_its_line(logs):
+    counts = samples_import(path=logs, approve=True)
+    assert (counts.imported, counts.skipped, counts.other_split, counts.contaminated) == (2, 3, 1, 1)
+    assert counts.errors[0] == "logs.jsonl:4: 'Nowhere/Nothing' is not in the catalog"
+    assert set(Sample.objects.values_list("branch", "human", "machine")) == {
+        ("imported", "approved", "ready")
+    }
+    assert LabelledQuery.objects.filter(use="import").count() == 2
+    assert "import --approve" in Sample.objects.first().approved_by
+
+
+def test_importing_again_changes_nothing(logs):
+    samples_import(path=logs)
+    counts = samples_import(path=logs)
+    assert (counts.imported, counts.unchanged) == (0, 2)
+    assert Sample.objects.count() == 2
+    assert samples_import(path=logs, split="all").imported == 1
+
+
+def test_a_file_without_a_usable_row_says_so(logs, tmp_path):
+    write_jsonl(tmp_path / "bad.jsonl", ROWS[3:4])
+    with pytest.raises(TraceError, match="nothing to import .*Nowhere/Nothing"):
+        samples_import(path=tmp_path / "bad.jsonl")
+
+
+def test_traces_are_written_for_imported_queries_which_stay_as_they_are(logs):
+    samples_import(path=logs, approve=True)
+    before = set(Sample.objects.values_list("query", flat=True))
+    counts = run_job(synthesis_start(branch="imported", wake=False).job)
+    assert (counts["written"], counts["ready"]) == (2, 2)
+    assert set(Sample.objects.values_list("query", flat=True)) == before
+    row = Sample.objects.get(query__contains="car")
+    assert row.trace.rstrip(".").endswith(("CarPool/BookCar", "CarPool/BookCar it is"))
+    assert row.approved_by.endswith("trace by offline, not read")
+    assert run_job(synthesis_start(branch="imported", wake=False).job)["written"] == 0

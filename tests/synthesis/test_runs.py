@@ -1,0 +1,218 @@
+"""Synthesis runs on the database: complete, resumable, topped up, never twice."""
+
+import pytest
+
+from synthesis import runs
+from synthesis.models import Attempt, ModelCall, Sample
+from synthesis.runs import funnel_lines
+from synthesis.services import synthesis_start
+from synthesis.stages import Pipeline
+from tests.llm_server import LlmServer
+from tests.synthesis.rows import make_book, publish, run_job
+from tests.synthesis.texts import TRACE
+from trace_site import jobs
+from trace_site.jobs import Job
+from trace_site.lib.errors import TraceError
+
+pytestmark = pytest.mark.django_db
+
+
+def start(**options):
+    return synthesis_start(**{"branch": "rule", "per_rule": 6, "seed": 1, "wake": False, **options})
+
+
+def test_a_rule_run_fills_every_style_equally():
+    make_book()
+    counts = run_job(start().job)
+    assert (counts["written"], counts["ready"], counts["dropped"]) == (6, 6, 0)
+    styles = Sample.objects.filter(machine="ready").values_list("style", flat=True)
+    assert sorted(styles) == ["exception"] * 2 + ["explicit"] * 2 + ["implicit"] * 2
+    sample = Sample.objects.first()
+    assert sample.explanation and sample.trace and sample.made_from["rule"]["hash"] == "rule-1"
+    assert funnel_lines(counts)[-1].split() == ["ready", "6", "samples", "(100.0%)"]
+
+
+def test_a_second_run_writes_nothing_and_a_higher_goal_only_the_rest():
+    make_book()
+    run_job(start().job)
+    assert run_job(start().job)["written"] == 0
+    assert run_job(start(per_rule=9).job)["written"] == 3
+    assert Sample.objects.count() == 9
+
+
+def test_rejected_samples_are_written_again_and_a_new_rule_version_starts_anew():
+    make_book()
+    run_job(start().job)
+    Sample.objects.filter(style="implicit").update(human="rejected")
+    assert run_job(start().job)["written"] == 2
+    publish(2)
+    assert run_job(start().job)["written"] == 6
+
+
+def test_the_same_seed_gives_the_same_keys_and_texts():
+    make_book()
+    run_job(start().job)
+    first = list(Sample.objects.order_by("key").values_list("key", "query", "trace"))
+    Attempt.objects.all().delete()
+    Sample.objects.all().delete()
+    run_job(start().job)
+    assert list(Sample.objects.order_by("key").values_list("key", "query", "trace")) == first
+
+
+def test_a_killed_run_goes_on_without_loss_or_double(monkeypatch):
+    make_book()
+    monkeypatch.setattr(runs, "BATCH", 2)
+    run = start(per_rule=12)
+    whole = Pipeline.make
+    calls = []
+
+    def dies(self, unit):
+        calls.append(unit.sample_id)
+        if len(calls) == 6:
+            raise MemoryError("killed")
+        return whole(self, unit)
+
+    monkeypatch.setattr(Pipeline, "make", dies)
+    with pytest.raises(MemoryError):
+        jobs.run(run.job.pk)
+    assert Sample.objects.exclude(machine="pending").count() == 4
+    monkeypatch.setattr(Pipeline, "make", whole)
+    assert jobs.retry(Job.objects.get(pk=run.job.pk))
+    counts = run_job(run.job)
+    assert counts["written"] == 12
+    assert counts["ready"] + counts["dropped"] == 12
+    assert Sample.objects.count() == Sample.objects.exclude(machine="pending").count() == 12
+    assert Attempt.objects.values("sample").distinct().count() == 12
+    assert Attempt.objects.filter(number=1).count() == 12
+
+
+def test_plans_of_a_cancelled_run_are_planned_anew():
+    make_book()
+    run = start()
+    context = jobs.claim(run.job.pk)
+    runs.plan(context, run, runs.run_writers(run, context), runs.load_catalog())
+    context.close()
+    Job.objects.filter(pk=run.job.pk).update(state="cancelled")
+    assert Sample.objects.filter(machine="pending").count() == 6
+    assert run_job(start().job)["ready"] == 6
+    assert Sample.objects.count() == 6
+
+
+def test_rrb_anchors_are_live_tools_in_all_tiers():
+    make_book()
+    counts = run_job(start(branch="rrb", anchors=9).job)
+    assert counts["written"] == 9
+    rows = Sample.objects.filter(branch="rrb")
+    assert set(rows.values_list("tier", flat=True)) == {"easy", "medium", "hard"}
+    assert not rows.filter(anchor__deprecated=True).exists()
+    assert run_job(start(branch="rrb", anchors=9).job)["written"] <= 9 - counts["ready"]
+
+
+def test_missing_parts_are_named():
+    with pytest.raises(TraceError, match="no domain 'moon'"):
+        start(domain="moon")
+    with pytest.raises(TraceError, match="per-rule"):
+        start(per_rule=0)
+    job = jobs.run(start().job.pk)
+    assert (job.state, job.error_code) == ("failed", "empty_catalog")
+
+
+def answers(body):
+    """A model that does as told: reads the category out of the prompt and answers for it."""
+    name = body["response_format"]["json_schema"]["name"]
+    prompt = body["messages"][0]["content"]
+    if name == "query_rule":
+        style = prompt.split('in the category "')[1].split('"')[0]
+        number = prompt.split("(number ")[1].split(" ")[0]
+        old = style == "exception"
+        tone = {"explicit": "kindly send over", "implicit": "where is", "exception": "cannot find"}[style]
+        when = "from November 2022" if old else "for March 2024"
+        why = ("because the bank asks", "somebody deleted mine")[int(number) - 1]
+        text = f"{tone} my pay document {when}, {why}"
+        tool = "PayOne/GetPayslip" if old else "PayNova/GetPayslip"
+        return {"queries": [{"query": text, "target_tool": tool, "explanation": "The year decides."}]}
+    if name == "trace":
+        tool = prompt.split("BEGIN SELECTED TOOLS\n")[1].split("\n")[0]
+        return {
+            "permission_filtering": {"reasoning": ""},
+            "semantic_reasoning": {
+                "reasoning": TRACE.replace("PayOne/GetPayslip. So PayOne/GetPayslip.", f"{tool}. So {tool}.")
+            },
+        }
+    if name == "judge":
+        sample = prompt.split("Sample id: ")[1].split("\n")[0]
+        return {
+            "id": sample,
+            "critique": "",
+            **dict.fromkeys(("naturalness", "compliance", "label", "faithfulness"), 5),
+        }
+    return {"ok": True}
+
+
+@pytest.fixture
+def llm(settings):
+    server = LlmServer(answers)
+    settings.LLM_BASE_URL = server.url
+    settings.LLM_API_KEY = "key"
+    settings.LLM_GENERATOR_MODEL = settings.LLM_TEACHER_MODEL = settings.LLM_JUDGE_MODEL = "tester"
+    settings.LLM_CONCURRENCY = 1
+    settings.LLM_TIMEOUT_SECONDS = 5
+    yield server
+    server.close()
+
+
+def test_the_llm_writers_go_the_same_way(llm):
+    make_book()
+    run = start(writer="llm", permission_share=0)
+    assert run.writer == "llm:tester"
+    counts = run_job(run.job)
+    assert (counts["ready"], counts["calls"]) == (6, 18)
+    assert len(llm.requests) == 19  # one probe
+    assert ModelCall.objects.count() == 18
+    judged = [
+        request for request in llm.requests if request["response_format"]["json_schema"]["name"] == "judge"
+    ]
+    assert all(request["temperature"] == 0 for request in judged)
+
+
+def test_refused_and_broken_answers_are_attempts_that_are_kept(llm):
+    make_book()
+    run = start(writer="llm", permission_share=0)
+    llm.faults = ["refusal", "truncated", "empty"]
+    counts = run_job(run.job)
+    assert (counts["ready"], counts["errors"]) == (6, 3)
+    codes = list(Attempt.objects.filter(outcome="error").values_list("error_code", flat=True))
+    assert codes == ["llm_refused", "llm_truncated", "llm_empty"]
+
+
+def test_a_judge_that_names_another_sample_passes_nothing(llm):
+    make_book()
+    llm.answers = lambda body: (
+        {**answers(body), "id": "another"} if "critique" in answers(body) else answers(body)
+    )
+    counts = run_job(start(writer="llm", permission_share=0).job)
+    assert (counts["ready"], counts["dropped"]) == (0, 6)
+    assert counts["judged_out"] + counts["filtered"] == 36
+
+
+def test_an_endpoint_that_dies_stops_the_run_with_one_line_and_it_goes_on_later_paying_nothing_twice(llm):
+    make_book()
+    run = start(writer="llm", permission_share=0)
+    llm.faults = ["ok", "ok", "ok", "ok", *["401"] * 5]
+    job = jobs.run(run.job.pk)
+    assert (job.state, job.error_code) == ("failed", "llm_unauthorized")
+    assert "LLM_API_KEY" in job.error
+    llm.faults = []
+    paid = ModelCall.objects.count()
+    jobs.retry(job)
+    assert run_job(run.job)["ready"] == 6
+    assert ModelCall.objects.count() == 18
+    assert len(llm.requests) == 1 + 4 + 1 + (18 - paid)
+
+
+def test_a_dead_endpoint_is_named_before_anything_starts(llm):
+    make_book()
+    llm.close()
+    with pytest.raises(TraceError, match="cannot be reached"):
+        start(writer="llm")
+    assert Job.objects.count() == 0
