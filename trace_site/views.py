@@ -1,10 +1,11 @@
 """The pages that belong to no stage: login, account, jobs, audit, health."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -58,7 +59,7 @@ def account(request: HttpRequest) -> HttpResponse:
 def account_token(request: HttpRequest) -> HttpResponse:
     """Make or replace the caller's API token; it is shown on this one answer only."""
     Token.objects.filter(user=request.user.pk).delete()
-    token = Token.objects.create(user_id=request.user.pk)
+    token = Token.objects.create(user=cast(User, request.user))
     audit.record(actor=request.user, action="token.created", obj=request.user)  # type: ignore[arg-type]
     return render(request, "account.html", {"token": token, "shown": token.key})
 

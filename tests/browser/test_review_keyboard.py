@@ -70,8 +70,10 @@ def test_edit_shows_what_the_filter_refuses_then_saves_with_ctrl_enter(page, sam
     page.keyboard.press("e")
     page.fill("#edit-query", "call New/GetSlip for my pay document")
     page.wait_for_selector("#check .tone-bad")
-    page.keyboard.press("Control+Enter")
-    page.wait_for_selector("#review[data-sample] #edit:not([hidden]) .tone-bad")
+    with page.expect_response(lambda response: response.status == 422):
+        page.keyboard.press("Control+Enter")
+    on_screen(page, samples[0])
+    assert page.is_visible("#edit .tone-bad")
     assert page.input_value("#edit-query") == "call New/GetSlip for my pay document"
     assert human(samples[0]) == "pending"
     page.fill("#edit-query", "what did I earn in March of this year")

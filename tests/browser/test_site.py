@@ -114,3 +114,12 @@ def test_table_sorts_by_the_chosen_column(open_page, look_alikes):
     page.get_by_role("button", name="Tools").click()
     codes = page.locator("#rules tbody .rule-code").all_text_contents()
     assert codes == ["A_RULE", "C_RULE", "B_RULE"]
+
+
+def test_added_look_alike_moves_from_the_picker_into_the_list(open_page, look_alikes):
+    page = open_page("expert")
+    page.goto("/rules/new/")
+    page.fill("#add-confusable", "PayrollNova/GetStatement")
+    page.press("#add-confusable", "Tab")
+    page.wait_for_selector("#confusables input[value='PayrollNova/GetStatement']:checked")
+    assert page.input_value("#add-confusable") == ""

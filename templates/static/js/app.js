@@ -114,3 +114,8 @@ showTheme();
 document.addEventListener("change", (event) => {
   if (event.target.closest("[data-submit]")) event.target.form.requestSubmit();
 });
+
+// A picker whose choice has moved into its list starts empty again.
+document.addEventListener("htmx:afterSwap", (event) => {
+  for (const input of document.querySelectorAll(`[data-clear-after="${event.detail.target.id}"]`)) input.value = "";
+});
