@@ -139,7 +139,7 @@ def failed_axes(run: SynthesisRun) -> list[tuple[str, int]]:
     )
 
 
-def counted(sql: str, *values: object) -> list[tuple[str, int]]:
+def counted(sql: str, *values: int | str) -> list[tuple[str, int]]:
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
         return [(str(name), int(count)) for name, count in cursor.fetchall()]
@@ -189,7 +189,7 @@ def confusables(version: RuleVersion) -> list[Tool]:
 
 def rule_yields(rule: Rule) -> list[dict[str, Any]]:
     """Samples of one rule by version and style: how many were planned, are ready, were approved."""
-    return list(
+    rows = (
         Sample.objects.filter(rule_version__rule=rule)
         .values("rule_version__number", "style")
         .annotate(
@@ -201,6 +201,7 @@ def rule_yields(rule: Rule) -> list[dict[str, Any]]:
         )
         .order_by("-rule_version__number", "style")
     )
+    return [dict(row) for row in rows]
 
 
 def tool_samples(tool: Tool) -> dict[str, Any]:

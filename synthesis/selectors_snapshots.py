@@ -43,9 +43,10 @@ def by_branch(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def approved_counts() -> list[dict[str, Any]]:
     """What a builder may draw from: approved samples by branch and domain, and over how many rules."""
-    return list(
+    rows = (
         Sample.objects.filter(human=Sample.Human.APPROVED, machine=Sample.Machine.READY)
         .values("branch", "domain_id")
         .annotate(count=Count("id"), rules=Count("rule_version__rule", distinct=True))
         .order_by("branch", "domain_id")
     )
+    return [dict(row) for row in rows]

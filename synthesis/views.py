@@ -61,7 +61,12 @@ def estimate(request: HttpRequest) -> HttpResponse:
     """How many samples the form as it stands would set out to write."""
     form = SynthesisForm(request.GET)
     form.is_valid()
-    data = {"branch": "rule", "domain": "", "writer": "offline", "seed": 0} | form.cleaned_data
+    data: dict[str, Any] = {
+        "branch": "rule",
+        "domain": "",
+        "writer": "offline",
+        "seed": 0,
+    } | form.cleaned_data
     planned = selectors.planned(
         data["branch"],
         per_rule=data.get("per_rule") or 12,

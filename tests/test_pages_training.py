@@ -80,6 +80,14 @@ def test_live_fragment_stops_asking_when_the_run_has_ended_and_says_why(client_a
     assert b"every 2s" not in page and b"The disk is full." in page and b"Resume" in page
 
 
+def test_run_page_lists_the_other_runs_on_its_snapshot(client_as, run):
+    other = make_run(snapshot=run.snapshot, retrieval="n")
+    AliasMove.objects.create(alias="champion", model=make_model(run=other))
+    page = client_as("expert").get(f"/training/{run.pk}/")
+    assert [one.pk for one in page.context["runs"]] == [other.pk]
+    assert b"champion" in page.content
+
+
 def test_cancel_and_resume_reach_the_job(client_as, run):
     client = client_as("admin")
     client.post(f"/training/{run.pk}/cancel/")

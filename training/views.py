@@ -1,5 +1,8 @@
 """Pages of runs and models."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -18,12 +21,17 @@ from training.models import Model, Run
 def run_list(request: HttpRequest) -> HttpResponse:
     found = selectors.runs()
     if request.GET.get("snapshot", "").isdecimal():
-        found = found.filter(snapshot=request.GET["snapshot"])
+        found = found.filter(snapshot=int(request.GET["snapshot"]))
     page = keyset(found, request.GET.get("after", ""), newest=True)
-    for run in page.rows:
-        run.seconds = selectors.seconds(run)
-    aliases = selectors.alias_names(registry.current_aliases())
-    return render(request, "training/run_list.html", {"page": page, "aliases": aliases})
+    return render(request, "training/run_list.html", {"page": page, **table(page.rows)})
+
+
+def table(runs: Iterable[Run]) -> dict[str, Any]:
+    """What a table of runs needs beside its rows."""
+    rows = list(runs)
+    for run in rows:
+        run.seconds = selectors.seconds(run)  # type: ignore[attr-defined]
+    return {"runs": rows, "aliases": selectors.alias_names(registry.current_aliases())}
 
 
 @role_required(ADMIN)
@@ -58,7 +66,8 @@ def recipe_fields(request: HttpRequest) -> HttpResponse:
 def run_detail(request: HttpRequest, pk: int) -> HttpResponse:
     run = found_run(pk)
     context = {"run": run, "live": selectors.live(run), "seconds": selectors.seconds(run)}
-    return render(request, "training/run_detail.html", {**context, "others": selectors.siblings(run)[:10]})
+    others = selectors.siblings(run).order_by("-pk")[:10]
+    return render(request, "training/run_detail.html", {**context, **table(others)})
 
 
 @require_GET
@@ -75,11 +84,8 @@ def run_live(request: HttpRequest, pk: int) -> HttpResponse:
 @require_GET
 def runs_of_snapshot(request: HttpRequest, snapshot_id: int) -> HttpResponse:
     """Fragment for a snapshot's page: the runs made from it."""
-    runs = list(selectors.runs().filter(snapshot=snapshot_id).order_by("-pk"))
-    for run in runs:
-        run.seconds = selectors.seconds(run)
-    aliases = selectors.alias_names(registry.current_aliases())
-    return render(request, "training/_of_snapshot.html", {"runs": runs, "aliases": aliases})
+    runs = selectors.runs().filter(snapshot=snapshot_id).order_by("-pk")
+    return render(request, "training/_of_snapshot.html", table(runs))
 
 
 def found_run(pk: int) -> Run:
