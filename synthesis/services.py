@@ -31,7 +31,10 @@ def synthesis_start(
     actor: Any = None,
     wake: bool = True,
 ) -> SynthesisRun:
-    """Queue a run. With the `llm` writer the endpoint is tried first, so that a missing key fails here, in one line."""
+    """Queue a run, or return the equal one that is still under way (a killed command, a double click).
+
+    With the `llm` writer the endpoint is tried first, so that a missing key fails here, in one line.
+    """
     _one_of("branch", branch, BRANCHES)
     _one_of("writer", writer, ("offline", "llm"))
     _count("per-rule", per_rule)
@@ -47,6 +50,10 @@ def synthesis_start(
         "permission_share": permission_share,
     }
     name = _probed_llm() if writer == "llm" else "offline"
+    active = SynthesisRun.objects.filter(job__state__in=[Job.State.QUEUED, Job.State.RUNNING])
+    same = active.filter(branch=branch, writer=name, seed=seed, params__contains=params)
+    if (under_way := same.select_related("job").first()) is not None:
+        return under_way
     with transaction.atomic():
         run = SynthesisRun.objects.create(
             branch=branch, writer=name, seed=seed, params=params, created_by=actor

@@ -6,7 +6,7 @@ the snapshot made first is returned.
 
 import json
 import tempfile
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -313,7 +313,7 @@ def _counts(
 
 def _yields() -> dict[str, dict[str, int]]:
     """Per branch: samples written, ready, dropped, approved, rejected."""
-    found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    found: dict[str, dict[str, Any]] = {}
     rows = Sample.objects.values("branch").annotate(
         written=Count("pk"),
         ready=Count("pk", filter=Q(machine=Sample.Machine.READY)),
@@ -322,8 +322,8 @@ def _yields() -> dict[str, dict[str, int]]:
         rejected=Count("pk", filter=Q(human=Sample.Human.REJECTED)),
     )
     for row in rows.order_by("branch"):
-        found[row.pop("branch")] = row
-    return dict(found)
+        found[row["branch"]] = {name: count for name, count in row.items() if name != "branch"}
+    return found
 
 
 def _publish(ctx: JobContext, folder: Path, manifest: dict[str, Any], composition: Composition) -> Snapshot:
@@ -333,7 +333,7 @@ def _publish(ctx: JobContext, folder: Path, manifest: dict[str, Any], compositio
     key = f"snapshots/{manifest['hash'][:24]}"
     digest = artefacts().put_dir(folder, key)
     ctx.progress(4, STEPS, "stored")
-    actor = get_user_model().objects.filter(pk=ctx.params.get("actor")).first()
+    actor = get_user_model().objects.filter(pk=ctx.params.get("actor") or 0).first()
     with ctx.guard():
         snapshot = Snapshot.objects.create(
             hash=manifest["hash"],

@@ -24,6 +24,12 @@ VOICE = re.compile(
     as\san\sai|language\smodel|step\s[1-9]|json)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
+# one of these is in every match of VOICE; looking for them first is much cheaper
+_VOICE_HINTS = (
+    "candidate pool shortlist given provided supplied listed selected correct gold truth feedback critique reviewer "
+    "prompt instruct requested attempt ai model step json"
+)
+VOICE_HINTS = tuple(_VOICE_HINTS.split())
 TOKEN_STRING = re.compile(r"<<[^<>\s][^<>]*>>|</?tid>")
 TAG_MARK = re.compile(r"[._:/\-]")
 
@@ -247,9 +253,11 @@ def clean_voice(candidate: Candidate) -> list[Failure]:
     Tool names, the query's own words and the rule's code may hold such words; they are not the trace's voice.
     """
     own = _own_words(candidate)
+    said = candidate.trace.casefold()
+    speaks = VOICE.finditer(candidate.trace) if any(hint in said for hint in VOICE_HINTS) else ()
     found = [
         Failure("clean_voice", "The trace speaks of how it was asked for.", match.group(), match.span())
-        for match in VOICE.finditer(candidate.trace)
+        for match in speaks
         if match.group().casefold() not in own
     ]
     found += [

@@ -64,11 +64,11 @@ def last_sentence(text: str, mentions: list[Mention]) -> int:
     """Where the sentence that holds the last mention starts; a dot inside a name ends nothing."""
     if not mentions:
         return len(text)
-    start = 0
-    for match in SENTENCE_END.finditer(text, 0, mentions[-1][0]):
-        if not any(begin <= match.start() < end for begin, end, _ in mentions):
-            start = match.end()
-    return start
+    ends = [match.span() for match in SENTENCE_END.finditer(text, 0, mentions[-1][0])]
+    for dot, start in reversed(ends):
+        if not any(begin <= dot < end for begin, end, _ in mentions):
+            return start
+    return 0
 
 
 def committed(text: str, mentions: list[Mention]) -> list[str]:

@@ -289,7 +289,7 @@ def _anchor_query(request: QueryRequest, rng: random.Random) -> QueryDraft:
     pool = by_name(request.pool)
     anchor = pool[request.anchor]
     answer = (anchor.name, *_companions(anchor, request, rng))
-    parts = []
+    parts: list[str] = []
     for place, name in enumerate(answer):
         tool = pool[name]
         ask = ask_of(tool.name, tool.description)

@@ -86,6 +86,15 @@ def test_a_killed_run_goes_on_without_loss_or_double(monkeypatch):
     assert Attempt.objects.filter(number=1).count() == 12
 
 
+def test_starting_what_is_under_way_joins_it():
+    make_book()
+    first = start()
+    assert start().pk == first.pk
+    assert start(per_rule=9).pk != first.pk
+    run_job(first.job)
+    assert start().pk != first.pk
+
+
 def test_plans_of_a_cancelled_run_are_planned_anew():
     make_book()
     run = start()
