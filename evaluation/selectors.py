@@ -22,8 +22,9 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "set_size": ("set size", "mean number of tools in the list"),
 }
 # how a table orders what an evaluation holds; the database keeps no order of its own
-ORDER = tuple(
-    "recall@gen hit@1 recall@1 recall@5 recall@10 hit@10 precision@gen f1 exact_set hit@gen set_size right".split()
+ORDER = (
+    *("recall@gen", "hit@1", "recall@1", "recall@5", "recall@10", "hit@10"),
+    *("precision@gen", "f1", "exact_set", "hit@gen", "set_size", "right"),
 )
 PROBES = (Benchmark.Kind.MCQ, Benchmark.Kind.QA, Benchmark.Kind.MCQ_EXPERT)
 
