@@ -8,7 +8,7 @@ from django.db import connection
 from django.db.models import Count, Max, Q, QuerySet
 
 from catalog.models import Tool
-from rules.models import Rule, RuleVersion
+from rules.models import Rule
 from synthesis.core.queries import Verdict
 from synthesis.models import Attempt, Sample, SynthesisRun
 from trace_site.paging import Page, keyset
@@ -165,12 +165,6 @@ def filtered_samples(filters: dict[str, Any]) -> QuerySet[Sample]:
     return found
 
 
-def sample(pk: int) -> Sample:
-    return Sample.objects.select_related(
-        "run", "domain", "rule_version__rule", "rule_version__target", "anchor"
-    ).get(pk=pk)
-
-
 def attempts(of: Sample) -> QuerySet[Attempt]:
     return of.attempts.order_by("number")
 
@@ -181,10 +175,6 @@ def pool_tools(of: Sample) -> list[Tool]:
     own = set(of.rule_version.tool_ids) if of.rule_version else set()
     order = [tools[name] for name in dict.fromkeys([*of.answer, *of.pool]) if name in tools]
     return sorted(order, key=lambda tool: (tool.name not in of.answer, tool.pk not in own))
-
-
-def confusables(version: RuleVersion) -> list[Tool]:
-    return list(Tool.objects.filter(pk__in=version.confusable_ids).defer("search", "embedding"))
 
 
 def rule_yields(rule: Rule) -> list[dict[str, Any]]:

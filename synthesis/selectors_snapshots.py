@@ -14,10 +14,6 @@ def snapshots() -> QuerySet[Snapshot]:
     )
 
 
-def snapshot(pk: int) -> Snapshot:
-    return Snapshot.objects.select_related("created_by").get(pk=pk)
-
-
 def composition(of: Snapshot) -> list[dict[str, Any]]:
     """What is inside: samples by branch, domain, rule and style."""
     keys = ("branch", "domain_id", "rule_version__rule__code", "rule_version__number", "style", "tier")

@@ -27,10 +27,6 @@ def runs() -> QuerySet[Run]:
     )
 
 
-def run(pk: int) -> Run:
-    return Run.objects.select_related("job", "snapshot", "model", "created_by").get(pk=pk)
-
-
 @dataclass(frozen=True, slots=True)
 class Live:
     """What a run page shows while the run goes on."""
@@ -75,10 +71,6 @@ def models() -> QuerySet[Model]:
     return Model.objects.select_related("run__snapshot", "run__created_by").defer(
         "run__snapshot__manifest", "card"
     )
-
-
-def model(pk: int) -> Model:
-    return Model.objects.select_related("run__snapshot", "run__job", "run__created_by").get(pk=pk)
 
 
 def alias_names(current: dict[str, Model]) -> dict[int, list[str]]:
