@@ -1,4 +1,4 @@
-"""The offline trace writer: the deliberative schema in short, varied prose (60 to 110 words), full tool names.
+"""The offline trace writer: the deliberative schema in short, varied prose (40 to 90 words), full tool names.
 
 restate -> permission step (only when targets are present) -> compare APIs -> narrow endpoints -> rule code and its
 decisive case -> commit. Deterministic by seed.
@@ -16,14 +16,14 @@ from synthesis.core.words import STOP, content_stems, stem, words
 from synthesis.writers.phrases import ask_of
 
 INTENT = [
-    "The request: {q}.",
-    "Somebody asks: {q}.",
-    "What is wanted here: {q}.",
-    "The user writes: {q}.",
-    "The need is this: {q}.",
-    "I read the request as: {q}.",
-    "So the ask is: {q}.",
-    "In short: {q}.",
+    "The request is about {things}; '{said}' is what counts in it.",
+    "Somebody needs {things}, and the words that matter are '{said}'.",
+    "What is wanted here: {things}, told by '{said}'.",
+    "The user wants {things} and says '{said}'.",
+    "The need is {things}, seen from '{said}'.",
+    "I read '{said}' as a request for {things}.",
+    "So the ask is {things}, in their words '{said}'.",
+    "In short: {things}, with '{said}'.",
 ]
 PERMISSIONS = [
     "The person may work in this area, so what lies outside it is left aside.",
@@ -56,10 +56,6 @@ RULE = [
     "Here {code} applies: {when}, hence {name}.",
     "{code} is the rule for this: {when} goes to {name}.",
 ]
-SEEN = [
-    "'{words}' shows it.", "The words '{words}' point there.", "That fits '{words}'.", "'{words}' is the sign.",
-    "It follows from '{words}'.",
-]  # fmt: skip
 NOT = [
     "{name} would need that {when}.", "{name} is for another case: {when}.", "Were it that {when}, {name} would fit.",
     "{name} applies only if {when}.",
@@ -81,7 +77,7 @@ COMMIT = ["So {names}.", "I choose {names}.", "The answer is {names}.", "Therefo
 
 
 class OfflineTraceWriter:
-    version = "offline-traces-1"
+    version = "offline-traces-2"
 
     def write(self, request: TraceRequest) -> TraceDraft:
         rng = random.Random(f"{request.seed}|trace|{request.attempt}")
@@ -90,7 +86,9 @@ class OfflineTraceWriter:
         rivals = _rivals(request, pool, rng)
         thing = _thing(answers[0])
         steps = Steps(
-            intent=rng.choice(INTENT).format(q=_restated(request.query)),
+            intent=rng.choice(INTENT).format(
+                things=_listed(list(dict.fromkeys(map(_thing, answers)))), said=_said(request)
+            ),
             permissions=rng.choice(PERMISSIONS) if request.permissions else "",
             apis=_apis([*answers, *rivals], thing, rng),
             endpoints=_endpoints(answers, rivals, rng) if rivals else "",
@@ -98,12 +96,6 @@ class OfflineTraceWriter:
             commit=rng.choice(COMMIT).format(names=_listed(request.answer)),
         )
         return TraceDraft(steps.text())
-
-
-def _restated(query: str) -> str:
-    text = re.sub(r"\s*[.?!]+\s*$", "", query.strip())
-    text = re.sub(r"[.?!]\s+", "; ", re.sub(r"\s+", " ", text))
-    return " ".join(text.split()[:34])
 
 
 def _thing(tool: ToolText) -> str:
@@ -142,9 +134,6 @@ def _rule_step(request: TraceRequest, pool: dict[str, ToolText], rng: random.Ran
     mine = [clause for clause in found if clause.route_to in request.answer] or found[:1]
     decisive = max(mine, key=lambda clause: _fit(clause, request.query))
     text = rng.choice(RULE).format(code=request.rule.code, when=_case(decisive), name=decisive.route_to)
-    sign = _sign(decisive, request.query)
-    if sign:
-        text += " " + rng.choice(SEEN).format(words=sign)
     others = [clause for clause in found if clause.route_to not in request.answer]
     if others and len(text.split()) < 45 and rng.random() < 0.7:
         near = max(others, key=lambda clause: (_fit(clause, request.query), clause.route_to))
@@ -166,18 +155,29 @@ def _fit(clause: Clause, query: str) -> int:
     return len(content_stems(query) & content_stems(f"{clause.when} {' '.join(clause.signals)}"))
 
 
-def _sign(clause: Clause, query: str) -> str:
-    """The query's own words that meet the case: its longest run of them."""
-    wanted = content_stems(f"{clause.when} {' '.join(clause.signals)}")
-    said = re.findall(r"[^\W_]+(?:[-'/][^\W_]+)*", query)
+def _said(request: TraceRequest) -> str:
+    """The query's own words that count: its longest run of words a case of the rule knows, else its content words."""
+    known = {
+        part for case in _clauses(request) for part in content_stems(f"{case.when} {' '.join(case.signals)}")
+    }
+    said = re.findall(r"[^\W_]+(?:[-'/][^\W_]+)*", request.query)
     runs: list[list[str]] = [[]]
     for word in said:
-        if any(stem(part) in wanted for part in words(word)):
+        if any(stem(part) in known for part in words(word)):
             runs[-1].append(word)
         elif not (runs[-1] and word.casefold() in STOP):
             runs.append([])
     best = max(runs, key=len)
+    if len(content_stems(" ".join(best))) < 2:
+        best = [word for word in said if content_stems(word)] or said
     return " ".join(best[:6])
+
+
+def _clauses(request: TraceRequest) -> list[Clause]:
+    if request.rule is None:
+        return []
+    found = [case.clause for case in cases(request.rule, by_name(request.pool))]
+    return [clause for clause in found if clause.route_to in request.answer] or found
 
 
 def _text_step(answers: Sequence[ToolText], rivals: Sequence[ToolText], rng: random.Random) -> str:

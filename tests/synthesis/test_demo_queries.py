@@ -77,4 +77,4 @@ def test_generated_queries_are_many_sided_and_the_golden_ones_are_not_among_them
     assert pairs >= 0.4
     assert overlap["near"] <= 0.02
     lengths = [len(outcome.trace.split()) for outcome in ready]
-    assert 60 <= sum(lengths) / len(lengths) <= 110
+    assert 45 <= sum(lengths) / len(lengths) <= 90
