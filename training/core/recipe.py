@@ -36,6 +36,8 @@ class Pocket:
     intermediate: int = 768  # [ours] width of the feed-forward part
     dropout: float = 0.1  # [ours] on the embedded tokens and the last hidden state
     token_dropout: float = 0.0  # [ours] share of prompt text tokens replaced by padding while training
+    lowercase: bool = False  # [ours] fold letter case in text; pays where nothing but requests is read
+    copy_start: bool = False  # [ours] start as a model that adds up the words it reads, see ml/pocket.py
 
     def __post_init__(self) -> None:
         _check(512 <= self.vocab <= 65536, "pocket.vocab", "must lie in 512..65536.")

@@ -13,7 +13,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from tokenizers import AddedToken
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from catalog.core.tokens import NameIndex, split_name
 from trace_site.lib.errors import TraceError
@@ -21,10 +21,10 @@ from trace_site.lib.files import read_json
 from training.core.recipe import POCKET, Recipe
 from training.core.records import Snapshot
 from training.ml.chat import Chat
+from training.ml.pocket import pocket_model, rounded
 from training.ml.tokenizer import FIRST_TEXT_ID, train_tokenizer
 
 TOKEN_INIT = "mean of the name's and description's rows, scaled to the table's median row length"
-ROW_MULTIPLE = 64
 NOT_TEXT = r".*(vision|audio|image).*"  # towers of a multimodal base that text never reaches
 
 
@@ -54,26 +54,11 @@ def build(recipe: Recipe, snapshot: Snapshot, init: Path | None = None) -> Train
 
 
 def _fresh_pocket(recipe: Recipe, snapshot: Snapshot) -> Trainee:
-    tokenizer = train_tokenizer(snapshot, recipe.pocket.vocab)
+    tokenizer = train_tokenizer(snapshot, recipe.pocket.vocab, recipe.pocket.lowercase)
     text_end = len(tokenizer)
     add_tokens(tokenizer, snapshot.family_strings(recipe.format))
     chat = Chat(tokenizer, "pocket", recipe.max_prompt_tokens)
-    size = recipe.pocket
-    config = Qwen3Config(
-        vocab_size=_rounded(len(tokenizer)),
-        hidden_size=size.hidden,
-        intermediate_size=size.intermediate,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        num_key_value_heads=size.heads,
-        head_dim=size.hidden // size.heads,
-        max_position_embeddings=recipe.max_seq_len,
-        tie_word_embeddings=True,
-        pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        bos_token_id=None,
-    )
-    model = Qwen3ForCausalLM(config)
+    model = pocket_model(recipe, tokenizer)
     init_rows(model, chat, snapshot, recipe.format)
     return Trainee(model, chat, (FIRST_TEXT_ID, text_end), TOKEN_INIT, pocket=True)
 
@@ -83,7 +68,7 @@ def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> Trainee:
     add_tokens(tokenizer, snapshot.family_strings(recipe.format))
     if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
         # the default initialisation estimates a covariance over the whole table: slow, and replaced below
-        model.resize_token_embeddings(_rounded(len(tokenizer)), mean_resizing=False)
+        model.resize_token_embeddings(rounded(len(tokenizer)), mean_resizing=False)
     chat = Chat(tokenizer, "chat", recipe.max_prompt_tokens)
     init_rows(model, chat, snapshot, recipe.format)
     return Trainee(with_lora(model, chat, snapshot, recipe), chat, (0, 0), TOKEN_INIT, pocket=False)
@@ -220,8 +205,3 @@ def unit_texts(snapshot: Snapshot, fmt: str) -> dict[str, str]:
         for string in index.units[name]:
             texts[string].append(named.get(string, about))
     return {string: " ".join(parts[:8]) for string, parts in sorted(texts.items())}
-
-
-def _rounded(rows: int) -> int:
-    """A few spare rows: a multiple is faster, and the spare rows are the reserve for new tools."""
-    return -(-(rows + 1) // ROW_MULTIPLE) * ROW_MULTIPLE

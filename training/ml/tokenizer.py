@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from training.core.records import Snapshot
@@ -14,9 +14,11 @@ THINKING = (OPEN, CLOSE)
 FIRST_TEXT_ID = len(CONTROL) + len(THINKING)
 
 
-def train_tokenizer(snapshot: Snapshot, vocab_size: int) -> PreTrainedTokenizerFast:
-    """Control and thinking tokens get the first ids, text the following ones."""
+def train_tokenizer(snapshot: Snapshot, vocab_size: int, lowercase: bool = False) -> PreTrainedTokenizerFast:
+    """Control and thinking tokens get the first ids, text the following ones. Tool tokens are never lower-cased."""
     tokenizer = Tokenizer(models.BPE())
+    if lowercase:
+        tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     reserved = [AddedToken(text, special=True, normalized=False) for text in (*CONTROL, *THINKING)]
