@@ -29,6 +29,10 @@ def slow_handler(ctx):
     return {"steps": 10}
 
 
+def crashing_handler(ctx):
+    raise ValueError("a fault of ours")
+
+
 @pytest.fixture
 def worker(transactional_db, settings):
     """start() runs a Celery worker as its own process group on the test database."""
@@ -113,6 +117,23 @@ def test_emptied_broker_costs_only_a_poll(worker):
     worker()
     wait_for(job, "done")
     assert steps_of(job) == list(range(10))
+
+
+def test_worker_of_one_slot_polls_no_second_job_while_it_runs_one(worker):
+    worker()
+    first, second = jobs.enqueue("slow", {}), jobs.enqueue("slow", {}, wake=False)
+    wait_for(second, "done")
+    first.refresh_from_db()
+    assert first.finished_at <= second.started_at or second.finished_at <= first.started_at
+
+
+def test_crashing_job_does_not_end_the_poll(worker, settings):
+    settings.JOB_HANDLERS["crash"] = ("tests.test_worker.crashing_handler", "tests")
+    worker()
+    crashed, job = jobs.enqueue("crash", {}, wake=False), jobs.enqueue("slow", {}, wake=False)
+    wait_for(job, "done")
+    crashed.refresh_from_db()
+    assert (crashed.state, crashed.error) == ("failed", "ValueError: a fault of ours")
 
 
 def test_worker_asked_to_end_gives_its_job_to_the_next_one(worker):

@@ -214,7 +214,7 @@ def enqueue(
 
 def send_wake(job: Job) -> None:
     """Tell a worker; when the broker is away, polling will find the job."""
-    from kombu.exceptions import OperationalError
+    from celery.exceptions import OperationalError
 
     from trace_site.tasks import run_job
 

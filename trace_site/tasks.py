@@ -1,4 +1,7 @@
-"""Celery's whole part: wake, sweep, and a poll that works when the broker does not."""
+"""Celery's whole part: wake, sweep, and a poll that works when the broker does not.
+
+Messages and the poll share one set of slots, so that a worker never runs more jobs at once than its concurrency.
+"""
 
 import logging
 import threading
@@ -13,11 +16,14 @@ from django.db.utils import DatabaseError
 from trace_site import jobs
 
 log = logging.getLogger(__name__)
+slots = threading.Semaphore(1)  # as many as the worker's concurrency, set when it starts
 
 
 @shared_task(name="trace_site.tasks.run_job")
 def run_job(job_id: int) -> None:
-    jobs.run(job_id)
+    with slots:
+        if not jobs.stopping.is_set():
+            jobs.run(job_id)
 
 
 @shared_task(name="trace_site.tasks.sweep")
@@ -31,6 +37,8 @@ def sweep() -> None:
 @celeryd_after_setup.connect
 def start_polling(instance: Any, **_: Any) -> None:
     """Look into the database every JOB_POLL_SECONDS, so that a dead or emptied broker only costs time."""
+    global slots
+    slots = threading.Semaphore(instance.concurrency)
     queues = list(instance.app.amqp.queues.consume_from)
     threading.Thread(target=_poll, args=(queues,), daemon=True, name="job-poll").start()
 
@@ -46,7 +54,18 @@ def _poll(queues: list[str]) -> None:
         try:
             jobs.reap()
             for job_id in jobs.queued_ids(queues):
-                jobs.run(job_id)
+                if not slots.acquire(blocking=False):
+                    break
+                threading.Thread(target=_run_polled, args=(job_id,), name=f"job-{job_id}").start()
         except DatabaseError as error:
             log.warning("polling failed: %s", error)
             connection.close()
+
+
+def _run_polled(job_id: int) -> None:
+    """A thread of its own: a handler that crashes ends it, not the poll, and the poll goes on meanwhile."""
+    try:
+        jobs.run(job_id)
+    finally:
+        connection.close()
+        slots.release()
