@@ -87,6 +87,12 @@ class LlmServer:
             "choices": [{"index": 0, "message": message, "finish_reason": finish}],
             "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
         }
+        if fault == "shape":
+            completion["choices"] = ["text"]
+        elif fault == "no_message":
+            completion["choices"][0]["message"] = None
+        elif fault == "bad_usage":
+            completion["usage"] = [11, 7]
         return json.dumps(completion).encode()
 
     def _slowly(self, handler: BaseHTTPRequestHandler, data: bytes) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_json, read_jsonl, read_text, write_atomic, write_jsonl
 
-text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 
 
 @given(st.lists(st.dictionaries(text, text, max_size=4), max_size=5))
@@ -30,6 +30,8 @@ def test_hash_does_not_depend_on_key_order():
         (b'{"a": 1}\n\n[1]\n', r"rows.jsonl:3: expected a JSON object, found list"),
         (b'{"a": "\xff"}\n', r"rows.jsonl:1: not UTF-8"),
         (b'{"a": ' + b"[" * 100_000 + b"\n", r"rows.jsonl:1: not valid JSON"),
+        (b'{"a": ["\\u0000"]}\n', r"rows.jsonl:1: a text holds a character that cannot be stored"),
+        (b'{"\\ud83d": 1}\n', r"rows.jsonl:1: a text holds a character that cannot be stored"),
         (b"x" * 6_000_000, r"rows.jsonl:1: line longer than"),
     ],
 )
@@ -38,6 +40,13 @@ def test_bad_line_names_file_and_line(tmp_path, content, message):
     path.write_bytes(content)
     with pytest.raises(TraceError, match=message):
         list(read_jsonl(path))
+
+
+def test_pairs_of_surrogates_and_written_out_escapes_are_text(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(rb'{"a": "\ud83d\ude00", "b": "\\u0000"}')
+    assert read_json(path) == {"a": "\N{GRINNING FACE}", "b": r"\u0000"}
+    assert list(read_jsonl(path)) == [(1, read_json(path))]
 
 
 def test_bom_is_read_as_text(tmp_path):

@@ -161,3 +161,12 @@ def test_audit_pages_go_on_where_the_last_one_ended(client_as):
         {"number": 0},
         None,
     )
+
+
+@pytest.mark.parametrize("path", ["/catalog/?q=%00", "/jobs/?kind=a%00", "/catalog/tools/named/A%00"])
+def test_a_nul_in_an_address_is_a_bad_request(client_as, path):
+    assert client_as("expert").get(path).status_code == 400
+
+
+def test_a_nul_in_a_form_is_a_bad_request(client_as):
+    assert client_as("expert").post("/rules/new/", {"text": "one\0two"}).status_code == 400

@@ -1,10 +1,10 @@
-"""Two small middlewares: domain errors become messages, and every page carries a content security policy."""
+"""Small middlewares: domain errors become pages, NUL is refused, every page carries a content security policy."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, QueryDict
 from django.shortcuts import render
 
 from trace_site.lib.errors import TraceError
@@ -29,6 +29,24 @@ class trace_errors:  # noqa: N801 - used as a function in MIDDLEWARE
         return render(
             request, "error.html", {"error": exception}, status=409 if request.method == "POST" else 400
         )
+
+
+def refuse_nul(get_response: Handler) -> Handler:
+    """No text of ours can hold a NUL, and the database refuses to search for one."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        given = [request.path, *_texts(request.GET), *_texts(request.POST)]
+        if any("\0" in text for text in given):
+            return HttpResponseBadRequest("The request holds a NUL character.", content_type="text/plain")
+        return get_response(request)
+
+    return middleware
+
+
+def _texts(data: QueryDict) -> Iterator[str]:
+    for key, values in data.lists():
+        yield key
+        yield from map(str, values)
 
 
 def content_security_policy(get_response: Handler) -> Handler:

@@ -42,7 +42,9 @@ class Export:
         return frozenset(number for number, need in enumerate(needs) if need and not need & given)
 
     def text(self, ids: list[int]) -> str:
-        return str(self.chat.tokenizer.decode(ids, skip_special_tokens=False))
+        # byte-level vocabularies hold the NUL byte, which no database stores
+        text = str(self.chat.tokenizer.decode(ids, skip_special_tokens=False))
+        return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def load(folder: Path, threads: int = 2) -> Export:

@@ -1,6 +1,7 @@
 """The decodes on a tiny random model, against plain forwards without a cache."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -219,3 +220,10 @@ def test_search_that_may_not_open_enough_says_it_is_not_exact(engines, monkeypat
     assert all(row["exact"] for row in predictions(engines("c"), "fast").values())
     monkeypatch.setattr("evaluation.ml.search.MOST_OPENED", 2)
     assert not predictions(engines("c"), "fast", ITEMS[:1])["1"]["exact"]
+
+
+def test_a_nul_byte_the_model_writes_is_replaced():
+    from evaluation.ml.export import Export
+
+    export = SimpleNamespace(chat=SimpleNamespace(tokenizer=SimpleNamespace(decode=lambda ids, **_: "a\0b")))
+    assert Export.text(export, [0]) == "a\N{REPLACEMENT CHARACTER}b"  # type: ignore[arg-type]

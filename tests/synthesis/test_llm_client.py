@@ -24,9 +24,9 @@ def server():
     server.close()
 
 
-def ask(server, *, timeout=5.0, retries=0, cache=None):
+def ask(server, *, timeout=5.0, retries=0, cache=None, schema=SCHEMA):
     client = Client(base_url=server.url, api_key="key", timeout=timeout, retries=retries, cache=cache)
-    return client.ask([{"role": "user", "content": "hi"}], model="m", schema=SCHEMA, purpose="test")
+    return client.ask([{"role": "user", "content": "hi"}], model="m", schema=schema, purpose="test")
 
 
 def test_an_answer_is_validated_and_counted(server):
@@ -47,6 +47,9 @@ def test_an_answer_is_validated_and_counted(server):
         ("500", "llm_server_error"),
         ("503", "llm_server_error"),
         ("html", "llm_not_json"),
+        ("shape", "llm_not_json"),
+        ("no_message", "llm_not_json"),
+        ("bad_usage", "llm_not_json"),
         ("truncated", "llm_truncated"),
         ("broken", "llm_not_json"),
         ("duplicate", "llm_not_json"),
@@ -79,6 +82,12 @@ def test_an_answer_outside_the_schema_is_refused(server):
     with pytest.raises(TraceError) as caught:
         ask(server)
     assert caught.value.code == "llm_bad_schema"
+
+
+def test_an_answer_that_no_database_can_store_is_refused(server):
+    server.answers = lambda body: {"ok": "a\0b"}
+    with pytest.raises(TraceError, match="no database stores"):
+        ask(server, schema={"type": "object", "properties": {"ok": {"type": "string"}}})
 
 
 def test_a_closed_port_is_named(server):

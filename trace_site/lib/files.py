@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from trace_site.lib.errors import TraceError
 
 MAX_LINE_BYTES = 5_000_000
+ESCAPED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # NUL, or half of a surrogate pair: worth a closer look
 
 
 def canonical_json(value: Any) -> str:
@@ -25,6 +27,32 @@ def content_hash(value: Any) -> str:
 def sha256_file(path: Path) -> str:
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def storable(value: Any) -> bool:
+    """Whether every text in a parsed JSON value can be stored: no NUL, no half of a surrogate pair."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            if "\0" in item or any("\ud800" <= letter <= "\udfff" for letter in item):
+                return False
+        elif isinstance(item, dict):
+            waiting += [*item.keys(), *item.values()]
+        elif isinstance(item, list):
+            waiting += item
+    return True
+
+
+def _checked(value: Any, text: str, where: str) -> Any:
+    if ESCAPED.search(text) and not storable(value):
+        raise TraceError(
+            "a text holds a character that cannot be stored (NUL or half of a surrogate pair).",
+            code="bad_text",
+            where=where,
+            hint="Take \\u0000 and lone \\ud800 to \\udfff out of it.",
+        )
+    return value
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
@@ -58,7 +86,7 @@ def read_json(path: Path) -> Any:
     """Parse one JSON document; raises TraceError naming file, line and column."""
     text = read_text(path)
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
         raise TraceError(
@@ -67,6 +95,7 @@ def read_json(path: Path) -> Any:
             where=f"{path}:{line}",
             hint="Check that the file is complete and is a .json file.",
         ) from error
+    return _checked(value, text, str(path))
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -95,7 +124,8 @@ def jsonl_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def parse_jsonl_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
     where = f"{path}:{number}"
     try:
-        row = json.loads(raw.decode("utf-8-sig"))
+        text = raw.decode("utf-8-sig")
+        row = json.loads(text)
     except UnicodeDecodeError as error:
         raise TraceError(
             "not UTF-8 text.", code="bad_encoding", where=where, hint="Save the file as UTF-8."
@@ -115,6 +145,7 @@ def parse_jsonl_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
             where=where,
             hint="Each line must be one JSON object.",
         )
+    _checked(row, text, where)
     return row
 
 

@@ -20,11 +20,33 @@ import jsonschema
 import openai
 
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import content_hash
+from trace_site.lib.files import content_hash, storable
 
 MAX_ANSWER_CHARS = 200_000
 # failures of the endpoint or its settings: going on with the next sample would fail the same way
 FATAL = frozenset({"llm_unreachable", "llm_unauthorized", "llm_bad_request", "llm_not_configured"})
+
+COMPLETION = {
+    "type": "object",
+    "properties": {
+        "choices": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "properties": {"message": {"type": "object"}},
+                "required": ["message"],
+            },
+        },
+        "usage": {
+            "type": ["object", "null"],
+            "properties": dict.fromkeys(
+                ("prompt_tokens", "completion_tokens"), {"type": ["integer", "null"], "minimum": 0}
+            ),
+        },
+    },
+    "required": ["choices"],
+}
 
 Message = dict[str, str]
 
@@ -206,11 +228,12 @@ class Client:
     def _parse(self, text: str, schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         try:
             body = json.loads(text)
-            choice = body["choices"][0]
-            message = choice["message"]
-        except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
+            jsonschema.validate(body, COMPLETION)
+        except (ValueError, RecursionError, jsonschema.ValidationError) as error:
             found = "an HTML page" if text.lstrip()[:1] == "<" else "no chat completion"
             raise self._error(f"answered with {found}", "llm_not_json", retry=0.5) from error
+        choice = body["choices"][0]
+        message = choice["message"]
         if message.get("refusal"):
             raise self._error(f"refused ({str(message['refusal'])[:80]})", "llm_refused")
         if choice.get("finish_reason") == "length":
@@ -227,6 +250,8 @@ class Client:
             raise self._error(
                 f"answered outside the schema ({error.message[:80]})", "llm_bad_schema"
             ) from error
+        if not storable(data):
+            raise self._error("put characters no database stores into its answer", "llm_not_json")
         return data, body.get("usage") or {}
 
     def _status_error(self, error: openai.APIStatusError) -> TraceError:
