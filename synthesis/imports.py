@@ -11,9 +11,9 @@ from typing import Any
 
 from django.db import transaction
 
-from catalog.core.near_duplicates import DuplicateIndex
 from catalog.core.words import text_key
 from catalog.models import LabelledQuery
+from catalog.queries import BenchmarkFirewall
 from synthesis.core.keys import sample_key, sample_seed
 from synthesis.models import Decision, Sample, SynthesisRun
 from synthesis.sources import CatalogView, load_catalog
@@ -86,11 +86,8 @@ def _rows(path: Path, split: str, catalog: CatalogView, counts: Counts) -> Itera
 
 def _clean(rows: list[Row], counts: Counts) -> list[Row]:
     """Without what repeats a benchmark query."""
-    texts = list(LabelledQuery.objects.filter(use=LabelledQuery.Use.BENCHMARK).values_list("text", flat=True))
-    if not texts:
-        return rows
-    index = DuplicateIndex(texts)
-    kept = [row for row in rows if not index.find(row.query)]
+    firewall = BenchmarkFirewall()
+    kept = [row for row in rows if firewall.check(row.query) is None]
     counts.contaminated = len(rows) - len(kept)
     return kept
 

@@ -6,12 +6,11 @@ import random
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
 
-from catalog.core.near_duplicates import DuplicateIndex
-from catalog.models import LabelledQuery
+from catalog.queries import BenchmarkFirewall
 from synthesis.core.filters import Candidate, Failure, query_failures, trace_failures
 from synthesis.models import Decision, Sample
+from synthesis.selectors_review import waiting
 from synthesis.sources import load_catalog, rule_texts
 from trace_site import audit
 from trace_site.lib.errors import TraceError
@@ -106,15 +105,9 @@ def check(*, sample: Sample, query: str, trace: str, answer: list[str] | None = 
     failures = query_failures(candidate, context)
     if trace or sample.trace:
         failures += trace_failures(candidate, context)
-    if query != sample.query and (text := _benchmark_twin(query)):
-        failures.append(Failure("near_duplicate", "The query repeats a benchmark query.", text))
+    if query != sample.query and (hit := BenchmarkFirewall().check(query)):
+        failures.append(Failure("near_duplicate", "The query repeats a benchmark query.", hit.query))
     return failures
-
-
-def _benchmark_twin(query: str) -> str:
-    texts = list(LabelledQuery.objects.filter(use=LabelledQuery.Use.BENCHMARK).values_list("text", flat=True))
-    hits = DuplicateIndex(texts).find(query) if texts else []
-    return texts[hits[0].position] if hits else ""
 
 
 def undo(*, reviewer: Any) -> Sample:
@@ -197,11 +190,6 @@ def _conflict(sample: int) -> TraceError:
         where=f"sample {sample}",
         hint="Take the next one.",
     )
-
-
-def waiting() -> QuerySet[Sample]:
-    """What the queue holds: ready by machine, undecided by people."""
-    return Sample.objects.filter(machine=Sample.Machine.READY, human=Sample.Human.PENDING).order_by("pk")
 
 
 @transaction.atomic

@@ -15,8 +15,6 @@ class Progress:
 
     today: int
     left: int
-    approved_today: int
-    rejected_today: int
 
     @property
     def percent(self) -> int:
@@ -58,9 +56,8 @@ def progress(user: Any) -> Progress:
         .values_list("decisions__verdict", "count")
     )
     counts: dict[str, int] = dict(newest)
-    approved = counts.get(Decision.Verdict.APPROVE, 0) + counts.get(Decision.Verdict.EDIT, 0)
-    rejected = counts.get(Decision.Verdict.REJECT, 0)
-    return Progress(approved + rejected, waiting().count(), approved, rejected)
+    made = {Decision.Verdict.APPROVE, Decision.Verdict.EDIT, Decision.Verdict.REJECT}
+    return Progress(sum(counts.get(verdict, 0) for verdict in made), waiting().count())
 
 
 def last_own_decision(user: Any) -> Decision | None:

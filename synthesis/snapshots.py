@@ -8,30 +8,26 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db.models import Count, F, Q, QuerySet
 
-from catalog.core.near_duplicates import DuplicateIndex
-from catalog.models import LabelledQuery, NeighbourList, TokenUnit, Tool
+from catalog.models import NeighbourList, TokenUnit, Tool
+from catalog.queries import BenchmarkFirewall
 from rules.models import RuleVersion
 from synthesis.core.snapshot import Composition, Entry, catalog_hash, compose, snapshot_hash
 from synthesis.models import Sample, Snapshot, SnapshotSample
 from synthesis.sources import published_rules
 from trace_site import audit
+from trace_site.artefacts import store
 from trace_site.jobs import JobContext
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import sha256_file, write_atomic, write_jsonl
-from trace_site.lib.store import Store
 
 STEPS = 5
-
-
-def artefacts() -> Store:
-    return Store(settings.STORE_URL, settings.TRACE_HOME / "cache", settings.STORE_OPTIONS)
 
 
 def run_snapshot(ctx: JobContext) -> dict[str, Any]:
@@ -103,7 +99,7 @@ def preview(
 
 def snapshot_dir(snapshot: Snapshot) -> Path:
     """The snapshot's folder on this machine, every file verified."""
-    return artefacts().get_dir(snapshot.store_key, snapshot.store_digest)
+    return store().get_dir(snapshot.store_key, snapshot.store_digest)
 
 
 def _approved(params: dict[str, Any]) -> QuerySet[Sample]:
@@ -144,17 +140,12 @@ def _eligible(params: dict[str, Any], current: dict[int, str]) -> tuple[Counter[
 
 def _contaminated(entries: list[Entry]) -> list[dict[str, Any]]:
     """Samples whose query repeats a benchmark query, exactly or nearly."""
-    benchmark = LabelledQuery.objects.filter(use=LabelledQuery.Use.BENCHMARK).order_by("id")
-    rows = list(benchmark.values_list("collection", "text"))
-    if not rows:
-        return []
-    index = DuplicateIndex(text for _, text in rows)
+    firewall = BenchmarkFirewall()
     queries = dict(Sample.objects.filter(pk__in=[entry.id for entry in entries]).values_list("pk", "query"))
     found = []
     for entry in entries:
-        if hits := index.find(queries[entry.id]):
-            collection, text = rows[hits[0].position]
-            found.append({"sample": entry.id, "benchmark": collection, "query": text, "kind": hits[0].kind})
+        if hit := firewall.check(queries[entry.id]):
+            found.append({"sample": entry.id, **asdict(hit)})
     return found
 
 
@@ -331,22 +322,26 @@ def _publish(ctx: JobContext, folder: Path, manifest: dict[str, Any], compositio
     if existing := Snapshot.objects.filter(hash=manifest["hash"]).first():
         return existing
     key = f"snapshots/{manifest['hash'][:24]}"
-    digest = artefacts().put_dir(folder, key)
+    digest = store().put_dir(folder, key)
     ctx.progress(4, STEPS, "stored")
     actor = get_user_model().objects.filter(pk=ctx.params.get("actor") or 0).first()
     with ctx.guard():
-        snapshot = Snapshot.objects.create(
+        snapshot, made = Snapshot.objects.get_or_create(
             hash=manifest["hash"],
-            strategy=manifest["strategy"],
-            per_rule=manifest["per_rule"],
-            params=ctx.params,
-            counts=manifest["counts"],
-            manifest=manifest,
-            store_key=key,
-            store_digest=digest,
-            catalog_hash=manifest["catalog_hash"],
-            created_by=actor,
+            defaults={
+                "strategy": manifest["strategy"],
+                "per_rule": manifest["per_rule"],
+                "params": ctx.params,
+                "counts": manifest["counts"],
+                "manifest": manifest,
+                "store_key": key,
+                "store_digest": digest,
+                "catalog_hash": manifest["catalog_hash"],
+                "created_by": actor,
+            },
         )
+        if not made:  # another worker froze the same content meanwhile
+            return snapshot
         SnapshotSample.objects.bulk_create(
             (
                 SnapshotSample(snapshot=snapshot, sample_id=entry.id, position=place, sample_key=entry.key)

@@ -1,5 +1,7 @@
 """The artefact store: whole folders, verified on every read, the same through a local path and a remote protocol."""
 
+import os
+
 import fsspec
 import pytest
 
@@ -32,6 +34,26 @@ def test_folder_comes_back_byte_for_byte(store, folder):
 
 def test_same_content_has_the_same_digest_under_any_key(store, folder):
     assert store.put_dir(folder, "x/1") == store.put_dir(folder, "x/2")
+
+
+def test_putting_the_same_content_again_does_not_disturb_its_readers(folder, tmp_path):
+    store = Store((tmp_path / "store").as_uri(), cache=tmp_path / "cache")
+    digest = store.put_dir(folder, "x/1")
+    with (store.get_dir("x/1", digest) / "a.txt").open() as reading:
+        place = os.fstat(reading.fileno()).st_ino
+        assert store.put_dir(folder, "x/1") == digest
+        assert (tmp_path / "store/x/1/a.txt").stat().st_ino == place
+    (tmp_path / "store/x/1/a.txt").write_text("broken")
+    assert store.put_dir(folder, "x/1") == digest
+    assert (store.get_dir("x/1", digest) / "a.txt").read_text() == "one"
+
+
+def test_index_that_is_no_index_is_a_clear_error(folder, tmp_path):
+    store = Store((tmp_path / "store").as_uri(), cache=tmp_path / "cache")
+    digest = store.put_dir(folder, "x/1")
+    (tmp_path / "store/x/1/store.json").write_text("[")
+    with pytest.raises(TraceError, match="differ from their digests .store.json"):
+        store.get_dir("x/1", digest)
 
 
 def test_missing_folder_is_a_clear_error(store):

@@ -11,15 +11,11 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from trace_site import audit
+from trace_site.artefacts import store
 from trace_site.lib.errors import TraceError
-from trace_site.lib.store import Store
 from training.models import AliasMove, Model
 
 ALIAS_LOCK = 7_210_401  # advisory lock number: one promotion at a time
-
-
-def store() -> Store:
-    return Store(settings.STORE_URL, settings.TRACE_HOME / "cache", settings.STORE_OPTIONS)
 
 
 def current_aliases() -> dict[str, Model]:

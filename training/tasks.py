@@ -9,12 +9,12 @@ from typing import Any
 from django.conf import settings
 
 from trace_site import jobs
+from trace_site.artefacts import store
 from trace_site.jobs import JobContext
 from trace_site.lib import hardware
 from trace_site.lib.files import read_json, write_atomic
 from training.core.recipe import Recipe
 from training.models import Model, Run, Stage1
-from training.registry import store
 from training.services import run_recipe
 from training.stages import run_stage
 

@@ -11,7 +11,8 @@ from evaluation.services import benchmark_import
 from tests.factories import make_snapshot, make_tool
 from tests.training.small_snapshot import NAMES, write_snapshot
 from trace_site import jobs
-from training.registry import export_dir, store
+from trace_site.artefacts import store
+from training.registry import export_dir
 from training.services import recipe_from_text, run_create
 
 RECIPE = """

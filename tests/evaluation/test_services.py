@@ -11,8 +11,8 @@ from evaluation.models import BenchmarkItem, Evaluation, Prediction
 from evaluation.services import benchmark_import, evaluation_request
 from tests.factories import make_cluster, make_model, make_rule, make_run, make_tool
 from trace_site import jobs
+from trace_site.artefacts import store
 from trace_site.lib.errors import TraceError
-from training.registry import store
 
 pytestmark = pytest.mark.django_db
 FAKE = "tests.evaluation.fake_engine"

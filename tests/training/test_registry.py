@@ -61,7 +61,7 @@ def test_promote_command_moves_the_alias(capsys):
 
 
 def test_model_whose_files_changed_is_refused(settings, tmp_path):
-    from training.registry import store
+    from trace_site.artefacts import store
 
     settings.STORE_URL = (tmp_path / "store").as_uri()
     (tmp_path / "export").mkdir()

@@ -33,7 +33,8 @@ class Store:
     def put_dir(self, local: Path, key: str) -> str:
         """Copy every file below `local` to `key`; returns the folder's digest (sha256 over names and contents).
 
-        Putting the same key again replaces it only after all files are written.
+        A key that holds the same content already is left alone, so that its readers are not disturbed; other content
+        replaces it only after all files are written.
         """
         files = {
             str(path.relative_to(local)): {"sha256": sha256_file(path), "bytes": path.stat().st_size}
@@ -51,6 +52,8 @@ class Store:
         return digest
 
     def _put_local(self, local: Path, target: Path, files: dict[str, Any], digest: str) -> None:
+        if is_intact(target, digest):
+            return
         staging = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
         try:
             for name in files:
@@ -100,17 +103,31 @@ class Store:
         staging.rename(local)
 
 
-def verify(folder: Path, digest: str, key: str) -> None:
-    """Raise TraceError unless the folder holds exactly what `digest` was computed from."""
-    index = json.loads((folder / INDEX).read_text())
-    bad = [
+def is_intact(folder: Path, digest: str) -> bool:
+    """Whether the folder holds exactly what `digest` was computed from."""
+    return _differing(folder, digest) == []
+
+
+def _differing(folder: Path, digest: str) -> list[str]:
+    """The names of files that are not as the index says; the index itself when it is not the one meant."""
+    try:
+        files = json.loads((folder / INDEX).read_text())["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return [INDEX]
+    if content_hash(files) != digest:
+        return [INDEX]
+    return [
         name
-        for name, entry in index["files"].items()
+        for name, entry in files.items()
         if not (folder / name).is_file() or sha256_file(folder / name) != entry["sha256"]
     ]
-    if bad or content_hash(index["files"]) != digest:
+
+
+def verify(folder: Path, digest: str, key: str) -> None:
+    """Raise TraceError unless the folder holds exactly what `digest` was computed from."""
+    if bad := _differing(folder, digest):
         raise TraceError(
-            f"the stored files differ from their digests ({', '.join(bad[:3]) or INDEX}).",
+            f"the stored files differ from their digests ({', '.join(bad[:3])}).",
             code="store_corrupt",
             where=key,
             hint="Restore the folder from a backup or run the job that made it again.",

@@ -1,0 +1,9 @@
+"""The artefact store that the settings name: snapshots, Stage-1 models and models."""
+
+from django.conf import settings
+
+from trace_site.lib.store import Store
+
+
+def store() -> Store:
+    return Store(settings.STORE_URL, settings.TRACE_HOME / "cache", settings.STORE_OPTIONS)
