@@ -146,7 +146,7 @@ def _in_thread(pipeline: Pipeline, unit: Unit) -> Outcome:
 def _commit(ctx: JobContext, run: SynthesisRun, writers: Writers, outcomes: list[Outcome]) -> None:
     """Publish a batch: attempts and samples together, or, when the job was taken over, nothing."""
     with ctx.guard():
-        rows = Sample.objects.in_bulk([outcome.sample_id for outcome in outcomes])
+        rows = Sample.objects.select_for_update().in_bulk([outcome.sample_id for outcome in outcomes])
         Attempt.objects.bulk_create(
             Attempt(
                 sample_id=outcome.sample_id,
@@ -165,7 +165,11 @@ def _commit(ctx: JobContext, run: SynthesisRun, writers: Writers, outcomes: list
             for outcome in outcomes
             for tried in outcome.attempts
         )
-        changed = [_finished(rows[outcome.sample_id], outcome, run, writers) for outcome in outcomes]
+        changed = [
+            _finished(row, outcome, run, writers)
+            for outcome in outcomes
+            if not _edited_meanwhile(row := rows[outcome.sample_id], outcome, run)
+        ]
         fields = [
             "query",
             "answer",
@@ -178,6 +182,11 @@ def _commit(ctx: JobContext, run: SynthesisRun, writers: Writers, outcomes: list
             "approved_by",
         ]
         Sample.objects.bulk_update(changed, fields, batch_size=BATCH)
+
+
+def _edited_meanwhile(row: Sample, outcome: Outcome, run: SynthesisRun) -> bool:
+    """An imported sample can be read while its trace is written: what a person typed stands."""
+    return run.branch == SynthesisRun.Branch.IMPORTED and bool(row.trace or row.query != outcome.draft.query)
 
 
 def _finished(row: Sample, outcome: Outcome, run: SynthesisRun, writers: Writers) -> Sample:

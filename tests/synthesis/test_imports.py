@@ -3,9 +3,11 @@
 import pytest
 
 from catalog.models import LabelledQuery
+from synthesis import review
 from synthesis.imports import samples_import
 from synthesis.models import Sample
 from synthesis.services import synthesis_start
+from synthesis.stages import Pipeline
 from tests.synthesis.rows import make_benchmark_query, make_book, run_job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_jsonl
@@ -54,6 +56,26 @@ def test_a_file_without_a_usable_row_says_so(logs, tmp_path):
     write_jsonl(tmp_path / "bad.jsonl", ROWS[3:4])
     with pytest.raises(TraceError, match="nothing to import .*Nowhere/Nothing"):
         samples_import(path=tmp_path / "bad.jsonl")
+
+
+def test_what_a_person_typed_while_the_trace_was_written_stands(logs, monkeypatch, user_with):
+    samples_import(path=logs)
+    reader = user_with("reviewer")
+    whole = Pipeline.make
+
+    def read_meanwhile(self, unit):
+        outcome = whole(self, unit)
+        if "car" in outcome.draft.query:
+            text = {"query": "book me the blue car for friday", "trace": outcome.trace}
+            review.edit(sample=unit.sample_id, reviewer=reader, **text)
+        return outcome
+
+    monkeypatch.setattr(Pipeline, "make", read_meanwhile)
+    run_job(synthesis_start(branch="imported", wake=False).job)
+    row = Sample.objects.get(query__contains="car")
+    assert (row.query, row.human) == ("book me the blue car for friday", "approved")
+    assert row.approved_by == str(reader)
+    assert Sample.objects.get(query__contains="paid").trace
 
 
 def test_traces_are_written_for_imported_queries_which_stay_as_they_are(logs):
