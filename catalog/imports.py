@@ -62,14 +62,14 @@ def catalog_import(
     shown = filename or str(path)
     read = read_catalog(path, shown=shown, fmt=fmt, keep_going=skip_bad_rows)
     if not skip_bad_rows:
-        _refuse(shown, read.errors)
+        _refuse(read.errors)
     if not read.records:
         raise TraceError("the file holds no tools.", code="empty", where=shown, extra=_extra(read.errors))
     with transaction.atomic():
         catalog_lock()
         diff = _diff(read, slug)
         if not skip_bad_rows:
-            _refuse(shown, diff.errors)
+            _refuse(diff.errors)
         counts = _counts(read, diff)
         row = None
         if not dry_run:
@@ -97,7 +97,7 @@ def _extra(errors: list[RowError]) -> dict[str, Any]:
     return {"errors": [str(error) for error in errors[:KEPT_ERRORS]]}
 
 
-def _refuse(shown: str, errors: list[RowError]) -> None:
+def _refuse(errors: list[RowError]) -> None:
     if not errors:
         return
     count = f"{len(errors)} bad row{'s' if len(errors) > 1 else ''}"

@@ -1,8 +1,10 @@
 """Uploaded catalog files between preview and apply: kept under their digest, named by a signed ticket."""
 
+import time
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from django.conf import settings
@@ -40,14 +42,22 @@ def upload_keep(file: "UploadedFile[Any]", *, domain: str, fmt: str) -> Upload:
     folder = Path(settings.TRACE_HOME) / "uploads"
     folder.mkdir(parents=True, exist_ok=True)
     digest = sha256()
-    part = folder / f"{id(file)}.part"
-    with part.open("wb") as out:
+    _forget_old(folder)
+    with NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as out:
         for chunk in file.chunks():
             digest.update(chunk)
             out.write(chunk)
     upload = Upload(digest.hexdigest(), Path(file.name or "upload").name[:200], domain, fmt)
-    part.replace(upload.path)
+    Path(out.name).replace(upload.path)
     return upload
+
+
+def _forget_old(folder: Path) -> None:
+    """Files whose ticket has run out, and parts of uploads that broke off."""
+    oldest = time.time() - HOURS * 3600
+    for path in folder.iterdir():
+        if path.stat().st_mtime < oldest:
+            path.unlink(missing_ok=True)
 
 
 def upload_preview(upload: Upload) -> ImportResult:

@@ -40,10 +40,6 @@ class FunnelRow:
     def label(self) -> str:
         return " ".join(part for part in (self.rule or self.domain, self.style) if part)
 
-    @property
-    def yield_percent(self) -> int | None:
-        return round(100 * self.ready / self.written) if self.written else None
-
 
 @dataclass(slots=True)
 class Funnel:

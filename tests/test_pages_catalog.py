@@ -1,6 +1,7 @@
 """Catalog pages: finding tools, one tool, importing with a preview."""
 
 import json
+import os
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -154,3 +155,15 @@ def test_unreadable_file_is_named_with_its_line(client_as):
 def test_readers_do_not_import(client_as, role):
     response = client_as(role).get("/catalog/imports/new/")
     assert response.status_code == 403 and "domain expert" in response.content.decode()
+
+
+def test_uploads_that_nobody_applied_are_forgotten_after_a_day(client_as, settings, tmp_path):
+    settings.TRACE_HOME = tmp_path
+    client = client_as("admin")
+    data = {"domain": "hr", "format": "auto"}
+    client.post("/catalog/imports/new/", {**data, "file": upload(row("A/One"))})
+    [first] = (tmp_path / "uploads").iterdir()
+    os.utime(first, (0, 0))
+    client.post("/catalog/imports/new/", {**data, "file": upload(row("A/Two"))})
+    [kept] = (tmp_path / "uploads").iterdir()
+    assert kept.name != first.name

@@ -61,10 +61,6 @@ RECIPE_FIELDS: dict[str, dict[str, tuple[str, str]]] = {
 }
 
 
-def labelled_choices(help_texts: dict[str, tuple[str, str]]) -> list[tuple[str, str]]:
-    return [(value, label) for value, (label, _) in help_texts.items()]
-
-
 class RunForm(forms.Form):
     snapshot = forms.ModelChoiceField(Snapshot.objects.defer("manifest"), empty_label=None)
     base = forms.CharField(

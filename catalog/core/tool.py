@@ -16,7 +16,6 @@ MAX_NAME = 400
 MAX_PART = 300
 MAX_DESCRIPTION = 20_000
 MAX_VERSION = 60
-FIELDS = ("name", "description", "domain", "permissions", "deprecated", "version")
 
 
 @dataclass(frozen=True, slots=True)

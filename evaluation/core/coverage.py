@@ -154,10 +154,6 @@ class OutsidePairs:
     pairs: int
     outside: tuple[int, ...]  # the confusables whose pair no cluster holds
 
-    @property
-    def all_outside(self) -> bool:
-        return len(self.outside) == self.pairs
-
 
 def pairs_outside(rules: Iterable[RuleFacts], clusters: Iterable[ClusterFacts]) -> list[OutsidePairs]:
     home = {tool: cluster.id for cluster in clusters for tool in cluster.tools}

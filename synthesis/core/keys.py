@@ -46,17 +46,3 @@ def sample_key(inputs: Mapping[str, Any]) -> str:
 def sample_seed(seed: int, *parts: object) -> int:
     """A seed of its own for every sample, from the run's seed and what the sample is."""
     return random.Random(f"{seed}|{'|'.join(map(str, parts))}").getrandbits(31)
-
-
-def changed_inputs(old: Mapping[str, Any], rule_hash: str | None, tools: Mapping[str, str]) -> list[str]:
-    """Why a sample is stale: which of its inputs differ now. Empty means it is fresh."""
-    reasons = []
-    rule = old.get("rule")
-    if rule and rule_hash != rule["hash"]:
-        reasons.append(f"rule {rule['code']} changed since v{rule['version']}")
-    for name, digest in old.get("tools", {}).items():
-        if name not in tools:
-            reasons.append(f"{name} left the catalog")
-        elif tools[name][:16] != digest:
-            reasons.append(f"{name} changed")
-    return reasons

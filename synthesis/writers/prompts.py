@@ -15,7 +15,6 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from trace_site.lib.errors import TraceError
 
 FOLDER = Path(__file__).resolve().parent.parent / "prompts"
-NAMES = ("query_rule", "query_rrb", "trace", "judge")
 MARKER = re.compile(r"\b(BEGIN|END)(?=\s+[A-Z]{2,})")
 _environment = ImmutableSandboxedEnvironment(
     undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=False
