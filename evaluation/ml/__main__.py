@@ -19,7 +19,7 @@ def predict(args: argparse.Namespace) -> None:
 def serve(args: argparse.Namespace) -> None:
     from evaluation.ml.server import serve as run
 
-    run(args.port, args.root, args.threads)
+    run(args.host, args.port, args.root, args.threads)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -41,7 +41,10 @@ def main(argv: list[str] | None = None) -> int:
         help="another file for the same model",
     )
     command.set_defaults(run=predict)
-    command = commands.add_parser("serve", help="POST /retrieve, GET /health on 127.0.0.1")
+    command = commands.add_parser("serve", help="POST /retrieve, GET /health")
+    command.add_argument(
+        "--host", default="127.0.0.1", help="0.0.0.0 only where a private network guards the port"
+    )
     command.add_argument("--port", type=int, required=True)
     command.add_argument("--root", type=Path, help="only models below this folder are served")
     command.add_argument("--threads", type=int, default=2)

@@ -1,4 +1,4 @@
-"""The engine behind the playground: models over HTTP on 127.0.0.1, loaded on demand.
+"""The engine behind the playground: models over HTTP, loaded on demand.
 
 In: POST /retrieve {"model": folder, "query", "mode", "k", "permissions"}. Out: the prediction beside the model's
 folder and digest. While a model loads the answer is 503 with Retry-After, so no request hangs on a disk.
@@ -203,16 +203,15 @@ def handler(models: Models) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def serve(port: int, root: Path | None, threads: int) -> None:
+def serve(host: str, port: int, root: Path | None, threads: int) -> None:
     def opener(folder: Path) -> Any:
-        from evaluation.ml.engine import (
-            open_engine,
-        )  # torch loads with the first model, the port opens at once
+        # torch loads with the first model, the port opens at once
+        from evaluation.ml.engine import open_engine
 
         return open_engine(folder, threads)
 
     models = Models(opener, root)
-    server = ThreadingHTTPServer(("127.0.0.1", port), handler(models))
+    server = ThreadingHTTPServer((host, port), handler(models))
     server.daemon_threads = True
     emit("serving", port=server.server_address[1])
     server.serve_forever()
