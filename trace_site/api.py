@@ -12,10 +12,10 @@ STATUS = {"not_found": 404, "conflict": 409, "forbidden": 403, "unavailable": 50
 
 def handle_error(error: Exception, context: dict[str, Any]) -> Response | None:
     if isinstance(error, TraceError):
-        response = Response(error.as_dict(), status=STATUS.get(error.code, 400))
-        if response.status_code == 503:
-            response["Retry-After"] = "1"
-        return response
+        refusal = Response(error.as_dict(), status=STATUS.get(error.code, 400))
+        if refusal.status_code == 503:
+            refusal["Retry-After"] = "1"
+        return refusal
     response = exception_handler(error, context)
     if response is not None:
         response.data = {
