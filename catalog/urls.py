@@ -12,4 +12,5 @@ urlpatterns = [
     path("imports/", views.import_list, name="imports"),
     path("imports/new/", views.import_form, name="import"),
     path("imports/apply/", views.import_apply, name="apply"),
+    path("refresh/", views.refresh_start, name="refresh"),
 ]

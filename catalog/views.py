@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from catalog import selectors
 from catalog.forms import ImportForm
 from catalog.imports import ImportResult
+from catalog.refresh import catalog_refresh_start, refresh_job, tools_behind
 from catalog.selectors import SEARCH_LIMIT, ToolFilter
 from catalog.uploads import Upload, upload_apply, upload_keep, upload_preview
 from trace_site.access import ADMIN, EXPERT, role_required
@@ -60,8 +61,12 @@ def tool_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 def import_list(request: HttpRequest) -> HttpResponse:
-    page = keyset(selectors.imports(), request.GET.get("after", ""), newest=True)
-    return render(request, "catalog/import_list.html", {"page": page})
+    context = {
+        "page": keyset(selectors.imports(), request.GET.get("after", ""), newest=True),
+        "behind": tools_behind(),
+        "refresh": refresh_job(),
+    }
+    return render(request, "catalog/import_list.html", context)
 
 
 @role_required(ADMIN, EXPERT)
@@ -109,6 +114,13 @@ def import_apply(request: HttpRequest) -> HttpResponse:
     messages.success(
         request,
         f"Imported: {counts['added']} added, {counts['changed']} changed, {counts['removed']} retired. "
-        "Neighbours and clusters follow with manage.py catalog_neighbours and catalog_clusters.",
+        "Now find the look-alikes again.",
     )
+    return redirect("catalog:imports")
+
+
+@role_required(ADMIN, EXPERT)
+@require_POST
+def refresh_start(request: HttpRequest) -> HttpResponse:
+    catalog_refresh_start(actor=request.user)
     return redirect("catalog:imports")

@@ -152,6 +152,7 @@ CELERY_BEAT_SCHEDULE = {
 
 # kind -> (handler, queue). A handler takes a JobContext and returns a JSON-able dict.
 JOB_HANDLERS = {
+    "catalog": ("catalog.tasks.run_refresh", "gpu"),  # encodes, so it needs the worker that has torch
     "synthesis": ("synthesis.tasks.run_synthesis", "default"),
     "snapshot": ("synthesis.tasks.run_snapshot", "default"),
     "training": ("training.tasks.run_training", "gpu"),

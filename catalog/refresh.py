@@ -1,0 +1,61 @@
+"""Look-alikes after a change of the catalog: neighbour lists and clusters, brought up to date as one job."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+
+from catalog.clusters import clusters_update
+from catalog.models import NeighbourList, Tool
+from catalog.neighbours import embedding_key, neighbours_update
+from trace_site.jobs import Job, JobContext, enqueue
+
+KIND = "catalog"
+STEPS = 2
+
+
+def tools_behind() -> int:
+    """How many tools came, changed or went since look-alikes were found."""
+    rows = Tool.objects.filter(status=Tool.Status.ACTIVE).annotate(
+        listed=Exists(NeighbourList.objects.filter(tool=OuterRef("pk")))
+    )
+    known = rows.values_list("name", "description", "embedding_key", "listed")
+    fresh = sum(
+        not listed or embedding_key(name, text) != key for name, text, key, listed in known.iterator()
+    )
+    return fresh + NeighbourList.objects.filter(tool__status=Tool.Status.RETIRED).count()
+
+
+def refresh_job() -> Job | None:
+    """The newest refresh that is worth showing: one that is under way, or the last when it did not end well."""
+    last = Job.objects.filter(kind=KIND).order_by("-pk").first()
+    return last if last and last.state != Job.State.DONE else None
+
+
+@transaction.atomic
+def catalog_refresh_start(*, actor: Any) -> Job:
+    """Queue the refresh. One that still waits is joined; one that runs may have begun before the last change."""
+    waiting = Job.objects.select_for_update().filter(kind=KIND, state=Job.State.QUEUED).first()
+    return waiting or enqueue(KIND, {}, title="Find look-alikes: neighbours and clusters", created_by=actor)
+
+
+def catalog_refresh(ctx: JobContext) -> dict[str, Any]:
+    """The job's handler body. What it writes follows from the catalog alone, so doing it twice changes nothing."""
+    actor = ctx.job.created_by
+    ctx.progress(0, STEPS, "reading the catalog")
+    neighbours = neighbours_update(echo=_echo(ctx, 0), actor=actor)
+    ctx.progress(1, STEPS, "finding clusters")
+    domains = clusters_update(echo=_echo(ctx, 1), actor=actor)
+    ctx.progress(STEPS, STEPS, "")
+    return {
+        "tools": neighbours["tools"],
+        "encoded": neighbours["encoded"],
+        "lists_changed": neighbours["changed"],
+        "clusters": {slug: found["clusters"] for slug, found in domains.items()},
+        "new_versions": sum(found["new"] for found in domains.values()),
+    }
+
+
+def _echo(ctx: JobContext, step: int) -> Callable[[str], None]:
+    return lambda line: ctx.progress(step, STEPS, line)

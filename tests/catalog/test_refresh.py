@@ -1,0 +1,63 @@
+"""Look-alikes after an import: what is behind, the button, and the job it queues."""
+
+import numpy as np
+import pytest
+
+from catalog.models import NeighbourList, Tool
+from tests.factories import make_tool
+from trace_site import jobs
+from trace_site.jobs import Job
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def refreshed(monkeypatch, settings):
+    """Runs the refresh job as the worker does, with letter counts in place of the encoder's process."""
+
+    def encode(texts, *, echo=None):
+        echo(f"encoding: 0/{len(texts)}")
+        rows = np.array([[1 + row["text"].count(c) for c in "abcxyz"] for row in texts], dtype=np.float32)
+        return [row["id"] for row in texts], rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    monkeypatch.setattr("catalog.neighbours.encode_texts", encode)
+    return lambda: jobs.run(Job.objects.get(kind="catalog").pk)
+
+
+def test_refresh_finds_the_look_alikes_of_an_imported_tool(client_as, refreshed):
+    one, two = make_tool("A/aa"), make_tool("A/ab")
+    client = client_as("expert")
+    page = client.get("/catalog/imports/")
+    assert page.context["behind"] == 2 and "2 tools changed" in page.content.decode()
+    client.post("/catalog/refresh/")
+    assert 'hx-get="/jobs/' in client.get("/catalog/imports/").content.decode()
+    job = refreshed()
+    assert (job.state, job.done, job.total, job.result["clusters"]) == ("done", 2, 2, {"hr": 1})
+    assert NeighbourList.objects.get(tool=one).neighbour_ids == [two.pk]
+    page = client.get("/catalog/imports/")
+    assert (page.context["behind"], page.context["refresh"]) == (0, None)
+
+
+def test_refresh_counts_what_changed_and_what_went(client_as, refreshed):
+    one, two = make_tool("A/aa"), make_tool("A/ab")
+    make_tool("A/abc")
+    client = client_as("admin")
+    client.post("/catalog/refresh/")
+    refreshed()
+    Tool.objects.filter(pk=one.pk).update(description="Reads something else.")
+    Tool.objects.filter(pk=two.pk).update(status=Tool.Status.RETIRED)
+    assert client.get("/catalog/imports/").context["behind"] == 2
+
+
+def test_second_click_joins_the_refresh_that_waits(client_as):
+    client = client_as("admin")
+    client.post("/catalog/refresh/")
+    client.post("/catalog/refresh/")
+    assert Job.objects.filter(kind="catalog").count() == 1
+
+
+def test_reviewer_may_not_refresh(client_as):
+    make_tool("A/aa")
+    client = client_as("reviewer")
+    assert client.post("/catalog/refresh/").status_code == 403
+    assert "Find look-alikes" not in client.get("/catalog/imports/").content.decode()
