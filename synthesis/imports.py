@@ -13,7 +13,7 @@ from django.db import transaction
 
 from catalog.core.words import text_key
 from catalog.models import LabelledQuery
-from catalog.queries import BenchmarkFirewall
+from catalog.queries import benchmark_firewall
 from synthesis.core.keys import sample_key, sample_seed
 from synthesis.models import Decision, Sample, SynthesisRun
 from synthesis.sources import CatalogView, load_catalog
@@ -86,7 +86,7 @@ def _rows(path: Path, split: str, catalog: CatalogView, counts: Counts) -> Itera
 
 def _clean(rows: list[Row], counts: Counts) -> list[Row]:
     """Without what repeats a benchmark query."""
-    firewall = BenchmarkFirewall()
+    firewall = benchmark_firewall()
     kept = [row for row in rows if firewall.check(row.query) is None]
     counts.contaminated = len(rows) - len(kept)
     return kept

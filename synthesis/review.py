@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import transaction
 
-from catalog.queries import BenchmarkFirewall
+from catalog.queries import benchmark_firewall
 from synthesis.core.filters import Candidate, Failure, query_failures, trace_failures
 from synthesis.models import Decision, Sample
 from synthesis.selectors_review import waiting
@@ -105,7 +105,7 @@ def check(*, sample: Sample, query: str, trace: str, answer: list[str] | None = 
     failures = query_failures(candidate, context)
     if trace or sample.trace:
         failures += trace_failures(candidate, context)
-    if query != sample.query and (hit := BenchmarkFirewall().check(query)):
+    if query != sample.query and (hit := benchmark_firewall().check(query)):
         failures.append(Failure("near_duplicate", "The query repeats a benchmark query.", hit.query))
     return failures
 

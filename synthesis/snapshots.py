@@ -16,7 +16,7 @@ from django.contrib.auth import get_user_model
 from django.db.models import Count, F, Q, QuerySet
 
 from catalog.models import NeighbourList, TokenUnit, Tool
-from catalog.queries import BenchmarkFirewall
+from catalog.queries import benchmark_firewall
 from rules.models import RuleVersion
 from synthesis.core.snapshot import Composition, Entry, catalog_hash, compose, snapshot_hash
 from synthesis.models import Sample, Snapshot, SnapshotSample
@@ -140,7 +140,7 @@ def _eligible(params: dict[str, Any], current: dict[int, str]) -> tuple[Counter[
 
 def _contaminated(entries: list[Entry]) -> list[dict[str, Any]]:
     """Samples whose query repeats a benchmark query, exactly or nearly."""
-    firewall = BenchmarkFirewall()
+    firewall = benchmark_firewall()
     queries = dict(Sample.objects.filter(pk__in=[entry.id for entry in entries]).values_list("pk", "query"))
     found = []
     for entry in entries:

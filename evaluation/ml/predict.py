@@ -4,6 +4,7 @@ In: items.jsonl. Out: predictions.jsonl, a batch at a time, in the engine's orde
 stand in the file are skipped; a last line cut by a kill is dropped first.
 """
 
+import fcntl
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,21 +62,21 @@ def predict(model: Path, source: Path, out: Path, decode: str, k: int, threads: 
 def predict_all(model: Path, works: Sequence[Work], k: int, threads: int) -> None:
     """Several files with one load of the model; `answered` is told as each is complete."""
     items = [read_items(work.source, work.decode) for work in works]
-    done = [
-        finished_ids(work.out) & {str(row["id"]) for row in rows}
-        for work, rows in zip(works, items, strict=True)
-    ]
     progress = Progress(sum(map(len, items)), f"loading {model.name}")
     engine = open_engine(model, threads)
-    count = sum(map(len, done))
-    for work, rows, known in zip(works, items, done, strict=True):
+    before = 0
+    for work, rows in zip(works, items, strict=True):
         work.out.parent.mkdir(parents=True, exist_ok=True)
         with work.out.open("a", encoding="utf-8") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # whoever is at the same file goes first; its answers are ours
+            known = finished_ids(work.out) & {str(row["id"]) for row in rows}
+            count = before + len(known)
             for answers in engine.predict(rows, work.decode, k, known):
                 handle.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in answers))
                 handle.flush()
                 count += len(answers)
                 progress(count, f"{work.decode} predictions")
+        before += len(rows)
         emit("answered", out=str(work.out), decode=work.decode, predictions=len(rows))
     progress(progress.total, "all predictions")
-    emit("done", predictions=count, model=str(model), digest=engine.export.digest)
+    emit("done", predictions=before, model=str(model), digest=engine.export.digest)

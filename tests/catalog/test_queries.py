@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from catalog.core.near_duplicates import THRESHOLD, DuplicateIndex, jaccard, word_set
 from catalog.models import LabelledQuery
-from catalog.queries import BenchmarkFirewall, BenchmarkHit
+from catalog.queries import BenchmarkHit, benchmark_firewall
 
 WORDS = ["pay", "slip", "march", "leave", "net", "gross", "old", "new", "tax"]
 TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=9))
@@ -37,9 +37,22 @@ def test_firewall_sees_exact_and_near_repetitions_of_benchmarks_only() -> None:
     texts = {"benchmark": "send the march invoice to acme again", "import": "cancel the order of acme today"}
     for use, text in texts.items():
         LabelledQuery.objects.create(collection="prb", use=use, text=text, text_key=text, tools=[])
-    firewall = BenchmarkFirewall()
+    firewall = benchmark_firewall()
     exact = firewall.check("Send the March invoice to ACME again!")
     assert exact == BenchmarkHit("exact", "prb", "send the march invoice to acme again")
     near = firewall.check("please send march invoice to acme again")
     assert near is not None and near.kind == "near"
     assert firewall.check("cancel the order of acme today") is None
+
+
+@pytest.mark.django_db
+def test_firewall_is_indexed_again_only_when_the_benchmarks_changed() -> None:
+    first = LabelledQuery.objects.create(
+        collection="a", use="benchmark", text="one", text_key="one", tools=[]
+    )
+    before = benchmark_firewall()
+    assert benchmark_firewall() is before
+    LabelledQuery.objects.create(collection="a", use="benchmark", text="two", text_key="two", tools=[])
+    assert benchmark_firewall().check("two")
+    first.delete()
+    assert benchmark_firewall().check("one") is None

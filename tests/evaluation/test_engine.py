@@ -1,6 +1,8 @@
 """The decodes on a tiny random model, against plain forwards without a cache."""
 
 import json
+import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -227,3 +229,28 @@ def test_a_nul_byte_the_model_writes_is_replaced():
 
     export = SimpleNamespace(chat=SimpleNamespace(tokenizer=SimpleNamespace(decode=lambda ids, **_: "a\0b")))
     assert Export.text(export, [0]) == "a\N{REPLACEMENT CHARACTER}b"  # type: ignore[arg-type]
+
+
+def test_two_processes_at_one_file_of_predictions_answer_each_item_once(tmp_path, monkeypatch):
+    from evaluation.ml import predict
+    from trace_site.lib.files import read_jsonl, write_jsonl
+
+    class Engine:
+        export = SimpleNamespace(digest="d")
+
+        def predict(self, rows, decode, k, known):
+            for row in rows:
+                if row["id"] not in known:
+                    time.sleep(0.01)
+                    yield [{"id": row["id"]}]
+
+    monkeypatch.setattr(predict, "open_engine", lambda folder, threads: Engine())
+    source, out = tmp_path / "items.jsonl", tmp_path / "predictions.jsonl"
+    write_jsonl(source, ITEMS)
+    work = (tmp_path, source, out, "fast", 10, 1)
+    threads = [threading.Thread(target=predict.predict, args=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [row["id"] for _, row in read_jsonl(out)] == [item["id"] for item in ITEMS]
