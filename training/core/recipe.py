@@ -37,6 +37,7 @@ class Pocket:
     dropout: float = 0.1  # [ours] on the embedded tokens and the last hidden state
     token_dropout: float = 0.0  # [ours] share of prompt text tokens replaced by padding while training
     lowercase: bool = False  # [ours] fold letter case in text; pays where nothing but requests is read
+    tied: bool = True  # [ours] one table for input and output; two learn the wrapped format far faster
     copy_start: bool = False  # [ours] start as a model that adds up the words it reads, see ml/pocket.py
 
     def __post_init__(self) -> None:

@@ -14,7 +14,6 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from training.core.recipe import Recipe
 
 ROW_MULTIPLE = 64
-EMBEDDING_STD = 0.1  # five times the usual: structure tokens stay visible beside the sum of the words
 QUERY_GAIN = 0.2  # attention scores start five times smaller, so that attention is nearly even
 QUIET = 0.2  # start of what would disturb the sum: feed-forward parts and the attention of later layers
 
@@ -31,7 +30,7 @@ def pocket_model(recipe: Recipe, tokenizer: Any) -> Qwen3ForCausalLM:
         num_key_value_heads=size.heads,
         head_dim=size.hidden // size.heads,
         max_position_embeddings=recipe.max_seq_len,
-        tie_word_embeddings=True,
+        tie_word_embeddings=size.tied,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
@@ -43,9 +42,9 @@ def pocket_model(recipe: Recipe, tokenizer: Any) -> Qwen3ForCausalLM:
 
 
 def _start_as_copier(model: Any) -> None:
-    """Change the random start in place."""
+    """Change the random start in place. A head of its own starts as a copy of the input table."""
     with torch.no_grad():
-        model.get_input_embeddings().weight.mul_(EMBEDDING_STD / model.config.initializer_range)
+        model.get_output_embeddings().weight.copy_(model.get_input_embeddings().weight)
         for number, layer in enumerate(model.model.layers):
             layer.self_attn.q_norm.weight.fill_(QUERY_GAIN)
             layer.mlp.down_proj.weight.mul_(QUIET)
