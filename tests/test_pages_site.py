@@ -170,3 +170,9 @@ def test_a_nul_in_an_address_is_a_bad_request(client_as, path):
 
 def test_a_nul_in_a_form_is_a_bad_request(client_as):
     assert client_as("expert").post("/rules/new/", {"text": "one\0two"}).status_code == 400
+
+
+def test_health_answers_plain_http_behind_https_and_pages_do_not(client, settings):
+    settings.SECURE_SSL_REDIRECT = True
+    assert client.get("/healthz").status_code == 200
+    assert client.get("/login/")["Location"].startswith("https://")

@@ -179,7 +179,7 @@ def handler(models: Models) -> type[BaseHTTPRequestHandler]:
             except TraceError as error:
                 status = HTTPStatus.NOT_FOUND if error.code == "no_export" else HTTPStatus.BAD_REQUEST
                 self.answer(status, error.as_dict())
-            except (RuntimeError, MemoryError) as error:
+            except (RuntimeError, MemoryError, LookupError, TypeError, ValueError) as error:
                 self.fail(HTTPStatus.INTERNAL_SERVER_ERROR, f"the model failed ({error}).", "engine_failed")
 
         def fail(

@@ -170,3 +170,13 @@ def test_changed_file_is_refused_by_its_digest(tmp_path):
     (export / "config.json").write_text('{"evil": 1}')
     with pytest.raises(TraceError, match="config.json.*not the one"):
         verify(export)
+
+
+def test_model_that_fails_on_a_query_is_a_json_error(ask, tmp_path):
+    class Failing:
+        def predict(self, items, decode, k):
+            raise IndexError("list index out of range")
+
+    models = Models(lambda path: Failing())
+    status, _, answer = ask(models, {"model": str(folder(tmp_path / "m")), "query": "pay"})
+    assert (status, answer["code"]) == (500, "engine_failed")
