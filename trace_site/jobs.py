@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db import Error as DatabaseError
 from django.db import connection, models, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -79,6 +80,13 @@ class Job(models.Model):
         return max(0, round((self.total - self.done) / self.rate))
 
     @property
+    def seconds_taken(self) -> float | None:
+        """How long the last attempt ran; None while it runs or when it never did."""
+        if self.started_at is None or self.finished_at is None or self.finished_at < self.started_at:
+            return None
+        return (self.finished_at - self.started_at).total_seconds()
+
+    @property
     def percent(self) -> int:
         return min(100, round(100 * self.done / self.total)) if self.total else 0
 
@@ -133,7 +141,7 @@ class JobContext:
                     renewed = self._mine().update(lease_until=_lease_end())
                     self._lost = renewed == 0
                     self._cancelled = self._mine().filter(cancel_requested=True).exists()
-                except Exception as error:  # noqa: BLE001 - the lease itself decides who owns the job
+                except DatabaseError as error:  # the lease itself decides who owns the job
                     log.warning("heartbeat of job %s failed: %s", self.job.pk, error)
                     connection.close()
         finally:

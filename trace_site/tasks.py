@@ -10,8 +10,8 @@ from typing import Any
 from celery import shared_task
 from celery.signals import celeryd_after_setup, worker_shutting_down
 from django.conf import settings
+from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection
-from django.db.utils import DatabaseError
 
 from trace_site import jobs
 
