@@ -18,7 +18,8 @@ from synthesis.core.pools import rule_pool
 from synthesis.core.queries import QueryDraft, QueryRequest, RuleText, Writers
 from synthesis.ledger import DatabaseCache
 from synthesis.models import Attempt, Sample, SynthesisRun
-from synthesis.planning import GONE, plan
+from synthesis.planning import plan
+from synthesis.selectors import GONE
 from synthesis.sources import CatalogView, few_shot_queries, load_catalog, rule_texts
 from synthesis.stages import Outcome, Pipeline, Unit
 from synthesis.writers.llm import llm_writers
@@ -147,6 +148,9 @@ def _commit(ctx: JobContext, run: SynthesisRun, writers: Writers, outcomes: list
     """Publish a batch: attempts and samples together, or, when the job was taken over, nothing."""
     with ctx.guard():
         rows = Sample.objects.select_for_update().in_bulk([outcome.sample_id for outcome in outcomes])
+        # two runs may trace the same imported samples: the first to commit has them
+        taken = set(Attempt.objects.filter(sample__in=rows).values_list("sample_id", flat=True))
+        outcomes = [outcome for outcome in outcomes if outcome.sample_id not in taken]
         Attempt.objects.bulk_create(
             Attempt(
                 sample_id=outcome.sample_id,

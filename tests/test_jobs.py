@@ -22,6 +22,10 @@ def failing_handler(ctx):
     raise TraceError("the file is gone.", code="no_such_file", hint="Upload it again.")
 
 
+def crashing_handler(ctx):
+    raise ValueError("a\0b \ud800")
+
+
 def overtaken_handler(ctx):
     jobs.Job.objects.filter(pk=ctx.job.pk).update(lease_until=Now() - timedelta(seconds=1))
     jobs.reap()
@@ -37,6 +41,7 @@ def handlers(settings):
     settings.JOB_HANDLERS = {
         "ok": ("tests.test_jobs.ok_handler", "default"),
         "failing": ("tests.test_jobs.failing_handler", "default"),
+        "crashing": ("tests.test_jobs.crashing_handler", "default"),
         "overtaken": ("tests.test_jobs.overtaken_handler", "default"),
     }
 
@@ -66,6 +71,15 @@ def test_failed_job_says_why_and_can_be_retried():
     job = jobs.run(jobs.enqueue("failing", {}, wake=False).pk)
     assert (job.state, job.error) == ("failed", "the file is gone. Upload it again.")
     assert jobs.retry(job) and not jobs.retry(job)
+
+
+@pytest.mark.django_db
+def test_crash_is_recorded_even_in_words_that_no_database_stores():
+    job = jobs.enqueue("crashing", {}, wake=False)
+    with pytest.raises(ValueError):
+        jobs.run(job.pk)
+    job.refresh_from_db()
+    assert (job.state, job.error, job.error_code) == ("failed", "ValueError: ab ?", "crash")
 
 
 @pytest.mark.django_db

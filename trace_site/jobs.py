@@ -281,6 +281,8 @@ def run(job_id: int) -> Job | None:
 def _finish(context: JobContext, **fields: Any) -> None:
     if connection.in_atomic_block is False:
         connection.close_if_unusable_or_obsolete()
+    if "error" in fields:  # what a database refuses must not keep it from being told that the job failed
+        fields["error"] = fields["error"].replace("\0", "").encode(errors="replace").decode()
     context._mine().update(**{"finished_at": Now(), "lease_until": None, **fields})
 
 

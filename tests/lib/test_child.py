@@ -102,3 +102,8 @@ def test_tail_starts_with_a_whole_line(tmp_path):
     path = tmp_path / "log.txt"
     path.write_text("first line\nsecond line\n")
     assert tail(path, 15) == "second line\n" and tail(tmp_path / "none") == ""
+
+
+def test_log_with_nul_bytes_is_text_that_can_be_stored(tmp_path):
+    (tmp_path / "log.txt").write_bytes(b"step 1\n\0\0\0step 2\n")
+    assert tail(tmp_path / "log.txt") == "step 1\nstep 2\n"

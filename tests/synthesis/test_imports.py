@@ -5,7 +5,7 @@ import pytest
 from catalog.models import LabelledQuery
 from synthesis import review
 from synthesis.imports import samples_import
-from synthesis.models import Sample
+from synthesis.models import Attempt, Sample
 from synthesis.services import synthesis_start
 from synthesis.stages import Pipeline
 from tests.synthesis.rows import make_benchmark_query, make_book, run_job
@@ -76,6 +76,24 @@ def test_what_a_person_typed_while_the_trace_was_written_stands(logs, monkeypatc
     assert (row.query, row.human) == ("book me the blue car for friday", "approved")
     assert row.approved_by == str(reader)
     assert Sample.objects.get(query__contains="paid").trace
+
+
+def test_of_two_runs_over_the_same_queries_the_first_to_commit_has_them(logs, monkeypatch):
+    samples_import(path=logs)
+    whole, second = Pipeline.make, []
+
+    def overtaken(self, unit):
+        if not second:
+            second.append(synthesis_start(branch="imported", seed=2, wake=False))
+            run_job(second[0].job)
+        return whole(self, unit)
+
+    monkeypatch.setattr(Pipeline, "make", overtaken)
+    run_job(synthesis_start(branch="imported", wake=False).job)
+    assert set(Sample.objects.values_list("run", flat=True)) == {second[0].pk}
+    assert set(Attempt.objects.values_list("sample", "number")) == {
+        (pk, 1) for pk in Sample.objects.values_list("pk", flat=True)
+    }
 
 
 def test_traces_are_written_for_imported_queries_which_stay_as_they_are(logs):

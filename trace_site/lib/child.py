@@ -138,8 +138,13 @@ def _failure(status: int, log: Path, start: int) -> str:
         return f"the process was killed by {name}.{memory}"
     with log.open("rb") as errors:
         errors.seek(start)
-        lines = errors.read().decode(errors="replace").strip().splitlines()
+        lines = _text(errors.read()).strip().splitlines()
     return lines[-1].strip() if lines else f"the process ended with status {status} and said nothing."
+
+
+def _text(data: bytes) -> str:
+    """A log as text that can be stored: a machine that went down in the middle of a write leaves NUL bytes."""
+    return data.decode(errors="replace").replace("\0", "")
 
 
 def tail(path: Path, limit: int = TAIL_BYTES) -> str:
@@ -149,5 +154,5 @@ def tail(path: Path, limit: int = TAIL_BYTES) -> str:
     with path.open("rb") as handle:
         size = handle.seek(0, 2)
         handle.seek(max(0, size - limit))
-        text = handle.read().decode(errors="replace")
+        text = _text(handle.read())
     return text.split("\n", 1)[1] if size > limit and "\n" in text else text
