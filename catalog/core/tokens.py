@@ -153,10 +153,6 @@ class NameIndex:
             pieces.append((text[at:], None))
         return pieces
 
-    def to_tokens(self, text: str) -> str:
-        """Every tool name replaced by its token units."""
-        return "".join("".join(self.units[name]) if name else piece for piece, name in self.split(text))
-
     def to_names(self, text: str) -> str:
         """Every whole token sequence replaced by its tool name; anything else stays as it is."""
         pieces: list[str] = []
