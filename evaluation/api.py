@@ -47,6 +47,7 @@ class Retrieve(APIView):
         class ModelSerializer(serializers.Serializer[Any]):
             id = serializers.IntegerField()
             cell = serializers.CharField(help_text="(format, memo, retrieval)")
+            base = serializers.CharField(help_text="the base model it was trained from")
             snapshot = serializers.IntegerField()
 
         class RuleSerializer(serializers.Serializer[Any]):

@@ -27,9 +27,9 @@ def shown_model() -> tuple[Model | None, str]:
 
 
 def recall_by_domain() -> dict[str, dict[str, Any]]:
-    """{domain: {"model", "alias", "cell", "benchmark", "decode", "groups", "embedding", "same_length"}}; two queries.
+    """What to show of each domain's recall; two queries.
 
-    For each domain the newest benchmark that has queries in it. `groups` and `embedding` map all, covered, uncovered
+    {domain: {"model", "alias", "cell", "base", "benchmark", "decode", "groups", "embedding", "same_length"}}. For each domain the newest benchmark that has queries in it. `groups` and `embedding` map all, covered, uncovered
     and outside to {"n", "metrics": {metric: {mean, low, high, n}}}.
     """
     model, alias = shown_model()
@@ -49,6 +49,7 @@ def recall_by_domain() -> dict[str, dict[str, Any]]:
                     "model": model.pk,
                     "alias": alias,
                     "cell": model.run.cell,
+                    "base": model.run.base,
                     "benchmark": str(row.benchmark),
                     "benchmark_id": row.benchmark_id,
                     "evaluation": row.pk,

@@ -67,7 +67,12 @@ def retrieve(
     catalog = _Catalog.of([name for part in parts for name in part["tools"]], permissions)
     text = str(trace.get("trace") or "") if mode != "fast" else ""
     return {
-        "model": {"id": chosen.pk, "cell": chosen.run.cell, "snapshot": chosen.run.snapshot_id},
+        "model": {
+            "id": chosen.pk,
+            "cell": chosen.run.cell,
+            "base": chosen.run.base,
+            "snapshot": chosen.run.snapshot_id,
+        },
         "mode": mode,
         "tools": catalog.rows((fast if mode == "fast" else trace), k),
         "ranked": catalog.rows(fast, k) if mode == "both" else [],

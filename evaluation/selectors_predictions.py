@@ -10,13 +10,14 @@ from catalog.models import Tool
 from evaluation.core.metrics import cited_codes
 from evaluation.core.stats import Comparison, compare
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
-from evaluation.selectors import ORDER
+from evaluation.selectors import COLUMNS, ORDER
 from rules.models import Rule
 from training.models import AliasMove
 
 LETTERS = Evaluation.Decode.LETTERS
 RANKED = (Evaluation.Decode.FAST, Evaluation.Decode.BEAM, Evaluation.Decode.EMBEDDING)
 SHOWN = 10
+FOLDED = 3  # tools of a list that a row shows before the rest is folded away
 
 
 def main_metric(of: Evaluation) -> str:
@@ -55,6 +56,11 @@ class Shown:
     cited: list[str]
     group: str
 
+    @property
+    def later(self) -> list[int]:
+        """Places of right tools that the table folds away."""
+        return [place for place, (_, right) in enumerate(self.given, start=1) if right and place > FOLDED]
+
 
 def shown(rows: Sequence[Prediction], of: Evaluation) -> list[Shown]:
     codes = list(Rule.objects.values_list("code", flat=True)) if of.decode not in RANKED else []
@@ -89,6 +95,11 @@ class Compared:
     a: float
     b: float
     result: Comparison
+
+    @property
+    def title(self) -> str:
+        """The metric as the results page heads its column."""
+        return COLUMNS[self.metric][0] if self.metric in COLUMNS else self.metric.replace("_", " ")
 
 
 def compared(a: Evaluation, b: Evaluation, group: str = "") -> tuple[list[Compared], int]:

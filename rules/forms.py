@@ -6,6 +6,19 @@ from typing import Any
 
 from django.http import QueryDict
 
+from trace_site.lib.errors import TraceError
+
+# JSON pointers of the exchange format, as the editor names them
+PLACES = {
+    "": "The rule",
+    "tool_name": "The target",
+    "confusables": "The list of look-alikes",
+    "rule_text": "The rule's text",
+    "code": "The code",
+    "domain": "The domain",
+    "clauses": "Clause",
+    "tests": "Test",
+}
 ROW = re.compile(r"(clause|test)-(\d+)-(\w+)")
 
 
@@ -55,6 +68,25 @@ class RuleForm:
             "clauses": self.clauses,
             "tests": self.tests,
         }
+
+
+def form_words(problem: dict[str, str]) -> str:
+    """A problem {"pointer", "message"} of the exchange format in the editor's words."""
+    name, _, rest = problem.get("pointer", "").lstrip("/").partition("/")
+    number = rest.split("/")[0]
+    place = PLACES.get(name, name)
+    if name in ("clauses", "tests") and number.isdecimal():
+        place = f"{place} {int(number) + 1}"
+    message = problem["message"]
+    return f"{place} {message}" if message.startswith("is ") else f"{place}: {message}"
+
+
+def in_form_words(error: TraceError) -> TraceError:
+    """A refusal of the services, told in the editor's words and with every problem listed."""
+    lines = [form_words(problem) for problem in error.extra.get("problems", [])]
+    if not lines:
+        return error
+    return TraceError(lines[0], code=error.code, hint=error.hint, extra={"errors": lines})
 
 
 def _rows(data: QueryDict, kind: str) -> list[dict[str, str]]:

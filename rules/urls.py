@@ -9,6 +9,7 @@ urlpatterns = [
     path("", views.rule_list, name="list"),
     path("new/", views.rule_create, name="create"),
     path("<int:pk>/", views.rule_detail, name="detail"),
+    path("<int:pk>/versions/<int:number>/", views.rule_detail, name="version"),
     path("<int:pk>/edit/", views.rule_update, name="update"),
     path("<int:pk>/publish/", views.rule_publish_version, name="publish"),
     path("<int:pk>/withdraw/", views.rule_withdraw_published, name="withdraw"),

@@ -14,7 +14,7 @@ from rules.book import version_findings
 from rules.core.findings import Finding, has_errors
 from rules.editing import EditedMeanwhile, rule_form_save
 from rules.exchange import rules_export
-from rules.forms import RuleForm
+from rules.forms import RuleForm, in_form_words
 from rules.models import Rule, RuleVersion
 from rules.services import SavedRule, rule_preview, rule_publish, rule_withdraw
 from trace_site.access import ADMIN, EXPERT, role_required
@@ -33,12 +33,11 @@ def rule_list(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-def rule_detail(request: HttpRequest, pk: int) -> HttpResponse:
+def rule_detail(request: HttpRequest, pk: int, number: int | None = None) -> HttpResponse:
     """One version of a rule: the one asked for, else the newest."""
     rule = selectors.rule(pk)
     history = selectors.history(rule)
-    wanted = request.GET.get("version", "")
-    shown = [entry for entry in history if not wanted or str(entry.version.number) == wanted]
+    shown = [entry for entry in history if number in (None, entry.version.number)]
     if not shown:
         raise Http404
     version = shown[0].version
@@ -116,7 +115,7 @@ def _save(request: HttpRequest, rule: Rule | None) -> HttpResponse:
         form.base = late.newest.number
         return _editor(request, form, rule, meanwhile=late.newest, began=began)
     except TraceError as error:
-        return _editor(request, form, rule, problem=error)
+        return _editor(request, form, rule, problem=in_form_words(error))
     _tell(request, saved, publish)
     return redirect("rules:detail", saved.version.rule_id)
 
@@ -159,11 +158,11 @@ def rule_check(request: HttpRequest) -> HttpResponse:
     known = request.POST.get("rule", "")
     rule = Rule.objects.filter(pk=int(known)).first() if known.isdecimal() else None
     findings: list[Finding] = []
-    problems: list[dict[str, str]] = []
+    problems: list[str] = []
     try:
         findings = rule_preview(**form.content(), rule=rule)
     except TraceError as error:
-        problems = error.extra.get("problems") or [{"message": error.message}]
+        problems = in_form_words(error).extra.get("errors") or [error.message]
     context = {
         "findings": findings,
         "problems": problems,

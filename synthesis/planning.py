@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from rules.models import RuleVersion
 from synthesis.core.clauses import reasons_unsupported
@@ -16,11 +16,10 @@ from synthesis.core.keys import made_from, sample_key, sample_seed
 from synthesis.core.pools import anchor_pool, rule_pool, stratified
 from synthesis.core.queries import RULE_STYLES, TIERS, RuleText, ToolText, Writers
 from synthesis.models import Sample, SynthesisRun
+from synthesis.selectors import GONE
 from synthesis.sources import CatalogView, published_rules
 from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError
-
-GONE = Q(machine=Sample.Machine.DROPPED) | Q(human=Sample.Human.REJECTED)
 
 
 def plan(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: CatalogView) -> None:

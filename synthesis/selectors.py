@@ -15,6 +15,7 @@ from trace_site.paging import Page, keyset
 
 APPROVED = Q(human=Sample.Human.APPROVED)
 READY = Q(machine=Sample.Machine.READY)
+GONE = Q(machine=Sample.Machine.DROPPED) | Q(human=Sample.Human.REJECTED)
 
 
 @dataclass(slots=True)
@@ -206,18 +207,27 @@ def planned(branch: str, *, per_rule: int, anchors: int, domain: str = "") -> di
     """What a run with these settings would set out to write, before anything is started."""
     if branch == SynthesisRun.Branch.RULE:
         rules = Rule.objects.filter(published__isnull=False)
-        count = (rules.filter(domain=domain) if domain else rules).count()
-        return {"count": count * per_rule, "parts": [(count, "published rules"), (per_rule, "samples each")]}
+        rules = rules.filter(domain=domain) if domain else rules
+        count, kept = rules.count(), _kept(branch, domain).filter(rule_version__in=rules.values("published"))
+        parts = [(count, "published rules"), (per_rule, "samples each"), (kept.count(), "are there already")]
+        return {"count": count * per_rule, "parts": parts}
     if branch == SynthesisRun.Branch.RRB:
         tools = Tool.objects.filter(status=Tool.Status.ACTIVE, deprecated=False)
         count = (tools.filter(domain=domain) if domain else tools).count()
-        return {
-            "count": anchors if count else 0,
-            "parts": [(anchors, "anchors"), (count, "tools to draw from")],
-        }
-    waiting = Sample.objects.filter(branch=branch, trace="", machine=Sample.Machine.PENDING)
+        parts = [(count, "tools to draw from"), (_kept(branch, domain).count(), "samples are there already")]
+        return {"count": anchors if count else 0, "parts": parts}
+    waiting = Sample.objects.filter(
+        branch=branch, trace="", machine=Sample.Machine.READY, attempts__isnull=True
+    )
+    waiting = waiting.exclude(human=Sample.Human.REJECTED)
     count = (waiting.filter(domain=domain) if domain else waiting).count()
     return {"count": count, "parts": [(count, "imported queries without a trace")]}
+
+
+def _kept(branch: str, domain: str) -> QuerySet[Sample]:
+    """Samples that a further run does not write again."""
+    rows = Sample.objects.filter(branch=branch).exclude(GONE)
+    return rows.filter(domain=domain) if domain else rows
 
 
 def rules_with_samples() -> list[str]:

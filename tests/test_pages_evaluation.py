@@ -90,6 +90,12 @@ def test_predictions_are_filtered_and_lead_to_the_playground(client_as, results)
     assert [row.given for row in right] == [[("New/GetSlip", True)]]
 
 
+def test_long_lists_are_folded_and_say_where_the_right_tool_stands(client_as, tools):
+    ranked = make_evaluation((tools[0], [f"Far/Tool{n}" for n in range(6)] + ["New/GetSlip"]), decode="fast")
+    page = client_as("expert").get(f"/evaluation/{ranked.pk}/").content.decode()
+    assert "<summary>4 more; right at place 7</summary>" in page
+
+
 def test_predictions_are_filtered_by_group(client_as, results):
     prediction = results[0].predictions.first()
     Prediction.objects.filter(pk=prediction.pk).update(scores={**prediction.scores, "group": "covered"})

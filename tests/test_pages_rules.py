@@ -62,7 +62,7 @@ def test_rule_page_shows_what_a_version_changed(client_as, tools):
     rule_save(target="A/New", confusables=["A/Old"], text=TEXT.replace("2024", "2025"), rule=version.rule)
     page = client_as("reviewer").get(f"/rules/{version.rule_id}/").content.decode()
     assert "<del>2024</del>" in page and "<ins>2025</ins>" in page
-    old = client_as("expert").get(f"/rules/{version.rule_id}/?version=1")
+    old = client_as("expert").get(f"/rules/{version.rule_id}/versions/1/")
     assert old.context["version"].number == 1
 
 
@@ -182,3 +182,20 @@ def test_export_is_the_exchange_format(client_as, tools):
     saved(publish=True)
     exported = json.loads(client_as("expert").get("/rules/export.json").content)
     assert exported[0]["tool_name"] == "A/New" and exported[0]["confusables"] == ["A/Old"]
+
+
+def test_refusal_speaks_of_the_fields_of_the_form(client_as, tools):
+    client = client_as("expert")
+    page = client.post("/rules/new/", form(confusables=[])).content.decode()
+    assert (
+        "The list of look-alikes is empty." in page
+        and "/confusables" not in page.split('role="alert"')[1][:200]
+    )
+    clause = {"clause-0-when": "always", "clause-0-route_to": "A/Gone"}
+    page = client.post("/rules/check/", form(**clause)).content.decode()
+    assert "Clause 1: " in page and "A/Gone" in page
+
+
+def test_unknown_version_of_a_rule_is_not_found(client_as, tools):
+    version = saved()
+    assert client_as("expert").get(f"/rules/{version.rule_id}/versions/7/").status_code == 404

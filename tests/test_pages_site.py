@@ -1,6 +1,7 @@
 """The frame: login, roles, jobs, audit, account, health, error pages."""
 
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.urls import reverse
@@ -123,6 +124,12 @@ def test_cancelling_an_ended_job_says_so(client_as):
     job = make_job(state="done")
     response = client_as("admin").post(f"/jobs/{job.pk}/cancel/")
     assert response.status_code == 409 and "has already ended" in response.content.decode()
+
+
+def test_job_list_says_how_long_a_short_job_took(client_as):
+    began = datetime(2026, 11, 20, 9, tzinfo=UTC)
+    make_job(state="done", started_at=began, finished_at=began + timedelta(seconds=4))
+    assert ">4 s<" in client_as("expert").get("/jobs/").content.decode()
 
 
 def test_failed_job_shows_its_sentence(client_as):

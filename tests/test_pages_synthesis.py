@@ -100,6 +100,24 @@ def test_estimate_multiplies_published_rules(client_as):
     assert page.context["planned"]["count"] == 7
 
 
+def test_estimate_says_how_many_samples_exist_already(client_as):
+    rule = make_rule(make_tool("New/GetSlip"), make_tool("Old/GetSlip"))
+    make_sample(rule=rule, machine="ready")
+    make_sample(rule=rule, machine="dropped")
+    client = client_as("expert")
+    parts = client.get("/synthesis/estimate/", {"branch": "rule", "seed": "0"}).context["planned"]["parts"]
+    assert parts[-1] == (1, "are there already")
+
+
+def test_estimate_counts_the_imported_queries_a_run_would_take(client_as):
+    made = {"branch": "imported", "machine": "ready", "rule_version": None}
+    make_sample(**made, trace="")
+    make_sample(**made, trace="", human="rejected")
+    make_sample(**made, trace="Has one.")
+    page = client_as("expert").get("/synthesis/estimate/", {"branch": "imported", "seed": "0"})
+    assert page.context["planned"]["count"] == 1
+
+
 def test_samples_are_filtered_and_paged_without_gaps(client_as, run):
     for _ in range(60):
         make_sample()

@@ -76,15 +76,26 @@ def choose_tau(edges: Sequence[Edge]) -> float:
 
 
 def cluster_label(tools: Sequence[str]) -> str:
-    """The words most tools share: of the endpoints, else of the whole names, in the order of the first tool."""
+    """The words most tools share: of the endpoints, else of the whole names. A verb alone says nothing, so the
+    commonest of the other words joins it."""
     for parts in ([split_name(name)[1] for name in tools], tools):
         words = [list(dict.fromkeys(name_words(part))) for part in parts]
         counts = Counter(word for row in words for word in row)
         shared = {word for word, count in counts.items() if 2 * count > len(tools) and not word.isdigit()}
         if shared:
+            leading = {row[0] for row in words if row}
+            if shared <= leading:
+                shared |= _commonest(counts, leading)
             fullest = max(words, key=lambda row: len(shared & set(row)))
             return " ".join(word for word in fullest if word in shared)[:200]
     return split_name(min(tools))[1][:200]
+
+
+def _commonest(counts: Counter[str], leading: set[str]) -> set[str]:
+    """The word or words, not at the head of a name, that most names hold; none when no two share one."""
+    others = {word: count for word, count in counts.items() if word not in leading and not word.isdigit()}
+    most = max(others.values(), default=0)
+    return {word for word, count in others.items() if count == most} if most > 1 else set()
 
 
 def _components(edges: Iterable[Edge]) -> list[frozenset[str]]:

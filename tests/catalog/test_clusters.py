@@ -56,6 +56,11 @@ def test_edge_needs_both_directions() -> None:
     assert mutual_edges(lists) == [("A/a", "A/b", 0.9)]
 
 
+def test_label_is_never_a_verb_alone_when_names_share_more() -> None:
+    assert cluster_label(["A/GetOrgUnit", "A/GetOrgUnitNode", "B/GetTeam", "B/GetCrew"]) == "get org unit"
+    assert cluster_label(["A/GetTeam", "A/GetCrew"]) == "get"
+
+
 def test_label_is_what_the_names_share() -> None:
     assert cluster_label(["A/getPayslip", "B/getPayslipLines", "C/readPayslip"]) == "get payslip"
     assert cluster_label(["A/one", "B/two"]) == "one"

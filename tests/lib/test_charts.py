@@ -2,7 +2,7 @@
 
 import pytest
 
-from trace_site.lib.charts import Bar, Series, bar_chart, line_chart, nice_ticks
+from trace_site.lib.charts import Bar, Series, bar_chart, format_tick, line_chart, nice_ticks
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,11 @@ def test_bar_and_interval_are_shares_of_the_axis():
 def test_open_axis_ends_at_a_round_number_above_every_bound():
     chart = bar_chart("Samples", [Bar("HR", 70, 60, 83)], top=None)
     assert chart.ticks == ["0", "25", "50", "75", "100"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(4072.6, "4,073"), (0.00015, "0.00015"), (0.7931, "0.793"), (435, "435"), (109.5, "110")],
+)
+def test_ticks_read_as_plain_numbers(value, text):
+    assert format_tick(value) == text

@@ -21,7 +21,7 @@ class Series:
 class Curve:
     name: str
     path: str
-    last: float
+    last: str
     number: int
 
 
@@ -77,7 +77,7 @@ def line_chart(
     ticks = nice_ticks(min(0.0, min(ys)), max(ys))
     y_low, y_high = ticks[0], ticks[-1]
     curves = [
-        Curve(one.name, _path(one.points, x_low, x_high, y_low, y_high), one.points[-1][1], number)
+        Curve(one.name, _path(one.points, x_low, x_high, y_low, y_high), format_tick(one.points[-1][1]), number)
         for number, one in enumerate(kept, start=1)
     ]
     x_ticks = [format_tick(x_low + (x_high - x_low) * share / 4) for share in range(5)]
@@ -108,7 +108,7 @@ def nice_ticks(low: float, high: float, count: int = 4) -> list[float]:
 
 
 def format_tick(value: float) -> str:
-    if value == round(value):
+    if value == round(value) or abs(value) >= 100:
         return f"{round(value):,}"
     return f"{value:.3g}"
 

@@ -2,9 +2,9 @@
 
 WORDS = {
     "good": "done, ready, approved, approve, published, resolved, taught, in champion, champion, pass, ok, covered",
-    "run": "running, being written, touched, challenger, edit, edit and approve",
+    "run": "running, being written, challenger, edit, edit and approve",
     "wait": "queued, pending, to review, draft, in review, new, previous, cannot tell",
-    "warn": "warning, deprecated, stale, changed, judged out",
+    "warn": "warning, deprecated, stale, changed, judged out, touched",
     "bad": "failed, fail, quarantined, rejected, reject, error, no rule, uncovered, filtered",
     "idle": "cancelled, retired, dropped, dismissed, removed, unchanged, undo, not measured",
     "info": "active, added, info, offline",
