@@ -27,10 +27,11 @@ def shown_model() -> tuple[Model | None, str]:
 
 
 def recall_by_domain() -> dict[str, dict[str, Any]]:
-    """What to show of each domain's recall; two queries.
+    """What each domain's page shows of recall; two queries.
 
-    {domain: {"model", "alias", "cell", "base", "benchmark", "decode", "groups", "embedding", "same_length"}}. For each domain the newest benchmark that has queries in it. `groups` and `embedding` map all, covered, uncovered
-    and outside to {"n", "metrics": {metric: {mean, low, high, n}}}.
+    {domain: {"model", "alias", "cell", "base", "benchmark", "decode", "groups", "embedding", "same_length"}}, from the
+    newest benchmark that has queries in the domain. `groups` and `embedding` map all, covered, uncovered and outside
+    to {"n", "metrics": {metric: {mean, low, high, n}}}.
     """
     model, alias = shown_model()
     finished = Evaluation.objects.filter(
