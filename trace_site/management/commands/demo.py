@@ -27,8 +27,8 @@ from training.models import AliasMove, Model, Run
 DATA = settings.BASE_DIR / "trace_site" / "demo"
 FORMAT = "a"
 CELLS = [("none", "none"), ("m", "none"), ("m", "r"), ("m", "r+R")]
-ANCHORS = 430
-PER_RULE = 12
+ANCHORS = 645
+PER_RULE = 36  # three times the default of 12, so that each rule's many signals are seen
 
 
 class Command(TraceCommand):
