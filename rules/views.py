@@ -133,9 +133,10 @@ def _tell(request: HttpRequest, saved: SavedRule, publish: bool) -> None:
 @role_required(EXPERT, ADMIN)
 @require_POST
 def rule_publish_version(request: HttpRequest, pk: int) -> HttpResponse:
-    version = get_object_or_404(
-        RuleVersion.objects.select_related("rule"), rule=pk, number=request.POST.get("version", "0")
-    )
+    number = request.POST.get("version", "")
+    if not number.isdecimal():
+        raise Http404
+    version = get_object_or_404(RuleVersion.objects.select_related("rule"), rule=pk, number=number)
     rule_publish(version=version, actor=request.user)
     messages.success(request, f"{version.rule.code} v{version.number} is published.")
     return redirect("rules:detail", pk)

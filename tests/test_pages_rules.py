@@ -199,3 +199,10 @@ def test_refusal_speaks_of_the_fields_of_the_form(client_as, tools):
 def test_unknown_version_of_a_rule_is_not_found(client_as, tools):
     version = saved()
     assert client_as("expert").get(f"/rules/{version.rule_id}/versions/7/").status_code == 404
+
+
+@pytest.mark.parametrize("number", ["", "two", "\N{SUPERSCRIPT TWO}", "99"])
+def test_version_that_is_none_is_not_published(client_as, tools, number):
+    rule = make_rule(*tools)
+    url = f"/rules/{rule.pk}/publish/"
+    assert client_as("expert").post(url, {"version": number}).status_code == 404

@@ -1,5 +1,6 @@
 """The one error shape of the REST API: {"message", "code", "extra"}."""
 
+import json
 from typing import Any
 
 from rest_framework.response import Response
@@ -18,9 +19,10 @@ def handle_error(error: Exception, context: dict[str, Any]) -> Response | None:
         return refusal
     response = exception_handler(error, context)
     if response is not None:
+        detail = getattr(error, "detail", None)
         response.data = {
-            "message": getattr(error, "default_detail", str(error)),
+            "message": str(detail if isinstance(detail, str) else getattr(error, "default_detail", error)),
             "code": getattr(error, "default_code", "error"),
-            "extra": response.data,
+            "extra": json.loads(json.dumps(response.data)),  # plain text, which every renderer can write
         }
     return response

@@ -206,3 +206,10 @@ def test_schema_describes_the_operation():
 
     operation = SchemaGenerator().get_schema(request=None, public=True)["paths"]["/api/v1/retrieve"]["post"]
     assert {"200", "400", "401", "404", "429", "503"} <= operation["responses"].keys()
+
+
+def test_api_refuses_a_wrong_method_in_words_every_renderer_writes(api):
+    for path, method in (("/api/v1/retrieve", api.get), ("/api/v1/schema", api.post)):
+        answer = method(path)
+        assert answer.status_code == 405 and "not allowed" in answer.content.decode()
+        assert "{method}" not in answer.content.decode()
