@@ -74,7 +74,7 @@ metatool() {
     $PY manage.py benchmark_import "$DATA/benchmarks/metatool/queries.jsonl" --kind prb --name metatool
     step "MetaTool samples import ($format)" 0 $PY manage.py samples_import "$DATA/benchmarks/metatool/queries.jsonl" --approve
     SNAPSHOT=$(json "['id']" snapshot_build --strategy append --per-rule 0 --branches imported --seed 1)
-    step "MetaTool training ($format, m, n)" 600 $PY manage.py training_run --snapshot "$SNAPSHOT" --format $format --memo m --retrieval n
+    step "MetaTool training ($format, none, n)" 600 $PY manage.py training_run --snapshot "$SNAPSHOT" --format $format --memo none --retrieval n --recipe training/recipes/pocket-benchmark.yaml
     step "MetaTool evaluation ($format)" 0 $PY manage.py evaluate --model 1 --benchmark metatool --decode fast
   done
 }
