@@ -17,6 +17,7 @@ from synthesis.spans import trace_spans
 from trace_site import jobs
 from trace_site.access import ADMIN, EXPERT, role_required
 from trace_site.lib.errors import TraceError
+from trace_site.live import refresh_at_end
 from trace_site.paging import keyset
 
 
@@ -83,8 +84,10 @@ def run_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 def run_live(request: HttpRequest, pk: int) -> HttpResponse:
-    """Progress and funnel; asks again every two seconds while the job is active."""
-    return render(request, "synthesis/_live.html", run_context(pk))
+    """Progress and funnel; asks again every two seconds while the job is active, then loads the page anew."""
+    context = run_context(pk)
+    response = render(request, "synthesis/_live.html", context)
+    return refresh_at_end(response, context["run"].job)
 
 
 def run_context(pk: int) -> dict[str, Any]:
@@ -96,7 +99,7 @@ def run_context(pk: int) -> dict[str, Any]:
 @require_POST
 def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     run = get_object_or_404(SynthesisRun.objects.select_related("job"), pk=pk)
-    if run.job is not None and jobs.cancel(run.job):
+    if run.job is not None and jobs.cancel(run.job, actor=request.user):
         messages.success(request, "Stopping. Samples written so far are kept; resume goes on with the rest.")
     else:
         messages.error(request, "The run has already ended.")
@@ -107,7 +110,7 @@ def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
     run = get_object_or_404(SynthesisRun.objects.select_related("job"), pk=pk)
-    if run.job is not None and jobs.retry(run.job):
+    if run.job is not None and jobs.retry(run.job, actor=request.user):
         messages.success(request, "Queued again. It goes on with the samples that are not written yet.")
     else:
         messages.error(request, "Only a run that failed or was cancelled can be resumed.")

@@ -71,6 +71,9 @@ def test_failed_job_says_why_and_can_be_retried():
     job = jobs.run(jobs.enqueue("failing", {}, wake=False).pk)
     assert (job.state, job.error) == ("failed", "the file is gone. Upload it again.")
     assert jobs.retry(job) and not jobs.retry(job)
+    assert jobs.cancel(job) and not jobs.cancel(job)
+    actions = audit.AuditEntry.objects.filter(object_id=str(job.pk)).values_list("action", flat=True)
+    assert sorted(actions) == ["job.cancelled", "job.resumed"]
 
 
 @pytest.mark.django_db

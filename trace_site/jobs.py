@@ -21,6 +21,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
+from trace_site import audit
 from trace_site.lib.errors import TraceError
 
 log = logging.getLogger(__name__)
@@ -300,22 +301,26 @@ def reap() -> int:
     return poisoned + cancelled + expired.update(state=Job.State.QUEUED, lease_until=None)
 
 
-def cancel(job: Job) -> bool:
+@transaction.atomic
+def cancel(job: Job, *, actor: Any = None) -> bool:
     """Cancel at once when queued, at the next check when running. False when it has already ended."""
-    if Job.objects.filter(pk=job.pk, state=Job.State.QUEUED).update(
-        state=Job.State.CANCELLED, finished_at=Now()
-    ):
-        return True
-    return bool(Job.objects.filter(pk=job.pk, state=Job.State.RUNNING).update(cancel_requested=True))
+    row = Job.objects.filter(pk=job.pk)
+    moved = row.filter(state=Job.State.QUEUED).update(state=Job.State.CANCELLED, finished_at=Now())
+    moved = moved or row.filter(state=Job.State.RUNNING).update(cancel_requested=True)
+    if moved:
+        audit.record(actor=actor, action="job.cancelled", obj=job)
+    return bool(moved)
 
 
-def retry(job: Job) -> bool:
+@transaction.atomic
+def retry(job: Job, *, actor: Any = None) -> bool:
     """Queue an ended job again; it resumes where it stopped. False when it is not in a state to retry."""
     ended = Q(state__in=[Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED])
     moved = Job.objects.filter(ended, pk=job.pk).update(
         state=Job.State.QUEUED, attempt=0, cancel_requested=False, error="", error_code="", finished_at=None
     )
     if moved:
+        audit.record(actor=actor, action="job.resumed", obj=job)
         transaction.on_commit(lambda: send_wake(job))
     return bool(moved)
 

@@ -118,9 +118,8 @@ def job_cancel(request: HttpRequest, pk: int) -> HttpResponse:
         return render(
             request, "forbidden.html", {"needed": "admin, or the person who started it,"}, status=403
         )
-    if not jobs.cancel(job):
+    if not jobs.cancel(job, actor=request.user):
         raise TraceError(f"{job.title} has already ended.", code="job_ended")
-    audit.record(actor=request.user, action="job.cancelled", obj=job)
     messages.success(
         request, f"{job.title}: cancelling. What was finished is kept; Resume goes on from there."
     )
@@ -134,11 +133,10 @@ def job_retry(request: HttpRequest, pk: int) -> HttpResponse:
         return render(
             request, "forbidden.html", {"needed": "admin, or the person who started it,"}, status=403
         )
-    if not jobs.retry(job):
+    if not jobs.retry(job, actor=request.user):
         raise TraceError(
             f"{job.title} is {job.state}.", code="job_state", hint="Only ended jobs are resumed."
         )
-    audit.record(actor=request.user, action="job.resumed", obj=job)
     messages.success(request, f"{job.title}: queued again; it goes on where it stopped.")
     return redirect("jobs:detail", pk)
 

@@ -92,7 +92,7 @@ def run_create(
         run.save(update_fields=["job"])
         audit.record(actor=actor, action="run.created", obj=run, detail={"cell": run.cell, "base": base})
     elif run.job is not None and not Model.objects.filter(run=run).exists():
-        jobs.retry(run.job)
+        jobs.retry(run.job, actor=actor)
     return run
 
 

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from trace_site import jobs
 from trace_site.access import ADMIN, role_required
 from trace_site.lib.errors import TraceError
+from trace_site.live import refresh_at_end
 from trace_site.paging import keyset
 from training import registry, selectors, services
 from training.forms import RunForm, cell_choices, recipe_rows
@@ -72,13 +73,10 @@ def run_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 def run_live(request: HttpRequest, pk: int) -> HttpResponse:
-    """The part of a run's page that moves; it stops asking when the job has ended."""
+    """The part of a run's page that moves; when the job has ended the page is loaded anew."""
     run = found_run(pk)
-    return render(
-        request,
-        "training/_live.html",
-        {"run": run, "live": selectors.live(run), "seconds": selectors.seconds(run)},
-    )
+    context = {"run": run, "live": selectors.live(run), "seconds": selectors.seconds(run)}
+    return refresh_at_end(render(request, "training/_live.html", context), run.job)
 
 
 @require_GET
@@ -96,7 +94,7 @@ def found_run(pk: int) -> Run:
 @require_POST
 def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     run = found_run(pk)
-    if run.job is not None and jobs.cancel(run.job):
+    if run.job is not None and jobs.cancel(run.job, actor=request.user):
         messages.success(
             request, "Stopping at the next step. The last checkpoint is kept; resume goes on from it."
         )
@@ -109,7 +107,7 @@ def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
     run = found_run(pk)
-    if run.job is not None and jobs.retry(run.job):
+    if run.job is not None and jobs.retry(run.job, actor=request.user):
         messages.success(request, "Queued again. It goes on from its last checkpoint.")
     else:
         messages.error(request, "Only a run that failed or was cancelled can be resumed.")
