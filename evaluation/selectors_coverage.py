@@ -113,20 +113,20 @@ def next_steps(page: DomainCoverage) -> Iterator[tuple[str, str, str]]:
     if page.clustering is None:
         yield (
             "Find the look-alikes",
-            "Clusters are made by manage.py catalog_neighbours and catalog_clusters.",
-            "",
+            "Nobody has looked for them since the tools were imported; the imports page does.",
+            reverse("catalog:imports"),
         )
         return
     if page.gaps:
         gap = page.gaps[0]
         why = f"{gap.label}: {gap.edges - gap.covered} of its {gap.edges} pairs are told apart by nothing."
-        yield "Write a rule for the costliest gap", why, write_url(page.domain, gap)
+        yield "Write a rule for the costliest gap", why, reverse("cluster", args=[gap.id])
     if drafts := page.totals.states["draft"]:
         why = f"{drafts} cluster{'s' if drafts > 1 else ''} would be covered."
         yield "Publish the drafts", why, clusters_url(page.domain, state="draft")
     if resolved := page.totals.states["resolved"]:
         why = f"{resolved} resolved cluster{'s' if resolved > 1 else ''} lack approved samples to learn from."
-        yield "Synthesize and approve samples", why, clusters_url(page.domain, state="resolved")
+        yield "Write and approve samples", why, clusters_url(page.domain, state="resolved")
     if taught := page.totals.states["taught"]:
         why = f"{taught} taught cluster{'s' if taught > 1 else ''} are not in the champion."
         yield "Build a snapshot, train, promote", why, clusters_url(page.domain, state="taught")

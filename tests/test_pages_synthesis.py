@@ -52,10 +52,12 @@ def test_run_page_shows_the_funnel_and_stops_asking_when_the_job_has_ended(clien
     run.job = Job.objects.create(kind="synthesis", queue="default", title="t", state="running")
     run.save()
     client = client_as("expert")
-    assert b'hx-trigger="every 2s"' in client.get(f"/synthesis/{run.pk}/live/").content
+    polled = client.get(f"/synthesis/{run.pk}/live/")
+    assert b'hx-trigger="every 2s"' in polled.content and "HX-Refresh" not in polled
     Job.objects.update(state="done")
-    page = client.get(f"/synthesis/{run.pk}/live/").content
-    assert b"every 2s" not in page and b"leakage" in page
+    ended = client.get(f"/synthesis/{run.pk}/live/")
+    assert b"every 2s" not in ended.content and b"leakage" in ended.content
+    assert ended["HX-Refresh"] == "true"
 
 
 def test_a_queued_run_is_cancelled_and_resumed(client_as, run):
