@@ -77,7 +77,9 @@ def line_chart(
     ticks = nice_ticks(min(0.0, min(ys)), max(ys))
     y_low, y_high = ticks[0], ticks[-1]
     curves = [
-        Curve(one.name, _path(one.points, x_low, x_high, y_low, y_high), format_tick(one.points[-1][1]), number)
+        Curve(
+            one.name, _path(one.points, x_low, x_high, y_low, y_high), format_tick(one.points[-1][1]), number
+        )
         for number, one in enumerate(kept, start=1)
     ]
     x_ticks = [format_tick(x_low + (x_high - x_low) * share / 4) for share in range(5)]
