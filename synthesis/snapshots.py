@@ -27,7 +27,7 @@ from trace_site.jobs import JobContext
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import sha256_file, write_atomic, write_jsonl
 
-STEPS = 5
+STEPS = 4
 
 
 def run_snapshot(ctx: JobContext) -> dict[str, Any]:
@@ -319,11 +319,11 @@ def _yields() -> dict[str, dict[str, int]]:
 
 def _publish(ctx: JobContext, folder: Path, manifest: dict[str, Any], composition: Composition) -> Snapshot:
     """Store the folder, then write the rows; a snapshot with the same hash is returned as it is."""
+    ctx.progress(STEPS, STEPS, "storing")
     if existing := Snapshot.objects.filter(hash=manifest["hash"]).first():
         return existing
     key = f"snapshots/{manifest['hash'][:24]}"
     digest = store().put_dir(folder, key)
-    ctx.progress(4, STEPS, "stored")
     actor = get_user_model().objects.filter(pk=ctx.params.get("actor") or 0).first()
     with ctx.guard():
         snapshot, made = Snapshot.objects.get_or_create(
