@@ -59,7 +59,9 @@ def test_answer_shows_lists_trace_and_the_cited_rule_version(client_as, rule, en
         ("Ranked, fast mode", ["Pay/GetSlip", "OldPay/GetSlip"]),
     ]
     text = page.content.decode()
-    assert f'<a class="rule-mark" href="/rules/{rule.pk}/versions/1/">SLIP_YEAR</a>' in text and "60.7 %" in text
+    assert (
+        f'<a class="rule-mark" href="/rules/{rule.pk}/versions/1/">SLIP_YEAR</a>' in text and "60.7 %" in text
+    )
     assert [s.text for s in page.context["spans"] if s.chosen and s.final] == ["Pay/GetSlip"]
 
 

@@ -4,6 +4,8 @@ Every step is an ordinary command; a step whose result exists is not run again, 
 stopped and a second one serves at once.
 """
 
+import io
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -40,14 +42,16 @@ class Command(TraceCommand):
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         started = time.monotonic()
-        call_command("migrate", verbosity=0)
+        self.voice = _Voice()
+        with _StillWorking(self.voice, "prepare the database"):
+            call_command("migrate", verbosity=0)
         logins = ensure_demo_users()
         steps = self.steps()
         for number, (title, is_done, work) in enumerate(steps, start=1):
             if is_done():
                 continue
             self.echo(f"[{number}/{len(steps)}] {title}")
-            with _StillWorking(self.echo, title):
+            with _StillWorking(self.voice, title):
                 work()
         self.echo(f"the main job is done; this part took {time.monotonic() - started:.0f} s")
         for login in logins:
@@ -90,7 +94,7 @@ class Command(TraceCommand):
         ]
 
     def call(self, command: str, *args: Any, **options: Any) -> None:
-        call_command(command, *map(str, args), stdout=self.stdout, stderr=self.stderr, **options)
+        call_command(command, *map(str, args), stdout=self.voice, **options)
 
     def import_catalogs(self) -> None:
         for slug in ("hr", "finance"):
@@ -152,17 +156,32 @@ def _evaluated() -> bool:
     return Evaluation.objects.filter(metrics__isnull=False).exists() and not unfinished.exists()
 
 
+class _Voice(io.TextIOBase):
+    """Standard output that knows when it last spoke."""
+
+    last = 0.0
+
+    def write(self, text: str) -> int:
+        self.last = time.monotonic()
+        return sys.stdout.write(text)
+
+    def flush(self) -> None:
+        sys.stdout.flush()
+
+
 class _StillWorking:
     """Says so when a step has been silent for 4 seconds."""
 
-    def __init__(self, echo: Callable[[str], None], title: str) -> None:
-        self.echo, self.title, self.ended = echo, title, threading.Event()
+    def __init__(self, voice: _Voice, title: str) -> None:
+        self.voice, self.title, self.ended = voice, title, threading.Event()
         self.thread = threading.Thread(target=self.loop, daemon=True)
 
     def loop(self) -> None:
         started = time.monotonic()
-        while not self.ended.wait(4):
-            self.echo(f"    {self.title}: {time.monotonic() - started:.0f} s")
+        while not self.ended.wait(0.5):
+            if time.monotonic() - self.voice.last > 4:
+                self.voice.write(f"    {self.title}: {time.monotonic() - started:.0f} s\n")
+                self.voice.flush()
 
     def __enter__(self) -> None:
         self.thread.start()
