@@ -53,7 +53,7 @@ def install_torch() -> None:
     if sys.platform != "linux" or shutil.which("nvidia-smi"):
         step("install torch", [*pip(), TORCH], remedy)
         return
-    if run([*pip(), f"{TORCH}+cpu"]).returncode == 0:  # a mirror or a local folder may have it
+    if run([*pip(), f"{TORCH}+cpu"], "install torch (CPU build)").returncode == 0:  # a mirror or a local folder may have it
         return
     step("install torch (CPU build)", [*pip(), f"{TORCH}+cpu", "--extra-index-url", CPU_INDEX], remedy)
 
@@ -73,11 +73,10 @@ def step(name: str, command: list[str], remedy: str) -> None:
         )
 
 
-def run(command: list[str], name: str = "") -> subprocess.CompletedProcess[str]:
+def run(command: list[str], name: str) -> subprocess.CompletedProcess[str]:
     """Run a command, printing a line every 5 seconds so that nobody wonders whether it hangs."""
     started = time.monotonic()
-    if name:
-        print(f"set-up: {name} ...", flush=True)
+    print(f"set-up: {name} ...", flush=True)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
         output = ""
         while True:
