@@ -53,7 +53,8 @@ def install_torch() -> None:
     if sys.platform != "linux" or shutil.which("nvidia-smi"):
         step("install torch", [*pip(), TORCH], remedy)
         return
-    if run([*pip(), f"{TORCH}+cpu"], "install torch (CPU build)").returncode == 0:  # a mirror or a local folder may have it
+    # a mirror or a local folder may have it
+    if run([*pip(), f"{TORCH}+cpu"], "install torch (CPU build)").returncode == 0:
         return
     step("install torch (CPU build)", [*pip(), f"{TORCH}+cpu", "--extra-index-url", CPU_INDEX], remedy)
 
@@ -85,7 +86,7 @@ def run(command: list[str], name: str) -> subprocess.CompletedProcess[str]:
                 break
             except subprocess.TimeoutExpired:
                 print(
-                    f"set-up: {name or 'install torch'}, {time.monotonic() - started:.0f} s so far",
+                    f"set-up: {name}, {time.monotonic() - started:.0f} s so far",
                     flush=True,
                 )
     return subprocess.CompletedProcess(command, child.returncode, output, "")
