@@ -85,10 +85,7 @@ def run(command: list[str], name: str) -> subprocess.CompletedProcess[str]:
                 output, _ = child.communicate(timeout=5)
                 break
             except subprocess.TimeoutExpired:
-                print(
-                    f"set-up: {name}, {time.monotonic() - started:.0f} s so far",
-                    flush=True,
-                )
+                print(f"set-up: {name}, {time.monotonic() - started:.0f} s so far", flush=True)
     return subprocess.CompletedProcess(command, child.returncode, output, "")
 
 
