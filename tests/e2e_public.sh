@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The whole main job on the public data (TRACE_PUBLIC_DATA), each step timed, with the peak memory of any process.
-# Not part of `make test`. usage: tests/e2e_public.sh [catalog|metatool|all]
+# Not part of `make test`. usage: tests/e2e_public.sh [catalog|toolsense|metatool|all]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 DATA=${TRACE_PUBLIC_DATA:-../shared/data}
@@ -65,6 +65,23 @@ catalog() {
   step "coverage" 0 $PY manage.py coverage
 }
 
+toolsense() {
+  export TRACE_HOME=$WORK/toolsense
+  $PY manage.py migrate -v0
+  step "ToolSense catalog (5,347 tools)" 0 $PY manage.py catalog_import "$DATA/benchmarks/toolsense/catalog.jsonl" --domain rapidapi
+  step "ToolSense neighbours" 0 $PY manage.py catalog_neighbours
+  toolsense_benchmarks() {
+    $PY manage.py benchmark_import "$DATA/benchmarks/toolsense/rrb.jsonl" --kind prb --name toolsense-rrb
+    $PY manage.py benchmark_import "$DATA/benchmarks/toolsense/mcq.jsonl" --kind mcq --name toolsense-mcq
+    $PY manage.py benchmark_import "$DATA/benchmarks/toolsense/qa.jsonl" --kind qa --name toolsense-qa
+  }
+  step "ToolSense benchmarks" 0 toolsense_benchmarks
+  step "ToolSense synthesis (500 anchors)" 0 $PY manage.py synthesis_run --branch rrb --anchors 500 --writer offline --seed 1
+  $PY manage.py review_policy --auto-approve all
+  SNAPSHOT=$(json "['id']" snapshot_build --strategy append --per-rule 0 --branches rrb --seed 1)
+  step "ToolSense (c, m, r), evaluated" 0 $PY manage.py training_run --snapshot "$SNAPSHOT" --format c --memo m --retrieval r
+}
+
 metatool() {
   for format in a c; do
     export TRACE_HOME=$WORK/metatool-$format
@@ -82,8 +99,9 @@ metatool() {
 peak_memory & MONITOR=$!
 case ${1:-all} in
   catalog) catalog ;;
+  toolsense) toolsense ;;
   metatool) metatool ;;
-  all) catalog; metatool ;;
-  *) echo "usage: $0 [catalog|metatool|all]"; exit 2 ;;
+  all) catalog; toolsense; metatool ;;
+  *) echo "usage: $0 [catalog|toolsense|metatool|all]"; exit 2 ;;
 esac
 echo; cat "$REPORT"; echo "peak memory of one process: $(cat "$WORK/peak") MB (limit 6144)"; echo "homes kept in $WORK"

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import conditional_escape, format_html, format_html_join
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 
 from trace_site.jobs import Job
 from trace_site.lib.tones import tone_of
@@ -77,7 +77,8 @@ def navigation(context: template.Context) -> list[dict[str, Any]]:
 
 def _breakable(text: str) -> SafeString:
     """Escaped text that may break at word boundaries inside an identifier."""
-    return mark_safe("<wbr>".join(conditional_escape(piece) for piece in BREAKS.split(text)))
+    first, *rest = BREAKS.split(text)
+    return format_html("{}{}", first, format_html_join("", "<wbr>{}", ((piece,) for piece in rest)))
 
 
 @register.simple_tag
@@ -136,7 +137,7 @@ def share(
 ) -> SafeString:
     """A metric with its confidence interval and n: 0.71 [0.62, 0.79] n = 85."""
     if value is None:
-        return mark_safe('<span class="num muted">–</span>')
+        return format_html('<span class="num muted">{}</span>', "–")
     parts = [format_html("<b>{}</b>", f"{value:.2f}")]
     if low is not None and high is not None:
         parts.append(format_html('<span class="ci">[{}, {}]</span>', f"{low:.2f}", f"{high:.2f}"))
