@@ -27,7 +27,7 @@ step() { # step "name" limit_seconds command...
   printf '%-34s %4d s  %s\n' "$name" "$took" "$verdict" >> "$REPORT"
 }
 json() { # json COMMAND KEY...: run a command with --json and print one value of its last line
-  $PY manage.py "${@:2}" --json | tee /dev/stderr | tail -1 | $PY -c "import json,sys; print(json.load(sys.stdin)$1)"
+  $PY manage.py "${@:2}" --json | tee >(cat >&2) | tail -1 | $PY -c "import json,sys; print(json.load(sys.stdin)$1)"
 }
 
 catalog() {
