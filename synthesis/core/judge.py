@@ -137,9 +137,11 @@ def tool_scores(query: str, rule: RuleText | None, pool: Sequence[ToolText]) -> 
     scores: dict[str, float] = {}
     for case in found:
         clause = case.clause
-        score = sum(weights.get(word, 0.0) for word in asked & content_stems(clause.when))
+        score = math.fsum(weights.get(word, 0.0) for word in asked & content_stems(clause.when))
         score += 3 * _strength(clause.signals, query) + _year_fit(clause.when, query)
-        score += 0.5 * sum(weights.get(word, 0.0) for word in asked & content_stems(" ".join(clause.signals)))
+        score += 0.5 * math.fsum(
+            weights.get(word, 0.0) for word in asked & content_stems(" ".join(clause.signals))
+        )
         if not case.own and clause.route_to in known:
             score += _text_scores(query, [known[name] for name in rule.tools if name in known])[
                 clause.route_to
@@ -174,7 +176,11 @@ def _year_fit(condition: str, query: str) -> float:
 
 
 def _rarity(sets: Iterable[frozenset[str]]) -> dict[str, float]:
-    """Words by how few of the sets hold them; a word that all hold decides nothing."""
+    """Words by how few of the sets hold them; a word that all hold decides nothing.
+
+    Sums over these weights use fsum: sets are walked in another order in every process, and a plain sum would
+    differ in its last bit, which is enough to decide a tie otherwise.
+    """
     groups = list(sets)
     counts = Counter(word for group in groups for word in group)
     return {word: math.log((len(groups) + 0.5) / count) for word, count in counts.items()}
@@ -189,7 +195,7 @@ def _text_scores(query: str, tools: Sequence[ToolText]) -> dict[str, float]:
     sets = {tool.name: _tool_words(tool.name, tool.description) for tool in tools}
     weights = _rarity(sets.values())
     asked = content_stems(query)
-    return {name: sum(0.1 + weights[word] for word in asked & own) for name, own in sets.items()}
+    return {name: math.fsum(0.1 + weights[word] for word in asked & own) for name, own in sets.items()}
 
 
 def _faithfulness(request: JudgeRequest) -> tuple[int, str]:
@@ -221,8 +227,8 @@ def _unfaithful_to_rule(request: JudgeRequest, said: frozenset[str]) -> list[str
     weights = _rarity(content_stems(case.clause.when) for case in found)
     for case in found:
         wanted = content_stems(case.clause.when)
-        total = sum(0.1 + weights[word] for word in wanted)
-        share = sum(0.1 + weights[word] for word in wanted & said) / total if total else 0.0
+        total = math.fsum(0.1 + weights[word] for word in wanted)
+        share = math.fsum(0.1 + weights[word] for word in wanted & said) / total if total else 0.0
         mine = case.clause.route_to in request.answer
         shares[mine] = max(shares[mine], share)
     if shares[True] < 0.5:
