@@ -23,7 +23,7 @@ for at in range(0, 60):
     pool = tuple(tools[name] for name in names[at * 3 : at * 3 + 14])
     made = pipeline.make(Unit(at, QueryRequest("rrb", "hr", pool, 0, at, anchor=pool[0].name, tier="hard")))
     print(made.draft.query if made.draft else None, made.trace, made.ready)
-    print(tool_scores("show the payslip, the timesheet and the trial balance", None, pool))
+    print(tool_scores(pool[0].description, None, pool))
 """
 
 
