@@ -7,7 +7,7 @@ MEGABYTES = 200
 
 class ImportForm(forms.Form):
     file = forms.FileField(
-        label="File", help_text="JSONL, CSV, or an OpenAPI 3 document in JSON or YAML; at most 200 MB."
+        label="File", help_text="JSONL, or an OpenAPI 3 document in JSON or YAML; at most 200 MB."
     )
     domain = forms.CharField(
         label="Domain",
@@ -17,7 +17,7 @@ class ImportForm(forms.Form):
     )
     format = forms.ChoiceField(
         label="Format",
-        choices=[("auto", "recognise it"), ("jsonl", "JSONL"), ("csv", "CSV"), ("openapi", "OpenAPI 3")],
+        choices=[("auto", "recognise it"), ("jsonl", "JSONL"), ("openapi", "OpenAPI 3")],
     )
 
     def clean_file(self) -> object:
