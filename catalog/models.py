@@ -32,9 +32,18 @@ class Tool(models.Model):
     permissions = models.JSONField(default=list)
     deprecated = models.BooleanField(default=False)
     version = models.CharField(max_length=60, blank=True)
+    family = models.CharField(max_length=300, blank=True, help_text="the API's name without its version")
+    api_version = models.BigIntegerField(null=True, help_text="the version in the API's name; sorts by age")
     source = models.CharField(max_length=300, blank=True)
     status = models.CharField(max_length=8, choices=Status, default=Status.ACTIVE)
     content_hash = models.CharField(max_length=64)
+    cluster = models.ForeignKey(
+        "Cluster",
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="its place in the domain's newest clustering",
+    )
     words = models.TextField(help_text="the name split into words, for search")
     search = models.GeneratedField(
         expression=SearchVector("words", "description", config="english"),
@@ -48,20 +57,34 @@ class Tool(models.Model):
 
     class Meta:
         ordering = ["name"]
-        indexes = [GinIndex(fields=["search"]), models.Index(fields=["domain", "status", "name"])]
+        indexes = [
+            GinIndex(fields=["search"]),
+            models.Index(fields=["domain", "status", "name"]),
+            models.Index(fields=["family", "endpoint"]),
+        ]
 
     def __str__(self) -> str:
         return self.name
 
 
 class CatalogImport(models.Model):
-    """One applied import: what file, what it changed."""
+    """One applied import: what file, what it changed, and what undoing it needs."""
 
     filename = models.CharField(max_length=300)
     format = models.CharField(max_length=20)
     domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="imports")
     digest = models.CharField(max_length=64)
     counts = models.JSONField()
+    retired_ids = ArrayField(
+        models.BigIntegerField(), default=list, help_text="tools the file no longer held"
+    )
+    returned_ids = ArrayField(
+        models.BigIntegerField(), default=list, help_text="retired tools it brought back"
+    )
+    undone_at = models.DateTimeField(null=True)
+    undone_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
     at = models.DateTimeField(auto_now_add=True)
 

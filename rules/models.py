@@ -4,6 +4,7 @@ from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
+from django.db.models.functions import Now
 
 from catalog.models import Domain, Tool
 
@@ -53,3 +54,158 @@ class RuleVersion(models.Model):
     def tool_ids(self) -> list[int]:
         """T(r) as ids, target first."""
         return [self.target_id, *self.confusable_ids]
+
+
+class RuleHealth(models.Model):
+    """What the checks say about the version people work on; kept so that lists never check 5,000 rules."""
+
+    class Light(models.TextChoices):
+        OK = "ok"
+        WARNING = "warning"
+        ERROR = "error"
+
+    rule = models.OneToOneField(Rule, primary_key=True, on_delete=models.CASCADE, related_name="health")
+    version = models.ForeignKey(RuleVersion, on_delete=models.CASCADE, related_name="+")
+    light = models.CharField(max_length=7, choices=Light)
+    findings = models.JSONField(default=list, help_text="[{code, level, sentence, fix, other}]")
+    checked_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [models.Index(fields=["light"])]
+        verbose_name_plural = "rule health"
+
+    def __str__(self) -> str:
+        return f"{self.rule_id}: {self.light}"
+
+
+class ChangeRequest(models.Model):
+    """One or several rule changes that are reviewed, approved and applied together.
+
+    draft -> in_review -> approved -> scheduled -> applied | rejected | cancelled. Every edit raises `revision`;
+    an approval names the revision it read, so an edit clears approvals.
+    """
+
+    class State(models.TextChoices):
+        DRAFT = "draft"
+        IN_REVIEW = "in_review", "in review"
+        APPROVED = "approved"
+        SCHEDULED = "scheduled"
+        APPLIED = "applied"
+        REJECTED = "rejected"
+        CANCELLED = "cancelled"
+
+    title = models.CharField(max_length=200)
+    description = models.TextField(blank=True, help_text="why the rules change, for the person who approves")
+    state = models.CharField(max_length=10, choices=State, default=State.DRAFT)
+    revision = models.PositiveIntegerField(default=1)
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    editor_ids = ArrayField(
+        models.BigIntegerField(),
+        default=list,
+        help_text="everybody who wrote in it; none of them may approve",
+    )
+    reason = models.TextField(blank=True, help_text="why it was rejected, cancelled or applied unreviewed")
+    apply_at = models.DateTimeField(null=True)
+    blocked = models.TextField(blank=True, help_text="why a scheduled request could not be applied")
+    bypassed = models.BooleanField(default=False, help_text="applied without the approval it needed")
+    applied_at = models.DateTimeField(null=True)
+    applied_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    created_at = models.DateTimeField(db_default=Now())
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["state", "-id"])]
+        permissions = [("bypass_review", "Can apply a change request that nobody approved")]
+
+    def __str__(self) -> str:
+        return f"change request {self.pk}: {self.title}"
+
+
+class RuleChange(models.Model):
+    """What a request does to one rule. While the request is a draft, `content` is whatever was typed so far."""
+
+    class Action(models.TextChoices):
+        SAVE = "save", "publish a version"
+        WITHDRAW = "withdraw"
+
+    request = models.ForeignKey(ChangeRequest, on_delete=models.CASCADE, related_name="changes")
+    action = models.CharField(max_length=8, choices=Action, default=Action.SAVE)
+    rule = models.ForeignKey(Rule, null=True, on_delete=models.PROTECT, related_name="changes")
+    domain = models.CharField(max_length=60, blank=True, help_text="of a new rule; empty means the target's")
+    code = models.CharField(
+        max_length=80, blank=True, help_text="of a new rule; empty means made from its target"
+    )
+    content = models.JSONField(
+        default=dict, help_text="{target, confusables, text, clauses, tests}, by tool name"
+    )
+    note = models.CharField(max_length=300, blank=True)
+    base = models.ForeignKey(
+        RuleVersion,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        help_text="the version it began from",
+    )
+    revision = models.PositiveIntegerField(default=1, help_text="rises with every save; what If-Match names")
+    edited_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    edited_at = models.DateTimeField(auto_now=True)
+    version = models.ForeignKey(
+        RuleVersion,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        help_text="what it became when applied",
+    )
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["request", "rule"], condition=models.Q(rule__isnull=False), name="one_change_per_rule"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_action_display()} {self.rule or self.code or 'a new rule'}"
+
+
+class Approval(models.Model):
+    """A reviewer's word on one revision of a request; append-only."""
+
+    class Verdict(models.TextChoices):
+        APPROVE = "approve"
+        REJECT = "reject"
+
+    request = models.ForeignKey(ChangeRequest, on_delete=models.PROTECT, related_name="approvals")
+    revision = models.PositiveIntegerField()
+    verdict = models.CharField(max_length=7, choices=Verdict)
+    comment = models.TextField(blank=True)
+    reviewer = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["request", "revision", "reviewer"], name="one_word_per_revision")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.verdict} {self.request_id} at revision {self.revision}"
+
+
+class ChangeComment(models.Model):
+    """Talk beside a request; append-only."""
+
+    request = models.ForeignKey(ChangeRequest, on_delete=models.PROTECT, related_name="comments")
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    text = models.TextField()
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return self.text[:80]

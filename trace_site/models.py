@@ -1,6 +1,7 @@
 """The site's own tables, defined beside the code that uses them."""
 
 from trace_site.audit import AuditEntry
+from trace_site.generation import Generation
 from trace_site.jobs import Job
 
-__all__ = ["AuditEntry", "Job"]
+__all__ = ["AuditEntry", "Generation", "Job"]
