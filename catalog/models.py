@@ -104,6 +104,13 @@ class ToolRevision(models.Model):
     catalog_import = models.ForeignKey(
         CatalogImport, null=True, on_delete=models.PROTECT, related_name="revisions"
     )
+    undo_of = models.ForeignKey(
+        CatalogImport,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="undo_revisions",
+        help_text="the import whose undoing brought this content back",
+    )
     at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -111,6 +118,19 @@ class ToolRevision(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool_id} {self.content_hash[:8]}"
+
+
+class CatalogWord(models.Model):
+    """A word of some tool's name or description: what a misspelt search is compared with. Never taken away."""
+
+    word = models.CharField(primary_key=True, max_length=60)
+    trigrams = ArrayField(models.CharField(max_length=3))
+
+    class Meta:
+        indexes = [GinIndex(fields=["trigrams"])]
+
+    def __str__(self) -> str:
+        return self.word
 
 
 class NeighbourList(models.Model):
