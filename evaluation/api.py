@@ -4,14 +4,14 @@ from typing import Any
 
 from django.urls import path
 from drf_spectacular.utils import OpenApiResponse, extend_schema
-from drf_spectacular.views import SpectacularAPIView
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.throttling import UserRateThrottle
-from rest_framework.views import APIView
 
 from evaluation import retriever
+from trace_site.api import ApiView
+from trace_site.api_input import InputSerializer
 
 
 class RetrieveThrottle(UserRateThrottle):
@@ -19,12 +19,13 @@ class RetrieveThrottle(UserRateThrottle):
     rate = "600/min"
 
 
-class Retrieve(APIView):
+class Retrieve(ApiView):
     """The tools for a request, ranked in milliseconds (`fast`) or with a trace that names the rule (`trace`)."""
 
+    write_roles = None  # it changes nothing: whoever has a token may ask
     throttle_classes = [RetrieveThrottle]
 
-    class InputSerializer(serializers.Serializer[Any]):
+    class RetrieveInput(InputSerializer):
         query = serializers.CharField(max_length=retriever.LONGEST_QUERY)
         model = serializers.CharField(default="champion", max_length=20, help_text="a model's id or an alias")
         mode = serializers.ChoiceField(choices=retriever.MODES, default="fast")
@@ -36,21 +37,21 @@ class Retrieve(APIView):
             help_text="the caller's permission targets; tools that need others are withheld",
         )
 
-    class OutputSerializer(serializers.Serializer[Any]):
-        class ToolSerializer(serializers.Serializer[Any]):
+    class RetrieveAnswer(serializers.Serializer[Any]):
+        class RetrievedTool(serializers.Serializer[Any]):
             name = serializers.CharField()
             score = serializers.FloatField(allow_null=True)
             description = serializers.CharField()
             deprecated = serializers.BooleanField()
             retired = serializers.BooleanField()
 
-        class ModelSerializer(serializers.Serializer[Any]):
+        class RetrievingModel(serializers.Serializer[Any]):
             id = serializers.IntegerField()
             cell = serializers.CharField(help_text="(format, memo, retrieval)")
             base = serializers.CharField(help_text="the base model it was trained from")
             snapshot = serializers.IntegerField()
 
-        class RuleSerializer(serializers.Serializer[Any]):
+        class CitedRule(serializers.Serializer[Any]):
             id = serializers.IntegerField()
             code = serializers.CharField()
             domain = serializers.CharField()
@@ -59,19 +60,20 @@ class Retrieve(APIView):
             text = serializers.CharField()
             start = serializers.IntegerField(help_text="where the code stands in the trace")
 
-        model = ModelSerializer()
+        model = RetrievingModel()
         mode = serializers.CharField()
-        tools = ToolSerializer(many=True)
-        ranked = ToolSerializer(many=True, help_text="mode both: the ranked list beside the committed one")
+        tools = RetrievedTool(many=True)
+        ranked = RetrievedTool(many=True, help_text="mode both: the ranked list beside the committed one")
         trace = serializers.CharField(allow_blank=True)
-        cited_rule = RuleSerializer(allow_null=True)
+        cited_rule = CitedRule(allow_null=True)
         withheld = serializers.IntegerField(help_text="tools left out for want of a permission")
         seconds = serializers.FloatField()
 
     @extend_schema(
-        request=InputSerializer,
+        tags=["retrieve"],
+        request=RetrieveInput,
         responses={
-            200: OutputSerializer,
+            200: RetrieveAnswer,
             400: OpenApiResponse(description="a field is wrong"),
             401: OpenApiResponse(description="no token, or an unknown one"),
             404: OpenApiResponse(description="no such model or alias"),
@@ -80,12 +82,7 @@ class Retrieve(APIView):
         },
     )
     def post(self, request: Request) -> Response:
-        given = self.InputSerializer(data=request.data)
-        given.is_valid(raise_exception=True)
-        return Response(self.OutputSerializer(retriever.retrieve(**given.validated_data)).data)
+        return Response(self.RetrieveAnswer(retriever.retrieve(**self.read(self.RetrieveInput))).data)
 
 
-urlpatterns = [
-    path("retrieve", Retrieve.as_view(), name="api-retrieve"),
-    path("schema", SpectacularAPIView.as_view(), name="api-schema"),
-]
+urlpatterns = [path("retrieve", Retrieve.as_view(), name="api-retrieve")]

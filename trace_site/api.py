@@ -1,28 +1,198 @@
-"""The one error shape of the REST API: {"message", "code", "extra"}."""
+"""What every resource of the REST API shares: who may, one error shape, idempotent POST, keyset pages, ETags.
+
+Errors are {"message", "code", "extra"}; trace_site.lib.errors.STATUSES is the table of codes and statuses.
+"""
 
 import json
+import logging
+from collections.abc import Mapping
 from typing import Any
 
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.db import IntegrityError, OperationalError
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponseBase
+from rest_framework import exceptions
+from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import exception_handler
+from rest_framework.serializers import BaseSerializer
+from rest_framework.views import APIView, exception_handler
 
-from trace_site.lib.errors import TraceError
+from trace_site import idempotency
+from trace_site.access import ROLE_LABELS, roles_of
+from trace_site.api_input import InputSerializer, StrictJSONParser
+from trace_site.lib.errors import TraceError, status_of
+from trace_site.paging import SIZE, keyset
 
-STATUS = {"not_found": 404, "conflict": 409, "forbidden": 403, "unavailable": 503}
+log = logging.getLogger(__name__)
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+MOST_ROWS = 200
+# the same clash is a failed precondition to a program that sent If-Match, and a conflict to a person
+API_STATUS = {"edited_meanwhile": 412}
+DRF_CODES: dict[type[Exception], str] = {
+    exceptions.ValidationError: "bad_input",
+    exceptions.ParseError: "bad_json",
+    exceptions.PermissionDenied: "not_allowed",
+    exceptions.Throttled: "rate_limited",
+}
+
+Roles = tuple[str, ...] | None
+
+
+class ApiView(APIView):
+    """One operation a method. `write_roles` may use unsafe methods, `read_roles` the others; None is any login."""
+
+    write_roles: Roles = ()
+    read_roles: Roles = None
+    parser_classes = [StrictJSONParser]
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        key = request.headers.get("Idempotency-Key") if request.method == "POST" else None
+        if key is None:
+            return super().dispatch(request, *args, **kwargs)
+        return idempotency.once(key, lambda: super(ApiView, self).dispatch(request, *args, **kwargs))
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        roles = self.read_roles if request.method in SAFE else self.write_roles
+        if roles is not None and not roles_of(request.user) & frozenset(roles):
+            needed = " or ".join(ROLE_LABELS[role] for role in roles) or "nobody"
+            raise TraceError(f"only the role {needed} may do this.", code="not_allowed")
+        if request.method not in SAFE:
+            if not str(request.content_type).startswith("multipart/"):
+                _ = request._request.body  # Django's own cap on its size
+            if key := idempotency.key_of(request):
+                idempotency.begin(request, key)
+
+    def handle_exception(self, exc: Exception) -> Any:
+        return exc.response if isinstance(exc, idempotency.Replay) else super().handle_exception(exc)
+
+    def read(self, serializer: type[BaseSerializer[Any]], **options: Any) -> dict[str, Any]:
+        """The checked body. Raises what becomes 400 with every field's mistakes."""
+        given = serializer(data=self.request.data, **options)
+        given.is_valid(raise_exception=True)
+        checked: dict[str, Any] = given.validated_data
+        return checked
+
+    def read_query(self, serializer: type[InputSerializer]) -> dict[str, Any]:
+        """The checked query string; `after` and `limit` belong to keyset_response."""
+        given = serializer(
+            data={
+                key: value
+                for key, value in self.request.query_params.items()
+                if key not in {"after", "limit"}
+            }
+        )
+        given.is_valid(raise_exception=True)
+        checked: dict[str, Any] = given.validated_data
+        return checked
+
+
+def keyset_response(
+    request: Request,
+    queryset: QuerySet[Any],
+    serializer_class: type[BaseSerializer[Any]],
+    by: str = "pk",
+    *,
+    newest: bool = False,
+) -> Response:
+    """{"results": [...], "next": key or null}, by ?after=&limit=, in the order of the unique column `by`."""
+    after, limit = request.query_params.get("after", ""), request.query_params.get("limit", str(SIZE))
+    if not (limit.isascii() and limit.isdecimal() and 0 < int(limit[:9]) <= MOST_ROWS):
+        raise TraceError(
+            f"{limit[:40]!r} is not a number from 1 to {MOST_ROWS}.", code="bad_input", where="limit"
+        )
+    if "\0" in after or (after and by == "pk" and not (after.isascii() and after.isdecimal())):
+        raise TraceError(
+            f"{after[:40]!r} is no key of a page.",
+            code="bad_input",
+            where="after",
+            hint="Send what the page before gave as `next`.",
+        )
+    page = keyset(queryset, after, by=by, newest=newest, size=int(limit))
+    return Response(
+        {
+            "results": serializer_class(page.rows, many=True, context={"request": request}).data,
+            "next": page.next_key,
+        }
+    )
+
+
+def etag_of(value: Any) -> str:
+    """The strong ETag of a revision: 3 -> "3" in quotes. One that is quoted already stays."""
+    text = str(value)
+    return text if text.startswith('"') and text.endswith('"') and len(text) > 1 else f'"{text}"'
+
+
+def require_match(request: Any, current: Any) -> None:
+    """Refuse an edit of what somebody else changed. Raises `precondition_required` (428), `precondition_failed` (412).
+
+    `current` is the revision (or its ETag) that the stored object has now. A weakened ETag (W/) counts: proxies that
+    compress make them.
+    """
+    given = request.headers.get("If-Match", "")
+    if not given.strip():
+        raise TraceError(
+            "this edit must say which revision it was made from.",
+            code="precondition_required",
+            where="If-Match",
+            hint="Send the ETag that the object was read with.",
+        )
+    named = {etag.strip().removeprefix("W/") for etag in given.split(",")}
+    if "*" not in named and etag_of(current) not in named:
+        raise TraceError(
+            "the object was changed since it was read.",
+            code="precondition_failed",
+            where="If-Match",
+            hint="Read it again, then repeat the edit on what it says now.",
+            extra={"current": etag_of(current)},
+        )
 
 
 def handle_error(error: Exception, context: dict[str, Any]) -> Response | None:
+    """REST framework's hook: every error of the API in the one shape."""
+    if isinstance(error, RequestDataTooBig):
+        error = TraceError("the body is larger than the server reads.", code="too_large")
+    elif isinstance(error, IntegrityError):
+        log.warning("the database refused an API write", exc_info=error)
+        error = TraceError(
+            "the database refused this: it clashes with what is stored.",
+            code="conflict",
+            hint="Read the object again, then repeat the request.",
+        )
+    elif isinstance(error, OperationalError):
+        log.warning("the database did not answer an API request", exc_info=error)
+        error = TraceError("the database is away or busy.", code="unavailable", hint="Ask again in a moment.")
     if isinstance(error, TraceError):
-        refusal = Response(error.as_dict(), status=STATUS.get(error.code, 400))
-        if refusal.status_code == 503:
+        refusal = Response(error.as_dict(), status=API_STATUS.get(error.code, status_of(error.code)))
+        if refusal.status_code == 503 or error.code == "key_in_use":
             refusal["Retry-After"] = "1"
         return refusal
     response = exception_handler(error, context)
     if response is not None:
-        detail = getattr(error, "detail", None)
-        response.data = {
-            "message": str(detail if isinstance(detail, str) else getattr(error, "default_detail", error)),
-            "code": getattr(error, "default_code", "error"),
-            "extra": json.loads(json.dumps(response.data)),  # plain text, which every renderer can write
-        }
+        response.data = _drf_error(error, response.data)
     return response
+
+
+def _drf_error(error: Exception, data: Any) -> dict[str, Any]:
+    extra = json.loads(json.dumps(data))  # plain text, which every renderer can write
+    if isinstance(error, Http404):
+        return {"message": "There is no such object.", "code": "not_found", "extra": {}}
+    if isinstance(error, PermissionDenied):
+        return {"message": "You may not do this.", "code": "not_allowed", "extra": {}}
+    code = DRF_CODES.get(type(error), getattr(error, "default_code", "error"))
+    if isinstance(error, exceptions.ValidationError):
+        return {"message": _first_mistake(extra), "code": code, "extra": extra}
+    detail = extra.get("detail") if isinstance(extra, Mapping) else None
+    return {"message": str(detail or error), "code": code, "extra": extra}
+
+
+def _first_mistake(data: Any, path: str = "") -> str:
+    """The first sentence of nested field errors with its JSON pointer: `/clauses/0/when: This field is required.`"""
+    if isinstance(data, Mapping):
+        key, inner = next(iter(data.items()))
+        return _first_mistake(inner, path if key == "non_field_errors" else f"{path}/{key}")
+    if isinstance(data, list) and data:
+        index = next((at for at, item in enumerate(data) if item), 0)
+        return _first_mistake(data[index], path if isinstance(data[index], str) else f"{path}/{index}")
+    return f"{path}: {data}" if path else str(data)

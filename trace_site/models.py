@@ -2,6 +2,7 @@
 
 from trace_site.audit import AuditEntry
 from trace_site.generation import Generation
+from trace_site.idempotency import IdempotencyKey
 from trace_site.jobs import Job
 
-__all__ = ["AuditEntry", "Generation", "Job"]
+__all__ = ["AuditEntry", "Generation", "IdempotencyKey", "Job"]

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlparse
 
 from trace_site import services
+from trace_site.lib.api_description import DESCRIPTION, TAGS
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
 
@@ -84,6 +85,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "rest_framework.authtoken",
     "drf_spectacular",
+    "drf_spectacular_sidecar",
     "trace_site",
     "catalog",
     "rules",
@@ -219,7 +221,23 @@ REST_FRAMEWORK = {
     "EXCEPTION_HANDLER": "trace_site.api.handle_error",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }
-SPECTACULAR_SETTINGS = {"TITLE": "TRACE Rule Studio", "VERSION": "0.1.0", "SERVE_INCLUDE_SCHEMA": False}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "TRACE Rule Studio",
+    "VERSION": "0.1.0",
+    "DESCRIPTION": DESCRIPTION,
+    "TAGS": TAGS,
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "SORT_OPERATIONS": False,
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "docExpansion": "none", "defaultModelsExpandDepth": 0},
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "trace_site.api_schema.describe_common",
+    ],
+}
 
 LOGGING = {
     "version": 1,

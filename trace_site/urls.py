@@ -39,6 +39,7 @@ urlpatterns = [
     path("synthesis/", include("synthesis.urls")),
     path("training/", include("training.urls")),
     path("evaluation/", include("evaluation.urls")),
+    path("api/v1/", include("trace_site.api_site")),
     path("api/v1/", include("evaluation.api")),
     path("admin/", admin.site.urls),
 ]

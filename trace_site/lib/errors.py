@@ -1,6 +1,40 @@
-"""The one domain error: what went wrong, where, and how to fix it."""
+"""The one domain error: what went wrong, where, and how to fix it; and what each code means in HTTP."""
 
 from typing import Any
+
+# The stable table of the API and the pages: every code that is not a plain mistake in the input (400).
+STATUSES: dict[int, tuple[str, ...]] = {
+    401: ("not_authenticated", "authentication_failed"),
+    403: ("not_allowed", "forbidden"),
+    404: ("not_found",),
+    409: (
+        "conflict",
+        "stale_revision",
+        "edited_meanwhile",
+        "bad_state",
+        "findings",
+        "stale_preview",
+        "duplicate_code",
+        "key_in_use",
+        "job_ended",
+        "job_state",
+        "nothing_to_undo",
+        "nothing_imported",
+    ),
+    412: ("precondition_failed",),
+    413: ("too_large",),
+    415: ("unsupported_media_type",),
+    422: ("key_reused",),
+    428: ("precondition_required",),
+    429: ("rate_limited",),
+    503: ("unavailable",),
+}
+STATUS_OF = {code: status for status, codes in STATUSES.items() for code in codes}
+
+
+def status_of(code: str) -> int:
+    """The HTTP status of an error code; 400 for one that is not in the table."""
+    return STATUS_OF.get(code, 400)
 
 
 class TraceError(Exception):

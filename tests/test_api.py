@@ -1,0 +1,256 @@
+"""What every resource of the API shares, tried on a view of the test's own."""
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.management import call_command
+from django.db import connection
+from rest_framework import serializers
+from rest_framework.authtoken.models import Token
+from rest_framework.parsers import MultiPartParser
+from rest_framework.response import Response
+from rest_framework.test import APIRequestFactory
+
+from catalog.models import Domain
+from tests.factories import make_domain
+from trace_site.access import ADMIN, EXPERT
+from trace_site.api import ApiView, etag_of, keyset_response, require_match
+from trace_site.api_input import InputSerializer
+from trace_site.idempotency import IdempotencyKey, forget_old
+from trace_site.lib.errors import TraceError
+
+web = APIRequestFactory()
+gate = threading.Barrier(2, timeout=10)
+
+
+class DomainIn(InputSerializer):
+    slug = serializers.SlugField(max_length=60)
+    title = serializers.CharField(max_length=100)
+
+
+class DomainOut(serializers.ModelSerializer):
+    class Meta:
+        model = Domain
+        fields = ["slug", "title"]
+
+
+class Domains(ApiView):
+    write_roles = (EXPERT, ADMIN)
+    parser_classes = [*ApiView.parser_classes, MultiPartParser]
+
+    def get(self, request):
+        return keyset_response(request, Domain.objects.all(), DomainOut, by="slug")
+
+    def post(self, request):
+        domain = Domain.objects.create(**self.read(DomainIn))
+        if domain.title == "meet me":
+            gate.wait()
+            gate.wait()
+        if domain.title == "refuse":
+            raise TraceError("refused after writing.", code="bad_state")
+        return Response(DomainOut(domain).data, status=201, headers={"ETag": etag_of(1)})
+
+    def patch(self, request):
+        require_match(request, 3)
+        return Response({})
+
+
+@pytest.fixture
+def expert(user_with):
+    return user_with("expert")
+
+
+def ask(user: Any, data: Any = None, method: str = "post", path: str = "/x", **headers: str):
+    token = Token.objects.get_or_create(user=user)[0].key
+    raw = isinstance(data, bytes)
+    request = getattr(web, method)(
+        path,
+        data,
+        headers={"Authorization": f"Token {token}", **headers},
+        **({"content_type": "application/json"} if raw else {"format": headers.pop("format", "json")}),
+    )
+    return Domains.as_view()(request)
+
+
+def body(response: Any) -> Any:
+    return json.loads(
+        response.content if hasattr(response, "content") and response.is_rendered else "null"
+    ) or (response.data)
+
+
+def test_a_key_sent_twice_has_one_effect_and_one_answer(expert):
+    first, second = (
+        ask(expert, {"slug": "hr", "title": "HR"}, **{"Idempotency-Key": "k1"}) for _ in range(2)
+    )
+    assert first.status_code == second.status_code == 201
+    assert first.content == second.content and second["Idempotent-Replayed"] == "true"
+    assert second["ETag"] == '"1"' and "Idempotent-Replayed" not in first
+    assert Domain.objects.count() == 1
+
+
+def test_a_key_belongs_to_one_request_and_one_user(expert, user_with):
+    ask(expert, {"slug": "hr", "title": "HR"}, **{"Idempotency-Key": "k1"})
+    other = ask(expert, {"slug": "it", "title": "IT"}, **{"Idempotency-Key": "k1"})
+    assert other.status_code == 422 and other.data["code"] == "key_reused"
+    stranger = ask(user_with("admin"), {"slug": "it", "title": "IT"}, **{"Idempotency-Key": "k1"})
+    assert stranger.status_code == 201 and Domain.objects.count() == 2
+
+
+def test_a_refused_request_leaves_neither_effect_nor_key(expert):
+    refused = ask(expert, {"slug": "hr", "title": "refuse"}, **{"Idempotency-Key": "k1"})
+    assert refused.status_code == 409
+    assert not Domain.objects.exists() and not IdempotencyKey.objects.exists()
+    assert ask(expert, {"slug": "hr", "title": "HR"}, **{"Idempotency-Key": "k1"}).status_code == 201
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_key_whose_request_still_runs_is_refused(expert):
+    answers = []
+
+    def slow():
+        try:
+            answers.append(ask(expert, {"slug": "hr", "title": "meet me"}, **{"Idempotency-Key": "k1"}))
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=slow)
+    Token.objects.create(user=expert)
+    thread.start()
+    gate.wait()
+    meanwhile = ask(expert, {"slug": "hr", "title": "meet me"}, **{"Idempotency-Key": "k1"})
+    gate.wait()
+    thread.join()
+    assert (
+        meanwhile.status_code == 409 and meanwhile.data["code"] == "key_in_use" and meanwhile["Retry-After"]
+    )
+    assert answers[0].status_code == 201 and Domain.objects.count() == 1
+
+
+def test_keys_are_forgotten_after_a_day(expert):
+    ask(expert, {"slug": "hr", "title": "HR"}, **{"Idempotency-Key": "k1"})
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE trace_site_idempotencykey SET created_at = now() - interval '25 hours'")
+    Domain.objects.all().delete()
+    assert ask(expert, {"slug": "hr", "title": "HR"}, **{"Idempotency-Key": "k1"}).status_code == 201
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE trace_site_idempotencykey SET created_at = now() - interval '25 hours'")
+    assert forget_old() == 1
+
+
+def test_an_uploaded_file_counts_by_its_content_not_by_its_boundary(expert):
+    def upload(content: bytes):
+        token = Token.objects.get_or_create(user=expert)[0].key
+        data = {"slug": "hr", "title": "HR", "file": SimpleUploadedFile("a.csv", content)}
+        headers = {"Authorization": f"Token {token}", "Idempotency-Key": "k1"}
+        return Uploads.as_view()(web.post("/x", data, format="multipart", headers=headers))
+
+    class Uploads(Domains):
+        def post(self, request):
+            return Response({"bytes": len(request.data["file"].read())}, status=201)
+
+    assert body(upload(b"one")) == {"bytes": 3}
+    assert upload(b"one")["Idempotent-Replayed"] == "true"
+    assert upload(b"two").status_code == 422
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "ä", "a\tb"])
+def test_a_key_that_is_none_is_refused(expert, key):
+    refused = ask(expert, {"slug": "hr", "title": "HR"}, **{"Idempotency-Key": key})
+    assert refused.status_code == 400 and refused.data["code"] == "bad_input"
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "words"),
+    [
+        (b"{", "bad_json", "line 1"),
+        (b'{"slug": NaN}', "bad_json", "NaN is not JSON"),
+        (b'{"slug": "a", "slug": "b"}', "bad_json", "'slug' is given twice"),
+        (b'{"slug": "a\\u0000"}', "bad_json", "NUL"),
+        (b'{"slug": "\\ud800"}', "bad_json", "surrogate"),
+        (b'{"slug": "\xff"}', "bad_json", "UTF-8"),
+        (b"[" * 100_000, "bad_json", "nested too deep"),
+        (b'{"slug": ' + b"9" * 5000 + b"}", "bad_json", "digits"),
+        (b"[]", "bad_input", "dictionary"),
+        (b"{}", "bad_input", "/slug: This field is required."),
+        (b'{"slug": "a", "title": "b", "titel": 1}', "bad_input", "/titel: There is no such field"),
+    ],
+)
+def test_wrong_bodies_are_told_what_is_wrong(expert, sent, code, words):
+    refused = ask(expert, sent)
+    assert refused.status_code == 400 and refused.data["code"] == code and words in refused.data["message"]
+    assert not Domain.objects.exists()
+
+
+def test_other_content_types_and_large_bodies_are_refused(expert, settings):
+    token = Token.objects.get_or_create(user=expert)[0].key
+    headers = {"Authorization": f"Token {token}"}
+    refused = Domains.as_view()(web.post("/x", b"a,b", content_type="text/csv", headers=headers))
+    assert refused.status_code == 415 and refused.data["code"] == "unsupported_media_type"
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10
+    refused = ask(expert, {"slug": "hr", "title": "HR"})
+    assert refused.status_code == 413 and refused.data["code"] == "too_large"
+
+
+def test_who_may_not_is_told_and_nothing_is_written(user_with):
+    reviewer = user_with("reviewer")
+    refused = ask(reviewer, {"slug": "hr", "title": "HR"}, **{"Idempotency-Key": "k1"})
+    assert refused.status_code == 403 and refused.data["code"] == "not_allowed"
+    assert "domain expert or admin" in refused.data["message"] and not Domain.objects.exists()
+    assert ask(reviewer, method="get").status_code == 200
+    anonymous = Domains.as_view()(web.post("/x", {}, format="json"))
+    assert anonymous.status_code == 401 and anonymous["WWW-Authenticate"] == "Token"
+    wrong = Domains.as_view()(web.get("/x", headers={"Authorization": "Token none"}))
+    assert wrong.status_code == 401 and wrong.data["code"] == "authentication_failed"
+
+
+def test_a_clash_with_stored_rows_is_a_conflict_not_a_crash(expert):
+    make_domain("hr")
+    assert ask(expert, {"slug": "hr", "title": "HR"}, **{"Idempotency-Key": "k"}).status_code == 409
+
+
+def test_lists_are_read_page_by_page(expert, django_assert_num_queries):
+    for slug in "abcde":
+        make_domain(slug)
+    ask(expert, method="get")
+    seen, after = [], ""
+    while after is not None:
+        with django_assert_num_queries(3):  # token, and its get_or_create in this test; one for the page
+            page = ask(expert, method="get", path=f"/x?limit=2&after={after}").data
+        seen += [row["slug"] for row in page["results"]]
+        after = page["next"]
+    assert seen == list("abcde")
+    for wrong in ("limit=0", "limit=201", "limit=x", "limit=²", "limit=" + "9" * 30):
+        assert ask(expert, method="get", path=f"/x?{wrong}").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [(None, 428), ('"2"', 412), ('"3"', 200), ('W/"3"', 200), ('"1", "3"', 200), ("3", 412)],
+)
+def test_an_edit_names_the_revision_it_was_made_from(expert, sent, status):
+    answer = ask(expert, {}, "patch", **({"If-Match": sent} if sent else {}))
+    assert answer.status_code == status
+    if status == 412:
+        assert answer.data["extra"] == {"current": '"3"'}
+
+
+def test_the_schema_is_valid_and_says_everything_once(capsys):
+    call_command("spectacular", "--validate", "--fail-on-warn", "--format", "openapi-json")
+    schema = json.loads(capsys.readouterr().out)
+    assert {"tokenAuth"} <= set(schema["components"]["securitySchemes"])
+    tags = {tag["name"] for tag in schema["tags"]}
+    for path, operations in schema["paths"].items():
+        for method, operation in operations.items():
+            names = {parameter["name"] for parameter in operation.get("parameters", [])}
+            assert ("Idempotency-Key" in names) == (method == "post"), path
+            assert set(operation["tags"]) <= tags, path
+            assert {"400", "401"} <= set(operation["responses"]), path
+
+
+def test_the_docs_load_nothing_from_elsewhere(client):
+    page = client.get("/api/v1/docs")
+    assert page.status_code == 200 and b"https://" not in page.content and b"<style" not in page.content
+    assert client.get("/api/v1/docs?script=").status_code == 200
