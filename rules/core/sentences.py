@@ -1,0 +1,250 @@
+"""Clauses as sentences of a rule's text, "When <when>, use <tool>.", and back.
+
+In: a text, clauses, the tools they may name. Out: the sentences that say when a tool is used, which clauses agree
+with them and which do not, and the edit that writes a clause into the text. The text is the authority: an edit
+touches only the words it replaces, and no edit is made that would not be read back as the clause it came from.
+Places are offsets in code points.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+from rules.core.mentions import ToolMentions
+
+Span = tuple[int, int]
+Clause = dict[str, Any]  # {when, route_to, exception, signals}
+
+ALIKE = 0.5  # share of words that makes a clause and a sentence two states of the same step
+ADVERB = r"(?:(?:then|always|please|only|just)\s+){0,2}"
+VERB = rf"{ADVERB}(?:use|call|choose|take|prefer)\s+"
+WHEN = r"(?:when|whenever|if)\s+"
+INSIDE = r"(?:(?![.!?;](?:\s|$)|\n).)+?"  # anything but the end of the sentence
+NEGATED = re.compile(
+    r"\b(?:not|never|n't|cannot)\s+(?:be\s+)?(?:use|call|choose|take|prefer)\b", re.IGNORECASE
+)
+END = re.compile(r"[.!?;]+(?=\s|$)|\n|$")
+ENDED = re.compile(r"(?:^|[.!?;:]\s*|\n\s*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """What one sentence says. `plain`: it has exactly the shape that `said` writes."""
+
+    when: str
+    route_to: str
+    exception: bool
+    start: int
+    end: int  # behind the full stop
+    when_at: Span
+    tool_at: Span
+    plain: bool
+
+    def clause(self, target: str) -> Clause:
+        """As a new clause; what leads away from the target is an exception."""
+        exception = self.exception or self.route_to != target
+        return {"when": self.when, "route_to": self.route_to, "exception": exception, "signals": []}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Clauses by their number from 0. `unsaid`: the text lacks them although it says others, or their tool."""
+
+    agreed: dict[int, Sentence]
+    differing: dict[int, Sentence]
+    unsaid: tuple[int, ...]
+    offered: tuple[Sentence, ...]
+
+    @property
+    def in_step(self) -> bool:
+        return not (self.differing or self.unsaid or self.offered)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace text[start:end] by `words`."""
+
+    start: int
+    end: int
+    words: str
+
+    def apply(self, text: str) -> str:
+        return text[: self.start] + self.words + text[self.end :]
+
+
+def said(clause: Clause, tools: Iterable[str] = ()) -> str:
+    """The clause as a sentence, or "" when one sentence cannot say it."""
+    opening = "Exception: when" if clause["exception"] else "When"
+    sentence = f"{opening} {_bare(clause['when'])}, use {clause['route_to']}."
+    found = sentences(sentence, {clause["route_to"], *tools})
+    whole = len(found) == 1 and found[0].plain and found[0].end == len(sentence)
+    return sentence if whole and _agrees(clause, found[0]) else ""
+
+
+def sentences(text: str, tools: Iterable[str]) -> list[Sentence]:
+    """Every sentence that says when one of the tools is used, in the order of the text."""
+    names = sorted(filter(None, tools), key=len, reverse=True)
+    if not names:
+        return []
+    found = [_sentence(match, text) for shape in _shapes(names) for match in shape.finditer(text)]
+    kept: list[Sentence] = []
+    for one in sorted((one for one in found if one), key=lambda one: (one.start, one.end)):
+        if not kept or one.start >= kept[-1].end:
+            kept.append(one)
+    return kept
+
+
+def compare(text: str, clauses: Sequence[Clause], tools: Iterable[str]) -> Comparison:
+    """Pair clauses with sentences: equal ones first, then those that look like two states of one step."""
+    names = {*tools, *(clause["route_to"] for clause in clauses)}
+    left = sentences(text, names)
+    has_shape = any(sentence.plain for sentence in left)
+    open_clauses = dict(enumerate(clauses))
+    agreed: dict[int, Sentence] = {}
+    differing: dict[int, Sentence] = {}
+    for pairing, kept in ((_agrees, agreed), (_is_flag_apart, differing)):
+        for number, clause in list(open_clauses.items()):
+            sentence = next((one for one in left if pairing(clause, one)), None)
+            if sentence:
+                kept[number] = sentence
+                left.remove(sentence)
+                del open_clauses[number]
+    for number, sentence in _alike(open_clauses, left):
+        differing[number] = sentence
+        left.remove(sentence)
+        del open_clauses[number]
+    _set_prose_aside(open_clauses, left)
+    named = ToolMentions(names).find(text)
+    unsaid = tuple(n for n, clause in open_clauses.items() if has_shape or clause["route_to"] not in named)
+    return Comparison(agreed, dict(sorted(differing.items())), unsaid, tuple(left))
+
+
+def say(text: str, clauses: Sequence[Clause], number: int, tools: Iterable[str]) -> Edit | None:
+    """The edit that makes the text say a clause: its sentence brought up to date, or a new one at its place."""
+    names = {*tools, *(clause["route_to"] for clause in clauses)}
+    clause, words = clauses[number], said(clauses[number], names)
+    found = compare(text, clauses, names)
+    if not words or number in found.agreed:
+        return None
+    if number in found.differing:
+        return _update(text, found.differing[number], clause)
+    place = _place(text, found, number)
+    before, after = text[:place], text[place:]
+    lead = "\n"
+    if ENDED.search(before):
+        lead = "" if not before or before[-1].isspace() else " "
+    tail = "" if not after or after[0].isspace() else " "
+    return Edit(place, place, lead + words + tail)
+
+
+def follow(text: str, clauses: Sequence[Clause], tools: Iterable[str], target: str) -> list[Clause]:
+    """The clauses as the text has them: differing ones corrected, offered ones added; none is removed."""
+    found = compare(text, clauses, tools)
+    told = [
+        _corrected(clause, found.differing[number]) if number in found.differing else clause
+        for number, clause in enumerate(clauses)
+    ]
+    return told + [sentence.clause(target) for sentence in found.offered]
+
+
+def _corrected(clause: Clause, sentence: Sentence) -> Clause:
+    exception = clause["exception"] or sentence.exception
+    return {**clause, "when": sentence.when, "route_to": sentence.route_to, "exception": exception}
+
+
+def _shapes(names: Sequence[str]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """`When X, use T` and `Use T when X`, each at the start of a sentence."""
+    choice = "|".join(map(re.escape, names))
+    tool = rf"(?P<tool>(?-i:{choice}))(?!\w|[.\-/&:]\w)(?!\s*,?\s*(?:or|and)\s+(?:{choice}))"
+    start = r"(?:^|(?<=[.!?;:])\s+|\n\s*)(?P<exception>exception:\s*)?"
+    flags = re.IGNORECASE
+    return (
+        re.compile(rf"{start}(?P<body>{WHEN}(?P<when>{INSIDE}),\s*{VERB}{tool})", flags),
+        re.compile(
+            rf"{start}(?P<body>{VERB}{tool}\s+(?:only\s+)?{WHEN}(?P<when>{INSIDE}))(?=[.!?;](?:\s|$)|\n|$)",
+            flags,
+        ),
+    )
+
+
+def _sentence(match: re.Match[str], text: str) -> Sentence | None:
+    when = match["when"].strip()
+    if not when or NEGATED.search(match[0]):
+        return None
+    start = match.start("exception" if match["exception"] else "body")
+    end = END.search(text, match.end())
+    stop = end.start() + len(end[0].strip()) if end else len(text)
+    tool = match["tool"]
+    when_at = match.span("when")
+    head = f"{'exception: ' if match['exception'] else ''}when {text[when_at[0] : when_at[1]]}, use {tool}."
+    plain = text[start:stop].casefold() == head.casefold()
+    return Sentence(when, tool, bool(match["exception"]), start, stop, when_at, match.span("tool"), plain)
+
+
+def _bare(when: str) -> str:
+    """One line, without the "when" that the sentence brings itself and without a full stop."""
+    return re.sub(r"^(?:when|whenever|if)\s+", "", " ".join(when.split()), flags=re.IGNORECASE).rstrip(".,; ")
+
+
+def _key(when: str) -> str:
+    return _bare(when).casefold()
+
+
+def _is_flag_apart(clause: Clause, sentence: Sentence) -> bool:
+    return clause["route_to"] == sentence.route_to and _key(clause["when"]) == _key(sentence.when)
+
+
+def _agrees(clause: Clause, sentence: Sentence) -> bool:
+    """A sentence need not say that it is an exception; where it does, the clause must too."""
+    return _is_flag_apart(clause, sentence) and (clause["exception"] or not sentence.exception)
+
+
+def _alike(clauses: dict[int, Clause], left: Sequence[Sentence]) -> list[tuple[int, Sentence]]:
+    """The likeliest pairs of what is left, best first; a plain sentence on the same tool is one in any case."""
+    scored = []
+    for number, clause in clauses.items():
+        for place, sentence in enumerate(left):
+            same_tool = clause["route_to"] == sentence.route_to
+            ours, theirs = _key(clause["when"]).split(), _key(sentence.when).split()
+            ratio = SequenceMatcher(None, ours, theirs, autojunk=False).ratio()
+            if ratio == 1 or (same_tool and (ratio >= ALIKE or sentence.plain)):
+                scored.append((-ratio, number, place))
+    pairs: dict[int, int] = {}
+    for _, number, place in sorted(scored):
+        if number not in pairs and place not in pairs.values():
+            pairs[number] = place
+    return [(number, left[place]) for number, place in pairs.items()]
+
+
+def _set_prose_aside(clauses: dict[int, Clause], left: list[Sentence]) -> None:
+    """A clause and a freely worded sentence on the same tool: people wrote both on purpose."""
+    for number, clause in list(clauses.items()):
+        sentence = next((one for one in left if one.route_to == clause["route_to"]), None)
+        if sentence:
+            left.remove(sentence)
+            del clauses[number]
+
+
+def _update(text: str, sentence: Sentence, clause: Clause) -> Edit:
+    """New words only where the sentence says something else; everything around them stays as typed."""
+    parts = {sentence.tool_at: clause["route_to"]}
+    if _key(sentence.when) != _key(clause["when"]):
+        parts[sentence.when_at] = _bare(clause["when"])
+    words = text[sentence.start : sentence.end]
+    for (start, end), new in sorted(parts.items(), reverse=True):
+        words = words[: start - sentence.start] + new + words[end - sentence.start :]
+    if clause["exception"] and not sentence.exception and sentence.plain:
+        words = f"Exception: {words[0].lower()}{words[1:]}"
+    if sentence.exception and not clause["exception"]:
+        words = re.sub(r"^exception:\s*", "", words, flags=re.IGNORECASE)
+        words = words[0].upper() + words[1:]
+    return Edit(sentence.start, sentence.end, words)
+
+
+def _place(text: str, found: Comparison, number: int) -> int:
+    """Behind the sentence of the nearest clause above, else at the end."""
+    linked = {**found.agreed, **found.differing}
+    above = [n for n in linked if n < number]
+    return linked[max(above)].end if above else len(text.rstrip())
