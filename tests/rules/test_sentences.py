@@ -50,7 +50,7 @@ PROSE = st.lists(
     [
         ("When the year is 2024, use Pay/get.", "the year is 2024", "Pay/get", False, True),
         ("First. exception: When X y, use Pay/getOld.", "X y", "Pay/getOld", True, True),
-        ("If a lender asks, always call Slip/list-all, whatever the year.", "a lender asks", "Slip/list-all", False, False),
+        ("If a lender asks, always call Slip/list-all, as ever.", "a lender asks", "Slip/list-all", False, False),
         ("Use Pay/get.v2 only when it rains; else not.", "it rains", "Pay/get.v2", False, False),
         ("Late.\nwhenever it is v1.2, then choose Pay/get", "it is v1.2", "Pay/get", False, False),
     ],
