@@ -37,8 +37,8 @@ def merge_contents(base: dict[str, Any], mine: dict[str, Any], theirs: dict[str,
     old, ours, new = (one.get("target", "") for one in (base, mine, theirs))
     content["target"] = new if ours == old else ours
     overlaps += ours != old != new != ours
-    for name, empty in (("confusables", []), ("clauses", []), ("tests", [])):
-        merged, over = _merge_lists(*(one.get(name, empty) for one in (base, mine, theirs)))
+    for name in ("confusables", "clauses", "tests"):
+        merged, over = _merge_lists(*(one.get(name, []) for one in (base, mine, theirs)))
         content[name] = merged
         overlaps += over
     content["confusables"] = list(dict.fromkeys(n for n in content["confusables"] if n != content["target"]))
