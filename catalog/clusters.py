@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from catalog.core.clusters import (
@@ -16,6 +16,7 @@ from catalog.core.clusters import (
     find_clusters,
     mutual_edges,
 )
+from catalog.ledger import catalog_lock
 from catalog.models import Cluster, Clustering, Domain, NeighbourList, Tool
 from trace_site import audit
 from trace_site.lib.errors import TraceError
@@ -117,6 +118,7 @@ def _same(last: Clustering, rows: list[Cluster]) -> bool:
 
 def _store(domain: Domain, last: Clustering | None, tau: float, rows: list[Cluster]) -> Clustering:
     """A new version. A dismissal holds on for a cluster of exactly the same tools."""
+    catalog_lock()
     clustering = Clustering.objects.create(
         domain=domain,
         version=last.version + 1 if last else 1,
@@ -132,7 +134,20 @@ def _store(domain: Domain, last: Clustering | None, tau: float, rows: list[Clust
             row.dismissed_reason, row.dismissed_by_id = old.dismissed_reason, old.dismissed_by_id
             row.dismissed_at = old.dismissed_at
     Cluster.objects.bulk_create(rows, batch_size=1000)
+    _place_tools(clustering)
     return clustering
+
+
+def _place_tools(clustering: Clustering) -> None:
+    """Every tool of the domain knows its cluster, so that lists need not look into arrays."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE catalog_tool AS tool SET cluster_id = found.cluster_id FROM catalog_tool AS same LEFT JOIN "
+            "(SELECT id AS cluster_id, unnest(tool_ids) AS tool_id FROM catalog_cluster WHERE clustering_id = %s) "
+            "AS found ON found.tool_id = same.id WHERE same.id = tool.id AND tool.domain_id = %s "
+            "AND tool.cluster_id IS DISTINCT FROM found.cluster_id",
+            [clustering.pk, clustering.domain_id],
+        )
 
 
 @transaction.atomic

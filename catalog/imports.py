@@ -1,46 +1,46 @@
 """Catalog imports: a file in; tools added, changed, retired or brought back, in one transaction."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from django.db import DataError, transaction
-from django.utils import timezone
+from django.db import transaction
 from django.utils.text import slugify
 
+from catalog.contents import ToolContent, contents_write, tools_set_active
 from catalog.core.importers.read import LISTED_ERRORS, CatalogFile, read_catalog
-from catalog.core.tool import CatalogDiff, RowError, StoredTool, ToolRecord, diff_catalog, search_words
+from catalog.core.tool import CatalogDiff, RowError, StoredTool, ToolRecord, diff_catalog
+from catalog.core.twins import api_family
+from catalog.core.versions import VersionStep, version_steps
+from catalog.hooks import tools_changed
 from catalog.ledger import catalog_lock, ledger_update
-from catalog.models import CatalogImport, Domain, Tool, ToolRevision
+from catalog.models import CatalogImport, Domain, Tool
 from trace_site import audit
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import sha256_file
+from trace_site.lib.files import content_hash, sha256_file
 
-BATCH = 1000
 KEPT_ERRORS = 1000
 AUDITED_NAMES = 200
-CONTENT_FIELDS = [
-    "description",
-    "permissions",
-    "deprecated",
-    "version",
-    "source",
-    "status",
-    "content_hash",
-    "words",
-    "updated_at",
-]
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What an import did, or, for a dry run, would do. `catalog_import` is None when nothing was written."""
+    """What an import did, or, for a dry run, would do. `catalog_import` is None when nothing was written.
+
+    `known` holds the ids of the tools it changes, retires or brings back. `plan` names what it does to the catalog
+    as it was found: equal plans, equal effects.
+    """
 
     counts: dict[str, Any]
     diff: CatalogDiff
     format: str
-    catalog_import: CatalogImport | None
+    domain: str
+    errors: list[RowError]
+    versions: list[VersionStep]
+    known: dict[str, int]
+    plan: str
+    catalog_import: CatalogImport | None = None
 
 
 def catalog_import(
@@ -51,12 +51,14 @@ def catalog_import(
     dry_run: bool = False,
     skip_bad_rows: bool = False,
     filename: str = "",
+    plan: str = "",
     actor: Any = None,
 ) -> ImportResult:
     """Import a catalog file into one domain.
 
     Tools of the file's APIs that the file no longer holds are retired; a tool that returns is active again.
-    Bad rows refuse the whole file unless `skip_bad_rows`. `filename` is the name people know the file by.
+    Bad rows refuse the whole file unless `skip_bad_rows`. `filename` is the name people know the file by. With
+    the `plan` of a preview the import is refused (code stale_preview) when it would now do something else.
     """
     slug = domain_slug(domain)
     shown = filename or str(path)
@@ -66,15 +68,18 @@ def catalog_import(
     if not read.records:
         raise TraceError("the file holds no tools.", code="empty", where=shown, extra=_extra(read.errors))
     with transaction.atomic():
-        catalog_lock()
-        diff = _diff(read, slug)
-        if not skip_bad_rows:
-            _refuse(diff.errors)
-        counts = _counts(read, diff)
-        row = None
         if not dry_run:
-            row = _apply(diff, counts, slug, shown, read.format, sha256_file(path), actor)
-    return ImportResult(counts, diff, read.format, row)
+            catalog_lock()
+        found = _compare(read, slug)
+        if not skip_bad_rows:
+            _refuse(found.errors)
+        if dry_run:
+            return found
+        if plan and plan != found.plan:
+            raise TraceError(
+                "the catalog changed since the preview.", code="stale_preview", hint="Preview the file again."
+            )
+        return _apply(found, shown, sha256_file(path), actor)
 
 
 def domain_slug(value: str) -> str:
@@ -107,29 +112,55 @@ def _refuse(errors: list[RowError]) -> None:
         errors[0].message,
         code="bad_rows",
         where=errors[0].where,
-        hint=f"({count}; nothing was imported. Correct the file, or use --skip-bad-rows.)",
+        hint=f"({count}; nothing was imported. Correct the file, or skip the bad rows.)",
         extra=_extra(errors),
     )
 
 
-def _diff(read: CatalogFile, domain: str) -> CatalogDiff:
-    stored = {
-        tool.name: tool
-        for tool in (
-            StoredTool(name, api, tool_domain, content_hash, deprecated, status == Tool.Status.ACTIVE)
-            for name, api, tool_domain, content_hash, deprecated, status in Tool.objects.values_list(
-                "name", "api", "domain_id", "content_hash", "deprecated", "status"
-            )
-        )
-    }
+def _compare(read: CatalogFile, domain: str) -> ImportResult:
+    ids: dict[str, int] = {}
+    stored: dict[str, StoredTool] = {}
+    rows = Tool.objects.order_by().values_list(
+        "pk", "name", "api", "domain_id", "content_hash", "deprecated", "status"
+    )
+    for pk, name, api, tool_domain, known_hash, deprecated, status in rows.iterator(10_000):
+        ids[name] = pk
+        active = status == Tool.Status.ACTIVE
+        stored[name] = StoredTool(name, api, tool_domain, known_hash, deprecated, active)
     diff = diff_catalog(read.records, stored, domain, keep={error.name for error in read.errors})
     if any(not error.name for error in read.errors):
         diff.removed = []  # a row whose name could not be read may be any of them
-    return diff
-
-
-def _counts(read: CatalogFile, diff: CatalogDiff) -> dict[str, Any]:
     errors = read.errors + diff.errors
+    touched = [*(record.name for record in diff.changed), *diff.removed, *diff.returning]
+    return ImportResult(
+        counts=_counts(diff, errors),
+        diff=diff,
+        format=read.format,
+        domain=domain,
+        errors=errors,
+        versions=_versions(diff.added, stored.values()),
+        known={name: ids[name] for name in touched},
+        plan=_plan(diff, domain),
+    )
+
+
+def _versions(added: Iterable[ToolRecord], stored: Iterable[StoredTool]) -> list[VersionStep]:
+    """How the APIs that are new to the catalog stand to the other versions of their families."""
+    active = [(tool.api, tool.name) for tool in stored if tool.active]
+    held = {api for api, _ in active}
+    fresh = {record.api: record.name for record in added if record.api not in held}
+    families = {api_family(api)[0] for api in fresh}
+    kin = {api for api in held if api_family(api)[0] in families}
+    names = [record.name for record in added if record.api in fresh]
+    return version_steps(fresh, [*names, *(name for api, name in active if api in kin)])
+
+
+def _plan(diff: CatalogDiff, domain: str) -> str:
+    written = [[(r.name, r.content_hash(domain)) for r in records] for records in (diff.added, diff.changed)]
+    return content_hash([domain, *written, diff.removed, sorted(diff.returning)])
+
+
+def _counts(diff: CatalogDiff, errors: list[RowError]) -> dict[str, Any]:
     return {
         "added": len(diff.added),
         "changed": len(diff.changed),
@@ -141,86 +172,36 @@ def _counts(read: CatalogFile, diff: CatalogDiff) -> dict[str, Any]:
     }
 
 
-def _apply(
-    diff: CatalogDiff,
-    counts: dict[str, Any],
-    slug: str,
-    shown: str,
-    fmt: str,
-    digest: str,
-    actor: Any,
-) -> CatalogImport:
-    domain = domain_get_or_create(slug)
+def _apply(found: ImportResult, shown: str, digest: str, actor: Any) -> ImportResult:
+    domain, diff = domain_get_or_create(found.domain), found.diff
     row = CatalogImport.objects.create(
-        filename=shown[-300:], format=fmt, domain=domain, digest=digest, counts=counts, actor=actor
+        filename=shown[-300:],
+        format=found.format,
+        domain=domain,
+        digest=digest,
+        counts={
+            **found.counts,
+            "returned": len(diff.returning),
+            "versions": [str(step) for step in found.versions],
+        },
+        retired_ids=[found.known[name] for name in diff.removed],
+        returned_ids=[found.known[name] for name in sorted(diff.returning)],
+        actor=actor,
     )
-    _write_tools([*diff.added, *diff.changed], domain, row)
-    _retire(diff.removed)
+    written = contents_write(
+        [_content(record, domain.pk) for record in (*diff.added, *diff.changed)], catalog_import=row
+    )
+    tools_set_active(row.retired_ids, False)
     if diff.added or diff.removed:
         ledger_update()
-    detail = {**counts, "errors": len(counts["errors"]), "import": row.pk}
+    detail = {**found.counts, "errors": len(found.errors), "import": row.pk}
     detail["retired"] = diff.removed[:AUDITED_NAMES]
     detail["returned"] = sorted(diff.returning)[:AUDITED_NAMES]
     audit.record(actor=actor, action="catalog.imported", obj=row, detail=detail)
-    return row
+    tools_changed([*written.values(), *row.retired_ids])
+    return replace(found, catalog_import=row)
 
 
-def _write_tools(records: Iterable[ToolRecord], domain: Domain, row: CatalogImport) -> None:
-    tools = [_tool(record, domain) for record in records]
-    try:
-        Tool.objects.bulk_create(
-            tools,
-            batch_size=BATCH,
-            update_conflicts=True,
-            unique_fields=["name"],
-            update_fields=CONTENT_FIELDS,
-        )
-    except DataError as error:
-        raise TraceError(f"a row cannot be stored ({error}).", code="bad_rows", where=row.filename) from error
-    ids = dict(Tool.objects.filter(domain=domain).values_list("name", "pk"))
-    records_by_name = {tool.name: tool for tool in tools}
-    ToolRevision.objects.bulk_create(
-        [
-            ToolRevision(
-                tool_id=ids[name], content_hash=tool.content_hash, data=_content(tool), catalog_import=row
-            )
-            for name, tool in records_by_name.items()
-        ],
-        batch_size=BATCH,
-    )
-
-
-def _tool(record: ToolRecord, domain: Domain) -> Tool:
-    api, _, endpoint = record.name.partition("/")
-    return Tool(
-        name=record.name,
-        api=api,
-        endpoint=endpoint,
-        description=record.description,
-        domain=domain,
-        permissions=list(record.permissions),
-        deprecated=record.deprecated,
-        version=record.version,
-        source=record.source,
-        status=Tool.Status.ACTIVE,
-        content_hash=record.content_hash(domain.pk),
-        words=search_words(record.name),
-    )
-
-
-def _content(tool: Tool) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "domain": tool.domain_id,
-        "permissions": tool.permissions,
-        "deprecated": tool.deprecated,
-        "version": tool.version,
-    }
-
-
-def _retire(names: list[str]) -> None:
-    for start in range(0, len(names), 5000):
-        Tool.objects.filter(name__in=names[start : start + 5000]).update(
-            status=Tool.Status.RETIRED, updated_at=timezone.now()
-        )
+def _content(record: ToolRecord, domain: str) -> ToolContent:
+    data = {**record.content(domain), "source": record.source}
+    return ToolContent(data, record.content_hash(domain))

@@ -13,6 +13,7 @@ from django.db import connection, transaction
 
 from catalog.core.neighbours import Rows, top_k
 from catalog.core.tool import embedding_text
+from catalog.ledger import catalog_lock
 from catalog.models import Domain, NeighbourList, Tool
 from trace_site import audit
 from trace_site.lib.child import run_child
@@ -117,6 +118,7 @@ def encode_texts(texts: list[dict[str, str]], *, echo: Echo = lambda line: None)
 @transaction.atomic
 def _store_embeddings(rows: list[tuple[int, str, Any]]) -> None:
     """One COPY and one UPDATE: thousands of vectors within seconds."""
+    catalog_lock()
     with connection.cursor() as cursor:
         cursor.execute("CREATE TEMP TABLE fresh (id bigint, key varchar(64), embedding vector)")
         with cursor.copy("COPY fresh FROM STDIN") as copy:

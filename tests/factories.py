@@ -114,7 +114,11 @@ def make_cluster(*tools: Any, clustering: Any = None, **overrides: Any) -> Any:
         "edges": [[a.pk, b.pk, 0.9] for a, b in zip(tools, tools[1:], strict=False)],
         "mean_similarity": 0.9,
     }
-    return Cluster.objects.create(clustering=clustering, **{**fields, **overrides})
+    cluster = Cluster.objects.create(clustering=clustering, **{**fields, **overrides})
+    newest = Clustering.objects.filter(domain=clustering.domain_id).order_by("-version").first()
+    if newest == clustering:
+        Tool.objects.filter(pk__in=cluster.tool_ids).update(cluster=cluster)
+    return cluster
 
 
 def make_sample(**overrides: Any) -> Any:
