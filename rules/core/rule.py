@@ -4,13 +4,14 @@ In: JSON entries. Out: `RuleContent` values with a hash; names stay names, the d
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from catalog.core.tokens import split_name
 from catalog.core.words import name_words
-from rules.core.schema import schema_problems
+from rules.core.schema import CLAUSE, TEST, schema_problems, unknown_fields
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 
@@ -66,9 +67,10 @@ class RuleEntry:
 
 @dataclass(slots=True)
 class EntryProblems:
-    """What is wrong in a file: (JSON pointer, sentence)."""
+    """What is wrong in a file: (JSON pointer, sentence). `ignored` counts the rules that hold an unknown field."""
 
     items: list[tuple[str, str]] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
 
     def add(self, pointer: str, sentence: str) -> None:
         self.items.append((pointer, sentence))
@@ -77,6 +79,13 @@ class EntryProblems:
 def parse_document(document: Any) -> tuple[list[RuleEntry], EntryProblems]:
     """Read a list of rules, or an object whose `rules` is that list."""
     problems = EntryProblems()
+    items, prefix = document_items(document, problems)
+    parsed = (parse_entry(item, f"{prefix}/{number}", problems) for number, item in enumerate(items))
+    return [entry for entry in parsed if entry], problems
+
+
+def document_items(document: Any, problems: EntryProblems) -> tuple[list[Any], str]:
+    """The rules of a document as they stand there, and the JSON pointer of their list."""
     prefix = ""
     if isinstance(document, dict) and isinstance(document.get("rules"), list):
         document, prefix = document["rules"], "/rules"
@@ -84,15 +93,10 @@ def parse_document(document: Any) -> tuple[list[RuleEntry], EntryProblems]:
         document = [document]
     if not isinstance(document, list):
         problems.add("", 'must be a list of rules, or an object {"rules": [...]}.')
-        return [], problems
+        return [], prefix
     if not document:
         problems.add("", "holds no rules.")
-    entries = []
-    for number, item in enumerate(document):
-        entry = parse_entry(item, f"{prefix}/{number}", problems)
-        if entry:
-            entries.append(entry)
-    return entries, problems
+    return document, prefix
 
 
 def parse_entry(item: Any, pointer: str, problems: EntryProblems) -> RuleEntry | None:
@@ -101,6 +105,7 @@ def parse_entry(item: Any, pointer: str, problems: EntryProblems) -> RuleEntry |
         problems.add(pointer + inner, sentence)
     if found:
         return None
+    problems.ignored.update(unknown_fields(item))
     content = make_content(
         target=item["tool_name"],
         confusables=item["confusables"],
@@ -112,7 +117,7 @@ def parse_entry(item: Any, pointer: str, problems: EntryProblems) -> RuleEntry |
         place = content.confusables.index(content.target)
         problems.add(f"{pointer}/confusables/{place}", "the target is listed among its own confusables.")
         return None
-    return RuleEntry(content, item.get("code", ""), item.get("domain", "").strip(), pointer)
+    return RuleEntry(content, item.get("code", "").strip(), item.get("domain", "").strip(), pointer)
 
 
 def make_content(
@@ -152,8 +157,10 @@ def to_json(content: RuleContent, *, code: str, domain: str) -> dict[str, Any]:
         "tool_name": content.target,
         "confusables": list(content.confusables),
         "rule_text": content.text,
-        "clauses": list(content.clauses),
-        "tests": list(content.tests),
+        "clauses": [
+            {key: clause[key] for key in CLAUSE["properties"] if key in clause} for clause in content.clauses
+        ],
+        "tests": [{key: test[key] for key in TEST["properties"] if key in test} for test in content.tests],
     }
 
 
