@@ -149,6 +149,13 @@ class RuleChange(models.Model):
         related_name="+",
         help_text="the version it began from",
     )
+    base_published = models.ForeignKey(
+        RuleVersion,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        help_text="the version that was published when it began",
+    )
     revision = models.PositiveIntegerField(default=1, help_text="rises with every save; what If-Match names")
     edited_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     edited_at = models.DateTimeField(auto_now=True)

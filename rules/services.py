@@ -59,9 +59,9 @@ def rule_save(
     leave the version saved and unpublished.
     """
     content = make_content(target=target, confusables=confusables, text=text, clauses=clauses, tests=tests)
-    entry = _checked_entry(content, rule.code if rule else code, rule.domain_id if rule else domain)
-    rule = _new_rule(entry) if rule is None else Rule.objects.select_for_update().get(pk=rule.pk)
-    version, changed = _next_version(rule, content, note=note, actor=actor)
+    entry = checked_entry(content, rule.code if rule else code, rule.domain_id if rule else domain)
+    rule = new_rule(entry) if rule is None else Rule.objects.select_for_update().get(pk=rule.pk)
+    version, changed = next_version(rule, content, note=note, actor=actor)
     if changed:
         detail = {"version": version.number, "note": note}
         audit.record(actor=actor, action="rule.saved", obj=rule, detail=detail)
@@ -84,14 +84,15 @@ def rule_publish(*, version: RuleVersion, actor: Any = None) -> Rule:
 
 
 @transaction.atomic
-def rule_withdraw(*, rule: Rule, actor: Any = None) -> Rule:
-    """Take a rule out of what is taught; its versions stay."""
+def rule_withdraw(*, rule: Rule, actor: Any = None, detail: dict[str, Any] | None = None) -> Rule:
+    """Take a rule out of what is taught; its versions stay. `detail` is added to the audit entry."""
     rule = Rule.objects.select_for_update().get(pk=rule.pk)
     if rule.published_id is not None:
         withdrawn = rule.published_id
         rule.published = None
         rule.save(update_fields=["published"])
-        audit.record(actor=actor, action="rule.withdrawn", obj=rule, detail={"version_id": withdrawn})
+        what = {"version_id": withdrawn} | (detail or {})
+        audit.record(actor=actor, action="rule.withdrawn", obj=rule, detail=what)
     return rule
 
 
@@ -107,18 +108,21 @@ def rule_preview(
 ) -> list[Finding]:
     """The findings a form's content would get; writes nothing. Raises TraceError code `bad_rule`."""
     content = make_content(target=target, confusables=confusables, text=text, clauses=clauses, tests=tests)
-    _checked_entry(content, rule.code if rule else "", rule.domain_id if rule else "")
+    checked_entry(content, rule.code if rule else "", rule.domain_id if rule else "")
     return check_rule(content, book or rule_book(), rule_key(rule) if rule else None)
 
 
-def _checked_entry(content: RuleContent, code: str, domain: str) -> RuleEntry:
-    """Apply the exchange format's checks and the catalog's to what a form holds."""
+def checked_entry(content: RuleContent, code: str, domain: str, names: ToolNames | None = None) -> RuleEntry:
+    """Apply the exchange format's checks and the catalog's to what a form holds.
+
+    Raises TraceError code `bad_rule` (extra: problems with JSON pointers). `names` saves reading the catalog again.
+    """
     problems = EntryProblems()
     item = to_json(content, code=code, domain=domain)
     given = {key: value for key, value in item.items() if value != "" or key not in OPTIONAL}
     entry = parse_entry(given, "", problems)
-    names = ToolNames()
     if entry:
+        names = names or ToolNames()
         names.check(entry, problems)
         entry = names.with_domain(entry, problems)
     if entry is None or problems.items:
@@ -128,7 +132,8 @@ def _checked_entry(content: RuleContent, code: str, domain: str) -> RuleEntry:
     return entry
 
 
-def _new_rule(entry: RuleEntry) -> Rule:
+def new_rule(entry: RuleEntry) -> Rule:
+    """The row of a rule that does not exist yet. Raises TraceError code `duplicate_code`."""
     domain, code = entry.domain, entry.code
     if not code:
         taken = Rule.objects.filter(domain_id=domain).values_list("code", flat=True)
@@ -144,7 +149,8 @@ def _new_rule(entry: RuleEntry) -> Rule:
     return rule
 
 
-def _next_version(rule: Rule, content: RuleContent, *, note: str, actor: Any) -> tuple[RuleVersion, bool]:
+def next_version(rule: Rule, content: RuleContent, *, note: str, actor: Any) -> tuple[RuleVersion, bool]:
+    """The newest version if it says the same, else a new one; and whether it is new. The caller holds the rule."""
     newest = rule.versions.order_by("-number").first()
     content_hash = content.content_hash()
     if newest is not None and newest.content_hash == content_hash:
@@ -181,15 +187,18 @@ def _refuse_errors(version: RuleVersion, findings: list[Finding]) -> None:
         )
 
 
-def publish_checked(versions: Iterable[RuleVersion], actor: Any) -> int:
-    """Set `published` of each version's rule; the caller has checked the findings and holds the rules."""
+def publish_checked(versions: Iterable[RuleVersion], actor: Any, detail: dict[str, Any] | None = None) -> int:
+    """Set `published` of each version's rule; the caller has checked the findings and holds the rules.
+
+    `detail` is added to the audit entries: {"via": "import"} or {"request": id}.
+    """
     moved: list[tuple[Rule, dict[str, Any]]] = []
     for version in versions:
         rule = version.rule
         if rule.published_id != version.pk:
-            detail = {"version": version.number, "version_id": version.pk, "before": rule.published_id}
+            change = {"version": version.number, "version_id": version.pk, "before": rule.published_id}
             rule.published = version
-            moved.append((rule, detail))
+            moved.append((rule, change | (detail or {})))
     Rule.objects.bulk_update([rule for rule, _ in moved], ["published"], batch_size=500)
     audit.record_all(actor=actor, action="rule.published", objects=moved)
     return len(moved)
