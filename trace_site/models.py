@@ -4,5 +4,6 @@ from trace_site.audit import AuditEntry
 from trace_site.generation import Generation
 from trace_site.idempotency import IdempotencyKey
 from trace_site.jobs import Job
+from trace_site.webhooks import Webhook, WebhookDelivery
 
-__all__ = ["AuditEntry", "Generation", "IdempotencyKey", "Job"]
+__all__ = ["AuditEntry", "Generation", "IdempotencyKey", "Job", "Webhook", "WebhookDelivery"]

@@ -171,6 +171,16 @@ STORE_OPTIONS = (
     {"endpoint_url": os.environ["STORE_ENDPOINT_URL"]} if os.environ.get("STORE_ENDPOINT_URL") else {}
 )
 
+# Functions without arguments that every worker calls now and then; each may be called twice at once.
+SWEEPERS = [
+    "trace_site.deliveries.deliver_due",
+    "trace_site.deliveries.forget_old",
+    "trace_site.idempotency.forget_old",
+]
+
+# Webhooks go to public https addresses only, unless this installation talks to servers of its own network.
+WEBHOOK_ALLOW_PRIVATE = env_bool("WEBHOOK_ALLOW_PRIVATE", False)
+
 LLM_BASE_URL = os.environ.get("LLM_BASE_URL", "")
 LLM_API_KEY = os.environ.get("LLM_API_KEY", "")
 LLM_GENERATOR_MODEL = os.environ.get("LLM_GENERATOR_MODEL", "")
@@ -178,6 +188,8 @@ LLM_TEACHER_MODEL = os.environ.get("LLM_TEACHER_MODEL", "") or LLM_GENERATOR_MOD
 LLM_JUDGE_MODEL = os.environ.get("LLM_JUDGE_MODEL", "") or LLM_GENERATOR_MODEL
 LLM_TIMEOUT_SECONDS = env_int("LLM_TIMEOUT_SECONDS", 120)
 LLM_CONCURRENCY = env_int("LLM_CONCURRENCY", 8)
+
+CHANGE_APPROVALS = env_int("CHANGE_APPROVALS", 1)  # approvals a change request needs before it may be applied
 
 BASE_MODEL = os.environ.get("BASE_MODEL", "pocket")
 ENCODER = os.environ.get("ENCODER", "all-MiniLM-L6-v2")

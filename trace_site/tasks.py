@@ -12,10 +12,13 @@ from celery.signals import celeryd_after_setup, worker_shutting_down
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection
+from django.utils.module_loading import import_string
 
 from trace_site import jobs
+from trace_site.deliveries import deliver_due
 
 log = logging.getLogger(__name__)
+sweeping = threading.Lock()
 slots = threading.Semaphore(1)  # as many as the worker's concurrency, set when it starts
 
 
@@ -32,6 +35,31 @@ def sweep() -> None:
     jobs.reap()
     for job in jobs.Job.objects.filter(state=jobs.Job.State.QUEUED):
         jobs.send_wake(job)
+    run_sweepers()
+
+
+@shared_task(name="trace_site.tasks.deliver")
+def deliver() -> None:
+    """Send webhooks now rather than at the next sweep."""
+    deliver_due()
+
+
+def run_sweepers() -> None:
+    """Call everything in settings.SWEEPERS; what one of them does wrong is logged and stops none of the others.
+
+    One sweep a process at a time: a slow one is not joined by the next.
+    """
+    if not sweeping.acquire(blocking=False):
+        return
+    try:
+        for name in settings.SWEEPERS:
+            try:
+                import_string(name)()
+            except Exception:  # noqa: BLE001 - logged whole; the others must run
+                log.exception("the sweeper %s failed", name)
+                connection.close()
+    finally:
+        sweeping.release()
 
 
 @celeryd_after_setup.connect
@@ -57,9 +85,18 @@ def _poll(queues: list[str]) -> None:
                 if not slots.acquire(blocking=False):
                     break
                 threading.Thread(target=_run_polled, args=(job_id,), name=f"job-{job_id}").start()
+            threading.Thread(target=_sweep_polled, name="sweepers").start()
         except DatabaseError as error:
             log.warning("polling failed: %s", error)
             connection.close()
+
+
+def _sweep_polled() -> None:
+    """A thread of its own: a slow receiver of webhooks must not keep jobs waiting."""
+    try:
+        run_sweepers()
+    finally:
+        connection.close()
 
 
 def _run_polled(job_id: int) -> None:

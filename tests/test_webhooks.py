@@ -1,0 +1,289 @@
+"""Webhooks: what is told, how it is signed, and what happens when the other side does not listen."""
+
+import hashlib
+import hmac
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import time
+from datetime import timedelta
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+
+from tests.hook_server import HookServer
+from trace_site import deliveries, tasks
+from trace_site.audit import AuditEntry
+from trace_site.deliveries import BACKOFF, PAUSE_AFTER, deliver_due, deliver_now, ping
+from trace_site.lib.errors import TraceError
+from trace_site.lib.outbound import check_url, is_public, post
+from trace_site.webhooks import (
+    EVENTS,
+    Webhook,
+    WebhookDelivery,
+    emit,
+    emit_all,
+    webhook_create,
+    webhook_pause,
+    webhook_rotate,
+)
+
+
+@pytest.fixture
+def receiver(settings):
+    settings.WEBHOOK_ALLOW_PRIVATE = True
+    server = HookServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def hook(receiver, user_with):
+    return webhook_create(url=receiver.url, events=["rule.published"], actor=user_with("admin"))
+
+
+def due_now() -> None:
+    WebhookDelivery.objects.update(next_at=timezone.now() - timedelta(seconds=1))
+
+
+def test_a_receiver_can_verify_who_sent_what(hook, receiver):
+    emit("rule.published", {"code": "A_B", "text": "größer <<x>>"})
+    assert deliver_due() == 1
+    got = receiver.received[0]
+    assert got["path"] == "/hook?a=b" and got["Host"] == f"127.0.0.1:{receiver.port}"
+    stamp, mac = (part.split("=", 1)[1] for part in got["X-Trace-Signature"].split(","))
+    signed = stamp.encode() + b"." + got["body"]
+    assert hmac.new(hook.secret.encode(), signed, hashlib.sha256).hexdigest() == mac
+    assert abs(time.time() - int(stamp)) < 10
+    told = json.loads(got["body"])
+    assert told["data"] == {"code": "A_B", "text": "größer <<x>>"} and told["event"] == "rule.published"
+    row = WebhookDelivery.objects.get()
+    assert got["X-Trace-Delivery"] == told["delivery"] == str(row.delivery_id)
+    assert row.state == "delivered" and row.status == 200 and row.log[0]["excerpt"] == "received"
+    assert deliver_due() == 0
+
+
+def test_only_what_was_asked_for_and_committed_is_told(hook, django_assert_num_queries):
+    with django_assert_num_queries(1):
+        emit("catalog.imported", {})
+    with django_assert_num_queries(2):
+        emit_all("rule.published", [{"n": n} for n in range(100)])
+    assert WebhookDelivery.objects.count() == 100
+    with pytest.raises(RuntimeError), transaction.atomic():
+        emit("rule.published", {})
+        raise RuntimeError
+    assert WebhookDelivery.objects.count() == 100
+
+
+def test_a_receiver_that_fails_is_asked_again_less_and_less_often(hook, receiver):
+    receiver.faults = ["500"] * 6
+    emit("rule.published", {})
+    waits = []
+    for _ in range(5):
+        assert deliver_due() == 1 and deliver_due() == 0
+        row = WebhookDelivery.objects.get()
+        assert row.state == "pending" and "answered 500" in row.log[-1]["error"]
+        waits.append(row.next_at - timezone.now())
+        due_now()
+    assert [round(wait.total_seconds(), -1) for wait in waits] == [step.total_seconds() for step in BACKOFF]
+    assert deliver_due() == 1
+    row.refresh_from_db()
+    assert row.state == "failed" and len(row.log) == 6
+    assert len({got["X-Trace-Delivery"] for got in receiver.received}) == 1
+    assert len({got["body"] for got in receiver.received}) == 1
+    due_now()
+    assert deliver_due() == 0
+    again = deliver_now(row)
+    assert again.state == "delivered" and again.delivery_id == row.delivery_id
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("302", "redirects are not followed"),
+        ("slow", "did not answer in 0.5 s"),
+        ("slow-head", "did not answer in 0.5 s"),
+        ("hang", "did not answer in 0.5 s"),
+        ("reset", "cannot be reached"),
+    ],
+)
+def test_faults_of_the_receiver_end_in_time_and_are_told(hook, receiver, monkeypatch, fault, words):
+    monkeypatch.setattr(deliveries, "SECONDS", 0.5)
+    receiver.faults = [fault]
+    emit("rule.published", {})
+    began = time.monotonic()
+    assert deliver_due() == 1
+    assert time.monotonic() - began < 2
+    row = WebhookDelivery.objects.get()
+    assert row.state == "pending" and words in row.log[0]["error"]
+    assert [got["path"] for got in receiver.received] == ["/hook?a=b"]
+
+
+def test_an_endless_answer_is_read_up_to_a_cap(hook, receiver):
+    receiver.faults = ["flood"]
+    emit("rule.published", {})
+    deliver_due()
+    assert len(WebhookDelivery.objects.get().log[0]["excerpt"]) == 1000
+
+
+def test_a_webhook_that_always_fails_is_paused_with_a_sentence(hook, receiver):
+    receiver.faults = ["500"] * PAUSE_AFTER
+    emit_all("rule.published", [{"n": n} for n in range(PAUSE_AFTER)])
+    for row in WebhookDelivery.objects.all():
+        deliver_now(row)
+    hook.refresh_from_db()
+    assert not hook.active and "20 attempts in a row failed" in hook.paused_because
+    assert AuditEntry.objects.filter(action="webhook.paused", actor=None).count() == 1
+    due_now()
+    assert deliver_due() == 0
+    webhook_pause(webhook=hook, actor=hook.created_by, active=True)
+    assert deliver_due() == PAUSE_AFTER
+
+
+def test_one_success_forgets_the_failures(hook, receiver):
+    receiver.faults = ["500", "ok"]
+    for _ in range(2):
+        ping(webhook=hook, actor=hook.created_by)
+    hook.refresh_from_db()
+    assert hook.failures == 0
+    assert [row.state for row in WebhookDelivery.objects.order_by("id")] == ["failed", "delivered"]
+
+
+def _die_when_received(url_port: int) -> None:
+    connection.close()
+    deliver_due()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_sender_killed_before_it_could_note_the_answer_sends_the_same_delivery_again(hook, receiver):
+    emit("rule.published", {"n": 1})
+    connection.close()
+    sender = multiprocessing.get_context("fork").Process(target=_die_when_received, args=(receiver.port,))
+    receiver.on_received = lambda: os.kill(sender.pid, signal.SIGKILL)
+    sender.start()
+    sender.join(20)
+    assert sender.exitcode == -signal.SIGKILL
+    row = WebhookDelivery.objects.get()
+    assert row.state == "pending" and row.log == [] and deliver_due() == 0
+    receiver.on_received = lambda: None
+    due_now()
+    assert deliver_due() == 1
+    row.refresh_from_db()
+    assert row.state == "delivered"
+    first, second = receiver.received
+    assert first["X-Trace-Delivery"] == second["X-Trace-Delivery"] and first["body"] == second["body"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_sweep_sends_many_at_once_and_each_once(hook, receiver):
+    emit_all("rule.published", [{"n": n} for n in range(30)])
+    assert deliver_due() == 30
+    assert len({got["X-Trace-Delivery"] for got in receiver.received}) == 30
+    assert not WebhookDelivery.objects.exclude(state="delivered").exists()
+
+
+def test_the_secret_is_nowhere_in_the_database_and_can_be_replaced(hook, receiver):
+    old = hook.secret
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT string_agg(w::text, '') FROM trace_site_webhook w")
+        assert old.removeprefix("whsec_") not in cursor.fetchone()[0]
+    assert Webhook.objects.get().secret == old
+    assert webhook_rotate(webhook=hook, actor=hook.created_by).secret != old
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://example.com/", "must begin with https://"),
+        ("ftp://example.com/", "must begin with https://"),
+        ("https:///path", "no web address"),
+        ("https://user:pw@example.com/", "password"),
+        ("https://127.0.0.1/", "private network"),
+        ("https://[::1]/", "private network"),
+        ("https://[::ffff:10.0.0.1]/", "private network"),
+        ("https://169.254.169.254/latest/meta-data", "private network"),
+        ("https://example.com:99999/", "no web address"),
+        ("https://exa mple.com/", "no web address"),
+        ("https://example.com/\n", "no web address"),
+    ],
+)
+def test_addresses_one_may_not_post_to_are_refused_when_typed(user_with, url, words):
+    with pytest.raises(TraceError, match=words):
+        webhook_create(url=url, events=["rule.published"], actor=user_with("admin"))
+
+
+@pytest.mark.parametrize("events", [[], ["rule.publish"]])
+def test_a_webhook_asks_for_known_events(user_with, events):
+    with pytest.raises(TraceError) as refused:
+        webhook_create(url="https://example.com/", events=events, actor=user_with("admin"))
+    assert refused.value.code == "bad_input" and all(event in refused.value.hint for event in EVENTS)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0", "100.64.0.1",
+        "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1",
+        "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "2001:0:1::", "localhost",
+    ],
+)  # fmt: skip
+def test_private_addresses_are_known_in_every_dress(address):
+    assert not is_public(address)
+
+
+def test_public_addresses_are_public():
+    assert is_public("93.184.216.34") and is_public("2606:2800:220:1:248:1893:25c8:1946")
+
+
+def test_a_name_that_leads_inside_is_refused_and_looked_up_only_once(receiver, monkeypatch):
+    asked = []
+
+    def answers(host, port, **kwargs):
+        asked.append(host)
+        address = "93.184.216.34" if len(asked) == 1 else "127.0.0.1"
+        rows = [address, "127.0.0.1"] if host == "mixed.example" else [address]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (row, port)) for row in rows]
+
+    connected = []
+
+    def connect(self, host, port, timeout=None, **kwargs):
+        connected.append(host)
+        raise OSError("not in a test")
+
+    monkeypatch.setattr(socket, "getaddrinfo", answers)
+    monkeypatch.setattr("httpcore2.SyncBackend.connect_tcp", connect)
+    for host in ("mixed.example", "inside.example"):
+        with pytest.raises(TraceError, match="private network"):
+            post(f"https://{host}/", b"", {}, allow_private=False, seconds=2)
+    assert connected == []
+    asked.clear()
+    with pytest.raises(TraceError, match="cannot be reached"):
+        post("https://rebinding.example/", b"", {}, allow_private=False, seconds=2)
+    assert asked == ["rebinding.example"] and connected == ["93.184.216.34"]
+
+
+def test_odd_spellings_of_this_machine_do_not_pass(receiver):
+    for host in ("localhost", "0x7f.1", "2130706433", "127.1"):
+        with pytest.raises(TraceError, match="private network|not found"):
+            post(f"https://{host}:{receiver.port}/", b"", {}, allow_private=False, seconds=2)
+    assert receiver.received == []
+    assert check_url(f"http://localhost:{receiver.port}/", allow_private=True).port == receiver.port
+
+
+def test_a_sweeper_that_fails_stops_none_of_the_others(settings, db):
+    ran = []
+    tasks.first = lambda: 1 / 0
+    tasks.second = lambda: ran.append(1)
+    settings.SWEEPERS = ["trace_site.tasks.first", "no.such.path", "trace_site.tasks.second"]
+    tasks.run_sweepers()
+    assert ran == [1]
+
+
+def test_deliveries_that_ended_long_ago_are_forgotten(hook, receiver):
+    emit_all("rule.published", [{}, {}])
+    deliver_now(WebhookDelivery.objects.first())
+    WebhookDelivery.objects.update(created_at=timezone.now() - timedelta(days=31))
+    assert deliveries.forget_old() == 1 and WebhookDelivery.objects.get().state == "pending"
