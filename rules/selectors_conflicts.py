@@ -117,7 +117,7 @@ def _book_with(proposals: Sequence[Proposal], changes: Sequence[RuleChange]) -> 
         for change in changes
         if change.rule and change.action == RuleChange.Action.WITHDRAW
     }
-    return RuleBook(book.tools, [rule for rule in book.rules if rule.key not in gone]) if gone else book
+    return book.changed(gone, ())
 
 
 def request_conflicts(request: ChangeRequest, changes: Sequence[RuleChange] | None = None) -> list[Conflict]:

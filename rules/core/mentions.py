@@ -15,20 +15,25 @@ class ToolMentions:
         self._automaton = AhoCorasick(self._names) if self._names else None
 
     def find(self, text: str) -> list[str]:
-        """The names in the order of their first mention; of overlapping names the leftmost longest."""
+        """The names in the order of their first mention."""
+        return list(dict.fromkeys(name for name, _, _ in self.spans(text)))
+
+    def spans(self, text: str) -> list[tuple[str, int, int]]:
+        """Every mention as (name, start, end), from left to right; of overlapping names the leftmost longest."""
         if self._automaton is None:
             return []
         matches = self._automaton.find_matches_as_indexes(text, overlapping=True)
-        found: dict[str, None] = {}
+        found: list[tuple[str, int, int]] = []
         end = 0
         for index, start, stop in sorted(matches, key=lambda match: (match[1], -match[2])):
-            if start >= end and _stands_alone(text, start, stop):
-                found.setdefault(self._names[index])
+            if start >= end and stands_alone(text, start, stop):
+                found.append((self._names[index], start, stop))
                 end = stop
-        return list(found)
+        return found
 
 
-def _stands_alone(text: str, start: int, stop: int) -> bool:
+def stands_alone(text: str, start: int, stop: int) -> bool:
+    """Whether text[start:stop] is no part of a longer name."""
     return not (_goes_on(text, start - 1, -1) or _goes_on(text, stop, 1))
 
 

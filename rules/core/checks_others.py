@@ -1,0 +1,151 @@
+"""What a rule shows next to the other rules: contradiction, repetition, shadow, circles, targets led away from."""
+
+import re
+from collections.abc import Iterator
+
+from catalog.core.twins import api_family
+from rules.core.finding import Finding, Place, error, warning
+from rules.core.rule_book import RuleBook
+from rules.core.shelf import OtherRule, RuleKey
+from rules.core.situations import Reading, Situation
+
+CONDITION = re.compile(
+    r"\b(?:when|if|unless|while|until|with|for|only|except|in case|where|before|yet)\b", re.IGNORECASE
+)
+SET = Place("/confusables")
+
+
+def contradictions(reading: Reading, book: RuleBook, own: RuleKey | None) -> Iterator[Finding]:
+    """One situation, different tools: an error where the words are the same and the sets overlap."""
+    worst: dict[RuleKey, tuple[bool, Situation, Situation, OtherRule]] = {}
+    for mine in reading.situations:
+        for other, theirs in book.shelf.cases_like(mine.wording):
+            if other.key == own or theirs.tool == mine.tool:
+                continue
+            same = mine.wording.same_as(theirs.wording)
+            if not same and not (
+                mine.wording.alike(theirs.wording) and _related(reading, other, mine, theirs)
+            ):
+                continue
+            certain = same and not set(reading.content.tools).isdisjoint(other.content.tools)
+            if other.key not in worst or certain > worst[other.key][0]:
+                worst[other.key] = (certain, mine, theirs, other)
+    for key in sorted(worst):
+        certain, mine, theirs, other = worst[key]
+        yield (error if certain else warning)(
+            "contradiction",
+            f"{other.code} leads to {theirs.tool} in the situation in which this rule leads to {mine.tool}: "
+            f"“{theirs.said}”.",
+            "Say in both what sets the two cases apart, or keep one of the two rules.",
+            mine.place,
+            other.code,
+        )
+
+
+def _related(reading: Reading, other: OtherRule, mine: Situation, theirs: Situation) -> bool:
+    """Whether the two rules speak of the same things: they share a tool, or their tools an API."""
+    shared = not set(reading.content.tools).isdisjoint(other.content.tools)
+    return shared or _family(mine.tool) == _family(theirs.tool)
+
+
+def _family(tool: str) -> str:
+    return api_family(tool.partition("/")[0])[0]
+
+
+def set_findings(reading: Reading, book: RuleBook, own: RuleKey | None) -> Iterator[Finding]:
+    """Against every rule whose set overlaps, in the order of their keys."""
+    content = reading.content
+    alike = book.shelf.texts_like(reading)
+    for key in sorted(book.shelf.holding(content.tools) - {own}):
+        other = book.shelf.rules[key]
+        theirs = other.content
+        yield from _led_away(reading, other)
+        if theirs.target == content.target:
+            repeated = key in alike and set(theirs.tools) == set(content.tools)
+            if not repeated and _shadows(other, reading):
+                yield warning(
+                    "shadowed",
+                    f"{other.code} already leads to {content.target} in every situation of this rule.",
+                    "Withdraw this rule, or say which case it adds.",
+                    Place("/rule_text"),
+                    other.code,
+                )
+        elif content.target in theirs.confusables and theirs.target in content.confusables:
+            yield warning(
+                "circular",
+                f"{other.code} leads from {content.target} to {theirs.target}, and this rule leads back.",
+                "Say in both texts which one wins.",
+                Place(f"/confusables/{content.confusables.index(theirs.target)}"),
+                other.code,
+            )
+        elif len(shared := [name for name in content.tools if name in theirs.tools]) > 1:
+            yield warning(
+                "overlap",
+                f"{other.code} leads to {theirs.target} and shares {len(shared)} tools: {', '.join(shared[:3])}.",
+                "Merge the two rules, or say in both texts how they differ.",
+                SET,
+                other.code,
+            )
+
+
+def _shadows(other: OtherRule, reading: Reading) -> bool:
+    """Whether every case of the rule is a case of the other, with the same tool."""
+    if not set(reading.content.tools) <= set(other.content.tools) or not reading.situations:
+        return False
+    return all(
+        any(
+            mine.tool == theirs.tool
+            and (mine.wording.inside(theirs.wording) or mine.wording.alike(theirs.wording))
+            for theirs in other.reading.situations
+        )
+        for mine in reading.situations
+    )
+
+
+def _led_away(reading: Reading, other: OtherRule) -> Iterator[Finding]:
+    """Another rule says, without a condition, that this rule's target is no longer to be used."""
+    target = reading.content.target
+    for statement in other.reading.statements:
+        if target not in statement.tools or statement.stance != "dead" or other.content.target == target:
+            continue
+        if not CONDITION.search(statement.words):
+            yield warning(
+                "unreachable_target",
+                f"{other.code} says of the target {target} that it is no longer used, and leads to "
+                f"{other.content.target}.",
+                "Lead to that tool too, or correct the other rule.",
+                Place("/tool_name"),
+                other.code,
+            )
+            return
+
+
+def long_circles(reading: Reading, book: RuleBook, own: RuleKey | None) -> Iterator[Finding]:
+    """Ways over two or more other rules that lead from the target back to a confusable."""
+    content = reading.content
+    for number, confusable in enumerate(content.confusables):
+        way = book.way_back(content.target, confusable, own)
+        if not way or len(way) < 2:
+            continue
+        tools = [content.target, *(tool for tool, _ in way), content.target]
+        codes = tuple(code for _, (_, code) in way)
+        yield Finding(
+            "circular",
+            "warning",
+            f"Rules lead in a circle: {' → '.join(tools)} (over {', '.join(codes)} and this rule).",
+            "Say in these texts which one wins, or take one tool out of a set.",
+            codes[0],
+            Place(f"/confusables/{number}"),
+            codes,
+        )
+
+
+def repetitions(reading: Reading, book: RuleBook, own: RuleKey | None) -> Iterator[Finding]:
+    for key in sorted(book.shelf.texts_like(reading) - {own}):
+        yield warning(
+            "near_duplicate",
+            f"The text is almost that of {book.shelf.rules[key].code}.",
+            "Keep one of the two, or say what differs.",
+            Place("/rule_text"),
+            book.shelf.rules[key].code,
+        )

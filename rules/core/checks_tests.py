@@ -1,0 +1,94 @@
+"""Whether a rule's test queries agree with the rule, with each other, and with the tests of other rules."""
+
+from collections.abc import Iterator
+
+from rules.core.finding import Finding, Place, error, warning
+from rules.core.rule_book import RuleBook
+from rules.core.shelf import RuleKey
+from rules.core.situations import Reading
+from rules.core.wording import Wording, wording
+
+
+def test_findings(reading: Reading, book: RuleBook, own: RuleKey | None) -> Iterator[Finding]:
+    content = reading.content
+    if not content.tests:
+        fix = "Add one query for the target and one for an exception."
+        yield warning("no_test", "The rule has no test query.", fix, Place("/tests"))
+    for number, test in enumerate(content.tests):
+        for place, name in enumerate(test["tools"]):
+            if name not in content.tools:
+                yield error(
+                    "test_outside_set",
+                    f"Test {number + 1} expects {name}, which is not in the rule's set.",
+                    "Expect the target or a confusable.",
+                    Place(f"/tests/{number}/tools/{place}"),
+                )
+    yield from _against_the_rule(reading)
+    yield from _against_each_other(reading)
+    yield from _against_others(reading, book, own)
+
+
+def _against_the_rule(reading: Reading) -> Iterator[Finding]:
+    """A query that restates one case of the rule, and no case of the tool it expects."""
+    for number, (test, query) in enumerate(zip(reading.content.tests, reading.queries, strict=True)):
+        met = _met(reading, query)
+        wrong = next((tool for tool in met if tool not in test["tools"]), None)
+        if wrong and not set(met) & set(test["tools"]):
+            yield warning(
+                "test_contradicts",
+                f"Test {number + 1} expects {test['tools'][0]}, but the rule leads such a query to {wrong}: "
+                f"“{met[wrong]}”.",
+                "Correct the expected tool, or say in the rule what makes this query another case.",
+                Place(f"/tests/{number}"),
+            )
+
+
+def _met(reading: Reading, query: Wording) -> dict[str, str]:
+    """Tool -> the words of the rule that the query meets."""
+    met: dict[str, str] = {}
+    for case in reading.situations:
+        if query.restates(case.wording):
+            met.setdefault(case.tool, case.said)
+    for clause in reading.content.clauses:
+        for signal in clause["signals"]:
+            if query.holds(wording(signal)):
+                met.setdefault(clause["route_to"], signal)
+    return met
+
+
+def _against_each_other(reading: Reading) -> Iterator[Finding]:
+    tests = reading.content.tests
+    for later in range(len(tests)):
+        for earlier in range(later):
+            left, right = reading.queries[earlier], reading.queries[later]
+            if set(tests[earlier]["tools"]) == set(tests[later]["tools"]) or not _one_query(left, right):
+                continue
+            same = left.sequence == right.sequence
+            yield (error if same else warning)(
+                "test_clash",
+                f"Tests {earlier + 1} and {later + 1} ask the same and expect different tools.",
+                "A model can pass only one of them: keep the right one.",
+                Place(f"/tests/{later}"),
+            )
+
+
+def _against_others(reading: Reading, book: RuleBook, own: RuleKey | None) -> Iterator[Finding]:
+    for number, (test, query) in enumerate(zip(reading.content.tests, reading.queries, strict=True)):
+        for other, place in book.shelf.queries_like(query):
+            theirs = other.content.tests[place]["tools"]
+            asked = other.reading.queries[place]
+            if other.key == own or set(theirs) == set(test["tools"]) or not _one_query(query, asked):
+                continue
+            same = query.sequence == asked.sequence and not set(theirs) & set(test["tools"])
+            yield (error if same else warning)(
+                "test_clash",
+                f"Test {number + 1} expects {test['tools'][0]}; a test of {other.code} asks the same and expects "
+                f"{theirs[0]}.",
+                "A model can pass only one of them: correct one, or make the queries differ.",
+                Place(f"/tests/{number}"),
+                other.code,
+            )
+
+
+def _one_query(left: Wording, right: Wording) -> bool:
+    return left.sequence == right.sequence or left.alike(right)

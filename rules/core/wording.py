@@ -1,0 +1,129 @@
+"""What a phrase asks for, as words that can be compared across spellings, word order and small changes of wording.
+
+In: a phrase in English, tool names taken out. Out: a `Wording`; two of them are the same, alike, or one is inside
+the other. Phrases of other languages are compared too, only without inflections and synonyms.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from catalog.core.near_duplicates import jaccard
+from catalog.core.words import plain_words
+from rules.core.vocabulary import ALTERNATIVES, ARTICLES, NEGATIONS, SMALL, SYNONYMS
+
+ALIKE = 0.7  # share of telling words (Jaccard) that two phrases must have in common
+ALIKE_WHEN_ADDED = 0.8
+RESTATED = 0.6  # share of a case's telling words that a query must hold
+LEAST_WORDS = 3  # shorter phrases say too little to be compared
+SHORT_NEGATION = re.compile(
+    r"\b(?:can|could|do|does|did|is|are|was|were|will|would|should|must)n['’]?t\b", re.I
+)
+BRITISH = re.compile(r"is(e|ed|es|er|ers|ing|ation|ations)$")
+ENDINGS = (
+    *(("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh")),
+    *(("ing", ""), ("eed", "eed"), ("ed", ""), ("s", "")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """`sequence`: stems in order; `telling`: the concepts among them; `turns`: negation, numbers."""
+
+    sequence: tuple[str, ...]
+    telling: frozenset[str]
+    turns: frozenset[str]
+
+    def same_as(self, other: "Wording") -> bool:
+        """Word for word the same, but for case, articles and endings."""
+        return len(self.telling) >= LEAST_WORDS and self.sequence == other.sequence
+
+    def alike(self, other: "Wording") -> bool:
+        """Nearly the same words, and no differing one turns the meaning.
+
+        A phrase that only adds words may be a narrower case: less may be added than may be replaced.
+        """
+        if min(len(self.telling), len(other.telling)) < LEAST_WORDS:
+            return False
+        adds = self.telling <= other.telling or other.telling <= self.telling
+        near = jaccard(self.telling, other.telling) >= (ALIKE_WHEN_ADDED if adds else ALIKE)
+        return near and not self.contrasts(other)
+
+    def restates(self, other: "Wording") -> bool:
+        """Most of the other's telling words are here, as in a query that asks for exactly that case."""
+        if len(other.telling) < LEAST_WORDS or not _agree(self.turns, other.turns):
+            return False
+        return len(self.telling & other.telling) >= RESTATED * len(other.telling)
+
+    def holds(self, other: "Wording") -> bool:
+        """The other's words stand here side by side."""
+        size = len(other.sequence)
+        starts = range(len(self.sequence) - size + 1) if size else ()
+        return any(self.sequence[start : start + size] == other.sequence for start in starts)
+
+    def inside(self, other: "Wording") -> bool:
+        """Whatever meets this phrase meets the other: it says all the other says, and maybe more."""
+        return (
+            len(other.telling) >= LEAST_WORDS and other.telling <= self.telling and self.turns >= other.turns
+        )
+
+    def contrasts(self, other: "Wording") -> bool:
+        """Whether a negation, a number or a word like `before` for `after` sets them apart."""
+        if self.turns != other.turns:
+            return True
+        ours, theirs = self.telling - other.telling, other.telling - self.telling
+        return any(_alternatives(left, right) for left in ours for right in theirs)
+
+
+def wording(phrase: str) -> Wording:
+    return wording_of(plain_words(SHORT_NEGATION.sub(" not ", phrase)))
+
+
+def wording_of(words: Iterable[str]) -> Wording:
+    words = list(words)
+    stems = [stem(word) for word in words if word not in ARTICLES]
+    telling = frozenset(concept(word) for word in words if word not in SMALL and word not in NEGATIONS)
+    numbers = {word for word in words if any(char.isdigit() for char in word)}
+    negated = {"not"} if any(word in NEGATIONS for word in words) else set()
+    return Wording(tuple(stems), telling, frozenset(numbers | negated))
+
+
+@lru_cache(maxsize=100_000)
+def concept(word: str) -> str:
+    """The stem, or the first of its synonyms."""
+    root = stem(word)
+    return _SYNONYM.get(root, root)
+
+
+@lru_cache(maxsize=100_000)
+def stem(word: str) -> str:
+    """A light stem: `authorised` and `authorizes`, `cancelled` and `canceling`, `employees` and `employee` meet."""
+    word = BRITISH.sub(r"iz\1", word)
+    for ending, kept in ENDINGS:
+        if word.endswith(ending) and not word.endswith(("ss", "us")) and len(word) - len(ending) >= 3:
+            word = word[: -len(ending)] + kept
+            break
+    word = word[:-1] if len(word) > 3 and word[-1] == "e" else word
+    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
+
+
+def _agree(query: frozenset[str], case: frozenset[str]) -> bool:
+    """A query may hold more numbers than the case it asks for, not fewer; negation must be in both or neither."""
+    return case <= query and ("not" in query) == ("not" in case)
+
+
+def _agree(query: frozenset[str], case: frozenset[str]) -> bool:
+    """A query may hold more numbers than the case it asks for, not fewer; negation must be in both or neither."""
+    return case <= query and ("not" in query) == ("not" in case)
+
+
+def _alternatives(left: str, right: str) -> bool:
+    if _ALTERNATIVE.get(left, left) == _ALTERNATIVE.get(right, right):
+        return True
+    shorter, longer = sorted((left, right), key=len)
+    return len(shorter) > 3 and longer in (f"un{shorter}", f"in{shorter}", f"non{shorter}", f"de{shorter}")
+
+
+_SYNONYM = {stem(word): stem(line.split()[0]) for line in SYNONYMS for word in line.split()}
+_ALTERNATIVE = {concept(word): line for line in ALTERNATIVES for word in line.split()}
