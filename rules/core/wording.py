@@ -113,11 +113,6 @@ def _agree(query: frozenset[str], case: frozenset[str]) -> bool:
     return case <= query and ("not" in query) == ("not" in case)
 
 
-def _agree(query: frozenset[str], case: frozenset[str]) -> bool:
-    """A query may hold more numbers than the case it asks for, not fewer; negation must be in both or neither."""
-    return case <= query and ("not" in query) == ("not" in case)
-
-
 def _alternatives(left: str, right: str) -> bool:
     if _ALTERNATIVE.get(left, left) == _ALTERNATIVE.get(right, right):
         return True
