@@ -1,23 +1,31 @@
-"""Rules in and out as JSON files: the whole file is checked first, then written in one transaction."""
+"""Rules in and out as JSON or CSV files: the whole file is checked first, then written in one transaction."""
 
+import json
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from django.db import transaction
 
 from rules.book import current_versions, latest_versions, rule_book, version_contents
+from rules.core.document import RulesFile, read_rules
 from rules.core.findings import OtherRule, check_rule
-from rules.core.rule import EntryProblems, KnownRule, RuleEntry, find_codes, parse_document, to_json
+from rules.core.rule import EntryProblems, KnownRule, RuleEntry, find_codes, to_json
+from rules.core.tables import write_table
 from rules.models import Rule, RuleVersion
 from rules.names import ToolNames
 from rules.services import build_version, publish_checked
 from trace_site import audit
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import read_json
+from trace_site.lib.files import read_bytes
 
 KEPT_ERRORS = 1000
+MOST_RULES = 50_000  # from the command line
+
+Format = Literal["json", "csv"]
+Key = tuple[str, str]  # (domain, code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,34 +38,46 @@ class RulesResult:
     published: int
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a file holds, ready to be written: every entry has a domain and a code. `errors` are lines for people."""
+
+    entries: list[RuleEntry]
+    errors: list[str]
+    skipped: int
+    ignored: dict[str, int]
+    ids: dict[str, int]
+
+    def counts(self) -> dict[str, Any]:
+        return {"skipped": self.skipped, "errors": self.errors[:KEPT_ERRORS], "ignored": self.ignored}
+
+
 def rules_import(
-    *, path: Path, publish: bool = False, dry_run: bool = False, filename: str = "", actor: Any = None
+    *,
+    path: Path,
+    publish: bool = False,
+    dry_run: bool = False,
+    actor: Any = None,
+    skip_bad_rows: bool = False,
 ) -> RulesResult:
-    """Import a JSON list of rules. A rule that says something new gets a new version; any error refuses the file."""
-    shown = filename or str(path)
-    try:
-        document = read_json(path)
-    except TraceError as error:
-        error.where = error.where.replace(str(path), shown, 1)
-        raise
-    entries, problems = parse_document(document)
+    """An operator's import of a JSON or CSV file: a rule that says something new gets a new version.
+
+    Any mistake refuses the file (TraceError `bad_rules`); with `skip_bad_rows` only the rules that have one are left
+    out. Publishing this way needs no change request and is audited as {"via": "import"}.
+    """
+    file = read_rules(read_bytes(path), str(path), MOST_RULES)
     with transaction.atomic():
-        names = ToolNames()
-        for entry in entries:
-            names.check(entry, problems)
-        placed = [entry for entry in (names.with_domain(entry, problems) for entry in entries) if entry]
-        _refuse(shown, problems)
         latest = latest_versions()
-        coded = _with_codes(placed, latest, problems)
-        if publish:
-            _check_findings(coded, problems)
-        _refuse(shown, problems)
-        return _write(coded, latest, names.ids(), publish=publish, dry_run=dry_run, actor=actor, shown=shown)
+        found = check_file(file, latest, skip_bad_rows=skip_bad_rows, publish=publish)
+        return _write(found, latest, publish=publish, dry_run=dry_run, actor=actor, filename=path.name)
 
 
-def rules_export(*, domain: str = "") -> list[dict[str, Any]]:
-    """The published version of each rule, or its newest draft, in the exchange format."""
-    versions = current_versions(domain)
+def rules_export(*, domain: str = "", rules: Iterable[int] | None = None) -> list[dict[str, Any]]:
+    """The published version of each rule, or its newest draft, in the exchange format; `rules` keeps only those ids."""
+    wanted = None if rules is None else set(rules)
+    versions = [
+        version for version in current_versions(domain) if wanted is None or version.rule_id in wanted
+    ]
     contents = version_contents(versions)
     return [
         to_json(contents[version.pk], code=version.rule.code, domain=version.rule.domain_id)
@@ -65,24 +85,60 @@ def rules_export(*, domain: str = "") -> list[dict[str, Any]]:
     ]
 
 
-def _refuse(shown: str, problems: EntryProblems) -> None:
-    if not problems.items:
-        return
-    lines = [f"{shown}#{pointer}: {sentence}" for pointer, sentence in problems.items]
-    pointer, sentence = problems.items[0]
-    count = len(lines)
-    raise TraceError(
+def as_text(rules: Sequence[dict[str, Any]], fmt: Format) -> str:
+    """The file that an export is: the same bytes from the command line, the page and the API."""
+    if fmt == "csv":
+        return write_table(rules)
+    return json.dumps(rules, ensure_ascii=False, indent=2) + "\n"
+
+
+def check_file(
+    file: RulesFile, latest: Sequence[RuleVersion], *, skip_bad_rows: bool, publish: bool = False
+) -> Checked:
+    """Names, domains and codes of a file against the catalog and the rules; with `publish` its findings too.
+
+    Raises TraceError `bad_rules` with every mistake and its place; with `skip_bad_rows` only when nothing is left.
+    """
+    problems, names = file.problems, ToolNames()
+    for entry in file.entries:
+        names.check(entry, problems)
+    placed = [entry for entry in (names.with_domain(entry, problems) for entry in file.entries) if entry]
+    coded = _with_codes(_good(placed, problems), latest, file)
+    if publish:
+        _check_findings(_good(coded, problems), problems)
+    good = _good(coded, problems)
+    whole = any(pointer.count("/") < 1 for pointer, _ in problems.items)
+    if problems.items and (whole or not skip_bad_rows or not good):
+        raise _refusal(file)
+    errors = [f"{file.place(pointer)}: {sentence}" for pointer, sentence in problems.items]
+    return Checked(good, errors, len(_bad(problems)), dict(problems.ignored), names.ids())
+
+
+def _bad(problems: EntryProblems) -> set[str]:
+    """Pointers of the rules that have a mistake: /3 or, in an object, /rules/3."""
+    parts = (pointer.split("/") for pointer, _ in problems.items)
+    return {"/".join(part[: 3 if part[1:2] == ["rules"] else 2]) for part in parts}
+
+
+def _good(entries: Iterable[RuleEntry], problems: EntryProblems) -> list[RuleEntry]:
+    bad = _bad(problems)
+    return [entry for entry in entries if entry.pointer not in bad]
+
+
+def _refusal(file: RulesFile) -> TraceError:
+    pointer, sentence = file.problems.items[0]
+    count = len(file.problems.items)
+    lines = [f"{file.place(place)}: {words}" for place, words in file.problems.items[:KEPT_ERRORS]]
+    return TraceError(
         sentence,
         code="bad_rules",
-        where=f"{shown}#{pointer}",
-        hint=f"({count} problem{'s' if count > 1 else ''}; nothing was imported.)",
-        extra={"errors": lines[:KEPT_ERRORS]},
+        where=file.place(pointer),
+        hint=f"({count:,} problem{'s' if count > 1 else ''}; nothing was imported.)",
+        extra={"errors": lines, "count": count},
     )
 
 
-def _with_codes(
-    entries: list[RuleEntry], latest: list[RuleVersion], problems: EntryProblems
-) -> list[RuleEntry]:
+def _with_codes(entries: list[RuleEntry], latest: Sequence[RuleVersion], file: RulesFile) -> list[RuleEntry]:
     """Give each entry its code; the same code twice in a domain is an error naming both places."""
     contents = version_contents(latest)
     known: defaultdict[str, list[KnownRule]] = defaultdict(list)
@@ -94,12 +150,13 @@ def _with_codes(
     for entry in entries:
         by_domain[entry.domain].append(entry)
     coded: list[RuleEntry] = []
-    seen: dict[tuple[str, str], str] = {}
+    seen: dict[Key, str] = {}
     for domain, group in by_domain.items():
         for entry, code in zip(group, find_codes(group, known[domain]), strict=True):
             first = seen.setdefault((domain, code), entry.pointer)
             if first != entry.pointer:
-                problems.add(f"{entry.pointer}/code", f"the code {code} is already used at #{first}/code.")
+                where = file.place(f"{first}/code")
+                file.problems.add(f"{entry.pointer}/code", f"the code {code} is already used at {where}.")
             coded.append(replace(entry, code=code))
     return coded
 
@@ -114,41 +171,35 @@ def _check_findings(entries: list[RuleEntry], problems: EntryProblems) -> None:
 
 
 def _write(
-    entries: list[RuleEntry],
-    latest: list[RuleVersion],
-    ids: dict[str, int],
+    found: Checked,
+    latest: Sequence[RuleVersion],
     *,
     publish: bool,
     dry_run: bool,
     actor: Any,
-    shown: str,
+    filename: str,
 ) -> RulesResult:
-    before = {(version.rule.domain_id, version.rule.code): version for version in latest}
+    keys = {(entry.domain, entry.code) for entry in found.entries}
     current = {
-        key: version
-        for key, version in before.items()
-        if key in {(entry.domain, entry.code) for entry in entries}
+        key: version for version in latest if (key := (version.rule.domain_id, version.rule.code)) in keys
     }
-    added = [entry for entry in entries if (entry.domain, entry.code) not in current]
+    added = [entry for entry in found.entries if (entry.domain, entry.code) not in current]
     changed = [
         entry
-        for entry in entries
+        for entry in found.entries
         if (version := current.get((entry.domain, entry.code)))
         and version.content_hash != entry.content.content_hash()
     ]
     published = 0
     if not dry_run:
         rules = _rules(added, current)
-        written = _versions([*added, *changed], rules, current, ids, actor, shown)
+        written = _versions([*added, *changed], rules, current, found.ids, actor, filename)
         kept = {key: version for key, version in current.items() if key not in written}
         if publish:
-            published = publish_checked([*written.values(), *kept.values()], actor)
-    counts = {
-        "added": len(added),
-        "changed": len(changed),
-        "unchanged": len(entries) - len(added) - len(changed),
-        "errors": [],
-    }
+            live = [*written.values(), *kept.values()]
+            published = publish_checked(live, actor, {"via": "import", "file": filename})
+    unchanged = len(found.entries) - len(added) - len(changed)
+    counts = {"added": len(added), "changed": len(changed), "unchanged": unchanged, **found.counts()}
     return RulesResult(counts, _labels(added), _labels(changed), published)
 
 
@@ -156,9 +207,7 @@ def _labels(entries: list[RuleEntry]) -> list[str]:
     return [f"{entry.domain}/{entry.code}" for entry in entries]
 
 
-def _rules(
-    added: list[RuleEntry], current: dict[tuple[str, str], RuleVersion]
-) -> dict[tuple[str, str], Rule]:
+def _rules(added: list[RuleEntry], current: dict[Key, RuleVersion]) -> dict[Key, Rule]:
     """The rule of every entry: rows of new ones are made, rows of old ones are locked."""
     made = Rule.objects.bulk_create([Rule(domain_id=entry.domain, code=entry.code) for entry in added])
     ids = [version.rule_id for version in current.values()]
@@ -171,18 +220,18 @@ def _rules(
 
 def _versions(
     entries: list[RuleEntry],
-    rules: dict[tuple[str, str], Rule],
-    current: dict[tuple[str, str], RuleVersion],
+    rules: dict[Key, Rule],
+    current: dict[Key, RuleVersion],
     ids: dict[str, int],
     actor: Any,
-    shown: str,
-) -> dict[tuple[str, str], RuleVersion]:
+    filename: str,
+) -> dict[Key, RuleVersion]:
     versions = {}
     for entry in entries:
         key = (entry.domain, entry.code)
         number = current[key].number + 1 if key in current else 1
         versions[key] = build_version(rules[key], number, entry.content, ids)
-        versions[key].note, versions[key].author = f"imported from {Path(shown).name}"[:300], actor
+        versions[key].note, versions[key].author = f"imported from {filename}"[:300], actor
     RuleVersion.objects.bulk_create(versions.values(), batch_size=500)
     saved: list[tuple[Any, dict[str, Any]]] = [
         (version.rule, {"version": version.number, "note": version.note}) for version in versions.values()

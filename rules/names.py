@@ -10,6 +10,7 @@ from rules.core.rule import EntryProblems, RuleEntry
 
 CLOSEST = 3
 CANDIDATES = 400
+MOST_MEANT = 100  # unknown names of one file that get a suggestion; each costs a look at the whole catalog
 
 
 class ToolNames:
@@ -19,6 +20,7 @@ class ToolNames:
         rows = Tool.objects.values_list("name", "pk", "domain_id", "status")
         self.tools = {name: (pk, domain, status == Tool.Status.ACTIVE) for name, pk, domain, status in rows}
         self.domains = set(Domain.objects.values_list("slug", flat=True))
+        self._told: dict[str, str] = {}
 
     def ids(self) -> dict[str, int]:
         return {name: values[0] for name, values in self.tools.items()}
@@ -47,6 +49,11 @@ class ToolNames:
 
     def _meant(self, name: str) -> str:
         """The closest names; only names that share most words are compared letter by letter."""
+        if name not in self._told and len(self._told) < MOST_MEANT:
+            self._told[name] = self._closest(name)
+        return self._told.get(name, "")
+
+    def _closest(self, name: str) -> str:
         words = set(name_words(name))
         shared = ((len(words & set(name_words(known))), known) for known in self.tools)
         near = sorted(shared, key=lambda pair: (-pair[0], pair[1]))[:CANDIDATES]

@@ -33,7 +33,7 @@ def names() -> st.SearchStrategy[str]:
 @st.composite
 def rules(draw: st.DrawFn, pool: st.SearchStrategy[str] | None = None) -> dict[str, Any]:
     """One rule in the exchange format, its tools drawn from `pool`."""
-    tools = draw(st.lists(pool or names(), min_size=2, max_size=5, unique=True))
+    tools = draw(st.lists(names() if pool is None else pool, min_size=2, max_size=5, unique=True))
     some = st.sampled_from(tools)
     clause = st.fixed_dictionaries(
         {"when": texts(), "route_to": some},

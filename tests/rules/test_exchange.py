@@ -96,7 +96,7 @@ def test_domain_must_be_the_targets(load) -> None:
 
 
 def test_same_code_twice_names_both_places(load) -> None:
-    with pytest.raises(TraceError, match="#/1/code: the code X is already used at #/0/code"):
+    with pytest.raises(TraceError, match="#/1/code: the code X is already used at .*rules.json#/0/code"):
         load(RULE | {"code": "X"}, RULE | {"code": "X", "rule_text": "Other Pay/getOld"})
 
 
@@ -114,8 +114,8 @@ def test_finding_that_is_an_error_stops_publishing_but_not_a_draft(load) -> None
 def test_broken_json_names_line_and_file(tmp_path: Path) -> None:
     path = tmp_path / "rules.json"
     path.write_text('[\n{"tool_name": ')
-    with pytest.raises(TraceError, match=r"shown.json:2: not valid JSON"):
-        rules_import(path=path, filename="shown.json")
+    with pytest.raises(TraceError, match=r"rules.json:2:15: not valid JSON \(it ends in the middle\)"):
+        rules_import(path=path)
 
 
 def test_versions_are_frozen_by_the_database(load) -> None:
@@ -180,6 +180,62 @@ def test_commands_speak_json(load, tmp_path: Path, capsys) -> None:
     path.write_text(capsys.readouterr().out)
     call_command("rules_import", str(path), json=True)
     last = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
-    assert last == {"added": 0, "changed": 0, "unchanged": 1, "errors": []}
+    nothing = {"added": 0, "changed": 0, "skipped": 0, "errors": [], "ignored": {}}
+    assert last == nothing | {"unchanged": 1}
     with pytest.raises(CommandError, match="does not exist"):
         call_command("rules_import", str(tmp_path / "none.json"))
+
+
+def test_bad_rows_are_skipped_and_listed_when_the_operator_says_so(load) -> None:
+    other = {"code": "X", "rule_text": f"{TEXT} Twice."}
+    rows = [RULE, RULE | {"tool_name": "Pay/gett"}, {"rule_text": "x"}, RULE | other, RULE | other]
+    with pytest.raises(TraceError) as caught:
+        load(*rows)
+    assert caught.value.extra["count"] == 4 and not Rule.objects.exists()
+    result = load(*rows, skip_bad_rows=True)
+    assert counts(result) == (2, 0, 0)
+    assert result.counts["skipped"] == 3
+    assert [line.split("#")[1].split(":")[0] for line in result.counts["errors"]] == [
+        "/2", "/2", "/1/tool_name", "/4/code",
+    ]  # fmt: skip
+    with pytest.raises(TraceError):
+        load(rows[2], skip_bad_rows=True)
+
+
+def test_findings_that_are_errors_skip_their_rule_when_publishing(load) -> None:
+    mute = RULE | {"code": "MUTE", "rule_text": "Always use this one and never the other one, please."}
+    result = load(RULE, mute, publish=True, skip_bad_rows=True)
+    assert (counts(result), result.counts["skipped"], result.published) == ((1, 0, 0), 1, 1)
+    entry = AuditEntry.objects.get(action="rule.published")
+    assert (entry.detail["via"], entry.detail["file"]) == ("import", "rules.json")
+
+
+def test_csv_is_recognised_and_its_mistakes_name_line_and_column(tmp_path: Path) -> None:
+    path = tmp_path / "rules.csv"
+    call_command("rules_export", format="csv", out=path)
+    assert (
+        path.read_bytes()
+        == '\ufeff"code","domain","tool_name","confusables","rule_text","clauses","tests"\r\n'.encode()
+    )
+    path.write_text("tool_name;confusables;rule_text\nPay/get;Pay/getOld;t\nPay/get;Pay/nope;t\n")
+    with pytest.raises(
+        TraceError, match=r"rules.csv:3, column confusables, entry 1: 'Pay/nope' is not in the"
+    ):
+        rules_import(path=path)
+    assert rules_import(path=path, skip_bad_rows=True).counts["added"] == 1
+
+
+def test_fields_that_are_not_kept_are_said_by_the_command(load, tmp_path: Path, capsys) -> None:
+    path = tmp_path / "rules.json"
+    path.write_text(json.dumps([RULE | {"evidence": "page 3"}]))
+    call_command("rules_import", str(path), json=True)
+    out, err = capsys.readouterr()
+    assert json.loads(out.strip().splitlines()[-1])["ignored"] == {"evidence": 1}
+    assert "The field evidence of 1 rules is not part of a rule" in err
+
+
+def test_many_unknown_names_do_not_cost_a_look_at_the_catalog_each(load, monkeypatch) -> None:
+    monkeypatch.setattr("rules.names.MOST_MEANT", 2)
+    with pytest.raises(TraceError) as caught:
+        load(*[RULE | {"confusables": [f"Pay/getOl{number}"]} for number in range(4)])
+    assert ["Closest" in line for line in caught.value.extra["errors"]] == [True, True, False, False]

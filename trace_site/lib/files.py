@@ -151,6 +151,16 @@ def parse_jsonl_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
 
 def read_text(path: Path, max_bytes: int = 100_000_000) -> str:
     """Read a UTF-8 text file with a size cap (bytes); raises TraceError for a missing, huge or binary file."""
+    try:
+        return read_bytes(path, max_bytes).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TraceError(
+            "not UTF-8 text.", code="bad_encoding", where=str(path), hint="Save the file as UTF-8."
+        ) from error
+
+
+def read_bytes(path: Path, max_bytes: int = 100_000_000) -> bytes:
+    """Read a file with a size cap (bytes); raises TraceError for a missing or huge one."""
     if not path.is_file():
         raise _missing(path)
     size = path.stat().st_size
@@ -161,12 +171,7 @@ def read_text(path: Path, max_bytes: int = 100_000_000) -> str:
             where=str(path),
             hint="Split it, or import it as JSON lines, which are read line by line.",
         )
-    try:
-        return path.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise TraceError(
-            "not UTF-8 text.", code="bad_encoding", where=str(path), hint="Save the file as UTF-8."
-        ) from error
+    return path.read_bytes()
 
 
 def _missing(path: Path) -> TraceError:

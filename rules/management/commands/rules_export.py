@@ -1,12 +1,13 @@
-"""Print the rules as JSON: the published version of each, or its newest draft."""
+"""Write the rules as JSON or CSV: the published version of each, or its newest draft."""
 
-import json
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from rules.exchange import rules_export
+from rules.exchange import as_text, rules_export
 from trace_site.commands import TraceCommand
+from trace_site.lib.files import write_atomic
 
 
 class Command(TraceCommand):
@@ -14,8 +15,15 @@ class Command(TraceCommand):
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--domain", default="", metavar="SLUG")
+        parser.add_argument(
+            "--format", choices=["json", "csv"], default="json", help="csv is for spreadsheets"
+        )
+        parser.add_argument("--out", type=Path, metavar="FILE", help="write a file instead of printing")
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         rules = rules_export(domain=options["domain"])
-        text = "" if options["json"] else json.dumps(rules, ensure_ascii=False, indent=1)
-        return {"rules": rules}, text
+        text = as_text(rules, options["format"])
+        if options["out"]:
+            write_atomic(options["out"], text)
+            return {"rules": len(rules), "file": str(options["out"])}, f"{len(rules):,} rules written."
+        return {"rules": rules}, "" if options["json"] else text

@@ -1,4 +1,4 @@
-"""Import rules from a JSON file."""
+"""Import rules from a JSON or CSV file."""
 
 from pathlib import Path
 from typing import Any
@@ -20,24 +20,36 @@ class Command(TraceCommand):
         parser.add_argument("path", type=Path)
         parser.add_argument("--publish", action="store_true", help="publish every rule of the file")
         parser.add_argument("--dry-run", action="store_true", help="check and compare, write nothing")
+        parser.add_argument(
+            "--skip-bad-rows",
+            action="store_true",
+            help="leave rules with mistakes out instead of refusing all",
+        )
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        dry_run = options["dry_run"]
+        given = {key: options[key] for key in ("path", "publish", "dry_run", "skip_bad_rows")}
         try:
-            result = rules_import(path=options["path"], publish=options["publish"], dry_run=dry_run)
+            result = rules_import(**given)
         except TraceError as error:
-            for line in error.extra.get("errors", [])[1:LISTED_ERRORS]:
-                self.stderr.write(line)
+            self._list(error.extra.get("errors", [])[1:])
             raise
-        for mark, labels in (("+", result.added), ("~", result.changed)) if dry_run else ():
+        counts = result.counts
+        self._list(counts["errors"])
+        for name, number in counts["ignored"].items():
+            self.stderr.write(f"The field {name} of {number:,} rules is not part of a rule and was not kept.")
+        for mark, labels in (("+", result.added), ("~", result.changed)) if options["dry_run"] else ():
             for label in labels[:SHOWN]:
                 self.echo(f"{mark} {label}")
             if len(labels) > SHOWN:
                 self.echo(f"{mark} ... and {len(labels) - SHOWN:,} more")
-        counts = result.counts
-        parts = ", ".join(
-            f"{counts[key]:,} {key}" for key in ("added", "changed", "unchanged") if counts[key]
-        )
-        verb = "would import" if dry_run else "imported"
+        words = ("added", "changed", "unchanged", "skipped")
+        parts = ", ".join(f"{counts[key]:,} {key}" for key in words if counts[key])
+        verb = "would import" if options["dry_run"] else "imported"
         tail = f"; {result.published:,} published" if result.published else ""
         return counts, f"{verb} rules from {options['path'].name}: {parts or 'none'}{tail}."
+
+    def _list(self, lines: list[str]) -> None:
+        for line in lines[:LISTED_ERRORS]:
+            self.stderr.write(line)
+        if len(lines) > LISTED_ERRORS:
+            self.stderr.write(f"... and {len(lines) - LISTED_ERRORS:,} more")
