@@ -1,11 +1,13 @@
 """The rule editor's form: numbered rows of clauses and tests, read into what the services take."""
 
+import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.http import QueryDict
 
+from rules.core.draft import draft_problems, fill_draft
 from trace_site.lib.errors import TraceError
 
 # JSON pointers of the exchange format, as the editor names them
@@ -24,7 +26,11 @@ ROW = re.compile(r"(clause|test)-(\d+)-(\w+)")
 
 @dataclass
 class RuleForm:
-    """What the editor holds, exactly as typed, so that nothing is lost when it is refused."""
+    """What the editor holds, exactly as typed, so that nothing is lost when it is refused.
+
+    `change` and `revision` name the draft and the revision of it that the page shows (0: none yet), `began` the
+    rule's version that it showed when there was no draft, `base` the content that was saved or opened last.
+    """
 
     domain: str = ""
     code: str = ""
@@ -34,40 +40,67 @@ class RuleForm:
     clauses: list[dict[str, Any]] = field(default_factory=list)
     tests: list[dict[str, Any]] = field(default_factory=list)
     note: str = ""
-    base: int = 0  # the newest version when the page was opened; 0 for a new rule
+    change: int = 0
+    revision: int = 0
+    began: int = 0
+    base: dict[str, Any] = field(default_factory=dict)
+    clause_rows: list[int] = field(default_factory=list)
+    test_rows: list[int] = field(default_factory=list)
 
     @classmethod
     def read(cls, data: QueryDict) -> "RuleForm":
         target = data.get("target", "").strip()
-        added = [data.get("add_confusable", "").strip()]
-        names = dict.fromkeys(name.strip() for name in [*data.getlist("confusables"), *added])
-        base = data.get("base", "0")
+        added = data.get("add_confusable", "")
+        names = dict.fromkeys(name.strip() for name in [*data.getlist("confusables"), added])
+        clauses, tests = _rows(data, "clause"), _rows(data, "test")
         return cls(
             domain=data.get("domain", ""),
             code=data.get("code", "").strip(),
             target=target,
             confusables=[name for name in names if name and name != target],
-            text=data.get("text", ""),
-            clauses=[_clause(row) for row in _rows(data, "clause") if any(row.values())],
-            tests=[_test(row) for row in _rows(data, "test") if any(row.values())],
+            text=_lines(data.get("text", "")),
+            clauses=[_clause(row) for row in clauses.values()],
+            tests=[_test(row) for row in tests.values()],
             note=data.get("note", "").strip(),
-            base=int(base) if base.isdecimal() else 0,
+            change=_number(data, "change"),
+            revision=_number(data, "revision"),
+            began=_number(data, "began"),
+            base=_draft(data.get("base", "")),
+            clause_rows=list(clauses),
+            test_rows=list(tests),
         )
+
+    @classmethod
+    def of(cls, content: dict[str, Any], **fields: Any) -> "RuleForm":
+        """A form that shows a draft's content."""
+        content = fill_draft(content)
+        clauses, tests = (list(range(len(content[name]))) for name in ("clauses", "tests"))
+        return cls(**content, clause_rows=clauses, test_rows=tests, base=content, **fields)
 
     @property
     def names(self) -> list[str]:
         """T(r) as typed so far, the target first."""
         return [name for name in (self.target, *self.confusables) if name]
 
+    @property
+    def numbered_clauses(self) -> list[tuple[int, dict[str, Any]]]:
+        return list(zip(self.clause_rows, self.clauses, strict=True))
+
+    @property
+    def numbered_tests(self) -> list[tuple[int, dict[str, Any]]]:
+        return list(zip(self.test_rows, self.tests, strict=True))
+
     def content(self) -> dict[str, Any]:
-        """The keyword arguments of rule_save and rule_preview that say what the rule says."""
-        return {
-            "target": self.target,
-            "confusables": self.confusables,
-            "text": self.text,
-            "clauses": self.clauses,
-            "tests": self.tests,
-        }
+        """What the rule says, as the services take it."""
+        return fill_draft(
+            {
+                "target": self.target,
+                "confusables": self.confusables,
+                "text": self.text,
+                "clauses": self.clauses,
+                "tests": self.tests,
+            }
+        )
 
 
 def form_words(problem: dict[str, str]) -> str:
@@ -86,17 +119,18 @@ def in_form_words(error: TraceError) -> TraceError:
     lines = [form_words(problem) for problem in error.extra.get("problems", [])]
     if not lines:
         return error
-    return TraceError(lines[0], code=error.code, hint=error.hint, extra={"errors": lines})
+    return TraceError(lines[0], code=error.code, hint=error.hint, extra={**error.extra, "errors": lines})
 
 
-def _rows(data: QueryDict, kind: str) -> list[dict[str, str]]:
-    """The rows of one kind in the order of their numbers."""
+def _rows(data: QueryDict, kind: str) -> dict[int, dict[str, str]]:
+    """The rows of one kind that hold anything, in the order of their numbers."""
     rows: dict[int, dict[str, str]] = {}
     for key in data:
         match = ROW.fullmatch(key)
         if match and match[1] == kind:
             rows.setdefault(int(match[2]), {})[match[3]] = data.get(key, "").strip()
-    return [rows[number] for number in sorted(rows)]
+    typed = {"clause": ("when", "signals"), "test": ("query",)}[kind]
+    return {number: rows[number] for number in sorted(rows) if any(rows[number].get(name) for name in typed)}
 
 
 def _clause(row: dict[str, str]) -> dict[str, Any]:
@@ -115,3 +149,22 @@ def _test(row: dict[str, str]) -> dict[str, Any]:
 def _listed(text: str) -> list[str]:
     """Things separated by line breaks or semicolons."""
     return [part.strip() for part in re.split(r"[;\n]", text) if part.strip()]
+
+
+def _lines(text: str) -> str:
+    """Browsers send CRLF; places in the text are counted in what people see."""
+    return text.replace("\r\n", "\n")
+
+
+def _number(data: QueryDict, name: str) -> int:
+    given = data.get(name, "")
+    return int(given) if given.isascii() and given.isdecimal() and len(given) < 19 else 0
+
+
+def _draft(text: str) -> dict[str, Any]:
+    """The content a page sends back as JSON; anything else counts as nothing."""
+    try:
+        given = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    return {} if draft_problems(given) else fill_draft(given)
