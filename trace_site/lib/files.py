@@ -87,10 +87,10 @@ def read_json(path: Path) -> Any:
     text = read_text(path)
     try:
         value = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
         raise TraceError(
-            f"not valid JSON ({getattr(error, 'msg', 'nested too deeply')}).",
+            f"not valid JSON ({_json_reason(error)}).",
             code="bad_json",
             where=f"{path}:{line}",
             hint="Check that the file is complete and is a .json file.",
@@ -130,10 +130,9 @@ def parse_jsonl_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
         raise TraceError(
             "not UTF-8 text.", code="bad_encoding", where=where, hint="Save the file as UTF-8."
         ) from error
-    except (json.JSONDecodeError, RecursionError) as error:
-        reason = getattr(error, "msg", "nested too deeply")
+    except (ValueError, RecursionError) as error:
         raise TraceError(
-            f"not valid JSON ({reason}).",
+            f"not valid JSON ({_json_reason(error)}).",
             code="bad_json",
             where=where,
             hint="Each line must be one JSON object.",
@@ -147,6 +146,12 @@ def parse_jsonl_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
         )
     _checked(row, text, where)
     return row
+
+
+def _json_reason(error: ValueError | RecursionError) -> str:
+    """What the parser says; a number of thousands of digits is a plain ValueError."""
+    reason = "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
+    return str(getattr(error, "msg", reason))
 
 
 def read_text(path: Path, max_bytes: int = 100_000_000) -> str:
