@@ -1,19 +1,27 @@
 """Reads that services, commands and snapshots share: contents of rule versions, and the rule book."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from threading import RLock
 
 from django.db.models import F
 
 from catalog.models import Tool
-from rules.core.findings import Finding, OtherRule, RuleBook, ToolState, check_rule
+from rules.core.findings import Finding, OtherRule, RuleBook, RuleKey, ToolState, check_rule
 from rules.core.rule import RuleContent
+from rules.core.shelf import Shelf
 from rules.models import Rule, RuleVersion
+from trace_site.generation import generation_key
 
 
 def tool_states() -> dict[str, ToolState]:
     """Every tool by name, retired ones too; one query."""
     rows = Tool.objects.values_list("name", "status", "deprecated")
-    return {name: ToolState(status == Tool.Status.ACTIVE, deprecated) for name, status, deprecated in rows}
+    states = {
+        (status, deprecated): ToolState(status == Tool.Status.ACTIVE, deprecated)
+        for status in Tool.Status.values
+        for deprecated in (True, False)
+    }
+    return {name: states[status, deprecated] for name, status, deprecated in rows}
 
 
 def version_contents(versions: Iterable[RuleVersion]) -> dict[int, RuleContent]:
@@ -55,18 +63,70 @@ def current_versions(domain: str = "") -> list[RuleVersion]:
     return sorted(found, key=lambda version: (version.rule.domain_id, version.rule.code))
 
 
-def rule_book(replaced: Iterable[OtherRule] = ()) -> RuleBook:
-    """The catalog and the published rules; `replaced` stand in for the rules with their key, or join them."""
-    versions = published_versions()
+class _Kept:
+    """What this process has read: the book, the newest versions, and every rule of either by its version."""
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        self.moved: Mapping[str, object] = {"catalog": "unread", "rules": "unread"}
+        self.book = RuleBook({}, ())
+        self.published: dict[RuleKey, int] = {}
+        self.newest = Shelf(())
+        self.newest_ids: dict[RuleKey, int] = {}
+        self.by_version: dict[int, OtherRule] = {}
+
+
+_kept = _Kept()
+
+
+def cached_book() -> RuleBook:
+    """The catalog and the published rules. Per process; only what changed since the last call is read again."""
+    with _kept.lock:
+        moved = generation_key("catalog", "rules")
+        if moved.get("rules") != _kept.moved.get("rules"):
+            rows = Rule.objects.exclude(published=None).values_list("domain_id", "code", "published_id")
+            wanted = {(domain, code): pk for domain, code, pk in rows}
+            _kept.book = _kept.book.changed(*_moved(_kept.published, wanted))
+            _kept.published = wanted
+            _forget()
+        if moved.get("catalog") != _kept.moved.get("catalog"):
+            _kept.book = _kept.book.with_tools(tool_states())
+        _kept.moved = moved
+        return _kept.book
+
+
+def newest_rules() -> tuple[Shelf, dict[RuleKey, int]]:
+    """The newest version of every rule, published or not, and the versions' ids."""
+    with _kept.lock:
+        newest = RuleVersion.objects.order_by("rule_id", "-number").distinct("rule_id")
+        rows = newest.values_list("rule__domain_id", "rule__code", "pk")
+        wanted = {(domain, code): pk for domain, code, pk in rows}
+        if wanted != _kept.newest_ids:
+            _kept.newest = _kept.newest.changed(*_moved(_kept.newest_ids, wanted))
+            _kept.newest_ids = wanted
+            _forget()
+        return _kept.newest, wanted
+
+
+def _moved(held: dict[RuleKey, int], wanted: dict[RuleKey, int]) -> tuple[list[RuleKey], list[OtherRule]]:
+    """The rules that are gone, and those to put in, read where their version was not read before."""
+    keys = sorted(key for key, pk in wanted.items() if held.get(key) != pk)
+    unread = [wanted[key] for key in keys if wanted[key] not in _kept.by_version]
+    versions = RuleVersion.objects.filter(pk__in=unread).select_related("rule").order_by("pk")
     contents = version_contents(versions)
-    rules = {
-        (version.rule.domain_id, version.rule.code): OtherRule(
-            version.rule.domain_id, version.rule.code, contents[version.pk]
-        )
-        for version in versions
-    }
-    rules |= {other.key: other for other in replaced}
-    return RuleBook(tool_states(), [rules[key] for key in sorted(rules)])
+    for version in versions:
+        _kept.by_version[version.pk] = OtherRule(*rule_key(version.rule), contents[version.pk])
+    return sorted(held.keys() - wanted.keys()), [_kept.by_version[wanted[key]] for key in keys]
+
+
+def _forget() -> None:
+    in_use = {*_kept.newest_ids.values(), *_kept.published.values()}
+    _kept.by_version = {pk: rule for pk, rule in _kept.by_version.items() if pk in in_use}
+
+
+def rule_book(replaced: Iterable[OtherRule] = ()) -> RuleBook:
+    """The cached book; `replaced` stand in for the rules with their key, or join them."""
+    return cached_book().changed((), replaced)
 
 
 def version_findings(version: RuleVersion, book: RuleBook | None = None) -> list[Finding]:

@@ -14,6 +14,7 @@ from rules.core.document import RulesFile, read_rules
 from rules.core.findings import OtherRule, check_rule
 from rules.core.rule import EntryProblems, KnownRule, RuleEntry, find_codes, to_json
 from rules.core.tables import write_table
+from rules.health import recheck
 from rules.models import Rule, RuleVersion
 from rules.names import ToolNames
 from rules.services import build_version, publish_checked
@@ -198,6 +199,8 @@ def _write(
         if publish:
             live = [*written.values(), *kept.values()]
             published = publish_checked(live, actor, {"via": "import", "file": filename})
+        elif written:
+            recheck(version.rule_id for version in written.values())
     unchanged = len(found.entries) - len(added) - len(changed)
     counts = {"added": len(added), "changed": len(changed), "unchanged": unchanged, **found.counts()}
     return RulesResult(counts, _labels(added), _labels(changed), published)

@@ -19,6 +19,7 @@ from rules.core.rule import (
     parse_entry,
     to_json,
 )
+from rules.health import recheck
 from rules.models import Rule, RuleVersion
 from rules.names import ToolNames
 from trace_site import audit
@@ -68,6 +69,8 @@ def rule_save(
     findings = version_findings(version)
     if publish and not has_errors(findings):
         publish_checked([version], actor)
+    elif changed:
+        recheck([rule.pk])
     return SavedRule(version, findings, changed, rule.published_id == version.pk)
 
 
@@ -93,6 +96,7 @@ def rule_withdraw(*, rule: Rule, actor: Any = None, detail: dict[str, Any] | Non
         rule.save(update_fields=["published"])
         what = {"version_id": withdrawn} | (detail or {})
         audit.record(actor=actor, action="rule.withdrawn", obj=rule, detail=what)
+        recheck([rule.pk])
     return rule
 
 
@@ -201,4 +205,6 @@ def publish_checked(versions: Iterable[RuleVersion], actor: Any, detail: dict[st
             moved.append((rule, change | (detail or {})))
     Rule.objects.bulk_update([rule for rule, _ in moved], ["published"], batch_size=500)
     audit.record_all(actor=actor, action="rule.published", objects=moved)
+    if moved:
+        recheck(rule.pk for rule, _ in moved)
     return len(moved)

@@ -50,6 +50,9 @@ class Shelf:
     def changed(self, dropped: Iterable[RuleKey], added: Iterable[OtherRule]) -> "Shelf":
         """Without the dropped rules; an added one replaces the rule with its key."""
         put = {rule.key: rule for rule in added}
+        if len(put) > len(self.rules):  # most is new: index everything anew, with the right counts of words
+            kept = (rule for key, rule in self.rules.items() if key not in {*dropped, *put})
+            return Shelf([*kept, *put.values()])
         gone = [self.rules[key] for key in {*dropped, *put} if key in self.rules]
         new = Shelf(())
         new.rules, new._by_tool = dict(self.rules), dict(self._by_tool)
