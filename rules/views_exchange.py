@@ -1,0 +1,143 @@
+"""Pages that take rules in and out as files: an upload becomes one change request, a download follows the filters."""
+
+from dataclasses import asdict
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core import signing
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from catalog.uploads import Upload, upload_keep
+from rules import selectors
+from rules.exchange import Format, as_text, rules_export
+from rules.exchange_requests import MOST_BYTES, FilePreview, file_preview, file_request
+from trace_site.access import ADMIN, EXPERT, role_required
+from trace_site.lib.errors import TraceError, status_of
+
+SALT = "rules.upload"
+SECONDS = 24 * 3600
+SHOWN = 100  # rows of a preview that are written out
+CONTENT_TYPES = {"json": "application/json; charset=utf-8", "csv": "text/csv; charset=utf-8"}
+
+
+class RulesFileForm(forms.Form):
+    file = forms.FileField(label="File", help_text="JSON or CSV; at most 5 MB and 5,000 rules.")
+    mistakes = forms.ChoiceField(
+        label="When a rule has a mistake",
+        choices=[("refuse", "refuse the whole file"), ("skip", "leave that rule out and take the others")],
+        initial="refuse",
+        widget=forms.RadioSelect,
+    )
+
+    def clean_file(self) -> Any:
+        upload = self.cleaned_data["file"]
+        if upload.size > MOST_BYTES:
+            raise forms.ValidationError(
+                f"The file has {upload.size / 1e6:,.1f} MB; the page takes at most 5. Split it, or have an operator "
+                "import it with manage.py rules_import."
+            )
+        return upload
+
+
+@role_required(EXPERT, ADMIN)
+@require_http_methods(["GET", "POST"])
+def rule_import(request: HttpRequest) -> HttpResponse:
+    """Choose a file; one that can be read is answered with what it would change."""
+    form = RulesFileForm(request.POST or None, request.FILES or None)
+    context: dict[str, Any] = {"form": form}
+    if request.method == "POST" and form.is_valid():
+        upload = upload_keep(form.cleaned_data["file"], domain="", fmt="rules")
+        skip = form.cleaned_data["mistakes"] == "skip"
+        try:
+            return _preview(request, upload, skip)
+        except TraceError as error:
+            context["problem"] = error
+            return render(request, "rules/import_form.html", context, status=status_of(error.code))
+    return render(request, "rules/import_form.html", context, status=400 if form.is_bound else 200)
+
+
+def _preview(request: HttpRequest, upload: Upload, skip: bool) -> HttpResponse:
+    preview = _read(upload, skip)
+    counts = preview.counts()
+    ticket = {"upload": asdict(upload), "skip": skip, "shown": _promise(preview)}
+    context = {
+        "upload": upload,
+        "preview": preview,
+        "counts": counts,
+        "figures": [
+            (word.capitalize(), counts[word]) for word in ("added", "changed", "unpublished", "unchanged")
+        ],
+        "total": counts["added"] + counts["changed"],
+        "changed": preview.of("changed")[:SHOWN],
+        "added": preview.of("added")[:SHOWN],
+        "drafts": preview.of("draft")[:SHOWN],
+        "ticket": signing.dumps(ticket, salt=SALT),
+    }
+    return render(request, "rules/import_preview.html", context)
+
+
+def _read(upload: Upload, skip: bool) -> FilePreview:
+    return file_preview(data=upload.path.read_bytes(), filename=upload.filename, skip_bad_rows=skip)
+
+
+def _promise(preview: FilePreview) -> dict[str, int]:
+    """What the preview showed; the request must hold exactly that."""
+    return {key: value for key, value in preview.counts().items() if isinstance(value, int)}
+
+
+@role_required(EXPERT, ADMIN)
+@require_POST
+def rule_import_request(request: HttpRequest) -> HttpResponse:
+    """Make the change request that was previewed."""
+    upload, skip, shown = _open(request.POST.get("ticket", ""))
+    preview = _read(upload, skip)
+    if _promise(preview) != shown:
+        raise TraceError(
+            "the catalog or the rules changed since the preview.",
+            code="stale_preview",
+            hint="Choose the file again.",
+        )
+    made = file_request(
+        preview=preview,
+        actor=request.user,
+        title=request.POST.get("title", "").strip(),
+        description=request.POST.get("description", ""),
+        drafts=bool(request.POST.get("drafts")),
+    )
+    upload.path.unlink(missing_ok=True)
+    messages.success(request, "The changes of the file are a draft now. Look through them, then submit it.")
+    return redirect("rules:request", made.pk)
+
+
+def _open(ticket: str) -> tuple[Upload, bool, dict[str, int]]:
+    """Raises TraceError `stale_preview` for a ticket that is forged, a day old or used."""
+    try:
+        data = signing.loads(ticket, salt=SALT, max_age=SECONDS)
+    except signing.BadSignature as error:
+        raise TraceError(
+            "the preview is too old.", code="stale_preview", hint="Choose the file again."
+        ) from error
+    upload = Upload(**data["upload"])
+    if not upload.path.is_file():
+        raise TraceError(
+            "this file became a change request already.",
+            code="stale_preview",
+            hint="See the change requests, or choose the file again.",
+        )
+    return upload, data["skip"], data["shown"]
+
+
+@require_GET
+def rule_export(request: HttpRequest, fmt: Format) -> HttpResponse:
+    """The rules that the list shows under its filters, as a file."""
+    chosen = {key: request.GET.get(key, "") for key in ("domain", "state", "light")}
+    search = request.GET.get("q", "").strip()
+    ids = None
+    if search or any(chosen.values()):
+        ids = [row.rule.pk for row in selectors.rule_rows(search=search, **chosen)]
+    response = HttpResponse(as_text(rules_export(rules=ids), fmt), content_type=CONTENT_TYPES[fmt])
+    response["Content-Disposition"] = f'attachment; filename="rules.{fmt}"'
+    return response
