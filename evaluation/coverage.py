@@ -1,57 +1,108 @@
 """Coverage per domain over its newest clustering: what rules tell apart, what nobody has written down yet.
 
-The arithmetic is `core/coverage.py`; this module reads the rows it needs in a fixed number of queries and gives
-every number the list behind it.
+The arithmetic is `core/coverage.py`, what it reads is `coverage_facts.py`. Every number has the list behind it. A
+process keeps what it computed until one of the stamps moves; reading it costs a fixed number of queries.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from django.db.models import Count, Q
-
-from catalog.models import Cluster, Clustering, Domain, Tool
+from evaluation import coverage_facts as facts
 from evaluation.core import coverage as core
-from evaluation.core.coverage import ClusterCoverage, ClusterFacts, QueryGroups, RuleFacts, Totals
+from evaluation.core.coverage import ClusterCoverage, QueryGroups, RuleFacts, Totals
+from evaluation.coverage_facts import ClusterBook, Keeper, RuleName, RuleSets, Stamps, ToolName
 from evaluation.recall import recall_by_domain
-from rules.models import Rule, RuleVersion
-from synthesis.models import Sample, SnapshotSample
-from training.models import AliasMove, Run
+from trace_site.lib.files import content_hash
+
+Rows = dict[str, list[ClusterCoverage]]
 
 
 @dataclass(frozen=True)
-class RuleName:
-    id: int
-    code: str
-    version: int
-    published: bool
-    samples: int
+class Names:
+    """Turns ids into names."""
 
+    book: ClusterBook
+    rules: Mapping[int, RuleName]
+    samples: Mapping[int, int]
 
-@dataclass(frozen=True)
-class ToolName:
-    id: int
-    name: str
-    deprecated: bool
-    version: str
+    def rule(self, version: int) -> RuleName:
+        return replace(self.rules[version], samples=self.samples.get(version, 0))
+
+    def tool(self, tool: int) -> str:
+        return self.book.tools[tool].name
 
 
 @dataclass(frozen=True)
 class ClusterRow:
-    """One cluster of the page. `uncovered_pairs` names the edges no published rule holds."""
+    """One cluster as pages show it; lists of names are made when somebody looks."""
 
-    id: int
-    label: str
-    state: str
-    edges: int
-    covered: int
-    mean_similarity: float
-    gap_score: float
-    tools: list[ToolName]
-    rules: list[RuleName]
-    drafts: list[RuleName]
-    uncovered_pairs: list[tuple[str, str]]
-    dismissed_reason: str
+    coverage: ClusterCoverage
+    names: Names = field(repr=False)
+
+    @property
+    def id(self) -> int:
+        return self.coverage.cluster.id
+
+    @property
+    def label(self) -> str:
+        return self.names.book.names[self.id].label
+
+    @property
+    def words(self) -> str:
+        """What a search looks in."""
+        return self.names.book.names[self.id].words
+
+    @property
+    def dismissed_reason(self) -> str:
+        return self.names.book.names[self.id].dismissed_reason
+
+    @property
+    def state(self) -> str:
+        return self.coverage.state
+
+    @property
+    def size(self) -> int:
+        return len(self.coverage.cluster.tools)
+
+    @property
+    def edges(self) -> int:
+        return len(self.coverage.cluster.edges)
+
+    @property
+    def covered(self) -> int:
+        return len(self.coverage.covered)
+
+    @property
+    def open(self) -> int:
+        return len(self.coverage.uncovered)
+
+    @property
+    def mean_similarity(self) -> float:
+        return self.coverage.cluster.mean_similarity
+
+    @property
+    def gap_score(self) -> float:
+        return self.coverage.gap_score
+
+    @property
+    def tools(self) -> list[ToolName]:
+        """By name."""
+        found = (self.names.book.tools[tool] for tool in self.coverage.cluster.tools)
+        return sorted(found, key=lambda tool: tool.name)
+
+    @property
+    def rules(self) -> list[RuleName]:
+        return [self.names.rule(version) for version in self.coverage.rules]
+
+    @property
+    def drafts(self) -> list[RuleName]:
+        return [self.names.rule(version) for version in self.coverage.drafts]
+
+    @property
+    def uncovered_pairs(self) -> list[tuple[str, str]]:
+        """The edges no published rule holds."""
+        return [(self.names.tool(a), self.names.tool(b)) for a, b in self.coverage.uncovered]
 
 
 @dataclass(frozen=True)
@@ -68,14 +119,22 @@ class DomainCoverage:
     domain: str
     title: str
     clustering: int | None  # version; None: the domain has no clusters yet
+    clustering_id: int | None
     tau: float | None
     tools: int  # active
     totals: Totals
     clusters: list[ClusterRow]
-    gaps: list[ClusterRow]  # ranked, the costliest first
+    gaps: list[ClusterRow]  # the costliest first
+    ranked: list[ClusterRow]  # gaps, then the rest in the clustering's order
     rules: int  # published
     outside: list[OutsideRow]
+    by_id: dict[int, ClusterRow]
+    names: Names
     recall: dict[str, Any] = field(default_factory=dict)
+
+    def cluster_of(self, tool: int) -> ClusterRow | None:
+        """The cluster of this domain that holds the tool."""
+        return self.by_id.get(self.names.book.home.get(tool, 0))
 
     def as_dict(self) -> dict[str, Any]:
         """The machine form of `manage.py coverage --json`."""
@@ -94,172 +153,105 @@ class DomainCoverage:
             "rules_outside": [
                 {"code": row.rule.code, "pairs": row.pairs, "outside": row.outside} for row in self.outside
             ],
-            "gaps": [
-                {
-                    "id": gap.id,
-                    "label": gap.label,
-                    "state": gap.state,
-                    "score": round(gap.gap_score, 3),
-                    "uncovered_edges": gap.edges - gap.covered,
-                    "edges": gap.edges,
-                    "tools": [tool.name for tool in gap.tools],
-                }
-                for gap in self.gaps
-            ],
+            "gaps": [_gap(gap) for gap in self.gaps],
             "recall": self.recall,
         }
 
 
-def coverage(domain: str | None = None) -> list[DomainCoverage]:
-    """Every domain, or one; the number of queries does not depend on how much there is."""
-    chosen = Domain.objects.filter(slug=domain) if domain else Domain.objects.all()
-    domains = list(chosen.annotate(active=Count("tools", filter=Q(tools__status=Tool.Status.ACTIVE))))
-    slugs = [row.slug for row in domains]
-    clusterings = newest_clusterings(slugs)
-    clusters = list(Cluster.objects.filter(clustering__in=clusterings.values()).order_by("position", "id"))
-    versions, facts = rule_facts(slugs)
-    wanted = {tool for cluster in clusters for tool in cluster.tool_ids} | {t for f in facts for t in f.tools}
-    tools = {
-        row.pk: ToolName(row.pk, row.name, row.deprecated, row.version)
-        for row in Tool.objects.filter(pk__in=wanted).only("name", "deprecated", "version")
+def _gap(gap: ClusterRow) -> dict[str, Any]:
+    return {
+        "id": gap.id,
+        "label": gap.label,
+        "state": gap.state,
+        "score": round(gap.gap_score, 3),
+        "uncovered_edges": gap.open,
+        "edges": gap.edges,
+        "tools": [tool.name for tool in gap.tools],
     }
-    page = _Page(tools, versions, {fact.id: fact for fact in facts})
-    recalls = recall_by_domain()
-    return [
-        page.domain(
-            row,
-            clusterings.get(row.slug),
-            clusters,
-            [f for f in facts if versions[f.id].rule.domain_id == row.slug],
-            recalls.get(row.slug, {}),
-        )
-        for row in domains
-    ]
 
 
-def newest_clusterings(slugs: Iterable[str] | None = None) -> dict[str, Clustering]:
-    found = Clustering.objects.order_by("domain_id", "-version").distinct("domain_id")
-    if slugs is not None:
-        found = found.filter(domain__in=list(slugs))
-    return {clustering.domain_id: clustering for clustering in found}
+_book: Keeper[ClusterBook] = Keeper()
+_published: Keeper[RuleSets] = Keeper()
+_drafts: Keeper[RuleSets] = Keeper()
+_apart: Keeper[Rows] = Keeper()
+_samples: Keeper[dict[int, int]] = Keeper()
+_pages: Keeper[dict[str, DomainCoverage]] = Keeper()
 
 
-def cluster_facts(cluster: Cluster) -> ClusterFacts:
-    return ClusterFacts(
-        id=cluster.pk,
-        tools=frozenset(cluster.tool_ids),
-        edges=tuple((a, b, similarity) for a, b, similarity in cluster.edges),
-        mean_similarity=cluster.mean_similarity,
-        dismissed=bool(cluster.dismissed_reason),
-    )
-
-
-def rule_facts(slugs: Iterable[str] | None = None) -> tuple[dict[int, RuleVersion], list[RuleFacts]]:
-    """The published version of every rule, and the newest one where it is not published; four queries."""
-    rules = Rule.objects.filter(domain__in=list(slugs)) if slugs is not None else Rule.objects.all()
-    published = dict(rules.exclude(published=None).values_list("pk", "published"))
-    newest = RuleVersion.objects.filter(rule__in=rules).order_by("rule_id", "-number").distinct("rule_id")
-    wanted = set(published.values()) | set(newest.values_list("pk", flat=True))
-    versions = {row.pk: row for row in RuleVersion.objects.filter(pk__in=wanted).select_related("rule")}
-    samples, taught = approved_samples(published.values()), champion_versions()
-    facts = [
-        RuleFacts(
-            id=row.pk,
-            tools=tuple(row.tool_ids),
-            published=published.get(row.rule_id) == row.pk,
-            samples=samples.get(row.pk, 0),
-            in_champion=row.pk in taught,
-        )
-        for row in sorted(versions.values(), key=lambda row: (row.rule.code, row.pk))
-    ]
-    return versions, facts
-
-
-def approved_samples(versions: Iterable[int]) -> dict[int, int]:
-    counted = Sample.objects.filter(
-        rule_version__in=list(versions), machine=Sample.Machine.READY, human=Sample.Human.APPROVED
-    )
-    return dict(counted.order_by().values_list("rule_version").annotate(Count("pk")))
-
-
-def champion_versions() -> frozenset[int]:
-    """The rule versions the champion was trained on: those of its snapshot, if its cell trains on rule samples."""
-    move = (
-        AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION)
-        .order_by("-id")
-        .values_list("model__run__snapshot", "model__run__retrieval")
-        .first()
-    )
-    if move is None or move[1] != Run.Retrieval.RULES:
-        return frozenset()
-    members = SnapshotSample.objects.filter(snapshot=move[0], sample__rule_version__isnull=False)
-    return frozenset(members.order_by().values_list("sample__rule_version", flat=True).distinct())
+def coverage(domain: str | None = None, *, recall: bool = True) -> list[DomainCoverage]:
+    """Every domain, or one; the number of queries does not depend on how much there is."""
+    pages = _pages_now()
+    chosen = [page for slug, page in pages.items() if domain in (None, slug)]
+    recalls = recall_by_domain() if recall and chosen else {}
+    return [replace(page, recall=recalls.get(page.domain, {})) for page in chosen]
 
 
 def query_groups() -> tuple[QueryGroups, dict[str, int]]:
     """How benchmark queries are grouped now, over all domains, and the clustering versions behind it."""
-    clusterings = newest_clusterings()
-    clusters = Cluster.objects.filter(clustering__in=clusterings.values())
-    _, facts = rule_facts()
-    rows = core.cover(map(cluster_facts, clusters), facts)
-    return QueryGroups.build(rows), {slug: clustering.version for slug, clustering in clusterings.items()}
+    pages = _pages_now().values()
+    rows = [row.coverage for page in pages for row in page.clusters]
+    return QueryGroups.build(rows), {page.domain: page.clustering for page in pages if page.clustering}
 
 
-@dataclass(frozen=True)
-class _Page:
-    """Turns ids into names."""
+def edition() -> str:
+    """A name for what coverage says now; it changes whenever the pages would."""
+    return content_hash([facts.stamps(), sorted(facts.champion_versions())])[:16]
 
-    tools: Mapping[int, ToolName]
-    versions: Mapping[int, RuleVersion]
-    facts: Mapping[int, RuleFacts]
 
-    def domain(
-        self,
-        domain: Any,
-        clustering: Clustering | None,
-        clusters: list[Cluster],
-        facts: list[RuleFacts],
-        recall: dict[str, Any],
-    ) -> DomainCoverage:
-        mine = {
-            row.pk: row for row in clusters if clustering is not None and row.clustering_id == clustering.pk
-        }
-        covered = core.cover(map(cluster_facts, mine.values()), facts)
-        rows = {row.cluster.id: self.cluster(mine[row.cluster.id], row) for row in covered}
-        outside = core.pairs_outside(facts, [row.cluster for row in covered])
-        return DomainCoverage(
-            domain=domain.slug,
-            title=domain.title,
-            clustering=clustering.version if clustering else None,
-            tau=clustering.tau if clustering else None,
-            tools=domain.active,
-            totals=core.totals(covered),
-            clusters=list(rows.values()),
-            gaps=[rows[row.cluster.id] for row in core.ranked_gaps(covered)],
-            rules=sum(fact.published for fact in facts),
-            outside=[
-                OutsideRow(self.rule(row.rule), row.pairs, [self.tools[tool].name for tool in row.outside])
-                for row in outside
-            ],
-            recall=recall,
+def _pages_now() -> dict[str, DomainCoverage]:
+    """{domain: its page} without recall: two queries when nothing has moved."""
+    now, champion = facts.stamps(), facts.champion_versions()
+    return _pages.at((now, champion), lambda: _computed(now, champion))
+
+
+def _computed(now: Stamps, champion: frozenset[int]) -> dict[str, DomainCoverage]:
+    book = _book.at(now.clusters, facts.read_clusters)
+    published = _published.at(now.rules, facts.read_published)
+    drafts = _drafts.at(now[:3], lambda: facts.read_drafts(book))
+    apart = _apart.at(now[:3], lambda: _told_apart(book, published, drafts))
+    samples = _samples.at((now.rules, now.samples), facts.approved_samples)
+    names = Names(book, {**published.names, **drafts.names}, samples)
+    return {
+        domain.slug: _page(
+            domain,
+            names,
+            core.taught(apart[domain.slug], samples, champion),
+            published.facts.get(domain.slug, []),
         )
+        for domain in book.domains
+    }
 
-    def cluster(self, cluster: Cluster, row: ClusterCoverage) -> ClusterRow:
-        return ClusterRow(
-            id=cluster.pk,
-            label=cluster.label,
-            state=row.state,
-            edges=len(row.cluster.edges),
-            covered=len(row.covered),
-            mean_similarity=cluster.mean_similarity,
-            gap_score=row.gap_score,
-            tools=sorted((self.tools[tool] for tool in cluster.tool_ids), key=lambda tool: tool.name),
-            rules=[self.rule(rule) for rule in row.rules],
-            drafts=[self.rule(rule) for rule in row.drafts],
-            uncovered_pairs=[(self.tools[a].name, self.tools[b].name) for a, b in row.uncovered],
-            dismissed_reason=cluster.dismissed_reason,
-        )
 
-    def rule(self, version: int) -> RuleName:
-        row, fact = self.versions[version], self.facts[version]
-        return RuleName(row.rule_id, row.rule.code, row.number, fact.published, fact.samples)
+def _told_apart(book: ClusterBook, published: RuleSets, drafts: RuleSets) -> Rows:
+    return {
+        slug: core.told_apart(clusters, [*published.facts.get(slug, ()), *drafts.facts.get(slug, ())])
+        for slug, clusters in book.clusters.items()
+    }
+
+
+def _page(
+    domain: Any, names: Names, covered: list[ClusterCoverage], rules: list[RuleFacts]
+) -> DomainCoverage:
+    clustering = names.book.clusterings.get(domain.slug)
+    rows = {row.cluster.id: ClusterRow(row, names) for row in covered}
+    outside = core.pairs_outside(rules, [row.cluster for row in covered])
+    gaps = [rows[row.cluster.id] for row in core.ranked_gaps(covered)]
+    return DomainCoverage(
+        domain=domain.slug,
+        title=domain.title,
+        clustering=clustering.version if clustering else None,
+        clustering_id=clustering.pk if clustering else None,
+        tau=clustering.tau if clustering else None,
+        tools=domain.active,
+        totals=core.totals(covered),
+        clusters=list(rows.values()),
+        gaps=gaps,
+        ranked=[*gaps, *(row for row in rows.values() if not row.gap_score)],
+        rules=len(rules),
+        outside=[
+            OutsideRow(names.rule(row.rule), row.pairs, [names.tool(tool) for tool in row.outside])
+            for row in outside
+        ],
+        by_id=rows,
+        names=names,
+    )

@@ -3,7 +3,8 @@
 from django.conf import settings
 from django.db import models
 
-from catalog.models import LabelledQuery
+from catalog.models import Cluster, LabelledQuery
+from rules.models import RuleVersion
 from trace_site.jobs import Job
 from training.models import Model
 
@@ -101,3 +102,38 @@ class Prediction(models.Model):
 
     def __str__(self) -> str:
         return f"{self.evaluation_id}:{self.item_id}"
+
+
+class ClusterPlace(models.Model):
+    """Where a cluster lies on the map of its clustering; computed once, when somebody first looks."""
+
+    cluster = models.OneToOneField(Cluster, primary_key=True, on_delete=models.CASCADE, related_name="place")
+    x = models.IntegerField()
+    y = models.IntegerField()
+    radius = models.IntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.cluster_id} at {self.x}, {self.y}"
+
+
+class RuleTestResult(models.Model):
+    """What a model answered to the tests of one rule version. Neither of the two ever changes, so this stays true."""
+
+    model = models.ForeignKey(Model, on_delete=models.PROTECT, related_name="rule_tests")
+    version = models.ForeignKey(RuleVersion, on_delete=models.PROTECT, related_name="test_results")
+    passed = models.PositiveIntegerField()
+    total = models.PositiveIntegerField()
+    results = models.JSONField(
+        help_text="[{query, tools, found}] in the order of the tests; found: ranked names"
+    )
+    job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["version", "model"]
+        constraints = [
+            models.UniqueConstraint(fields=["model", "version"], name="one_test_result_per_version")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.passed} of {self.total} with model {self.model_id}"

@@ -1,16 +1,18 @@
 """What the coverage pages show: figures and next steps drawn from `coverage.py`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from catalog.models import Cluster, Tool
+from catalog.models import Tool
+from catalog.selectors import tools_by_id
 from evaluation.coverage import ClusterRow, DomainCoverage
 from rules.models import Rule, RuleVersion
 from trace_site.lib.charts import Bar, BarChart, bar_chart
+from trace_site.paging import SIZE, Page
 
 STATE_LABELS = {
     "no_rule": ("no rule", "bad"),
@@ -21,15 +23,17 @@ STATE_LABELS = {
     "in_champion": ("in champion", "taught"),
     "dismissed": ("dismissed", "idle"),
 }
+STATES = tuple(STATE_LABELS)
 STATE_MEANINGS = {
     "no_rule": "no published rule holds any of its pairs",
-    "draft": "a draft would cover some pairs",
+    "draft": "a draft or an open change request holds two of its tools",
     "touched": "some pairs are covered, less than 80 %",
     "resolved": "at least 80 % of its pairs are covered",
     "taught": "resolved, and every rule has 10 approved samples",
     "in_champion": "taught, and the champion was trained on it",
     "dismissed": "an expert said the descriptions are enough",
 }
+SCORE_FORMULA = "pairs no rule holds × mean similarity × (1 + production misses); misses are not recorded yet"
 METRIC = "recall@1"  # both sides answer with one tool, so the lists have the same length
 
 
@@ -58,6 +62,15 @@ def state_parts(page: DomainCoverage) -> list[dict[str, Any]]:
             "title": STATE_MEANINGS[state],
         }
         for state, (label, tone) in STATE_LABELS.items()
+    ]
+
+
+def legend(page: DomainCoverage) -> list[dict[str, Any]]:
+    """Every state with its word, tone, meaning and count, for the key of the map."""
+    return [
+        {"state": state, "label": label, "tone": tone, "meaning": STATE_MEANINGS[state], "count": count}
+        for state, (label, tone) in STATE_LABELS.items()
+        for count in [page.totals.states[state]]
     ]
 
 
@@ -138,14 +151,54 @@ def write_url(domain: str, row: ClusterRow) -> str:
     return f"{reverse('rules:create')}?{urlencode({'domain': domain, 'tools': ids})}"
 
 
-def cluster_edges(cluster: Cluster, rule_ids: list[int]) -> list[Edge]:
+def found_rows(page: DomainCoverage, state: str = "", search: str = "") -> list[ClusterRow]:
+    """Gaps first, the costliest on top, then the rest; every word must occur in the label or a tool's name."""
+    words = search.casefold().split()
+    return [
+        row
+        for row in page.ranked
+        if (row.state == state or not state) and all(word in row.words for word in words)
+    ]
+
+
+def page_after(rows: list[ClusterRow], after: str) -> Page:
+    """The rows behind cluster `after`; from the top when it is no longer among them."""
+    start = next((place for place, row in enumerate(rows, start=1) if str(row.id) == after), 0)
+    shown = rows[start : start + SIZE]
+    return Page(shown, after if start else "", str(shown[-1].id) if len(rows) > start + SIZE else None)
+
+
+def panel(page: DomainCoverage, row: ClusterRow) -> dict[str, Any]:
+    """What the panel and the page of a cluster share."""
+    tools = tools_by_id([tool.id for tool in row.tools])
+    return {
+        "row": row,
+        "tools": tools,
+        "reference": reference(tools),
+        "label": STATE_LABELS[row.state],
+        "meaning": STATE_MEANINGS[row.state],
+        "write_url": write_url(page.domain, row),
+    }
+
+
+def reference(tools: list[Tool], chosen: int = 0) -> Tool:
+    """The tool the others are compared with: the chosen one, else the first that is not deprecated."""
+    wanted = (
+        [tool for tool in tools if tool.pk == chosen]
+        or [tool for tool in tools if not tool.deprecated]
+        or tools
+    )
+    return wanted[0]
+
+
+def cluster_edges(row: ClusterRow, tools: Iterable[Tool]) -> list[Edge]:
     """Every pair of the cluster, uncovered ones first, then by similarity."""
-    tools = Tool.objects.defer("embedding", "search", "words").in_bulk(cluster.tool_ids)
-    versions = list(RuleVersion.objects.filter(rule__in=rule_ids).select_related("rule"))
-    published = [row for row in versions if row.rule.published_id == row.pk]
+    by_id = {tool.pk: tool for tool in tools}
+    wanted = RuleVersion.objects.filter(pk__in=row.coverage.rules).select_related("rule")
+    versions = list(wanted.defer("text", "clauses", "tests"))
     edges = [
-        Edge(tools[a], tools[b], cosine, [row for row in published if {a, b} <= set(row.tool_ids)])
-        for a, b, cosine in cluster.edges
+        Edge(by_id[a], by_id[b], cosine, [one for one in versions if {a, b} <= set(one.tool_ids)])
+        for a, b, cosine in row.coverage.cluster.edges
     ]
     return sorted(edges, key=lambda edge: (bool(edge.rules), -edge.cosine, edge.left.name))
 
@@ -154,7 +207,8 @@ def clusters_of_rule(page: DomainCoverage, rule: Rule) -> list[tuple[ClusterRow,
     """The clusters a rule's set reaches into, with how many of their pairs it holds, most first."""
     version = rule.published or rule.versions.order_by("-number").first()
     held = set(version.tool_ids) if version else set()
-    rows = {row.id: row for row in page.clusters if held & {tool.id for tool in row.tools}}
-    edges = dict(Cluster.objects.filter(pk__in=rows).values_list("pk", "edges"))
-    counted = [(row, sum(a in held and b in held for a, b, _ in edges[row.id])) for row in rows.values()]
-    return sorted(((row, count) for row, count in counted if count), key=lambda pair: -pair[1])
+    rows = {row.id: row for row in map(page.cluster_of, held) if row is not None}
+    counted = [
+        (row, sum(a in held and b in held for a, b, _ in row.coverage.cluster.edges)) for row in rows.values()
+    ]
+    return sorted(((row, count) for row, count in counted if count), key=lambda pair: (-pair[1], pair[0].id))

@@ -11,13 +11,11 @@ from django.views.decorators.http import require_GET, require_POST
 
 from catalog import clusters as services
 from catalog.forms import DismissForm
-from catalog.models import Cluster, Domain, Tool
-from catalog.selectors import tools_by_id
+from catalog.models import Cluster, Domain
 from evaluation import selectors_coverage as selectors
-from evaluation.coverage import ClusterRow, DomainCoverage, coverage
+from evaluation.coverage import DomainCoverage, coverage
 from rules.models import Rule
 from trace_site.access import ADMIN, EXPERT, role_required
-from trace_site.paging import SIZE, Page
 
 SHOWN_GAPS = 5
 
@@ -39,6 +37,7 @@ def _domain_context(page: DomainCoverage) -> dict[str, Any]:
         "gaps": [(gap, selectors.write_url(page.domain, gap)) for gap in page.gaps[:SHOWN_GAPS]],
         "steps": list(selectors.next_steps(page)),
         "clusters_url": selectors.clusters_url(page.domain),
+        "formula": selectors.SCORE_FORMULA,
     }
 
 
@@ -62,7 +61,7 @@ def gaps_csv(request: HttpRequest, domain: str) -> HttpResponse:
             "reason",
         ]
     )
-    for row in _ranked(page):
+    for row in page.ranked:
         rules, tools = (
             " ".join(names) for names in ([r.code for r in row.rules], [t.name for t in row.tools])
         )
@@ -87,48 +86,46 @@ def _cell(value: Any) -> Any:
     )
 
 
-def _domain_coverage(domain: str) -> DomainCoverage:
-    found = coverage(domain)
+def _domain_coverage(domain: str, recall: bool = False) -> DomainCoverage:
+    found = coverage(domain, recall=recall)
     if not found:
         raise Http404
     return found[0]
 
 
-def _ranked(page: DomainCoverage) -> list[ClusterRow]:
-    """Gaps first, the costliest on top; then the rest in the clustering's order."""
-    gaps = {row.id for row in page.gaps}
-    return [*page.gaps, *(row for row in page.clusters if row.id not in gaps)]
-
-
 @require_GET
 def cluster_list(request: HttpRequest) -> HttpResponse:
+    """A domain's clusters, the costliest gap on top; filters keep that order."""
     domains = list(Domain.objects.all())
     if not domains:
         return render(request, "coverage/cluster_list.html", {"domains": domains})
     domain = request.GET.get("domain") or domains[0].slug
     page, state = _domain_coverage(domain), request.GET.get("state", "")
-    rows = [row for row in _ranked(page) if row.state == state or not state]
-    after = request.GET.get("after", "")
-    start = int(after) if after.isdecimal() else 0
-    shown = rows[start : start + SIZE]
-    more = str(start + SIZE) if len(rows) > start + SIZE else None
+    search = request.GET.get("q", "").strip()
+    rows = selectors.found_rows(page, state, search)
+    keyset = selectors.page_after(rows, request.GET.get("after", ""))
     context = {
-        **_domain_context(page),
+        "page": page,
         "domains": domains,
-        "rows": [(row, selectors.write_url(domain, row)) for row in shown],
-        "keyset": Page(shown, after, more),
+        "rows": [(row, selectors.write_url(domain, row)) for row in keyset.rows],
+        "keyset": keyset,
         "total": len(rows),
         "state": state,
+        "search": search,
         "labels": selectors.STATE_LABELS,
         "meanings": selectors.STATE_MEANINGS,
+        "formula": selectors.SCORE_FORMULA,
     }
-    return render(request, "coverage/cluster_list.html", context)
+    if request.headers.get("HX-Request"):
+        return render(request, "coverage/_clusters.html", context)
+    whole = {"open": selectors.without_rule(page), "parts": selectors.state_parts(page)}
+    return render(request, "coverage/cluster_list.html", {**context, **whole})
 
 
 @require_GET
 def rule_coverage(request: HttpRequest, pk: int) -> HttpResponse:
     """Fragment of the rule page: the clusters whose pairs the rule tells apart."""
-    rule = get_object_or_404(Rule, pk=pk)
+    rule = get_object_or_404(Rule.objects.select_related("published"), pk=pk)
     found = selectors.clusters_of_rule(_domain_coverage(rule.domain_id), rule)
     clusters = [(row, selectors.STATE_LABELS[row.state][0], covered) for row, covered in found]
     return render(request, "coverage/_rule.html", {"clusters": clusters})
@@ -146,34 +143,23 @@ def _clusters() -> QuerySet[Cluster]:
 def _cluster_page(request: HttpRequest, pk: int, form: DismissForm) -> HttpResponse:
     cluster = get_object_or_404(_clusters(), pk=pk)
     domain = cluster.clustering.domain_id
-    row = next((row for row in _domain_coverage(domain).clusters if row.id == pk), None)
+    page = _domain_coverage(domain)
+    row = page.by_id.get(pk)
     if row is None:
         messages.info(request, f"{cluster.label} belongs to an older clustering; these are the clusters now.")
         return redirect(selectors.clusters_url(domain))
-    tools = tools_by_id([tool.id for tool in row.tools])
+    panel = selectors.panel(page, row)
     against = request.GET.get("against", "")
+    if against.isdecimal():
+        panel["reference"] = selectors.reference(panel["tools"], int(against))
     context = {
+        **panel,
         "cluster": cluster,
-        "row": row,
-        "tools": tools,
-        "reference": _reference(tools, int(against) if against.isdecimal() else None),
-        "edges": selectors.cluster_edges(cluster, [rule.id for rule in row.rules]),
-        "label": selectors.STATE_LABELS[row.state],
-        "meaning": selectors.STATE_MEANINGS[row.state],
-        "write_url": selectors.write_url(domain, row),
+        "edges": selectors.cluster_edges(row, panel["tools"]),
+        "formula": selectors.SCORE_FORMULA,
         "form": form,
     }
     return render(request, "coverage/cluster_detail.html", context, status=422 if form.is_bound else 200)
-
-
-def _reference(tools: list[Tool], chosen: int | None) -> Tool:
-    """The tool the others are compared with: the chosen one, else the first that is not deprecated."""
-    wanted = (
-        [tool for tool in tools if tool.pk == chosen]
-        or [tool for tool in tools if not tool.deprecated]
-        or tools
-    )
-    return wanted[0]
 
 
 @role_required(EXPERT, ADMIN)

@@ -42,16 +42,43 @@ def test_home_sends_the_expert_to_the_editor_with_the_gap_filled_in(client_as, c
     assert f"/rules/new/?domain=hr&amp;tools={ids}" in page
 
 
-def test_home_needs_the_same_queries_for_two_clusters_and_for_twenty(
+@pytest.mark.parametrize(
+    "path", ["/", "/clusters/?domain=hr", "/clusters/?domain=hr&q=tool", "/clusters/map/"]
+)
+def test_page_needs_the_same_queries_for_a_few_clusters_and_for_many(
+    client_as, clusters, path, django_assert_num_queries
+):
+    client = client_as("expert")
+
+    def add(count):
+        for _ in range(count):
+            tools = [make_tool() for _ in range(3)]
+            make_cluster(*tools, clustering=clusters[0].clustering, position=Cluster.objects.count())
+            make_rule(*tools[:2])
+
+    client.get(path)
+    add(1)
+    with CaptureQueriesContext(connection) as few:
+        client.get(path)
+    add(20)
+    with django_assert_num_queries(len(few)):
+        client.get(path)
+
+
+def test_cluster_page_needs_the_same_queries_for_small_clusters_and_for_large(
     client_as, clusters, django_assert_num_queries
 ):
     client = client_as("expert")
-    with CaptureQueriesContext(connection) as few:
-        client.get("/")
-    for number in range(18):
-        make_cluster(make_tool(), make_tool(), clustering=clusters[0].clustering, position=number + 2)
-    with django_assert_num_queries(len(few)):
-        client.get("/")
+    tools = [make_tool() for _ in range(20)]
+    large = make_cluster(*tools, clustering=clusters[0].clustering)
+    for one, two in zip(tools, tools[1:10], strict=False):
+        make_rule(one, two)
+    for page in ("", "panel/"):
+        client.get("/clusters/")
+        with CaptureQueriesContext(connection) as few:
+            client.get(f"/clusters/{clusters[0].pk}/{page}")
+        with django_assert_num_queries(len(few)):
+            client.get(f"/clusters/{large.pk}/{page}")
 
 
 def test_clusters_are_listed_costliest_gap_first(client_as, clusters):
@@ -62,6 +89,39 @@ def test_clusters_are_listed_costliest_gap_first(client_as, clusters):
 def test_clusters_are_filtered_by_state(client_as, clusters):
     client = client_as("reviewer")
     assert [row.id for row, _ in client.get("/clusters/?state=resolved").context["rows"]] == [clusters[0].pk]
+
+
+def test_clusters_are_found_by_their_name_and_by_their_tools(client_as, clusters):
+    client = client_as("reviewer")
+
+    def found(text):
+        return [row.id for row, _ in client.get("/clusters/", {"q": text}).context["rows"]]
+
+    assert found("open") == [clusters[1].pk] and found("TOOLA pay") == [clusters[0].pk]
+    assert found("nothing like it") == []
+    assert "No cluster matches" in client.get("/clusters/?q=nothing").content.decode()
+
+
+def test_list_goes_on_behind_the_last_cluster_shown(client_as, clusters):
+    for number in range(60):
+        make_cluster(make_tool(), make_tool(), clustering=clusters[0].clustering, position=number + 2)
+    client = client_as("reviewer")
+    first = client.get("/clusters/").context
+    second = client.get(f"/clusters/?after={first['keyset'].next_key}").context
+    ids = [row.id for context in (first, second) for row, _ in context["rows"]]
+    assert len(ids) == len(set(ids)) == 62 and second["keyset"].next_key is None
+    assert client.get("/clusters/?after=0").context["rows"][0][0].id == ids[0]
+
+
+def test_typing_swaps_only_the_rows(client_as, clusters):
+    page = client_as("reviewer").get("/clusters/?q=open", headers={"HX-Request": "true"}).content.decode()
+    assert "open one" in page and "<html" not in page
+
+
+def test_gap_score_is_explained_where_it_stands(client_as, clusters):
+    page = client_as("reviewer").get("/clusters/").content.decode()
+    assert "Gap score = pairs no rule holds × mean similarity" in page
+    assert "2 open pairs × 0.90" in page
 
 
 def test_cluster_page_says_which_rule_tells_a_pair_apart(client_as, clusters):

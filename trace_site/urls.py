@@ -19,12 +19,7 @@ job_urls = [
 
 urlpatterns = [
     path("", views_coverage.home, name="home"),
-    path("coverage/<slug:domain>.csv", views_coverage.gaps_csv, name="coverage-csv"),
-    path("coverage/rules/<int:pk>/", views_coverage.rule_coverage, name="rule-coverage"),
-    path("clusters/", views_coverage.cluster_list, name="clusters"),
-    path("clusters/<int:pk>/", views_coverage.cluster_detail, name="cluster"),
-    path("clusters/<int:pk>/dismiss/", views_coverage.cluster_dismiss, name="cluster-dismiss"),
-    path("clusters/<int:pk>/restore/", views_coverage.cluster_restore, name="cluster-restore"),
+    path("", include("evaluation.urls_coverage")),
     path("login/", views.Login.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("account/", views.account, name="account"),

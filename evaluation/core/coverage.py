@@ -7,8 +7,9 @@ An edge joins two tools of a cluster that are mutual neighbours at or above tau.
 rule's T(r) holds both its tools. A tool is covered when at least one of its edges is.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 RESOLVED_SHARE = 0.8  # of a cluster's edges
@@ -35,7 +36,7 @@ class ClusterFacts:
 
 @dataclass(frozen=True, slots=True)
 class RuleFacts:
-    """One version of a rule: the published one, or a draft that is newer than it."""
+    """One version of a rule: the published one, or a draft: a newer version, or a change somebody has asked for."""
 
     id: int
     tools: tuple[int, ...]  # T(r), the target first
@@ -51,7 +52,7 @@ class ClusterCoverage:
     covered: tuple[tuple[int, int], ...]
     uncovered: tuple[tuple[int, int], ...]
     rules: tuple[int, ...]  # published rules that cover an edge here
-    drafts: tuple[int, ...]  # drafts that would
+    drafts: tuple[int, ...]  # drafts that hold two tools of it
 
     @property
     def gap_score(self) -> float:
@@ -95,34 +96,56 @@ class RuleIndex:
         """The rules whose set holds both tools."""
         return self.of_tool.get(a, frozenset()) & self.of_tool.get(b, frozenset())
 
+    def holding_two(self, tools: Iterable[int]) -> tuple[int, ...]:
+        """The rules whose set holds any two of the tools, by id."""
+        counts = Counter(chain.from_iterable(self.of_tool.get(tool, ()) for tool in tools))
+        return tuple(sorted(rule for rule, count in counts.items() if count > 1))
+
 
 def cover(clusters: Iterable[ClusterFacts], rules: Iterable[RuleFacts]) -> list[ClusterCoverage]:
+    """`told_apart` and `taught` in one step."""
+    rules = list(rules)
+    samples = {rule.id: rule.samples for rule in rules}
+    return taught(told_apart(clusters, rules), samples, {rule.id for rule in rules if rule.in_champion})
+
+
+def told_apart(clusters: Iterable[ClusterFacts], rules: Iterable[RuleFacts]) -> list[ClusterCoverage]:
+    """What the rules' sets alone say; no state goes beyond `resolved`."""
     rules = list(rules)
     published = RuleIndex.build(rule for rule in rules if rule.published)
     drafts = RuleIndex.build(rule for rule in rules if not rule.published)
-    return [_cover(cluster, published, drafts) for cluster in clusters]
+    return [_told_apart(cluster, published, drafts) for cluster in clusters]
 
 
-def _cover(cluster: ClusterFacts, published: RuleIndex, drafts: RuleIndex) -> ClusterCoverage:
+def _told_apart(cluster: ClusterFacts, published: RuleIndex, drafts: RuleIndex) -> ClusterCoverage:
     by_edge = {(a, b): published.holding(a, b) for a, b, _ in cluster.edges}
     covered = tuple(edge for edge, ids in by_edge.items() if ids)
     uncovered = tuple(edge for edge, ids in by_edge.items() if not ids)
     ids = sorted(set(chain.from_iterable(by_edge.values())))
-    waiting = sorted(set(chain.from_iterable(drafts.holding(a, b) for a, b, _ in cluster.edges)))
-    state = _state(cluster, len(covered), [published.rules[rule] for rule in ids], bool(waiting))
-    return ClusterCoverage(cluster, state, covered, uncovered, tuple(ids), tuple(waiting))
+    waiting = drafts.holding_two(cluster.tools)
+    state = _state(cluster, len(covered), bool(waiting))
+    return ClusterCoverage(cluster, state, covered, uncovered, tuple(ids), waiting)
 
 
-def _state(cluster: ClusterFacts, covered: int, rules: Sequence[RuleFacts], has_draft: bool) -> str:
+def _state(cluster: ClusterFacts, covered: int, has_draft: bool) -> str:
     if cluster.dismissed:
         return "dismissed"
     if not covered:
         return "draft" if has_draft else "no_rule"
-    if covered < RESOLVED_SHARE * len(cluster.edges):
-        return "touched"
-    if any(rule.samples < TAUGHT_SAMPLES for rule in rules):
-        return "resolved"
-    return "in_champion" if all(rule.in_champion for rule in rules) else "taught"
+    return "touched" if covered < RESOLVED_SHARE * len(cluster.edges) else "resolved"
+
+
+def taught(
+    rows: Iterable[ClusterCoverage], samples: Mapping[int, int], in_champion: Collection[int]
+) -> list[ClusterCoverage]:
+    """Resolved clusters move on by the approved samples of their rules, and by what the champion was trained on."""
+
+    def state(row: ClusterCoverage) -> str:
+        if any(samples.get(rule, 0) < TAUGHT_SAMPLES for rule in row.rules):
+            return "resolved"
+        return "in_champion" if all(rule in in_champion for rule in row.rules) else "taught"
+
+    return [replace(row, state=state(row)) if row.state == "resolved" else row for row in rows]
 
 
 def totals(rows: Sequence[ClusterCoverage]) -> Totals:

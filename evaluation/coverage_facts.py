@@ -1,0 +1,216 @@
+"""What coverage is computed from, kept per process and read again exactly when it has moved.
+
+Database triggers stamp four parts: clusters (and tools and domains), rules, drafts, samples. A page reads the stamps
+in one query; a part whose stamp is the one it was read at is not read again, so no number is ever older than the page.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from django.db.models import Count, F, Q
+
+from catalog.models import Cluster, Clustering, Domain, Tool
+from evaluation.core.coverage import ClusterFacts, RuleFacts
+from rules.models import ChangeRequest, RuleChange, RuleVersion
+from synthesis.models import Sample, SnapshotSample
+from trace_site.generation import Generation
+from training.models import AliasMove, Run
+
+Kept = TypeVar("Kept")
+Stamp = tuple[int, ...]
+OPEN = (
+    ChangeRequest.State.DRAFT,
+    ChangeRequest.State.IN_REVIEW,
+    ChangeRequest.State.APPROVED,
+    ChangeRequest.State.SCHEDULED,
+)
+
+
+class Stamps(NamedTuple):
+    clusters: Stamp
+    rules: Stamp
+    drafts: Stamp
+    samples: Stamp
+
+
+def stamps() -> Stamps:
+    """The four parts as they are now; one query."""
+    rows = Generation.objects.filter(name__startswith="coverage.").order_by("name")
+    found: dict[str, list[int]] = {part: [] for part in Stamps._fields}
+    for name, value in rows.values_list("name", "value"):
+        found[name.split(".")[1]].append(value)
+    return Stamps(*map(tuple, found.values()))
+
+
+class Keeper(Generic[Kept]):
+    """The last value computed, and the stamp it was computed at."""
+
+    def __init__(self) -> None:
+        self._held: tuple[Hashable, Kept] | None = None
+
+    def at(self, stamp: Hashable, compute: Callable[[], Kept]) -> Kept:
+        held = self._held  # read once: another thread may replace it
+        if held is None or held[0] != stamp:
+            held = self._held = (stamp, compute())
+        return held[1]
+
+
+class ToolName(NamedTuple):
+    id: int
+    name: str
+    deprecated: bool
+    version: str
+    domain: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleName:
+    """A version of a rule, or (with `request`) a change that somebody has asked for."""
+
+    id: int | None
+    code: str
+    version: int
+    published: bool
+    samples: int = 0
+    request: int | None = None
+
+
+class ClusterName(NamedTuple):
+    label: str
+    dismissed_reason: str
+    words: str  # label and tool names, case-folded, for search
+
+
+@dataclass(frozen=True)
+class ClusterBook:
+    """The newest clustering of every domain, with the names of its clusters and tools."""
+
+    domains: list[Any]  # Domain rows with `active`, their number of active tools
+    clusterings: dict[str, Clustering]
+    clusters: dict[str, list[ClusterFacts]]
+    names: dict[int, ClusterName]
+    tools: dict[int, ToolName]
+
+    @cached_property
+    def home(self) -> dict[int, int]:
+        """Tool id -> cluster id."""
+        return {tool: row.id for rows in self.clusters.values() for row in rows for tool in row.tools}
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        return {tool.name: tool.id for tool in self.tools.values()}
+
+
+@dataclass(frozen=True)
+class RuleSets:
+    """Sets T(r) with the name of each version, and the domain each counts in."""
+
+    facts: dict[str, list[RuleFacts]]
+    names: dict[int, RuleName]
+
+
+def read_clusters() -> ClusterBook:
+    active = Count("tools", filter=Q(tools__status=Tool.Status.ACTIVE))
+    domains = list(Domain.objects.annotate(active=active))
+    clusterings = newest_clusterings()
+    columns = ("pk", "name", "deprecated", "version", "domain_id")
+    tools = {row[0]: ToolName(*row) for row in Tool.objects.values_list(*columns)}
+    clusters: dict[str, list[ClusterFacts]] = {row.slug: [] for row in domains}
+    names: dict[int, ClusterName] = {}
+    owner = {clustering.pk: slug for slug, clustering in clusterings.items()}
+    for row in Cluster.objects.filter(clustering__in=owner).order_by("position", "id"):
+        clusters[owner[row.clustering_id]].append(cluster_facts(row))
+        words = " ".join([row.label, *(tools[tool].name for tool in row.tool_ids)]).casefold()
+        names[row.pk] = ClusterName(row.label, row.dismissed_reason, words)
+    return ClusterBook(domains, clusterings, clusters, names, tools)
+
+
+def newest_clusterings() -> dict[str, Clustering]:
+    found = Clustering.objects.order_by("domain_id", "-version").distinct("domain_id")
+    return {clustering.domain_id: clustering for clustering in found}
+
+
+def cluster_facts(cluster: Cluster) -> ClusterFacts:
+    return ClusterFacts(
+        id=cluster.pk,
+        tools=frozenset(cluster.tool_ids),
+        edges=tuple((a, b, similarity) for a, b, similarity in cluster.edges),
+        mean_similarity=cluster.mean_similarity,
+        dismissed=bool(cluster.dismissed_reason),
+    )
+
+
+COLUMNS = ("pk", "rule_id", "rule__code", "rule__domain_id", "number", "target_id", "confusable_ids")
+
+
+def read_published() -> RuleSets:
+    """The published version of every rule, by code."""
+    rows = RuleVersion.objects.filter(rule__published_id=F("pk")).order_by("rule__code", "pk")
+    return _sets(rows.values_list(*COLUMNS), published=True)
+
+
+def _sets(rows: Any, *, published: bool) -> RuleSets:
+    found = RuleSets({}, {})
+    for pk, rule, code, domain, number, target, confusables in rows:
+        found.facts.setdefault(domain, []).append(RuleFacts(pk, (target, *confusables), published))
+        found.names[pk] = RuleName(rule, code, number, published)
+    return found
+
+
+def read_drafts(book: ClusterBook) -> RuleSets:
+    """Newest versions that are not published, and the changes of open requests (their ids are negative)."""
+    newest = RuleVersion.objects.order_by("rule_id", "-number").distinct("rule_id").values("pk")
+    waiting = RuleVersion.objects.filter(pk__in=newest).exclude(rule__published_id=F("pk"))
+    found = _sets(waiting.order_by("rule__code", "pk").values_list(*COLUMNS), published=False)
+    changes = RuleChange.objects.filter(action=RuleChange.Action.SAVE, request__state__in=OPEN)
+    for change in changes.select_related("rule").order_by("pk"):
+        tools = _named(change.content, book.ids)
+        domain = (
+            change.rule.domain_id
+            if change.rule
+            else change.domain or (book.tools[tools[0]].domain if tools else "")
+        )
+        code = change.rule.code if change.rule else change.code
+        found.facts.setdefault(domain, []).append(RuleFacts(-change.pk, tools, published=False))
+        found.names[-change.pk] = RuleName(
+            change.rule_id, code or "new rule", 0, False, request=change.request_id
+        )
+    return found
+
+
+def _named(content: Mapping[str, Any], ids: Mapping[str, int]) -> tuple[int, ...]:
+    """The catalog's tools among those a change names so far; what is typed may be incomplete."""
+    names = [content.get("target"), *(content.get("confusables") or ())]
+    return tuple(dict.fromkeys(ids[name] for name in names if isinstance(name, str) and name in ids))
+
+
+def approved_samples() -> dict[int, int]:
+    """{published version: its approved samples}."""
+    counted = Sample.objects.filter(
+        rule_version__rule__published=F("rule_version"),
+        machine=Sample.Machine.READY,
+        human=Sample.Human.APPROVED,
+    )
+    return dict(counted.order_by().values_list("rule_version").annotate(Count("pk")))
+
+
+def champion_versions() -> frozenset[int]:
+    """The rule versions the champion was trained on: those of its snapshot, if its cell trains on rule samples."""
+    move = (
+        AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION)
+        .order_by("-id")
+        .values_list("model__run__snapshot", "model__run__retrieval")
+        .first()
+    )
+    if move is None or move[1] != Run.Retrieval.RULES:
+        return frozenset()
+    return snapshot_versions(move[0])
+
+
+@lru_cache(maxsize=8)
+def snapshot_versions(snapshot: int) -> frozenset[int]:
+    """The rule versions a snapshot has samples of; a snapshot never changes."""
+    members = SnapshotSample.objects.filter(snapshot=snapshot, sample__rule_version__isnull=False)
+    return frozenset(members.order_by().values_list("sample__rule_version", flat=True).distinct())
