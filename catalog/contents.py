@@ -45,7 +45,7 @@ class ToolContent:
 def contents_write(contents: Sequence[ToolContent], **origin: CatalogImport) -> dict[str, int]:
     """Write the tools with one revision each; `origin` is `catalog_import` or `undo_of`. Returns ids by name."""
     tools = [_tool(content) for content in contents]
-    said = _descriptions([tool.name for tool in tools])
+    known = _known([tool.name for tool in tools])
     try:
         Tool.objects.bulk_create(
             tools,
@@ -64,16 +64,20 @@ def contents_write(contents: Sequence[ToolContent], **origin: CatalogImport) -> 
         ],
         batch_size=BATCH,
     )
-    _forget_embeddings([tool.pk for tool in tools if said.get(tool.name) not in (None, tool.description)])
+    _forget_embeddings(
+        [tool.pk for tool in tools if known.get(tool.name) not in (None, (tool.description, tool.status))]
+    )
     _keep_words(tools)
     return {tool.name: tool.pk for tool in tools}
 
 
-def tools_set_active(ids: Iterable[int], active: bool) -> None:
+def tools_set_active(ids: Sequence[int], active: bool) -> None:
     """Retire tools, or bring retired ones back; their content stays."""
     status = Tool.Status.ACTIVE if active else Tool.Status.RETIRED
-    for some in chunks(sorted(ids)):
+    for some in chunks(ids):
         Tool.objects.filter(pk__in=some).update(status=status, updated_at=timezone.now())
+    if active:
+        _forget_embeddings(ids)
 
 
 def chunks(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
@@ -103,15 +107,17 @@ def _tool(content: ToolContent) -> Tool:
     )
 
 
-def _descriptions(names: Sequence[str]) -> dict[str, str]:
-    said: dict[str, str] = {}
+def _known(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Description and status as they are before the write."""
+    known: dict[str, tuple[str, str]] = {}
     for some in chunks(names):
-        said |= dict(Tool.objects.filter(name__in=some).values_list("name", "description"))
-    return said
+        rows = Tool.objects.filter(name__in=some).values_list("name", "description", "status")
+        known |= {name: (description, status) for name, description, status in rows}
+    return known
 
 
 def _forget_embeddings(ids: Sequence[int]) -> None:
-    """An empty key says that the vector is of an older text: what waits for the next search for look-alikes."""
+    """An empty key says that look-alikes were found for another text, or while the tool was retired."""
     for some in chunks(ids):
         Tool.objects.filter(pk__in=some).update(embedding_key="")
 

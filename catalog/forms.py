@@ -2,12 +2,22 @@
 
 from django import forms
 
+from catalog.core.importers.detect import FORMATS
+
 MEGABYTES = 200
+LABELS = {
+    "jsonl": "JSON lines",
+    "csv": "CSV",
+    "openapi": "OpenAPI or Swagger",
+    "odata": "OData $metadata",
+    "mcp": "MCP tools",
+}
 
 
 class ImportForm(forms.Form):
     file = forms.FileField(
-        label="File", help_text="JSONL, or an OpenAPI 3 document in JSON or YAML; at most 200 MB."
+        label="File",
+        help_text="OpenAPI or Swagger (JSON, YAML), OData $metadata, MCP tools, JSONL or CSV; at most 200 MB.",
     )
     domain = forms.CharField(
         label="Domain",
@@ -17,7 +27,7 @@ class ImportForm(forms.Form):
     )
     format = forms.ChoiceField(
         label="Format",
-        choices=[("auto", "recognise it"), ("jsonl", "JSONL"), ("openapi", "OpenAPI 3")],
+        choices=[("auto", "recognise it"), *((name, LABELS.get(name, name)) for name in FORMATS)],
     )
 
     def clean_file(self) -> object:

@@ -19,6 +19,7 @@ from catalog.models import CatalogImport, Domain, Tool
 from trace_site import audit
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, sha256_file
+from trace_site.webhooks import emit
 
 KEPT_ERRORS = 1000
 AUDITED_NAMES = 200
@@ -199,9 +200,16 @@ def _apply(found: ImportResult, shown: str, digest: str, actor: Any) -> ImportRe
     detail["returned"] = sorted(diff.returning)[:AUDITED_NAMES]
     audit.record(actor=actor, action="catalog.imported", obj=row, detail=detail)
     tools_changed([*written.values(), *row.retired_ids])
+    emit("catalog.imported", import_told(row))
     return replace(found, catalog_import=row)
 
 
 def _content(record: ToolRecord, domain: str) -> ToolContent:
     data = {**record.content(domain), "source": record.source}
     return ToolContent(data, record.content_hash(domain))
+
+
+def import_told(row: CatalogImport) -> dict[str, Any]:
+    """What webhooks say of an import."""
+    counts = {key: count for key, count in row.counts.items() if isinstance(count, int)}
+    return {"id": row.pk, "filename": row.filename, "domain": row.domain_id, "counts": counts}

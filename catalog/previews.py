@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from django.db.models import Exists, OuterRef
@@ -115,5 +116,5 @@ def revision_changes(revisions: Sequence[ToolRevision]) -> list[tuple[ToolRevisi
     """A tool's history, newest first, each with what it changed against the one before it."""
     return [
         (new, _changes(old.data, new.data) if old else [])
-        for new, old in zip(revisions, [*revisions[1:], None], strict=True)
+        for new, old in zip_longest(revisions, revisions[1:])
     ]

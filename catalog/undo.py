@@ -15,11 +15,13 @@ from django.utils import timezone
 
 from catalog.contents import ToolContent, chunks, contents_write, tools_set_active
 from catalog.hooks import tools_changed
+from catalog.imports import import_told
 from catalog.ledger import catalog_lock, ledger_update
 from catalog.models import CatalogImport, Tool, ToolRevision
 from trace_site import audit
 from trace_site.impact import Impact, impact_of
 from trace_site.lib.errors import TraceError
+from trace_site.webhooks import emit
 
 LISTED = 20
 
@@ -91,6 +93,7 @@ def import_undo(*, row: CatalogImport, actor: Any) -> CatalogImport:
         row.save(update_fields=["undone_at", "undone_by"])
         audit.record(actor=actor, action="catalog.import_undone", obj=row, detail=plan.counts)
         tools_changed([*plan.retire, *plan.earlier, *plan.bring_back])
+        emit("catalog.import_undone", {**import_told(row), "undone": plan.counts})
     return row
 
 

@@ -31,10 +31,9 @@ class Upload:
             Path(settings.TRACE_HOME) / "uploads" / f"{self.digest}{Path(self.filename).suffix.lower()[:8]}"
         )
 
-    def ticket(self, counts: dict[str, Any]) -> str:
+    def ticket(self, plan: str) -> str:
         """What the preview showed, signed, so that apply does exactly that."""
-        shown = {key: counts[key] for key in ("added", "changed", "removed")}
-        return signing.dumps({"upload": asdict(self), "shown": shown}, salt=SALT)
+        return signing.dumps({"upload": asdict(self), "plan": plan}, salt=SALT)
 
 
 def upload_keep(file: "UploadedFile[Any]", *, domain: str, fmt: str) -> Upload:
@@ -71,27 +70,30 @@ def upload_preview(upload: Upload) -> ImportResult:
     )
 
 
-def upload_apply(ticket: str, *, actor: Any) -> ImportResult:
+def upload_apply(ticket: str, *, skip_bad_rows: bool, actor: Any) -> ImportResult:
     """Apply what was previewed; refused when the catalog has changed since and the file would do something else."""
-    upload, shown = _open(ticket)
-    now = upload_preview(upload).counts
-    if any(now[key] != count for key, count in shown.items()):
-        raise TraceError(
-            "the catalog changed since the preview.", code="stale_preview", hint="Preview the file again."
-        )
+    upload, plan = _open(ticket)
     result = catalog_import(
         path=upload.path,
         domain=upload.domain,
         fmt=upload.format,
-        skip_bad_rows=True,
+        skip_bad_rows=skip_bad_rows,
         filename=upload.filename,
+        plan=plan,
         actor=actor,
     )
     upload.path.unlink(missing_ok=True)
     return result
 
 
-def _open(ticket: str) -> tuple[Upload, dict[str, int]]:
+def upload_discard(ticket: str) -> Upload:
+    """The file is refused: forget it."""
+    upload, _ = _open(ticket)
+    upload.path.unlink(missing_ok=True)
+    return upload
+
+
+def _open(ticket: str) -> tuple[Upload, str]:
     try:
         data = signing.loads(ticket, salt=SALT, max_age=HOURS * 3600)
     except signing.BadSignature as error:
@@ -101,6 +103,6 @@ def _open(ticket: str) -> tuple[Upload, dict[str, int]]:
     upload = Upload(**data["upload"])
     if not upload.path.is_file():
         raise TraceError(
-            "this import was already applied.", code="stale_preview", hint="See the list of imports."
+            "this file was already applied or refused.", code="stale_preview", hint="See the list of imports."
         )
-    return upload, data["shown"]
+    return upload, data["plan"]

@@ -6,8 +6,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_POST
 
-from catalog import selectors as catalog_selectors
-from catalog.selectors import ToolFilter
+from catalog.selectors_search import ToolFilter, find_tools
 from rules import selectors
 from rules.book import rule_key
 from rules.core.findings import has_errors
@@ -48,7 +47,9 @@ def confusables(request: HttpRequest) -> HttpResponse:
     """The set: chosen look-alikes, what could join them, and all descriptions side by side."""
     form = RuleForm.read(request.POST)
     return render(
-        request, "rules/_set.html", {"form": form, "set": tool_set(form.target, form.confusables), "swap": True}
+        request,
+        "rules/_set.html",
+        {"form": form, "set": tool_set(form.target, form.confusables), "swap": True},
     )
 
 
@@ -83,8 +84,8 @@ def tool_search(request: HttpRequest) -> HttpResponse:
     """Options for what is being typed, with their cosine to the target."""
     typed = request.GET.get("q", "").strip()
     target = request.GET.get("target", "")
-    rows = catalog_selectors.tools(ToolFilter(search=typed)) if typed else None
-    found = found_tools(rows, target, FOUND) if rows is not None else []
+    rows = find_tools(ToolFilter(search=typed), size=FOUND).page.rows if typed else []
+    found = found_tools(rows, target)
     return render(request, "rules/_options.html", {"found": found})
 
 
@@ -123,4 +124,3 @@ def _sentences(form: RuleForm) -> dict[str, Any]:
             and said(form.clauses[number], form.names)
         ],
     }
-

@@ -126,8 +126,10 @@ def test_preview_shows_what_changes_and_what_is_retired(client_as):
     client.post("/catalog/imports/apply/", {"ticket": ticket})
     again = {"file": upload(row("A/One", "Reads a payslip as PDF.")), "domain": "hr", "format": "auto"}
     page = client.post("/catalog/imports/new/", again)
-    assert [before.name for before, _ in page.context["changed"]] == ["A/One"]
-    assert page.context["removed"] == ["A/Two"] and "<mark>as PDF</mark>" in page.content.decode()
+    preview = page.context["preview"]
+    assert [item.tool.name for item in preview.changed] == ["A/One"]
+    assert [tool.name for tool in preview.removed] == ["A/Two"]
+    assert "<mark>as PDF</mark>" in page.content.decode()
     assert ">A/One\nA/Two\n</textarea>" in page.content.decode()  # what the rules fragment is asked about
 
 
