@@ -4,9 +4,7 @@ from django.contrib import admin
 from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
-from catalog import views as catalog_views
 from evaluation import views_coverage
-from rules.selectors import ruled_tool_ids
 from trace_site import views
 
 job_urls = [
@@ -27,8 +25,6 @@ urlpatterns = [
     path("healthz", views.healthz, name="healthz"),
     path("jobs/", include((job_urls, "jobs"))),
     path("audit/", views.audit_list, name="audit"),
-    # the catalog may not import the rules, so its "held by a rule" filter is handed in here; names stay catalog:list
-    path("catalog/", catalog_views.tool_list, {"ruled_ids": ruled_tool_ids}),
     path("catalog/", include("catalog.urls")),
     path("rules/", include("rules.urls")),
     path("synthesis/", include("synthesis.urls")),
