@@ -4,6 +4,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Level = Literal["error", "warning"]
+PLACES = {
+    "tool_name": "target",
+    "confusables": "look-alikes",
+    "rule_text": "text",
+    "clauses": "clauses",
+    "tests": "tests",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +23,18 @@ class Place:
 
     def as_dict(self) -> dict[str, Any]:
         return {"pointer": self.pointer, "start": self.start, "end": self.end}
+
+    @property
+    def words(self) -> str:
+        """`/clauses/1/route_to` -> clause 2."""
+        name, _, rest = self.pointer.strip("/").partition("/")
+        number = rest.partition("/")[0]
+        word = PLACES.get(name, name)
+        return (
+            f"{word.removesuffix('s')} {int(number) + 1}"
+            if number.isdecimal() and name != "confusables"
+            else word
+        )
 
 
 @dataclass(frozen=True, slots=True)
