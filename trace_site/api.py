@@ -20,6 +20,7 @@ from rest_framework.views import APIView, exception_handler
 
 from trace_site import idempotency
 from trace_site.access import ROLE_LABELS, roles_of
+from trace_site.acting import identify
 from trace_site.api_input import InputSerializer, StrictJSONParser
 from trace_site.lib.errors import TraceError, status_of
 from trace_site.paging import SIZE, keyset
@@ -54,6 +55,7 @@ class ApiView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        identify(request.user)
         roles = self.read_roles if request.method in SAFE else self.write_roles
         if roles is not None and not roles_of(request.user) & frozenset(roles):
             needed = " or ".join(ROLE_LABELS[role] for role in roles) or "nobody"

@@ -1,28 +1,70 @@
-"""Who did what, when: append-only entries written in the same transaction as the change."""
+"""Who did what, when. Two append-only tables, both refused to UPDATE, DELETE and TRUNCATE by triggers.
+
+AuditEntry is a note: an action with a name, written by `record` in the transaction of the change. AuditChange is the
+proof: one row per changed row of every governed table, written by database triggers only, so that bulk writes and raw
+SQL leave one as well. `txid` joins the note with what it changed.
+"""
 
 from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Func
+
+
+class CurrentTransaction(Func):
+    function = "txid_current"
+    output_field = models.BigIntegerField()
 
 
 class AuditEntry(models.Model):
-    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    at = models.DateTimeField(auto_now_add=True)
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
     action = models.CharField(max_length=60)
     object_type = models.CharField(max_length=40)
     object_id = models.CharField(max_length=60)
     object_label = models.CharField(max_length=300)
     detail = models.JSONField(default=dict)
+    txid = models.BigIntegerField(null=True, db_index=True, db_default=CurrentTransaction())
 
     class Meta:
         app_label = "trace_site"
         ordering = ["-id"]
-        indexes = [models.Index(fields=["object_type", "object_id"])]
+        indexes = [
+            models.Index(fields=["object_type", "object_id"]),
+            models.Index(fields=["-at", "-id"], name="audit_entry_newest"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.action} {self.object_label}"
+
+
+class AuditChange(models.Model):
+    """A row that was inserted, updated or deleted; trace_site.lib.audited writes it."""
+
+    at = models.DateTimeField()
+    txid = models.BigIntegerField(db_index=True)
+    actor_id = models.BigIntegerField(null=True, help_text="id of a user; no foreign key: users may go")
+    source = models.CharField(max_length=200, help_text="page, api, job or command; empty for raw SQL")
+    db_user = models.CharField(max_length=63)
+    table_name = models.CharField(max_length=63)
+    operation = models.CharField(max_length=8)
+    row_id = models.CharField(max_length=100)
+    before = models.JSONField(null=True)
+    after = models.JSONField(null=True)
+
+    class Meta:
+        app_label = "trace_site"
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["-at", "-id"], name="audit_change_newest"),
+            models.Index(fields=["table_name", "row_id", "-id"], name="audit_change_row"),
+            models.Index(fields=["actor_id", "-id"], name="audit_change_actor"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.operation} {self.table_name} {self.row_id}"
 
 
 def record(*, actor: Any, action: str, obj: models.Model, detail: dict[str, Any] | None = None) -> None:

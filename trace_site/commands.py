@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from trace_site.acting import acting
 from trace_site.lib.errors import TraceError
 
 
@@ -27,8 +28,10 @@ class TraceCommand(BaseCommand):
         raise CommandError("this command does nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        source = f"command {type(self).__module__.rpartition('.')[2]}"
         try:
-            result, sentence = self.run(options)
+            with acting(None, source):
+                result, sentence = self.run(options)
         except TraceError as error:
             raise CommandError(str(error)) from error
         if sentence:

@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from trace_site import audit
+from trace_site.acting import acting
 from trace_site.lib.errors import TraceError
 from trace_site.lib.outbound import post, signature
 from trace_site.webhooks import EVENTS, PING, Webhook, WebhookDelivery
@@ -81,7 +82,8 @@ def _claim() -> list[WebhookDelivery]:
 
 def _attempt_in_thread(delivery: WebhookDelivery) -> None:
     try:
-        _attempt(delivery)
+        with acting(None, "webhook delivery"):
+            _attempt(delivery)
     finally:
         connection.close()
 

@@ -22,6 +22,7 @@ from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
 from trace_site import audit
+from trace_site.acting import acting
 from trace_site.lib.errors import TraceError
 
 log = logging.getLogger(__name__)
@@ -258,7 +259,8 @@ def run(job_id: int) -> Job | None:
         settings.JOB_HANDLERS[context.job.kind][0]
     )
     try:
-        result = handler(context)
+        with acting(context.job.created_by_id, f"job {job_id}"):
+            result = handler(context)
         _finish(context, state=Job.State.DONE, result=result)
     except LeaseLost:
         log.warning("job %s was taken over; nothing more is written", job_id)

@@ -1,4 +1,4 @@
-"""Small middlewares: domain errors become pages, NUL is refused, every page carries a content security policy."""
+"""Small middlewares: who is at work, domain errors become pages, NUL is refused, a content security policy."""
 
 import secrets
 from collections.abc import Callable, Iterator
@@ -7,6 +7,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, QueryDict
 from django.shortcuts import render
 
+from trace_site.acting import acting
 from trace_site.lib.errors import TraceError
 
 Handler = Callable[[HttpRequest], HttpResponse]
@@ -29,6 +30,17 @@ class trace_errors:  # noqa: N801 - used as a function in MIDDLEWARE
         return render(
             request, "error.html", {"error": exception}, status=409 if request.method == "POST" else 400
         )
+
+
+def audit_source(get_response: Handler) -> Handler:
+    """Rows that a request changes carry its user and address into the audit ledger."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        kind = "api" if request.path.startswith("/api/") else "page"
+        with acting(request.user, f"{kind} {request.path}"):
+            return get_response(request)
+
+    return middleware
 
 
 def refuse_nul(get_response: Handler) -> Handler:

@@ -1,9 +1,9 @@
 """The site's own tables, defined beside the code that uses them."""
 
-from trace_site.audit import AuditEntry
+from trace_site.audit import AuditChange, AuditEntry
 from trace_site.generation import Generation
 from trace_site.idempotency import IdempotencyKey
 from trace_site.jobs import Job
 from trace_site.webhooks import Webhook, WebhookDelivery
 
-__all__ = ["AuditEntry", "Generation", "IdempotencyKey", "Job", "Webhook", "WebhookDelivery"]
+__all__ = ["AuditChange", "AuditEntry", "Generation", "IdempotencyKey", "Job", "Webhook", "WebhookDelivery"]

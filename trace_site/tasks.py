@@ -15,6 +15,7 @@ from django.db import close_old_connections, connection
 from django.utils.module_loading import import_string
 
 from trace_site import jobs
+from trace_site.acting import acting
 from trace_site.deliveries import deliver_due
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,8 @@ def run_sweepers() -> None:
     try:
         for name in settings.SWEEPERS:
             try:
-                import_string(name)()
+                with acting(None, f"sweep {name}"):
+                    import_string(name)()
             except Exception:  # noqa: BLE001 - logged whole; the others must run
                 log.exception("the sweeper %s failed", name)
                 connection.close()
