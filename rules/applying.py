@@ -6,7 +6,14 @@ from typing import Any
 from rules.core.findings import Finding, has_errors
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.names import ToolNames
-from rules.selectors_conflicts import Proposal, changes_of, proposals_of, request_conflicts, request_findings
+from rules.selectors_conflicts import (
+    Proposal,
+    change_label,
+    changes_of,
+    proposals_of,
+    request_conflicts,
+    request_findings,
+)
 from rules.services import checked_entry, new_rule, next_version, publish_checked, rule_withdraw
 from trace_site import audit
 from trace_site.lib.errors import TraceError
@@ -23,7 +30,7 @@ def check_complete(request: ChangeRequest, changes: Sequence[RuleChange]) -> lis
         try:
             checked_entry(proposal.content, proposal.code, proposal.domain, names)
         except TraceError as error:
-            error.where = f"{label(proposal.change)}{error.where}"
+            error.where = f"{change_label(proposal.change)}{error.where}"
             error.extra["change"] = proposal.change.pk
             raise
         _refuse_nothing(proposal)
@@ -35,7 +42,7 @@ def _refuse_nothing(proposal: Proposal) -> None:
     live = change.rule is not None and base is not None and base.pk == change.rule.published_id
     if base and live and base.content_hash == proposal.content.content_hash():
         raise TraceError(
-            f"The change of {label(change)} says what v{base.number} says already.",
+            f"The change of {change_label(change)} says what v{base.number} says already.",
             code="bad_state",
             hint="Edit it, or remove it from the request.",
             extra={"change": change.pk},
@@ -61,7 +68,7 @@ def check_clear(request: ChangeRequest, changes: Sequence[RuleChange]) -> None:
 def _findings_error(change: RuleChange, findings: Sequence[Finding]) -> TraceError:
     first = next(finding for finding in findings if finding.level == "error")
     return TraceError(
-        f"{label(change)}: {first.sentence}",
+        f"{change_label(change)}: {first.sentence}",
         code="findings",
         hint=first.fix,
         extra={"change": change.pk, "findings": [finding.as_dict() for finding in findings]},
@@ -103,18 +110,10 @@ def _version(proposal: Proposal, detail: dict[str, Any]) -> RuleVersion:
     return version
 
 
-def label(change: RuleChange) -> str:
-    """What people call a change: the rule's code, else what is known of the new rule."""
-    if change.rule:
-        return change.rule.code
-    target = change.content.get("target", "")
-    return change.code or (f"new rule for {target}" if target else "new rule")
-
-
 def title_of(changes: Sequence[RuleChange]) -> str:
     """A title made from what is changed, for a request that was given none."""
     parts = [
-        f"{'Withdraw ' if change.action == RuleChange.Action.WITHDRAW else ''}{label(change)}"
+        f"{'Withdraw ' if change.action == RuleChange.Action.WITHDRAW else ''}{change_label(change)}"
         for change in changes
     ]
     title = ", ".join(parts)

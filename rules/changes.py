@@ -23,9 +23,10 @@ from rules.drafts import (
     request_describe,
 )
 from rules.models import Approval, ChangeComment, ChangeRequest
-from rules.requests import audit_request, locked, possible, said
+from rules.requests import audit_request, locked, possible, said, tell
 from rules.selectors_conflicts import Conflict, changes_of, request_conflicts
 from rules.selectors_permits import State, approvals_missing, words_on
+from trace_site.impact import impact_of
 from trace_site.lib.errors import TraceError
 
 __all__ = [
@@ -63,7 +64,9 @@ def request_submit(*, request: ChangeRequest, actor: Any, revision: int) -> Chan
     check_clear(request, changes)
     request.title = request.title or title_of(changes)
     request.reason = ""
-    return _move(request, State.IN_REVIEW, "submitted", actor, changes=len(changes))
+    _move(request, State.IN_REVIEW, "submitted", actor, changes=len(changes))
+    tell("submitted", request, actor)
+    return request
 
 
 @transaction.atomic
@@ -76,8 +79,12 @@ def request_approve(*, request: ChangeRequest, actor: Any, revision: int, commen
         request=request, revision=revision, reviewer=actor, verdict=Approval.Verdict.APPROVE, comment=comment
     )
     enough = not approvals_missing(words_on(request))
-    state = State.APPROVED if enough and request.state == State.IN_REVIEW else State(request.state)
-    return _move(request, state, "approved", actor, comment=comment)
+    becomes = enough and request.state == State.IN_REVIEW
+    state = State.APPROVED if becomes else State(request.state)
+    _move(request, state, "approved", actor, comment=comment)
+    if becomes:
+        tell("approved", request, actor)
+    return request
 
 
 @transaction.atomic
@@ -93,7 +100,9 @@ def request_reject(*, request: ChangeRequest, actor: Any, revision: int, reason:
         defaults={"verdict": Approval.Verdict.REJECT, "comment": reason},
     )
     request.reason, request.apply_at, request.blocked = reason, None, ""
-    return _move(request, State.REJECTED, "rejected", actor, reason=reason)
+    _move(request, State.REJECTED, "rejected", actor, reason=reason)
+    tell("rejected", request, actor, reason=reason)
+    return request
 
 
 @transaction.atomic
@@ -217,15 +226,20 @@ def _apply_one(pk: int) -> bool:
         due.refresh_from_db()
         due.blocked = str(error)
         _move(due, State.SCHEDULED, "blocked", None, why=due.blocked)
+        tell("blocked", due, None, why=due.blocked)
         return False
 
 
 def _apply(request: ChangeRequest, actor: Any) -> ChangeRequest:
+    touched = [change.rule_id for change in request.changes.all() if change.rule_id]
+    impact = [line.as_dict() for line in impact_of("rules", touched)]  # told before it is so
     versions = carry_out(request, actor)
     request.applied_at, request.applied_by = timezone.now(), actor
     request.blocked = ""
     made = [str(version) for version in versions]
-    return _move(request, State.APPLIED, "applied", actor, published=made)
+    _move(request, State.APPLIED, "applied", actor, published=made, impact=impact)
+    tell("applied", request, actor, bypassed=request.bypassed, published=made)
+    return request
 
 
 def _move(

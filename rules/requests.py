@@ -9,6 +9,7 @@ from rules.selectors_permits import WRITERS, refusal, words_on
 from trace_site import audit
 from trace_site.access import ADMIN, EXPERT, ROLE_LABELS, roles_of
 from trace_site.lib.errors import TraceError
+from trace_site.webhooks import emit
 
 LONGEST = 5000
 LENGTHS = {"title": 200, "description": 5000, "code": 80, "domain": 60, "note": 300}
@@ -61,6 +62,19 @@ def audit_request(
         obj=request,
         detail={"revision": request.revision, **states, **detail},
     )
+
+
+def tell(event: str, request: ChangeRequest, actor: Any, **facts: Any) -> None:
+    """Tell the webhooks `request.<event>`."""
+    payload = {
+        "request": request.pk,
+        "title": request.title,
+        "state": request.state,
+        "revision": request.revision,
+        "author": request.author.username,
+        "by": actor.username if actor else None,
+    }
+    emit(f"request.{event}", payload | facts)
 
 
 def said(text: str, *, what: str, needed: bool = False) -> str:

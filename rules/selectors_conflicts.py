@@ -50,6 +50,14 @@ def changes_of(request: ChangeRequest) -> list[RuleChange]:
     return list(rows.order_by("id"))
 
 
+def change_label(change: RuleChange) -> str:
+    """What people call a change: the rule's code, else what is known of the new rule."""
+    if change.rule:
+        return change.rule.code
+    target = change.content.get("target", "")
+    return change.code or (f"new rule for {target}" if target else "new rule")
+
+
 def named_tools(contents: Iterable[RuleContent]) -> dict[str, Tool]:
     """Every tool that a field of the contents names, by name; one query."""
     names = {name for content in contents for _, name in content.names()}

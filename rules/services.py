@@ -24,6 +24,7 @@ from rules.models import Rule, RuleVersion
 from rules.names import ToolNames
 from trace_site import audit
 from trace_site.lib.errors import TraceError
+from trace_site.webhooks import emit, emit_all
 
 OPTIONAL = ("code", "domain")
 
@@ -96,6 +97,7 @@ def rule_withdraw(*, rule: Rule, actor: Any = None, detail: dict[str, Any] | Non
         rule.save(update_fields=["published"])
         what = {"version_id": withdrawn} | (detail or {})
         audit.record(actor=actor, action="rule.withdrawn", obj=rule, detail=what)
+        emit("rule.withdrawn", _told(rule) | what)
         recheck([rule.pk])
     return rule
 
@@ -205,6 +207,12 @@ def publish_checked(versions: Iterable[RuleVersion], actor: Any, detail: dict[st
             moved.append((rule, change | (detail or {})))
     Rule.objects.bulk_update([rule for rule, _ in moved], ["published"], batch_size=500)
     audit.record_all(actor=actor, action="rule.published", objects=moved)
+    emit_all("rule.published", [_told(rule) | what for rule, what in moved])
     if moved:
         recheck(rule.pk for rule, _ in moved)
     return len(moved)
+
+
+def _told(rule: Rule) -> dict[str, Any]:
+    """What a webhook learns of a rule whatever happened to it."""
+    return {"rule": rule.pk, "code": rule.code, "domain": rule.domain_id}

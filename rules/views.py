@@ -1,29 +1,14 @@
-"""Pages of the rules: the list, and one rule with its history. The editor is in views_editor and views_live."""
+"""Pages of the rules: one rule with its history, and fragments about rules for other pages."""
 
-from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_POST
 
 from catalog import selectors as catalog_selectors
-from rules import selectors
+from rules import selectors, selectors_changes
 from rules.book import version_findings
 from rules.core.findings import has_errors
 from rules.exchange import rules_export
-from rules.models import RuleVersion
-from rules.services import rule_publish, rule_withdraw
-from trace_site.access import ADMIN, EXPERT, role_required
-
-
-@require_GET
-def rule_list(request: HttpRequest) -> HttpResponse:
-    chosen = {key: request.GET.get(key, "") for key in ("domain", "state", "light")}
-    search = request.GET.get("q", "").strip()
-    rows = selectors.rule_rows(search=search, **chosen)
-    context = {"rows": rows, "chosen": chosen, "search": search, "any": bool(search) or any(chosen.values())}
-    if request.headers.get("HX-Request"):
-        return render(request, "rules/_rules.html", context)
-    return render(request, "rules/rule_list.html", {**context, "domains": selectors.domains()})
 
 
 @require_GET
@@ -45,30 +30,10 @@ def rule_detail(request: HttpRequest, pk: int, number: int | None = None) -> Htt
         "names": [tool.name for tool in tools],
         "findings": findings,
         "blocked": has_errors(findings),
+        "numbers": [entry.version.number for entry in history],
+        "open_requests": selectors_changes.open_requests_of(rule.pk),
     }
     return render(request, "rules/rule_detail.html", context)
-
-
-@role_required(EXPERT, ADMIN)
-@require_POST
-def rule_publish_version(request: HttpRequest, pk: int) -> HttpResponse:
-    number = request.POST.get("version", "")
-    if not number.isdecimal():
-        raise Http404
-    version = get_object_or_404(RuleVersion.objects.select_related("rule"), rule=pk, number=number)
-    rule_publish(version=version, actor=request.user)
-    messages.success(request, f"{version.rule.code} v{version.number} is published.")
-    return redirect("rules:detail", pk)
-
-
-@role_required(EXPERT, ADMIN)
-@require_POST
-def rule_withdraw_published(request: HttpRequest, pk: int) -> HttpResponse:
-    rule = rule_withdraw(rule=selectors.rule(pk), actor=request.user)
-    messages.success(
-        request, f"{rule.code} is withdrawn: it covers nothing until a version is published again."
-    )
-    return redirect("rules:detail", pk)
 
 
 @require_GET

@@ -1,11 +1,11 @@
 """Every state word of the product and its tone: a tone is a colour and a shape, the word is always written out."""
 
 WORDS = {
-    "good": "done, ready, approved, approve, published, resolved, taught, in champion, champion, pass, ok, covered",
-    "run": "running, being written, challenger, edit, edit and approve",
+    "good": "done, ready, approved, approve, published, resolved, taught, in champion, champion, pass, ok, covered, applied",
+    "run": "running, being written, scheduled, challenger, edit, edit and approve",
     "wait": "queued, pending, to review, draft, in review, new, previous, cannot tell",
     "warn": "warning, deprecated, stale, changed, judged out, touched",
-    "bad": "failed, fail, quarantined, rejected, reject, error, no rule, uncovered, filtered",
+    "bad": "failed, fail, blocked, quarantined, rejected, reject, error, no rule, uncovered, filtered",
     "idle": "cancelled, retired, dropped, dismissed, removed, unchanged, undo, not measured",
     "info": "active, added, info, offline",
 }

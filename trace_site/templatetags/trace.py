@@ -23,6 +23,7 @@ NAVIGATION: list[tuple[str, str, str] | None] = [
     ("Catalog", "catalog:list", "catalog"),
     ("Clusters", "clusters", "clusters"),
     ("Rules", "rules:list", "rules"),
+    ("Changes", "rules:requests", "changes"),
     None,
     ("Synthesis", "synthesis:list", "synthesis"),
     ("Review", "synthesis:review", "review"),

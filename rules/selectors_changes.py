@@ -1,0 +1,232 @@
+"""Reads of the change pages: the list with its filters, one request with everything that helps to decide."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+
+from rules.book import version_contents
+from rules.core.diff import RuleDiff, diff_rules
+from rules.core.draft import content_of
+from rules.core.findings import Finding
+from rules.core.rule import RuleContent
+from rules.models import Approval, ChangeRequest, RuleChange, RuleVersion
+from rules.selectors_conflicts import (
+    Conflict,
+    change_label,
+    changes_of,
+    proposals_of,
+    request_conflicts,
+    request_findings,
+)
+from rules.selectors_permits import OPEN, VERBS, WRITERS, State, Word, approvals_missing, refusal, words_on
+from rules.selectors_timeline import Happened, timeline
+from trace_site.access import roles_of
+from trace_site.impact import Impact, impact_of
+from trace_site.lib.errors import TraceError
+
+NEWS_DAYS = 7
+SHOWN_CHANGES = 3
+NOTHING = RuleContent(target="", confusables=(), text="")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeView:
+    """One change as it is decided on. `before` is None for a new rule, `after` for a withdrawal."""
+
+    change: RuleChange
+    label: str
+    before: RuleContent | None
+    after: RuleContent | None
+    diff: RuleDiff
+    problems: tuple[tuple[str, str], ...] = ()
+    findings: list[Finding] | None = None
+    conflicts: list[Conflict] = field(default_factory=list)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether something newer than its base stands in the way, which saving on top of it would settle."""
+        return any(conflict.blocks and self.change.rule_id for conflict in self.conflicts)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDetail:
+    request: ChangeRequest
+    changes: list[ChangeView]
+    words: list[Word]
+    missing: int
+    timeline: list[Happened]
+    possible: dict[str, TraceError | None]  # verb -> why not; verbs of other states are left out
+    editors: list[str]  # names of everybody who wrote in it beside the author
+
+    @property
+    def is_open(self) -> bool:
+        return State(self.request.state) in OPEN
+
+    @property
+    def impact(self) -> list[dict[str, Any]]:
+        """What was counted as stale when the request was applied."""
+        applied = (event.detail for event in self.timeline if event.action == "applied")
+        lines = next(applied, {}).get("impact", [])
+        return [line for line in lines if line["count"]]
+
+    @property
+    def may(self) -> list[str]:
+        return [verb for verb, error in self.possible.items() if error is None]
+
+    @property
+    def blocking(self) -> list[Conflict]:
+        return [conflict for view in self.changes for conflict in view.conflicts if conflict.blocks]
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why something that is possible now is not this person's to do; each sentence once."""
+        wanted = ("submit", "approve", "apply", "cancel", "reopen", "edit")
+        told = [error for verb in wanted if (error := self.possible.get(verb))]
+        return list(dict.fromkeys(f"{error.message} {error.hint}".strip() for error in told))
+
+
+def request_rows(*, user: Any, state: str = "", whose: str = "", search: str = "") -> QuerySet[ChangeRequest]:
+    """Requests for keyset paging, newest first; `whose` is "", `mine` or `waiting`. Three queries a page."""
+    shown = RuleChange.objects.select_related("rule").order_by("id")[:SHOWN_CHANGES]
+    rows = ChangeRequest.objects.select_related("author").annotate(size=Count("changes"))
+    rows = rows.prefetch_related(Prefetch("changes", shown, to_attr="first_changes"))
+    if state in State.values:
+        rows = rows.filter(state=state)
+    if whose == "mine":
+        rows = rows.filter(Q(author=user.pk) | Q(editor_ids__contains=[user.pk]))
+    elif whose == "waiting":
+        rows = rows.filter(pk__in=waiting_for(user).values("pk"))
+    return _searched(rows, search)
+
+
+def _searched(rows: QuerySet[ChangeRequest], search: str) -> QuerySet[ChangeRequest]:
+    """Every word must occur in the title, the author's name, or a change's rule, new code or target."""
+    for word in search.split():
+        fields = ("rule__code", "code", "content__target")
+        inside = reduce(or_, (Q(**{f"{name}__icontains": word}) for name in fields))
+        held = RuleChange.objects.filter(inside, request=OuterRef("pk"))
+        wanted = Q(title__icontains=word) | Q(author__username__icontains=word) | Exists(held)
+        rows = rows.filter(wanted | Q(pk=int(word))) if _is_number(word) else rows.filter(wanted)
+    return rows
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdecimal() and len(word) < 16
+
+
+def waiting_for(user: Any) -> QuerySet[ChangeRequest]:
+    """Requests in review that this person may decide on and has not."""
+    if not roles_of(user) & WRITERS:
+        return ChangeRequest.objects.none()
+    spoken = Approval.objects.filter(request=OuterRef("pk"), reviewer=user.pk, revision=OuterRef("revision"))
+    rows = ChangeRequest.objects.filter(state=State.IN_REVIEW).exclude(author=user.pk)
+    return rows.exclude(editor_ids__contains=[user.pk]).exclude(Exists(spoken))
+
+
+def rejected_of(user: Any) -> QuerySet[ChangeRequest]:
+    """What was rejected lately and is not reopened: news for its author."""
+    since = timezone.now() - timedelta(days=NEWS_DAYS)
+    return ChangeRequest.objects.filter(state=State.REJECTED, author=user.pk, updated_at__gte=since)
+
+
+def blocked_of(user: Any) -> QuerySet[ChangeRequest]:
+    """The person's scheduled requests that could not be applied."""
+    return ChangeRequest.objects.filter(state=State.SCHEDULED, author=user.pk).exclude(blocked="")
+
+
+def state_counts() -> list[tuple[str, str, int]]:
+    """(state, label, how many) of every state, in the order of a request's life."""
+    counts = dict(ChangeRequest.objects.order_by("state").values_list("state").annotate(n=Count("pk")))
+    return [(state.value, state.label.lower(), counts.get(state.value, 0)) for state in State]
+
+
+def open_requests_of(rule_id: int) -> list[ChangeRequest]:
+    """Requests about the rule that may still be applied, newest first."""
+    held = RuleChange.objects.filter(rule=rule_id, request=OuterRef("pk"))
+    return list(
+        ChangeRequest.objects.filter(Exists(held), state__in=OPEN).select_related("author").order_by("-id")
+    )
+
+
+def request_row(pk: int) -> ChangeRequest:
+    return get_object_or_404(ChangeRequest.objects.select_related("author", "applied_by"), pk=pk)
+
+
+def request_detail(pk: int, user: Any) -> RequestDetail:
+    """Everything on the page of a request but the impact; the number of queries does not grow with its changes."""
+    request = request_row(pk)
+    changes, words = changes_of(request), words_on(request)
+    possible = {
+        verb: refusal(verb, request, user, words)
+        for verb, (states, _) in VERBS.items()
+        if State(request.state) in states
+    }
+    editors = User.objects.filter(pk__in=request.editor_ids).order_by("username")
+    return RequestDetail(
+        request=request,
+        changes=_views(request, changes),
+        words=words,
+        missing=approvals_missing(words),
+        timeline=timeline(request),
+        possible=possible,
+        editors=[user.username for user in editors],
+    )
+
+
+def _views(request: ChangeRequest, changes: Sequence[RuleChange]) -> list[ChangeView]:
+    """What is judged against the world of today is left out once the request has ended."""
+    is_open = State(request.state) in OPEN
+    versions = [version for change in changes for version in (change.base, change.base_published) if version]
+    olds = version_contents(versions)
+    problems = {one.change.pk: one.problems for one in proposals_of(changes)} if is_open else {}
+    findings = request_findings(changes) if is_open else {}
+    conflicts = request_conflicts(request, changes) if is_open else []
+    return [
+        _view(
+            change,
+            olds,
+            problems=problems.get(change.pk, ()),
+            findings=findings.get(change.pk),
+            conflicts=[conflict for conflict in conflicts if conflict.change.pk == change.pk],
+        )
+        for change in changes
+    ]
+
+
+def _view(change: RuleChange, olds: dict[int, RuleContent], **found: Any) -> ChangeView:
+    withdraws = change.action == RuleChange.Action.WITHDRAW
+    old_id = change.base_published_id if withdraws else change.base_id
+    before = olds[old_id] if old_id else None
+    after = None if withdraws else content_of(change.content)
+    diff = diff_rules(before or NOTHING, after or NOTHING)
+    return ChangeView(change, change_label(change), before, after, diff, **found)
+
+
+def request_impact(pk: int) -> tuple[list[Impact], list[tuple[str, list[Impact]]]]:
+    """What applying makes stale: in total, and per changed rule; a new rule makes nothing stale."""
+    rules = [change.rule for change in changes_of(request_row(pk)) if change.rule]
+    total = impact_of("rules", [rule.pk for rule in rules])
+    each = [(rule.code, impact_of("rules", [rule.pk])) for rule in rules]
+    return total, each if len(each) > 1 else []
+
+
+def compare_versions(rule_id: int, first: int, second: int) -> tuple[RuleVersion, RuleVersion, RuleDiff]:
+    """Two versions of one rule by number, and what the second changed. Raises Http404."""
+    rows = RuleVersion.objects.select_related("rule__domain", "author", "target").filter(rule=rule_id)
+    old, new = get_object_or_404(rows, number=first), get_object_or_404(rows, number=second)
+    contents = version_contents([old, new])
+    return old, new, diff_rules(contents[old.pk], contents[new.pk])
+
+
+def published_by(request: ChangeRequest) -> Iterable[RuleVersion]:
+    """The versions that an applied request made or published."""
+    made = request.changes.exclude(version=None).values("version")
+    return RuleVersion.objects.filter(pk__in=made).select_related("rule").order_by("rule__code")
