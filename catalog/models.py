@@ -62,7 +62,11 @@ class Tool(models.Model):
             models.Index(fields=["domain", "status", "name"]),
             models.Index(fields=["family", "endpoint"]),
             # every filter of the list is counted from this index alone
-            models.Index(fields=["status", "domain", "deprecated", "cluster"], name="catalog_tool_counts"),
+            models.Index(
+                fields=["status", "domain", "deprecated", "cluster"],
+                include=["id"],
+                name="catalog_tool_counts",
+            ),
             models.Index(
                 fields=["status"], condition=models.Q(embedding_key=""), name="catalog_tool_unembedded"
             ),

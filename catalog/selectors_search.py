@@ -41,7 +41,7 @@ class ToolFilter:
 class Found:
     """One page of tools. `total` counts all of them, or says RANKED and `more`; a search without `more` is ranked.
 
-    `meant` maps a typed word to the words that were searched for beside it.
+    `meant` maps a typed word to the words that were searched for beside it, the shortest first.
     """
 
     page: Page
@@ -68,15 +68,6 @@ def find_tools(chosen: ToolFilter, after: str = "", size: int = SIZE) -> Found:
     if total > RANKED:
         return Found(keyset(matches, after, by="name", size=size), RANKED, True)
     return Found(_ranked(matches, query, after, size), total, False, meant)
-
-
-def tools(chosen: ToolFilter) -> QuerySet[Tool]:
-    """Matching tools for a short list of suggestions: the best first when something is typed, else by name."""
-    rows, words = narrowed(chosen), name_words(chosen.search)[:MOST_WORDS]
-    if not words:
-        return rows.order_by("name")
-    query = _query(words, {})
-    return rows.filter(search=query).order_by(SearchRank(F("search"), query).desc(), "name")
 
 
 def narrowed(chosen: ToolFilter) -> QuerySet[Tool]:

@@ -12,7 +12,7 @@ class Migration(migrations.Migration):
     operations = [
         migrations.AddIndex(
             model_name='tool',
-            index=models.Index(fields=['status', 'domain', 'deprecated', 'cluster'], name='catalog_tool_counts'),
+            index=models.Index(fields=['status', 'domain', 'deprecated', 'cluster'], include=('id',), name='catalog_tool_counts'),
         ),
         migrations.AddIndex(
             model_name='tool',
