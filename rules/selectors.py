@@ -3,41 +3,16 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import F, Func, Q, QuerySet
 from django.shortcuts import get_object_or_404
 
 from catalog.models import Domain, NeighbourList, Tool
-from rules.book import rule_book, rule_key, version_contents
+from rules.book import version_contents
 from rules.core.diff import RuleDiff, diff_rules
-from rules.core.findings import Finding, check_rule
 from rules.core.rule import RuleContent
 from rules.models import Rule, RuleVersion
 
 SUGGESTED = 10
-
-
-@dataclass(frozen=True, slots=True)
-class RuleRow:
-    """One line of the list: the version people work on, and what can be said against it."""
-
-    rule: Rule
-    version: RuleVersion
-    findings: list[Finding]
-
-    @property
-    def state(self) -> str:
-        if self.rule.published_id is None:
-            return "draft"
-        return "published" if self.rule.published_id == self.version.pk else "changed"
-
-    @property
-    def words(self) -> str:
-        return f"{len(self.findings)} finding{'s' if len(self.findings) > 1 else ''}"
-
-    @property
-    def light(self) -> str:
-        levels = {finding.level for finding in self.findings}
-        return "error" if "error" in levels else "warning" if "warning" in levels else "ok"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,37 +28,6 @@ class HistoryEntry:
 
     version: RuleVersion
     change: RuleDiff | None
-
-
-def _newest() -> QuerySet[RuleVersion]:
-    return RuleVersion.objects.filter(rule=OuterRef("pk")).order_by("-number")
-
-
-def rule_rows(*, domain: str = "", search: str = "", state: str = "", light: str = "") -> list[RuleRow]:
-    """Every rule with its newest version and findings; eight queries however many rules there are."""
-    rules = Rule.objects.select_related("domain", "published").annotate(
-        newest_id=Subquery(_newest().values("pk")[:1])
-    )
-    if domain:
-        rules = rules.filter(domain_id=domain)
-    found = list(rules.exclude(newest_id=None))
-    wanted = [rule.newest_id for rule in found]
-    versions = RuleVersion.objects.select_related("target", "rule", "author").in_bulk(wanted)
-    contents = version_contents(versions.values())
-    book = rule_book()
-    rows = []
-    for rule in found:
-        version = versions[rule.newest_id]
-        row = RuleRow(rule, version, check_rule(contents[version.pk], book, rule_key(rule)))
-        wanted_words = search.casefold().split()
-        text = f"{rule.code} {version.target.name} {version.text}".casefold()
-        if (
-            all(word in text for word in wanted_words)
-            and state in ("", row.state)
-            and light in ("", row.light)
-        ):
-            rows.append(row)
-    return rows
 
 
 def rule(pk: int) -> Rule:
@@ -130,13 +74,11 @@ def rules_naming(names: Sequence[str]) -> list[tuple[RuleVersion, list[str]]]:
     ]
 
 
-def ruled_tool_ids() -> set[int]:
-    """Tools inside T(r) of a published rule."""
-    held: set[int] = set()
-    published = RuleVersion.objects.filter(rule__published_id=F("pk"))
-    for target, confusables in published.values_list("target_id", "confusable_ids"):
-        held |= {target, *confusables}
-    return held
+def ruled_tools() -> Q:
+    """The condition on catalog.Tool that a published rule's T(r) holds it."""
+    published = RuleVersion.objects.filter(rule__published_id=F("pk")).order_by()
+    confusables = published.values_list(Func(F("confusable_ids"), function="unnest"))
+    return Q(pk__in=published.values("target_id")) | Q(pk__in=confusables)
 
 
 def suggestions(target: str, chosen: Sequence[str]) -> list[Suggestion]:

@@ -111,14 +111,14 @@ def _narrowed(chosen: RuleFilter) -> QuerySet[RuleHealth]:
 def _page(rows: QuerySet[RuleHealth], chosen: RuleFilter, after: str, size: int) -> Page:
     """By domain and code after the key `domain/code`, or newest version first after the key of a version."""
     if chosen.order == "changed":
-        rows = rows.order_by("-version")
+        rows = rows.order_by("-version_id")
         if after.isdecimal() and len(after) < 19:
-            rows = rows.filter(version__lt=int(after))
+            rows = rows.filter(version_id__lt=int(after))
     else:
-        rows = rows.order_by("rule__domain", "rule__code")
+        rows = rows.order_by("rule__domain_id", "rule__code")
         domain, _, code = after.partition("/")
         if code:
-            rows = rows.filter(Q(rule__domain__gt=domain) | Q(rule__domain=domain, rule__code__gt=code))
+            rows = rows.filter(Q(rule__domain_id__gt=domain) | Q(rule__domain_id=domain, rule__code__gt=code))
     shown = rows.select_related("rule__domain", "version__target", "version__author").defer(
         *(f"version__target__{name}" for name in ("embedding", "search", "words", "description"))
     )

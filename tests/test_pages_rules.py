@@ -26,31 +26,6 @@ def saved(**fields):
     return rule_save(target="A/New", confusables=["A/Old"], text=TEXT, code="NEW_OLD", **fields).version
 
 
-def test_list_shows_each_rule_with_its_state_and_findings(client_as, tools):
-    saved(publish=True)
-    make_rule(*tools, code="SHORT", published=False)
-    rows = {row.rule.code: row for row in client_as("reviewer").get("/rules/").context["rows"]}
-    assert (rows["NEW_OLD"].state, rows["NEW_OLD"].light) == ("published", "warning")  # it has no test query
-    assert (rows["SHORT"].state, rows["SHORT"].light) == ("draft", "error")  # its text names no look-alike
-
-
-def test_list_needs_the_same_queries_for_one_rule_and_for_twenty(
-    client_as, tools, django_assert_max_num_queries
-):
-    for _ in range(20):
-        make_rule(*tools)
-    client = client_as("expert")
-    with django_assert_max_num_queries(11):
-        client.get("/rules/")
-
-
-def test_list_is_searched_in_code_target_and_text(client_as, tools):
-    saved()
-    client = client_as("expert")
-    expected = {"new_old": 1, "2024 a/new": 1, "2024 unheard": 0}
-    assert {words: len(client.get("/rules/", {"q": words}).context["rows"]) for words in expected} == expected
-
-
 def test_rule_page_links_the_tools_its_text_names(client_as, tools):
     version = saved()
     page = client_as("reviewer").get(f"/rules/{version.rule_id}/").content.decode()
