@@ -1,6 +1,6 @@
 """Pages of the rules: one rule with its history, and fragments about rules for other pages."""
 
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_POST
 
@@ -8,7 +8,6 @@ from catalog import selectors as catalog_selectors
 from rules import selectors, selectors_changes
 from rules.book import version_findings
 from rules.core.findings import has_errors
-from rules.exchange import rules_export
 
 
 @require_GET
@@ -47,12 +46,3 @@ def affected(request: HttpRequest) -> HttpResponse:
     """Fragment of the import preview: published rules that name one of the tools."""
     names = request.POST.get("names", "").splitlines()
     return render(request, "rules/_affected.html", {"touched": selectors.rules_naming(names)})
-
-
-@require_GET
-def rule_export(request: HttpRequest) -> JsonResponse:
-    """The rules in the exchange format, as rules_export writes them."""
-    rules = rules_export(domain=request.GET.get("domain", ""))
-    response = JsonResponse(rules, safe=False, json_dumps_params={"indent": 2, "ensure_ascii": False})
-    response["Content-Disposition"] = 'attachment; filename="rules.json"'
-    return response

@@ -11,9 +11,10 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from catalog.uploads import Upload, upload_keep
-from rules import selectors
 from rules.exchange import Format, as_text, rules_export
 from rules.exchange_requests import MOST_BYTES, FilePreview, file_preview, file_request
+from rules.health import recheck_missing
+from rules.selectors_list import RuleFilter, rule_ids
 from trace_site.access import ADMIN, EXPERT, role_required
 from trace_site.lib.errors import TraceError, status_of
 
@@ -25,12 +26,6 @@ CONTENT_TYPES = {"json": "application/json; charset=utf-8", "csv": "text/csv; ch
 
 class RulesFileForm(forms.Form):
     file = forms.FileField(label="File", help_text="JSON or CSV; at most 5 MB and 5,000 rules.")
-    mistakes = forms.ChoiceField(
-        label="When a rule has a mistake",
-        choices=[("refuse", "refuse the whole file"), ("skip", "leave that rule out and take the others")],
-        initial="refuse",
-        widget=forms.RadioSelect,
-    )
 
     def clean_file(self) -> Any:
         upload = self.cleaned_data["file"]
@@ -46,23 +41,23 @@ class RulesFileForm(forms.Form):
 @require_http_methods(["GET", "POST"])
 def rule_import(request: HttpRequest) -> HttpResponse:
     """Choose a file; one that can be read is answered with what it would change."""
-    form = RulesFileForm(request.POST or None, request.FILES or None)
+    sent = request.method == "POST"
+    form = RulesFileForm(request.POST, request.FILES) if sent else RulesFileForm()
     context: dict[str, Any] = {"form": form}
-    if request.method == "POST" and form.is_valid():
+    if sent and form.is_valid():
         upload = upload_keep(form.cleaned_data["file"], domain="", fmt="rules")
-        skip = form.cleaned_data["mistakes"] == "skip"
         try:
-            return _preview(request, upload, skip)
+            return _preview(request, upload)
         except TraceError as error:
             context["problem"] = error
             return render(request, "rules/import_form.html", context, status=status_of(error.code))
-    return render(request, "rules/import_form.html", context, status=400 if form.is_bound else 200)
+    return render(request, "rules/import_form.html", context, status=400 if sent else 200)
 
 
-def _preview(request: HttpRequest, upload: Upload, skip: bool) -> HttpResponse:
-    preview = _read(upload, skip)
+def _preview(request: HttpRequest, upload: Upload) -> HttpResponse:
+    preview = _read(upload)
     counts = preview.counts()
-    ticket = {"upload": asdict(upload), "skip": skip, "shown": _promise(preview)}
+    ticket = {"upload": asdict(upload), "shown": _promise(preview)}
     context = {
         "upload": upload,
         "preview": preview,
@@ -79,8 +74,9 @@ def _preview(request: HttpRequest, upload: Upload, skip: bool) -> HttpResponse:
     return render(request, "rules/import_preview.html", context)
 
 
-def _read(upload: Upload, skip: bool) -> FilePreview:
-    return file_preview(data=upload.path.read_bytes(), filename=upload.filename, skip_bad_rows=skip)
+def _read(upload: Upload) -> FilePreview:
+    """Rules with a mistake are left out and listed; people go on without them or mend the file."""
+    return file_preview(data=upload.path.read_bytes(), filename=upload.filename, skip_bad_rows=True)
 
 
 def _promise(preview: FilePreview) -> dict[str, int]:
@@ -92,8 +88,8 @@ def _promise(preview: FilePreview) -> dict[str, int]:
 @require_POST
 def rule_import_request(request: HttpRequest) -> HttpResponse:
     """Make the change request that was previewed."""
-    upload, skip, shown = _open(request.POST.get("ticket", ""))
-    preview = _read(upload, skip)
+    upload, shown = _open(request.POST.get("ticket", ""))
+    preview = _read(upload)
     if _promise(preview) != shown:
         raise TraceError(
             "the catalog or the rules changed since the preview.",
@@ -112,7 +108,7 @@ def rule_import_request(request: HttpRequest) -> HttpResponse:
     return redirect("rules:request", made.pk)
 
 
-def _open(ticket: str) -> tuple[Upload, bool, dict[str, int]]:
+def _open(ticket: str) -> tuple[Upload, dict[str, int]]:
     """Raises TraceError `stale_preview` for a ticket that is forged, a day old or used."""
     try:
         data = signing.loads(ticket, salt=SALT, max_age=SECONDS)
@@ -127,17 +123,19 @@ def _open(ticket: str) -> tuple[Upload, bool, dict[str, int]]:
             code="stale_preview",
             hint="See the change requests, or choose the file again.",
         )
-    return upload, data["skip"], data["shown"]
+    return upload, data["shown"]
 
 
 @require_GET
 def rule_export(request: HttpRequest, fmt: Format) -> HttpResponse:
     """The rules that the list shows under its filters, as a file."""
-    chosen = {key: request.GET.get(key, "") for key in ("domain", "state", "light")}
-    search = request.GET.get("q", "").strip()
-    ids = None
-    if search or any(chosen.values()):
-        ids = [row.rule.pk for row in selectors.rule_rows(search=search, **chosen)]
-    response = HttpResponse(as_text(rules_export(rules=ids), fmt), content_type=CONTENT_TYPES[fmt])
+    return download(RuleFilter.read(request.GET), fmt)
+
+
+def download(chosen: RuleFilter, fmt: Format) -> HttpResponse:
+    """The chosen rules as an attachment; the page and the API send the same bytes."""
+    recheck_missing()
+    text = as_text(rules_export(rules=rule_ids(chosen) if chosen.narrows else None), fmt)
+    response = HttpResponse(text, content_type=CONTENT_TYPES[fmt])
     response["Content-Disposition"] = f'attachment; filename="rules.{fmt}"'
     return response
