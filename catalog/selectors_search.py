@@ -49,6 +49,13 @@ class Found:
     more: bool = False
     meant: dict[str, list[str]] = field(default_factory=dict)
 
+    def told(self) -> dict[str, list[str]]:
+        """`meant` for people: `payslip` stands for `getpayslip` and `payslipbatch` too."""
+        return {
+            word: [one for one in others if not any(less != one and less in one for less in others)]
+            for word, others in self.meant.items()
+        }
+
 
 def find_tools(chosen: ToolFilter, after: str = "", size: int = SIZE) -> Found:
     """At most four queries, and two more for each typed word when few tools match."""
