@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from django.contrib.postgres.search import SearchQuery, SearchRank
-from django.db.models import F, IntegerField, Q, QuerySet
+from django.db.models import Case, F, IntegerField, Q, QuerySet, When
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast, Length
 
@@ -23,6 +23,7 @@ MOST_WORDS = 12
 FEW = 10  # fewer matches than this, and words that hold what was typed are asked too
 WIDER = 20
 CANDIDATES = 80
+AS_TYPED = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def find_tools(chosen: ToolFilter, after: str = "", size: int = SIZE) -> Found:
     if not words:
         return Found(keyset(rows, after, by="name", size=size), rows.order_by().count())
     meant: dict[str, list[str]] = {}
-    query = _query(words, meant)
+    typed = query = _query(words, meant)
     total = _capped(rows.filter(search=query))
     if total < FEW:
         meant = {word: others for word in words if (others := _meant(word, total == 0))}
@@ -74,7 +75,7 @@ def find_tools(chosen: ToolFilter, after: str = "", size: int = SIZE) -> Found:
     matches = rows.filter(search=query)
     if total > RANKED:
         return Found(keyset(matches, after, by="name", size=size), RANKED, True)
-    return Found(_ranked(matches, query, after, size), total, False, meant)
+    return Found(_ranked(matches, typed, query, after, size), total, False, meant)
 
 
 def narrowed(chosen: ToolFilter) -> QuerySet[Tool]:
@@ -127,9 +128,10 @@ def _capped(rows: QuerySet[Tool]) -> int:
     return rows.order_by()[: RANKED + 1].count()
 
 
-def _ranked(rows: QuerySet[Tool], query: SearchQuery, after: str, size: int) -> Page:
-    """The best first, ties by name; the key of a page is `rank name`."""
-    rows = rows.annotate(rank=Cast(SearchRank(F("search"), query) * 1_000_000, IntegerField()))
+def _ranked(rows: QuerySet[Tool], typed: SearchQuery, query: SearchQuery, after: str, size: int) -> Page:
+    """What matches as typed, then what was meant, the best first, ties by name; the key of a page is `rank name`."""
+    rank = Cast(SearchRank(F("search"), query) * 1_000_000, IntegerField())
+    rows = rows.annotate(rank=rank + Case(When(search=typed, then=AS_TYPED), default=0))
     rank, _, name = after.partition(" ")
     if rank.isdecimal() and name:
         rows = rows.filter(Q(rank__lt=int(rank)) | Q(rank=int(rank), name__gt=name))
