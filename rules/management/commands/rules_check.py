@@ -1,34 +1,49 @@
-"""Check every rule against the catalog and the other rules."""
+"""Check every rule against the catalog and the other rules: one line a rule. Exits with 1 when there is an error."""
 
+import sys
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from rules.book import current_versions, rule_book, version_contents
-from rules.core.findings import check_rule
+from rules.core.findings import Finding
+from rules.health import check_all, light_of, recheck
 from trace_site.commands import TraceCommand
+
+SHAPES = {"ok": "●", "warning": "▲", "error": "■"}
 
 
 class Command(TraceCommand):
     help = __doc__
+    errors = 0
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--domain", default="", metavar="SLUG")
+        parser.add_argument(
+            "--refresh", action="store_true", help="also keep the result for the list of rules"
+        )
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        versions = current_versions(options["domain"])
-        contents, book = version_contents(versions), rule_book()
-        found: list[dict[str, Any]] = []
-        for version in versions:
-            key = (version.rule.domain_id, version.rule.code)
-            for finding in check_rule(contents[version.pk], book, key):
-                found.append({"domain": key[0], "rule": key[1], **finding.as_dict()})
-                self.echo(f"{finding.level:7} {key[0]}/{key[1]}: {finding.sentence} {finding.fix}")
-        errors = sum(row["level"] == "error" for row in found)
-        result = {
-            "rules": len(versions),
-            "errors": errors,
-            "warnings": len(found) - errors,
-            "findings": found,
-        }
-        return result, f"{len(versions):,} rules: {errors:,} errors, {len(found) - errors:,} warnings."
+        if options["refresh"]:
+            recheck(None)
+        told: list[dict[str, Any]] = []
+        lights = dict.fromkeys(SHAPES, 0)
+        for (domain, code), findings in check_all(options["domain"]):
+            light = light_of(findings)
+            lights[light] += 1
+            self.echo(_line(f"{domain}/{code}", light, findings))
+            told += [{"domain": domain, "rule": code, **finding.as_dict()} for finding in findings]
+        self.errors = sum(row["level"] == "error" for row in told)
+        counts = {"rules": sum(lights.values()), "errors": self.errors, "warnings": len(told) - self.errors}
+        words = f"{counts['rules']:,} rules: {counts['errors']:,} errors, {counts['warnings']:,} warnings."
+        return {**counts, "lights": lights, "findings": told}, words
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        super().handle(*args, **options)
+        if self.errors:
+            sys.exit(1)
+
+
+def _line(rule: str, light: str, findings: list[Finding]) -> str:
+    """The light as shape and word, the rule, and every finding with its fix."""
+    said = "; ".join(f"{finding.sentence} {finding.fix}" for finding in findings)
+    return f"{SHAPES[light]} {light:7} {rule}{': ' if said else ''}{said}"
