@@ -99,11 +99,7 @@ def keyset_response(
     newest: bool = False,
 ) -> Response:
     """{"results": [...], "next": key or null}, by ?after=&limit=, in the order of the unique column `by`."""
-    after, limit = request.query_params.get("after", ""), request.query_params.get("limit", str(SIZE))
-    if not (limit.isascii() and limit.isdecimal() and 0 < int(limit[:9]) <= MOST_ROWS):
-        raise TraceError(
-            f"{limit[:40]!r} is not a number from 1 to {MOST_ROWS}.", code="bad_input", where="limit"
-        )
+    after, limit = request.query_params.get("after", ""), page_limit(request)
     if "\0" in after or (after and by == "pk" and not (after.isascii() and after.isdecimal())):
         raise TraceError(
             f"{after[:40]!r} is no key of a page.",
@@ -111,13 +107,23 @@ def keyset_response(
             where="after",
             hint="Send what the page before gave as `next`.",
         )
-    page = keyset(queryset, after, by=by, newest=newest, size=int(limit))
+    page = keyset(queryset, after, by=by, newest=newest, size=limit)
     return Response(
         {
             "results": serializer_class(page.rows, many=True, context={"request": request}).data,
             "next": page.next_key,
         }
     )
+
+
+def page_limit(request: Request) -> int:
+    """Rows of a page by ?limit=. Raises `bad_input`."""
+    limit = request.query_params.get("limit", str(SIZE))
+    if not (limit.isascii() and limit.isdecimal() and 0 < int(limit[:9]) <= MOST_ROWS):
+        raise TraceError(
+            f"{limit[:40]!r} is not a number from 1 to {MOST_ROWS}.", code="bad_input", where="limit"
+        )
+    return int(limit)
 
 
 def etag_of(value: Any) -> str:
