@@ -15,6 +15,7 @@ from rules.core.findings import Finding, RuleKey, check_rule
 from rules.core.rule import to_json
 from rules.core.schema import schema_problems
 
+OPTIONAL = ("code", "domain")
 Problem = tuple[str, str]  # (JSON pointer of the exchange format, sentence)
 
 
@@ -39,8 +40,10 @@ def check_draft(draft: dict[str, Any], *, code: str = "", own: RuleKey | None = 
 
 def _problems(draft: dict[str, Any], code: str) -> Iterable[Problem]:
     content = content_of(draft)
-    item = to_json(content, code=code, domain="")
-    yield from schema_problems({key: value for key, value in item.items() if value != ""})
+    if not content.target:
+        yield "/tool_name", "is empty."
+    item = to_json(content, code=code, domain="") | {"tool_name": content.target or "API/ENDPOINT"}
+    yield from schema_problems({key: value for key, value in item.items() if value or key not in OPTIONAL})
     named = [(pointer, name) for pointer, name in content.names() if name]
     known = set(Tool.objects.filter(name__in={name for _, name in named}).values_list("name", flat=True))
     for pointer, name in named:

@@ -57,12 +57,11 @@ def tool_set(target: str, chosen: Sequence[str]) -> ToolSet:
     )
 
 
-def found_tools(rows: QuerySet[Tool], target: str, limit: int) -> list[LookAlike]:
-    """What a search found, each with its cosine to the target where there is one."""
-    aim = _tools(Q(name=target)).first() if target else None
-    tools = list(rows.exclude(pk=aim.pk)[:limit] if aim else rows[:limit])
+def found_tools(tools: Sequence[Tool], target: str) -> list[LookAlike]:
+    """What a search found, each with its cosine to the target where there is one; the target itself left out."""
+    aim = _tools(Q(name=target)).first() if target and tools else None
     scores = _scores(aim, tools) if aim else {}
-    return [LookAlike(tool, scores.get(tool.pk)) for tool in tools]
+    return [LookAlike(tool, scores.get(tool.pk)) for tool in tools if tool != aim]
 
 
 def tool_names(ids: Iterable[int]) -> list[str]:
