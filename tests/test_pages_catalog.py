@@ -5,10 +5,12 @@ import os
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from catalog.core.tool import search_words
-from catalog.models import CatalogImport, NeighbourList, Tool
-from tests.factories import make_cluster, make_rule, make_tool
+from catalog.models import CatalogImport, NeighbourList, Tool, ToolRevision
+from tests.factories import make_cluster, make_domain, make_rule, make_tool
 
 pytestmark = pytest.mark.django_db
 
@@ -71,12 +73,45 @@ def test_list_pages_by_name_without_gaps_or_repeats(client_as):
     assert names(first) + names(second) == [f"A/Tool{number:02}" for number in range(60)]
 
 
-def test_list_needs_the_same_queries_for_one_tool_and_for_fifty(client_as, django_assert_max_num_queries):
-    for number in range(50):
-        tool(f"A/Tool{number:02}")
+def queries_of(client, path):
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get(path).status_code == 200
+    return len(queries)
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?q=reads", "?domain=hr&state=current&clustered=no&ruled=no", "?q=reads&ruled=no&api=A"]
+)
+def test_list_needs_the_same_queries_for_ten_tools_and_for_sixty(client_as, query):
     client = client_as("expert")
-    with django_assert_max_num_queries(7):  # session, user, roles, count, rows, domains, APIs
-        client.get("/catalog/")
+    for number in range(10):
+        tool(f"A/Tool{number:02}")
+    few = queries_of(client, f"/catalog/{query}")
+    for number in range(10, 60):
+        tool(f"A/Tool{number:02}")
+    assert queries_of(client, f"/catalog/{query}") == few <= 8
+
+
+def test_tool_page_needs_the_same_queries_for_more_of_everything(client_as):
+    client = client_as("expert")
+    first = tool("PayV1/x", family="Pay", api_version=1)
+
+    def grow(numbers):
+        others = [tool(f"PayV{number}/x", family="Pay", api_version=number) for number in numbers]
+        near, _ = NeighbourList.objects.get_or_create(
+            tool=first, defaults={"neighbour_ids": [], "scores": []}
+        )
+        near.neighbour_ids += [other.pk for other in others]
+        near.scores += [0.9 for _ in others]
+        near.save()
+        for other in others:
+            data = {"description": other.description}
+            ToolRevision.objects.create(tool=first, content_hash="0" * 64, data=data)
+
+    grow(range(2, 12))
+    few = queries_of(client, f"/catalog/tools/{first.pk}/")
+    grow(range(12, 62))
+    assert queries_of(client, f"/catalog/tools/{first.pk}/") == few <= 10
 
 
 def test_typing_is_answered_with_the_rows_alone(client_as):
@@ -100,6 +135,37 @@ def test_tool_page_marks_what_differs_in_a_look_alike(client_as):
     assert "<mark>year</mark>" in page and "0.910" in page and "<mark>payslip" not in page
 
 
+def test_tool_page_shows_the_other_versions_newest_first(client_as):
+    one = tool("PayV2/x", family="Pay", api_version=2, description="Reads the payout of a day.")
+    tool("PayV10/x", family="Pay", api_version=10, description="Reads the payout of a month.")
+    tool("PayV1/x", family="Pay", api_version=1, description="Reads the payout of a day.")
+    tool("PayV3/other", family="Pay", api_version=3)
+    response = client_as("expert").get(f"/catalog/tools/{one.pk}/")
+    assert [(twin.tool.name, twin.newer) for twin in response.context["twins"]] == [
+        ("PayV10/x", True),
+        ("PayV1/x", False),
+    ]
+    assert "<mark>month</mark>" in response.content.decode()
+
+
+def test_history_shows_what_each_import_changed_and_leads_to_it(client_as):
+    client = client_as("admin")
+    first = apply(client, row("A/One"))
+    second = apply(client, row("A/One", "Reads a payslip as PDF.", permissions=["read"]))
+    page = client.get(f"/catalog/tools/{Tool.objects.get().pk}/")
+    changed = [[change.field for change in changes] for _, changes in page.context["history"]]
+    assert changed == [["description", "permissions"], []]
+    for pk in (first, second):
+        assert f'href="/catalog/imports/{pk}/"' in page.content.decode()
+
+
+def test_suggested_apis_are_those_of_the_chosen_domain(client_as):
+    tool("A/One")
+    tool("B/Two", domain=make_domain("finance"))
+    page = client_as("expert").get("/catalog/apis/?domain=finance").content.decode()
+    assert 'value="B"' in page and 'value="A"' not in page
+
+
 def test_name_in_a_text_leads_to_the_tool(client_as):
     one = tool("A/One/Deep")
     assert (
@@ -107,16 +173,129 @@ def test_name_in_a_text_leads_to_the_tool(client_as):
     )
 
 
+def preview(client, *rows, domain="hr"):
+    data = {"file": upload(*rows), "domain": domain, "format": "auto"}
+    return client.post("/catalog/imports/new/", data)
+
+
+def apply(client, *rows, choice="apply"):
+    """Through the wizard; the number of the import."""
+    ticket = preview(client, *rows).context["ticket"]
+    response = client.post("/catalog/imports/apply/", {"ticket": ticket, "choice": choice})
+    assert response.status_code == 302, response.content
+    return int(response["Location"].rstrip("/").rpartition("/")[2])
+
+
 def test_import_is_previewed_then_applied(client_as):
     client = client_as("admin")
-    preview = client.post(
-        "/catalog/imports/new/", {"file": upload(row("A/One")), "domain": "hr", "format": "auto"}
-    )
-    assert preview.status_code == 200 and not Tool.objects.exists()
-    assert "Apply 1 change" in preview.content.decode()
-    client.post("/catalog/imports/apply/", {"ticket": preview.context["ticket"]})
+    page = preview(client, row("A/One"))
+    assert page.status_code == 200 and not Tool.objects.exists()
+    assert "Apply 1 change" in page.content.decode()
+    response = client.post("/catalog/imports/apply/", {"ticket": page.context["ticket"]})
     assert Tool.objects.get().name == "A/One"
-    assert CatalogImport.objects.get().filename == "tools.jsonl"
+    done = CatalogImport.objects.get()
+    assert (done.filename, response["Location"]) == ("tools.jsonl", f"/catalog/imports/{done.pk}/")
+
+
+def test_bad_rows_are_shown_and_skipped_when_one_chooses_so(client_as):
+    client = client_as("expert")
+    page = preview(client, row("A/One"), row("A/Two", "")).content.decode()
+    assert "tools.jsonl:2" in page and "Import the good rows, skip 1" in page and "Refuse the file" in page
+    pk = apply(client, row("A/One"), row("A/Two", ""), choice="skip")
+    assert list(Tool.objects.values_list("name", flat=True)) == ["A/One"]
+    assert "tools.jsonl:2" in client.get(f"/catalog/imports/{pk}/").content.decode()
+
+
+def test_bad_rows_are_never_skipped_without_the_choice(client_as):
+    client = client_as("admin")
+    ticket = preview(client, row("A/One"), row("A/Two", "")).context["ticket"]
+    response = client.post("/catalog/imports/apply/", {"ticket": ticket, "choice": "apply"})
+    assert response.status_code == 409 and "tools.jsonl:2" in response.content.decode()
+    assert not Tool.objects.exists() and not CatalogImport.objects.exists()
+
+
+def test_refused_file_is_forgotten_and_imports_nothing(client_as):
+    client = client_as("admin")
+    ticket = preview(client, row("A/One"), row("A/Two", "")).context["ticket"]
+    response = client.post("/catalog/imports/apply/", {"ticket": ticket, "choice": "refuse"})
+    assert response["Location"] == "/catalog/imports/new/" and not Tool.objects.exists()
+    again = client.post("/catalog/imports/apply/", {"ticket": ticket, "choice": "skip"})
+    assert again.status_code == 409 and not Tool.objects.exists()
+
+
+def test_preview_counts_what_would_turn_stale(client_as):
+    client = client_as("admin")
+    apply(client, row("A/One"), row("A/Two"), row("A/Three"))
+    make_rule(Tool.objects.get(name="A/One"), Tool.objects.get(name="A/Two"))
+    page = preview(client, row("A/One", "Reads a payslip as PDF."), row("A/Three"))
+    lines = {line.name: line.count for line in page.context["preview"].impact}
+    assert lines["rules"] == 1 and "rule names them" in page.content.decode()
+
+
+def test_preview_tells_a_new_version_of_an_api(client_as):
+    client = client_as("admin")
+    apply(client, row("PayV1/x"), row("PayV1/y"))
+    page = preview(client, row("PayV2/x")).content.decode()
+    assert "PayV2 is a newer version of PayV1: 1 endpoint has a twin, 0 are new, 1 is gone." in page
+
+
+def test_result_page_links_every_tool_it_touched(client_as):
+    client = client_as("admin")
+    apply(client, row("A/One"), row("A/Two"), row("A/Away"))
+    apply(client, row("A/One"), row("A/Two"))
+    pk = apply(client, row("A/One", "Reads a payslip as PDF."), row("A/New"), row("A/Away"))
+    response = client.get(f"/catalog/imports/{pk}/")
+    done = response.context["done"]
+    assert [item.tool.name for item in done.changed] == ["A/One"]
+    assert [[t.name for t in rows] for rows in (done.added, done.returned, done.retired)] == [
+        ["A/New"],
+        ["A/Away"],
+        ["A/Two"],
+    ]
+    page = response.content.decode()
+    assert (
+        all(f"/catalog/tools/{t.pk}/" in page for t in Tool.objects.all()) and "<mark>as PDF</mark>" in page
+    )
+
+
+def test_import_page_needs_the_same_queries_for_ten_tools_and_for_sixty(client_as):
+    client = client_as("admin")
+    few = apply(client, *(row(f"A/x{number}") for number in range(10)))
+    many = apply(client, *(row(f"B/x{number}") for number in range(60)))
+    counts = [queries_of(client, f"/catalog/imports/{pk}/") for pk in (few, many)]
+    assert counts[0] == counts[1] <= 18
+    assert len({queries_of(client, f"/catalog/imports/{pk}/undo/") for pk in (few, many)}) == 1
+
+
+def test_undo_says_what_it_does_and_does_it(client_as):
+    client = client_as("expert")
+    apply(client, row("A/One"), row("A/Two"))
+    pk = apply(client, row("A/One", "Reads a payslip as PDF."), row("A/New"))
+    told = " ".join(client.get(f"/catalog/imports/{pk}/undo/").content.decode().split())
+    assert "retires <b>1</b> tool it brought" in told and "gives <b>1</b> its earlier words back" in told
+    assert "brings <b>1</b> retired one back" in told
+    response = client.post(f"/catalog/imports/{pk}/undo/", follow=True)
+    assert response.status_code == 200 and "was undone by expert" in response.content.decode()
+    assert Tool.objects.get(name="A/One").description == "Reads a payslip."
+    assert "undone" in client.get("/catalog/imports/").content.decode()
+
+
+def test_undo_that_is_refused_lists_the_reasons_and_has_no_button(client_as):
+    client = client_as("admin")
+    pk = apply(client, row("A/One"))
+    make_rule(Tool.objects.get(), code="KEEP_ONE")
+    page = client.get(f"/catalog/imports/{pk}/undo/").content.decode()
+    assert "cannot be undone" in page and "KEEP_ONE" in page and "<button" not in page
+    assert client.post(f"/catalog/imports/{pk}/undo/").status_code == 409
+
+
+@pytest.mark.parametrize("role", ["reviewer", "product_manager"])
+def test_readers_see_imports_and_do_not_undo_them(client_as, client, role):
+    pk = apply(client_as("admin"), row("A/One"))
+    reader = client_as(role)
+    assert "<button" not in reader.get(f"/catalog/imports/{pk}/undo/").content.decode()
+    assert reader.post(f"/catalog/imports/{pk}/undo/").status_code == 403
+    assert Tool.objects.get().status == "active"
 
 
 def test_preview_shows_what_changes_and_what_is_retired(client_as):

@@ -8,10 +8,12 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 
+from catalog import hooks
 from catalog.imports import ImportResult, catalog_import
 from catalog.models import CatalogImport, TokenUnit, Tool, ToolRevision
 from trace_site.audit import AuditEntry
 from trace_site.lib.errors import TraceError
+from trace_site.webhooks import Webhook, WebhookDelivery
 
 pytestmark = pytest.mark.django_db
 
@@ -110,6 +112,59 @@ def test_tool_of_another_domain_is_refused(load) -> None:
     load(rows("A/x"))
     with pytest.raises(TraceError, match="'A/x' already belongs to the domain 'hr'"):
         load(rows("A/x"), domain="Finance")
+
+
+def test_tools_know_their_family_and_version(load) -> None:
+    load(rows("PayoutV68/x", "Office365/y"))
+    found = Tool.objects.order_by("name").values_list("name", "family", "api_version")
+    assert list(found) == [("Office365/y", "Office365", None), ("PayoutV68/x", "Payout", 68)]
+
+
+def test_import_keeps_what_it_retired_and_brought_back(load) -> None:
+    load(rows("A/x", "A/y"))
+    gone = load(rows("A/x")).catalog_import
+    pk = Tool.objects.get(name="A/y").pk
+    assert (gone.retired_ids, gone.returned_ids) == ([pk], [])
+    back = load(rows("A/x", "A/y")).catalog_import
+    assert (back.retired_ids, back.returned_ids, back.counts["returned"]) == ([], [pk], 1)
+
+
+def test_new_version_of_an_api_is_recognised(load) -> None:
+    load(rows("PayV1/x", "PayV1/y"))
+    result = load(rows("PayV2/x", "PayV2/z"))
+    [sentence] = map(str, result.versions)
+    assert sentence == "PayV2 is a newer version of PayV1: 1 endpoint has a twin, 1 is new, 1 is gone."
+    assert result.catalog_import.counts["versions"] == [sentence]
+    assert load(rows("PayV2/x", "PayV2/z")).versions == []
+
+
+def test_plan_of_a_preview_is_kept_or_the_import_is_refused(load) -> None:
+    plan = load(rows("A/x"), dry_run=True).plan
+    assert load(rows("A/x"), dry_run=True).plan == plan
+    load(rows("A/x", text="Writes it."))
+    with pytest.raises(TraceError) as caught:
+        load(rows("A/x"), plan=plan)
+    assert caught.value.code == "stale_preview"
+    assert Tool.objects.get().description == "Writes it."
+
+
+def test_changed_text_waits_for_look_alikes_and_other_changes_do_not(load) -> None:
+    load(rows("A/x", "A/y"))
+    Tool.objects.update(embedding_key="of the text")
+    load([*rows("A/x", text="Writes it."), *rows("A/y", deprecated=True)])
+    keys = dict(Tool.objects.values_list("name", "embedding_key"))
+    assert keys == {"A/x": "", "A/y": "of the text"}
+
+
+def test_import_tells_listeners_and_webhooks(load, monkeypatch, user_with) -> None:
+    heard: list[list[int]] = []
+    monkeypatch.setattr(hooks, "_listeners", [heard.append])
+    hook = {"url": "https://hooks.example/", "salt": "s", "events": ["catalog.imported"]}
+    Webhook.objects.create(**hook, created_by=user_with("admin"))
+    row = load(rows("A/x")).catalog_import
+    assert heard == [[Tool.objects.get().pk]]
+    told = WebhookDelivery.objects.get().payload
+    assert (told["id"], told["domain"], told["counts"]["added"]) == (row.pk, "hr", 1)
 
 
 def test_import_is_audited_with_its_actor(load, user_with) -> None:
