@@ -105,19 +105,28 @@ def form_keep(*, form: RuleForm, rule: Rule | None, actor: Any, onto: int) -> Ru
 
 
 @transaction.atomic
-def form_rebase(*, form: RuleForm, actor: Any) -> RuleChange:
-    """The draft on top of the rule's newest version, which was made after the draft began."""
+def form_rebase(*, form: RuleForm, actor: Any) -> tuple[RuleChange, int]:
+    """The draft on top of the rule's newest version, made after the draft began; and how often both changed a place."""
     change = _save(form, open_change(form.change), form.revision, actor, form.content())
     newest = newest_version(change.rule) if change.rule else None
-    if newest is None or change.base is None or newest.pk == change.base_id:
-        return change
-    contents = version_contents([change.base, newest])
-    began, now = (draft_of(contents[version.pk]) for version in (change.base, newest))
-    merged = merge_contents(began, change.content, now)
-    change = change_save(
-        change=change, expected=change.revision, actor=actor, content=merged.content, note=change.note
-    )
-    return change_rebase(change=change, expected=change.revision, actor=actor)
+    overlaps = 0
+    if newest and change.base and newest.pk != change.base_id:
+        contents = version_contents([change.base, newest])
+        began, now = (draft_of(contents[version.pk]) for version in (change.base, newest))
+        merged = merge_contents(began, change.content, now)
+        overlaps = merged.overlaps
+        change = _save(form, change, change.revision, actor, merged.content)
+    return change_rebase(change=change, expected=change.revision, actor=actor), overlaps
+
+
+def is_behind(change: RuleChange) -> bool:
+    """Whether the rule got a newer version, or was published or withdrawn, since the change began."""
+    rule = change.rule
+    newest = newest_version(rule) if rule else None
+    if rule is None or newest is None:
+        return False
+    moved = rule.published_id not in (change.base_published_id, change.base_id)
+    return moved or newest.pk != change.base_id
 
 
 @transaction.atomic

@@ -10,6 +10,7 @@ from pgvector.django import CosineDistance
 from catalog.core.twins import newest_first, twin_key
 from catalog.models import Cluster, NeighbourList, Tool
 from rules.models import ChangeRequest, Rule, RuleChange
+from rules.selectors_conflicts import change_label
 from rules.selectors_permits import OPEN
 
 SUGGESTED = 12
@@ -111,20 +112,22 @@ def my_draft(rule: Rule, user: Any) -> RuleChange | None:
     return rows.filter(request__state=ChangeRequest.State.DRAFT).order_by("-id").first()
 
 
-def my_requests(user: Any, change: RuleChange | None) -> list[ChangeRequest]:
-    """The user's other draft requests that do not hold this rule yet, newest first."""
+def my_requests(user: Any, change: RuleChange | None) -> list[tuple[int, str]]:
+    """The user's other draft requests that do not hold this rule yet, newest first: (id, what it is called)."""
     rows = ChangeRequest.objects.filter(author=user, state=ChangeRequest.State.DRAFT)
     if change:
         rows = rows.exclude(pk=change.request_id)
         if change.rule_id:
             rows = rows.exclude(changes__rule=change.rule_id)
-    return list(rows.order_by("-id")[:SUGGESTED])
+    found = rows.order_by("-id").prefetch_related("changes__rule")[:SUGGESTED]
+    return [
+        (row.pk, row.title or ", ".join(map(change_label, row.changes.all())) or "empty") for row in found
+    ]
 
 
-def drafts_beside(rule: Rule | None, user: Any, change: RuleChange | None) -> list[RuleChange]:
+def drafts_beside(rule: Rule | None, user: Any) -> list[RuleChange]:
     """Other people's open changes of the rule."""
     if rule is None:
         return []
     rows = RuleChange.objects.filter(rule=rule, request__state__in=OPEN).exclude(request__author=user)
-    rows = rows.exclude(pk=change.pk) if change else rows
     return list(rows.select_related("request", "edited_by").order_by("id"))

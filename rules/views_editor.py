@@ -15,10 +15,11 @@ from rules.core.draft import draft_of
 from rules.editing import Clash
 from rules.forms import RuleForm, in_form_words
 from rules.models import Rule, RuleChange
+from rules.selectors_conflicts import request_conflicts
 from rules.selectors_editor import drafts_beside, my_draft, my_requests, tool_names, tool_set
-from rules.selectors_permits import OPEN, State
+from rules.selectors_permits import OPEN, State, words_on
 from trace_site.access import ADMIN, EXPERT, role_required
-from trace_site.lib.errors import STATUS_OF, TraceError
+from trace_site.lib.errors import TraceError, status_of
 
 REMEMBERED = 20  # first saves of a session whose answer may have been lost
 
@@ -29,7 +30,9 @@ def rule_create(request: HttpRequest) -> HttpResponse:
     """The empty editor, or one filled with ?tools=1,2. Nothing is written before the first change."""
     if request.method == "POST":
         return _act(request, None)
-    ids = [int(part) for part in request.GET.get("tools", "").split(",") if part.isdecimal() and len(part) < 19]
+    ids = [
+        int(part) for part in request.GET.get("tools", "").split(",") if part.isdecimal() and len(part) < 19
+    ]
     names = tool_names(ids)
     content = {"target": next(iter(names), ""), "confusables": names[1:]}
     form = RuleForm.of(content, domain=request.GET.get("domain", ""))
@@ -78,7 +81,7 @@ def change_save(request: HttpRequest) -> JsonResponse:
         return JsonResponse({"code": "edited_meanwhile", "html": words}, status=409)
     except TraceError as error:
         told = in_form_words(error)
-        return JsonResponse({"code": error.code, "message": str(told)}, status=STATUS_OF.get(error.code, 400))
+        return JsonResponse({"code": error.code, "message": str(told)}, status=status_of(error.code))
     return JsonResponse(
         {
             "change": change.pk,
@@ -101,7 +104,12 @@ def _act(request: HttpRequest, rule: Rule | None) -> HttpResponse:
     except Clash as clash:
         return _editor(request, form, rule, clash=clash, status=409)
     except TraceError as error:
-        return _editor(request, form, rule, problem=in_form_words(error), status=STATUS_OF.get(error.code, 409))
+        return _editor(request, form, rule, problem=_told(error, form), status=status_of(error.code))
+
+
+def _told(error: TraceError, form: RuleForm) -> TraceError:
+    """The refusal in the words of the form, unless it speaks of another change of the request."""
+    return error if error.extra.get("change", form.change) != form.change else in_form_words(error)
 
 
 def _plain_save(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResponse:
@@ -118,8 +126,9 @@ def _keep(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpRespon
 
 
 def _rebase(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResponse:
-    change = editing.form_rebase(form=form, actor=request.user)
-    messages.success(request, f"Your changes stand on top of v{change.base.number if change.base else 0}.")
+    change, overlaps = editing.form_rebase(form=form, actor=request.user)
+    both = f" Both changed {overlaps} of the same places; there yours was kept." if overlaps else ""
+    messages.success(request, f"Your changes stand on top of {change.base or 'nothing'}.{both}")
     return redirect("rules:change", change.pk)
 
 
@@ -185,11 +194,22 @@ def _editor(
         "place": f"change-{form.change}",
         **fields_context(form),
         "requests": my_requests(request.user, change),
-        "others": drafts_beside(rule, request.user, change),
-        "submitted": change is not None and change.request.state != State.DRAFT,
+        **(_around(change) if change else {"others": drafts_beside(rule, request.user)}),
         **extra,
     }
     return render(request, "rules/rule_form.html", context, status=status)
+
+
+def _around(change: RuleChange) -> dict[str, Any]:
+    """What the request around a change means for editing it."""
+    submitted = change.request.state != State.DRAFT
+    return {
+        "behind": editing.is_behind(change),
+        "conflicts": request_conflicts(change.request, [change]),
+        "submitted": submitted,
+        "approvals": sum(word.counts for word in words_on(change.request)) if submitted else 0,
+        "many": change.request.changes.count(),
+    }
 
 
 def fields_context(form: RuleForm) -> dict[str, Any]:
