@@ -11,12 +11,16 @@ LEDGER = "trace_site_auditchange"
 WRITE = f"""
 CREATE OR REPLACE FUNCTION trace_audit_write(tab text, op text, id text, was jsonb, is_now jsonb, differs boolean)
 RETURNS void LANGUAGE plpgsql AS $$
+DECLARE name text;
 BEGIN
   IF op = 'UPDATE' THEN
-    SELECT coalesce(jsonb_object_agg(o.key, o.value), '{{}}'), coalesce(jsonb_object_agg(o.key, n.value), '{{}}')
-      INTO was, is_now
-      FROM jsonb_each(was) o JOIN jsonb_each(is_now) n ON n.key = o.key AND n.value IS DISTINCT FROM o.value;
-    IF was = '{{}}' AND NOT differs THEN RETURN; END IF;
+    IF was = is_now AND NOT differs THEN RETURN; END IF;
+    FOREACH name IN ARRAY ARRAY(SELECT jsonb_object_keys(was)) LOOP
+      IF was -> name = is_now -> name THEN
+        was := was - name;
+        is_now := is_now - name;
+      END IF;
+    END LOOP;
   END IF;
   INSERT INTO {LEDGER} (at, txid, actor_id, source, db_user, table_name, operation, row_id, before, after)
   VALUES (now(), txid_current(), nullif(current_setting('trace.actor', true), '')::bigint,
