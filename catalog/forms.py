@@ -4,11 +4,12 @@ from django import forms
 
 from catalog.core.importers.detect import FORMATS
 
-MEGABYTES = 200
+MEGABYTES = 100
 LABELS = {
     "jsonl": "JSON lines",
     "csv": "CSV",
-    "openapi": "OpenAPI or Swagger",
+    "openapi": "OpenAPI 3",
+    "swagger": "Swagger 2",
     "odata": "OData $metadata",
     "mcp": "MCP tools",
 }
@@ -17,7 +18,7 @@ LABELS = {
 class ImportForm(forms.Form):
     file = forms.FileField(
         label="File",
-        help_text="OpenAPI or Swagger (JSON, YAML), OData $metadata, MCP tools, JSONL or CSV; at most 200 MB.",
+        help_text="OpenAPI or Swagger (JSON, YAML), OData $metadata, MCP tools, JSONL or CSV; at most 100 MB.",
     )
     domain = forms.CharField(
         label="Domain",
@@ -34,8 +35,8 @@ class ImportForm(forms.Form):
         upload = self.cleaned_data["file"]
         if upload.size > MEGABYTES * 1_000_000:
             raise forms.ValidationError(
-                f"The file has {upload.size / 1e6:,.0f} MB; the page takes at most {MEGABYTES}. "
-                "Use manage.py catalog_import for larger ones."
+                f"The file has {upload.size / 1e6:,.0f} MB; a catalog has at most {MEGABYTES}. "
+                "Split it by API."
             )
         return upload
 

@@ -9,27 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.core.importers.detect import detect
-from catalog.core.importers.openapi import api_version, describe, plain_text
 from catalog.core.importers.read import read_catalog
 from catalog.core.tool import StoredTool, ToolRecord, diff_catalog, parse_tool
 from catalog.core.words import camel_case, name_words, text_key
 from trace_site.lib.errors import TraceError
 
 GOOD = {"name": "Pay/get", "description": "Reads a payment."}
-SPEC: dict[str, Any] = {
-    "openapi": "3.1.0",
-    "info": {"title": "Night Desk API", "version": "2"},
-    "paths": {
-        "/v2/rooms/{room_id}": {
-            "get": {
-                "operationId": "getRoom",
-                "summary": "Get a <b>room</b>",
-                "description": "Reads **one** room.",
-            },
-            "delete": {"summary": "Close a room", "deprecated": True, "tags": ["rooms"]},
-        }
-    },
-}
 
 
 def write(folder: Path, name: str, content: Any) -> Path:
@@ -100,23 +85,75 @@ def test_reading_stops_at_twenty_bad_rows_unless_told_to_go_on(tmp_path: Path) -
     ("name", "content", "message"),
     [
         ("a.jsonl", "", "the file is empty"),
-        ("a.json", "[]", "Rules are imported with rules_import"),
-        ("a.edmx", "<edmx/>", "XML or HTML"),
-        ("a.csv", "name,description\n", "neither JSON lines nor an OpenAPI document"),
-        ("a.bin", b"PK\x03\x04\0\0", "not UTF-8"),
+        ("a.jsonl", b"\xef\xbb\xbf \n", "the file is empty"),
+        ("a.json", "[]", "holds no tools that are known here"),
+        ("a.json", "5", "no catalog format"),
+        (
+            "a.json",
+            json.dumps([{"tool_name": "A/b", "rule_text": "x"}]),
+            "Rules are imported with rules_import",
+        ),
+        ("a.json", json.dumps([GOOD]), "Write one tool a line"),
+        ("a.txt", "Dear colleague,\nhere are the tools.", "no catalog format"),
+        ("a.bin", b"MZ\0\0\1\2\3\4", "binary file"),
+        ("a.json", b"PK\x03\x04\0\0", "zip file .an Excel workbook is one too.*Unpack it first"),
+        ("a.json.gz", b"\x1f\x8b\x08\0", "gzip file.*Unpack it first"),
+        ("a.pdf", b"%PDF-1.7", "PDF"),
         ("a.jsonl", lines(GOOD).encode("utf-16"), "not UTF-8"),
-        ("a.json", '{"openapi": "3.0.0", "paths": {', "not valid JSON"),
-        ("a.yaml", "openapi: 3.0.0\npaths: {a: [", "not valid YAML"),
-        ("a.yaml", "swagger: '2.0'\n", "version 2.0 is not read here"),
-        ("a.yaml", "openapi: 3.0.0\ninfo: {title: T}\npaths: {}\n", "no paths"),
-        ("a.yaml", "openapi: 3.0.0\npaths: {/a: {}}\n", "the title is missing"),
+        ("a.html", "<!DOCTYPE html><html>", "web page.*raw file"),
+        ("a.wsdl", '<definitions xmlns="http://schemas.xmlsoap.org/wsdl/"/>', "WSDL.*JSON lines"),
+        ("a.xml", "<service><workspace/></service>", r"service document.*\$metadata"),
+        ("a.xml", "<note/>", "XML file of another kind"),
+        ("a.graphql", "# ours\ntype Query {\n  rooms: [Room]\n}\n", "GraphQL"),
+        ("a.raml", "#%RAML 1.0\ntitle: T\n", "RAML.*OpenAPI 3"),
+        ("a.proto", 'syntax = "proto3";\n', "protobuf"),
+        ("a.json", '{"data": {"__schema": {}}}', "GraphQL"),
+        ("a.json", '{"info": {"_postman_id": "1"}, "item": []}', "Postman.*OpenAPI 3"),
+        ("a.json", '{"swaggerVersion": "1.2", "apis": []}', "Swagger 1.*Convert"),
+        ("a.yaml", "asyncapi: 2.6.0\n", "AsyncAPI"),
+        ("a.json", '{"log": {"entries": []}}', "HAR"),
+        ("a.json", '{"$Version": "4.0", "$EntityContainer": "x"}', "as XML"),
+        ("a.json", '{"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "busy"}}', "error .busy"),
     ],
 )
-def test_wrong_file_is_refused_with_its_name(name: str, content: Any, message: str, tmp_path: Path) -> None:
+def test_wrong_file_is_refused_with_its_name_and_what_to_do(
+    name: str, content: Any, message: str, tmp_path: Path
+) -> None:
     path = write(tmp_path, name, content)
     with pytest.raises(TraceError, match=message) as caught:
         read_catalog(path)
     assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("a.jsonl", lines(GOOD), "jsonl"),
+        ("a.json", lines(GOOD), "jsonl"),
+        ("a.txt", '{"name": "Pay/cut", "descr\n' + lines(GOOD), "jsonl"),
+        ("a.txt", "Name;Permissions;Description\n", "csv"),
+        ("a.txt", b"\xef\xbb\xbfname,description\n", "csv"),
+        ("a.json", '{"openapi": "3.0.0"}', "document"),
+        ("a.json", '{\n  "components": {},\n  "openapi": "3.0.0"\n}', "document"),
+        ("a.json", "{" + '"components": "' + "x" * 1_100_000 + '", "openapi": "3.0.0"}', "document"),
+        ("a.json", '{"tools": [{"name": "x"}]}', "document"),
+        ("a.json", '[{"name": "x"}]', "document"),
+        ("a.yml", "components: {}\nopenapi: 3.0.0\n", "document"),
+        ("a", "info:\n  title: T\n", "document"),
+        ("a", '{"openapi": "3.0.0"}'.encode("utf-16"), "document"),
+        ("a.edmx", '<?xml version="1.0"?><Edmx/>', "odata"),
+    ],
+)
+def test_files_are_recognised_by_what_they_hold(name: str, content: Any, kind: str, tmp_path: Path) -> None:
+    assert detect(write(tmp_path, name, content), name) == kind
+
+
+def test_a_format_chosen_by_hand_must_be_that_of_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, "tools.json", '{"tools": [{"name": "x", "inputSchema": {}}]}')
+    with pytest.raises(TraceError, match="this is an mcp file, not openapi"):
+        read_catalog(path, fmt="openapi")
+    with pytest.raises(TraceError, match="unknown format 'yaml'. Use auto, jsonl, csv,"):
+        read_catalog(path, fmt="yaml")
 
 
 def test_missing_file_and_folder_are_refused(tmp_path: Path) -> None:
@@ -126,106 +163,27 @@ def test_missing_file_and_folder_are_refused(tmp_path: Path) -> None:
         detect(tmp_path, "folder")
 
 
-def test_huge_document_is_refused_by_size_without_reading_it(tmp_path: Path) -> None:
-    path = tmp_path / "big.yaml"
-    with path.open("wb") as handle:
-        handle.write(b"openapi: 3.0.0\n" + b"# " + b"x" * 2_000_000 + b"\n")
-        handle.truncate(1 << 30)
-    with pytest.raises(TraceError, match="1,073,741,824 bytes; the limit is 64,000,000"):
-        read_catalog(path)
-
-
 def test_huge_line_is_refused_without_reading_the_rest(tmp_path: Path) -> None:
     path = write(tmp_path, "big.jsonl", b'{"name": "' + b"x" * 6_000_000)
-    with pytest.raises(TraceError, match="longer than 5,000,000 bytes") as caught:
+    with pytest.raises(TraceError, match="longer than 1,000,000 bytes") as caught:
         read_catalog(path, fmt="jsonl")
     assert caught.value.where == f"{path}:1"
 
 
-def test_merge_key_bomb_is_refused(tmp_path: Path) -> None:
-    rows = ["openapi: 3.0.0", "x0: &x0 {" + ", ".join(f"k{i}: 1" for i in range(20)) + "}"]
-    rows += [f"x{n}: &x{n} {{<<: [{', '.join([f'*x{n - 1}'] * 9)}]}}" for n in range(1, 9)]
-    with pytest.raises(TraceError, match="too many merged keys"):
-        read_catalog(write(tmp_path, "bomb.yaml", "\n".join(rows)))
+@pytest.mark.parametrize("content", ["\n" * 1_100_000, "x\n" * 30_000])
+def test_endless_useless_lines_are_refused(content: str, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="too many lines|more than 20,000 bad rows"):
+        read_catalog(write(tmp_path, "c.jsonl", lines(GOOD) + content), keep_going=True)
 
 
-def test_openapi_operations_become_tools(tmp_path: Path) -> None:
-    read = read_catalog(write(tmp_path, "spec.json", json.dumps(SPEC)))
-    assert (read.format, read.errors) == ("openapi", [])
-    assert [record.name for record in read.records] == [
-        "NightDeskV2/getRoom",
-        "NightDeskV2/DELETEV2RoomsRoomId",
+def test_a_key_written_twice_in_a_line_is_an_error(tmp_path: Path) -> None:
+    rows = [
+        '{"name": "Pay/a", "description": "x", "name": "Pay/b"}',
+        '{"name": "Pay/c", "description": "\\"name\\""}',
     ]
-    assert read.records[0].description == "Get a room. Reads one room."
-    assert (read.records[1].deprecated, read.records[1].permissions) == (True, ("rooms",))
-
-
-def test_openapi_yaml_gives_the_same_tools_as_json(tmp_path: Path) -> None:
-    import yaml
-
-    as_yaml = read_catalog(write(tmp_path, "spec.yaml", yaml.safe_dump(SPEC)))
-    as_json = read_catalog(write(tmp_path, "spec.json", json.dumps(SPEC, indent=1)))
-    contents = [sorted(r.content_hash("d") for r in read.records) for read in (as_yaml, as_json)]
-    assert contents[0] == contents[1]
-
-
-def test_openapi_errors_carry_json_pointers(tmp_path: Path) -> None:
-    spec = json.loads(json.dumps(SPEC))
-    spec["paths"]["/v2/b"] = {
-        "get": {"operationId": "getRoom", "summary": "Again"},
-        "put": {"operationId": "mute"},
-    }
-    path = write(tmp_path, "spec.json", json.dumps(spec))
-    messages = [str(error) for error in read_catalog(path).errors]
-    assert messages[0].startswith(f"{path}#/paths/~1v2~1b/put: 'description' is empty")
-    assert "#/paths/~1v2~1b/get" in messages[1] and "#/paths/~1v2~1rooms~1{room_id}/get" in messages[1]
-
-
-def test_openapi_scopes_win_over_tags_and_global_security_counts(tmp_path: Path) -> None:
-    spec = json.loads(json.dumps(SPEC))
-    spec["security"] = [{"oauth": ["rooms.read", "rooms.write"]}, {"key": []}]
-    records = read_catalog(write(tmp_path, "spec.json", json.dumps(spec))).records
-    assert records[1].permissions == ("rooms.read", "rooms.write")
-
-
-def test_openapi_references_stay_inside_the_document(tmp_path: Path) -> None:
-    spec = json.loads(json.dumps(SPEC))
-    spec["components"] = {"pathItems": {"Extra": {"get": {"operationId": "extra", "summary": "Extra"}}}}
-    spec["paths"]["/v2/x"] = {"$ref": "#/components/pathItems/Extra"}
-    names = [record.name for record in read_catalog(write(tmp_path, "a.json", json.dumps(spec))).records]
-    assert "NightDeskV2/extra" in names
-    spec["paths"]["/v2/x"] = {"$ref": "https://example.com/other.json"}
-    with pytest.raises(TraceError, match="cannot be followed"):
-        read_catalog(write(tmp_path, "b.json", json.dumps(spec)))
-
-
-@pytest.mark.parametrize(
-    ("version", "paths", "servers", "expected"),
-    [
-        ("68", ["/a"], [], "68"),
-        ("v4", ["/a"], [], "4"),
-        ("16.1.0", ["/a"], [], ""),
-        ("1.13", ["/v1/a", "/v1/b"], [], "1"),
-        ("1.13", ["/v1/a", "/v2/b"], [], ""),
-        ("1.0", ["/a"], ["https://x.example/ats/v1"], "1"),
-        ("1.0", ["/a"], ["https://v3.example"], ""),
-    ],
-)
-def test_only_a_stable_version_enters_the_api_name(
-    version: str, paths: list[str], servers: list[str], expected: str
-) -> None:
-    document = {
-        "info": {"version": version},
-        "paths": dict.fromkeys(paths),
-        "servers": [{"url": url} for url in servers],
-    }
-    assert api_version(document) == expected
-
-
-def test_descriptions_are_plain_text() -> None:
-    text = "## Title\n* See [the docs](https://x.example) for `id`.<br/>A &amp; **B** and a_b_c > 3"
-    assert plain_text(text) == "Title See the docs for id. A & B and a_b_c > 3"
-    assert describe("List rooms", "List rooms of a site.") == "List rooms of a site."
+    read = read_catalog(write(tmp_path, "c.jsonl", lines(*rows)))
+    assert [error.message for error in read.errors] == ["the key 'name' is written twice."]
+    assert [record.name for record in read.records] == ["Pay/c"]
 
 
 def test_words_of_names() -> None:

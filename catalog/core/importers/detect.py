@@ -1,56 +1,181 @@
-"""Which importer reads a file, judged by its first bytes; and what to say about files nothing reads."""
+"""What a file is, judged by its first bytes and, for a document, by its keys; and what to say about other files."""
 
+import csv
 import json
 import re
 from pathlib import Path
+from typing import Any
 
+from catalog.core.importers.documents import encoding_of
 from trace_site.lib.errors import TraceError
 
-FORMATS = ("jsonl", "openapi")
+FORMATS = ("jsonl", "csv", "openapi", "swagger", "odata", "mcp")
 HEAD_BYTES = 1_000_000
-HINT = "Catalogs are JSON lines (one tool a line) or OpenAPI 3 documents (JSON or YAML)."
+HINT = (
+    "Catalogs are JSON lines, CSV, OpenAPI or Swagger documents (JSON or YAML), OData $metadata, "
+    "or the tool list of an MCP server."
+)
+PACKED = {
+    b"PK\x03\x04": "a zip file (an Excel workbook is one too)",
+    b"PK\x05\x06": "an empty zip file",
+    b"\x1f\x8b": "a gzip file",
+    b"BZh": "a bzip2 file",
+    b"\xfd7zXZ": "an xz file",
+    b"\x28\xb5\x2f\xfd": "a zstd file",
+    b"7z\xbc\xaf\x27\x1c": "a 7z file",
+    b"Rar!": "a rar file",
+    b"%PDF": "a PDF file",
+    b"\xd0\xcf\x11\xe0": "an old Office file",
+    b"PAR1": "a Parquet file",
+    b"SQLite format 3": "a database file",
+}
+# how a text that is nothing else begins, what it then is, and what to do about it
+FOREIGN_TEXT = (
+    (
+        r"^(?:extend\s+)?(?:type|input|interface|schema)\b[^\n:]*\{",
+        "a GraphQL schema",
+        "List its operations as JSON lines, one tool a line.",
+    ),
+    (r"\A#%RAML", "a RAML document", "Convert it to OpenAPI 3."),
+    (r"\AFORMAT:\s*1A", "an API Blueprint", "Convert it to OpenAPI 3."),
+    (r"^syntax\s*=\s*[\"']proto", "a protobuf file", "Export the service as OpenAPI 3."),
+)
+# a key that only documents of that kind have
+FOREIGN_KEYS = (
+    ("swaggerVersion", "a Swagger 1 document", "Convert it to OpenAPI 3 or Swagger 2.0."),
+    ("asyncapi", "an AsyncAPI document, which describes messages", "List its operations as JSON lines."),
+    ("openrpc", "an OpenRPC document", "List its methods as JSON lines, one tool a line."),
+    ("arazzo", "an Arazzo document, which describes workflows", "Import the OpenAPI documents it names."),
+    ("overlay", "an OpenAPI overlay", "Apply it, then import the result."),
+    ("__schema", "a GraphQL schema", "GraphQL has one endpoint; list its operations as JSON lines."),
+    ("discoveryVersion", "a Google API discovery document", "Convert it to OpenAPI 3."),
+    ("$EntityContainer", "OData metadata as JSON", "Ask the server for $metadata as XML."),
+    ("@odata.context", "an OData service document or answer", "Ask the server for $metadata."),
+    ("_postman_id", "a Postman collection", "Export it as OpenAPI 3."),
+    ("__export_format", "an Insomnia export", "Export it as OpenAPI 3."),
+    ("shapes", "an AWS service model", "List its operations as JSON lines, one tool a line."),
+    ("tool_name", "a rule", "Rules are imported with rules_import."),
+)
 
 
 def detect(path: Path, shown: str) -> str:
-    """`jsonl` or `openapi`; raises TraceError (code bad_format) for anything else."""
-    head = _head(path, shown)
-    if not head.strip():
-        raise _refusal(shown, "the file is empty.", HINT)
+    """`jsonl`, `csv`, `document` (JSON or YAML) or `odata`; raises TraceError for anything else."""
+    head, cut = check_head(path, shown)
     text = head.lstrip("\ufeff \t\r\n")
-    if text.startswith("{"):
-        return _detect_json(text, path)
-    if text.startswith("["):
-        raise _refusal(shown, "it is one JSON list.", f"{HINT} Rules are imported with rules_import.")
+    suffix = Path(shown).suffix.lower()
+    if re.match(r"<!doctype html|<html", text, re.IGNORECASE):
+        raise refusal(
+            shown, "this is a web page.", "Download the raw file instead of the page that shows it."
+        )
     if text.startswith("<"):
-        raise _refusal(shown, "it is an XML or HTML file.", HINT)
-    if re.search(r"^['\"]?(openapi|swagger)['\"]?\s*:", text, re.MULTILINE):
-        return "openapi"
-    raise _refusal(shown, "it is neither JSON lines nor an OpenAPI document.", HINT)
+        return "odata"
+    if text.startswith("{"):
+        return _json_kind(text, suffix, cut)
+    if text.startswith("[") or suffix in {".yaml", ".yml"}:
+        return "document"
+    if suffix in {".csv", ".tsv"} or _is_header(text.split("\n", 1)[0]):
+        return "csv"
+    if re.search(r"^['\"]?(openapi|swagger|paths|info|asyncapi)['\"]?\s*:", text, re.MULTILINE):
+        return "document"
+    for pattern, what, hint in FOREIGN_TEXT:
+        if re.search(pattern, text, re.MULTILINE):
+            raise refusal(shown, f"this is {what}.", hint)
+    raise refusal(shown, "this is no catalog format.", HINT)
 
 
-def _detect_json(text: str, path: Path) -> str:
-    first = text.split("\n", 1)[0]
-    try:
-        row = json.loads(first)
-    except (json.JSONDecodeError, RecursionError):
-        if path.suffix in {".jsonl", ".ndjson"} or not re.search(r'"(openapi|swagger)"\s*:', text):
-            return "jsonl"
-        return "openapi"
-    return "openapi" if isinstance(row, dict) and ("openapi" in row or "swagger" in row) else "jsonl"
-
-
-def _head(path: Path, shown: str) -> str:
+def check_head(path: Path, shown: str) -> tuple[str, bool]:
+    """The first megabyte as text, and whether more follows; raises TraceError for what is no text."""
     if not path.is_file():
         kind = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise TraceError(f"{kind}.", code="no_such_file", where=shown, hint="Check the path.")
     with path.open("rb") as handle:
         head = handle.read(HEAD_BYTES)
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in head:
-        raise _refusal(
-            shown, "not UTF-8 text (a binary or UTF-16 file).", "Save the file as UTF-8.", "bad_encoding"
+    for magic, what in PACKED.items():
+        if head.startswith(magic):
+            hint = "Unpack it first, or save it as CSV (UTF-8), and import the file inside."
+            raise refusal(shown, f"this is {what}.", hint)
+    encoding = encoding_of(head)
+    if encoding == "utf-8" and b"\0" in head:
+        raise refusal(shown, "this is a binary file, not UTF-8 text.", HINT, "bad_encoding")
+    text = head.decode(encoding, errors="replace")
+    if not text.strip("\ufeff \t\r\n"):
+        raise refusal(shown, "the file is empty.", HINT)
+    return text, len(head) == HEAD_BYTES
+
+
+def _json_kind(text: str, suffix: str, cut: bool) -> str:
+    """One JSON document or one object a line? The first line tells, or how the second begins."""
+    if suffix in {".jsonl", ".ndjson"}:
+        return "jsonl"
+    first, _, rest = text.partition("\n")
+    try:
+        row = json.loads(first, parse_int=str, parse_float=str)
+    except (ValueError, RecursionError):
+        if rest.lstrip().startswith("{"):
+            return "jsonl"
+        return (
+            "document" if rest or cut or re.search(r'"(openapi|swagger|tools|info)"\s*:', first) else "jsonl"
         )
-    return head.decode("utf-8", errors="replace")
+    if _document_keys(row):
+        return "document"
+    return "jsonl" if rest.strip() or row.keys() & {"name", "query", "rule_text"} else "document"
 
 
-def _refusal(shown: str, message: str, hint: str, code: str = "bad_format") -> TraceError:
+def _document_keys(row: dict[str, Any]) -> bool:
+    listed = row.get("tools")
+    of_tools = isinstance(listed, list) and bool(listed) and isinstance(listed[0], dict)
+    return of_tools or bool({"openapi", "swagger", "paths", "jsonrpc"} & row.keys())
+
+
+def _is_header(line: str) -> bool:
+    for delimiter in ",;\t":
+        cells = {
+            cell.strip().casefold() for cell in next(csv.reader([line[:10_000]], delimiter=delimiter), [])
+        }
+        if {"name", "description"} <= cells:
+            return True
+    return False
+
+
+def document_kind(document: Any, shown: str) -> str:
+    """`openapi`, `swagger` or `mcp` for a parsed document; raises TraceError that says what it is instead."""
+    if isinstance(document, dict):
+        for kind in ("openapi", "swagger"):
+            if kind in document:
+                return kind
+        result = document.get("result", document)
+        if isinstance(result, dict) and isinstance(result.get("tools"), list):
+            return "mcp"
+        _refuse_foreign(document, shown)
+    elif isinstance(document, list) and document and isinstance(document[0], dict):
+        first = document[0]
+        if first.keys() & {"inputSchema", "input_schema", "arguments"}:
+            return "mcp"
+        if "rule_text" in first:
+            raise refusal(shown, "this is a list of rules.", "Rules are imported with rules_import.")
+        if "/" in str(first.get("name", "")):
+            raise refusal(shown, "this is one JSON list of tools.", "Write one tool a line (JSON lines).")
+        if "name" in first:
+            return "mcp"
+    raise refusal(shown, "this document holds no tools that are known here.", HINT)
+
+
+def _refuse_foreign(document: dict[str, Any], shown: str) -> None:
+    if isinstance(answer := document.get("error"), dict) and "jsonrpc" in document:
+        message = str(answer.get("message", ""))[:200]
+        raise refusal(
+            shown, f"the server answered with an error ({message}).", "Ask it for tools/list again."
+        )
+    layers = [value for key in ("info", "data", "log") if isinstance(value := document.get(key), dict)]
+    keys = set(document).union(*layers)
+    for key, what, hint in FOREIGN_KEYS:
+        if key in keys:
+            raise refusal(shown, f"this is {what}.", hint)
+    if "entries" in keys and "log" in document:
+        raise refusal(shown, "this is a recording of web traffic (HAR).", HINT)
+    if "item" in document and "info" in document:
+        raise refusal(shown, "this is a Postman collection.", "Export it as OpenAPI 3.")
+
+
+def refusal(shown: str, message: str, hint: str, code: str = "bad_format") -> TraceError:
     return TraceError(message, code=code, where=shown, hint=hint)

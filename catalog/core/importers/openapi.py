@@ -1,80 +1,71 @@
-"""OpenAPI 3.0 and 3.1 documents, JSON or YAML: one tool per operation.
+"""OpenAPI 3.0 to 3.2 and Swagger 2.0 documents: one tool per operation.
 
 API = title in CamelCase, plus V<n> where the document versions its API. Endpoint = operationId, or METHOD + path
-in CamelCase. Description = summary + description as plain text. Permissions = OAuth scopes, else tags.
+in CamelCase where there is none or another operation has it. Description = summary + description as plain text.
+Permissions = OAuth scopes, else tags. Webhooks and callbacks are calls that the vendor makes: they are noted.
 """
 
-import html
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from catalog.core.importers.documents import read_document
-from catalog.core.tool import MAX_DESCRIPTION, MAX_VERSION, RowError, ToolRecord, parse_tool
+from catalog.core.importers.detect import refusal
+from catalog.core.importers.paths import PATH_MAPS, Operation, at_line, operations
+from catalog.core.importers.rows import Row, unique_names
+from catalog.core.importers.wording import describe, file_api_name, says_deprecated
+from catalog.core.importers.yaml_tree import Twice
+from catalog.core.tool import MAX_PART, MAX_VERSION
 from catalog.core.words import camel_case
-from trace_site.lib.errors import TraceError
 
-METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 VERSION_SEGMENT = re.compile(r"(?:^|/)v(\d+)(?:/|$)", re.IGNORECASE)
-LINE_MARKS = re.compile(r"^\s{0,3}(?:#{1,6}\s+|>\s?|[-*+]\s+|\d+\.\s+)|^\s*(?:[-*_]\s*){3,}$", re.MULTILINE)
-INLINE_MARKS = (
-    (re.compile(r"```[^\n]*\n?|`+"), ""),
-    (re.compile(r"!?\[([^\]]*)\]\([^)\s]*(?:\s+\"[^\"]*\")?\)"), r"\1"),
-    (re.compile(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1"), r"\2"),
-    (re.compile(r"(?<!\w)([*_])(?=\S)(.+?)(?<=\S)\1(?!\w)"), r"\2"),
-)
 
 
-def read(path: Path, shown: str, max_errors: int | None) -> tuple[list[ToolRecord], list[RowError]]:
-    """Every operation that makes a tool and every one that does not; places are JSON pointers."""
-    document = read_document(path, shown)
-    _check_kind(document, shown)
+def read(document: dict[str, Any], shown: str) -> Iterator[Row]:
+    """Every operation of the document, with its JSON pointer."""
+    _check(document, shown)
     api = api_name(document, shown)
-    records: list[ToolRecord] = []
-    errors: list[RowError] = []
-    for pointer, method, route, operation in _operations(document, shown):
-        where = f"{shown}#{pointer}"
-        row: dict[str, Any] = {}
-        try:
-            row = _row(document, api, method, route, operation)
-            records.append(parse_tool(row, where))
-        except TraceError as error:
-            errors.append(RowError(where, error.message, str(row.get("name", ""))))
-            if max_errors is not None and len(errors) >= max_errors:
-                break
-    return records, errors
+    found: list[Operation] = []
+    for entry in operations(document, shown):
+        if isinstance(entry, Row):
+            yield entry
+        else:
+            found.append(entry)
+    for operation, endpoint in zip(found, unique_names([one.endpoints() for one in found]), strict=True):
+        yield _row(document, operation, f"{api}/{endpoint}")
+    yield from _notes(document, found, shown)
 
 
-def _check_kind(document: Any, shown: str) -> None:
-    if not isinstance(document, dict) or not ("openapi" in document or "swagger" in document):
-        raise TraceError(
-            "it has no 'openapi' field at the top.",
-            code="bad_format",
-            where=f"{shown}#/openapi",
-            hint="Give an OpenAPI 3.0 or 3.1 document.",
-        )
-    version = str(document.get("openapi", document.get("swagger")))
-    if not version.startswith(("3.0", "3.1")):
-        raise TraceError(
-            f"version {version} is not read here.",
-            code="bad_format",
-            where=f"{shown}#/{'openapi' if 'openapi' in document else 'swagger'}",
-            hint="Convert the document to OpenAPI 3.0 or 3.1.",
-        )
-    if not isinstance(document.get("paths"), dict) or not document["paths"]:
-        raise TraceError(
-            "the document has no paths, so it holds no tools.", code="bad_format", where=f"{shown}#/paths"
-        )
+def _check(document: dict[str, Any], shown: str) -> None:
+    key = "openapi" if "openapi" in document else "swagger"
+    version = str(document[key])
+    if not re.match(r"3\.[012](\.|$)" if key == "openapi" else r"2(\.0)?$", version):
+        hint = "Convert the document to OpenAPI 3.0 or 3.1."
+        raise refusal(f"{shown}#/{key}", f"version {version[:40]} is not read here.", hint)
+    if isinstance(document, Twice):
+        for lost, _, line in document.earlier:
+            if lost in PATH_MAPS:
+                message = f"the key '{lost}' is written twice{at_line(line)}."
+                raise refusal(f"{shown}#/{lost}", message, "Put all paths under one.")
+    paths = document.get("paths")
+    if isinstance(paths, dict) and isinstance(paths.get("$ref"), str):
+        hint = "Bundle the document into one file."
+        raise refusal(f"{shown}#/paths", f"the paths are in another file ({paths['$ref'][:200]}).", hint)
+    if not any(isinstance(document.get(key), dict) and document[key] for key in PATH_MAPS):
+        hint = "Import the document that lists the paths."
+        raise refusal(f"{shown}#/paths", "the document has no paths, so it holds no tools.", hint)
 
 
 def api_name(document: dict[str, Any], shown: str) -> str:
+    """By the title, else by the file; raises TraceError when neither says one."""
     info = document.get("info")
     title = info.get("title") if isinstance(info, dict) else None
-    words = re.sub(r"(?i)(\s+(rest\s+)?api)+\s*$", "", title.strip()) if isinstance(title, str) else ""
+    words = re.sub(r"(?i)(\s+(rest\s+)?api)+\s*$", "", title[:1000].strip()) if isinstance(title, str) else ""
     name = camel_case(words)
+    if not name or len(name) > MAX_PART - 10:
+        name = file_api_name(shown)
     if not name:
-        raise TraceError("the title is missing.", code="bad_tool", where=f"{shown}#/info/title")
+        hint = "Write one into the document, or name the file after the API."
+        raise refusal(f"{shown}#/info/title", "the title is missing.", hint)
     version = api_version(document)
     return name if not version or re.search(r"V\d+$", name) else f"{name}V{version}"
 
@@ -83,97 +74,74 @@ def api_version(document: dict[str, Any]) -> str:
     """The whole number by which the vendor versions the API: the document's version when it is one,
     else the /v<n>/ that all paths, or the first server, share. A revision such as 16.1.0 is not an API version:
     it would rename every tool at each release."""
-    stated = re.fullmatch(r"[vV]?(\d{1,4})", str(document["info"].get("version", "")).strip())
+    stated = re.fullmatch(r"[vV]?([0-9]{1,4})", _version(document).strip())
     if stated:
         return stated[1]
-    found = {match[1] if (match := VERSION_SEGMENT.search(str(path))) else "" for path in document["paths"]}
+    paths = document.get("paths")
+    found = {
+        match[1] if (match := VERSION_SEGMENT.search(path)) else ""
+        for path in (paths if isinstance(paths, dict) else {})
+        if not path.startswith("x-")
+    }
     if len(found) == 1 and (only := found.pop()):
         return only
     servers = document.get("servers")
     first = servers[0] if isinstance(servers, list) and servers else {}
-    url = re.sub(r"^\w+://[^/]*", "", str(first.get("url", ""))) if isinstance(first, dict) else ""
-    at_end = re.search(r"/v(\d{1,4})/?$", url, re.IGNORECASE)
+    url = first.get("url") if isinstance(first, dict) else ""
+    url = url or document.get("basePath")
+    path = re.sub(r"^\w+://[^/]*", "", url) if isinstance(url, str) else ""
+    at_end = re.search(r"/v([0-9]{1,4})/?$", path, re.IGNORECASE)
     return at_end[1] if at_end else ""
 
 
-def _operations(document: dict[str, Any], shown: str) -> Iterator[tuple[str, str, str, Any]]:
-    for path, item in document["paths"].items():
-        pointer = f"/paths/{_escape(str(path))}"
-        item = _resolve(document, item, f"{shown}#{pointer}")
-        if not isinstance(item, dict):
-            raise TraceError("a path must hold an object.", code="bad_format", where=f"{shown}#{pointer}")
-        for method in METHODS:
-            if method in item:
-                yield f"{pointer}/{method}", method, str(path), item[method]
+def _version(document: dict[str, Any]) -> str:
+    info = document.get("info")
+    version = info.get("version") if isinstance(info, dict) else ""
+    return version if isinstance(version, str) else ""
 
 
-def _resolve(document: dict[str, Any], item: Any, where: str) -> Any:
-    """Follow one local $ref; other documents are never opened."""
-    ref = item.get("$ref") if isinstance(item, dict) else None
-    if ref is None:
-        return item
-    target: Any = document
-    for part in str(ref).removeprefix("#/").split("/"):
-        target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
-    if not str(ref).startswith("#/") or target is None:
-        raise TraceError(
-            f"the reference {ref!r} cannot be followed.",
-            code="bad_format",
-            where=where,
-            hint="Bundle the document into one file.",
-        )
-    return target
-
-
-def _row(document: dict[str, Any], api: str, method: str, route: str, operation: Any) -> dict[str, Any]:
-    if not isinstance(operation, dict):
-        raise TraceError("an operation must be an object.", code="bad_tool")
-    endpoint = operation.get("operationId") or method.upper() + camel_case(route)
-    if not isinstance(endpoint, str):
-        raise TraceError(f"'operationId' must be text, not {type(endpoint).__name__}.", code="bad_tool")
-    return {
-        "name": f"{api}/{endpoint.strip()}",
-        "description": describe(operation.get("summary"), operation.get("description")),
-        "permissions": _permissions(document, operation),
-        "deprecated": operation.get("deprecated"),
-        "version": str(document["info"].get("version", ""))[:MAX_VERSION],
-    }
-
-
-def describe(summary: Any, description: Any) -> str:
-    """Summary and description as one plain text; a summary that the description repeats is left out."""
-    first, second = plain_text(summary), plain_text(description)
-    if second.casefold().startswith(first.casefold().rstrip(".")):
-        first = ""
-    if first and second and first[-1] not in ".!?:":
-        first += "."
-    return f"{first} {second}".strip()[:MAX_DESCRIPTION]
-
-
-def plain_text(value: Any) -> str:
-    """Text without HTML tags and markdown marks, on one line."""
-    text = str(value or "")[: 4 * MAX_DESCRIPTION]
-    text = re.sub(r"<(?:script|style)\b.*?</(?:script|style)\s*>", " ", text, flags=re.DOTALL | re.IGNORECASE)
-    text = html.unescape(re.sub(r"</?[A-Za-z][^<>]*>|<!--.*?-->", " ", text))
-    text = LINE_MARKS.sub("", text)
-    for pattern, replacement in INLINE_MARKS:
-        text = pattern.sub(replacement, text)
-    return " ".join(text.split())
+def _row(document: dict[str, Any], operation: Operation, name: str) -> Row:
+    fields = operation.fields
+    texts = fields.get("summary"), fields.get("description")
+    item_texts = operation.item.get("summary"), operation.item.get("description")
+    flag = fields.get("deprecated")
+    flag = {"true": True, "false": False}.get(flag.lower()) if isinstance(flag, str) else flag
+    return Row(
+        operation.where,
+        {
+            "name": name,
+            "description": describe(*texts) or describe(*item_texts) or operation.words(),
+            "permissions": _permissions(document, fields),
+            "deprecated": flag if isinstance(flag, bool) else says_deprecated(*texts),
+            "version": _version(document)[:MAX_VERSION],
+        },
+    )
 
 
 def _permissions(document: dict[str, Any], operation: dict[str, Any]) -> list[str]:
     security = operation.get("security", document.get("security"))
     scopes = [
-        str(scope)
+        scope
         for requirement in (security if isinstance(security, list) else [])
         if isinstance(requirement, dict)
         for values in requirement.values()
         if isinstance(values, list)
         for scope in values
+        if isinstance(scope, str)
     ]
     tags = operation.get("tags")
-    return list(dict.fromkeys(scopes or [str(tag) for tag in (tags if isinstance(tags, list) else [])]))
+    tags = tags if isinstance(tags, list) else [tags]
+    return list(dict.fromkeys(scopes or [tag for tag in tags if isinstance(tag, str)]))
 
 
-def _escape(part: str) -> str:
-    return part.replace("~", "~0").replace("/", "~1")
+def _notes(document: dict[str, Any], found: list[Operation], shown: str) -> Iterator[Row]:
+    webhooks = document.get("webhooks", document.get("x-webhooks"))
+    if isinstance(webhooks, dict) and webhooks:
+        yield Row(
+            f"{shown}#/webhooks",
+            note=f"{len(webhooks)} webhooks: the vendor calls them, so they are no tools.",
+        )
+    for operation in found:
+        if isinstance(calls := operation.fields.get("callbacks"), dict) and calls:
+            note = f"{len(calls)} callbacks: the vendor calls them, so they are no tools."
+            yield Row(f"{operation.where}/callbacks", note=note)

@@ -1,0 +1,200 @@
+"""OData v2 to v4 `$metadata`: one tool per operation that the metadata allows.
+
+An entity set gives Get, Get...ByKey, Create, Update and Delete (and Upsert where it is declared), less what
+sap:creatable, sap:updatable, sap:deletable and sap:addressable or the Capabilities annotations forbid. A singleton
+gives Get and Update. Function and action imports and bound functions and actions give one tool each.
+API = namespace of the service, else the name of the file where the namespace says nothing.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from catalog.core.importers.detect import refusal
+from catalog.core.importers.edmx import Node
+from catalog.core.importers.metadata import Metadata, flag, is_deprecated, record_value, string, tags, texts
+from catalog.core.importers.rows import Row, unique_names
+from catalog.core.importers.wording import describe, file_api_name, says_deprecated, sentence
+from catalog.core.words import camel_case, name_words
+
+# namespaces that are the same for every service of a vendor
+EMPTY_WORDS = {
+    "sf",
+    "sfo",
+    "data",
+    "set",
+    "odata",
+    "default",
+    "container",
+    "service",
+    "services",
+    "model",
+    "models",
+}
+EMPTY_WORDS |= {"entities", "entity", "ns", "schema", "edm", "metadata", "context", "srv", "api"}
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One thing to do with an entity set. `sap` is the attribute, `term` and `flag` the annotation that forbids it."""
+
+    endpoint: str
+    sap: str
+    term: str
+    flag: str
+    of_set: str
+    of_singleton: str = ""
+
+    def lead(self, tag: str) -> str:
+        return self.of_singleton if tag == "Singleton" else self.of_set
+
+
+READ, UPDATE = ("ReadRestrictions", "Readable"), ("UpdateRestrictions", "Updatable")
+VERBS = (
+    Verb("Get{}", "addressable", *READ, "Query the entity set {}.", "Read {}."),
+    Verb("Get{}ByKey", "addressable", *READ, "Read one entity of {} by its key{}."),
+    Verb("Create{}", "creatable", "InsertRestrictions", "Insertable", "Create an entity in {}."),
+    Verb("Update{}", "updatable", *UPDATE, "Update an entity of {} by its key{}.", "Update {}."),
+    Verb("Upsert{}", "upsertable", "", "", "Create or update an entity of {} by its key{}."),
+    Verb("Delete{}", "deletable", "DeleteRestrictions", "Deletable", "Delete an entity of {} by its key{}."),
+)
+
+
+@dataclass(slots=True)
+class Found:
+    """A tool before it has its name."""
+
+    where: str
+    endpoints: list[str]
+    description: str
+    permissions: list[str]
+    deprecated: bool = False
+
+
+def read(root: Node, shown: str) -> Iterator[Row]:
+    """Every operation of the service; places are target paths such as `#/Namespace.Container/EntitySet`."""
+    metadata = Metadata(root, shown)
+    containers = [(s, c) for s in metadata.schemas for c in s.all("EntityContainer")]
+    if not containers:
+        hint = "Ask the server for its whole $metadata."
+        raise refusal(shown, "the metadata has no entity container, so it holds no tools.", hint)
+    schema = next((s for s, c in containers if c.get("IsDefaultEntityContainer") == "true"), containers[0][0])
+    api, version = api_name(schema, shown), schema.get("schema-version")
+    found: list[Found] = []
+    for entry in _entries(metadata, containers):
+        if isinstance(entry, Row):
+            yield entry
+        else:
+            found.append(entry)
+    for tool, endpoint in zip(found, unique_names([one.endpoints for one in found]), strict=True):
+        fields = {"name": f"{api}/{endpoint}", "description": tool.description, "version": version}
+        yield Row(tool.where, fields | {"permissions": tool.permissions, "deprecated": tool.deprecated})
+
+
+def api_name(schema: Node, shown: str) -> str:
+    namespace = re.sub(r"^com\.sap\.gateway\.\w+\.", "", schema.get("Namespace"))
+    namespace, _, revision = (
+        namespace.rpartition(".") if re.search(r"\.v\d+$", namespace) else (namespace, "", "")
+    )
+    says = set(name_words(namespace)) - EMPTY_WORDS
+    name = camel_case(namespace if says else "") or file_api_name(shown) or camel_case(namespace)
+    if not name:
+        hint = "Name the file after the service."
+        raise refusal(shown, "neither the metadata nor the file name says which service this is.", hint)
+    return f"{name}V{int(revision[1:])}" if revision else name
+
+
+def _entries(metadata: Metadata, containers: list[tuple[Node, Node]]) -> Iterator[Found | Row]:
+    """Imports first: they keep the names their vendor gave them."""
+    imported: set[str] = set()
+    places = [(f"{s.get('Namespace')}.{c.get('Name')}", c) for s, c in containers]
+    for place, container in places:
+        for node in container.all("FunctionImport", "ActionImport"):
+            called = metadata.full(node.get("Function") or node.get("Action"))
+            imported.add(called)
+            yield _import(metadata, node, f"{place}/{node.get('Name')}", metadata.callables.get(called, []))
+    for place, container in places:
+        for node in container.all("EntitySet", "Singleton"):
+            yield from _entity_set(metadata, node, f"{place}/{node.get('Name')}")
+    yield from _callables(metadata, imported)
+
+
+def _entity_set(metadata: Metadata, node: Node, target: str) -> Iterator[Found | Row]:
+    name, where = node.get("Name"), f"{metadata.shown}#/{target}"
+    type_name = metadata.full(node.get("EntityType") or node.get("Type"))
+    kind = metadata.types.get(type_name, Node("", {}))
+    terms, kind_terms = metadata.terms(node, target), metadata.terms(kind, type_name)
+    verbs = [verb for verb in VERBS if _allowed(verb, node, terms)]
+    if not name or not verbs:
+        note = "the metadata allows nothing here directly; it is reached through other entities."
+        yield Row(where, note=note) if name else Row(where, problem="the entity set has no name.")
+    about = texts(node, terms) or texts(kind, kind_terms)
+    about = "" if about.rstrip(".") == name else about.removeprefix(f"{name}. ")
+    label = (
+        node.get("label")
+        or string(terms.get("Label"))
+        or kind.get("label")
+        or string(kind_terms.get("Label"))
+    )
+    title = f"{name} ({label})" if label and label.replace(" ", "").casefold() != name.casefold() else name
+    keys = ", ".join(metadata.keys(type_name))
+    dead = is_deprecated(terms) or is_deprecated(kind_terms) or says_deprecated(about)
+    for verb in verbs if name else ():
+        lead = verb.lead(node.tag).format(title, f" ({keys})" if keys else "")
+        endpoints = [verb.endpoint.format(name), f"{name}.{verb.endpoint.format('')}"]
+        yield Found(where, endpoints, describe(lead, about), tags(node) or tags(kind), dead)
+
+
+def _allowed(verb: Verb, node: Node, terms: dict[str, Node]) -> bool:
+    stated = node.get(verb.sap).lower()
+    if not verb.lead(node.tag) or stated == "false" or (verb.sap == "upsertable" and stated != "true"):
+        return False
+    restrictions = terms.get(verb.term)
+    allowed = flag(restrictions, verb.flag)
+    if verb.endpoint == "Get{}ByKey":
+        by_key = flag(record_value(restrictions, "ReadByKeyRestrictions"), verb.flag)
+        allowed = allowed if by_key is None else by_key
+    return allowed is not False
+
+
+def _import(metadata: Metadata, node: Node, target: str, called: list[Node]) -> Found | Row:
+    name = node.get("Name")
+    if not name:
+        return Row(f"{metadata.shown}#/{target}", problem="the import has no name.")
+    source = called[0] if called else node
+    terms = metadata.terms(node, target) | metadata.terms(
+        source, metadata.full(node.get("Function") or node.get("Action"))
+    )
+    about = texts(node, terms) or texts(source, terms) or node.get("label")
+    method = node.get("HttpMethod") or ("POST" if node.tag == "ActionImport" else "GET")
+    parameters = ", ".join(
+        parameter.get("Name") for parameter in (source.all("Parameter") or node.all("Parameter"))
+    )
+    lead = f"{sentence(name)} ({method}{f', with {parameters}' if parameters else ''})."
+    dead = is_deprecated(terms) or says_deprecated(about)
+    return Found(f"{metadata.shown}#/{target}", [name, f"{method}{name}"], about or lead, tags(node), dead)
+
+
+def _callables(metadata: Metadata, imported: set[str]) -> Iterator[Found | Row]:
+    """Functions and actions bound to a type; unbound ones can only be called through an import."""
+    for full, nodes in metadata.callables.items():
+        for node in nodes:
+            where = f"{metadata.shown}#/{full}"
+            parameters = node.all("Parameter")
+            if node.get("IsBound").lower() == "true" and parameters:
+                yield _bound(metadata, node, full, parameters)
+            elif full not in imported:
+                yield Row(where, note="not imported into the container, so nothing can call it.")
+
+
+def _bound(metadata: Metadata, node: Node, full: str, parameters: list[Node]) -> Found:
+    bound = parameters[0].get("Type")
+    inner = re.sub(r"^Collection\((.*)\)$", r"\1", bound)
+    owner = inner.rpartition(".")[2] + ("Collection" if inner != bound else "")
+    rest = ", ".join(parameter.get("Name") for parameter in parameters[1:])
+    terms = metadata.terms(node, full)
+    about = texts(node, terms)
+    lead = f"{sentence(node.get('Name'))} of {owner}{f', with {rest}' if rest else ''} ({node.tag.lower()})."
+    endpoint = f"{owner}.{node.get('Name')}"
+    dead = is_deprecated(terms) or says_deprecated(about)
+    return Found(f"{metadata.shown}#/{full}", [endpoint, f"{endpoint}({rest})"], about or lead, [], dead)
