@@ -31,6 +31,7 @@ urlpatterns = [
     path("training/", include("training.urls")),
     path("evaluation/", include("evaluation.urls")),
     path("api/v1/", include("trace_site.api_site")),
+    path("api/v1/", include("rules.api")),
     path("api/v1/", include("evaluation.api")),
     path("admin/", admin.site.urls),
 ]

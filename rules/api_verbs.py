@@ -1,0 +1,150 @@
+"""POST /api/v1/change-requests/{id}/{verb}: what one does with a change request as a whole."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import URLPattern, path
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from rules import api_examples as examples
+from rules import changes, selectors_changes
+from rules.api_shapes import (
+    ApproveIn,
+    Comment,
+    CommentIn,
+    ReasonIn,
+    RejectIn,
+    RequestRow,
+    ScheduleIn,
+    SeenIn,
+    SubmitIn,
+)
+from rules.models import ChangeRequest
+from trace_site.access import ADMIN, EXPERT
+from trace_site.api import ApiView, etag_of
+from trace_site.api_input import InputSerializer
+
+NO_REQUEST = OpenApiResponse(description="no such change request")
+REFUSED = OpenApiResponse(
+    description="bad_state, stale_revision, conflict or findings: the message says what"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """`example` is a body; `becomes` the state that the example answer shows."""
+
+    name: str
+    body: type[InputSerializer]
+    call: Callable[..., ChangeRequest]
+    summary: str
+    description: str
+    example: dict[str, Any]
+    becomes: str
+
+
+VERBS = [
+    Verb(
+        "submit", SubmitIn, changes.request_submit, "Submit a change request for review",
+        "Every change must be complete, without errors and without conflicts.", {"revision": 3}, "in_review",
+    ),
+    Verb(
+        "approve", ApproveIn, changes.request_approve, "Approve a change request",
+        "Names the revision: an edit since makes it 409. Nobody approves what they wrote in.",
+        {"revision": 4, "comment": "Checked against the cut-over plan."}, "approved",
+    ),
+    Verb(
+        "reject", RejectIn, changes.request_reject, "Reject a change request",
+        "The reason is shown to the author, who may reopen it.",
+        {"revision": 4, "reason": "Pensioners were moved in 2022."}, "rejected",
+    ),
+    Verb(
+        "schedule", ScheduleIn, changes.request_schedule, "Have a change request applied later",
+        "At a time to come, with its UTC offset. What stands in the way then is written to `blocked`.",
+        {"at": "2027-01-01T00:00:00Z"}, "scheduled",
+    ),
+    Verb(
+        "unschedule", SeenIn, changes.request_unschedule, "Take a change request off the schedule",
+        "It stays approved.", {"revision": 4}, "approved",
+    ),
+    Verb(
+        "cancel", ReasonIn, changes.request_cancel, "Cancel a change request",
+        "By who wrote in it, or an admin.", {"reason": "Settled in the description of the tool."}, "cancelled",
+    ),
+    Verb(
+        "reopen", SeenIn, changes.request_reopen, "Reopen a rejected or cancelled change request",
+        "As a draft with a new revision.", {"revision": 4}, "draft",
+    ),
+    Verb(
+        "apply", SeenIn, changes.request_apply, "Apply an approved change request",
+        "Publishes all of it or nothing.", {"revision": 4}, "applied",
+    ),
+    Verb(
+        "bypass", ReasonIn, changes.request_bypass, "Apply a change request that nobody approved",
+        "An emergency: needs the permission to bypass the review and a reason, and is audited as such.",
+        {"reason": "Payroll closes tonight and the rule sends people to a dead tool."}, "applied",
+    ),
+]  # fmt: skip
+
+
+def _view(verb: Verb) -> type[ApiView]:
+    @extend_schema(
+        tags=["change-requests"],
+        operation_id=f"change_request_{verb.name}",
+        summary=verb.summary,
+        description=verb.description,
+        request=verb.body,
+        responses={200: RequestRow, 404: NO_REQUEST, 409: REFUSED},
+        examples=[
+            examples.sent(verb.example),
+            examples.got({**examples.REQUEST, "state": verb.becomes}),
+            examples.got(examples.STALE, 409, "edited since"),
+            examples.got(examples.NOT_OWN, 403, "not yours to do"),
+        ],
+    )
+    def post(self: ApiView, request: Request, pk: int) -> Response:
+        given = self.read(verb.body)
+        row = selectors_changes.request_row(pk)
+        if "reason" in verb.body().fields:
+            given.setdefault("reason", "")
+        row = verb.call(request=row, actor=request.user, **given)
+        return Response(RequestRow(row).data, headers={"ETag": etag_of(row.revision)})
+
+    return type(f"Request{verb.name.title()}", (ApiView,), {"write_roles": (EXPERT, ADMIN), "post": post})
+
+
+class Comments(ApiView):
+    write_roles = (EXPERT, ADMIN)
+
+    @extend_schema(
+        tags=["change-requests"],
+        operation_id="change_request_comment",
+        summary="Comment on a change request",
+        request=CommentIn,
+        responses={201: Comment, 404: NO_REQUEST},
+        examples=[
+            examples.sent({"text": examples.COMMENT["text"]}),
+            examples.got(examples.COMMENT, 201),
+        ],
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        given = self.read(CommentIn)
+        row = selectors_changes.request_row(pk)
+        comment = changes.request_comment(request=row, actor=request.user, text=given.get("text", ""))
+        return Response(Comment(comment).data, status=201)
+
+
+verb_patterns: list[URLPattern] = [
+    path(
+        f"change-requests/<int:pk>/{verb.name}",
+        _view(verb).as_view(),
+        name=f"api-change-request-{verb.name}",
+    )
+    for verb in VERBS
+]
+verb_patterns.append(
+    path("change-requests/<int:pk>/comments", Comments.as_view(), name="api-change-request-comments")
+)
