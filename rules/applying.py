@@ -30,8 +30,9 @@ def check_complete(request: ChangeRequest, changes: Sequence[RuleChange]) -> lis
         try:
             checked_entry(proposal.content, proposal.code, proposal.domain, names)
         except TraceError as error:
-            error.where = f"{change_label(proposal.change)}{error.where}"
-            error.extra["change"] = proposal.change.pk
+            code = change_label(proposal.change)
+            error.where = f"{code}{error.where}"
+            error.extra |= {"change": proposal.change.pk, "label": code}
             raise
         _refuse_nothing(proposal)
     return proposals

@@ -14,6 +14,7 @@ from rules.book import version_contents
 from rules.core.draft import draft_of
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.requests import audit_request, checked_draft, locked, possible, short_texts, writer
+from rules.selectors_conflicts import change_label
 from rules.selectors_permits import State
 from trace_site.lib.errors import TraceError
 
@@ -83,7 +84,7 @@ def change_add(
             domain="" if rule else domain.strip(), code="" if rule else code.strip(), note=note.strip()
         ),
     )
-    _edited(request, actor, {"added": str(change), "change": change.pk})
+    _edited(request, actor, {"added": _words(change), "change": change.pk})
     return change
 
 
@@ -162,7 +163,7 @@ def change_save(
         setattr(change, name, value)
     _bump(change, actor)
     quiet = before == actor.pk and request.state == State.DRAFT  # an author's own autosaves are not news
-    _edited(request, actor, None if quiet else {"edited": str(change), "change": change.pk})
+    _edited(request, actor, None if quiet else {"edited": _words(change), "change": change.pk})
     change.request = request
     return change
 
@@ -179,7 +180,7 @@ def change_rebase(*, change: RuleChange, expected: int, actor: Any) -> RuleChang
     change.base = _beginning(change.rule, change.action, None)
     change.base_published = change.rule.published
     _bump(change, actor)
-    _edited(request, actor, {"rebased": str(change), "change": change.pk, "onto": str(change.base)})
+    _edited(request, actor, {"rebased": _words(change), "change": change.pk, "onto": str(change.base)})
     change.request = request
     return change
 
@@ -190,7 +191,7 @@ def change_remove(*, change: RuleChange, expected: int, actor: Any) -> ChangeReq
     possible("edit", request, actor)
     change = _change(change)
     _meanwhile(change, expected)
-    detail = {"removed": str(change), "change": change.pk, "content": change.content}
+    detail = {"removed": _words(change), "change": change.pk, "content": change.content}
     change.delete()
     _edited(request, actor, detail)
     return request
@@ -214,6 +215,14 @@ def _meanwhile(change: RuleChange, expected: int) -> None:
         code="edited_meanwhile",
         hint="Compare it with yours, take over what you need, and save again.",
         extra={"revision": change.revision, "by": who, "at": at.isoformat()},
+    )
+
+
+def _words(change: RuleChange) -> str:
+    """How the history speaks of the change."""
+    withdraws = change.action == RuleChange.Action.WITHDRAW
+    return (
+        f"the withdrawal of {change_label(change)}" if withdraws else f"the change of {change_label(change)}"
     )
 
 

@@ -54,9 +54,7 @@ def words_on(request: ChangeRequest) -> list[Word]:
 def _why_not(row: Approval, request: ChangeRequest) -> str:
     who = row.reviewer
     if row.revision != request.revision:
-        return (
-            f"{row.get_verdict_display()} of revision {row.revision}; now it is revision {request.revision}"
-        )
+        return f"it was said of revision {row.revision}; now it is revision {request.revision}"
     if not who.is_active:
         return f"the account of {who.username} is no longer active"
     if not who.is_superuser and not {group.name for group in who.groups.all()} & WRITERS:

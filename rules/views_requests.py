@@ -10,6 +10,7 @@ from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_GET
 
 from rules import changes, selectors_changes
+from rules.forms import form_words, in_form_words
 from rules.models import ChangeRequest, RuleChange
 from trace_site.access import ADMIN, EXPERT, role_required
 from trace_site.lib.errors import TraceError, status_of
@@ -60,7 +61,12 @@ def request_impact(request: HttpRequest, pk: int) -> HttpResponse:
 def _page(request: HttpRequest, pk: int, problem: TraceError | None = None, tried: str = "") -> HttpResponse:
     """The page; after a refusal with the reason on top and what was typed kept in its field."""
     detail = selectors_changes.request_detail(pk, request.user)
+    unfinished = {
+        view.change.pk: [form_words({"pointer": place, "message": text}) for place, text in view.problems]
+        for view in detail.changes
+    }
     context = {
+        "unfinished": unfinished,
         "detail": detail,
         "change_request": detail.request,
         "problem": problem,
@@ -91,7 +97,9 @@ def _act(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
     try:
         told = ACTIONS[verb](request, row)
     except TraceError as error:
-        return _page(request, pk, error, verb)
+        told = in_form_words(error)
+        told.where = error.extra.get("label", told.where)
+        return _page(request, pk, told, verb)
     messages.success(request, told)
     return redirect("rules:request", pk)
 
