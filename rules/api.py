@@ -65,7 +65,11 @@ class Rules(ApiView):
         given = self.read_query(ListIn)
         chosen = RuleFilter(search=given.pop("q").strip(), **given)
         page = rule_list(chosen, request.query_params.get("after", ""), page_limit(request)).page
-        return Response({"results": RuleRow(page.rows, many=True).data, "next": page.next_key})
+        published = RuleVersion.objects.filter(pk__in=[row.rule.published_id for row in page.rows])
+        numbers = {"numbers": dict(published.values_list("pk", "number"))}
+        return Response(
+            {"results": RuleRow(page.rows, many=True, context=numbers).data, "next": page.next_key}
+        )
 
 
 class RuleOne(ApiView):
@@ -260,7 +264,9 @@ class Import(ApiView):
         file = body.get("file")
         if not hasattr(file, "read"):
             raise TraceError(
-                "the form has no file.", code="bad_input", where="/file", hint="Send the part `file`."
+                "there is no file.",
+                code="bad_input",
+                hint="Send it as the body, or as the part `file` of a form.",
             )
         return file.read(MOST_BYTES + 1), name or str(file.name)[:200]
 

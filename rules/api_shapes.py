@@ -193,10 +193,13 @@ class RuleRow(Out):
     light = serializers.ChoiceField(["ok", "warning", "error"])
     target = serializers.CharField(source="version.target.name")
     version = serializers.IntegerField(source="version.number", help_text="the newest version")
-    published = serializers.IntegerField(
-        source="rule.published.number", default=None, allow_null=True, help_text="the version that is taught"
-    )
+    published = serializers.SerializerMethodField(help_text="the version that is taught")
     changed_at = serializers.DateTimeField(source="version.created_at")
+
+    def get_published(self, row: Any) -> int | None:
+        """`numbers` of the context: published versions by id, read once for all rows."""
+        number: int | None = self.context["numbers"].get(row.rule.published_id)
+        return number
 
 
 class Version(Out):
