@@ -210,7 +210,7 @@ def test_bad_rows_are_never_skipped_without_the_choice(client_as):
     client = client_as("admin")
     ticket = preview(client, row("A/One"), row("A/Two", "")).context["ticket"]
     response = client.post("/catalog/imports/apply/", {"ticket": ticket, "choice": "apply"})
-    assert response.status_code == 409 and "tools.jsonl:2" in response.content.decode()
+    assert response.status_code == 400 and "tools.jsonl:2" in response.content.decode()
     assert not Tool.objects.exists() and not CatalogImport.objects.exists()
 
 

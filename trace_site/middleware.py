@@ -3,13 +3,16 @@
 import secrets
 from collections.abc import Callable, Iterator
 
+from django.conf import settings
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, QueryDict
-from django.shortcuts import render
+from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse, QueryDict
+from django.shortcuts import render, resolve_url
 
 from trace_site.acting import acting
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, status_of
 
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 Handler = Callable[[HttpRequest], HttpResponse]
 
 
@@ -25,11 +28,31 @@ class trace_errors:  # noqa: N801 - used as a function in MIDDLEWARE
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if not isinstance(exception, TraceError):
             return None
+        status = status_of(exception.code)
+        if wants_json(request):
+            return JsonResponse(exception.as_dict(), status=status)
         if request.headers.get("HX-Request"):
             messages.error(request, str(exception))
-        return render(
-            request, "error.html", {"error": exception}, status=409 if request.method == "POST" else 400
-        )
+        return render(request, "error.html", {"error": exception}, status=status)
+
+
+class SignInRequired(LoginRequiredMiddleware):
+    """A stranger who reads is sent to the login; one who sends something is told, so that the text is not lost."""
+
+    def handle_no_permission(self, request: HttpRequest, view_func: object) -> HttpResponse:
+        login = resolve_url(settings.LOGIN_URL)
+        if wants_json(request):
+            told = {"message": "You are signed out.", "code": "not_authenticated", "extra": {"login": login}}
+            return JsonResponse(told, status=401)
+        if request.headers.get("HX-Request") or request.method not in SAFE:
+            return render(request, "signed_out.html", {"login": login}, status=401)
+        return super().handle_no_permission(request, view_func)
+
+
+def wants_json(request: HttpRequest) -> bool:
+    """Whether a script of ours asks, rather than a browser for a page."""
+    accepted = request.headers.get("Accept", "")
+    return "application/json" in accepted and "text/html" not in accepted
 
 
 def audit_source(get_response: Handler) -> Handler:

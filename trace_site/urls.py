@@ -1,7 +1,6 @@
 """Every address of the site; each app keeps its own list."""
 
 from django.contrib import admin
-from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
 from evaluation import views_coverage
@@ -15,11 +14,14 @@ job_urls = [
     path("<int:pk>/retry/", views.job_retry, name="retry"),
 ]
 
+handler404 = "trace_site.views.not_found"
+handler500 = "trace_site.views.crashed"
+
 urlpatterns = [
     path("", views_coverage.home, name="home"),
     path("", include("evaluation.urls_coverage")),
     path("login/", views.Login.as_view(), name="login"),
-    path("logout/", LogoutView.as_view(), name="logout"),
+    path("logout/", views.Logout.as_view(), name="logout"),
     path("account/", views.account, name="account"),
     path("account/token/", views.account_token, name="account-token"),
     path("healthz", views.healthz, name="healthz"),
@@ -31,6 +33,7 @@ urlpatterns = [
     path("training/", include("training.urls")),
     path("evaluation/", include("evaluation.urls")),
     path("api/v1/", include("trace_site.api_site")),
+    path("api/v1/", include("catalog.api")),
     path("api/v1/", include("rules.api")),
     path("api/v1/", include("evaluation.api")),
     path("admin/", admin.site.urls),

@@ -6,11 +6,13 @@ from typing import Any, cast
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
-from django.contrib.auth.views import LoginView
+from django.contrib.auth.views import LoginView, LogoutView
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_GET, require_POST
+from django.views.defaults import page_not_found, server_error
 from rest_framework.authtoken.models import Token
 
 from trace_site import audit, jobs
@@ -29,6 +31,34 @@ class Login(LoginView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return {**super().get_context_data(**kwargs), "demo_logins": demo_logins()}
+
+
+@method_decorator(login_not_required, name="dispatch")
+class Logout(LogoutView):
+    """Django's own; an address typed by hand gets a page with the button rather than an empty answer."""
+
+    http_method_names = ["get", "post", "options"]
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not request.user.is_authenticated:
+            return redirect("login")
+        return render(request, "registration/sign_out.html")
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """handler404: the API speaks JSON, pages look like the site."""
+    if not request.path.startswith("/api/"):
+        return page_not_found(request, exception)
+    told = {"message": "There is no such address.", "code": "not_found", "extra": {}}
+    return JsonResponse(told, status=404)
+
+
+def crashed(request: HttpRequest) -> HttpResponse:
+    """handler500: what is not our error is logged by Django; nothing of it is shown."""
+    if not request.path.startswith("/api/"):
+        return server_error(request)
+    told = {"message": "The server failed; the failure is logged.", "code": "crash", "extra": {}}
+    return JsonResponse(told, status=500)
 
 
 def demo_logins() -> list[dict[str, str]]:

@@ -102,11 +102,40 @@ function toast(text, tone = "good") {
 
 // A refused fragment: show the server's own sentence.
 document.addEventListener("htmx:responseError", (event) => {
+  if (event.detail.xhr.status === 401) return signedOut();
   const page = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html");
   const told = page.querySelector("[data-error-text]");
   toast(told ? told.textContent.trim() : `The server answered ${event.detail.xhr.status}. Reload the page and try again.`, "bad");
 });
 document.addEventListener("htmx:sendError", () => toast("The server cannot be reached. What you typed is still here.", "bad"));
+
+// A session that ended must not take with it what was typed: leave only pages on which nothing was.
+function signedOut() {
+  const typed = (field) => field.type === "checkbox" || field.type === "radio" ? field.checked !== field.defaultChecked
+    : field.options ? [...field.options].some((option, at) => option.selected !== option.defaultSelected && !(at === 0 && option.selected))
+    : field.value !== field.defaultValue && field.type !== "hidden";
+  const login = `/login/?next=${encodeURIComponent(location.pathname + location.search)}`;
+  if (![...document.querySelectorAll("main form input, main form textarea, main form select")].some(typed)) location.assign(login);
+  else if (!document.getElementById("signed-out")) {
+    toast("You are signed out, so nothing was saved. What you typed is still here: sign in in another tab, then send it again.", "bad");
+    const link = document.createElement("a");
+    link.id = "signed-out";
+    link.href = login;
+    link.target = "_blank";
+    link.textContent = "Sign in";
+    document.getElementById("toasts").lastElementChild.querySelector("span").append(" ", link);
+  }
+}
+
+// Signing in elsewhere changes the CSRF token: send the one that holds now, not the one of the page.
+const csrfToken = () => document.cookie.split("; ").find((part) => part.startsWith("csrftoken="))?.slice(10);
+document.addEventListener("htmx:configRequest", (event) => {
+  if (csrfToken()) event.detail.headers["X-CSRFToken"] = csrfToken();
+});
+document.addEventListener("submit", (event) => {
+  const field = event.target.querySelector("[name=csrfmiddlewaretoken]");
+  if (field && csrfToken()) field.value = csrfToken();
+}, true);
 
 showTheme();
 

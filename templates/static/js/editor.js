@@ -110,7 +110,7 @@ async function send(leaving) {
   } catch {
     return failed("The server cannot be reached.");
   }
-  if (answer.type === "opaqueredirect") return signedOut();
+  if (answer.type === "opaqueredirect" || answer.status === 401) return signedOut();
   if (answer.status >= 500) return failed(`The server answered ${answer.status}.`);
   const told = answer.headers.get("Content-Type")?.includes("json") ? await answer.json() : {};
   if (answer.ok) return confirmed(told, sent);
