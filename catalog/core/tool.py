@@ -3,6 +3,7 @@
 In: rows of any importer. Out: checked `ToolRecord`s with a content hash, and a `CatalogDiff`.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from catalog.core.words import name_words
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # NUL and halves of surrogate pairs
 MAX_NAME = 400
 MAX_PART = 300
 MAX_DESCRIPTION = 20_000
@@ -103,8 +105,8 @@ def _text(row: Mapping[str, Any], key: str, where: str, limit: int) -> str:
         )
     if len(value) > limit:
         raise _bad(where, f"'{key}' has {len(value):,} characters; the limit is {limit:,}.")
-    if unsafe := next((ch for ch in value if ch == "\0" or "\ud800" <= ch <= "\udfff"), None):
-        raise _bad(where, f"'{key}' holds the character {unsafe!r}, which cannot be stored.")
+    if unsafe := UNSTORABLE.search(value):
+        raise _bad(where, f"'{key}' holds the character {unsafe[0]!r}, which cannot be stored.")
     if key == "name" and not value.isprintable():
         raise _bad(where, "'name' holds a character that cannot be printed.")
     return value

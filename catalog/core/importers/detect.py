@@ -67,10 +67,12 @@ def detect(path: Path, shown: str) -> str:
         raise refusal(
             shown, "this is a web page.", "Download the raw file instead of the page that shows it."
         )
+    if suffix in {".jsonl", ".ndjson"}:
+        return "jsonl"
     if text.startswith("<"):
         return "odata"
     if text.startswith("{"):
-        return _json_kind(text, suffix, cut)
+        return _json_kind(text, cut)
     if text.startswith("[") or suffix in {".yaml", ".yml"}:
         return "document"
     if suffix in {".csv", ".tsv"} or _is_header(text.split("\n", 1)[0]):
@@ -103,19 +105,16 @@ def check_head(path: Path, shown: str) -> tuple[str, bool]:
     return text, len(head) == HEAD_BYTES
 
 
-def _json_kind(text: str, suffix: str, cut: bool) -> str:
+def _json_kind(text: str, cut: bool) -> str:
     """One JSON document or one object a line? The first line tells, or how the second begins."""
-    if suffix in {".jsonl", ".ndjson"}:
-        return "jsonl"
     first, _, rest = text.partition("\n")
     try:
         row = json.loads(first, parse_int=str, parse_float=str)
     except (ValueError, RecursionError):
         if rest.lstrip().startswith("{"):
             return "jsonl"
-        return (
-            "document" if rest or cut or re.search(r'"(openapi|swagger|tools|info)"\s*:', first) else "jsonl"
-        )
+        one_line = not rest and not cut and not re.search(r'"(openapi|swagger|tools|info)"\s*:', first)
+        return "jsonl" if one_line else "document"
     if _document_keys(row):
         return "document"
     return "jsonl" if rest.strip() or row.keys() & {"name", "query", "rule_text"} else "document"

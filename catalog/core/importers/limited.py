@@ -5,6 +5,7 @@ honest document takes about 8 times its size, a YAML of ten megabytes about two 
 """
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -22,17 +23,15 @@ MEMORY = 160_000_000  # bytes beyond what the interpreter itself takes; a small 
 MEMORY_PER_BYTE = 12
 SECONDS = 2.0  # of processor time
 SECONDS_PER_MB = 0.8
+TEXT = 5_000_000  # characters of tools beyond the size of the file
 WAIT = 5  # on a busy machine a second of processor time may take so many
 PASSED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 
 
 def read_limited(path: Path, shown: str, fmt: str, max_errors: int | None) -> CatalogFile:
     """`fmt` is a format or `auto`; raises TraceError for what cannot be read within the limits."""
-    size = check_size(path, shown)
-    memory = max(MEMORY, MEMORY_PER_BYTE * size)
-    seconds = SECONDS + SECONDS_PER_MB * size / 1e6
-    order = {"path": str(path.resolve()), "shown": shown, "fmt": fmt, "max_errors": max_errors}
-    order |= {"memory": memory, "seconds": round(seconds + 0.5), "max_text": 10_000_000 + size}
+    order = make_order(path, shown, fmt, max_errors)
+    seconds = order["seconds"]
     try:
         done = subprocess.run(
             [sys.executable, "-m", "catalog.core.importers", json.dumps(order)],
@@ -49,23 +48,37 @@ def read_limited(path: Path, shown: str, fmt: str, max_errors: int | None) -> Ca
         raise _slow(shown, seconds)
     lines = [json.loads(line) for line in done.stdout.splitlines()] if done.returncode == 0 else []
     if not lines:
-        last = (done.stderr.decode(errors="replace").strip().splitlines() or [f"status {done.returncode}"])[
-            -1
-        ]
-        hint = "This is a fault of the importer, not of the file: please report it with the file."
-        raise TraceError(
-            f"its reader broke off ({last[:300]}).", code="reader_failed", where=shown, hint=hint
-        )
+        raise _broken(shown, done.stderr.decode(errors="replace").strip() or f"status {done.returncode}")
     return _result(lines)
 
 
-def _slow(shown: str, seconds: float) -> TraceError:
+def make_order(path: Path, shown: str, fmt: str, max_errors: int | None) -> dict[str, Any]:
+    """What the child is told: the file, and its limits in bytes, seconds of processor time and characters."""
+    size = check_size(path, shown)
+    return {
+        "path": str(path.resolve()),
+        "shown": shown,
+        "fmt": fmt,
+        "max_errors": max_errors,
+        "memory": max(MEMORY, MEMORY_PER_BYTE * size),
+        "seconds": math.ceil(SECONDS + SECONDS_PER_MB * size / 1e6),
+        "max_text": TEXT + size,
+    }
+
+
+def _slow(shown: str, seconds: int) -> TraceError:
     return TraceError(
-        f"reading it takes more than {seconds:.0f} seconds of processor time.",
+        f"reading it takes more than {seconds} seconds of processor time.",
         code="too_large",
         where=shown,
         hint="Split the file by API, or take unusual nesting and repetition out of it.",
     )
+
+
+def _broken(shown: str, said: str) -> TraceError:
+    last = said.splitlines()[-1][:300]
+    hint = "This is a fault of the importer, not of the file: please report it with the file."
+    return TraceError(f"its reader broke off ({last}).", code="reader_failed", where=shown, hint=hint)
 
 
 def _result(lines: list[Any]) -> CatalogFile:
