@@ -56,6 +56,8 @@ class ApiView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         identify(request.user)
+        if not hasattr(self, str(request.method).lower()):
+            raise exceptions.MethodNotAllowed(str(request.method))
         roles = self.read_roles if request.method in SAFE else self.write_roles
         if roles is not None and not roles_of(request.user) & frozenset(roles):
             needed = " or ".join(ROLE_LABELS[role] for role in roles) or "nobody"
