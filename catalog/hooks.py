@@ -1,13 +1,9 @@
-"""What later apps tell the catalog: they register a callable in their AppConfig.ready(), nothing imports right."""
+"""Who must know when tools change: later apps register a callable in their AppConfig.ready(), nothing imports right."""
 
 from collections.abc import Callable, Iterable
 
-from django.db.models import Q
-
 ToolsChanged = Callable[[list[int]], None]
-RuledTools = Callable[[], Q]
 _listeners: list[ToolsChanged] = []
-_ruled: list[RuledTools] = []
 
 
 def on_tools_changed(listener: ToolsChanged) -> None:
@@ -25,13 +21,3 @@ def tools_changed(ids: Iterable[int]) -> None:
     if changed:
         for listener in _listeners:
             listener(changed)
-
-
-def tell_ruled_tools(teller: RuledTools) -> None:
-    """Say which tools a rule holds, as a condition on Tool: the list's filter "held by a rule"."""
-    _ruled[:] = [teller]
-
-
-def ruled_tools() -> Q | None:
-    """The condition; None where no app knows rules."""
-    return _ruled[0]() if _ruled else None

@@ -42,6 +42,10 @@ class Preview:
     skipped: list[RowError]
     impact: list[Impact]
 
+    @property
+    def counts(self) -> dict[str, Any]:
+        return {**self.result.counts, "returned": len(self.result.diff.returning)}
+
 
 def preview_of(result: ImportResult) -> Preview:
     """Three queries and what the apps to the right ask for their part of the impact."""

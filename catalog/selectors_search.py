@@ -14,8 +14,8 @@ from django.db.models.functions import Cast, Length
 
 from catalog.core.spelling import SHORTEST, inner_trigrams, spelt_alike, trigrams
 from catalog.core.words import name_words
-from catalog.hooks import ruled_tools
 from catalog.models import CatalogWord, Tool
+from catalog.selectors_ruled import ruled_tools
 from trace_site.paging import SIZE, Page, keyset
 
 RANKED = 5000  # so many matches are counted and ranked; more of them are listed by name
@@ -130,10 +130,10 @@ def _capped(rows: QuerySet[Tool]) -> int:
 
 def _ranked(rows: QuerySet[Tool], typed: SearchQuery, query: SearchQuery, after: str, size: int) -> Page:
     """What matches as typed, then what was meant, the best first, ties by name; the key of a page is `rank name`."""
-    rank = Cast(SearchRank(F("search"), query) * 1_000_000, IntegerField())
-    rows = rows.annotate(rank=rank + Case(When(search=typed, then=AS_TYPED), default=0))
+    score = Cast(SearchRank(F("search"), query) * 1_000_000, IntegerField())
+    rows = rows.annotate(rank=score + Case(When(search=typed, then=AS_TYPED), default=0))
     rank, _, name = after.partition(" ")
-    if rank.isdecimal() and name:
+    if rank.isascii() and rank.isdecimal() and len(rank) < 10 and name:
         rows = rows.filter(Q(rank__lt=int(rank)) | Q(rank=int(rank), name__gt=name))
     found = list(rows.order_by("-rank", "name")[: size + 1])
     page = found[:size]
@@ -154,6 +154,6 @@ def _alike(word: str) -> list[str]:
     grams = trigrams(word)
     shared = RawSQL("(SELECT count(*) FROM unnest(trigrams) AS gram WHERE gram = ANY (%s))", [grams])
     near = CatalogWord.objects.annotate(long=Length("word"), shared=shared).filter(
-        trigrams__overlap=grams, long__range=(len(word) - 2, len(word) + 2)
+        trigrams__overlap=grams, long__gte=len(word) - 2, long__lte=len(word) + 2
     )
     return spelt_alike(word, near.order_by("-shared", "word").values_list("word", flat=True)[:CANDIDATES])

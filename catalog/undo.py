@@ -33,6 +33,9 @@ class Reason:
     sentence: str
     url: str = ""
 
+    def __str__(self) -> str:
+        return self.sentence
+
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core import signing
-from django.core.files.uploadedfile import UploadedFile
+from django.core.files.base import File
 
 from catalog.imports import ImportResult, catalog_import
 from trace_site.lib.errors import TraceError
@@ -36,7 +36,7 @@ class Upload:
         return signing.dumps({"upload": asdict(self), "plan": plan}, salt=SALT)
 
 
-def upload_keep(file: "UploadedFile[Any]", *, domain: str, fmt: str) -> Upload:
+def upload_keep(file: "File[Any]", *, domain: str, fmt: str) -> Upload:
     """Store the file under its digest; a second upload of the same bytes is the same file."""
     folder = Path(settings.TRACE_HOME) / "uploads"
     folder.mkdir(parents=True, exist_ok=True)
@@ -57,6 +57,18 @@ def _forget_old(folder: Path) -> None:
     for path in folder.iterdir():
         if path.stat().st_mtime < oldest:
             path.unlink(missing_ok=True)
+
+
+def file_import(file: "File[Any]", **options: Any) -> ImportResult:
+    """Import bytes that came in one request, without a ticket; `options` are those of catalog_import."""
+    folder = Path(settings.TRACE_HOME) / "uploads"
+    folder.mkdir(parents=True, exist_ok=True)
+    name = Path(file.name or "upload").name[:200]
+    with NamedTemporaryFile(dir=folder, suffix=Path(name).suffix.lower()[:8]) as out:
+        for chunk in file.chunks():
+            out.write(chunk)
+        out.flush()
+        return catalog_import(path=Path(out.name), filename=name, **options)
 
 
 def upload_preview(upload: Upload) -> ImportResult:

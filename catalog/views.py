@@ -5,8 +5,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
 from catalog import selectors
-from catalog.hooks import ruled_tools
 from catalog.previews import revision_changes
+from catalog.selectors_ruled import ruled_tools
 from catalog.selectors_search import ToolFilter, apis, find_tools
 
 SHOWN_REVISIONS = 50

@@ -48,8 +48,8 @@ def import_form(request: HttpRequest) -> HttpResponse:
 
 
 def _preview(request: HttpRequest, upload: Upload, result: ImportResult) -> HttpResponse:
-    counts = {**result.counts, "returned": len(result.diff.returning)}
     preview = preview_of(result)
+    counts = preview.counts
     context = {
         "upload": upload,
         "preview": preview,

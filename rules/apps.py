@@ -7,11 +7,12 @@ class RulesConfig(AppConfig):
 
     def ready(self) -> None:
         from catalog import hooks
+        from catalog.selectors_ruled import tell_ruled_tools
         from rules.health import recheck_tools
         from rules.impact import rules_of_tools
         from rules.selectors import ruled_tools
         from trace_site import impact
 
         impact.register("tools", rules_of_tools)
-        hooks.tell_ruled_tools(ruled_tools)
+        tell_ruled_tools(ruled_tools)
         hooks.on_tools_changed(recheck_tools)
