@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
@@ -39,7 +40,7 @@ class trace_errors:  # noqa: N801 - used as a function in MIDDLEWARE
 class SignInRequired(LoginRequiredMiddleware):
     """A stranger who reads is sent to the login; one who sends something is told, so that the text is not lost."""
 
-    def handle_no_permission(self, request: HttpRequest, view_func: object) -> HttpResponse:
+    def handle_no_permission(self, request: HttpRequest, view_func: Any) -> HttpResponse:  # type: ignore[override]
         login = resolve_url(settings.LOGIN_URL)
         if wants_json(request):
             told = {"message": "You are signed out.", "code": "not_authenticated", "extra": {"login": login}}

@@ -14,54 +14,21 @@ spreadsheet would run as a formula gets a leading apostrophe, which reading take
 import csv
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
 
+from trace_site.lib.cells import guard, unguard
 from trace_site.lib.errors import TraceError
 
 COLUMNS = ("code", "domain", "tool_name", "confusables", "rule_text", "clauses", "tests")
 REQUIRED = ("tool_name", "confusables", "rule_text")
 DELIMITERS = (",", ";", "\t")
-FORMULA = frozenset("=+-@\u2212\t\r\n")  # U+2212 is the minus sign; full-width forms are folded into these
-SPLITS = re.compile(r"([,;\t\r\n])")  # where a spreadsheet of another country may begin a new cell
 SPREADSHEET_CUT = 32_767  # characters a cell of a spreadsheet can hold; what is longer was cut there
 LARGEST_CELL = 25_000_000
 LABEL = re.compile(r"\s*(\w+)\s*:(.*)", re.DOTALL)
 YES, NO = frozenset({"yes", "true"}), frozenset({"no", "false"})
-
-
-def starts_formula(text: str) -> bool:
-    """Whether a spreadsheet may take the text for a formula: an operator after any spaces, quotes or unseen marks."""
-    for letter in text:
-        if letter in FORMULA or unicodedata.normalize("NFKC", letter)[:1] in FORMULA:
-            return True
-        category = unicodedata.category(letter)
-        if not letter.isspace() and letter not in "\"'`" and category not in ("Cf", "Cc", "Pi", "Pf"):
-            return False
-    return False
-
-
-def guard(cell: str) -> str:
-    """An apostrophe before whatever could start a formula, also where another separator would begin a cell.
-
-    Exactly undone by `unguard`: a leading apostrophe changes neither what starts a formula nor where a cell splits.
-    """
-    parts = SPLITS.split(cell)
-    for place in range(0, len(parts), 2):
-        if starts_formula(parts[place] if place else cell):
-            parts[place] = f"'{parts[place]}"
-    return "".join(parts)
-
-
-def unguard(cell: str) -> str:
-    parts = SPLITS.split(cell)
-    for place in range(0, len(parts), 2):
-        if parts[place].startswith("'") and starts_formula((parts[place] if place else cell)[1:]):
-            parts[place] = parts[place][1:]
-    return "".join(parts)
 
 
 def write_table(items: Iterable[Mapping[str, Any]]) -> str:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from rules.core.document import read_rules
 from rules.core.rule import RuleEntry, to_json
-from rules.core.tables import COLUMNS, SPLITS, guard, starts_formula, unguard, write_table
+from rules.core.tables import COLUMNS, write_table
 from tests.rules.contents import AWKWARD, rules, texts
+from trace_site.lib.cells import SPLITS, guard, starts_formula, unguard
 from trace_site.lib.errors import TraceError
 
 RULE: dict[str, Any] = {"tool_name": "Pay/get", "confusables": ["Pay/getOld"], "rule_text": "Use Pay/get."}
