@@ -8,6 +8,7 @@ from rules.core.finding import Finding, Place, error, warning
 from rules.core.rule_book import RuleBook
 from rules.core.shelf import OtherRule, RuleKey
 from rules.core.situations import Reading, Situation
+from rules.core.wording import ALIKE_OVER_SHARED_TOOLS, LEAST_WORDS
 
 CONDITION = re.compile(
     r"\b(?:when|if|unless|while|until|with|for|only|except|in case|where|before|yet)\b", re.IGNORECASE
@@ -22,12 +23,11 @@ def contradictions(reading: Reading, book: RuleBook, own: RuleKey | None) -> Ite
         for other, theirs in book.shelf.cases_like(mine.wording):
             if other.key == own or theirs.tool == mine.tool:
                 continue
+            shared = not set(reading.content.tools).isdisjoint(other.content.tools)
             same = mine.wording.same_as(theirs.wording)
-            if not same and not (
-                mine.wording.alike(theirs.wording) and _related(reading, other, mine, theirs)
-            ):
+            certain = same and shared
+            if not certain and not _one_case(mine, theirs, shared):
                 continue
-            certain = same and not set(reading.content.tools).isdisjoint(other.content.tools)
             if other.key not in worst or certain > worst[other.key][0]:
                 worst[other.key] = (certain, mine, theirs, other)
     for key in sorted(worst):
@@ -42,10 +42,13 @@ def contradictions(reading: Reading, book: RuleBook, own: RuleKey | None) -> Ite
         )
 
 
-def _related(reading: Reading, other: OtherRule, mine: Situation, theirs: Situation) -> bool:
-    """Whether the two rules speak of the same things: they share a tool, or their tools an API."""
-    shared = not set(reading.content.tools).isdisjoint(other.content.tools)
-    return shared or _family(mine.tool) == _family(theirs.tool)
+def _one_case(mine: Situation, theirs: Situation, shared: bool) -> bool:
+    """Nearly the same words: fewer suffice where the rules share a tool, all are needed where nothing is shared."""
+    if shared:
+        return mine.wording.alike(theirs.wording, ALIKE_OVER_SHARED_TOOLS)
+    if _family(mine.tool) == _family(theirs.tool):
+        return mine.wording.alike(theirs.wording)
+    return len(mine.wording.telling) >= LEAST_WORDS and mine.wording.same_as(theirs.wording)
 
 
 def _family(tool: str) -> str:

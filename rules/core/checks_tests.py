@@ -8,6 +8,9 @@ from rules.core.shelf import RuleKey
 from rules.core.situations import Reading
 from rules.core.wording import Wording, wording
 
+RESTATED = 0.6  # share of a case's telling words that a query must hold to ask for it
+CLEARLY = 0.25
+
 
 def test_findings(reading: Reading, book: RuleBook, own: RuleKey | None) -> Iterator[Finding]:
     content = reading.content
@@ -29,30 +32,30 @@ def test_findings(reading: Reading, book: RuleBook, own: RuleKey | None) -> Iter
 
 
 def _against_the_rule(reading: Reading) -> Iterator[Finding]:
-    """A query that restates one case of the rule, and no case of the tool it expects."""
+    """A query that restates one case of the rule, and the case of the tool it expects not nearly as well."""
     for number, (test, query) in enumerate(zip(reading.content.tests, reading.queries, strict=True)):
         met = _met(reading, query)
-        wrong = next((tool for tool in met if tool not in test["tools"]), None)
-        if wrong and not set(met) & set(test["tools"]):
+        right = max((share for tool, (share, _) in met.items() if tool in test["tools"]), default=0.0)
+        wrong = [(share, tool, said) for tool, (share, said) in met.items() if tool not in test["tools"]]
+        share, tool, said = max(wrong, default=(0.0, "", ""))
+        if share >= RESTATED and share - right >= CLEARLY:
             yield warning(
                 "test_contradicts",
-                f"Test {number + 1} expects {test['tools'][0]}, but the rule leads such a query to {wrong}: "
-                f"“{met[wrong]}”.",
+                f"Test {number + 1} expects {test['tools'][0]}, but the rule leads such a query to {tool}: “{said}”.",
                 "Correct the expected tool, or say in the rule what makes this query another case.",
                 Place(f"/tests/{number}"),
             )
 
 
-def _met(reading: Reading, query: Wording) -> dict[str, str]:
-    """Tool -> the words of the rule that the query meets."""
-    met: dict[str, str] = {}
+def _met(reading: Reading, query: Wording) -> dict[str, tuple[float, str]]:
+    """Tool -> how well the query restates one of its cases, 1 for a phrase that signals it; and the rule's words."""
+    met: dict[str, tuple[float, str]] = {}
     for case in reading.situations:
-        if query.restates(case.wording):
-            met.setdefault(case.tool, case.said)
+        met[case.tool] = max(met.get(case.tool, (0.0, "")), (query.restated(case.wording), case.said))
     for clause in reading.content.clauses:
         for signal in clause["signals"]:
             if query.holds(wording(signal)):
-                met.setdefault(clause["route_to"], signal)
+                met[clause["route_to"]] = max(met.get(clause["route_to"], (0.0, "")), (1.0, signal))
     return met
 
 

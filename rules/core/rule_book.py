@@ -60,6 +60,8 @@ class RuleBook:
     def with_tools(self, tools: Mapping[str, ToolState]) -> "RuleBook":
         new = RuleBook({}, ())
         new.tools, new.shelf, new.redirects = KnownTools(tools), self.shelf, self.redirects
+        if tools.keys() == self.tools.states.keys():  # states only: the names, and what finds them, stay
+            new.tools.mentions, new.tools.apis = self.tools.mentions, self.tools.apis
         return new
 
     def way_back(self, start: str, goal: str, own: RuleKey | None) -> list[tuple[str, RuleKey]] | None:

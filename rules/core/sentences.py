@@ -97,11 +97,14 @@ def sentences(text: str, tools: Iterable[str]) -> list[Sentence]:
 
 
 def compare(text: str, clauses: Sequence[Clause], tools: Iterable[str]) -> Comparison:
-    """Pair clauses with sentences: equal ones first, then those that look like two states of one step."""
-    names = {*tools, *(clause["route_to"] for clause in clauses)}
+    """Pair clauses with sentences: equal ones first, then those that look like two states of one step.
+
+    Unfinished clauses are left out.
+    """
+    names = {*tools, *(clause["route_to"] for clause in clauses)} - {""}
     left = sentences(text, names)
     has_shape = any(sentence.plain for sentence in left)
-    open_clauses = dict(enumerate(clauses))
+    open_clauses = {n: clause for n, clause in enumerate(clauses) if clause["when"] and clause["route_to"]}
     agreed: dict[int, Sentence] = {}
     differing: dict[int, Sentence] = {}
     for pairing, kept in ((_agrees, agreed), (_is_flag_apart, differing)):
@@ -235,8 +238,6 @@ def _update(text: str, sentence: Sentence, clause: Clause) -> Edit:
     words = text[sentence.start : sentence.end]
     for (start, end), new in sorted(parts.items(), reverse=True):
         words = words[: start - sentence.start] + new + words[end - sentence.start :]
-    if clause["exception"] and not sentence.exception and sentence.plain:
-        words = f"Exception: {words[0].lower()}{words[1:]}"
     if sentence.exception and not clause["exception"]:
         words = re.sub(r"^exception:\s*", "", words, flags=re.IGNORECASE)
         words = words[0].upper() + words[1:]

@@ -10,9 +10,10 @@ from functools import cached_property
 from rules.core.rule import RuleContent
 from rules.core.set_index import SetIndex
 from rules.core.situations import Reading, Situation
-from rules.core.wording import ALIKE, Wording
+from rules.core.wording import ALIKE_OVER_SHARED_TOOLS, Wording
 
-TEXT_ALIKE = 0.8
+TEXT_ALIKE = 0.8  # share of words (Jaccard) by which one text is almost another
+TEXT_ALIKE_FOR_ONE_SET = 0.7  # of rules with the same target and the same look-alikes
 QUERY_ALIKE = 0.8
 
 RuleKey = tuple[str, str]  # (domain, code)
@@ -41,8 +42,10 @@ class Shelf:
         self._by_tool: dict[str, tuple[RuleKey, ...]] = {}
         for rule in self.rules.values():
             self._hold(rule)
-        self._texts = SetIndex(map(_text, self.rules.values()), TEXT_ALIKE)
-        self._cases = SetIndex((case for rule in self.rules.values() for case in _cases(rule)), ALIKE)
+        self._texts = SetIndex(map(_text, self.rules.values()), TEXT_ALIKE_FOR_ONE_SET)
+        self._cases = SetIndex(
+            (case for rule in self.rules.values() for case in _cases(rule)), ALIKE_OVER_SHARED_TOOLS
+        )
         self._queries = SetIndex(
             (query for rule in self.rules.values() for query in _queries(rule)), QUERY_ALIKE
         )
@@ -73,10 +76,17 @@ class Shelf:
         return {key for name in tools for key in self._by_tool.get(name, ())}
 
     def texts_like(self, reading: Reading) -> set[RuleKey]:
-        return {key for key, _ in self._texts.find(reading.words)}
+        """The rules whose text is almost this one."""
+        ours = reading.content
+        found = set()
+        for key, share in self._texts.find(reading.words):
+            theirs = self.rules[key].content
+            if share >= TEXT_ALIKE or (ours.target == theirs.target and set(ours.tools) == set(theirs.tools)):
+                found.add(key)
+        return found
 
     def cases_like(self, case: Wording) -> list[tuple[OtherRule, Situation]]:
-        """Situations with nearly the same telling words, by rule."""
+        """Situations that have many of the telling words, by rule."""
         found = sorted(place for place, _ in self._cases.find(case.telling))
         return [(self.rules[key], self.rules[key].reading.situations[n]) for key, n in found]
 

@@ -10,22 +10,26 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rules.core.mentions import ToolMentions
+from rules.core.wording import LEAST_WORDS, wording
 
 Stance = Literal["use", "tells", "limits", "not", "dead"]
 
 END = re.compile(r"[.;!?:](?=\s|$)|\n")
+# what may stand between names that are spoken of together
 JOINS = re.compile(
-    r"(?:\s*,?\s*(?:and|or|nor|as well as|/|&)\s*(?:also\s+|then\s+)?(?:with\s+|by\s+)?(?:the\s+)?|\s*,\s*)",
+    r"\s*,?\s*(?:and|or|nor|as well as|/|&)\s*(?:also\s+|then\s+)?(?:with\s+|by\s+)?(?:the\s+)?|\s*,\s*|\s+",
     re.I,
 )
-# where the words of the tool before end and those of the tool after begin
-TURNS = re.compile(
-    r"(?:,\s*)?\b(?:and|but|or|while|whereas|otherwise|else|so|then)\b(?!.*\b(?:and|but|or|while|whereas|otherwise|else)\b)|,(?!.*,)",
-    re.I | re.S,
-)
+# the last of these between two names: where the words of the first end and those of the second begin
+LINK = r"\b(?:and|but|or|while|whereas|otherwise|else)\b"
+TURNS = re.compile(rf"(?:,\s*)?(?:{LINK}|\b(?:so|then)\b)(?!.*{LINK})|,(?!.*,)", re.I | re.S)
+
+FILLERS = r"(?:\s+(?:the|a|an|always|just|simply|then|please|also))*"
+WORD = r"\s+(?!that\b|which\b)[\w-]+"
+UP_TO = rf"{FILLERS}(?:{WORD}{FILLERS})?(?:(?!\s+(?:use|call)\b){WORD}{FILLERS}){{0,%d}}\s*$"
 AGAINST = re.compile(
-    r"(?:\b(?:not|never|unlike|avoid|without|replac(?:es|ing)|supersed(?:es|ing)|over)\b|n['’]t\b)"
-    r"(?:\s+(?!that\b|which\b)[\w-]+){0,3}\s*$|\b(?:instead of|rather than)(?:\s+(?!that\b|which\b)[\w-]+){0,6}\s*$",
+    rf"(?:\b(?:not|never|unlike|avoid|without|replac(?:es|ing)|supersed(?:es|ing))\b|n['’]t\b){UP_TO % 2}"
+    rf"|\b(?:instead{FILLERS} of|rather{FILLERS} than)\b{UP_TO % 5}|\bover\s*$",
     re.I,
 )
 DEAD = re.compile(
@@ -33,21 +37,28 @@ DEAD = re.compile(
     r"|discontinu|supersed|sunset|phased out|switched off|\bremoved\b|\b(?:old|legacy) (?:version|route|endpoint|api)\b"
     r"|(?:must|should|may|can) (?:not|never|no longer) be (?:used|called)|\bnever (?:be )?(?:used|called)"
     r"|(?:do not|don['’]t|never) (?:use|call)|not (?:be )?(?:supported|recommended)\b",
-    re.IGNORECASE,
+    re.I,
 )
-# right before a name
 DEAD_BEFORE = re.compile(
     r"(?:deprecated|legacy|retired|obsolete|discontinued|superseded|no longer(?: \w+){1,2})\s*$", re.I
 )
 LIMITS = re.compile(r"\b(?:not|never|cannot|without|nothing|no)\b|n['’]t\b|\bonly\b|\bexclud", re.I)
 # a name behind one of these begins a clause of its own: it is spoken of, not called
 OPENS = re.compile(
-    r"(?:\b(?:that|which|because|since|as|while|whereas|though|although|and|but|or|if|when|where)|[,(])\s*(?:the\s+)?$",
+    r"(?:\b(?:that|which|because|since|as|while|whereas|though|although|and|but|or|if|when|where)|[,(])"
+    r"\s*(?:the\s+)?$",
     re.I,
 )
-VERBS = re.compile(
-    r"(?:\b(?:please|always|now|must|should|you|we|then|directly|simply|only|instead)\s+)*\b(?:use|uses|using|used|call|calls|"
-    r"calling|choose|take|takes|prefer|pick|with|from|through|via|by|goes? to|go through)\s+(?:the\s+)?$",
+CALLS = re.compile(
+    r"(?:\b(?:please|always|now|must|should|you|we|then|directly|simply|just|only|instead)\s+)*\b(?:use|uses|using|used"
+    r"|call|calls|calling|choose|take|takes|prefer|pick|with|from|through|via|by|goes? to|go through)"
+    r"\s+(?:(?:the|please|always|just|simply|then)\s+)*$",
+    re.I,
+)
+REASON = re.compile(r"\bso that\b.*|,\s*(?:because|which|since|as|where)\b.*", re.I | re.S)
+CONDITION = re.compile(
+    r"\W*(?:(?:always|just|simply|please|then|also)\s+)*"
+    r"(?:when|whenever|if|unless|while|until|only|for|to|in case|as long as|provided|before|after|where)\b",
     re.I,
 )
 
@@ -134,10 +145,16 @@ def _stance(lead: str, tail: str) -> Stance:
     if DEAD.search(tail) or DEAD_BEFORE.search(lead):
         return "dead"
     said = lead.strip(" ,;.:\n")
-    if VERBS.search(lead) or (said and not OPENS.search(f"{said} ")):
+    if CALLS.search(lead) or (wording(said).telling and not OPENS.search(f"{said} ")):
         return "use"
     return "limits" if LIMITS.search(tail) else "tells"
 
 
 def _situation(lead: str, tail: str) -> str:
-    return f"{VERBS.sub(' ', lead)} {tail}"
+    """The words that say when, without the call itself and the reason.
+
+    Where the words before the name say it, those behind count only if they go on with a condition or a purpose.
+    """
+    lead, tail = CALLS.sub(" ", lead), REASON.sub(" ", tail)
+    goes_on = len(wording(lead).telling) < LEAST_WORDS or CONDITION.match(tail)
+    return f"{lead} {tail}" if goes_on else lead

@@ -14,11 +14,15 @@ from catalog.core.words import plain_words
 from rules.core.vocabulary import ALTERNATIVES, ARTICLES, NEGATIONS, SMALL, SYNONYMS
 
 ALIKE = 0.7  # share of telling words (Jaccard) that two phrases must have in common
-ALIKE_WHEN_ADDED = 0.8
-RESTATED = 0.6  # share of a case's telling words that a query must hold
+ALIKE_OVER_SHARED_TOOLS = 0.6
+ALIKE_WHEN_ADDED = 0.75
 LEAST_WORDS = 3  # shorter phrases say too little to be compared
 SHORT_NEGATION = re.compile(
     r"\b(?:can|could|do|does|did|is|are|was|were|will|would|should|must)n['’]?t\b", re.I
+)
+BRACKETS = re.compile(r"\([^()]*\)")
+EXAMPLE = re.compile(
+    r",?\s*\b(?:for example|for instance|such as|e\.g\.|including|typically)\b[^,;.]*,?", re.I
 )
 BRITISH = re.compile(r"is(e|ed|es|er|ers|ing|ation|ations)$")
 ENDINGS = (
@@ -37,24 +41,26 @@ class Wording:
 
     def same_as(self, other: "Wording") -> bool:
         """Word for word the same, but for case, articles and endings."""
-        return len(self.telling) >= LEAST_WORDS and self.sequence == other.sequence
+        return len(self.telling) > 1 and self.sequence == other.sequence
 
-    def alike(self, other: "Wording") -> bool:
-        """Nearly the same words, and no differing one turns the meaning.
+    def alike(self, other: "Wording", share: float = ALIKE) -> bool:
+        """At least that share of the words in common, and no differing one turns the meaning.
 
         A phrase that only adds words may be a narrower case: less may be added than may be replaced.
         """
+        if self.telling == other.telling:
+            return len(self.telling) > 1 and self.turns == other.turns
         if min(len(self.telling), len(other.telling)) < LEAST_WORDS:
             return False
         adds = self.telling <= other.telling or other.telling <= self.telling
-        near = jaccard(self.telling, other.telling) >= (ALIKE_WHEN_ADDED if adds else ALIKE)
+        near = jaccard(self.telling, other.telling) >= (ALIKE_WHEN_ADDED if adds else share)
         return near and not self.contrasts(other)
 
-    def restates(self, other: "Wording") -> bool:
-        """Most of the other's telling words are here, as in a query that asks for exactly that case."""
+    def restated(self, other: "Wording") -> float:
+        """The share of the other's telling words that are here, as in a query that asks for that case."""
         if len(other.telling) < LEAST_WORDS or not _agree(self.turns, other.turns):
-            return False
-        return len(self.telling & other.telling) >= RESTATED * len(other.telling)
+            return 0.0
+        return len(self.telling & other.telling) / len(other.telling)
 
     def holds(self, other: "Wording") -> bool:
         """The other's words stand here side by side."""
@@ -77,7 +83,9 @@ class Wording:
 
 
 def wording(phrase: str) -> Wording:
-    return wording_of(plain_words(SHORT_NEGATION.sub(" not ", phrase)))
+    """What stands in brackets, and examples, do not count."""
+    core = EXAMPLE.sub(" ", BRACKETS.sub(" ", phrase))
+    return wording_of(plain_words(SHORT_NEGATION.sub(" not ", core)))
 
 
 def wording_of(words: Iterable[str]) -> Wording:
