@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.urls import path
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -12,6 +12,34 @@ from rest_framework.throttling import UserRateThrottle
 from evaluation import retriever
 from trace_site.api import ApiView
 from trace_site.api_input import InputSerializer
+
+EXAMPLE_ASKED = {"query": "my payslip of March 2024", "mode": "trace"}
+EXAMPLE_ANSWER = {
+    "model": {"id": 3, "cell": "(a, m, r+R)", "base": "pocket", "snapshot": 2},
+    "mode": "trace",
+    "tools": [
+        {
+            "name": "PayrollNova/GetPayslip",
+            "score": None,
+            "description": "Reads the payslip of one worker and period.",
+            "deprecated": False,
+            "retired": False,
+        }
+    ],
+    "ranked": [],
+    "trace": "Somebody wants the payslip of one month. By PAYSLIP_PERIOD, a month of 2024 is read in the new system.",
+    "cited_rule": {
+        "id": 7,
+        "code": "PAYSLIP_PERIOD",
+        "domain": "hr",
+        "version": 2,
+        "target": "PayrollNova/GetPayslip",
+        "text": "From 2024 on use PayrollNova/GetPayslip; for earlier periods PayrollOne/GetPayslip.",
+        "start": 45,
+    },
+    "withheld": 0,
+    "seconds": 1.31,
+}
 
 
 class RetrieveThrottle(UserRateThrottle):
@@ -70,7 +98,9 @@ class Retrieve(ApiView):
         seconds = serializers.FloatField()
 
     @extend_schema(
+        operation_id="retrieve",
         tags=["retrieve"],
+        summary="Find the tools for a request",
         request=RetrieveInput,
         responses={
             200: RetrieveAnswer,
@@ -80,6 +110,10 @@ class Retrieve(ApiView):
             429: OpenApiResponse(description="too many requests; see Retry-After"),
             503: OpenApiResponse(description="the engine is away or loading; see Retry-After"),
         },
+        examples=[
+            OpenApiExample("request", value=EXAMPLE_ASKED, request_only=True),
+            OpenApiExample("answer", value=EXAMPLE_ANSWER, response_only=True, status_codes=["200"]),
+        ],
     )
     def post(self, request: Request) -> Response:
         return Response(self.RetrieveAnswer(retriever.retrieve(**self.read(self.RetrieveInput))).data)

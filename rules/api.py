@@ -197,7 +197,7 @@ class Export(ApiView):
         "again changes nothing. The CSV puts an apostrophe before cells that a spreadsheet would run as a formula.",
         parameters=[ExportIn],
         responses={(200, "application/json"): ExchangeRule(many=True), (200, "text/csv"): OpenApiTypes.STR},
-        examples=[examples.got([examples.RULE])],
+        examples=[examples.got(examples.RULE)],
     )
     def get(self, request: Request) -> HttpResponse:
         given = self.read_query(ExportIn)
