@@ -6,23 +6,32 @@ process keeps what it computed until one of the stamps moves; reading it costs a
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from evaluation import coverage_facts as facts
 from evaluation.core import coverage as core
 from evaluation.core.coverage import ClusterCoverage, QueryGroups, RuleFacts, Totals
-from evaluation.coverage_facts import ClusterBook, Keeper, RuleName, RuleSets, Stamps, ToolName
+from evaluation.coverage_facts import (
+    ClusterBook,
+    Keeper,
+    RuleName,
+    RuleSets,
+    Stamps,
+    ToolBook,
+    ToolName,
+)
 from evaluation.recall import recall_by_domain
 from trace_site.lib.files import content_hash
-
-Rows = dict[str, list[ClusterCoverage]]
 
 
 @dataclass(frozen=True)
 class Names:
     """Turns ids into names."""
 
-    book: ClusterBook
+    tools: Mapping[int, ToolName]
+    clusters: ClusterBook
+    dismissals: Mapping[int, str]
     rules: Mapping[int, RuleName]
     samples: Mapping[int, int]
 
@@ -30,7 +39,7 @@ class Names:
         return replace(self.rules[version], samples=self.samples.get(version, 0))
 
     def tool(self, tool: int) -> str:
-        return self.book.tools[tool].name
+        return self.tools[tool].name
 
 
 @dataclass(frozen=True)
@@ -46,16 +55,16 @@ class ClusterRow:
 
     @property
     def label(self) -> str:
-        return self.names.book.names[self.id].label
+        return self.names.clusters.labels[self.id]
 
-    @property
+    @cached_property
     def words(self) -> str:
         """What a search looks in."""
-        return self.names.book.names[self.id].words
+        return " ".join([self.label, *map(self.names.tool, self.coverage.cluster.tools)]).casefold()
 
     @property
     def dismissed_reason(self) -> str:
-        return self.names.book.names[self.id].dismissed_reason
+        return self.names.dismissals.get(self.id, "")
 
     @property
     def state(self) -> str:
@@ -88,7 +97,7 @@ class ClusterRow:
     @property
     def tools(self) -> list[ToolName]:
         """By name."""
-        found = (self.names.book.tools[tool] for tool in self.coverage.cluster.tools)
+        found = (self.names.tools[tool] for tool in self.coverage.cluster.tools)
         return sorted(found, key=lambda tool: tool.name)
 
     @property
@@ -127,14 +136,22 @@ class DomainCoverage:
     gaps: list[ClusterRow]  # the costliest first
     ranked: list[ClusterRow]  # gaps, then the rest in the clustering's order
     rules: int  # published
-    outside: list[OutsideRow]
+    sets: list[RuleFacts]  # T(r) of each
     by_id: dict[int, ClusterRow]
     names: Names
     recall: dict[str, Any] = field(default_factory=dict)
 
+    @cached_property
+    def outside(self) -> list[OutsideRow]:
+        found = core.pairs_outside(self.sets, self.names.clusters.home)
+        return [
+            OutsideRow(self.names.rule(row.rule), row.pairs, list(map(self.names.tool, row.outside)))
+            for row in found
+        ]
+
     def cluster_of(self, tool: int) -> ClusterRow | None:
         """The cluster of this domain that holds the tool."""
-        return self.by_id.get(self.names.book.home.get(tool, 0))
+        return self.by_id.get(self.names.clusters.home.get(tool, 0))
 
     def as_dict(self) -> dict[str, Any]:
         """The machine form of `manage.py coverage --json`."""
@@ -170,10 +187,12 @@ def _gap(gap: ClusterRow) -> dict[str, Any]:
     }
 
 
-_book: Keeper[ClusterBook] = Keeper()
+_tools: Keeper[ToolBook] = Keeper()
+_clusters: Keeper[ClusterBook] = Keeper()
+_dismissals: Keeper[dict[int, str]] = Keeper()
 _published: Keeper[RuleSets] = Keeper()
 _drafts: Keeper[RuleSets] = Keeper()
-_apart: Keeper[Rows] = Keeper()
+_apart: Keeper["Apart"] = Keeper()
 _samples: Keeper[dict[int, int]] = Keeper()
 _pages: Keeper[dict[str, DomainCoverage]] = Keeper()
 
@@ -205,36 +224,59 @@ def _pages_now() -> dict[str, DomainCoverage]:
 
 
 def _computed(now: Stamps, champion: frozenset[int]) -> dict[str, DomainCoverage]:
-    book = _book.at(now.clusters, facts.read_clusters)
+    tools = _tools.at((now.tools, now.clusters), facts.read_tools)
+    clusters = _clusters.at((now.tools, now.clusters), facts.read_clusters)
+    structure = (now.tools, now.clusters, now.rules, now.drafts)
     published = _published.at(now.rules, facts.read_published)
-    drafts = _drafts.at(now[:3], lambda: facts.read_drafts(book))
-    apart = _apart.at(now[:3], lambda: _told_apart(book, published, drafts))
+    drafts = _drafts.at(structure, lambda: facts.read_drafts(tools))
+    apart = _apart.at(structure, lambda: Apart(clusters, published, drafts, _apart.last))
+    dismissals = _dismissals.at((now.clusters, now.dismissals), lambda: facts.read_dismissals(clusters))
     samples = _samples.at((now.rules, now.samples), facts.approved_samples)
-    names = Names(book, {**published.names, **drafts.names}, samples)
+    names = Names(tools.tools, clusters, dismissals, {**published.names, **drafts.names}, samples)
     return {
         domain.slug: _page(
             domain,
             names,
-            core.taught(apart[domain.slug], samples, champion),
+            core.judged(
+                apart.rows.get(domain.slug, ()), samples=samples, in_champion=champion, dismissed=dismissals
+            ),
             published.facts.get(domain.slug, []),
         )
-        for domain in book.domains
+        for domain in tools.domains
     }
 
 
-def _told_apart(book: ClusterBook, published: RuleSets, drafts: RuleSets) -> Rows:
-    return {
-        slug: core.told_apart(clusters, [*published.facts.get(slug, ()), *drafts.facts.get(slug, ())])
-        for slug, clusters in book.clusters.items()
-    }
+class Apart:
+    """Every cluster's covered edges; of the last result it keeps the clusters that no changed rule reaches."""
+
+    def __init__(
+        self, clusters: ClusterBook, published: RuleSets, drafts: RuleSets, last: "Apart | None"
+    ) -> None:
+        self.clusters = clusters
+        self.rules = {
+            slug: {rule.id: rule for rule in (*published.facts.get(slug, ()), *drafts.facts.get(slug, ()))}
+            for slug in clusters.clusters
+        }
+        self.rows = {slug: self._told_apart(slug, last) for slug in clusters.clusters}
+
+    def _told_apart(self, slug: str, last: "Apart | None") -> list[ClusterCoverage]:
+        rules = self.rules[slug]
+        if last is None or last.clusters is not self.clusters:
+            return core.told_apart(self.clusters.clusters[slug], rules.values())
+        before = last.rules[slug]
+        moved = [old for pk, old in before.items() if rules.get(pk) != old]
+        moved += [new for pk, new in rules.items() if before.get(pk) != new]
+        reached = {self.clusters.home.get(tool) for rule in moved for tool in rule.tools}
+        touched = [row.cluster for row in last.rows[slug] if row.cluster.id in reached]
+        fresh = {row.cluster.id: row for row in core.told_apart(touched, rules.values())} if touched else {}
+        return [fresh.get(row.cluster.id, row) for row in last.rows[slug]]
 
 
 def _page(
     domain: Any, names: Names, covered: list[ClusterCoverage], rules: list[RuleFacts]
 ) -> DomainCoverage:
-    clustering = names.book.clusterings.get(domain.slug)
+    clustering = names.clusters.clusterings.get(domain.slug)
     rows = {row.cluster.id: ClusterRow(row, names) for row in covered}
-    outside = core.pairs_outside(rules, [row.cluster for row in covered])
     gaps = [rows[row.cluster.id] for row in core.ranked_gaps(covered)]
     return DomainCoverage(
         domain=domain.slug,
@@ -248,10 +290,7 @@ def _page(
         gaps=gaps,
         ranked=[*gaps, *(row for row in rows.values() if not row.gap_score)],
         rules=len(rules),
-        outside=[
-            OutsideRow(names.rule(row.rule), row.pairs, [names.tool(tool) for tool in row.outside])
-            for row in outside
-        ],
+        sets=rules,
         by_id=rows,
         names=names,
     )

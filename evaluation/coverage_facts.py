@@ -1,7 +1,7 @@
 """What coverage is computed from, kept per process and read again exactly when it has moved.
 
-Database triggers stamp four parts: clusters (and tools and domains), rules, drafts, samples. A page reads the stamps
-in one query; a part whose stamp is the one it was read at is not read again, so no number is ever older than the page.
+Database triggers stamp the parts named in `Stamps`. A page reads the stamps in one query; a part whose stamp is the
+one it was read at is not read again, so no number is ever older than the page.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -29,14 +29,16 @@ OPEN = (
 
 
 class Stamps(NamedTuple):
+    tools: Stamp  # and domains
     clusters: Stamp
+    dismissals: Stamp
     rules: Stamp
     drafts: Stamp
     samples: Stamp
 
 
 def stamps() -> Stamps:
-    """The four parts as they are now; one query."""
+    """Every part as it is now; one query."""
     rows = Generation.objects.filter(name__startswith="coverage.").order_by("name")
     found: dict[str, list[int]] = {part: [] for part in Stamps._fields}
     for name, value in rows.values_list("name", "value"):
@@ -49,6 +51,10 @@ class Keeper(Generic[Kept]):
 
     def __init__(self) -> None:
         self._held: tuple[Hashable, Kept] | None = None
+
+    @property
+    def last(self) -> Kept | None:
+        return self._held[1] if self._held else None
 
     def at(self, stamp: Hashable, compute: Callable[[], Kept]) -> Kept:
         held = self._held  # read once: another thread may replace it
@@ -77,30 +83,30 @@ class RuleName:
     request: int | None = None
 
 
-class ClusterName(NamedTuple):
-    label: str
-    dismissed_reason: str
-    words: str  # label and tool names, case-folded, for search
+@dataclass(frozen=True)
+class ToolBook:
+    """Every tool, and every domain with `active`, its number of active tools."""
+
+    domains: list[Any]
+    tools: dict[int, ToolName]
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        return {tool.name: tool.id for tool in self.tools.values()}
 
 
 @dataclass(frozen=True)
 class ClusterBook:
-    """The newest clustering of every domain, with the names of its clusters and tools."""
+    """The newest clustering of every domain, with the labels of its clusters."""
 
-    domains: list[Any]  # Domain rows with `active`, their number of active tools
     clusterings: dict[str, Clustering]
     clusters: dict[str, list[ClusterFacts]]
-    names: dict[int, ClusterName]
-    tools: dict[int, ToolName]
+    labels: dict[int, str]
 
     @cached_property
     def home(self) -> dict[int, int]:
         """Tool id -> cluster id."""
         return {tool: row.id for rows in self.clusters.values() for row in rows for tool in row.tools}
-
-    @cached_property
-    def ids(self) -> dict[str, int]:
-        return {tool.name: tool.id for tool in self.tools.values()}
 
 
 @dataclass(frozen=True)
@@ -111,35 +117,35 @@ class RuleSets:
     names: dict[int, RuleName]
 
 
-def read_clusters() -> ClusterBook:
+def read_tools() -> ToolBook:
     active = Count("tools", filter=Q(tools__status=Tool.Status.ACTIVE))
-    domains = list(Domain.objects.annotate(active=active))
-    clusterings = newest_clusterings()
     columns = ("pk", "name", "deprecated", "version", "domain_id")
     tools = {row[0]: ToolName(*row) for row in Tool.objects.values_list(*columns)}
-    clusters: dict[str, list[ClusterFacts]] = {row.slug: [] for row in domains}
-    names: dict[int, ClusterName] = {}
+    return ToolBook(list(Domain.objects.annotate(active=active)), tools)
+
+
+def read_clusters() -> ClusterBook:
+    clusterings = newest_clusterings()
     owner = {clustering.pk: slug for slug, clustering in clusterings.items()}
-    for row in Cluster.objects.filter(clustering__in=owner).order_by("position", "id"):
-        clusters[owner[row.clustering_id]].append(cluster_facts(row))
-        words = " ".join([row.label, *(tools[tool].name for tool in row.tool_ids)]).casefold()
-        names[row.pk] = ClusterName(row.label, row.dismissed_reason, words)
-    return ClusterBook(domains, clusterings, clusters, names, tools)
+    book = ClusterBook(clusterings, {slug: [] for slug in clusterings}, {})
+    columns = ("pk", "clustering_id", "tool_ids", "edges", "mean_similarity", "label")
+    rows = Cluster.objects.filter(clustering__in=owner).order_by("position", "id").values_list(*columns)
+    for pk, clustering, tools, edges, similarity, label in rows:
+        pairs = tuple((a, b, cosine) for a, b, cosine in edges)
+        book.clusters[owner[clustering]].append(ClusterFacts(pk, frozenset(tools), pairs, similarity))
+        book.labels[pk] = label
+    return book
+
+
+def read_dismissals(book: ClusterBook) -> dict[int, str]:
+    """{cluster: why it needs no rule}."""
+    found = Cluster.objects.filter(clustering__in=book.clusterings.values()).exclude(dismissed_reason="")
+    return dict(found.values_list("pk", "dismissed_reason"))
 
 
 def newest_clusterings() -> dict[str, Clustering]:
     found = Clustering.objects.order_by("domain_id", "-version").distinct("domain_id")
     return {clustering.domain_id: clustering for clustering in found}
-
-
-def cluster_facts(cluster: Cluster) -> ClusterFacts:
-    return ClusterFacts(
-        id=cluster.pk,
-        tools=frozenset(cluster.tool_ids),
-        edges=tuple((a, b, similarity) for a, b, similarity in cluster.edges),
-        mean_similarity=cluster.mean_similarity,
-        dismissed=bool(cluster.dismissed_reason),
-    )
 
 
 COLUMNS = ("pk", "rule_id", "rule__code", "rule__domain_id", "number", "target_id", "confusable_ids")
@@ -159,7 +165,7 @@ def _sets(rows: Any, *, published: bool) -> RuleSets:
     return found
 
 
-def read_drafts(book: ClusterBook) -> RuleSets:
+def read_drafts(book: ToolBook) -> RuleSets:
     """Newest versions that are not published, and the changes of open requests (their ids are negative)."""
     newest = RuleVersion.objects.order_by("rule_id", "-number").distinct("rule_id").values("pk")
     waiting = RuleVersion.objects.filter(pk__in=newest).exclude(rule__published_id=F("pk"))

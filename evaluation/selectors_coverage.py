@@ -34,6 +34,16 @@ STATE_MEANINGS = {
     "dismissed": "an expert said the descriptions are enough",
 }
 SCORE_FORMULA = "pairs no rule holds × mean similarity × (1 + production misses); misses are not recorded yet"
+# signs of the map: paths in a box from -6 to 6, drawn with round strokes
+STATE_SIGNS = {
+    "no_rule": "M-4-4 4 4M4-4-4 4",
+    "draft": "M-4.5 0h.01M0 0h.01M4.5 0h.01",
+    "touched": "M0-5V1.5M0 5h.01",
+    "resolved": "M-4.5.5-1.5 3.5 4.5-3.5",
+    "taught": "M-6 .5-3 3.5 2-2.5M-.5 3 0 3.5 6-3.5",
+    "in_champion": "M-5 4V-3L-2 0 0-4.5 2 0 5-3V4Z",
+    "dismissed": "M-4 0H4",
+}
 METRIC = "recall@1"  # both sides answer with one tool, so the lists have the same length
 
 
@@ -66,11 +76,17 @@ def state_parts(page: DomainCoverage) -> list[dict[str, Any]]:
 
 
 def legend(page: DomainCoverage) -> list[dict[str, Any]]:
-    """Every state with its word, tone, meaning and count, for the key of the map."""
+    """Every state with its word, tone, sign, meaning and count, for the key of the map."""
     return [
-        {"state": state, "label": label, "tone": tone, "meaning": STATE_MEANINGS[state], "count": count}
+        {
+            "state": state,
+            "label": label,
+            "tone": tone,
+            "sign": STATE_SIGNS[state],
+            "meaning": STATE_MEANINGS[state],
+            "count": page.totals.states[state],
+        }
         for state, (label, tone) in STATE_LABELS.items()
-        for count in [page.totals.states[state]]
     ]
 
 

@@ -103,10 +103,14 @@ class RuleIndex:
 
 
 def cover(clusters: Iterable[ClusterFacts], rules: Iterable[RuleFacts]) -> list[ClusterCoverage]:
-    """`told_apart` and `taught` in one step."""
-    rules = list(rules)
-    samples = {rule.id: rule.samples for rule in rules}
-    return taught(told_apart(clusters, rules), samples, {rule.id for rule in rules if rule.in_champion})
+    """`told_apart` and `judged` in one step."""
+    clusters, rules = list(clusters), list(rules)
+    return judged(
+        told_apart(clusters, rules),
+        samples={rule.id: rule.samples for rule in rules},
+        in_champion={rule.id for rule in rules if rule.in_champion},
+        dismissed={cluster.id for cluster in clusters if cluster.dismissed},
+    )
 
 
 def told_apart(clusters: Iterable[ClusterFacts], rules: Iterable[RuleFacts]) -> list[ClusterCoverage]:
@@ -123,43 +127,45 @@ def _told_apart(cluster: ClusterFacts, published: RuleIndex, drafts: RuleIndex) 
     uncovered = tuple(edge for edge, ids in by_edge.items() if not ids)
     ids = sorted(set(chain.from_iterable(by_edge.values())))
     waiting = drafts.holding_two(cluster.tools)
-    state = _state(cluster, len(covered), bool(waiting))
+    state = _state(len(cluster.edges), len(covered), bool(waiting))
     return ClusterCoverage(cluster, state, covered, uncovered, tuple(ids), waiting)
 
 
-def _state(cluster: ClusterFacts, covered: int, has_draft: bool) -> str:
-    if cluster.dismissed:
-        return "dismissed"
+def _state(edges: int, covered: int, has_draft: bool) -> str:
     if not covered:
         return "draft" if has_draft else "no_rule"
-    return "touched" if covered < RESOLVED_SHARE * len(cluster.edges) else "resolved"
+    return "touched" if covered < RESOLVED_SHARE * edges else "resolved"
 
 
-def taught(
-    rows: Iterable[ClusterCoverage], samples: Mapping[int, int], in_champion: Collection[int]
+def judged(
+    rows: Iterable[ClusterCoverage],
+    *,
+    samples: Mapping[int, int],
+    in_champion: Collection[int],
+    dismissed: Collection[int],
 ) -> list[ClusterCoverage]:
     """Resolved clusters move on by the approved samples of their rules, and by what the champion was trained on."""
 
     def state(row: ClusterCoverage) -> str:
-        if any(samples.get(rule, 0) < TAUGHT_SAMPLES for rule in row.rules):
-            return "resolved"
+        if row.cluster.id in dismissed:
+            return "dismissed"
+        if row.state != "resolved" or any(samples.get(rule, 0) < TAUGHT_SAMPLES for rule in row.rules):
+            return row.state
         return "in_champion" if all(rule in in_champion for rule in row.rules) else "taught"
 
-    return [replace(row, state=state(row)) if row.state == "resolved" else row for row in rows]
+    return [row if (now := state(row)) == row.state else replace(row, state=now) for row in rows]
 
 
 def totals(rows: Sequence[ClusterCoverage]) -> Totals:
-    states = dict.fromkeys(STATES, 0)
-    for row in rows:
-        states[row.state] += 1
+    """Of one clustering: no tool lies in two of its clusters."""
     counted = [row for row in rows if row.state != "dismissed"]
     return Totals(
-        states=states,
+        states=dict.fromkeys(STATES, 0) | Counter(row.state for row in rows),
         clusters=len(counted),
         edges=sum(len(row.cluster.edges) for row in counted),
         edges_covered=sum(len(row.covered) for row in counted),
-        tools=len(set(chain.from_iterable(row.cluster.tools for row in counted))),
-        tools_covered=len(set(chain.from_iterable(chain.from_iterable(row.covered for row in counted)))),
+        tools=sum(len(row.cluster.tools) for row in counted),
+        tools_covered=sum(len(set(chain.from_iterable(row.covered))) for row in counted if row.covered),
     )
 
 
@@ -178,14 +184,13 @@ class OutsidePairs:
     outside: tuple[int, ...]  # the confusables whose pair no cluster holds
 
 
-def pairs_outside(rules: Iterable[RuleFacts], clusters: Iterable[ClusterFacts]) -> list[OutsidePairs]:
-    home = {tool: cluster.id for cluster in clusters for tool in cluster.tools}
+def pairs_outside(rules: Iterable[RuleFacts], home: Mapping[int, int]) -> list[OutsidePairs]:
+    """`home`: tool -> its cluster."""
     found = []
     for rule in rules:
         target, *confusables = rule.tools
-        lost = tuple(
-            tool for tool in confusables if home.get(target) is None or home.get(tool) != home[target]
-        )
+        at = home.get(target)
+        lost = tuple(tool for tool in confusables if at is None or home.get(tool) != at)
         if rule.published and lost:
             found.append(OutsidePairs(rule.id, len(confusables), lost))
     return found

@@ -28,7 +28,7 @@ def layout(
     radii = np.ceil(UNIT * np.sqrt(sizes))
     if len(sizes) < 2:
         return np.zeros((len(sizes), 2), dtype=np.int64), radii.astype(np.int64)
-    points = embed(vectors)
+    points = _lying(embed(vectors))
     side = np.sqrt(np.pi * np.sum((radii + GAP) ** 2) / FILLED)
     spans = np.percentile(points, 98, axis=0) - np.percentile(points, 2, axis=0)
     scaled = (points - np.median(points, axis=0)) * (side / max(1e-9, float(np.sqrt(np.mean(spans**2)))))
@@ -61,6 +61,14 @@ def embed(vectors: Rows) -> Points:
         _add(moves, ends, np.clip(push, -4, 4))
         points = points + step * np.clip(moves / NEAREST, -2, 2)
     return points
+
+
+def _lying(points: Points) -> Points:
+    """Turned so that the longest way through the points is the horizontal one."""
+    centred = points - points.mean(axis=0)
+    (a, b), (_, d) = np.round(centred.T @ centred, 3)
+    turn = round(0.5 * float(np.arctan2(2 * b, a - d)), 9)
+    return centred @ np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
 
 
 def _components(rows: Rows) -> Points:

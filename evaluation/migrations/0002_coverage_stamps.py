@@ -26,26 +26,27 @@ DROP FUNCTION evaluation_coverage_touch();
 DROP SEQUENCE evaluation_coverage_stamp;
 DELETE FROM trace_site_generation WHERE starts_with(name, 'coverage.');
 """
-# table -> part, and the columns whose update counts; none means every column
-PARTS = {
-    "catalog_domain": ("clusters", ""),
-    "catalog_tool": ("clusters", "name, domain_id, deprecated, version, status"),
-    "catalog_clustering": ("clusters", ""),
-    "catalog_cluster": ("clusters", ""),
-    "rules_rule": ("rules", "code, domain_id, published_id"),
-    "rules_ruleversion": ("drafts", ""),
-    "rules_changerequest": ("drafts", "state"),
-    "rules_rulechange": ("drafts", ""),
-    "synthesis_sample": ("samples", "rule_version_id, machine, human"),
-}
+# (table, part, what counts); without columns every update does
+EVENTS = "INSERT OR DELETE OR UPDATE"
+TRIGGERS = [
+    ("catalog_domain", "tools", EVENTS),
+    ("catalog_tool", "tools", f"{EVENTS} OF name, domain_id, deprecated, version, status"),
+    ("catalog_clustering", "clusters", EVENTS),
+    ("catalog_cluster", "clusters", f"{EVENTS} OF label, tool_ids, edges, mean_similarity"),
+    ("catalog_cluster", "dismissals", "UPDATE OF dismissed_reason"),
+    ("rules_rule", "rules", f"{EVENTS} OF code, domain_id, published_id"),
+    ("rules_ruleversion", "drafts", EVENTS),
+    ("rules_changerequest", "drafts", f"{EVENTS} OF state"),
+    ("rules_rulechange", "drafts", EVENTS),
+    ("synthesis_sample", "samples", f"{EVENTS} OF rule_version_id, machine, human"),
+]
 
 
-def trigger(table, part, columns):
-    of = f" OF {columns}" if columns else ""
+def trigger(table, part, events):
     return migrations.RunSQL(
-        f"CREATE TRIGGER {table}_coverage AFTER INSERT OR DELETE OR UPDATE{of} ON {table} "
+        f"CREATE TRIGGER {table}_coverage_{part} AFTER {events} ON {table} "
         f"FOR EACH STATEMENT EXECUTE FUNCTION evaluation_coverage_touch('{part}')",
-        f"DROP TRIGGER {table}_coverage ON {table}",
+        f"DROP TRIGGER {table}_coverage_{part} ON {table}",
     )
 
 
@@ -59,5 +60,5 @@ class Migration(migrations.Migration):
     ]
     operations = [
         migrations.RunSQL(TOUCH, UNTOUCH),
-        *[trigger(table, part, columns) for table, (part, columns) in PARTS.items()],
+        *[trigger(*row) for row in TRIGGERS],
     ]

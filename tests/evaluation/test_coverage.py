@@ -78,7 +78,7 @@ def test_pairs_that_no_cluster_holds_are_listed_with_their_rule():
         RuleFacts(3, (50, 51)),
         RuleFacts(4, (1, 8), published=False),
     ]
-    found = pairs_outside(rules, [RING, PAIR])
+    found = pairs_outside(rules, {tool: cluster.id for cluster in (RING, PAIR) for tool in cluster.tools})
     assert [(row.rule, row.pairs, row.outside) for row in found] == [(1, 2, (8,)), (3, 1, (51,))]
 
 

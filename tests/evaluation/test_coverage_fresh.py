@@ -46,7 +46,16 @@ def told() -> list:
 def told_anew(monkeypatch) -> list:
     """The same with nothing kept."""
     with monkeypatch.context() as patch:
-        for name in ("_book", "_published", "_drafts", "_apart", "_samples", "_pages"):
+        for name in (
+            "_tools",
+            "_clusters",
+            "_dismissals",
+            "_published",
+            "_drafts",
+            "_apart",
+            "_samples",
+            "_pages",
+        ):
             patch.setattr(pages, name, Keeper())
         return told()
 
