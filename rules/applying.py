@@ -85,8 +85,8 @@ def carry_out(request: ChangeRequest, actor: Any) -> list[RuleVersion]:
     rules = {change.rule_id for change in request.changes.all() if change.rule_id}
     list(Rule.objects.select_for_update(no_key=True).filter(pk__in=rules).order_by("pk"))
     changes = changes_of(request)
-    proposals = check_complete(request, changes)
     check_clear(request, changes)
+    proposals = check_complete(request, changes)
     detail = {"request": request.pk}
     versions = [_version(proposal, detail) for proposal in proposals]
     publish_checked(versions, actor, detail)

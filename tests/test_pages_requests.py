@@ -283,7 +283,7 @@ def test_login_that_ran_out_leads_back_to_the_request_and_nothing_is_lost(client
     request = submitted(people[0])
     url = f"/rules/requests/{request.pk}/approve/"
     response = client.post(url, {"revision": request.revision})
-    assert response.status_code == 302 and response["Location"] == f"/login/?next={url}"
+    assert response.status_code == 401 and "You are signed out" in text_of(response)
     client.force_login(people[1])
     back = client.get(url)
     assert back.status_code == 405 and f'href="/rules/requests/{request.pk}/"' in text_of(back)
