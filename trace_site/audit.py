@@ -34,6 +34,7 @@ class AuditEntry(models.Model):
         indexes = [
             models.Index(fields=["object_type", "object_id"]),
             models.Index(fields=["-at", "-id"], name="audit_entry_newest"),
+            models.Index(fields=["action", "-at", "-id"], name="audit_entry_action"),
         ]
 
     def __str__(self) -> str:
@@ -59,8 +60,9 @@ class AuditChange(models.Model):
         ordering = ["-id"]
         indexes = [
             models.Index(fields=["-at", "-id"], name="audit_change_newest"),
-            models.Index(fields=["table_name", "row_id", "-id"], name="audit_change_row"),
-            models.Index(fields=["actor_id", "-id"], name="audit_change_actor"),
+            models.Index(fields=["table_name", "row_id"], name="audit_change_row"),
+            models.Index(fields=["table_name", "-at", "-id"], name="audit_change_table"),
+            models.Index(fields=["actor_id", "-at", "-id"], name="audit_change_actor"),
         ]
 
     def __str__(self) -> str:

@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import include, path
 
 from evaluation import views_coverage
-from trace_site import views
+from trace_site import views, views_audit
 
 job_urls = [
     path("", views.job_list, name="list"),
@@ -26,7 +26,10 @@ urlpatterns = [
     path("account/token/", views.account_token, name="account-token"),
     path("healthz", views.healthz, name="healthz"),
     path("jobs/", include((job_urls, "jobs"))),
-    path("audit/", views.audit_list, name="audit"),
+    path("audit/", views_audit.audit_list, name="audit"),
+    path("audit/audit.csv", views_audit.audit_csv, name="audit-csv"),
+    path("audit/events/<int:pk>/", views_audit.audit_event, name="audit-event"),
+    path("audit/changes/<int:pk>/", views_audit.audit_change, name="audit-change"),
     path("catalog/", include("catalog.urls")),
     path("rules/", include("rules.urls")),
     path("synthesis/", include("synthesis.urls")),

@@ -17,7 +17,6 @@ from rest_framework.authtoken.models import Token
 
 from trace_site import audit, jobs
 from trace_site.access import ADMIN, ROLE_LABELS, roles_of
-from trace_site.audit import AuditEntry
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
@@ -115,7 +114,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 def job_detail(request: HttpRequest, pk: int) -> HttpResponse:
     job = get_object_or_404(Job.objects.select_related("created_by"), pk=pk)
-    return render(request, "jobs/job_detail.html", {"job": job, "links": job_links(job)})
+    return render(request, "jobs/job_detail.html", {"job": job})
 
 
 @require_GET
@@ -123,18 +122,6 @@ def job_card(request: HttpRequest, pk: int) -> HttpResponse:
     """The polled fragment; 286 tells htmx to stop asking once the job has ended."""
     job = get_object_or_404(Job, pk=pk)
     return render(request, "jobs/_card.html", {"job": job}, status=200 if job.is_active else 286)
-
-
-def job_links(job: Job) -> list[tuple[str, Any]]:
-    """What the handler returned, as rows of a table; nested facts stay JSON."""
-    result = job.result if isinstance(job.result, dict) else {}
-    return [
-        (
-            key.replace("_", " "),
-            value if isinstance(value, str | int | float) else json.dumps(value, indent=1),
-        )
-        for key, value in result.items()
-    ]
 
 
 def _may_steer(request: HttpRequest, job: Job) -> bool:
@@ -169,20 +156,3 @@ def job_retry(request: HttpRequest, pk: int) -> HttpResponse:
         )
     messages.success(request, f"{job.title}: queued again; it goes on where it stopped.")
     return redirect("jobs:detail", pk)
-
-
-@require_GET
-def audit_list(request: HttpRequest) -> HttpResponse:
-    rows = AuditEntry.objects.select_related("actor")
-    chosen = {name: request.GET.get(name, "") for name in ("actor", "action", "object_type", "object_id")}
-    columns = {**dict(zip(chosen, chosen, strict=True)), "actor": "actor__username"}
-    rows = rows.filter(**{columns[name]: value for name, value in chosen.items() if value})
-    context = {
-        "page": keyset(rows, request.GET.get("after", ""), newest=True),
-        "chosen": chosen,
-        "actions": list(AuditEntry.objects.order_by("action").values_list("action", flat=True).distinct()),
-        "types": list(
-            AuditEntry.objects.order_by("object_type").values_list("object_type", flat=True).distinct()
-        ),
-    }
-    return render(request, "audit_list.html", context)

@@ -1,7 +1,9 @@
-"""Cells of a CSV file that a spreadsheet must not run as formulas: OWASP, CSV injection."""
+"""Values as text for people, and cells of a CSV file that a spreadsheet must not run as formulas (OWASP)."""
 
+import json
 import re
 import unicodedata
+from typing import Any
 
 FORMULA = frozenset("=+-@\u2212\t\r\n")  # U+2212 is the minus sign; full-width forms are folded into these
 SPLITS = re.compile(r"([,;\t\r\n])")  # where a spreadsheet of another country may begin a new cell
@@ -36,3 +38,16 @@ def unguard(cell: str) -> str:
         if parts[place].startswith("'") and starts_formula((parts[place] if place else cell)[1:]):
             parts[place] = parts[place][1:]
     return "".join(parts)
+
+
+def readable(value: Any) -> str:
+    """A JSON value in words: nothing is "none", a list of plain things is read with commas, the rest stays JSON."""
+    if value is None or value == "" or value == [] or value == {}:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list) and not any(isinstance(item, list | dict) for item in value):
+        return ", ".join(map(readable, value))
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, indent=1)
+    return str(value)

@@ -12,6 +12,7 @@ from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from trace_site.jobs import Job
+from trace_site.lib.cells import readable
 from trace_site.lib.tones import tone_of
 from trace_site.lib.worddiff import Part, word_diff
 
@@ -36,6 +37,7 @@ NAVIGATION: list[tuple[str, str, str] | None] = [
     ("Audit", "audit", "audit"),
 ]
 
+LONGEST_DIFF = 30_000  # characters; comparing more word by word takes seconds
 BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_./:-])(?=\w)")
 
 
@@ -258,6 +260,32 @@ def _mark_piece(piece: str, known: Sequence[str], code: str) -> str:
 def get(mapping: Mapping[Any, Any], key: Any) -> Any:
     """mapping[key] in a template, or None."""
     return mapping.get(key)
+
+
+@register.filter
+def words(value: Any) -> str:
+    """A JSON value for people."""
+    return readable(value)
+
+
+@register.filter
+def spaced(name: str) -> str:
+    """per_rule -> per rule."""
+    return str(name).replace("_", " ")
+
+
+@register.inclusion_tag("audit/_fields.html")
+def changed_fields(line: Any) -> dict[str, Any]:
+    """The fields of a row before and after, differing words marked in both."""
+    before, after = line.before or {}, line.after or {}
+    both = line.action == "UPDATE"
+    fields = []
+    for name in {**before, **after}:
+        old, new = (readable(side[name]) if name in side else "" for side in (before, after))
+        if both and len(old) + len(new) < LONGEST_DIFF:
+            old, new = map(_marked, word_diff(old, new))
+        fields.append({"name": name, "old": old, "new": new})
+    return {"fields": fields, "line": line, "both": both}
 
 
 @register.filter

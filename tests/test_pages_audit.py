@@ -1,0 +1,160 @@
+"""The audit list: events and row changes, who may see which values, pages, filters, the file."""
+
+import csv
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+
+from catalog.models import Domain
+from tests.factories import make_domain, make_rule, make_tool
+from trace_site import audit
+from trace_site.acting import acting
+from trace_site.audit import AuditChange, AuditEntry
+from trace_site.audit_log import Wanted, page_of_lines
+
+pytestmark = pytest.mark.django_db
+
+
+def seen(client, query: str = "") -> list[tuple[str, str, str]]:
+    rows = client.get(f"/audit/{query}").context["page"].rows
+    return [(row.kind, row.action, row.object_id) for row in rows]
+
+
+def sql(statement: str, *params: object) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, params or None)
+
+
+@pytest.fixture
+def own_transactions(monkeypatch):
+    """Tests share one transaction; entries of these carry none, but for the ones a test gives a number."""
+    sql("ALTER TABLE trace_site_auditentry ALTER txid DROP DEFAULT")
+
+
+def test_events_and_changes_without_one_are_one_list_newest_first(client_as, own_transactions):
+    client = client_as("admin")
+    AuditChange.objects.count()
+    make_domain("before")
+    audit.record(actor=None, action="a.first", obj=make_domain("before"))
+    rows = seen(client)
+    assert ("event", "a.first", "before") in rows and ("change", "INSERT", "before") in rows
+
+
+def test_a_change_with_a_named_event_is_told_by_the_event_unless_asked_for(client_as):
+    client = client_as("admin")
+    rule = make_rule(make_tool())
+    audit.record(actor=None, action="rule.saved", obj=rule)  # the test is one transaction
+    assert {kind for kind, _, _ in seen(client)} == {"event"}
+    assert ("change", "INSERT", str(rule.pk)) in seen(client, f"?object_type=rule&object_id={rule.pk}")
+    assert {action for _, action, _ in seen(client, "?action=UPDATE")} == {"UPDATE"}
+    entry = AuditEntry.objects.get(action="rule.saved")
+    assert len(seen(client, f"?tx={entry.txid}")) > 3
+
+
+def test_an_event_unfolds_to_the_rows_it_changed_with_marked_words(client_as):
+    client = client_as("product_manager")
+    domain = make_domain("hr")
+    with acting(None, "job 12"):
+        Domain.objects.filter(pk="hr").update(title="Human <b>Resources</b>")
+    audit.record(actor=None, action="domain.renamed", obj=domain, detail={"per_rule": 3, "names": ["a", "b"]})
+    entry = AuditEntry.objects.get(action="domain.renamed")
+    page = client.get(f"/audit/events/{entry.pk}/")
+    text = page.content.decode()
+    assert "<mark>Human" in text and "&lt;b&gt;" in text and "<mark>HR</mark>" in text
+    assert "per rule" in text.lower() and "a, b" in text
+    fragment = client.get(f"/audit/events/{entry.pk}/", headers={"HX-Request": "true"}).content.decode()
+    assert "<html" not in fragment and "other row" in fragment
+    change = AuditChange.objects.get(operation="UPDATE", table_name="catalog_domain")
+    assert "job 12" in client.get(f"/audit/changes/{change.pk}/").content.decode()
+
+
+def test_values_of_users_are_for_admins(client_as, user_with, client):
+    User.objects.create_user("erin", email="erin@example.com")
+    row = AuditChange.objects.get(table_name="auth_user", operation="INSERT", after__username="erin")
+    other = client_as("expert")
+    page = other.get(f"/audit/changes/{row.pk}/").content.decode()
+    assert "erin@example.com" not in page and "admins only" in page
+    assert b"erin@example.com" not in b"".join(
+        other.get("/audit/audit.csv?object_type=user").streaming_content
+    )
+    other.force_login(user_with("admin"))
+    assert "erin@example.com" in other.get(f"/audit/changes/{row.pk}/").content.decode()
+
+
+def test_filters_hold_together(client_as, user_with, own_transactions):
+    client = client_as("admin")
+    erin = user_with("expert", username="erin")
+    with acting(erin, "page /rules/1/edit/"):
+        make_domain("mine")
+    with acting(None, "job 7"):
+        make_domain("other")
+    audit.record(actor=erin, action="rule.saved", obj=make_domain("mine"))
+    assert seen(client, "?actor=erin&object_type=domain") == [
+        ("event", "rule.saved", "mine"),
+        ("change", "INSERT", "mine"),
+    ]
+    assert seen(client, "?source=job") == [("change", "INSERT", "other")]
+    today = datetime.now(UTC).date()
+    assert seen(client, f"?since={today}&until={today}&action=rule.saved") == [
+        ("event", "rule.saved", "mine")
+    ]
+    assert seen(client, f"?until={today - timedelta(days=1)}") == []
+    assert "Nothing matches" in client.get("/audit/?actor=nobody").content.decode()
+    for wrong in ("since=x", "until=99999-01-01", "tx=x", "after=1-other-1", "since=0001-01-01"):
+        assert client.get(f"/audit/?{wrong}").status_code == 400
+
+
+def test_pages_follow_each_other_without_gap_or_repeat(own_transactions):
+    tool = make_tool()
+    audit.record_all(actor=None, action="tool.seen", objects=[(tool, {"n": n}) for n in range(40)])
+    for number in range(40):
+        make_domain(f"d{number}")
+    whole = [row.key for row in page_of_lines(Wanted(), private=True, size=1000).rows]
+    walked, after = [], ""
+    while after is not None:
+        page = page_of_lines(Wanted(), after, private=True, size=7)
+        walked += [row.key for row in page.rows]
+        after = page.next_key
+    assert walked == whole and len(set(walked)) == len(whole) >= 80
+
+
+def test_the_list_costs_the_same_with_many_rows_and_people(client_as, django_assert_num_queries, user_with):
+    client = client_as("admin")
+    for number in range(30):
+        with acting(user_with("expert", username=f"u{number}"), "page /"):
+            make_domain(f"d{number}")
+    # session, user, roles, entries, changes, names of people, actions, two for kinds of objects
+    with django_assert_num_queries(9):
+        client.get("/audit/")
+
+
+def test_a_user_who_is_gone_is_still_told(client_as):
+    client = client_as("admin")
+    gone = User.objects.create_user("gone")
+    with acting(gone, "page /"):
+        make_domain("hr")
+    number = gone.pk
+    gone.delete()
+    page = client.get("/audit/?object_type=domain").content.decode()
+    assert f"user {number}, deleted since" in page
+
+
+def test_the_file_runs_nothing_in_a_spreadsheet(client_as, own_transactions):
+    client = client_as("admin")
+    sql("INSERT INTO catalog_domain (slug, title) VALUES ('x', '=HYPERLINK(1)')")
+    answer = client.get("/audit/audit.csv?object_type=domain")
+    text = b"".join(answer.streaming_content).decode("utf-8-sig")
+    rows = list(csv.DictReader(StringIO(text)))
+    assert rows[0]["label"] == "'=HYPERLINK(1)" and "title: =HYPERLINK(1)" in rows[0]["after"]
+    assert not [cell for row in rows for cell in row.values() if cell[:1] in "=+-@\t\r" and cell]
+    assert answer["Content-Disposition"].endswith('"audit.csv"')
+
+
+def test_what_raw_sql_changed_says_so(client_as):
+    client = client_as("admin")
+    with transaction.atomic():
+        sql("INSERT INTO catalog_domain (slug, title) VALUES ('x', 'X')")
+    assert "SQL as " in client.get("/audit/?object_type=domain").content.decode()
