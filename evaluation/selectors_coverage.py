@@ -9,7 +9,7 @@ from django.utils.http import urlencode
 
 from catalog.models import Tool
 from catalog.selectors import tools_by_id
-from evaluation.coverage import ClusterRow, DomainCoverage
+from evaluation.coverage_rows import ClusterRow, DomainCoverage
 from rules.models import Rule, RuleVersion
 from trace_site.lib.charts import Bar, BarChart, bar_chart
 from trace_site.paging import SIZE, Page

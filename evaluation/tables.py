@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from evaluation.core.coverage import STATES
-from evaluation.coverage import DomainCoverage
+from evaluation.coverage_rows import DomainCoverage
 from evaluation.models import Evaluation
 
 HEADLINES = (

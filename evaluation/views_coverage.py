@@ -13,9 +13,11 @@ from catalog import clusters as services
 from catalog.forms import DismissForm
 from catalog.models import Cluster, Domain
 from evaluation import selectors_coverage as selectors
-from evaluation.coverage import DomainCoverage, coverage
+from evaluation.coverage import coverage
+from evaluation.coverage_rows import DomainCoverage
 from rules.models import Rule
 from trace_site.access import ADMIN, EXPERT, role_required
+from trace_site.lib.cells import guard
 
 SHOWN_GAPS = 5
 
@@ -73,17 +75,8 @@ def gaps_csv(request: HttpRequest, domain: str) -> HttpResponse:
             row.covered,
             round(row.mean_similarity, 3),
         ]
-        writer.writerow([_cell(value) for value in [*cells, rules, tools, row.dismissed_reason]])
+        writer.writerow([guard(str(value)) for value in [*cells, rules, tools, row.dismissed_reason]])
     return response
-
-
-def _cell(value: Any) -> Any:
-    """A spreadsheet must not take a text for a formula."""
-    return (
-        f"'{value}"
-        if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
-        else value
-    )
 
 
 def _domain_coverage(domain: str, recall: bool = False) -> DomainCoverage:

@@ -9,7 +9,8 @@ from django.views.decorators.http import condition, require_GET
 
 from catalog.models import Cluster, Domain
 from evaluation import selectors_coverage as selectors
-from evaluation.coverage import ClusterRow, DomainCoverage, coverage, edition
+from evaluation.coverage import coverage, edition
+from evaluation.coverage_rows import ClusterRow, DomainCoverage
 from evaluation.maps import places
 
 MOST_CLUSTERS = 80  # whose tools are asked for at once
