@@ -140,14 +140,20 @@ def _ranked(rows: QuerySet[Tool], typed: SearchQuery, query: SearchQuery, after:
     return Page(page, after, f"{page[-1].rank} {page[-1].name}" if len(found) > size else None)
 
 
-def _meant(word: str, misspelt: bool) -> list[str]:
-    """Words of the catalog that hold what was typed; when none does, those that are spelt alike."""
+def _meant(word: str, nothing: bool) -> list[str]:
+    """Words of the catalog that hold what was typed; when nothing matched, only for a word that begins none.
+
+    When no word holds it either, those that are spelt alike.
+    """
     if len(word) < SHORTEST:
         return []
     holding = CatalogWord.objects.filter(trigrams__contains=inner_trigrams(word), word__contains=word)
     found = list(holding.order_by(Length("word"), "word").values_list("word", flat=True)[:WIDER])
-    inner = [one for one in found if not one.startswith(word)]
-    return inner if found or not misspelt else _alike(word)
+    if not nothing:
+        return [one for one in found if not one.startswith(word)]
+    if any(one.startswith(word) for one in found):
+        return []
+    return found or _alike(word)
 
 
 def _alike(word: str) -> list[str]:

@@ -70,13 +70,14 @@ def undo_plan(row: CatalogImport) -> UndoPlan:
     earlier = _earlier(row)
     retire = sorted((written - earlier.keys()) | (set(row.returned_ids) & written))
     touched = sorted(written | set(row.retired_ids))
-    blocked = [line for line in impact_of("tools", retire) if line.blocks and line.count]
+    impact = impact_of("tools", touched)
+    blocked = impact if retire == touched else impact_of("tools", retire)
     reasons = _own_reasons(row) or [
         *_later_imports(row, set(touched)),
-        *(Reason(line.blocks, line.url) for line in blocked),
+        *(Reason(line.blocks, line.url) for line in blocked if line.blocks and line.count),
     ]
-    impact = [line for line in impact_of("tools", touched) if line.count]
-    return UndoPlan(retire, earlier, sorted(row.retired_ids), reasons, impact)
+    counted = [line for line in impact if line.count]
+    return UndoPlan(retire, earlier, sorted(row.retired_ids), reasons, counted)
 
 
 def import_undo(*, row: CatalogImport, actor: Any) -> CatalogImport:

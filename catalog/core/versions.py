@@ -37,7 +37,10 @@ def _be(count: int) -> str:
 
 
 def version_steps(apis: Iterable[str], names: Iterable[str]) -> list[VersionStep]:
-    """A step for each of `apis` that `names`, the tools of their families, hold in another version too."""
+    """A step for each of `apis` that `names`, the tools of their families, hold in another version too.
+
+    The oldest version is told beside the next one only when that one was not asked about: one sentence a pair.
+    """
     endpoints: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
     families: dict[str, set[str]] = defaultdict(set)
     for name in names:
@@ -45,11 +48,13 @@ def version_steps(apis: Iterable[str], names: Iterable[str]) -> list[VersionStep
         endpoints[api][twin_key(name)] = name
         families[api_family(api)[0]].add(api)
     steps = []
-    for api in sorted(set(apis) & endpoints.keys()):
+    asked = set(apis)
+    for api in sorted(asked & endpoints.keys()):
         ordered = newest_first(families[api_family(api)[0]])
         place = ordered.index(api)
         older = ordered[place + 1 : place + 2]
-        for other in older or ordered[:place][-1:]:
+        later = [other for other in ordered[:place][-1:] if other not in asked]
+        for other in older or later:
             steps.append(_step(api, other, bool(older), endpoints[api], endpoints[other]))
     return steps
 

@@ -31,6 +31,11 @@ def test_first_version_is_told_to_be_older_than_the_next() -> None:
     )
 
 
+def test_two_versions_that_come_together_are_told_once() -> None:
+    steps = version_steps(["PayV1", "PayV2"], names("PayV1", "x") + names("PayV2", "x"))
+    assert [(step.api, step.other) for step in steps] == [("PayV2", "PayV1")]
+
+
 def test_api_without_another_version_says_nothing() -> None:
     assert version_steps(["Pay"], names("Pay", "x") + names("Payroll", "x")) == []
 

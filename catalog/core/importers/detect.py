@@ -138,6 +138,10 @@ def _is_header(line: str) -> bool:
 
 def document_kind(document: Any, shown: str) -> str:
     """`openapi`, `swagger` or `mcp` for a parsed document; raises TraceError that says what it is instead."""
+    if not document:
+        raise refusal(
+            shown, "the document is empty.", "An MCP server tells its tools when asked for tools/list."
+        )
     if isinstance(document, dict):
         for kind in ("openapi", "swagger"):
             if kind in document:

@@ -141,7 +141,7 @@ def _entity_set(metadata: Metadata, node: Node, target: str) -> Iterator[Found |
     dead = is_deprecated(terms) or is_deprecated(kind_terms) or says_deprecated(about)
     for verb in verbs if name else ():
         lead = verb.lead(node.tag).format(title, f" ({keys})" if keys else "")
-        endpoints = [verb.endpoint.format(name), f"{name}.{verb.endpoint.format('')}"]
+        endpoints = [verb.endpoint.format(name[0].upper() + name[1:]), f"{name}.{verb.endpoint.format('')}"]
         yield Found(where, endpoints, describe(lead, about), tags(node) or tags(kind), dead)
 
 

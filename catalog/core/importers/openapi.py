@@ -51,8 +51,9 @@ def _check(document: dict[str, Any], shown: str) -> None:
         hint = "Bundle the document into one file."
         raise refusal(f"{shown}#/paths", f"the paths are in another file ({paths['$ref'][:200]}).", hint)
     if not any(isinstance(document.get(key), dict) and document[key] for key in PATH_MAPS):
+        only = "describes webhooks only, which the vendor calls" if "webhooks" in document else "has no paths"
         hint = "Import the document that lists the paths."
-        raise refusal(f"{shown}#/paths", "the document has no paths, so it holds no tools.", hint)
+        raise refusal(f"{shown}#/paths", f"the document {only}, so it holds no tools.", hint)
 
 
 def api_name(document: dict[str, Any], shown: str) -> str:
