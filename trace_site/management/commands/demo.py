@@ -12,14 +12,17 @@ from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.management import CommandParser, call_command
 
 from catalog.models import Clustering, Domain, Tool
 from evaluation.models import Benchmark, Evaluation
 from evaluation.services import probe_benchmarks_build
-from rules.models import Rule
+from rules.changes import request_submit
+from rules.exchange_requests import file_preview, file_request
+from rules.models import ChangeRequest, Rule
 from synthesis.models import Sample, Snapshot
-from trace_site.accounts import ensure_demo_users
+from trace_site.accounts import DEMO_NAMES, ensure_demo_users
 from trace_site.commands import TraceCommand
 from trace_site.jobs import Job, reap
 from trace_site.lib.errors import TraceError
@@ -92,6 +95,7 @@ class Command(TraceCommand):
             ],
             ("evaluate every model", _evaluated, self.evaluate),
             ("promote the model trained with rules", AliasMove.objects.exists, self.promote),
+            ("propose two rules for approval", ChangeRequest.objects.exists, self.propose),
             ("coverage", lambda: False, lambda: self.call("coverage")),
         ]
 
@@ -135,6 +139,16 @@ class Command(TraceCommand):
 
     def promote(self) -> None:
         self.call("promote", model=str(Model.objects.get(run__retrieval="r+R").pk))
+
+    def propose(self) -> None:
+        """A change request of the expert that waits for the admin: one rule edited, one new."""
+        path, expert = DATA / "proposed_rules.json", User.objects.get(username=DEMO_NAMES["expert"])
+        preview = file_preview(data=path.read_bytes(), filename=path.name)
+        why = "Corrected payslips kept being looked up in the new payroll; credit limits had no rule at all."
+        request = file_request(
+            preview=preview, actor=expert, title="Corrected payslips, credit limits", description=why
+        )
+        request_submit(request=request, actor=expert, revision=request.revision)
 
 
 def _all_embedded() -> bool:
