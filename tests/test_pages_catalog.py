@@ -303,6 +303,7 @@ def test_preview_shows_what_changes_and_what_is_retired(client_as):
     first = {"file": upload(row("A/One"), row("A/Two")), "domain": "hr", "format": "auto"}
     ticket = client.post("/catalog/imports/new/", first).context["ticket"]
     client.post("/catalog/imports/apply/", {"ticket": ticket})
+    make_rule(*Tool.objects.order_by("name"))
     again = {"file": upload(row("A/One", "Reads a payslip as PDF.")), "domain": "hr", "format": "auto"}
     page = client.post("/catalog/imports/new/", again)
     preview = page.context["preview"]
