@@ -1,4 +1,7 @@
+from typing import Any
+
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 
 class TraceSiteConfig(AppConfig):
@@ -7,3 +10,12 @@ class TraceSiteConfig(AppConfig):
 
     def ready(self) -> None:
         from trace_site import celery  # noqa: F401 - makes shared tasks find the application
+
+        # the roles name a permission of the rules, which Django makes just before this is called
+        post_migrate.connect(_make_roles, sender=self.apps.get_app_config("rules"))
+
+
+def _make_roles(**_: Any) -> None:
+    from trace_site.accounts import ensure_roles
+
+    ensure_roles()
