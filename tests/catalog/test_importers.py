@@ -86,8 +86,9 @@ def test_reading_stops_at_twenty_bad_rows_unless_told_to_go_on(tmp_path: Path) -
     [
         ("a.jsonl", "", "the file is empty"),
         ("a.jsonl", b"\xef\xbb\xbf \n", "the file is empty"),
-        ("a.json", "[]", "holds no tools that are known here"),
+        ("a.json", "[]", "the document is empty.*tools/list"),
         ("a.json", "5", "no catalog format"),
+        ("a.json", '{"title": "x", "version": 1}', "no tools that are known here"),
         (
             "a.json",
             json.dumps([{"tool_name": "A/b", "rule_text": "x"}]),

@@ -200,6 +200,11 @@ def test_bare_schema_and_other_encodings_are_read(tmp_path: Path) -> None:
         assert endpoints(read(tmp_path, text)) == ["GetBüro", "UpdateBüro"]
 
 
+def test_names_stay_readable_and_apart(tmp_path: Path) -> None:
+    file = v4(tmp_path, '<Singleton Name="me" Type="Self.Room"/><Singleton Name="Me" Type="Self.Room"/>')
+    assert endpoints(file) == ["GetMe", "UpdateMe", "Me.Get", "Me.Update"]
+
+
 def test_nameless_elements_are_listed(tmp_path: Path) -> None:
     file = v4(tmp_path, '<EntitySet/><FunctionImport/><Singleton Name="Me"/>')
     assert (len(file.errors), endpoints(file)) == (2, ["GetMe", "UpdateMe"])

@@ -110,6 +110,7 @@ def test_version_3_2_brings_query_and_methods_of_its_own(tmp_path: Path) -> None
         ({"openapi": None}, "#/openapi: version None is not read here"),
         ({"paths": {}}, "#/paths: the document has no paths"),
         ({"paths": None}, "#/paths: the document has no paths"),
+        ({"paths": {}, "webhooks": {"paid": {}}}, "#/paths: the document describes webhooks only"),
         ({"paths": [SPEC]}, "#/paths: the document has no paths"),
         ({"paths": {"$ref": "./paths.yaml"}}, "#/paths: the paths are in another file .*Bundle"),
         ({"info": {"title": "  "}, "x": 1}, "#/info/title: the title is missing. Write one"),
