@@ -39,7 +39,7 @@ def layout(
 
 
 def embed(vectors: Rows) -> Points:
-    """n x 2, near rows near. Seeded; what comes out of a matrix product is rounded, so that no last bit decides."""
+    """n x 2, near rows near. Seeded, and what a matrix product gives is rounded: equal rows give equal points."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     rows = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
     points = _components(rows)
