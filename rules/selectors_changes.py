@@ -52,8 +52,8 @@ class ChangeView:
 
     @property
     def stuck(self) -> bool:
-        """Whether something newer than its base stands in the way, which saving on top of it would settle."""
-        return any(conflict.blocks and self.change.rule_id for conflict in self.conflicts)
+        """Whether the rule moved on since the change began, which putting it on top would settle."""
+        return any(conflict.since for conflict in self.conflicts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ class Conflict:
     other_version: RuleVersion | None = None
     other_request: ChangeRequest | None = None
     blocks: bool = True
+    since: bool = False  # the rule moved on; the change can be put on top of what it is now
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,9 @@ def proposals_of(changes: Sequence[RuleChange]) -> list[Proposal]:
     tools = named_tools(contents.values())
     homes = {change.pk: _home(change, tools) for change in saves}
     taken: defaultdict[str, set[str]] = defaultdict(set)
-    rules = Rule.objects.filter(domain__in={domain for domain, _ in homes.values()})
-    for domain, code in [*rules.values_list("domain_id", "code"), *homes.values()]:
+    nameless = {domain for domain, code in homes.values() if not code}
+    rules = Rule.objects.filter(domain__in=nameless).values_list("domain_id", "code")
+    for domain, code in [*(rules if nameless else ()), *homes.values()]:
         taken[domain].add(code)
     found = []
     for change in saves:
@@ -168,12 +170,16 @@ def _since(change: RuleChange, newest: RuleVersion | None) -> Iterable[Conflict]
             f"{who} made v{newest.number} of {rule.code} on {newest.created_at:%-d %b %Y, %H:%M} UTC; "
             f"this change began from {began}.",
             newest,
+            since=True,
         )
     elif rule.published_id not in (change.base_published_id, change.base_id):
         now = f"v{rule.published.number}" if rule.published else "withdrawn"
         was = f"v{change.base_published.number}" if change.base_published else "not published"
         yield Conflict(
-            change, f"{rule.code} was {was} when this change began and is {now} now.", rule.published
+            change,
+            f"{rule.code} was {was} when this change began and is {now} now.",
+            rule.published,
+            since=True,
         )
 
 
