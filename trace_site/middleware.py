@@ -73,7 +73,10 @@ def refuse_nul(get_response: Handler) -> Handler:
     def middleware(request: HttpRequest) -> HttpResponse:
         given = [request.path, *_texts(request.GET), *_texts(request.POST)]
         if any("\0" in text for text in given):
-            return HttpResponseBadRequest("The request holds a NUL character.", content_type="text/plain")
+            message = "The request holds a NUL character."
+            if request.path.startswith("/api/"):
+                return JsonResponse({"message": message, "code": "bad_text", "extra": {}}, status=400)
+            return HttpResponseBadRequest(message, content_type="text/plain")
         return get_response(request)
 
     return middleware
