@@ -45,6 +45,7 @@ class ApiView(APIView):
 
     write_roles: Roles = ()
     read_roles: Roles = None
+    told_once: tuple[str, ...] = ()  # fields of an answer that are never kept: null when it is repeated
     parser_classes = [StrictJSONParser]
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:

@@ -1,7 +1,9 @@
-"""The API's own addresses: its description and the pages to read it on."""
+"""The site's own part of the API: its description, the page to read it on, the audit list and webhooks."""
 
 from django.urls import path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+
+from trace_site import api_audit, api_webhooks
 
 
 class Docs(SpectacularSwaggerSplitView):
@@ -14,4 +16,6 @@ class Docs(SpectacularSwaggerSplitView):
 urlpatterns = [
     path("schema", SpectacularAPIView.as_view(), name="api-schema"),
     path("docs", Docs.as_view(), name="api-docs"),
+    *api_audit.urlpatterns,
+    *api_webhooks.urlpatterns,
 ]

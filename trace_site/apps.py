@@ -1,6 +1,6 @@
 from typing import Any
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.db.models.signals import post_migrate
 
 
@@ -12,7 +12,7 @@ class TraceSiteConfig(AppConfig):
         from trace_site import celery  # noqa: F401 - makes shared tasks find the application
 
         # the roles name a permission of the rules, which Django makes just before this is called
-        post_migrate.connect(_make_roles, sender=self.apps.get_app_config("rules"))
+        post_migrate.connect(_make_roles, sender=apps.get_app_config("rules"))
 
 
 def _make_roles(**_: Any) -> None:

@@ -5,6 +5,7 @@ of that transaction refuses a second request with the same key.
 """
 
 import hashlib
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -129,8 +130,13 @@ def _store(response: Any, key: str) -> None:
         request_hash=request._request.idempotency_hash,
         status=response.status_code,
         headers={name: response[name] for name in HEADERS if name in response},
-        body=response.content.decode(),
+        body=_without(response.content.decode(), response.renderer_context["view"].told_once),
     )
+
+
+def _without(body: str, told_once: tuple[str, ...]) -> str:
+    """The body as it may be kept: a secret is null in it."""
+    return json.dumps({**json.loads(body), **dict.fromkeys(told_once)}) if told_once else body
 
 
 def forget_old() -> int:

@@ -7,7 +7,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView, LogoutView
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.decorators import method_decorator
@@ -85,12 +85,23 @@ def account(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
+@transaction.atomic
 def account_token(request: HttpRequest) -> HttpResponse:
     """Make or replace the caller's API token; it is shown on this one answer only."""
     Token.objects.filter(user=request.user.pk).delete()
     token = Token.objects.create(user=cast(User, request.user))
     audit.record(actor=request.user, action="token.created", obj=request.user)  # type: ignore[arg-type]
     return render(request, "account.html", {"token": token, "shown": token.key})
+
+
+@require_POST
+@transaction.atomic
+def account_token_revoke(request: HttpRequest) -> HttpResponse:
+    """End the caller's API token without making another."""
+    if Token.objects.filter(user=request.user.pk).delete()[0]:
+        audit.record(actor=request.user, action="token.revoked", obj=request.user)  # type: ignore[arg-type]
+        messages.success(request, "The token is revoked; programs that send it are refused from now on.")
+    return redirect("account")
 
 
 @require_GET

@@ -1,10 +1,11 @@
 """Every state word of the product and its tone: a tone is a colour and a shape, the word is always written out."""
 
 WORDS = {
-    "good": "done, ready, approved, approve, published, resolved, taught, in champion, champion, pass, ok, covered, applied",
+    "good": "done, ready, approved, approve, published, resolved, taught, in champion, champion, pass, ok, covered, "
+    "applied, delivered",
     "run": "running, being written, scheduled, challenger, edit, edit and approve",
     "wait": "queued, pending, to review, draft, in review, new, previous, cannot tell",
-    "warn": "warning, deprecated, stale, changed, judged out, touched",
+    "warn": "warning, deprecated, stale, changed, judged out, touched, paused",
     "bad": "failed, fail, blocked, quarantined, rejected, reject, error, no rule, uncovered, filtered",
     "idle": "cancelled, retired, dropped, dismissed, removed, unchanged, undo, not measured",
     "info": "active, added, info, offline",

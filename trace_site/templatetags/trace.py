@@ -118,7 +118,7 @@ def tool_name(tool: Any, link: bool = True, badges: bool = True) -> SafeString:
 @register.simple_tag
 def status(word: str, tone: str = "", label: str = "") -> SafeString:
     """A state by colour, shape and word."""
-    text = (label or str(word)).replace("_", " ")
+    text = str(label or word).replace("_", " ")
     tone = tone or tone_of(str(word))
     return format_html('<span class="chip tone-{}">{}{}</span>', tone, icon(f"s-{tone}"), text)
 

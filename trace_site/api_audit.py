@@ -1,0 +1,95 @@
+"""GET /api/v1/audit: the audit list for programs."""
+
+from typing import Any
+
+from django.urls import path
+from drf_spectacular.utils import OpenApiExample, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from trace_site.access import ADMIN, ROLES, roles_of
+from trace_site.api import ApiView, page_limit
+from trace_site.api_input import InputSerializer
+from trace_site.api_schema import PAGE_PARAMETERS, page_of
+from trace_site.audit_log import page_of_lines, wanted_from
+
+
+class AuditQuery(InputSerializer):
+    actor = serializers.CharField(required=False, help_text="a user name")
+    action = serializers.CharField(
+        required=False, help_text="an event such as `rule.published`, or INSERT, UPDATE, DELETE, TRUNCATE"
+    )
+    object_type = serializers.CharField(required=False, help_text="such as `rule` or `changerequest`")
+    object_id = serializers.CharField(required=False)
+    source = serializers.CharField(  # type: ignore[assignment]
+        required=False, help_text="how it begins: `page /rules/`, `api`, `job 12`"
+    )
+    since = serializers.DateField(required=False)
+    until = serializers.DateField(required=False, help_text="the whole day counts")
+    tx = serializers.IntegerField(required=False, help_text="one transaction: an event and all its rows")
+
+
+class AuditLine(serializers.Serializer[Any]):
+    kind = serializers.ChoiceField(choices=["event", "change"], help_text="a named event, or a changed row")
+    id = serializers.IntegerField()
+    at = serializers.DateTimeField()
+    actor = serializers.CharField(allow_blank=True, help_text="empty: a command, a sweep or raw SQL")
+    source = serializers.CharField(allow_blank=True)  # type: ignore[assignment]
+    action = serializers.CharField()
+    object_type = serializers.CharField()
+    object_id = serializers.CharField()
+    label = serializers.CharField(allow_blank=True)  # type: ignore[assignment]
+    detail = serializers.DictField()
+    tx = serializers.IntegerField(allow_null=True)
+    before = serializers.DictField(allow_null=True, help_text="of an UPDATE, the columns that changed")
+    after = serializers.DictField(allow_null=True)
+
+
+EXAMPLE = {
+    "results": [
+        {
+            "kind": "change",
+            "id": 812,
+            "at": "2026-11-21T14:02:11.120000Z",
+            "actor": "erin",
+            "source": "page /rules/requests/7/apply/",
+            "action": "UPDATE",
+            "object_type": "rule",
+            "object_id": "31",
+            "label": "",
+            "detail": {},
+            "tx": 90211,
+            "before": {"published_id": 55},
+            "after": {"published_id": 61},
+        }
+    ],
+    "next": "1795269731120000-change-812",
+}
+
+
+class Audit(ApiView):
+    read_roles = ROLES
+
+    @extend_schema(
+        tags=["audit"],
+        operation_id="audit_list",
+        summary="Who did what",
+        description="Newest first. Row changes that a named event tells are listed when one asks for an object, an "
+        "operation, a source or a transaction. Values of users, tokens and webhooks are null for all but admins.",
+        parameters=[AuditQuery, *PAGE_PARAMETERS],
+        responses=page_of(AuditLine),
+        examples=[OpenApiExample("a rule was published", EXAMPLE, response_only=True)],
+    )
+    def get(self, request: Request) -> Response:
+        self.read_query(AuditQuery)
+        page = page_of_lines(
+            wanted_from(request.query_params),
+            request.query_params.get("after", ""),
+            private=ADMIN in roles_of(request.user),
+            size=page_limit(request),
+        )
+        return Response({"results": AuditLine(page.rows, many=True).data, "next": page.next_key})
+
+
+urlpatterns = [path("audit", Audit.as_view(), name="api-audit")]
