@@ -8,7 +8,7 @@ from operator import or_
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet, Subquery
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
@@ -96,7 +96,10 @@ class RequestDetail:
 def request_rows(*, user: Any, state: str = "", whose: str = "", search: str = "") -> QuerySet[ChangeRequest]:
     """Requests for keyset paging, newest first; `whose` is "", `mine` or `waiting`. Three queries a page."""
     shown = RuleChange.objects.select_related("rule").order_by("id")[:SHOWN_CHANGES]
-    rows = ChangeRequest.objects.select_related("author").annotate(size=Count("changes"))
+    size = (
+        RuleChange.objects.filter(request=OuterRef("pk")).order_by().values("request").annotate(n=Count("pk"))
+    )
+    rows = ChangeRequest.objects.select_related("author").annotate(size=Subquery(size.values("n")))
     rows = rows.prefetch_related(Prefetch("changes", shown, to_attr="first_changes"))
     if state in State.values:
         rows = rows.filter(state=state)
@@ -186,8 +189,9 @@ def _views(request: ChangeRequest, changes: Sequence[RuleChange]) -> list[Change
     is_open = State(request.state) in OPEN
     versions = [version for change in changes for version in (change.base, change.base_published) if version]
     olds = version_contents(versions)
-    problems = {one.change.pk: one.problems for one in proposals_of(changes)} if is_open else {}
-    findings = request_findings(changes) if is_open else {}
+    proposals = proposals_of(changes) if is_open else []
+    problems = {one.change.pk: one.problems for one in proposals}
+    findings = request_findings(changes, proposals)
     conflicts = request_conflicts(request, changes) if is_open else []
     return [
         _view(

@@ -15,6 +15,8 @@ from rules.core.schema import schema_problems
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.selectors_permits import OPEN
 
+OTHERS = 20  # other open requests that are shown
+
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
@@ -111,9 +113,15 @@ def _problems(
             yield pointer, f"'{name}' is not in the catalog."
 
 
-def request_findings(changes: Sequence[RuleChange]) -> dict[int, list[Finding]]:
-    """Change id -> findings, against the book in which every change of the request is done; complete changes only."""
-    proposals = [proposal for proposal in proposals_of(changes) if not proposal.problems]
+def request_findings(
+    changes: Sequence[RuleChange], proposals: Sequence[Proposal] | None = None
+) -> dict[int, list[Finding]]:
+    """Change id -> findings, against the book in which every change of the request is done; complete changes only.
+
+    `proposals` are those of the changes, when they are known already.
+    """
+    known = proposals_of(changes) if proposals is None else proposals
+    proposals = [proposal for proposal in known if not proposal.problems]
     if not proposals:
         return {}
     book = _book_with(proposals, changes)
@@ -191,11 +199,12 @@ def _taken(change: RuleChange, home: RuleKey) -> Conflict:
 
 
 def _others(request: ChangeRequest, changes: Sequence[RuleChange], codes: set[str]) -> list[RuleChange]:
-    """Changes of other open requests on the same rules, or new rules with the same codes."""
+    """Changes of other open requests on the same rules, or new rules with the same codes, newest first."""
     rules = [change.rule_id for change in changes if change.rule_id]
     same = Q(rule__in=rules) | Q(rule=None, code__in=codes)
     rows = RuleChange.objects.filter(same, request__state__in=OPEN).exclude(request=request)
-    return list(rows.select_related("request__author", "rule").order_by("request_id", "id"))
+    shown = rows.defer("content").select_related("request__author", "rule").order_by("-request_id", "id")
+    return list(shown[:OTHERS])
 
 
 def _beside(change: RuleChange, home: RuleKey, others: Sequence[RuleChange]) -> Iterable[Conflict]:
