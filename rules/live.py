@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from catalog.models import Tool
-from rules.book import rule_book
+from rules.book import cached_book
 from rules.core.draft import content_of
 from rules.core.findings import Finding, RuleKey, check_rule
 from rules.core.rule import to_json
@@ -34,7 +34,7 @@ def check_draft(draft: dict[str, Any], *, code: str = "", own: RuleKey | None = 
     if kept is None:
         return DraftCheck(problems, [])
     content, numbers = kept
-    findings = check_rule(content_of(content), rule_book(), own)
+    findings = check_rule(content_of(content), cached_book(), own)
     return DraftCheck(problems, [_as_typed(finding, numbers, draft["text"]) for finding in findings])
 
 

@@ -65,6 +65,12 @@ def found_tools(tools: Sequence[Tool], target: str) -> list[LookAlike]:
     return [LookAlike(tool, scores.get(tool.pk)) for tool in tools if tool != aim]
 
 
+def named_first(tools: Sequence[Tool], typed: str) -> list[Tool]:
+    """The search's order, but what is called exactly so comes before what only holds the words."""
+    wanted = typed.casefold()
+    return sorted(tools, key=lambda tool: wanted not in (tool.name.casefold(), tool.endpoint.casefold()))
+
+
 def tool_names(ids: Iterable[int]) -> list[str]:
     """Active tools by id, in the order given, those that stay before deprecated ones."""
     wanted = {pk: place for place, pk in enumerate(ids)}

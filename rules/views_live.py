@@ -14,7 +14,7 @@ from rules.core.sentences import compare, follow, said, say
 from rules.forms import RuleForm, form_words
 from rules.live import check_draft
 from rules.models import Rule
-from rules.selectors_editor import found_tools, tool_set
+from rules.selectors_editor import found_tools, named_first, tool_set
 from rules.views_editor import fields_context
 from trace_site.impact import impact_of
 
@@ -85,7 +85,7 @@ def tool_search(request: HttpRequest) -> HttpResponse:
     typed = request.GET.get("q", "").strip()
     target = request.GET.get("target", "")
     rows = find_tools(ToolFilter(search=typed), size=FOUND).page.rows if typed else []
-    found = found_tools(rows, target)
+    found = found_tools(named_first(rows, typed), target)
     return render(request, "rules/_options.html", {"found": found})
 
 

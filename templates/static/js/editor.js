@@ -18,6 +18,7 @@ let copyTimer = 0;
 let failures = 0;
 let blocked = Boolean(document.querySelector("[data-clash]"));
 let running = null;
+let away = false; // signed out; tried again when the person comes back to this tab
 
 function entries() {
   return [...new FormData(form)].filter(([name]) => !LOCK.includes(name));
@@ -74,10 +75,7 @@ function forgetOldCopies() {
 }
 
 // Saving
-function csrf() {
-  const cookie = document.cookie.split("; ").find((part) => part.startsWith("csrftoken="));
-  return cookie ? cookie.slice(10) : field("csrfmiddlewaretoken").value; // fresh after signing in elsewhere
-}
+const csrf = () => csrfToken() ?? field("csrfmiddlewaretoken").value; // app.js: fresh after signing in elsewhere
 
 function schedule(delay = PAUSE_MS) {
   clearTimeout(timer);
@@ -104,13 +102,13 @@ async function send(leaving) {
   let answer;
   try {
     answer = await fetch(form.dataset.save, {
-      method: "POST", body, keepalive: leaving, redirect: "manual",
+      method: "POST", body, keepalive: leaving,
       headers: { Accept: "application/json", "X-CSRFToken": csrf() },
     });
   } catch {
     return failed("The server cannot be reached.");
   }
-  if (answer.type === "opaqueredirect" || answer.status === 401) return signedOut();
+  if (answer.status === 401) return signedOut();
   if (answer.status >= 500) return failed(`The server answered ${answer.status}.`);
   const told = answer.headers.get("Content-Type")?.includes("json") ? await answer.json() : {};
   if (answer.ok) return confirmed(told, sent);
@@ -145,7 +143,7 @@ function failed(why) {
 }
 
 function signedOut() {
-  blocked = true;
+  away = blocked = true;
   const link = document.createElement("a");
   link.href = `${form.dataset.login}?next=${encodeURIComponent(location.pathname + location.search)}`;
   link.textContent = "Sign in again";
@@ -174,11 +172,9 @@ form.addEventListener("submit", async (event) => {
   if (button?.value === "save" && !byHand) { await save(); return; }
   while (running) await running;
   if (!blocked && !byHand && button?.value !== "discard" && !(await save())) return;
-  field("csrfmiddlewaretoken").value = csrf();
-  if (button?.value === "discard" || button?.value === "keep") dropCopy();
+  if (["discard", "keep"].includes(button?.value)) dropCopy();
   allowed = true;
-  form.requestSubmit(button);
-  dropCopy();
+  setTimeout(() => form.requestSubmit(button)); // a form is not sent from within its own submit event
 });
 
 document.addEventListener("click", (event) => {
@@ -216,13 +212,8 @@ function leave(event) {
   if (!byHand && !running) save({ leaving: true });
 }
 
-// A fragment that was answered by the sign-in page is not shown.
-document.addEventListener("htmx:beforeSwap", (event) => {
-  if (new URL(event.detail.xhr.responseURL || location.href).pathname === form.dataset.login) {
-    event.detail.shouldSwap = false;
-    signedOut();
-  }
-});
+document.addEventListener("htmx:responseError", (event) => { if (event.detail.xhr.status === 401) signedOut(); });
+window.addEventListener("focus", () => { if (away) { away = blocked = false; save(); } });
 
 // What an earlier visit could not save
 async function restore(copy) {
