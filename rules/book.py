@@ -108,6 +108,12 @@ def newest_rules() -> tuple[Shelf, dict[RuleKey, int]]:
         return _kept.newest, wanted
 
 
+def rules_as_of(versions: Iterable[int]) -> list[OtherRule]:
+    """What these versions say, published or not."""
+    with _kept.lock:
+        return _moved({}, {("", str(pk)): pk for pk in versions})[1]
+
+
 def _moved(held: dict[RuleKey, int], wanted: dict[RuleKey, int]) -> tuple[list[RuleKey], list[OtherRule]]:
     """The rules that are gone, and those to put in, read where their version was not read before."""
     keys = sorted(key for key, pk in wanted.items() if held.get(key) != pk)

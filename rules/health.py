@@ -4,14 +4,13 @@ In: the rules, or tools, that changed. Out: rows of RuleHealth, for them and for
 with them, written in the caller's transaction. What it keeps is what checking everything anew would give.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from catalog.models import Tool
-from rules.book import cached_book, newest_rules
+from rules.book import cached_book, newest_rules, rules_as_of
 from rules.core.findings import Finding, OtherRule, RuleBook, RuleKey, check_reading, has_errors
 from rules.core.shelf import Shelf
 from rules.models import Rule, RuleHealth
@@ -21,10 +20,11 @@ __all__ = ["cached_book", "check_all", "light_of", "recheck", "recheck_missing",
 
 
 @transaction.atomic
-def recheck(rules: Iterable[int] | None) -> int:
+def recheck(rules: Iterable[int] | None, before: Iterable[int] = ()) -> int:
     """Check the rules with these ids and all that depends on them; None: every rule. Returns how many were checked.
 
-    Call it after the versions are saved and the rules published or withdrawn, in the same transaction.
+    Call it after the versions are saved and the rules published or withdrawn, in the same transaction; `before` are
+    the versions that were published until then.
     """
     book = cached_book()
     shelf, versions = newest_rules()
@@ -32,9 +32,11 @@ def recheck(rules: Iterable[int] | None) -> int:
     if ids is None or len(ids) > MANY:
         return _write(shelf, versions, book, shelf.rules.keys())
     changed = set(Rule.objects.filter(pk__in=ids).values_list("domain_id", "code"))
-    touched = changed | _naming(changed)
-    for key in changed & book.shelf.rules.keys():
-        touched |= _near(book.shelf.rules[key], shelf, book)
+    live = [book.shelf.rules[key] for key in changed & book.shelf.rules.keys()]
+    old = rules_as_of(sorted(set(before)))
+    touched = changed | _near(live, shelf, book, len(live) + len(old))
+    if old:
+        touched |= _near(old, shelf, book.changed((), old), len(live) + len(old))
     return _write(shelf, versions, book, touched)
 
 
@@ -73,28 +75,18 @@ def light_of(findings: list[Finding]) -> str:
     return RuleHealth.Light.WARNING if findings else RuleHealth.Light.OK
 
 
-def _naming(keys: Iterable[RuleKey]) -> set[RuleKey]:
-    """The rules with a finding that names one of these: it may go with what they said before."""
-    named = Q()
-    for code in sorted({code for _, code in keys}):
-        named |= Q(findings__contains=[{"other": code}]) | Q(findings__contains=[{"path": [code]}])
-    return (
-        set(RuleHealth.objects.filter(named).values_list("rule__domain_id", "rule__code")) if named else set()
-    )
-
-
-def _near(rule: OtherRule, shelf: Shelf, book: RuleBook) -> set[RuleKey]:
-    """The rules that may get a finding for what this published rule says now."""
-    reading, content = rule.reading, rule.content
-    near = shelf.holding(content.tools) | shelf.texts_like(reading)
-    near |= {other.key for case in reading.situations for other, _ in shelf.cases_like(case.wording)}
-    near |= {other.key for query in reading.queries for other, _ in shelf.queries_like(query)}
-    before = book.redirects.leading_to(content.confusables)
-    behind = book.redirects.reached_from(content.target)
-    for key in shelf.holding(before):
-        other = shelf.rules[key].content
-        if other.target in before and not behind.isdisjoint(other.confusables):
-            near.add(key)
+def _near(rules: Sequence[OtherRule], shelf: Shelf, book: RuleBook, changes: int) -> set[RuleKey]:
+    """The rules that may get a finding, or lose one, by these being among the published; `changes` says how many."""
+    near: set[RuleKey] = set()
+    for rule in rules:
+        near |= shelf.holding(rule.content.tools)
+        near |= shelf.speaking_like(rule.reading, book.shelf, changes)
+        before = book.redirects.leading_to(rule.content.confusables)
+        behind = book.redirects.reached_from(rule.content.target)
+        for key in shelf.holding(before):
+            other = shelf.rules[key].content
+            if other.target in before and not behind.isdisjoint(other.confusables):
+                near.add(key)
     return near
 
 

@@ -98,7 +98,7 @@ def rule_withdraw(*, rule: Rule, actor: Any = None, detail: dict[str, Any] | Non
         what = {"version_id": withdrawn} | (detail or {})
         audit.record(actor=actor, action="rule.withdrawn", obj=rule, detail=what)
         emit("rule.withdrawn", _told(rule) | what)
-        recheck([rule.pk])
+        recheck([rule.pk], before=[withdrawn])
     return rule
 
 
@@ -209,7 +209,8 @@ def publish_checked(versions: Iterable[RuleVersion], actor: Any, detail: dict[st
     audit.record_all(actor=actor, action="rule.published", objects=moved)
     emit_all("rule.published", [_told(rule) | what for rule, what in moved])
     if moved:
-        recheck(rule.pk for rule, _ in moved)
+        before = [change["before"] for _, change in moved if change["before"]]
+        recheck((rule.pk for rule, _ in moved), before)
     return len(moved)
 
 

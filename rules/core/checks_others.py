@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterator
 
+from catalog.core.near_duplicates import jaccard
 from catalog.core.twins import api_family
 from rules.core.finding import Finding, Place, error, warning
+from rules.core.phrases import RuleKey
 from rules.core.rule_book import RuleBook
-from rules.core.shelf import OtherRule, RuleKey
+from rules.core.shelf import OtherRule
 from rules.core.situations import Reading, Situation
 from rules.core.wording import ALIKE_OVER_SHARED_TOOLS, LEAST_WORDS
 
@@ -14,38 +16,43 @@ CONDITION = re.compile(
     r"\b(?:when|if|unless|while|until|with|for|only|except|in case|where|before|yet)\b", re.IGNORECASE
 )
 SET = Place("/confusables")
+TEXT_ALIKE = 0.8  # share of words (Jaccard) by which one text is almost another
+TEXT_ALIKE_FOR_ONE_SET = 0.7
 
 
 def contradictions(reading: Reading, book: RuleBook, own: RuleKey | None) -> Iterator[Finding]:
     """One situation, different tools: an error where the words are the same and the sets overlap."""
-    worst: dict[RuleKey, tuple[bool, Situation, Situation, OtherRule]] = {}
-    for mine in reading.situations:
-        for other, theirs in book.shelf.cases_like(mine.wording):
-            if other.key == own or theirs.tool == mine.tool:
-                continue
-            shared = not set(reading.content.tools).isdisjoint(other.content.tools)
-            same = mine.wording.same_as(theirs.wording)
-            certain = same and shared
-            if not certain and not _one_case(mine, theirs, shared):
-                continue
-            if other.key not in worst or certain > worst[other.key][0]:
-                worst[other.key] = (certain, mine, theirs, other)
+    worst: dict[RuleKey, tuple[bool, Situation, Situation]] = {}
+    for certain, mine, key, theirs in _gainsaid(reading, book):
+        if key != own and (key not in worst or certain > worst[key][0]):
+            worst[key] = (certain, mine, theirs)
     for key in sorted(worst):
-        certain, mine, theirs, other = worst[key]
+        certain, mine, theirs = worst[key]
         yield (error if certain else warning)(
             "contradiction",
-            f"{other.code} leads to {theirs.tool} in the situation in which this rule leads to {mine.tool}: "
+            f"{key[1]} leads to {theirs.tool} in the situation in which this rule leads to {mine.tool}: "
             f"“{theirs.said}”.",
             "Say in both what sets the two cases apart, or keep one of the two rules.",
             mine.place,
-            other.code,
+            key[1],
         )
 
 
-def _one_case(mine: Situation, theirs: Situation, shared: bool) -> bool:
-    """Nearly the same words: fewer suffice where the rules share a tool, all are needed where nothing is shared."""
-    if shared:
-        return mine.wording.alike(theirs.wording, ALIKE_OVER_SHARED_TOOLS)
+def _gainsaid(reading: Reading, book: RuleBook) -> Iterator[tuple[bool, Situation, RuleKey, Situation]]:
+    """(certain, this rule's situation, the other rule, its situation), fewer words alike sufficing for shared tools."""
+    sharing = sorted(book.shelf.holding(reading.content.tools))
+    for mine in reading.situations:
+        for key in sharing:
+            for theirs in book.shelf.rules[key].reading.situations:
+                if mine.tool != theirs.tool and mine.wording.alike(theirs.wording, ALIKE_OVER_SHARED_TOOLS):
+                    yield mine.wording.same_as(theirs.wording), mine, key, theirs
+        for other, theirs in book.shelf.cases_like(mine.wording):
+            if mine.tool != theirs.tool and _one_case(mine, theirs):
+                yield False, mine, other.key, theirs
+
+
+def _one_case(mine: Situation, theirs: Situation) -> bool:
+    """Where no tool is shared: nearly the same words for one API, exactly the same for different ones."""
     if _family(mine.tool) == _family(theirs.tool):
         return mine.wording.alike(theirs.wording)
     return len(mine.wording.telling) >= LEAST_WORDS and mine.wording.same_as(theirs.wording)
@@ -58,14 +65,21 @@ def _family(tool: str) -> str:
 def set_findings(reading: Reading, book: RuleBook, own: RuleKey | None) -> Iterator[Finding]:
     """Against every rule whose set overlaps, in the order of their keys."""
     content = reading.content
-    alike = book.shelf.texts_like(reading)
     for key in sorted(book.shelf.holding(content.tools) - {own}):
         other = book.shelf.rules[key]
         theirs = other.content
         yield from _led_away(reading, other)
+        repeated = _repeats(reading, other)
+        if repeated:
+            yield warning(
+                "near_duplicate",
+                f"The text is almost that of {other.code}.",
+                "Keep one of the two, or say what differs.",
+                Place("/rule_text"),
+                other.code,
+            )
         if theirs.target == content.target:
-            repeated = key in alike and set(theirs.tools) == set(content.tools)
-            if not repeated and _shadows(other, reading):
+            if not (repeated and set(theirs.tools) == set(content.tools)) and _shadows(other, reading):
                 yield warning(
                     "shadowed",
                     f"{other.code} already leads to {content.target} in every situation of this rule.",
@@ -89,6 +103,13 @@ def set_findings(reading: Reading, book: RuleBook, own: RuleKey | None) -> Itera
                 SET,
                 other.code,
             )
+
+
+def _repeats(reading: Reading, other: OtherRule) -> bool:
+    """Whether the texts are nearly the same; the bar is lower for the same target over the same tools."""
+    ours, theirs = reading.content, other.content
+    one_set = ours.target == theirs.target and set(ours.tools) == set(theirs.tools)
+    return jaccard(reading.words, other.reading.words) >= (TEXT_ALIKE_FOR_ONE_SET if one_set else TEXT_ALIKE)
 
 
 def _shadows(other: OtherRule, reading: Reading) -> bool:
@@ -140,15 +161,4 @@ def long_circles(reading: Reading, book: RuleBook, own: RuleKey | None) -> Itera
             codes[0],
             Place(f"/confusables/{number}"),
             codes,
-        )
-
-
-def repetitions(reading: Reading, book: RuleBook, own: RuleKey | None) -> Iterator[Finding]:
-    for key in sorted(book.shelf.texts_like(reading) - {own}):
-        yield warning(
-            "near_duplicate",
-            f"The text is almost that of {book.shelf.rules[key].code}.",
-            "Keep one of the two, or say what differs.",
-            Place("/rule_text"),
-            book.shelf.rules[key].code,
         )

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from rules.core.finding import Finding, Place, error, warning
+from rules.core.phrases import RuleKey
 from rules.core.rule_book import RuleBook
-from rules.core.shelf import RuleKey
+from rules.core.shelf import OtherRule
 from rules.core.situations import Reading
 from rules.core.wording import Wording, wording
 
@@ -77,7 +78,7 @@ def _against_each_other(reading: Reading) -> Iterator[Finding]:
 
 def _against_others(reading: Reading, book: RuleBook, own: RuleKey | None) -> Iterator[Finding]:
     for number, (test, query) in enumerate(zip(reading.content.tests, reading.queries, strict=True)):
-        for other, place in book.shelf.queries_like(query):
+        for other, place in _asked_too(reading, query, book):
             theirs = other.content.tests[place]["tools"]
             asked = other.reading.queries[place]
             if other.key == own or set(theirs) == set(test["tools"]) or not _one_query(query, asked):
@@ -91,6 +92,14 @@ def _against_others(reading: Reading, book: RuleBook, own: RuleKey | None) -> It
                 Place(f"/tests/{number}"),
                 other.code,
             )
+
+
+def _asked_too(reading: Reading, query: Wording, book: RuleBook) -> list[tuple[OtherRule, int]]:
+    """The tests of rules that share a tool, and those of any rule that ask nearly the same."""
+    sharing = (book.shelf.rules[key] for key in book.shelf.holding(reading.content.tools))
+    tests = {(rule.key, number): rule for rule in sharing for number in range(len(rule.reading.queries))}
+    tests |= {(rule.key, number): rule for rule, number in book.shelf.queries_like(query)}
+    return [(tests[place], place[1]) for place in sorted(tests)]
 
 
 def _one_query(left: Wording, right: Wording) -> bool:

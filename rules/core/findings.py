@@ -4,13 +4,14 @@ In: a rule's content, the state of the tools it may name, the other published ru
 stable code, a sentence, the fix and the place.
 """
 
-from rules.core.checks_others import contradictions, long_circles, repetitions, set_findings
+from rules.core.checks_others import contradictions, long_circles, set_findings
 from rules.core.checks_self import agreement_findings, clause_findings, target_findings, text_findings
 from rules.core.checks_tests import test_findings
 from rules.core.finding import Finding, Place, has_errors
+from rules.core.phrases import RuleKey
 from rules.core.rule import RuleContent
 from rules.core.rule_book import RuleBook, ToolState
-from rules.core.shelf import OtherRule, RuleKey
+from rules.core.shelf import OtherRule
 from rules.core.situations import Reading
 
 __all__ = [
@@ -42,6 +43,5 @@ def check_reading(reading: Reading, book: RuleBook, own: RuleKey | None = None) 
         *contradictions(reading, book, own),
         *set_findings(reading, book, own),
         *long_circles(reading, book, own),
-        *repetitions(reading, book, own),
     ]
     return sorted(findings, key=lambda finding: finding.level != "error")

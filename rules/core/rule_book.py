@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rules.core.mentions import ToolMentions
+from rules.core.phrases import RuleKey
 from rules.core.redirects import Edge, Redirects
-from rules.core.shelf import OtherRule, RuleKey, Shelf
+from rules.core.shelf import OtherRule, Shelf
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Reading:
         self.said = [_of_statement(content, statement, tool) for statement, tool in self._told()]
         self.queries = [wording(test["query"]) for test in content.tests]
 
-    @property
+    @cached_property
     def situations(self) -> list[Situation]:
         return [*self.clauses, *self.said]
 

@@ -15,6 +15,7 @@ from rules.core.vocabulary import ALTERNATIVES, ARTICLES, NEGATIONS, SMALL, SYNO
 
 ALIKE = 0.7  # share of telling words (Jaccard) that two phrases must have in common
 ALIKE_OVER_SHARED_TOOLS = 0.6
+QUERY_ALIKE = 0.7
 ALIKE_WHEN_ADDED = 0.75
 LEAST_WORDS = 3  # shorter phrases say too little to be compared
 SHORT_NEGATION = re.compile(

@@ -1,0 +1,52 @@
+"""Phrases by where they are said, found again when they are said in nearly the same words.
+
+A phrase that very many rules use is a way of speaking and tells no case apart: it is left out of what is found.
+"""
+
+from collections.abc import Iterable
+
+from rules.core.set_index import SetIndex, Words
+
+COMMON = 12  # rules from which on a phrase is a way of speaking
+
+RuleKey = tuple[str, str]  # (domain, code)
+Placed = tuple[RuleKey, int]  # the n-th situation, or test, of a rule
+Entry = tuple[Placed, Words]
+
+
+class Phrases:
+    """Never changes; `changed` gives the next one and shares what stayed."""
+
+    def __init__(self, entries: Iterable[Entry], threshold: float) -> None:
+        places: dict[Words, list[Placed]] = {}
+        for place, words in entries:
+            places.setdefault(words, []).append(place)
+        self._places = {words: tuple(found) for words, found in places.items()}
+        self._index = SetIndex(((words, words) for words in self._places), threshold)
+
+    def changed(self, dropped: Iterable[Entry], added: Iterable[Entry]) -> "Phrases":
+        new = Phrases((), self._index.threshold)
+        new._places = dict(self._places)
+        for place, words in dropped:
+            new._places[words] = tuple(other for other in new._places[words] if other != place)
+        for place, words in added:
+            new._places[words] = (*new._places.get(words, ()), place)
+        gone = [words for words, places in new._places.items() if not places]
+        for words in gone:
+            del new._places[words]
+        fresh = [(words, words) for words in new._places if words not in self._places]
+        new._index = self._index.changed(gone, fresh)
+        return new
+
+    def said_by(self, words: Words) -> int:
+        """How many rules say exactly this."""
+        return len({key for key, _ in self._places.get(words, ())})
+
+    def like(self, words: Words) -> list[Placed]:
+        """Where nearly the same is said, common phrases left out; in the order of the rules."""
+        near = (found for found, _ in self._index.find(words) if self.said_by(found) <= COMMON)
+        return sorted(place for found in near for place in self._places[found])
+
+    def near(self, words: Words) -> set[RuleKey]:
+        """The rules that say nearly the same, however common it is."""
+        return {key for found, _ in self._index.find(words) for key, _ in self._places[found]}
