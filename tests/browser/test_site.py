@@ -3,32 +3,9 @@
 import pytest
 
 from catalog.models import Clustering
-from rules.models import Rule
 from tests.factories import make_cluster, make_rule
 
 pytestmark = pytest.mark.browser
-
-
-def test_expert_goes_from_the_gap_to_a_published_rule(open_page, look_alikes):
-    page = open_page("expert")
-    page.get_by_role("link", name="Write a rule", exact=True).first.click()
-    page.wait_for_selector("#confusables input:checked")
-    assert page.locator("#confusables input:checked").count() == 3
-    page.fill("#text", "Use the newest one always.")
-    page.wait_for_selector("#findings >> text=names none of the confusables")
-    page.fill(
-        "#text",
-        "Payslips are read with PayrollNova/GetPayslip; single lines with PayrollNova/GetPayslipLines.",
-    )
-    page.wait_for_selector("#findings >> text=no test query")
-    page.click("text=Add a test")
-    page.keyboard.type("my pay in may")
-    page.fill("#test-0-tools", "PayrollNova/GetPayslip")
-    page.click("text=Save and publish")
-    page.wait_for_selector("text=is published")
-    assert Rule.objects.get().published.tests == [
-        {"query": "my pay in may", "tools": ["PayrollNova/GetPayslip"]}
-    ]
 
 
 def test_catalog_narrows_while_typing_and_the_address_follows(open_page, look_alikes):
@@ -114,12 +91,3 @@ def test_table_sorts_by_the_chosen_column(open_page, look_alikes):
     page.get_by_role("button", name="Tools").click()
     codes = page.locator("#rules tbody .rule-code").all_text_contents()
     assert codes == ["A_RULE", "C_RULE", "B_RULE"]
-
-
-def test_added_look_alike_moves_from_the_picker_into_the_list(open_page, look_alikes):
-    page = open_page("expert")
-    page.goto("/rules/new/")
-    page.fill("#add-confusable", "PayrollNova/GetStatement")
-    page.press("#add-confusable", "Tab")
-    page.wait_for_selector("#confusables input[value='PayrollNova/GetStatement']:checked")
-    assert page.input_value("#add-confusable") == ""
