@@ -14,6 +14,7 @@ from synthesis.selectors_review import waiting
 from synthesis.sources import load_catalog, rule_texts
 from trace_site import audit
 from trace_site.lib.errors import TraceError
+from trace_site.webhooks import emit
 
 REASONS = {
     "wrong_tool": "wrong tool",
@@ -180,6 +181,8 @@ def _decide(
     audit.record(
         actor=reviewer, action=f"sample.{verdict}", obj=row, detail={"reason": reason} if reason else {}
     )
+    if row.human == Sample.Human.APPROVED:
+        emit("sample.approved", {"count": 1, "sample": row.pk, "by": str(reviewer)})
     return row
 
 
@@ -225,4 +228,5 @@ def policy_approve(*, count: int | None, actor: Any = None, seed: int = 0) -> di
             obj=chosen[0],
             detail={"policy": policy, "samples": len(chosen)},
         )
+        emit("sample.approved", {"count": len(chosen), "sample": None, "by": f"policy {policy}"})
     return {"approved": len(chosen), "waiting": len(rows) - len(chosen)}

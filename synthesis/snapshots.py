@@ -26,6 +26,7 @@ from trace_site.artefacts import store
 from trace_site.jobs import JobContext
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import sha256_file, write_atomic, write_jsonl
+from trace_site.webhooks import emit
 
 STEPS = 4
 
@@ -350,4 +351,6 @@ def _publish(ctx: JobContext, folder: Path, manifest: dict[str, Any], compositio
             batch_size=2000,
         )
         audit.record(actor=actor, action="snapshot.frozen", obj=snapshot, detail=manifest["counts"])
+        told = {"snapshot": snapshot.pk, "hash": snapshot.hash, "counts": manifest["counts"]}
+        emit("snapshot.frozen", told)
     return snapshot

@@ -287,3 +287,23 @@ def test_deliveries_that_ended_long_ago_are_forgotten(hook, receiver):
     deliver_now(WebhookDelivery.objects.first())
     WebhookDelivery.objects.update(created_at=timezone.now() - timedelta(days=31))
     assert deliveries.forget_old() == 1 and WebhookDelivery.objects.get().state == "pending"
+
+
+def test_what_the_pipeline_does_is_told(receiver, user_with, tmp_path):
+    from synthesis.review import approve, policy_approve, reject
+    from tests.factories import make_model, make_sample
+    from training.registry import promote
+
+    admin = user_with("admin")
+    webhook_create(url=receiver.url, events=["sample.approved", "model.promoted"], actor=admin)
+    first, second, third = (make_sample(machine="ready", human="pending") for _ in range(3))
+    approve(sample=first, reviewer=admin)
+    reject(sample=second, reviewer=admin, reason="other", note="no")
+    policy_approve(count=None, actor=admin)
+    model = make_model()
+    promote(model=model, actor=admin)
+    promote(model=model, actor=admin)
+    told = list(WebhookDelivery.objects.order_by("id").values_list("event", "payload"))
+    assert told[0] == ("sample.approved", {"count": 1, "sample": first.pk, "by": "admin"})
+    assert told[1][1]["count"] == 1 and told[1][1]["by"].startswith("policy auto-approve all")
+    assert told[2:] == [("model.promoted", {"alias": "champion", "model": model.pk, "previous": None})]

@@ -30,9 +30,9 @@ EVENTS = {
     "request.blocked": "A scheduled change request could not be applied.",
     "catalog.imported": "A catalog file was applied.",
     "catalog.import_undone": "A catalog import was undone.",
-    "sample.approved": "Samples were approved for training.",
+    "sample.approved": "Samples were approved, one by one or by a policy.",
     "snapshot.frozen": "A dataset was frozen.",
-    "run.finished": "A training run ended.",
+    "run.finished": "A training run made a model.",
     "model.promoted": "An alias names another model.",
 }
 PING = "ping"

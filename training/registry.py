@@ -13,6 +13,7 @@ from django.db import connection, transaction
 from trace_site import audit
 from trace_site.artefacts import store
 from trace_site.lib.errors import TraceError
+from trace_site.webhooks import emit
 from training.models import AliasMove, Model
 
 ALIAS_LOCK = 7_210_401  # advisory lock number: one promotion at a time
@@ -77,6 +78,8 @@ def promote(*, model: Model, actor: Any, note: str = "") -> AliasMove:
         obj=model,
         detail={"alias": "champion", "previous": old.model_id if old else None, "note": note},
     )
+    told = {"alias": "champion", "model": model.pk, "previous": old.model_id if old else None}
+    emit("model.promoted", told)
     return move
 
 

@@ -13,6 +13,7 @@ from trace_site.artefacts import store
 from trace_site.jobs import JobContext
 from trace_site.lib import hardware
 from trace_site.lib.files import read_json, write_atomic
+from trace_site.webhooks import emit
 from training.core.recipe import Recipe
 from training.models import Model, Run, Stage1
 from training.services import run_recipe
@@ -85,6 +86,7 @@ def publish(ctx: JobContext, run: Run, export: Path, summary: dict[str, Any] | N
             card=(export / "README.md").read_text("utf-8") if (export / "README.md").is_file() else "",
         )
         Run.objects.filter(pk=run.pk).update(summary=facts)
+        emit("run.finished", {"run": run.pk, "cell": run.cell, "model": model.pk})
         jobs.enqueue(
             "evaluation",
             {"model": model.pk},
