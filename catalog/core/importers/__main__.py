@@ -50,8 +50,9 @@ def main(order: dict[str, Any]) -> None:
 
 def limit(memory: int, seconds: int) -> None:
     """At most so many bytes beyond what is in use now, so much processor time, and no file may be written."""
-    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (taken + memory, taken + memory + ROOM))
+    if (used := Path("/proc/self/statm")).exists():  # elsewhere than on Linux the system ignores this limit
+        taken = int(used.read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (taken + memory, taken + memory + ROOM))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
