@@ -1,9 +1,11 @@
-// Draws clusters on a canvas: circles far away, tools and their pairs near by, labels that never lie on each other.
+// Draws clusters on a canvas as circles; what is seen near by (tools, pairs, labels) lies in map-near.js.
 // It knows no events and no network: map.js moves the camera, hands in data, and asks for a new frame.
 // States come from the key beside the map: its signs (paths in a box from -6 to 6) and tones are those drawn here.
 const OPEN_AT = 30; // screen radius from which a circle shows its tools
 const SIGN_AT = 6;
-const MOST_LABELS = 90;
+const STAMPED = 16; // up to this screen radius
+const CROWDED = 1500; // circles in view
+const ANEW_MS = 150;
 const TURN = 2 * Math.PI;
 const SOFT = { taught: "good", idle: "wait" }; // tones that borrow another's light shade
 const INK = { taught: "good", idle: "muted" };
@@ -16,6 +18,7 @@ class ClusterMap {
     this.camera = { x: 0, y: 0, k: 1 };
     this.details = new Map(); // cluster id -> {tools, edges, at}
     this.widths = new Map();
+    this.stamps = new Map();
     this.signs = states.map(({ sign }) => new Path2D(sign));
     this.lit = null; // null: all of them; else a Set of places
     this.hover = this.chosen = -1;
@@ -53,12 +56,15 @@ class ClusterMap {
     };
     this.font = getComputedStyle(document.body).fontFamily;
     probe.remove();
+    this.stamps.clear();
   }
 
   resize(width, height) {
     this.width = width;
     this.height = height;
     this.ratio = Math.min(2, window.devicePixelRatio || 1);
+    this.stamps.clear();
+    this.kept = null;
     this.canvas.width = Math.round(width * this.ratio);
     this.canvas.height = Math.round(height * this.ratio);
   }
@@ -85,19 +91,41 @@ class ClusterMap {
     return best;
   }
 
-  draw() {
+  // while a crowded map moves, the last picture is moved along; it is drawn anew a few times a second and at rest
+  draw(moving = false) {
     const { pen, colours } = this;
+    clearTimeout(this.rest);
     pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     pen.fillStyle = colours.back;
     pen.fillRect(0, 0, this.width, this.height);
     if (!this.count) return;
     this.project();
-    if (this.lit) this.dim();
-    for (let state = 0; state < this.states.length; state++) this.circles(state);
+    if (moving && this.slide()) { this.rest = setTimeout(() => requestAnimationFrame(() => this.draw()), ANEW_MS); return; }
+    this.circles();
     this.rings();
     this.mark(this.hover, colours.text, 2);
     this.mark(this.chosen, colours.accent, 3);
     this.labels();
+    if (this.shown > CROWDED) this.keep();
+    else this.kept = null;
+  }
+
+  keep() {
+    this.copy ??= document.createElement("canvas");
+    this.copy.width = this.canvas.width;
+    this.copy.height = this.canvas.height;
+    this.copy.getContext("2d", { alpha: false }).drawImage(this.canvas, 0, 0);
+    this.kept = { ...this.camera, at: performance.now() };
+  }
+
+  slide() {
+    const { kept, camera, width, height } = this;
+    if (!kept || performance.now() - kept.at > ANEW_MS || Math.abs(Math.log(camera.k / kept.k)) > 0.4) return false;
+    const scale = camera.k / kept.k;
+    const left = (kept.x - camera.x) * camera.k + (width / 2) * (1 - scale);
+    const top = (kept.y - camera.y) * camera.k + (height / 2) * (1 - scale);
+    this.pen.drawImage(this.copy, left, top, width * scale, height * scale);
+    return true;
   }
 
   project() {
@@ -114,40 +142,58 @@ class ClusterMap {
     }
   }
 
-  trace(keep) {
-    this.pen.beginPath();
-    let any = false;
+  // small circles are stamped from pictures made once a state and radius: thousands a frame without a graphics card
+  circles() {
+    const { pen, data, sx, sy } = this;
+    pen.setTransform(1, 0, 0, 1, 0, 0);
     for (let n = 0; n < this.shown; n++) {
       const i = this.seen[n];
-      if (!keep(i)) continue;
+      const kind = this.lit && !this.lit.has(i) ? -1 : data.state[i];
       const radius = this.radius(i);
-      any = true;
-      if (radius < 1.5) this.pen.rect(this.sx[i] - radius, this.sy[i] - radius, 2 * radius, 2 * radius);
-      else { this.pen.moveTo(this.sx[i] + radius, this.sy[i]); this.pen.arc(this.sx[i], this.sy[i], radius, 0, TURN); }
+      if (radius > STAMPED) {
+        pen.setTransform(this.ratio, 0, 0, this.ratio, sx[i] * this.ratio, sy[i] * this.ratio);
+        this.circle(pen, kind, radius);
+        pen.setTransform(1, 0, 0, 1, 0, 0);
+        continue;
+      }
+      // on whole pixels and unscaled, so that a stamp is copied and not computed
+      const picture = this.stamp(kind, Math.max(4, Math.round(radius * 4)));
+      pen.drawImage(picture, Math.round(sx[i] * this.ratio - picture.width / 2), Math.round(sy[i] * this.ratio - picture.height / 2));
     }
-    return any;
+    pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
   }
 
-  dim() {
-    if (!this.trace((i) => !this.lit.has(i))) return;
-    this.pen.strokeStyle = this.colours.line;
-    this.pen.lineWidth = 1;
-    this.pen.stroke();
+  stamp(kind, steps) {
+    const key = 1000 * steps + kind;
+    let picture = this.stamps.get(key);
+    if (picture) return picture;
+    if (this.stamps.size > 900) this.stamps.clear();
+    const half = steps / 4 + 2;
+    picture = document.createElement("canvas");
+    picture.width = picture.height = Math.ceil(2 * half * this.ratio);
+    const pen = picture.getContext("2d");
+    pen.scale(picture.width / (2 * half), picture.height / (2 * half));
+    pen.translate(half, half);
+    this.circle(pen, kind, steps / 4);
+    if (kind >= 0 && steps / 4 >= SIGN_AT) this.sign(pen, kind, steps / 4);
+    this.stamps.set(key, picture);
+    return picture;
   }
 
-  circles(state) {
-    const { pen, colours, data } = this;
-    if (!this.trace((i) => data.state[i] === state && (!this.lit || this.lit.has(i)))) return;
-    pen.fillStyle = this.camera.k * 12 < 3 ? colours.tone[state] : colours.soft[state];
-    pen.fill();
-    pen.strokeStyle = colours.tone[state];
-    pen.lineWidth = 1.5;
-    if (this.states[state].state === "dismissed") pen.setLineDash([3, 3]);
+  // kind -1: a cluster that is not lit
+  circle(pen, kind, radius) {
+    const { colours } = this;
+    pen.beginPath();
+    pen.arc(0, 0, Math.max(0.6, radius - 0.5), 0, TURN);
+    if (kind >= 0) { pen.fillStyle = radius < 3 ? colours.tone[kind] : colours.soft[kind]; pen.fill(); }
+    pen.strokeStyle = kind < 0 ? colours.line : colours.tone[kind];
+    pen.lineWidth = kind < 0 ? 1 : 1.5;
+    if (kind >= 0 && this.states[kind].state === "dismissed") pen.setLineDash([3, 3]);
     pen.stroke();
     pen.setLineDash([]);
   }
 
-  // the share of pairs told apart as a ring, then the state's sign or the tools themselves
+  // the share of pairs told apart as a ring; in large circles the tools themselves
   rings() {
     const { pen, colours, data } = this;
     this.wanted = [];
@@ -164,45 +210,18 @@ class ClusterMap {
       }
       const detail = radius >= OPEN_AT && this.details.get(data.id[i]);
       if (detail) this.tools(i, radius, detail);
-      else this.sign(i, radius);
+      else if (radius > STAMPED) { pen.save(); pen.translate(this.sx[i], this.sy[i]); this.sign(pen, data.state[i], radius); pen.restore(); }
       if (radius >= OPEN_AT && !detail) this.wanted.push(data.id[i]);
     }
   }
 
-  sign(i, radius) {
-    const { pen } = this;
+  sign(pen, kind, radius) {
     const scale = Math.min(2, radius / 11);
-    pen.save();
-    pen.translate(this.sx[i], this.sy[i]);
     pen.scale(scale, scale);
     pen.lineWidth = 1.8;
     pen.lineCap = pen.lineJoin = "round";
-    pen.strokeStyle = this.colours.ink[this.data.state[i]];
-    pen.stroke(this.signs[this.data.state[i]]);
-    pen.restore();
-  }
-
-  tools(i, radius, detail) {
-    const { pen, colours } = this;
-    const px = (t) => this.sx[i] + detail.at[2 * t] * radius;
-    const py = (t) => this.sy[i] + detail.at[2 * t + 1] * radius;
-    for (const covered of [0, 1]) {
-      pen.beginPath();
-      for (const [a, b, is] of detail.edges) if (is === covered) { pen.moveTo(px(a), py(a)); pen.lineTo(px(b), py(b)); }
-      pen.strokeStyle = covered ? colours.good : colours.bad;
-      pen.lineWidth = covered ? 2 : 1;
-      pen.setLineDash(covered ? [] : [3, 3]);
-      pen.stroke();
-    }
-    pen.setLineDash([]);
-    const dot = Math.max(2.5, Math.min(7, radius / 14));
-    detail.tools.forEach(([id, , deprecated], t) => {
-      pen.beginPath();
-      pen.arc(px(t), py(t), id === this.tool ? dot + 2 : dot, 0, TURN);
-      pen.fillStyle = deprecated ? colours.back : id === this.tool ? colours.accent : colours.text;
-      pen.fill();
-      if (deprecated) { pen.strokeStyle = colours.text; pen.lineWidth = 1.5; pen.stroke(); }
-    });
+    pen.strokeStyle = this.colours.ink[kind];
+    pen.stroke(this.signs[kind]);
   }
 
   mark(i, colour, width) {
@@ -214,89 +233,4 @@ class ClusterMap {
     this.pen.stroke();
   }
 
-  // names by priority (chosen, searched, then the costliest gaps): a name that would touch another is left out
-  labels() {
-    this.taken = [];
-    this.pen.textBaseline = "top";
-    this.pen.lineJoin = "round";
-    for (const i of [this.chosen, this.hover]) if (i >= 0 && i < this.count) this.clusterLabel(i, true);
-    for (let n = 0; n < this.shown && this.taken.length < MOST_LABELS; n++) {
-      const i = this.seen[n];
-      if (this.radius(i) < 7 || (this.lit && !this.lit.has(i)) || i === this.chosen || i === this.hover) continue;
-      this.clusterLabel(i, false);
-    }
-    for (let n = 0; n < this.shown && this.taken.length < MOST_LABELS; n++) this.toolLabels(this.seen[n]);
-  }
-
-  clusterLabel(i, strong) {
-    const radius = this.radius(i);
-    const below = radius < OPEN_AT;
-    this.label(this.data.label[i], this.sx[i], this.sy[i] + (below ? radius + 3 : -radius - 17), strong || !below ? 600 : 400, 26);
-  }
-
-  toolLabels(i) {
-    const radius = this.radius(i);
-    const detail = radius >= 80 && this.details.get(this.data.id[i]);
-    if (!detail || (this.lit && !this.lit.has(i))) return;
-    detail.order.forEach((t) => {
-      const name = detail.tools[t][1];
-      this.label(name.slice(name.indexOf("/") + 1), this.sx[i] + detail.at[2 * t] * radius, this.sy[i] + detail.at[2 * t + 1] * radius + 8, 400, 34);
-    });
-  }
-
-  label(text, x, y, weight, most) {
-    const short = text.length > most ? `${text.slice(0, most - 1)}…` : text;
-    const key = `${weight}${short}`;
-    this.pen.font = `${weight} 12px ${this.font}`;
-    let width = this.widths.get(key);
-    if (width === undefined) this.widths.set(key, (width = this.pen.measureText(short).width));
-    const box = { left: x - width / 2 - 3, right: x + width / 2 + 3, top: y - 1, bottom: y + 14 };
-    if (box.right < 0 || box.left > this.width || box.bottom < 0 || box.top > this.height) return;
-    if (this.taken.some((other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom)) return;
-    this.taken.push(box);
-    this.pen.strokeStyle = this.colours.back;
-    this.pen.lineWidth = 3;
-    this.pen.strokeText(short, box.left + 3, y);
-    this.pen.fillStyle = this.colours.text;
-    this.pen.fillText(short, box.left + 3, y);
-  }
-
-  // tools of one cluster: [[id, name, deprecated]] and pairs [[a, b, covered]]
-  remember(id, { tools, edges }) {
-    const open = new Uint8Array(tools.length);
-    for (const [a, b, covered] of edges) { open[a] += 1 - covered; open[b] += 1 - covered; }
-    const sought = (t) => Number(tools[t][0] === this.tool);
-    const order = [...tools.keys()].sort((a, b) => sought(b) - sought(a) || open[b] - open[a]);
-    this.details.set(id, { tools, edges, at: insideCircle(tools.length, edges), order });
-  }
-}
-
-// Places inside the unit circle, two numbers a tool: pairs attract, all push; the same on every visit.
-function insideCircle(count, edges) {
-  const at = Float64Array.from({ length: 2 * count }, (_, n) => 0.5 * (n % 2 ? Math.sin : Math.cos)((TURN * (n >> 1)) / count));
-  const ideal = 0.9 / Math.sqrt(count);
-  const move = new Float64Array(2 * count);
-  const pull = (a, b, force) => {
-    const dx = at[2 * b] - at[2 * a];
-    const dy = at[2 * b + 1] - at[2 * a + 1];
-    const length = Math.hypot(dx, dy) + 1e-4;
-    const by = force(length) / length;
-    move[2 * a] += dx * by; move[2 * a + 1] += dy * by;
-    move[2 * b] -= dx * by; move[2 * b + 1] -= dy * by;
-  };
-  for (let round = 0; round < 120; round++) {
-    move.fill(0);
-    for (let a = 0; a < count; a++) for (let b = a + 1; b < count; b++) pull(a, b, (d) => (-ideal * ideal) / d);
-    for (const [a, b] of edges) pull(a, b, (d) => (d * d) / ideal / 2);
-    const step = 0.1 * (1 - round / 120);
-    for (let n = 0; n < 2 * count; n++) at[n] += Math.max(-0.05, Math.min(0.05, step * (move[n] - 0.4 * at[n])));
-  }
-  // a crowded middle is opened: the n-th from the centre lies where an even disc has its n-th
-  const far = (t) => Math.hypot(at[2 * t], at[2 * t + 1]);
-  [...Array(count).keys()].sort((a, b) => far(a) - far(b) || a - b).forEach((t, rank) => {
-    const by = count > 1 ? (0.82 * Math.sqrt((rank + 0.5) / (count - 0.5))) / (far(t) + 1e-6) : 0;
-    at[2 * t] *= by;
-    at[2 * t + 1] *= by;
-  });
-  return at;
 }

@@ -17,7 +17,11 @@ function startMap(box) {
   let found = null; // ids the search has found
   let only = -1; // the one state that is shown
 
-  const frame = () => { if (!waiting) waiting = requestAnimationFrame(() => { waiting = 0; map.draw(); fetchTools(); }); };
+  let moving = true;
+  const frame = (moves = false) => {
+    moving &&= moves;
+    if (!waiting) waiting = requestAnimationFrame(() => { waiting = 0; map.draw(moving); moving = true; fetchTools(); });
+  };
   const getJson = async (url) => {
     const answer = await fetch(url, { headers: { Accept: "application/json" } });
     if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
@@ -49,13 +53,13 @@ function startMap(box) {
     camera.x += (px - map.width / 2) * (1 / camera.k - 1 / k);
     camera.y += (py - map.height / 2) * (1 / camera.k - 1 / k);
     camera.k = k;
-    frame();
+    frame(true);
   }
   function pan(dx, dy) {
     cancelAnimationFrame(flight);
     map.camera.x -= dx / map.camera.k;
     map.camera.y -= dy / map.camera.k;
-    frame();
+    frame(true);
   }
   function fly(to) {
     cancelAnimationFrame(flight);
@@ -68,7 +72,7 @@ function startMap(box) {
       const k = from.k * (to.k / from.k) ** eased;
       const way = Math.abs(to.k - from.k) < 1e-3 * from.k ? eased : (1 / from.k - 1 / k) / (1 / from.k - 1 / to.k);
       Object.assign(map.camera, { x: from.x + (to.x - from.x) * way, y: from.y + (to.y - from.y) * way, k });
-      map.draw();
+      map.draw(t < 1);
       if (t < 1) flight = requestAnimationFrame(step);
       else fetchTools();
     };
