@@ -106,7 +106,7 @@ def _field(pointer: str, form: RuleForm) -> str:
     rows = {"clauses": form.clause_rows, "tests": form.test_rows}.get(name)
     if rows is not None and number.isdecimal() and int(number) < len(rows):
         return f"{name.removesuffix('s')}-{rows[int(number)]}"
-    fields = {"tool_name": "target", "code": "target", "confusables": "set", "rule_text": "text"}
+    fields = {"tool_name": "target", "code": "code", "confusables": "set", "rule_text": "text"}
     return fields.get(name, "")
 
 

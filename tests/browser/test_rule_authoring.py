@@ -208,6 +208,53 @@ def test_lost_connection_is_told_and_what_was_typed_is_saved_when_it_is_back(ope
     assert RuleChange.objects.get().content["text"] == "Typed on a train."
 
 
+def test_text_that_was_never_saved_is_offered_after_somebody_else_saved(open_page, look_alikes):
+    open_page.expected = ["409", "ERR_FAILED"]
+    page, other = open_page("expert"), open_page("expert")
+    page.goto(f"/rules/new/?tools={look_alikes[0].pk},{look_alikes[1].pk}")
+    page.fill("#text", TEXT)
+    saved(page)
+    page.route("**/rules/changes/save/", lambda route: route.abort())
+    page.locator("#text").press("Control+Home")
+    page.keyboard.type("Mine. ")
+    expect(page.locator("#save-state")).to_contain_text("kept in this browser")
+    other.goto(page.url)
+    other.fill("#text", TEXT + " Hers.")
+    saved(other)
+    page.reload()
+    expect(page.locator("#text")).to_have_value(TEXT + " Hers.")
+    page.get_by_role("button", name="Show it").click()
+    expect(page.locator("#text")).to_have_value("Mine. " + TEXT)
+    page.unroute("**/rules/changes/save/")
+    page.keyboard.press("Control+s")
+    expect(page.locator("[data-clash] .old mark")).to_contain_text("Hers.")
+
+
+def test_editor_works_without_scripts(browser, site, user_with, look_alikes):
+    user_with("expert", username="plain")
+    context = browser.new_context(base_url=site, java_script_enabled=False)
+    page = context.new_page()
+    page.goto("/login/")
+    page.fill("#id_username", "plain")
+    page.fill("#id_password", "pass")
+    page.press("#id_password", "Enter")
+    page.goto(f"/rules/new/?tools={look_alikes[0].pk}")
+    page.fill("#text", TEXT)
+    page.fill("#add-confusable", LINES)
+    page.fill("#test-0-query", "my pay in may")
+    page.fill("#test-0-tools", NEW)
+    page.get_by_role("button", name="Save", exact=True).last.click()
+    assert page.locator("#chips input:checked").count() == 1
+    page.fill("#test-1-query", "what is line 12")
+    page.fill("#test-1-tools", LINES)
+    page.get_by_role("button", name="Submit for review").click()
+    assert "/rules/requests/" in page.url
+    content = RuleChange.objects.get().content
+    assert [test["query"] for test in content["tests"]] == ["my pay in may", "what is line 12"]
+    assert content["confusables"] == [LINES]
+    context.close()
+
+
 def test_leaving_at_once_saves_what_was_typed(open_page, look_alikes):
     page = open_page("expert")
     page.goto(f"/rules/new/?tools={look_alikes[0].pk},{look_alikes[1].pk}")
