@@ -24,3 +24,13 @@ def test_case_and_spaces_are_no_difference():
 def test_parts_give_both_texts_back(left, right):
     parts = word_diff(left, right)
     assert ["".join(part.text for part in side) for side in parts] == [left, right]
+
+
+def test_long_texts_of_few_words_are_compared_by_their_ends_and_not_word_by_word(monkeypatch):
+    def refuse(*args, **options):
+        raise AssertionError("compared word by word")
+
+    monkeypatch.setattr("trace_site.lib.worddiff.SequenceMatcher", refuse)
+    left, right = word_diff("now: " + "x " * 9000 + "end", "now: " + "x " * 8000 + "y " * 900 + "end")
+    assert [part.text for part in left][-1] == " end" and marked(right)[0].endswith("y y")
+    assert "".join(part.text for part in right) == "now: " + "x " * 8000 + "y " * 900 + "end"

@@ -4,9 +4,12 @@ In: two texts. Out: each as parts (words and spaces kept), those that the other 
 """
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+MOST_PAIRS = 200_000  # equal words of two texts beyond which comparing them would take seconds
 WORD = re.compile(r"\s+|\w+|[^\w\s]")
 
 
@@ -22,10 +25,26 @@ def word_diff(left: str, right: str) -> tuple[list[Part], list[Part]]:
     keys = [word.casefold() for word in ours], [word.casefold() for word in theirs]
     left_parts: list[Part] = []
     right_parts: list[Part] = []
-    for kind, a0, a1, b0, b1 in SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+    for kind, a0, a1, b0, b1 in _opcodes(*keys):
         _append(left_parts, "".join(ours[a0:a1]), kind != "equal")
         _append(right_parts, "".join(theirs[b0:b1]), kind != "equal")
     return left_parts, right_parts
+
+
+def _opcodes(ours: Sequence[str], theirs: Sequence[str]) -> list[tuple[str, int, int, int, int]]:
+    """difflib's; two long texts that repeat few words differ as a whole between their equal ends."""
+    left, right = Counter(ours), Counter(theirs)
+    if sum(count * right[word] for word, count in left.items() if not word.isspace()) <= MOST_PAIRS:
+        return SequenceMatcher(str.isspace, ours, theirs, autojunk=False).get_opcodes()
+    shorter = min(len(ours), len(theirs))
+    head = next((at for at in range(shorter) if ours[at] != theirs[at]), shorter)
+    tail = next((at for at in range(shorter - head) if ours[-1 - at] != theirs[-1 - at]), shorter - head)
+    a_end, b_end = len(ours) - tail, len(theirs) - tail
+    return [
+        ("equal", 0, head, 0, head),
+        ("replace", head, a_end, head, b_end),
+        ("equal", a_end, len(ours), b_end, len(theirs)),
+    ]
 
 
 def _append(parts: list[Part], text: str, differs: bool) -> None:
