@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from django.contrib.auth.models import Group, User
 from django.db import models
 
@@ -16,6 +17,8 @@ from catalog.contents import ToolContent, contents_write
 from catalog.core.tool import ToolRecord
 from catalog.ledger import ledger_update
 from catalog.models import CatalogImport, Cluster, Clustering, Domain, NeighbourList, Tool
+from catalog.neighbours import _store_embeddings, embedding_key
+from rules.core.finding import Finding
 from rules.models import Approval, ChangeRequest, Rule, RuleChange, RuleHealth, RuleVersion
 from synthesis.models import Sample, SynthesisRun
 from tests.bench.scale_words import MadeTool, made_tools
@@ -103,10 +106,10 @@ class Home:
                 scores = [round(0.97 - 0.015 * step, 6) for step in range(len(near))]
                 lists.append(NeighbourList(tool_id=pk, neighbour_ids=near, scores=scores))
         NeighbourList.objects.bulk_create(lists, batch_size=BATCH)
-        for some in chunked(list(self.concepts.values()), 60):
-            vector = [round(self.rng.uniform(-0.1, 0.1), 4) for _ in range(WIDTH)]
-            ids = [pk for concept in some for pk in concept]
-            Tool.objects.filter(pk__in=ids).update(embedding=vector, embedding_key="0" * 64)
+        vectors = np.random.default_rng(7).normal(0, 0.05, (60, WIDTH)).astype(np.float32)
+        names = dict(Tool.objects.values_list("pk", "name"))
+        keys = {pk: embedding_key(names[pk], made.description) for pk, made in self.made.items()}
+        _store_embeddings([(pk, key, vectors[pk % len(vectors)]) for pk, key in keys.items()])
 
     def clusters(self) -> None:
         self.groups: list[tuple[str, list[int]]] = []
@@ -192,13 +195,8 @@ class Home:
 
     def health(self, version: RuleVersion) -> RuleHealth:
         light = self.rng.choices(["ok", "warning", "error"], [78, 19, 3])[0]
-        finding = {
-            "code": "overlap",
-            "level": light,
-            "sentence": "Another rule holds two of these tools.",
-            "fix": "",
-        }
-        findings = [] if light == "ok" else [{**finding, "other": ""}]
+        finding = Finding("overlap", light, "Another rule holds two of these tools.", "Keep one of them.")  # type: ignore[arg-type]
+        findings = [] if light == "ok" else [finding.as_dict()]
         return RuleHealth(rule_id=version.rule_id, version=version, light=light, findings=findings)
 
     def requests(self, count: int) -> None:
@@ -310,8 +308,3 @@ class Home:
 def bulk(rows: Iterable[models.Model]) -> None:
     found = list(rows)
     type(found[0])._default_manager.bulk_create(found, batch_size=BATCH)
-
-
-def chunked(rows: list[Any], parts: int) -> Iterable[list[Any]]:
-    """`parts` lists of about equal length."""
-    return (rows[start::parts] for start in range(min(parts, len(rows))))

@@ -15,28 +15,13 @@ SERVICES = {
     "logistics": "Shipment Parcel Customs Route Warehouse Carrier Pallet Delivery Return Fleet",
     "it": "Ticket Asset Licence Identity Backup Device Network Incident Change Monitor",
 }
-BRANDS = [
-    "Nova",
-    "Hub",
-    "Aldera",
-    "Brixo",
-    "Corvin",
-    "Delphi",
-    "Emberly",
-    "Fjord",
-    "Garnet",
-    "Helix",
-    "Iolo",
-    "Juno",
-    "Kestrel",
-    "Lumen",
-    "Marlow",
-    "Nimbus",
-]
+BRANDS = (
+    "Nova Hub Aldera Brixo Corvin Delphi Emberly Fjord Garnet Helix Iolo Juno Kestrel Lumen Marlow Nimbus"
+)
 OBJECTS = {
     "hr": "Payslip Employee Absence Shift Allowance Deduction Candidate Bonus Dependant Certificate Holiday Overtime",
     "finance": "Payment Transfer Mandate Chargeback Statement Balance Fee Account Voucher Instalment Posting Rate",
-    "procurement": "PurchaseOrder Vendor Clause Item Offer GoodsReceipt Threshold Category Milestone Rebate Delegate Note",
+    "procurement": "PurchaseOrder Vendor Clause Item Offer GoodsReceipt Threshold Category Milestone Rebate Note",
     "logistics": "Label Container Declaration Stop Bin Pickup Manifest Slot Damage Tariff Driver Waybill",
     "it": "Request Laptop Seat Group Snapshot Firmware Gateway Outage Release Alert Certificate Session",
 }
@@ -84,7 +69,7 @@ def made_tools(count: int, seed: int = 7) -> Iterator[MadeTool]:
 
 def _domain(domain: str, count: int, rng: random.Random) -> Iterator[MadeTool]:
     made = 0
-    apis = list(product(BRANDS, SERVICES[domain].split()))
+    apis = list(product(BRANDS.split(), SERVICES[domain].split()))
     rng.shuffle(apis)
     endpoints = list(product(VERBS, OBJECTS[domain].split(), SCOPES))
     for brand, service in apis:
