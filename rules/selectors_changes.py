@@ -34,6 +34,7 @@ from trace_site.lib.errors import TraceError
 
 NEWS_DAYS = 7
 SHOWN_CHANGES = 3
+SHOWN_REQUESTS = 5
 NOTHING = RuleContent(target="", confusables=(), text="")
 
 
@@ -49,6 +50,16 @@ class ChangeView:
     problems: tuple[tuple[str, str], ...] = ()
     findings: list[Finding] | None = None
     conflicts: list[Conflict] = field(default_factory=list)
+
+    @property
+    def notes(self) -> list[Conflict]:
+        """What stands in the way, or only should be known; other requests are listed apart."""
+        return [conflict for conflict in self.conflicts if conflict.other_request is None]
+
+    @property
+    def others(self) -> list[ChangeRequest]:
+        """Other open requests on the same rule or code."""
+        return [conflict.other_request for conflict in self.conflicts if conflict.other_request]
 
     @property
     def stuck(self) -> bool:
@@ -89,7 +100,8 @@ class RequestDetail:
     def reasons(self) -> list[str]:
         """Why something that is possible now is not this person's to do; each sentence once."""
         wanted = ("submit", "approve", "apply", "cancel", "reopen", "edit")
-        told = [error for verb in wanted if (error := self.possible.get(verb))]
+        found = ((verb, self.possible.get(verb)) for verb in wanted)
+        told = [error for verb, error in found if error and (verb == "apply" or error.code == "not_allowed")]
         return list(dict.fromkeys(f"{error.message} {error.hint}".strip() for error in told))
 
 
@@ -152,11 +164,10 @@ def state_counts() -> list[tuple[str, str, int]]:
 
 
 def open_requests_of(rule_id: int) -> list[ChangeRequest]:
-    """Requests about the rule that may still be applied, newest first."""
+    """The newest requests about the rule that may still be applied."""
     held = RuleChange.objects.filter(rule=rule_id, request=OuterRef("pk"))
-    return list(
-        ChangeRequest.objects.filter(Exists(held), state__in=OPEN).select_related("author").order_by("-id")
-    )
+    rows = ChangeRequest.objects.filter(Exists(held), state__in=OPEN).select_related("author")
+    return list(rows.order_by("-id")[:SHOWN_REQUESTS])
 
 
 def request_row(pk: int) -> ChangeRequest:

@@ -33,7 +33,9 @@ def timeline(request: ChangeRequest) -> list[Happened]:
 
 def _happened(entry: AuditEntry) -> Happened:
     who = entry.actor.username if entry.actor else "the schedule"
-    detail = entry.detail
+    detail = dict(entry.detail)
+    if "at" in detail:
+        detail["at"] = datetime.fromisoformat(detail["at"])
     action = entry.action.removeprefix("request.")
     said = detail.get("reason") or detail.get("comment") or detail.get("why") or detail.get("note") or ""
     return Happened(entry.at, who, action, str(said), detail)

@@ -95,12 +95,12 @@ def request_action(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
 def _act(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
     row = selectors_changes.request_row(pk)
     try:
-        told = ACTIONS[verb](request, row)
+        done = ACTIONS[verb](request, row)
     except TraceError as error:
         told = in_form_words(error)
         told.where = error.extra.get("label", told.where)
         return _page(request, pk, told, verb)
-    messages.success(request, told)
+    messages.success(request, done)
     return redirect("rules:request", pk)
 
 

@@ -180,7 +180,9 @@ def test_other_open_request_on_the_rule_is_shown_and_does_not_block(as_user, peo
     rule = published()
     first, second = submitted(erin, rule, text=TEXT + " One."), submitted(rui, rule, text=TEXT + " Two.")
     page = text_of(as_user(erin).get(f"/rules/requests/{second.pk}/"))
-    assert f"Request {first.pk} of erin (in review) also changes NEW_OLD" in page
+    assert (
+        "Other open requests change this rule too" in page and f">{first.pk}</a> of erin, in review" in page
+    )
     assert "Approve revision" in page
     assert f"/rules/requests/{first.pk}/" in text_of(as_user(erin).get(f"/rules/{rule.pk}/"))
 
