@@ -31,7 +31,7 @@ def word_diff(left: str, right: str) -> tuple[list[Part], list[Part]]:
     return left_parts, right_parts
 
 
-def _opcodes(ours: Sequence[str], theirs: Sequence[str]) -> list[tuple[str, int, int, int, int]]:
+def _opcodes(ours: Sequence[str], theirs: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
     """difflib's; two long texts that repeat few words differ as a whole between their equal ends."""
     left, right = Counter(ours), Counter(theirs)
     if sum(count * right[word] for word, count in left.items() if not word.isspace()) <= MOST_PAIRS:
