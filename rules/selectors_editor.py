@@ -7,8 +7,8 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from pgvector.django import CosineDistance
 
-from catalog.core.twins import newest_first, twin_key
 from catalog.models import Cluster, NeighbourList, Tool
+from catalog.selectors import twins
 from rules.models import ChangeRequest, Rule, RuleChange
 from rules.selectors_conflicts import change_label
 from rules.selectors_permits import OPEN
@@ -37,7 +37,7 @@ class ToolSet:
 
 
 def tool_set(target: str, chosen: Sequence[str]) -> ToolSet:
-    """The set and what could join it: version twins first, then the rest by similarity. Six queries at most."""
+    """The set and what could join it: version twins first, newest on top, then the rest by similarity."""
     known = {tool.name: tool for tool in _tools(Q(name__in=[target, *chosen]))}
     unknown = [name for name in chosen if name not in known]
     picked = [known[name] for name in chosen if name in known]
@@ -51,8 +51,9 @@ def tool_set(target: str, chosen: Sequence[str]) -> ToolSet:
     others = list(_tools(Q(pk__in=sources, status=Tool.Status.ACTIVE)))
     listed = dict(zip(near.neighbour_ids, near.scores, strict=True)) if near else {}
     scores = listed | _scores(aim, [*picked, *others])
+    order = {pk: place for place, (pk, why) in enumerate(sources.items()) if "twin" in why}
     suggested = [LookAlike(tool, scores.get(tool.pk), tuple(sources[tool.pk])) for tool in others]
-    suggested.sort(key=lambda item: ("twin" not in item.sources, -(item.score or 0), item.tool.name))
+    suggested.sort(key=lambda item: (order.get(item.tool.pk, len(order)), -(item.score or 0), item.tool.name))
     return ToolSet(
         aim, [LookAlike(tool, scores.get(tool.pk)) for tool in picked], suggested[:SUGGESTED], unknown
     )
@@ -79,24 +80,14 @@ def tool_names(ids: Iterable[int]) -> list[str]:
 
 
 def _sources(target: Tool, near: NeighbourList | None) -> dict[int, list[str]]:
-    """Tool id -> twin, neighbour, cluster."""
-    found: dict[int, list[str]] = {pk: ["twin"] for pk in _twins(target)}
+    """Tool id -> why it is suggested: twin, neighbour, cluster. Twins come first, the newest on top."""
+    found = {twin.tool.pk: ["twin"] for twin in (twins(target) if target.family else [])[:TWINS]}
     for pk in near.neighbour_ids if near else ():
         found.setdefault(pk, []).append("neighbour")
     cluster = Cluster.objects.filter(pk=target.cluster_id).first() if target.cluster_id else None
     for pk in cluster.tool_ids if cluster else ():
         found.setdefault(pk, []).append("cluster")
     return found
-
-
-def _twins(target: Tool) -> list[int]:
-    """The same endpoint in other versions of the API, newest first."""
-    if not target.family:
-        return []
-    rows = Tool.objects.filter(family=target.family, status=Tool.Status.ACTIVE).exclude(api=target.api)
-    key = twin_key(target.name)
-    ids = {name: pk for name, pk in rows.values_list("name", "pk") if twin_key(name) == key}
-    return [ids[name] for name in newest_first(ids)][:TWINS]
 
 
 def _scores(target: Tool, tools: Sequence[Tool]) -> dict[int, float]:

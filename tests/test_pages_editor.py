@@ -77,6 +77,17 @@ def test_new_rule_is_saved_as_a_draft_without_scripts(client_as, tools):
     assert not Rule.objects.exists()
 
 
+def test_largest_rule_that_the_format_allows_is_saved(client_as, tools):
+    data = form(confusables=[f"A/Tool{number}" for number in range(200)])
+    for number in range(100):
+        fields = {"when": "late", "route_to": "A/New", "exception": "1", "signals": "late; later"}
+        data |= {f"clause-{number}-{name}": value for name, value in fields.items()}
+    for number in range(200):
+        data |= {f"test-{number}-query": f"pay {number}", f"test-{number}-tools": "A/New"}
+    assert client_as("expert").post("/rules/changes/save/", data, **JSON).status_code == 200
+    assert len(RuleChange.objects.get().content["tests"]) == 200
+
+
 def test_line_ends_of_the_browser_are_stored_as_people_see_them(client_as, tools):
     first_save(client_as("expert"), text="One.\r\n\r\nTwo.")
     assert RuleChange.objects.get().content["text"] == "One.\n\nTwo."
@@ -228,8 +239,7 @@ def test_nothing_is_saved_for_who_is_signed_out(client, tools):
 
 def test_neighbours_versions_and_cluster_of_the_target_are_suggested_with_scores(client_as, tools):
     new, old = tools
-    twin = make_tool("AV2/New", family="A", api_version=2, endpoint="New")
-    mate = make_tool("B/Mate")
+    twin, mate = make_tool("AV2/New", family="A", api_version=2), make_tool("B/Mate")
     new.family, new.cluster = "A", make_cluster(new, mate)
     new.save()
     NeighbourList.objects.create(tool=new, neighbour_ids=[old.pk], scores=[0.9])

@@ -224,6 +224,9 @@ STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "templates" / "static"]
 WHITENOISE_USE_FINDERS = True
 DATA_UPLOAD_MAX_MEMORY_SIZE = 25_000_000
+DATA_UPLOAD_MAX_NUMBER_FIELDS = (
+    2000  # the largest rule in the editor: 200 look-alikes, 100 clauses, 200 tests
+)
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [

@@ -33,9 +33,8 @@ async function search(input) {
   const mine = ++searching;
   const answer = await fetch(`${source}?${new URLSearchParams({ q: words, target: target() })}`, { redirect: "manual" });
   if (mine !== searching || !answer.ok || document.activeElement !== input) return;
-  const holder = document.createElement("template");
-  holder.innerHTML = await answer.text();
-  fill(input, [...holder.content.querySelectorAll("[role=option]")]);
+  const found = new DOMParser().parseFromString(await answer.text(), "text/html");
+  fill(input, [...found.querySelectorAll("[role=option]")]);
 }
 
 function fill(input, found, chosen = "") {

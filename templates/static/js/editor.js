@@ -154,8 +154,7 @@ function signedOut() {
 function clashed(html) {
   blocked = true;
   const box = document.getElementById("clash");
-  box.innerHTML = html;
-  window.htmx.process(box);
+  window.htmx.swap(box, html, { swapStyle: "innerHTML" });
   show("warn", "not saved", "Somebody else saved meanwhile; see the top of the page.");
   box.scrollIntoView({ block: "center" });
   box.focus({ preventScroll: true });
@@ -221,9 +220,7 @@ async function restore(copy) {
   body.set("rule", field("rule").value);
   const answer = await fetch(form.dataset.fields, { method: "POST", body, headers: { "X-CSRFToken": csrf() } });
   if (!answer.ok || answer.redirected) return;
-  const box = document.getElementById("editor-fields");
-  box.innerHTML = await answer.text();
-  window.htmx.process(box);
+  window.htmx.swap(document.getElementById("editor-fields"), await answer.text(), { swapStyle: "innerHTML" });
   field("revision").value = copy.revision;
   field("base").value = copy.base;
   tellRestored(copy, "is back in the form.");
