@@ -4,6 +4,7 @@ In: rules. Out: ways from one tool to another over several rules, the shortest o
 """
 
 from collections.abc import Iterable
+from functools import cached_property
 
 Key = tuple[str, str]  # (domain, code) of a rule
 Edge = tuple[str, Key]  # to this tool, by this rule
@@ -47,17 +48,21 @@ class Redirects:
 
     def leading_to(self, goals: Iterable[str]) -> set[str]:
         """The tools from which rules lead to one of the goals, themselves included."""
+        found = set(goals)
+        front = list(found)
+        while front:
+            ahead = [tool for goal in front for tool in self._back.get(goal, ())]
+            front = [tool for tool in dict.fromkeys(ahead) if tool not in found]
+            found.update(front)
+        return found
+
+    @cached_property
+    def _back(self) -> dict[str, list[str]]:
         back: dict[str, list[str]] = {}
         for tool, edges in self._out.items():
             for target, _ in edges:
                 back.setdefault(target, []).append(tool)
-        found = set(goals)
-        front = list(found)
-        while front:
-            ahead = [tool for goal in front for tool in back.get(goal, ())]
-            front = [tool for tool in dict.fromkeys(ahead) if tool not in found]
-            found.update(front)
-        return found
+        return back
 
     def _reached(self, start: str, without: Key | None) -> dict[str, tuple[str, Key]]:
         """Tool -> (tool before it, rule) for all that is reached, nearest first, ties by name."""
