@@ -105,7 +105,7 @@ class Pipeline:
             draft = self.writers.query.write(request)
             tried.calls += draft.calls
         tried.query, tried.answer = draft.query, draft.answer
-        candidate = _candidate(request, draft)
+        candidate = candidate_of(request, draft)
         if (fresh or unit.given) and not self._query_passes(candidate, tried, fresh):
             return draft, ()
         permissions = permission_targets(draft.answer, request.pool, unit.permission_share, request.seed)
@@ -166,7 +166,7 @@ class Pipeline:
         tried.critique = "" if verdict.passed else verdict.critique or "Scored too low."
 
 
-def _candidate(request: QueryRequest, draft: QueryDraft) -> Candidate:
+def candidate_of(request: QueryRequest, draft: QueryDraft) -> Candidate:
     rule = request.rule
     return Candidate(
         branch=request.branch,

@@ -2,13 +2,14 @@
 
 from django.urls import path
 
-from synthesis import views, views_impact, views_review, views_snapshots
+from synthesis import views, views_impact, views_preview, views_review, views_snapshots
 
 app_name = "synthesis"
 urlpatterns = [
     path("", views.run_list, name="list"),
     path("new/", views.run_create, name="create"),
     path("estimate/", views.estimate, name="estimate"),
+    path("preview/", views_preview.editor_preview, name="editor_preview"),
     path("<int:pk>/", views.run_detail, name="detail"),
     path("<int:pk>/live/", views.run_live, name="live"),
     path("<int:pk>/cancel/", views.run_cancel, name="cancel"),

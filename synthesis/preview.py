@@ -1,0 +1,250 @@
+"""What a rule in the editor would teach: its pool P(r), and sample queries as the configured writer would write them.
+
+No sample is stored. The queries come from seeds, so the same form shows the same ones; `page` 1 shows the next three
+of each style. Only filter V's query checks are told: a run also writes traces, asks the judge, and tries again.
+"""
+
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+
+from catalog.models import NeighbourList, Tool
+from catalog.selectors import tools_by_name
+from rules.core.rule import RuleContent, base_code, make_content
+from rules.models import Rule
+from synthesis.core.clauses import reasons_unsupported
+from synthesis.core.filters import Failure, FilterContext, query_failures
+from synthesis.core.keys import sample_seed
+from synthesis.core.names import ToolNames
+from synthesis.core.pools import rule_pool
+from synthesis.core.queries import RULE_STYLES, Clause, QueryDraft, QueryRequest, RuleText, ToolText, Writers
+from synthesis.core.words import NearDuplicates
+from synthesis.ledger import DatabaseCache
+from synthesis.models import Sample, SynthesisRun
+from synthesis.selectors import GONE
+from synthesis.sources import few_shot_queries
+from synthesis.stages import candidate_of
+from synthesis.writers.llm import llm_writers
+from synthesis.writers.offline import offline_writers
+from trace_site.lib.errors import TraceError
+from trace_site.lib.llm import Client
+
+PER_STYLE = 3
+SECONDS = 20.0  # for all queries together
+FEW_SHOTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class PoolTool:
+    tool: Tool
+    role: str  # target, confusable or neighbour
+
+
+@dataclass(slots=True)
+class SampleQuery:
+    """One query with what filter V says of it, or why there is none."""
+
+    draft: QueryDraft | None = None
+    failures: list[Failure] = field(default_factory=list)
+    error: str = ""
+
+
+@dataclass(slots=True)
+class Style:
+    name: str
+    reason: str = ""  # why the rule cannot support it
+    queries: list[SampleQuery] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    pool: list[PoolTool]
+    styles: list[Style]
+    writer: str
+    page: int
+
+    @property
+    def first(self) -> int:
+        """The number of the first query shown of each style."""
+        return PER_STYLE * self.page + 1
+
+    @property
+    def last(self) -> int:
+        return PER_STYLE * (self.page + 1)
+
+
+def preview(
+    *, content: dict[str, Any], rule: Rule | None, code: str, underspecified: bool = False, page: int = 0
+) -> Preview:
+    """Raises TraceError when the form holds too little, or the writer's endpoint cannot serve at all."""
+    said = make_content(**content)
+    _require(said)
+    tools, near = _tools_around(said)
+    text = _rule_text(said, tools, rule, code)
+    writers = configured_writers()
+    styles = _styles(text, tools, underspecified)
+    shots = few_shot_queries()
+    places = [PER_STYLE * page + n for n in range(PER_STYLE)]
+    asked = [(style, n) for style in styles if not style.reason for n in places]
+    requests = [_request(text, tools, near, shots, style.name, n) for style, n in asked]
+    context = _context(rule)
+    for (style, _), request, draft in zip(asked, requests, _written(writers, requests), strict=True):
+        style.queries.append(_checked(request, draft, context))
+    return Preview(_pool(said, tools), styles, writers.name, page)
+
+
+def _require(said: RuleContent) -> None:
+    if not said.target:
+        raise TraceError("Choose a target first; the pool is built around it.", code="incomplete")
+    if not said.text and not said.clauses:
+        raise TraceError("Write the rule first; the queries follow what it says.", code="incomplete")
+
+
+def _tools_around(said: RuleContent) -> tuple[dict[str, Tool], dict[str, list[str]]]:
+    """The active tools of P(r) by name, T(r) first, and the neighbours of each tool of T(r)."""
+    own = tools_by_name(list(said.tools))
+    if said.target not in own:
+        raise TraceError(f"'{said.target}' is not in the catalog.", code="unknown_tool")
+    lists = dict(
+        NeighbourList.objects.filter(tool__in=[tool.pk for tool in own.values()]).values_list(
+            "tool_id", "neighbour_ids"
+        )
+    )
+    wanted = {pk for ids in lists.values() for pk in ids}
+    others = Tool.objects.filter(status=Tool.Status.ACTIVE).defer("embedding", "search", "words")
+    found = others.in_bulk(wanted)
+    near = {
+        name: [found[pk].name for pk in lists.get(tool.pk, ()) if pk in found] for name, tool in own.items()
+    }
+    named = {tool.name: tool for tool in found.values()}
+    active = {name: tool for name, tool in own.items() if tool.status == Tool.Status.ACTIVE}
+    order = [*active, *(name for names in near.values() for name in names)]
+    return {name: active.get(name) or named[name] for name in dict.fromkeys(order)}, near
+
+
+def _rule_text(said: RuleContent, tools: dict[str, Tool], rule: Rule | None, code: str) -> RuleText:
+    target = tools.get(said.target)
+    return RuleText(
+        code=rule.code if rule else code or base_code(said.target),
+        version=0,
+        target=said.target,
+        confusables=said.confusables,
+        text=said.text,
+        clauses=tuple(
+            Clause(row["when"], row["route_to"], row["exception"], tuple(row["signals"]))
+            for row in said.clauses
+            if row["when"] and row["route_to"]
+        ),
+        hash=said.content_hash(),
+        domain=rule.domain_id if rule else target.domain_id if target else "",
+    )
+
+
+def configured_writers() -> Writers:
+    """The language model where an endpoint is configured, else the offline writers."""
+    if not settings.LLM_BASE_URL:
+        return offline_writers()
+    client = Client(
+        base_url=settings.LLM_BASE_URL,
+        api_key=settings.LLM_API_KEY,
+        timeout=min(SECONDS, settings.LLM_TIMEOUT_SECONDS),
+        concurrency=4 * PER_STYLE,
+        retries=1,
+        cache=DatabaseCache(None),  # what is paid stands in the ledger, and is not paid twice
+    )
+    return llm_writers(client, settings)
+
+
+def _styles(text: RuleText, tools: dict[str, Tool], underspecified: bool) -> list[Style]:
+    reasons = reasons_unsupported(text, {name: _text_of(tool) for name, tool in tools.items()})
+    wanted = [*RULE_STYLES, *(["underspecified"] if underspecified else [])]
+    return [Style(name, reasons.get(name, "")) for name in wanted]
+
+
+def _text_of(tool: Tool) -> ToolText:
+    return ToolText(tool.name, tool.description, tuple(tool.permissions), tool.deprecated, tool.content_hash)
+
+
+def _request(
+    text: RuleText,
+    tools: dict[str, Tool],
+    near: dict[str, list[str]],
+    shots: list[str],
+    style: str,
+    index: int,
+) -> QueryRequest:
+    seed = sample_seed(0, text.domain, text.code, "preview", style, index)
+    names = rule_pool([name for name in text.tools if name in tools], near, seed)
+    return QueryRequest(
+        branch=SynthesisRun.Branch.RULE,
+        domain=text.domain,
+        pool=tuple(_text_of(tools[name]) for name in names),
+        seed=seed,
+        index=index,
+        style=style,
+        rule=text,
+        few_shot=tuple(shots[seed % len(shots) :][:FEW_SHOTS]) if shots else (),
+    )
+
+
+def _written(writers: Writers, requests: list[QueryRequest]) -> list[QueryDraft | TraceError]:
+    """A draft or a refusal each; side by side when each waits for an endpoint. What fails alike for all is raised."""
+    if writers.name == "offline":
+        drafts = [_draft(writers, one) for one in requests]
+    else:
+        pool = ThreadPoolExecutor(max(1, len(requests)))
+        futures = [pool.submit(_draft_in_thread, writers, one) for one in requests]
+        wait(futures, timeout=SECONDS)
+        pool.shutdown(wait=False, cancel_futures=True)
+        late = TraceError(f"the writer did not answer within {SECONDS:.0f} seconds.", code="llm_timeout")
+        drafts = [future.result() if future.done() else late for future in futures]
+    refusals = [draft for draft in drafts if isinstance(draft, TraceError)]
+    if refusals and len(refusals) == len(drafts) and len({refusal.code for refusal in refusals}) == 1:
+        raise refusals[0]
+    return drafts
+
+
+def _draft(writers: Writers, request: QueryRequest) -> QueryDraft | TraceError:
+    try:
+        return writers.query.write(request)
+    except TraceError as error:
+        return error
+
+
+def _draft_in_thread(writers: Writers, request: QueryRequest) -> QueryDraft | TraceError:
+    try:
+        return _draft(writers, request)
+    finally:
+        connection.close()  # the ledger opened one for this thread
+
+
+def _context(rule: Rule | None) -> FilterContext:
+    """Names of the whole catalog; near-duplicates among these queries and the rule's own samples."""
+    active = Tool.objects.filter(status=Tool.Status.ACTIVE).values_list("name", "deprecated")
+    names = dict(active)
+    seen = NearDuplicates()
+    if rule is not None:
+        made = Sample.objects.filter(rule_version__rule=rule).exclude(GONE).exclude(query="")
+        for query in made.order_by("id").values_list("query", flat=True):
+            seen.add(query)
+    return FilterContext(ToolNames(names), frozenset(name for name, dead in names.items() if dead), seen)
+
+
+def _checked(request: QueryRequest, draft: QueryDraft | TraceError, context: FilterContext) -> SampleQuery:
+    if isinstance(draft, TraceError):
+        return SampleQuery(error=str(draft))
+    found = query_failures(candidate_of(request, draft), context)
+    if not found:
+        context.seen.add(draft.query)
+    return SampleQuery(draft, found)
+
+
+def _pool(said: RuleContent, tools: dict[str, Tool]) -> list[PoolTool]:
+    def role(name: str) -> str:
+        return "target" if name == said.target else "confusable" if name in said.confusables else "neighbour"
+
+    listed = [PoolTool(tool, role(name)) for name, tool in tools.items()]
+    return sorted(listed, key=lambda row: row.role != "target")
