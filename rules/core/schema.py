@@ -89,7 +89,7 @@ def _items(validator: Any, items: Any, instance: Any, schema: Any) -> Iterator[V
 
 def _unique(validator: Any, unique: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     """Names are compared as they are stored, trimmed; other values are somebody else's mistake."""
-    names = [item.strip() for item in instance if isinstance(item, str)]
+    names = [item.strip() for item in instance if isinstance(item, str)] if isinstance(instance, list) else []
     if len(set(names)) < len(names):
         yield ValidationError("names the same tool twice")
 

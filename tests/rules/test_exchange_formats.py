@@ -269,6 +269,20 @@ def test_any_bytes_are_read_or_refused_never_worse(data: bytes) -> None:
         assert error.code in {"bad_rules", "bad_json", "bad_csv", "bad_encoding", "bad_text", "too_large"}
 
 
+ANY_JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(COLUMNS), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*COLUMNS, "other"]), ANY_JSON))
+def test_any_value_in_any_field_is_a_located_problem_or_a_rule(fields: dict[str, Any]) -> None:
+    file = read_rules(json.dumps([RULE | fields]).encode(), "f", 10)
+    assert all(pointer.startswith("/0") for pointer, _ in file.problems.items)
+    assert len(file.entries) == (not file.problems.items)
+
+
 @pytest.mark.parametrize(
     "data",
     [
