@@ -7,7 +7,7 @@ from rules.core.phrases import RuleKey
 from rules.core.rule_book import RuleBook
 from rules.core.shelf import OtherRule
 from rules.core.situations import Reading
-from rules.core.wording import Wording, wording
+from rules.core.wording import Wording
 
 RESTATED = 0.6  # share of a case's telling words that a query must hold to ask for it
 CLEARLY = 0.25
@@ -53,10 +53,10 @@ def _met(reading: Reading, query: Wording) -> dict[str, tuple[float, str]]:
     met: dict[str, tuple[float, str]] = {}
     for case in reading.situations:
         met[case.tool] = max(met.get(case.tool, (0.0, "")), (query.restated(case.wording), case.said))
-    for clause in reading.content.clauses:
-        for signal in clause["signals"]:
-            if query.holds(wording(signal)):
-                met[clause["route_to"]] = max(met.get(clause["route_to"], (0.0, "")), (1.0, signal))
+    for clause, signals in zip(reading.content.clauses, reading.signals, strict=True):
+        for signal, said in zip(signals, clause["signals"], strict=True):
+            if query.holds(signal):
+                met[clause["route_to"]] = max(met.get(clause["route_to"], (0.0, "")), (1.0, said))
     return met
 
 

@@ -40,6 +40,11 @@ class Reading:
     def situations(self) -> list[Situation]:
         return [*self.clauses, *self.said]
 
+    @cached_property
+    def signals(self) -> list[list[Wording]]:
+        """Of every clause the phrases that signal it."""
+        return [[wording(signal) for signal in clause["signals"]] for clause in self.content.clauses]
+
     def _told(self) -> Iterator[tuple[Statement, str]]:
         for statement in self.statements:
             if statement.stance == "use":
