@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 
 from catalog.models import Domain
+from rules.models import ChangeRequest, Rule, RuleChange
 from tests.factories import make_domain, make_rule, make_tool
 from trace_site import audit
 from trace_site.acting import acting
@@ -72,6 +73,24 @@ def test_an_event_unfolds_to_the_rows_it_changed_with_marked_words(client_as):
     assert "job 12" in client.get(f"/audit/changes/{change.pk}/").content.decode()
 
 
+def test_a_changed_row_is_called_by_its_name_not_by_its_number(client_as):
+    client = client_as("expert")
+    rule = make_rule(make_tool("Pay/Get"), code="PAY_PERIOD")
+    user = User.objects.get(username="expert")
+    ChangeRequest.objects.create(title="Pay", author=user)
+    RuleChange.objects.create(request=ChangeRequest.objects.get(), rule=rule, edited_by=user)
+    Rule.objects.filter(pk=rule.pk).update(published=None)
+    labels = {row.object_words: row.label for row in client.get("/audit/?tx=" + tx_now()).context["page"].rows}
+    assert labels["rule"] == labels["rule change"] == labels["rule version"] == "PAY_PERIOD"
+    assert labels["tool"] == "Pay/Get" and labels["change request"] == "Pay"
+
+
+def tx_now() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT txid_current()")
+        return str(cursor.fetchone()[0])
+
+
 def test_values_of_users_are_for_admins(client_as, user_with, client):
     User.objects.create_user("erin", email="erin@example.com")
     row = AuditChange.objects.get(table_name="auth_user", operation="INSERT", after__username="erin")
@@ -127,8 +146,8 @@ def test_the_list_costs_the_same_with_many_rows_and_people(client_as, django_ass
     for number in range(30):
         with acting(user_with("expert", username=f"u{number}"), "page /"):
             make_domain(f"d{number}")
-    # session, user, roles, entries, changes, names of people, actions, two for kinds of objects
-    with django_assert_num_queries(9):
+    # session, user, roles, entries, changes, names of people, names of rows, actions, two for kinds of objects
+    with django_assert_num_queries(10):
         client.get("/audit/")
 
 

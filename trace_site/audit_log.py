@@ -16,7 +16,8 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from trace_site.audit import AuditChange, AuditEntry
-from trace_site.audit_lines import EPOCH, Line, lines_of, model_names, tables_of
+from trace_site.audit_lines import EPOCH, Line, lines_of
+from trace_site.audit_names import model_names, tables_of, words_of
 from trace_site.lib.errors import TraceError
 from trace_site.paging import SIZE, Page
 
@@ -140,11 +141,11 @@ def known_actions() -> list[str]:
     return _distinct(AuditEntry, "action")
 
 
-def known_types() -> list[str]:
+def known_types() -> list[tuple[str, str]]:
+    """[(type, its words)] of everything the two tables tell of."""
     tables = _distinct(AuditChange, "table_name")
-    return sorted(
-        {*_distinct(AuditEntry, "object_type"), *(model_names().get(name, name) for name in tables)}
-    )
+    types = {*_distinct(AuditEntry, "object_type"), *(model_names().get(name, name) for name in tables)}
+    return sorted(((name, words_of(name)) for name in types), key=lambda pair: pair[1])
 
 
 def _distinct(model: type[models.Model], column: str) -> list[str]:

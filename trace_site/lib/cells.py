@@ -41,13 +41,21 @@ def unguard(cell: str) -> str:
 
 
 def readable(value: Any) -> str:
-    """A JSON value in words: nothing is "none", a list of plain things is read with commas, the rest stays JSON."""
+    """A JSON value in words: nothing is "none", plain lists are read with commas, objects line by line."""
     if value is None or value == "" or value == [] or value == {}:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list) and not any(isinstance(item, list | dict) for item in value):
         return ", ".join(map(readable, value))
+    if isinstance(value, dict) and not any(_nested(item) for item in value.values()):
+        return "\n".join(f"{name.replace('_', ' ')}: {readable(item)}" for name, item in value.items())
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False, indent=1)
     return str(value)
+
+
+def _nested(value: Any) -> bool:
+    """Whether a value would need more than one line of its own."""
+    inner = value if isinstance(value, list) else []
+    return bool(isinstance(value, dict) and value) or any(isinstance(item, list | dict) for item in inner)
