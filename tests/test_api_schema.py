@@ -18,6 +18,7 @@ from tests.api_description import Operation, description, json_schema, operation
 ALL = ("none", "expert", "reviewer", "admin", "product_manager")
 WRITERS = ("expert", "admin")
 ADMINS = ("admin",)
+HOLDERS = ("expert", "reviewer", "admin", "product_manager")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -103,6 +104,16 @@ TABLE: dict[tuple[str, str], tuple[tuple[str, ...], int]] = {
     ("imports/{}", "GET"): (ALL, 404),
     ("imports/{}/undo", "GET"): (ALL, 404),
     ("imports/{}/undo", "POST"): (WRITERS, 404),
+    ("audit", "GET"): (HOLDERS, 200),
+    ("webhooks", "GET"): (ADMINS, 200),
+    ("webhooks", "POST"): (ADMINS, 400),
+    ("webhooks/{}", "GET"): (ADMINS, 404),
+    ("webhooks/{}", "PATCH"): (ADMINS, 404),
+    ("webhooks/{}", "DELETE"): (ADMINS, 404),
+    ("webhooks/{}/test", "POST"): (ADMINS, 404),
+    ("webhooks/{}/secret", "POST"): (ADMINS, 404),
+    ("webhooks/{}/deliveries", "GET"): (ADMINS, 404),
+    ("webhooks/{}/deliveries/{}/send", "POST"): (ADMINS, 404),
 }
 PUBLIC = {"schema", "docs"}  # the description itself; signed-out people may read it
 

@@ -29,6 +29,47 @@ from trace_site.webhooks import (
 GONE = OpenApiResponse(description="no such webhook or delivery")
 EXAMPLE = {"url": "https://ci.example.com/trace", "events": ["rule.published", "request.applied"]}
 
+HOOK = {
+    "id": 2,
+    **EXAMPLE,
+    "active": True,
+    "paused_because": "",
+    "failures": 0,
+    "created_by": "ada",
+    "created_at": "2026-11-21T09:00:00Z",
+}
+MADE = {**HOOK, "secret": "whsec_0c4e…"}
+DELIVERY = {
+    "id": 91,
+    "delivery_id": "5f0c1a52-9d57-4c7e-8a55-0d7a4f6b1c1e",
+    "webhook": 2,
+    "event": "rule.published",
+    "payload": {"id": 7, "code": "PAYSLIP_PERIOD", "domain": "hr", "version": 2},
+    "state": "delivered",
+    "attempt": 1,
+    "next_at": "2026-11-21T09:15:00Z",
+    "status": 200,
+    "log": [
+        {
+            "attempt": 1,
+            "at": "2026-11-21T09:14:02Z",
+            "seconds": 0.12,
+            "status": 200,
+            "error": "",
+            "excerpt": "received",
+        }
+    ],
+    "created_at": "2026-11-21T09:14:02Z",
+}
+
+
+def _got(value: Any, status: int = 200) -> OpenApiExample:
+    return OpenApiExample("answer", value, response_only=True, status_codes=[str(status)])
+
+
+def _page(row: Any) -> OpenApiExample:
+    return _got({"results": [row], "next": None})
+
 
 class WebhookIn(InputSerializer):
     url = serializers.CharField(max_length=500, help_text="https://…; it must answer 200 to 299 in 10 s")
@@ -92,6 +133,7 @@ class Webhooks(AdminView):
         summary="List webhooks",
         parameters=PAGE_PARAMETERS,
         responses=page_of(WebhookOut),
+        examples=[_page(HOOK)],
     )
     def get(self, request: Request) -> Response:
         return keyset_response(request, Webhook.objects.select_related("created_by"), WebhookOut)
@@ -103,7 +145,7 @@ class Webhooks(AdminView):
         description="The answer holds its secret, which is not told again.",
         request=WebhookIn,
         responses={201: WebhookMade},
-        examples=[OpenApiExample("rules and requests", EXAMPLE, request_only=True)],
+        examples=[OpenApiExample("rules and requests", EXAMPLE, request_only=True), _got(MADE, 201)],
     )
     def post(self, request: Request) -> Response:
         hook = webhook_create(**self.read(WebhookIn), actor=request.user)
@@ -116,6 +158,7 @@ class OneWebhook(AdminView):
         operation_id="webhooks_read",
         summary="Read a webhook",
         responses={200: WebhookOut, 404: GONE},
+        examples=[_got(HOOK)],
     )
     def get(self, request: Request, pk: int) -> Response:
         return Response(WebhookOut(_hook(pk)).data)
@@ -126,7 +169,10 @@ class OneWebhook(AdminView):
         summary="Change, pause or resume a webhook",
         request=WebhookChange(partial=True),
         responses={200: WebhookOut, 404: GONE},
-        examples=[OpenApiExample("pause", {"active": False}, request_only=True)],
+        examples=[
+            OpenApiExample("pause", {"active": False}, request_only=True),
+            _got({**HOOK, "active": False}),
+        ],
     )
     def patch(self, request: Request, pk: int) -> Response:
         hook = _hook(pk)
@@ -157,6 +203,7 @@ class TestWebhook(AdminView):
         description="Sends the event `ping` and answers with what came of it. A test is not repeated.",
         request=None,
         responses={200: DeliveryOut, 404: GONE},
+        examples=[_got(DELIVERY)],
     )
     def post(self, request: Request, pk: int) -> Response:
         return Response(DeliveryOut(ping(webhook=_hook(pk), actor=request.user)).data)
@@ -171,6 +218,7 @@ class RotateWebhook(AdminView):
         summary="Replace the secret",
         request=None,
         responses={200: WebhookMade, 404: GONE},
+        examples=[_got(MADE)],
     )
     def post(self, request: Request, pk: int) -> Response:
         return Response(WebhookMade(webhook_rotate(webhook=_hook(pk), actor=request.user)).data)
@@ -183,6 +231,7 @@ class Deliveries(AdminView):
         summary="The delivery log, newest first",
         parameters=PAGE_PARAMETERS,
         responses={200: page_of(DeliveryOut), 404: GONE},
+        examples=[_page(DELIVERY)],
     )
     def get(self, request: Request, pk: int) -> Response:
         return keyset_response(request, _hook(pk).deliveries.all(), DeliveryOut, newest=True)
@@ -196,6 +245,7 @@ class SendAgain(AdminView):
         description="With the same id and body, so that a receiver knows it.",
         request=None,
         responses={200: DeliveryOut, 404: GONE},
+        examples=[_got(DELIVERY)],
     )
     def post(self, request: Request, pk: int, delivery: int) -> Response:
         row = get_object_or_404(WebhookDelivery, pk=delivery, webhook=pk)
