@@ -61,6 +61,12 @@ class AuditChange(models.Model):
         indexes = [
             models.Index(fields=["-at", "-id"], name="audit_change_newest"),
             models.Index(fields=["table_name", "row_id"], name="audit_change_row"),
+            models.Index(fields=["source"], opclasses=["varchar_pattern_ops"], name="audit_change_source"),
+            models.Index(
+                fields=["-at", "-id"],
+                condition=models.Q(operation__in=["DELETE", "TRUNCATE"]),
+                name="audit_change_removed",
+            ),
             models.Index(fields=["table_name", "-at", "-id"], name="audit_change_table"),
             models.Index(fields=["actor_id", "-at", "-id"], name="audit_change_actor"),
         ]

@@ -10,6 +10,7 @@ import secrets
 import uuid
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -55,7 +56,9 @@ class Webhook(models.Model):
         ordering = ["id"]
 
     def __str__(self) -> str:
-        return self.url
+        return (
+            f"webhook {self.pk} to {urlsplit(self.url).hostname}"  # paths of such addresses are often secrets
+        )
 
     @property
     def secret(self) -> str:
