@@ -75,6 +75,10 @@ def light_of(findings: list[Finding]) -> str:
     return RuleHealth.Light.WARNING if findings else RuleHealth.Light.OK
 
 
+def words_of(rule: OtherRule) -> str:
+    return f"{rule.code} {rule.content.target} {rule.content.text}".casefold()
+
+
 def _near(rules: Sequence[OtherRule], shelf: Shelf, book: RuleBook, changes: int) -> set[RuleKey]:
     """The rules that may get a finding, or lose one, by these being among the published; `changes` says how many."""
     near: set[RuleKey] = set()
@@ -108,6 +112,7 @@ def _write(shelf: Shelf, versions: dict[RuleKey, int], book: RuleBook, keys: Ite
                 version_id=versions[key],
                 light=light_of(findings),
                 findings=told,
+                words=words_of(shelf.rules[key]),
                 checked_at=now,
             )
         )
@@ -116,6 +121,6 @@ def _write(shelf: Shelf, versions: dict[RuleKey, int], book: RuleBook, keys: Ite
         batch_size=500,
         update_conflicts=True,
         unique_fields=["rule"],
-        update_fields=["version", "light", "findings", "checked_at"],
+        update_fields=["version", "light", "findings", "words", "checked_at"],
     )
     return len(rows)

@@ -67,7 +67,12 @@ class RuleHealth(models.Model):
     rule = models.OneToOneField(Rule, primary_key=True, on_delete=models.CASCADE, related_name="health")
     version = models.ForeignKey(RuleVersion, on_delete=models.CASCADE, related_name="+")
     light = models.CharField(max_length=7, choices=Light)
-    findings = models.JSONField(default=list, help_text="[{code, level, sentence, fix, other}]")
+    findings = models.JSONField(
+        default=list, help_text="[{code, level, sentence, fix, other, place: {pointer, start, end}, path}]"
+    )
+    words = models.TextField(
+        default="", help_text="code, target and text, casefolded: what the list of rules is searched in"
+    )
     checked_at = models.DateTimeField(db_default=Now())
 
     class Meta:

@@ -86,12 +86,8 @@ def finding_of(told: dict[str, Any]) -> Finding:
 
 def _narrowed(chosen: RuleFilter) -> QuerySet[RuleHealth]:
     rows = RuleHealth.objects.all()
-    for word in chosen.search.split()[:MOST_WORDS]:
-        rows = rows.filter(
-            Q(rule__code__icontains=word)
-            | Q(version__target__name__icontains=word)
-            | Q(version__text__icontains=word)
-        )
+    for word in chosen.search.casefold().split()[:MOST_WORDS]:
+        rows = rows.filter(words__contains=word)
     if chosen.domain:
         rows = rows.filter(rule__domain_id=chosen.domain)
     if chosen.light:
@@ -120,7 +116,7 @@ def _page(rows: QuerySet[RuleHealth], chosen: RuleFilter, after: str, size: int)
         if code:
             rows = rows.filter(Q(rule__domain_id__gt=domain) | Q(rule__domain_id=domain, rule__code__gt=code))
     shown = rows.select_related("rule__domain", "version__target", "version__author").defer(
-        *(f"version__target__{name}" for name in ("embedding", "search", "words", "description"))
+        "words", *(f"version__target__{name}" for name in ("embedding", "search", "words", "description"))
     )
     found = [_row(health) for health in shown[: size + 1]]
     page, more = found[:size], len(found) > size

@@ -197,7 +197,8 @@ class Home:
         light = self.rng.choices(["ok", "warning", "error"], [78, 19, 3])[0]
         finding = Finding("overlap", light, "Another rule holds two of these tools.", "Keep one of them.")  # type: ignore[arg-type]
         findings = [] if light == "ok" else [finding.as_dict()]
-        return RuleHealth(rule_id=version.rule_id, version=version, light=light, findings=findings)
+        words = f"{version.rule.code} {self.made[version.target_id].name} {version.text}".casefold()
+        return RuleHealth(rule_id=version.rule_id, version=version, light=light, findings=findings, words=words)
 
     def requests(self, count: int) -> None:
         states = self.rng.choices(
