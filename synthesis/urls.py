@@ -15,6 +15,7 @@ urlpatterns = [
     path("<int:pk>/cancel/", views.run_cancel, name="cancel"),
     path("<int:pk>/resume/", views.run_resume, name="resume"),
     path("samples/", views.sample_list, name="samples"),
+    path("samples/rules/", views.sample_rules, name="sample_rules"),
     path("samples/<int:pk>/", views.sample_detail, name="sample"),
     path("samples/of-rule/<int:rule_id>/", views.rule_samples, name="rule_samples"),
     path("samples/counts/", views_impact.rule_counts, name="rule_counts"),

@@ -123,7 +123,13 @@ def sample_list(request: HttpRequest) -> HttpResponse:
     values = filters.values()
     page, total = selectors.samples(values, request.GET.get("after", ""))
     context = {"page": page, "total": total, "filters": filters, "active": values}
-    return render(request, "synthesis/sample_list.html", {**context, "codes": selectors.rules_with_samples()})
+    return render(request, "synthesis/sample_list.html", context)
+
+
+@require_GET
+def sample_rules(request: HttpRequest) -> HttpResponse:
+    """The codes the rule filter suggests, asked for when somebody goes there: there may be thousands."""
+    return render(request, "synthesis/_codes.html", {"codes": selectors.rules_with_samples()})
 
 
 @require_GET

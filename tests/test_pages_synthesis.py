@@ -132,6 +132,13 @@ def test_samples_are_filtered_and_paged_without_gaps(client_as, run):
     assert found["total"] == 1
 
 
+def test_rule_filter_suggests_codes_of_rules_with_samples_only(client_as):
+    make_sample(rule=make_rule(make_tool("A/One"), make_tool("A/Two"), code="HAS_SAMPLES"))
+    make_rule(make_tool("B/One"), make_tool("B/Two"), code="HAS_NONE")
+    page = client_as("expert").get("/synthesis/samples/rules/").content.decode()
+    assert 'value="HAS_SAMPLES"' in page and "HAS_NONE" not in page
+
+
 def test_samples_page_needs_the_same_queries_for_one_sample_and_for_fifty(
     client_as, django_assert_max_num_queries
 ):
