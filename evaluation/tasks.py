@@ -1,6 +1,6 @@
 """The evaluation job: one model (and the embedding baseline) on frozen benchmarks, decoded in a child process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from django.conf import settings
 from catalog.models import Tool
 from evaluation.core import embedding
 from evaluation.models import Benchmark, Evaluation
+from evaluation.rule_tests import RuleTestWork, open_tests
 from evaluation.scoring import SEED, benchmark_rows, publish, publish_rescored, rescored, score
 from evaluation.services import EMBEDDING_K, K, Unit, plan
 from trace_site.jobs import JobContext
@@ -34,13 +35,26 @@ def run_evaluation(ctx: JobContext) -> dict[str, Any]:
     result: dict[str, Any] = {"evaluations": [], "computed": 0, "rescored": 0, "skipped": []}
     wanted = [unit for unit in units if unit.model is not None or has_embeddings(result)]
     works = [work for unit in wanted if (work := open_work(ctx, unit, result))]
-    progress = _Progress(ctx, sum(len(work.rows) for work in works))
+    tests = open_tests(model) if model is not None else None
+    progress = _Progress(ctx, sum(len(work.rows) for work in works) + (tests.count if tests else 0))
     for work in works:
         if work.evaluation.model_id is None:
             embed(ctx, work, progress)
             work.publish(ctx, result)
     if model is not None:
-        predict(ctx, model, [work for work in works if work.evaluation.model_id], progress, result)
+        asked: list[Work | RuleTestWork] = [work for work in works if work.evaluation.model_id]
+        if tests is not None:
+            asked.append(tests)
+        predict(ctx, model, asked, progress, result)
+    return result
+
+
+def run_rule_tests(ctx: JobContext) -> dict[str, Any]:
+    """Ask a model the tests of the published rules that it has not answered yet."""
+    model = Model.objects.select_related("run").get(pk=ctx.params["model"])
+    result: dict[str, Any] = {"rules_tested": 0, "rules_passed": 0}
+    if tests := open_tests(model):
+        predict(ctx, model, [tests], _Progress(ctx, tests.count), result)
     return result
 
 
@@ -94,6 +108,10 @@ class Work:
     def label(self) -> str:
         return f"{self.evaluation.benchmark}, {self.evaluation.decode}"
 
+    @property
+    def decode(self) -> str:
+        return self.evaluation.decode
+
     def ask(self, export: Path) -> None:
         """Write the items; a question about a tool the model has no token for cannot be asked."""
         names = {tool["name"] for tool in read_json(export / "trace.json")["tools"]}
@@ -141,7 +159,11 @@ class _Progress:
 
 
 def predict(
-    ctx: JobContext, model: Model, works: list[Work], progress: _Progress, result: dict[str, Any]
+    ctx: JobContext,
+    model: Model,
+    works: Sequence["Work | RuleTestWork"],
+    progress: _Progress,
+    result: dict[str, Any],
 ) -> None:
     """All decodings of a model in one child, so that its weights are read once; published one by one."""
     export = export_dir(model)
@@ -166,10 +188,10 @@ def predict(
             "--out",
             out,
             "--decode",
-            first.evaluation.decode,
+            first.decode,
         ]
         for work in rest:
-            arguments += ["--also", *work.files(), work.evaluation.decode]
+            arguments += ["--also", *work.files(), work.decode]
         run(ctx, ENGINE, [*arguments, "--k", K], first.folder / "errors.txt", on_event)
     for work in works:
         if not work.published:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from evaluation import views
+from evaluation import views, views_tests
 
 app_name = "evaluation"
 urlpatterns = [
@@ -13,6 +13,10 @@ urlpatterns = [
     path("of-model/<int:pk>/", views.model_scores, name="model_scores"),
     path("of-tool/<int:tool_id>/", views.tool_benchmark, name="tool_benchmark"),
     path("of-rule/<int:rule_id>/", views.rule_citation, name="rule_citation"),
+    path("rule-tests/", views_tests.run_rule_tests, name="run_rule_tests"),
+    path("rule-tests/counts/", views_tests.rule_test_counts, name="rule_test_counts"),
+    path("of-rule-tests/<int:rule_id>/", views_tests.of_rule_tests, name="of_rule_tests"),
+    path("of-rule-tests/<int:rule_id>/start/", views_tests.start_rule_tests, name="start_rule_tests"),
     path("playground/", views.playground_page, name="playground"),
     path("playground/answer/", views.playground_answer, name="answer"),
 ]

@@ -161,6 +161,7 @@ JOB_HANDLERS = {
     "snapshot": ("synthesis.tasks.run_snapshot", "default"),
     "training": ("training.tasks.run_training", "gpu"),
     "evaluation": ("evaluation.tasks.run_evaluation", "gpu"),
+    "rule_tests": ("evaluation.tasks.run_rule_tests", "gpu"),
 }
 JOB_LEASE_SECONDS = env_int("JOB_LEASE_SECONDS", 30)
 JOB_MAX_ATTEMPTS = 3
