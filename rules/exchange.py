@@ -111,8 +111,19 @@ def check_file(
     whole = any(pointer.count("/") < 1 for pointer, _ in problems.items)
     if problems.items and (whole or not skip_bad_rows or not good):
         raise _refusal(file)
-    errors = [f"{file.place(pointer)}: {sentence}" for pointer, sentence in problems.items]
-    return Checked(good, errors, len(_bad(problems)), dict(problems.ignored), names.ids())
+    return Checked(good, _told(file), len(_bad(problems)), dict(problems.ignored), names.ids())
+
+
+def _told(file: RulesFile) -> list[str]:
+    """Place and sentence of every problem, in the order of the rules."""
+    return [
+        f"{file.place(pointer)}: {sentence}" for pointer, sentence in sorted(file.problems.items, key=_number)
+    ]
+
+
+def _number(problem: tuple[str, str]) -> int:
+    """The rule that the pointer leads to: 3 of /3/code and of /rules/3/code."""
+    return next((int(part) for part in problem[0].split("/") if part.isdecimal()), -1)
 
 
 def _bad(problems: EntryProblems) -> set[str]:
@@ -127,15 +138,14 @@ def _good(entries: Iterable[RuleEntry], problems: EntryProblems) -> list[RuleEnt
 
 
 def _refusal(file: RulesFile) -> TraceError:
-    pointer, sentence = file.problems.items[0]
+    pointer, sentence = min(file.problems.items, key=_number)
     count = len(file.problems.items)
-    lines = [f"{file.place(place)}: {words}" for place, words in file.problems.items[:KEPT_ERRORS]]
     return TraceError(
         sentence,
         code="bad_rules",
         where=file.place(pointer),
         hint=f"({count:,} problem{'s' if count > 1 else ''}; nothing was imported.)",
-        extra={"errors": lines, "count": count},
+        extra={"errors": _told(file)[:KEPT_ERRORS], "count": count},
     )
 
 

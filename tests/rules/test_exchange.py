@@ -196,7 +196,7 @@ def test_bad_rows_are_skipped_and_listed_when_the_operator_says_so(load) -> None
     assert counts(result) == (2, 0, 0)
     assert result.counts["skipped"] == 3
     assert [line.split("#")[1].split(":")[0] for line in result.counts["errors"]] == [
-        "/2", "/2", "/1/tool_name", "/4/code",
+        "/1/tool_name", "/2", "/2", "/4/code",
     ]  # fmt: skip
     with pytest.raises(TraceError):
         load(rows[2], skip_bad_rows=True)
