@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from django.contrib.staticfiles.testing import StaticLiveServerTestCase
+from django.core.servers.basehttp import ThreadedWSGIServer
 
 from catalog.core.tool import search_words
 from catalog.models import NeighbourList
@@ -27,7 +28,9 @@ def browser() -> Iterator[object]:
 
 
 @pytest.fixture
-def site(transactional_db) -> Iterator[str]:
+def site(transactional_db, monkeypatch) -> Iterator[str]:
+    # what a closing page still sent is answered before the tables are emptied
+    monkeypatch.setattr(ThreadedWSGIServer, "daemon_threads", False)
     StaticLiveServerTestCase.setUpClass()
     yield StaticLiveServerTestCase.live_server_url
     StaticLiveServerTestCase.tearDownClass()
@@ -42,9 +45,12 @@ def open_page(browser, site, user_with):
     """
     contexts, errors = [], []
 
-    def open_one(role: str, width: int = 1280, scheme: str = "light"):
+    def open_one(role: str, width: int = 1280, scheme: str = "light", scripts: bool = True):
         context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, base_url=site
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            base_url=site,
+            java_script_enabled=scripts,
         )
         contexts.append(context)
         page = context.new_page()

@@ -230,14 +230,8 @@ def test_text_that_was_never_saved_is_offered_after_somebody_else_saved(open_pag
     expect(page.locator("[data-clash] .old mark")).to_contain_text("Hers.")
 
 
-def test_editor_works_without_scripts(browser, site, user_with, look_alikes):
-    user_with("expert", username="plain")
-    context = browser.new_context(base_url=site, java_script_enabled=False)
-    page = context.new_page()
-    page.goto("/login/")
-    page.fill("#id_username", "plain")
-    page.fill("#id_password", "pass")
-    page.press("#id_password", "Enter")
+def test_editor_works_without_scripts(open_page, look_alikes):
+    page = open_page("expert", scripts=False)
     page.goto(f"/rules/new/?tools={look_alikes[0].pk}")
     page.fill("#text", TEXT)
     page.fill("#add-confusable", LINES)
@@ -252,7 +246,6 @@ def test_editor_works_without_scripts(browser, site, user_with, look_alikes):
     content = RuleChange.objects.get().content
     assert [test["query"] for test in content["tests"]] == ["my pay in may", "what is line 12"]
     assert content["confusables"] == [LINES]
-    context.close()
 
 
 def test_leaving_at_once_saves_what_was_typed(open_page, look_alikes):

@@ -45,6 +45,10 @@ function show(tone, label, words = "", link = null) {
   state.replaceChildren(chip, ` ${words} `, ...(link ? [link] : []));
 }
 
+function put(target, html) {
+  window.htmx.swap(target, html, { swapStyle: "innerHTML" }, { eventInfo: { target } });
+}
+
 function clock(when) {
   return new Date(when).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
@@ -154,7 +158,7 @@ function signedOut() {
 function clashed(html) {
   blocked = true;
   const box = document.getElementById("clash");
-  window.htmx.swap(box, html, { swapStyle: "innerHTML" });
+  put(box, html);
   show("warn", "not saved", "Somebody else saved meanwhile; see the top of the page.");
   box.scrollIntoView({ block: "center" });
   box.focus({ preventScroll: true });
@@ -220,7 +224,7 @@ async function restore(copy) {
   body.set("rule", field("rule").value);
   const answer = await fetch(form.dataset.fields, { method: "POST", body, headers: { "X-CSRFToken": csrf() } });
   if (!answer.ok || answer.redirected) return;
-  window.htmx.swap(document.getElementById("editor-fields"), await answer.text(), { swapStyle: "innerHTML" });
+  put(document.getElementById("editor-fields"), await answer.text());
   field("revision").value = copy.revision;
   field("base").value = copy.base;
   tellRestored(copy, "is back in the form.");
