@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from django.db.models import BooleanField
+from django.db.models.expressions import RawSQL
 from django.urls import reverse
 
 from catalog.models import Tool
@@ -51,8 +53,10 @@ def _changes(touched: set[int]) -> Iterable[Impact]:
         "request_id", "content__target", "content__confusables"
     ):
         held.setdefault(request, set()).update([str(target), *map(str, others or [])])
-    known = dict(Tool.objects.filter(name__in=set().union(*held.values())).values_list("name", "pk"))
-    found = sorted(pk for pk, names in held.items() if any(known.get(name) in touched for name in names))
+    names = sorted(set().union(*held.values()))  # thousands: one array, for placeholders are slow to bind
+    named = Tool.objects.filter(RawSQL("catalog_tool.name = ANY (%s)", [names], BooleanField()))
+    known = dict(named.values_list("name", "pk"))
+    found = sorted(pk for pk, typed in held.items() if any(known.get(name) in touched for name in typed))
     if found:
         label = f"open change request{'' if len(found) == 1 else 's'} about them"
         url = reverse("rules:request", args=found) if len(found) == 1 else reverse("rules:requests")
