@@ -25,6 +25,7 @@ from rules.core.draft import content_of, draft_of
 from rules.core.merge import Merged, merge_contents
 from rules.forms import RuleForm
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
+from rules.selectors import newest_version
 from trace_site.lib.errors import TraceError
 
 
@@ -56,10 +57,6 @@ class Clash(Exception):
     def difference(self) -> RuleDiff:
         """From theirs to mine."""
         return diff_rules(content_of(self.theirs.content), content_of(self.form.content()))
-
-
-def newest_version(rule: Rule) -> RuleVersion | None:
-    return rule.versions.select_related("author", "rule").order_by("-number").first()
 
 
 @transaction.atomic

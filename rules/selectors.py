@@ -1,25 +1,18 @@
 """Reads of the rule pages."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import F, Func, Q, QuerySet
 from django.shortcuts import get_object_or_404
 
-from catalog.models import Domain, NeighbourList, Tool
+from catalog.models import Domain, Tool
 from rules.book import version_contents
 from rules.core.diff import RuleDiff, diff_rules
 from rules.core.rule import RuleContent
 from rules.models import Rule, RuleVersion
 
 SUGGESTED = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Suggestion:
-    tool: Tool
-    score: float | None
-    chosen: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,37 +74,9 @@ def ruled_tools() -> Q:
     return Q(pk__in=published.values("target_id")) | Q(pk__in=confusables)
 
 
-def suggestions(target: str, chosen: Sequence[str]) -> list[Suggestion]:
-    """The chosen confusables, then the target's nearest tools that are not chosen yet."""
-    known = {tool.name: tool for tool in _tools(Q(name__in=[target, *chosen]))}
-    scores: dict[int, float] = {}
-    if target in known:
-        near = NeighbourList.objects.filter(tool=known[target]).first()
-        scores = dict(zip(near.neighbour_ids, near.scores, strict=True)) if near else {}
-    picked = [Suggestion(known[name], scores.get(known[name].pk), True) for name in chosen if name in known]
-    taken = {item.tool.pk for item in picked}
-    more = [pk for pk in scores if pk not in taken][:SUGGESTED]
-    others = {tool.pk: tool for tool in _tools(Q(pk__in=more))}
-    return picked + [Suggestion(others[pk], scores[pk], False) for pk in more if pk in others]
-
-
-def _tools(where: Q) -> QuerySet[Tool]:
-    return Tool.objects.filter(where).defer("embedding", "search", "words")
-
-
 def domains() -> QuerySet[Domain]:
     return Domain.objects.all()
 
 
-def tool_names(ids: Iterable[int]) -> list[str]:
-    """Active tools by id, those that stay before deprecated ones."""
-    rows = _tools(Q(pk__in=list(ids), status=Tool.Status.ACTIVE)).order_by("deprecated", "name")
-    return [tool.name for tool in rows]
-
-
 def newest_version(rule: Rule) -> RuleVersion | None:
     return rule.versions.select_related("target", "author", "rule").order_by("-number").first()
-
-
-def tools_named(names: Sequence[str]) -> list[Tool]:
-    return list(_tools(Q(name__in=list(names))))

@@ -48,7 +48,7 @@ def rule_update(request: HttpRequest, pk: int) -> HttpResponse:
         return _act(request, rule)
     if draft := my_draft(rule, request.user):
         return redirect("rules:change", draft.pk)
-    newest = editing.newest_version(rule)
+    newest = selectors.newest_version(rule)
     if newest is None:
         raise Http404
     form = RuleForm.of(draft_of(selectors.content(newest)), domain=rule.domain_id, began=newest.number)
