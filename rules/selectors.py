@@ -12,8 +12,6 @@ from rules.core.diff import RuleDiff, diff_rules
 from rules.core.rule import RuleContent
 from rules.models import Rule, RuleVersion
 
-SUGGESTED = 10
-
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
