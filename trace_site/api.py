@@ -103,14 +103,18 @@ def keyset_response(
 ) -> Response:
     """{"results": [...], "next": key or null}, by ?after=&limit=, in the order of the unique column `by`."""
     after, limit = request.query_params.get("after", ""), page_limit(request)
+    unread = TraceError(
+        f"{after[:40]!r} is no key of a page.",
+        code="bad_input",
+        where="after",
+        hint="Send what the page before gave as `next`.",
+    )
     if "\0" in after or (after and by == "pk" and not (after.isascii() and after.isdecimal())):
-        raise TraceError(
-            f"{after[:40]!r} is no key of a page.",
-            code="bad_input",
-            where="after",
-            hint="Send what the page before gave as `next`.",
-        )
-    page = keyset(queryset, after, by=by, newest=newest, size=limit)
+        raise unread
+    try:
+        page = keyset(queryset, after, by=by, newest=newest, size=limit)
+    except ValueError as error:  # the column holds something else than texts
+        raise unread from error
     return Response(
         {
             "results": serializer_class(page.rows, many=True, context={"request": request}).data,
@@ -175,7 +179,9 @@ def handle_error(error: Exception, context: dict[str, Any]) -> Response | None:
         log.warning("the database did not answer an API request", exc_info=error)
         error = TraceError("the database is away or busy.", code="unavailable", hint="Ask again in a moment.")
     if isinstance(error, TraceError):
-        refusal = Response(error.as_dict(), status=API_STATUS.get(error.code, status_of(error.code)))
+        refusal = Response(
+            _writable(error.as_dict()), status=API_STATUS.get(error.code, status_of(error.code))
+        )
         if refusal.status_code == 503 or error.code == "key_in_use":
             refusal["Retry-After"] = "1"
         return refusal
@@ -185,8 +191,13 @@ def handle_error(error: Exception, context: dict[str, Any]) -> Response | None:
     return response
 
 
+def _writable(data: Any) -> Any:
+    """Plain JSON in UTF-8: a quoted value may hold half of a surrogate pair, which no renderer can write."""
+    return json.loads(json.dumps(data, ensure_ascii=False, default=str).encode("utf-8", "replace"))
+
+
 def _drf_error(error: Exception, data: Any) -> dict[str, Any]:
-    extra = json.loads(json.dumps(data))  # plain text, which every renderer can write
+    extra = _writable(data)
     if isinstance(error, Http404):
         return {"message": "There is no such object.", "code": "not_found", "extra": {}}
     if isinstance(error, PermissionDenied):
