@@ -84,7 +84,7 @@ def said(clause: Clause, tools: Iterable[str] = ()) -> str:
 
 
 def sentences(text: str, tools: Iterable[str]) -> list[Sentence]:
-    """Every sentence that says when one of the tools is used, in the order of the text."""
+    """Every sentence that says when one of the tools is used, in order."""
     names = sorted(filter(None, tools), key=len, reverse=True)
     if not names:
         return []
@@ -135,11 +135,9 @@ def say(text: str, clauses: Sequence[Clause], number: int, tools: Iterable[str])
         return _update(text, found.differing[number], clause)
     place = _place(text, found, number)
     before, after = text[:place], text[place:]
-    lead = "\n"
-    if ENDED.search(before):
-        lead = "" if not before or before[-1].isspace() else " "
-    tail = "" if not after or after[0].isspace() else " "
-    return Edit(place, place, lead + words + tail)
+    joined = "" if not before or before[-1].isspace() else " "
+    lead = joined if ENDED.search(before) else "\n"
+    return Edit(place, place, lead + words + ("" if not after or after[0].isspace() else " "))
 
 
 def follow(text: str, clauses: Sequence[Clause], tools: Iterable[str], target: str) -> list[Clause]:
