@@ -10,7 +10,7 @@ from rules.core.phrases import RuleKey
 from rules.core.rule_book import RuleBook
 from rules.core.shelf import OtherRule
 from rules.core.situations import Reading, Situation
-from rules.core.wording import ALIKE_OVER_SHARED_TOOLS, LEAST_WORDS
+from rules.core.wording import ALIKE_OVER_SHARED_TOOLS, LEAST_WORDS, Wording
 
 CONDITION = re.compile(
     r"\b(?:when|if|unless|while|until|with|for|only|except|in case|where|before|yet)\b", re.IGNORECASE
@@ -79,7 +79,8 @@ def set_findings(reading: Reading, book: RuleBook, own: RuleKey | None) -> Itera
                 other.code,
             )
         if theirs.target == content.target:
-            if not (repeated and set(theirs.tools) == set(content.tools)) and _shadows(other, reading):
+            # of two that say the same it is enough to say so
+            if _shadows(other.reading, reading) and not (repeated and _shadows(reading, other.reading)):
                 yield warning(
                     "shadowed",
                     f"{other.code} already leads to {content.target} in every situation of this rule.",
@@ -112,18 +113,19 @@ def _repeats(reading: Reading, other: OtherRule) -> bool:
     return jaccard(reading.words, other.reading.words) >= (TEXT_ALIKE_FOR_ONE_SET if one_set else TEXT_ALIKE)
 
 
-def _shadows(other: OtherRule, reading: Reading) -> bool:
-    """Whether every case of the rule is a case of the other, with the same tool."""
-    if not set(reading.content.tools) <= set(other.content.tools) or not reading.situations:
+def _shadows(wide: Reading, narrow: Reading) -> bool:
+    """Whether every case of the narrow rule is a case of the wide one, with the same tool."""
+    if not set(narrow.content.tools) <= set(wide.content.tools) or not narrow.situations:
         return False
     return all(
-        any(
-            mine.tool == theirs.tool
-            and (mine.wording.inside(theirs.wording) or mine.wording.alike(theirs.wording))
-            for theirs in other.reading.situations
-        )
-        for mine in reading.situations
+        any(case.tool == wider.tool and _within(case.wording, wider.wording) for wider in wide.situations)
+        for case in narrow.situations
     )
+
+
+def _within(case: Wording, wider: Wording) -> bool:
+    """Inside the other, or the same in other words; what the other says more narrows it."""
+    return case.inside(wider) or (not case.telling <= wider.telling and case.alike(wider))
 
 
 def _led_away(reading: Reading, other: OtherRule) -> Iterator[Finding]:

@@ -29,7 +29,9 @@ __all__ = [
 
 def check_rule(content: RuleContent, book: RuleBook, own: RuleKey | None = None) -> list[Finding]:
     """Every finding about one rule, errors first. `own` keeps a rule from being its own duplicate."""
-    return check_reading(Reading(content), book, own)
+    known = book.shelf.rules.get(own) if own else None
+    reading = known.reading if known and known.content is content else Reading(content)
+    return check_reading(reading, book, own)
 
 
 def check_reading(reading: Reading, book: RuleBook, own: RuleKey | None = None) -> list[Finding]:

@@ -10,7 +10,8 @@ _AUXILIARIES = """is are was were be been being am do does did has have had can 
     would must need needs want wants let lets"""
 _CONNECTIVES = """and or but if when whenever while where whether which who whom whose what how then than as so also
     use uses using used call calls just only always simply directly of for to in on at by with from into via through
-    about per there here up out you i we they he she me us them one's in case i.e e.g eg ie t s re ve ll d m"""
+    about per there here up out you i we they he she me us them one's in case i.e e.g eg ie whoever anyone
+    everyone everybody someone somebody t s re ve ll d m"""
 SMALL = ARTICLES | frozenset(_AUXILIARIES.split()) | frozenset(_CONNECTIVES.split())
 NEGATIONS = frozenset(["not", "no", "never", "without", "cannot", "nor", "neither", "none", "nothing"])
 
