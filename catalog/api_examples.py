@@ -96,6 +96,7 @@ PREVIEW = {
     "removed": [],
     "deprecated": [],
     "skipped": [],
+    "notes": [],
     "impact": [{"name": "rules", "count": 2, "label": "rules name them"}],
 }
 IMPORT = {
@@ -114,6 +115,7 @@ IMPORT = {
 APPLIED = {
     **IMPORT,
     "errors": [],
+    "notes": [],
     "done": {"added": [], "changed": [CHANGED], "returned": [], "retired": []},
 }
 BAD_ROWS = {

@@ -12,7 +12,8 @@ from rest_framework.response import Response
 
 from catalog import api_examples as examples
 from catalog import selectors
-from catalog.api_shapes import DomainIn, ImportDetail, ImportIn, ImportRow, PreviewOut, UndoOut
+from catalog.api_shapes import DomainIn
+from catalog.api_shapes_imports import ImportDetail, ImportIn, ImportRow, PreviewOut, UndoOut
 from catalog.previews import preview_of
 from catalog.undo import import_undo, undo_plan
 from catalog.uploads import file_import

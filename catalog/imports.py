@@ -29,8 +29,8 @@ AUDITED_NAMES = 200
 class ImportResult:
     """What an import did, or, for a dry run, would do. `catalog_import` is None when nothing was written.
 
-    `known` holds the ids of the tools it changes, retires or brings back. `plan` names what it does to the catalog
-    as it was found: equal plans, equal effects.
+    `notes` tell what the file holds that is no tool by design. `known` has the ids of the tools it changes, retires
+    or brings back. `plan` names what it does to the catalog as it was found: equal plans, equal effects.
     """
 
     counts: dict[str, Any]
@@ -38,6 +38,7 @@ class ImportResult:
     format: str
     domain: str
     errors: list[RowError]
+    notes: list[RowError]
     versions: list[VersionStep]
     known: dict[str, int]
     plan: str
@@ -139,6 +140,7 @@ def _compare(read: CatalogFile, domain: str) -> ImportResult:
         format=read.format,
         domain=domain,
         errors=errors,
+        notes=read.notes,
         versions=_versions(diff.added, stored.values()),
         known={name: ids[name] for name in touched},
         plan=_plan(diff, domain),
@@ -184,6 +186,7 @@ def _apply(found: ImportResult, shown: str, digest: str, actor: Any) -> ImportRe
             **found.counts,
             "returned": len(diff.returning),
             "versions": [str(step) for step in found.versions],
+            "notes": [str(note) for note in found.notes[:KEPT_ERRORS]],
         },
         retired_ids=[found.known[name] for name in diff.removed],
         returned_ids=[found.known[name] for name in sorted(diff.returning)],

@@ -40,6 +40,7 @@ class Preview:
     removed: list[Tool]
     deprecated: list[str]
     skipped: list[RowError]
+    notes: list[RowError]
     impact: list[Impact]
 
     @property
@@ -65,6 +66,7 @@ def preview_of(result: ImportResult) -> Preview:
         removed=[tools[known[name]] for name in diff.removed[:SHOWN]],
         deprecated=diff.deprecated[:SHOWN],
         skipped=result.errors[:SHOWN],
+        notes=result.notes[:SHOWN],
         impact=[line for line in impact_of("tools", stale) if line.count],
     )
 
@@ -100,7 +102,7 @@ def applied_import(row: CatalogImport) -> AppliedImport:
     own = row.revisions.exclude(tool__in=row.returned_ids).order_by("pk")
     earlier = Exists(ToolRevision.objects.filter(tool=OuterRef("tool"), pk__lt=OuterRef("pk")))
     added = list(own.exclude(earlier).values_list("tool_id", flat=True)[:SHOWN])
-    after = list(own.filter(earlier)[:SHOWN])
+    after = list(own.filter(earlier)[:SHOWN]) if row.counts.get("changed") else []
     ids = [revision.tool_id for revision in after]
     older = ToolRevision.objects.filter(tool__in=ids, pk__lt=after[0].pk if after else 0)
     before = {found.tool_id: found for found in older.order_by("tool_id", "-pk").distinct("tool_id")}

@@ -215,14 +215,16 @@ def test_file_of_a_form_is_imported(api):
 
 def test_json_document_may_stand_as_it_is(api):
     document = {
-        "openapi": "3.0.0",
+        "openapi": "3.1.0",
         "info": {"title": "Pay", "version": "1"},
         "paths": {
             "/slips": {"get": {"operationId": "listSlips", "summary": "Lists payslips.", "responses": {}}}
         },
+        "webhooks": {"paid": {"post": {"summary": "Tells of a payment."}}},
     }
     response = send(api("expert"), domain="hr", content=document)
     assert response.status_code == 201, response.content
+    assert "webhooks" in response.json()["notes"][0]  # what is no tool by design is told
     assert response.json()["format"] == "openapi" and Tool.objects.get().endpoint == "listSlips"
 
 

@@ -198,7 +198,9 @@ class Home:
         finding = Finding("overlap", light, "Another rule holds two of these tools.", "Keep one of them.")  # type: ignore[arg-type]
         findings = [] if light == "ok" else [finding.as_dict()]
         words = f"{version.rule.code} {self.made[version.target_id].name} {version.text}".casefold()
-        return RuleHealth(rule_id=version.rule_id, version=version, light=light, findings=findings, words=words)
+        return RuleHealth(
+            rule_id=version.rule_id, version=version, light=light, findings=findings, words=words
+        )
 
     def requests(self, count: int) -> None:
         states = self.rng.choices(

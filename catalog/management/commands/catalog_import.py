@@ -42,6 +42,10 @@ class Command(TraceCommand):
             raise
         for line in result.counts["errors"][:LISTED_ERRORS]:
             self.stderr.write(f"skipped {line}")
+        for note in result.notes[:LISTED_ERRORS]:
+            self.stderr.write(f"left out {note}")
+        for step in result.versions[:LISTED_ERRORS]:
+            self.echo(str(step))
         if options["dry_run"]:
             self._show(result.diff)
         return result.counts, _sentence(options, result.counts)
