@@ -7,6 +7,7 @@ from catalog.core.near_duplicates import jaccard
 from catalog.core.twins import api_family
 from rules.core.finding import Finding, Place, error, warning
 from rules.core.phrases import RuleKey
+from rules.core.rule import RuleContent
 from rules.core.rule_book import RuleBook
 from rules.core.shelf import OtherRule
 from rules.core.situations import Reading, Situation
@@ -15,7 +16,7 @@ from rules.core.wording import ALIKE_OVER_SHARED_TOOLS, LEAST_WORDS, Wording
 CONDITION = re.compile(
     r"\b(?:when|if|unless|while|until|with|for|only|except|in case|where|before|yet)\b", re.IGNORECASE
 )
-SET = Place("/confusables")
+TEXT = Place("/rule_text")
 TEXT_ALIKE = 0.8  # share of words (Jaccard) by which one text is almost another
 TEXT_ALIKE_FOR_ONE_SET = 0.7
 
@@ -64,46 +65,53 @@ def _family(tool: str) -> str:
 
 def set_findings(reading: Reading, book: RuleBook, own: RuleKey | None) -> Iterator[Finding]:
     """Against every rule whose set overlaps, in the order of their keys."""
-    content = reading.content
-    for key in sorted(book.shelf.holding(content.tools) - {own}):
+    for key in sorted(book.shelf.holding(reading.content.tools) - {own}):
         other = book.shelf.rules[key]
-        theirs = other.content
         yield from _led_away(reading, other)
         repeated = _repeats(reading, other)
         if repeated:
+            said = f"The text is almost that of {other.code}."
             yield warning(
-                "near_duplicate",
-                f"The text is almost that of {other.code}.",
-                "Keep one of the two, or say what differs.",
-                Place("/rule_text"),
-                other.code,
+                "near_duplicate", said, "Keep one of the two, or say what differs.", TEXT, other.code
             )
-        if theirs.target == content.target:
-            # of two that say the same it is enough to say so
-            if _shadows(other.reading, reading) and not (repeated and _shadows(reading, other.reading)):
-                yield warning(
-                    "shadowed",
-                    f"{other.code} already leads to {content.target} in every situation of this rule.",
-                    "Withdraw this rule, or say which case it adds.",
-                    Place("/rule_text"),
-                    other.code,
-                )
-        elif content.target in theirs.confusables and theirs.target in content.confusables:
-            yield warning(
-                "circular",
-                f"{other.code} leads from {content.target} to {theirs.target}, and this rule leads back.",
-                "Say in both texts which one wins.",
-                Place(f"/confusables/{content.confusables.index(theirs.target)}"),
-                other.code,
-            )
-        elif len(shared := [name for name in content.tools if name in theirs.tools]) > 1:
-            yield warning(
-                "overlap",
-                f"{other.code} leads to {theirs.target} and shares {len(shared)} tools: {', '.join(shared[:3])}.",
-                "Merge the two rules, or say in both texts how they differ.",
-                SET,
-                other.code,
-            )
+        if other.content.target == reading.content.target:
+            yield from _shadowed(reading, other, repeated)
+        else:
+            yield from _drawn_apart(reading.content, other)
+
+
+def _shadowed(reading: Reading, other: OtherRule, repeated: bool) -> Iterator[Finding]:
+    """Of two that say the same it is enough to say so."""
+    if _shadows(other.reading, reading) and not (repeated and _shadows(reading, other.reading)):
+        yield warning(
+            "shadowed",
+            f"{other.code} already leads to {reading.content.target} in every situation of this rule.",
+            "Withdraw this rule, or say which case it adds.",
+            TEXT,
+            other.code,
+        )
+
+
+def _drawn_apart(ours: RuleContent, other: OtherRule) -> Iterator[Finding]:
+    """Another target over tools of this rule."""
+    theirs = other.content
+    shared = [name for name in ours.tools if name in theirs.tools]
+    if ours.target in theirs.confusables and theirs.target in ours.confusables:
+        yield warning(
+            "circular",
+            f"{other.code} leads from {ours.target} to {theirs.target}, and this rule leads back.",
+            "Say in both texts which one wins.",
+            Place(f"/confusables/{ours.confusables.index(theirs.target)}"),
+            other.code,
+        )
+    elif len(shared) > 1:
+        yield warning(
+            "overlap",
+            f"{other.code} leads to {theirs.target} and shares {len(shared)} tools: {', '.join(shared[:3])}.",
+            "Merge the two rules, or say in both texts how they differ.",
+            Place("/confusables"),
+            other.code,
+        )
 
 
 def _repeats(reading: Reading, other: OtherRule) -> bool:
