@@ -94,6 +94,11 @@ form.addEventListener("click", (event) => {
   else if (event.target.matches("[role=combobox]") && comboOf(event.target).dataset.combo === "set") search(event.target);
 });
 
+// Without scripts the picker's text is a name to add; here it is one only when chosen.
+const unname = () => document.getElementById("add-confusable").removeAttribute("name");
+form.addEventListener("restored", unname);
+unname();
+
 // Look-alikes: checkboxes, as chips while chosen. A refresh redraws chips, suggestions and descriptions.
 function refreshSet(focus) {
   focusAfterSwap = focus ?? null;

@@ -5,7 +5,7 @@ const PAUSE_MS = 2000;
 const COPY_MS = 250;
 const RETRY_MS = [5000, 10000, 20000, 30000];
 const KEPT_DAYS = 14;
-const LOCK = ["csrfmiddlewaretoken", "change", "revision", "began", "base", "rule", "do", "onto", "into"];
+const TYPED = /^(code|target|confusables|text|note|clause-\d+-\w+|test-\d+-\w+)$/; // fragments bring fields of their own
 
 const form = document.getElementById("rule-form");
 const state = document.getElementById("save-state");
@@ -21,7 +21,7 @@ let running = null;
 let away = false; // signed out; tried again when the person comes back to this tab
 
 function entries() {
-  return [...new FormData(form)].filter(([name]) => !LOCK.includes(name));
+  return [...new FormData(form)].filter(([name]) => TYPED.test(name));
 }
 
 function content() {
@@ -222,6 +222,7 @@ window.addEventListener("focus", () => { if (away) { away = blocked = false; sav
 async function restore(copy) {
   const body = new URLSearchParams(copy.entries);
   body.set("rule", field("rule").value);
+  body.set("domain", field("domain").value);
   const answer = await fetch(form.dataset.fields, { method: "POST", body, headers: { "X-CSRFToken": csrf() } });
   if (!answer.ok || answer.redirected) return;
   put(document.getElementById("editor-fields"), await answer.text());
