@@ -84,6 +84,9 @@ def _breakable(text: str) -> SafeString:
     return format_html("{}{}", first, format_html_join("", "<wbr>{}", ((piece,) for piece in rest)))
 
 
+register.filter("breakable", _breakable)
+
+
 @register.simple_tag
 def tool_name(tool: Any, link: bool = True, badges: bool = True) -> SafeString:
     """The hero: API muted, endpoint strong, version and state as badges. `tool` is a row, a dict or a plain name."""
