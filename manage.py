@@ -13,13 +13,15 @@ def main() -> None:
         sys.exit(
             f"Django is not installed ({error}). Run `make demo` or `make test` once, then use .venv/bin/python."
         )
+    from trace_site.acting import acting
     from trace_site.lib.errors import TraceError
     from trace_site.services import ensure_services
 
     try:
         if sys.argv[1:2] and sys.argv[1] not in {"help", "--help", "collectstatic"}:
             ensure_services()
-        execute_from_command_line(sys.argv)
+        with acting(None, f"command {' '.join(sys.argv[1:2])}"):
+            execute_from_command_line(sys.argv)
     except TraceError as error:
         sys.exit(f"error: {error}")
 

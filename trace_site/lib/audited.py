@@ -2,6 +2,9 @@
 
 The ledger is trace_site_auditchange. Who and why come from the settings `trace.actor` and `trace.source` of the
 connection (trace_site.acting); raw SQL has neither. An UPDATE keeps the columns that changed, on both sides.
+
+The writing function runs as the owner of the tables. An application that connects as another role needs no right to
+write the ledger, and then cannot switch its triggers off either.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,7 +13,7 @@ LEDGER = "trace_site_auditchange"
 
 WRITE = f"""
 CREATE OR REPLACE FUNCTION trace_audit_write(tab text, op text, id text, was jsonb, is_now jsonb, differs boolean)
-RETURNS void LANGUAGE plpgsql AS $$
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE name text;
 BEGIN
   IF op = 'UPDATE' THEN
