@@ -1,11 +1,12 @@
 """What is kept about every rule is what checking everything anew would say, whatever changed and in which order."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import pytest
 from django.core.management import call_command
-from django.db import transaction
+from django.db import connection, transaction
 
 from catalog.hooks import tools_changed
 from catalog.models import Tool
@@ -193,6 +194,22 @@ def test_book_forgets_what_was_rolled_back(tools):
         raise TraceError("the writer gave up", code="rolled_back")
     saved(code="OTHER", publish=True)  # the counter has the value again that the lost rule gave it
     assert set(cached_book().shelf.rules) == {("hr", "NEW_OLD"), ("hr", "OTHER")}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_threads_of_a_process_share_one_book(tools):
+    saved(publish=True)
+
+    def read(_) -> RuleBook:
+        try:
+            return cached_book()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(6) as threads:
+        books = list(threads.map(read, range(24)))
+    assert len({id(book) for book in books}) == 1
+    assert set(books[0].shelf.rules) == {("hr", "NEW_OLD")}
 
 
 def test_rules_that_sql_wrote_are_checked_once(tools):

@@ -115,6 +115,22 @@ def test_a_rule_said_again_by_its_own_author_gives_no_error(strength: int, book:
         assert {(found.code, found.other) for found in after} <= before, again.content.text
 
 
+def test_right_answers_of_the_public_queries_contradict_no_rule() -> None:
+    """73 queries that people wrote for these rules, with the tool that is right: as tests they are sound."""
+    rules = read_rules(DATA / "rules" / "rules.json")
+    told, asked = [], 0
+    for line in (DATA / "benchmarks" / "prb_public" / "queries.jsonl").read_text().splitlines():
+        row: dict[str, Any] = json.loads(line)
+        if row["rule"] is None or not set(row["tools"]) <= set(rules[row["rule"]].content.tools):
+            continue
+        asked += 1
+        test = {"query": row["query"], "tools": row["tools"]}
+        content = edited(rules[row["rule"]], tests=(test,)).content
+        findings = check_rule(content, RuleBook({}, ()))
+        told += [row["query"] for finding in findings if finding.code == "test_contradicts"]
+    assert (asked, told) == (73, [])
+
+
 def test_every_code_of_the_checks_has_a_mutator(book: RuleBook) -> None:
     files = (settings.BASE_DIR / "rules" / "core").glob("checks_*.py")
     codes = {code for path in files for code in CODE.findall(path.read_text())}
