@@ -92,7 +92,8 @@ def tool_search(request: HttpRequest) -> HttpResponse:
 @require_GET
 def rule_impact(request: HttpRequest, pk: int) -> HttpResponse:
     """What publishing another version makes stale."""
-    return render(request, "rules/_impact.html", {"lines": impact_of("rules", [selectors.rule(pk).pk])})
+    lines = [line for line in impact_of("rules", [selectors.rule(pk).pk]) if line.count]
+    return render(request, "rules/_impact.html", {"lines": lines})
 
 
 def _rule(given: str) -> Rule | None:

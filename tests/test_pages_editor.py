@@ -191,7 +191,7 @@ def test_change_of_a_submitted_request_is_not_saved_by_itself_and_says_what_savi
     client = client_as("expert")
     client.post("/rules/new/", form(do="submit"))
     page = client.get(f"/rules/changes/{RuleChange.objects.get().pk}/").content.decode()
-    assert "data-by-hand" in page and "Saving brings the request back to review" in page
+    assert "data-by-hand" in page and "has to be reviewed" in page and "Submit for review" not in page
 
 
 def test_change_that_was_ended_is_read_on_its_request(client_as, tools):

@@ -5,6 +5,7 @@ from django.contrib.sessions.models import Session
 
 from rules.models import ChangeRequest, Rule, RuleChange
 from rules.services import rule_save
+from synthesis.snapshots import preview
 from tests.factories import make_sample
 from trace_site.audit import AuditEntry
 
@@ -55,6 +56,10 @@ def settled(page):
 def rule(look_alikes):
     kept = {"target": NEW, "confusables": [LINES], "text": TEXT, "code": "PAYSLIP_PARTS"}
     return rule_save(**kept, publish=True).version.rule
+
+
+def stale_samples():
+    return preview(strategy="append", per_rule=12, branches=["rule"])["stale"]
 
 
 def approve_and_apply(page, request):
@@ -118,11 +123,12 @@ def test_expert_submits_a_rule_from_the_gap_list_and_a_second_one_publishes_it(o
 
 def test_editing_a_taught_rule_shows_before_and_after_what_becomes_stale(open_page, rule):
     make_sample(rule=rule, human="approved")
+    assert stale_samples() == 0
     page = open_page("expert")
     page.goto(f"/rules/{rule.pk}/")
     page.click("text=Edit")
     page.wait_for_selector("#text:focus")
-    expect(page.locator("aside")).to_contain_text("sample")
+    expect(page.locator("aside")).to_contain_text("1 sample")
     page.keyboard.press("Control+End")
     page.keyboard.type(" Ask payroll when in doubt.")
     saved(page)
@@ -131,6 +137,7 @@ def test_editing_a_taught_rule_shows_before_and_after_what_becomes_stale(open_pa
     second = open_page("admin")
     approve_and_apply(second, ChangeRequest.objects.get())
     expect(second.locator("main")).to_contain_text("It touched 1 sample")
+    assert stale_samples() == 1
     rule.refresh_from_db()
     assert rule.published.number == 2 and rule.published.text.endswith("Ask payroll when in doubt.")
 
