@@ -21,7 +21,7 @@ from trace_site.paging import SIZE, Page, keyset
 RANKED = 5000  # so many matches are counted and ranked; more of them are listed by name
 MOST_WORDS = 12
 FEW = 10  # fewer matches than this, and words that hold what was typed are asked too
-WIDER = 20
+WIDER = 30
 CANDIDATES = 80
 AS_TYPED = 10_000_000
 
@@ -49,13 +49,6 @@ class Found:
     total: int
     more: bool = False
     meant: dict[str, list[str]] = field(default_factory=dict)
-
-    def told(self) -> dict[str, list[str]]:
-        """`meant` for people: `payslip` stands for `getpayslip` and `payslipbatch` too."""
-        return {
-            word: [one for one in others if not any(less != one and less in one for less in others)]
-            for word, others in self.meant.items()
-        }
 
 
 def find_tools(chosen: ToolFilter, after: str = "", size: int = SIZE) -> Found:
@@ -143,17 +136,18 @@ def _ranked(rows: QuerySet[Tool], typed: SearchQuery, query: SearchQuery, after:
 def _meant(word: str, nothing: bool) -> list[str]:
     """Words of the catalog that hold what was typed; when nothing matched, only for a word that begins none.
 
-    When no word holds it either, those that are spelt alike.
+    `payslip` stands for `getpayslip` and `payslipbatch` too, whose tools hold it as a word of its own. When no word
+    holds it, those that are spelt alike.
     """
     if len(word) < SHORTEST:
         return []
     holding = CatalogWord.objects.filter(trigrams__contains=inner_trigrams(word), word__contains=word)
     found = list(holding.order_by(Length("word"), "word").values_list("word", flat=True)[:WIDER])
-    if not nothing:
-        return [one for one in found if not one.startswith(word)]
-    if any(one.startswith(word) for one in found):
+    inner = [one for one in found if not one.startswith(word)]
+    if nothing and len(inner) < len(found):
         return []
-    return found or _alike(word)
+    shortest = [one for one in inner if not any(less != one and less in one for less in inner)]
+    return shortest or (_alike(word) if nothing else [])
 
 
 def _alike(word: str) -> list[str]:

@@ -31,7 +31,7 @@ def found(text: str, **chosen: str) -> list[str]:
 def test_part_inside_a_word_finds_the_tool_and_says_how(load) -> None:
     load(Nova__GetPayslip="Shows net pay.", Hub__GetShift="Shows a roster.")
     assert found("ayslip") == ["Nova/GetPayslip"]
-    assert find_tools(ToolFilter(search="ayslip")).told() == {"ayslip": ["payslip"]}
+    assert find_tools(ToolFilter(search="ayslip")).meant == {"ayslip": ["payslip"]}
 
 
 @pytest.mark.parametrize("typed", ["paysilp", "payslp", "payslipp", "paislip", "get paysilp"])
