@@ -1,10 +1,10 @@
 """What changed between two versions of a rule, field by field, for people and for staleness."""
 
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Any, Literal
 
 from rules.core.rule import RuleContent
+from trace_site.lib.worddiff import opcodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def diff_text(old: str, new: str) -> tuple[tuple[Literal["same", "added", "remov
     """Word by word; joining the same and added pieces with spaces gives the new text back."""
     left, right = old.split(), new.split()
     pieces: list[tuple[Literal["same", "added", "removed"], str]] = []
-    for kind, i1, i2, j1, j2 in SequenceMatcher(a=left, b=right, autojunk=False).get_opcodes():
+    for kind, i1, i2, j1, j2 in opcodes(left, right):
         if kind == "equal":
             pieces.append(("same", " ".join(left[i1:i2])))
             continue

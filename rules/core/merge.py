@@ -7,12 +7,12 @@ many such places there are. Texts merge word by word, lists item by item.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Any
 
 from trace_site.lib.files import content_hash
+from trace_site.lib.worddiff import opcodes
 
-WORD = re.compile(r"\s+|[^\s]+")
+WORD = re.compile(r"\s*\S+|\s+$")  # a word with the blanks before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,10 @@ def merge_contents(base: dict[str, Any], mine: dict[str, Any], theirs: dict[str,
 
 
 def merge_sequences(base: Sequence[str], mine: Sequence[str], theirs: Sequence[str]) -> tuple[list[str], int]:
-    """Both sides' changes of `base`, and how many places both changed differently; there mine is kept."""
+    """Both sides' changes of `base`, and how many places both changed differently; there mine is kept.
+
+    What both only added at one place is no such place: it all stays, mine first.
+    """
     ours, others = _hunks(base, mine), _hunks(base, theirs)
     merged: list[str] = []
     overlaps = at = 0
@@ -58,7 +61,9 @@ def merge_sequences(base: Sequence[str], mine: Sequence[str], theirs: Sequence[s
         untouched = list(base[start:end])
         merged += base[at:start]
         merged += their_part if my_part == untouched else my_part
-        overlaps += untouched != my_part != their_part != untouched
+        if untouched != my_part != their_part != untouched:
+            merged += [] if untouched else their_part
+            overlaps += bool(untouched)
         at = end
     return merged + list(base[at:]), overlaps
 
@@ -73,8 +78,15 @@ def _merge_lists(base: Sequence[Any], mine: Sequence[Any], theirs: Sequence[Any]
 
 
 def _hunks(base: Sequence[str], side: Sequence[str]) -> list[_Hunk]:
-    matcher = SequenceMatcher(None, list(base), list(side), autojunk=False)
-    return [_Hunk(a, b, list(side[c:d])) for kind, a, b, c, d in matcher.get_opcodes() if kind != "equal"]
+    """Words are compared without their blanks, which are changes of their own."""
+    found: list[_Hunk] = []
+    for kind, a, b, c, d in opcodes([word.strip() for word in base], [word.strip() for word in side]):
+        if kind != "equal":
+            found.append(_Hunk(a, b, list(side[c:d])))
+        else:
+            pairs = zip(range(a, b), range(c, d), strict=True)
+            found += [_Hunk(i, i + 1, [side[j]]) for i, j in pairs if base[i] != side[j]]
+    return found
 
 
 def _regions(hunks: Sequence[_Hunk]) -> list[tuple[int, int]]:

@@ -1,5 +1,6 @@
 """Two people's changes of one draft: nobody's words vanish unless both changed the same place."""
 
+import time
 from typing import Any
 
 from hypothesis import given
@@ -40,6 +41,20 @@ def test_where_both_changed_the_same_words_mine_is_kept_and_counted() -> None:
     base = content(text="From 2024 use A/b.")
     merged = merge_contents(base, content(text="From 2025 use A/b."), content(text="From 2026 use A/b."))
     assert (merged.content["text"], merged.overlaps) == ("From 2025 use A/b.", 1)
+
+
+def test_sentences_that_both_added_at_the_end_both_stay() -> None:
+    base = content(text="Use A/b.")
+    merged = merge_contents(base, content(text="Use A/b. Mine."), content(text="Use A/b. Theirs, too."))
+    assert (merged.content["text"], merged.overlaps) == ("Use A/b. Mine. Theirs, too.", 0)
+
+
+def test_long_text_of_few_words_merges_in_time() -> None:
+    base = " ".join(f"word{number % 50}" for number in range(1400))
+    mine, theirs = base.replace("word3 ", "x "), base.replace("word7 ", "y z ")
+    started = time.process_time()
+    merged = merge_contents(content(text=base), content(text=mine), content(text=theirs))
+    assert "x " in merged.content["text"] and time.process_time() - started < 10
 
 
 def test_look_alikes_that_either_added_are_kept_and_removed_ones_stay_away() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 MOST_PAIRS = 200_000  # equal words of two texts beyond which comparing them would take seconds
-WORD = re.compile(r"\s+|\w+|[^\w\s]")
+WORD = re.compile(r"\s*(?:\w+|[^\w\s])|\s+$")  # a word with the blanks before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +22,20 @@ class Part:
 def word_diff(left: str, right: str) -> tuple[list[Part], list[Part]]:
     """Both texts as parts; joined, the parts give the text back exactly."""
     ours, theirs = WORD.findall(left), WORD.findall(right)
-    keys = [word.casefold() for word in ours], [word.casefold() for word in theirs]
+    keys = [word.strip().casefold() for word in ours], [word.strip().casefold() for word in theirs]
     left_parts: list[Part] = []
     right_parts: list[Part] = []
-    for kind, a0, a1, b0, b1 in _opcodes(*keys):
+    for kind, a0, a1, b0, b1 in opcodes(*keys):
         _append(left_parts, "".join(ours[a0:a1]), kind != "equal")
         _append(right_parts, "".join(theirs[b0:b1]), kind != "equal")
     return left_parts, right_parts
 
 
-def _opcodes(ours: Sequence[str], theirs: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
+def opcodes(ours: Sequence[str], theirs: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
     """difflib's; two long texts that repeat few words differ as a whole between their equal ends."""
     left, right = Counter(ours), Counter(theirs)
-    if sum(count * right[word] for word, count in left.items() if not word.isspace()) <= MOST_PAIRS:
-        return SequenceMatcher(str.isspace, ours, theirs, autojunk=False).get_opcodes()
+    if sum(count * right[word] for word, count in left.items()) <= MOST_PAIRS:
+        return SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes()
     shorter = min(len(ours), len(theirs))
     head = next((at for at in range(shorter) if ours[at] != theirs[at]), shorter)
     tail = next((at for at in range(shorter - head) if ours[-1 - at] != theirs[-1 - at]), shorter - head)
