@@ -1,6 +1,7 @@
 """Samples with every attempt behind them, people's decisions, the ledger of model calls, and frozen snapshots."""
 
 from django.conf import settings
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 
 from catalog.models import Domain, LabelledQuery, Tool
@@ -94,6 +95,12 @@ class Sample(models.Model):
             models.Index(fields=["human", "machine", "id"]),
             models.Index(fields=["branch", "domain", "human"]),
             models.Index(fields=["rule_version", "style", "human"]),
+            models.Index(
+                fields=["rule_version"],
+                condition=models.Q(machine="ready", human="approved"),
+                name="approved_of_rule_version",
+            ),
+            GinIndex(fields=["pool"], name="samples_by_pool"),  # which samples hold a tool
         ]
 
     def __str__(self) -> str:

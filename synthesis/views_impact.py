@@ -6,7 +6,8 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
 from rules.models import Rule
-from synthesis.models import Sample, SnapshotSample
+from synthesis.impact import regeneration_calls, stale_of_rules
+from synthesis.models import Sample
 
 MOST_SHOWN = 200  # rules of one page of the list
 
@@ -15,13 +16,13 @@ MOST_SHOWN = 200  # rules of one page of the list
 def rule_impact(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Samples of the published version stop entering snapshots once another version is published."""
     rule = get_object_or_404(Rule, pk=rule_id)
-    made = Sample.objects.filter(rule_version=rule.published_id, machine=Sample.Machine.READY)
-    live = made if rule.published_id else made.none()
+    found = stale_of_rules([rule.pk])
     context = {
         "rule": rule,
-        "samples": live.count(),
-        "approved": live.filter(human=Sample.Human.APPROVED).count(),
-        "snapshots": SnapshotSample.objects.filter(sample__in=live).values("snapshot").distinct().count(),
+        "samples": found.samples,
+        "approved": found.approved,
+        "snapshots": len(found.snapshots),
+        "calls": regeneration_calls(found.styles),
     }
     return render(request, "synthesis/_rule_impact.html", context)
 

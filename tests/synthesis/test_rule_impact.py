@@ -43,6 +43,6 @@ def test_counts_are_of_approved_samples_and_find_their_row(client_as):
     rule = make_rule(make_tool(), make_tool())
     make_sample(rule, 1, machine="ready", human="approved")
     make_sample(rule, 2, machine="ready")
-    page = client_as("expert").get("/synthesis/samples/counts/").content.decode()
+    page = client_as("expert").get(f"/synthesis/samples/counts/?rules={rule.pk}").content.decode()
     assert f'id="samples-of-{rule.pk}" hx-swap-oob="true"' in page and page.count("<b>1</b>") == 1
     assert f"/synthesis/samples/?rule={rule.code}&amp;human=approved" in page
