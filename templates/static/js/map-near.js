@@ -1,5 +1,6 @@
 // What is seen near by: the tools of a cluster with their pairs, and labels that never lie on each other.
 const MOST_LABELS = 90;
+const ALWAYS = 12; // of the costliest gaps in view, however small their circles are
 
 Object.assign(ClusterMap.prototype, {
   tools(i, radius, detail) {
@@ -33,7 +34,7 @@ Object.assign(ClusterMap.prototype, {
     for (const i of [this.chosen, this.hover]) if (i >= 0 && i < this.count) this.clusterLabel(i, true);
     for (let n = 0; n < this.shown && this.taken.length < MOST_LABELS; n++) {
       const i = this.seen[n];
-      if (this.radius(i) < 7 || (this.lit && !this.lit.has(i)) || i === this.chosen || i === this.hover) continue;
+      if ((this.radius(i) < 7 && this.taken.length >= ALWAYS) || (this.lit && !this.lit.has(i)) || i === this.chosen || i === this.hover) continue;
       this.clusterLabel(i, false);
     }
     for (let n = 0; n < this.shown && this.taken.length < MOST_LABELS; n++) this.toolLabels(this.seen[n]);
