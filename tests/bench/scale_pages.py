@@ -36,7 +36,7 @@ def pages() -> Iterator[tuple[str, Address]]:
 
 
 def turn(values: list[str]) -> Callable[[int], str]:
-    return lambda number: values[number % len(values)]
+    return lambda number: values[number % len(values)] if values else ""
 
 
 def asking(path: str, **query: str | Callable[[int], str]) -> Address:
@@ -135,7 +135,8 @@ def _others() -> Iterator[tuple[str, Address]]:
         asking(reverse("synthesis:samples"), domain=domains, style="implicit"),
     )
     yield "sample", lambda n: reverse("synthesis:sample", args=[samples[n % len(samples)]])
-    yield "review queue", asking(reverse("synthesis:review"))
+    waiting = list(Sample.objects.filter(machine="ready", human="pending").values_list("pk", flat=True)[:50])
+    yield "review", lambda n: reverse("synthesis:review_item", args=[waiting[n % len(waiting)]])
     yield "jobs", asking(reverse("jobs:list"))
     yield "jobs, filter: failed", asking(reverse("jobs:list"), state="failed")
     yield "audit", asking(reverse("audit"))

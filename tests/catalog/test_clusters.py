@@ -85,6 +85,20 @@ def test_same_result_makes_no_new_version(six_tools: list[Tool]) -> None:
     assert clusters_update()["hr"]["tau"] == 0.5
 
 
+def test_every_tool_knows_its_cluster_of_the_newest_clustering(six_tools: list[Tool]) -> None:
+    clusters_update()
+    before = dict(Tool.objects.values_list("pk", "cluster"))
+    assert {pk: c for c in Cluster.objects.all() for pk in c.tool_ids} == {
+        pk: Cluster.objects.get(pk=cluster) for pk, cluster in before.items()
+    }
+    NeighbourList.objects.filter(tool=six_tools[0]).update(neighbour_ids=[], scores=[])
+    clusters_update()
+    alone = Tool.objects.get(pk=six_tools[0].pk)
+    newest = set(Cluster.objects.filter(clustering__version=2).values_list("pk", flat=True))
+    assert alone.cluster_id is None
+    assert set(Tool.objects.exclude(pk=alone.pk).values_list("cluster", flat=True)) == newest
+
+
 def test_dismissal_survives_a_new_version_of_the_same_cluster(six_tools: list[Tool], user_with) -> None:
     clusters_update()
     expert = user_with("expert")

@@ -12,7 +12,7 @@ from catalog import hooks
 from catalog.imports import catalog_import
 from catalog.models import CatalogImport, TokenUnit, Tool, ToolRevision
 from catalog.undo import import_undo, undo_plan
-from rules.models import ChangeRequest, RuleChange
+from rules.models import ChangeRequest, RuleChange, RuleVersion
 from tests.factories import make_rule
 from trace_site.audit import AuditEntry
 from trace_site.lib.errors import TraceError
@@ -162,6 +162,19 @@ def test_rule_that_names_a_changed_tool_stands_not_in_the_way(load) -> None:
     assert [(line.name, line.count) for line in undo_plan(row).impact][0] == ("rules", 1)
     import_undo(row=row, actor=None)
     assert said() == {"A/x": ("active", "Reads it."), "A/y": ("active", "Reads it.")}
+
+
+def test_rule_that_named_an_added_tool_once_stands_in_the_way(load) -> None:
+    load(rows("B/other"))
+    row = load(rows("A/x"))
+    other = Tool.objects.get(name="B/other")
+    rule = make_rule(other, Tool.objects.get(name="A/x"), code="NO_MORE")
+    rule.published = RuleVersion.objects.create(
+        rule=rule, number=2, target=other, confusable_ids=[], text="t", content_hash="1" * 64
+    )
+    rule.save()
+    [line] = undo_plan(row).impact
+    assert (line.name, line.count, "NO_MORE" in reasons(row)[0]) == ("earlier_rules", 1, True)
 
 
 def test_open_change_that_names_an_added_tool_stands_in_the_way(load, user_with) -> None:
