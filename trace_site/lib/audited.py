@@ -14,16 +14,13 @@ LEDGER = "trace_site_auditchange"
 WRITE = f"""
 CREATE OR REPLACE FUNCTION trace_audit_write(tab text, op text, id text, was jsonb, is_now jsonb, differs boolean)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
-DECLARE name text;
+DECLARE same text[];
 BEGIN
   IF op = 'UPDATE' THEN
     IF was = is_now AND NOT differs THEN RETURN; END IF;
-    FOREACH name IN ARRAY ARRAY(SELECT jsonb_object_keys(was)) LOOP
-      IF was -> name = is_now -> name THEN
-        was := was - name;
-        is_now := is_now - name;
-      END IF;
-    END LOOP;
+    SELECT coalesce(array_agg(key), '{{}}') INTO same FROM jsonb_each(was) WHERE value = is_now -> key;
+    was := was - same;
+    is_now := is_now - same;
   END IF;
   INSERT INTO {LEDGER} (at, txid, actor_id, source, db_user, table_name, operation, row_id, before, after)
   VALUES (now(), txid_current(), nullif(current_setting('trace.actor', true), '')::bigint,
