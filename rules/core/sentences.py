@@ -1,15 +1,15 @@
 """Clauses as sentences of a rule's text, "When <when>, use <tool>.", and back.
 
 In: a text, clauses, the tools they may name. Out: the sentences that say when a tool is used, which clauses agree
-with them and which do not, and the edit that writes a clause into the text. The text is the authority: an edit
-touches only the words it replaces, and no edit is made that would not be read back as the clause it came from.
-Places are offsets in code points.
+with them, and the edit that writes a clause into the text. The text is the authority: an edit touches only the words
+it replaces, and none is made that would not be read back as its clause. Places are offsets in code points.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import lru_cache
 from typing import Any
 
 from rules.core.mentions import ToolMentions
@@ -22,9 +22,7 @@ ADVERB = r"(?:(?:then|always|please|only|just)\s+){0,2}"
 VERB = rf"{ADVERB}(?:use|call|choose|take|prefer)\s+"
 WHEN = r"(?:when|whenever|if)\s+"
 INSIDE = r"(?:(?![.!?;](?:\s|$)|\n).)+?"  # anything but the end of the sentence
-NEGATED = re.compile(
-    r"\b(?:not|never|n't|cannot)\s+(?:be\s+)?(?:use|call|choose|take|prefer)\b", re.IGNORECASE
-)
+NEGATED = re.compile(r"\b(?:not|never|n't|cannot)\s+(?:use|call|choose|take|prefer)\b", re.IGNORECASE)
 END = re.compile(r"[.!?;]+(?=\s|$)|\n|$")
 ENDED = re.compile(r"(?:^|[.!?;:]\s*|\n\s*)$")
 
@@ -85,7 +83,7 @@ def said(clause: Clause, tools: Iterable[str] = ()) -> str:
 
 def sentences(text: str, tools: Iterable[str]) -> list[Sentence]:
     """Every sentence that says when one of the tools is used, in order."""
-    names = sorted(filter(None, tools), key=len, reverse=True)
+    names = tuple(sorted(filter(None, tools), key=lambda name: (-len(name), name)))
     if not names:
         return []
     found = [_sentence(match, text) for shape in _shapes(names) for match in shape.finditer(text)]
@@ -97,17 +95,14 @@ def sentences(text: str, tools: Iterable[str]) -> list[Sentence]:
 
 
 def compare(text: str, clauses: Sequence[Clause], tools: Iterable[str]) -> Comparison:
-    """Pair clauses with sentences: equal ones first, then those that look like two states of one step.
-
-    Unfinished clauses are left out.
-    """
+    """Pair finished clauses with sentences: equal ones first, then those that look like two states of one step."""
     names = {*tools, *(clause["route_to"] for clause in clauses)} - {""}
     left = sentences(text, names)
     has_shape = any(sentence.plain for sentence in left)
     open_clauses = {n: clause for n, clause in enumerate(clauses) if clause["when"] and clause["route_to"]}
     agreed: dict[int, Sentence] = {}
     differing: dict[int, Sentence] = {}
-    for pairing, kept in ((_agrees, agreed), (_is_flag_apart, differing)):
+    for pairing, kept in ((_says_all, agreed), (_agrees, agreed), (_says, differing)):
         for number, clause in list(open_clauses.items()):
             sentence = next((one for one in left if pairing(clause, one)), None)
             if sentence:
@@ -155,7 +150,8 @@ def _corrected(clause: Clause, sentence: Sentence) -> Clause:
     return {**clause, "when": sentence.when, "route_to": sentence.route_to, "exception": exception}
 
 
-def _shapes(names: Sequence[str]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+@lru_cache(maxsize=64)
+def _shapes(names: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """`When X, use T` and `Use T when X`, each at the start of a sentence."""
     choice = "|".join(map(re.escape, names))
     tool = rf"(?P<tool>(?-i:{choice}))(?!\w|[.\-/&:]\w)(?!\s*,?\s*(?:or|and)\s+(?:{choice}))"
@@ -184,8 +180,7 @@ def _sentence(match: re.Match[str], text: str) -> Sentence | None:
     return Sentence(when, tool, bool(match["exception"]), start, stop, when_at, match.span("tool"), plain)
 
 
-def _bare(when: str) -> str:
-    """One line, without the "when" that the sentence brings itself and without a full stop."""
+def _bare(when: str) -> str:  # one line, without the "when" that the sentence brings itself
     return re.sub(r"^(?:when|whenever|if)\s+", "", " ".join(when.split()), flags=re.IGNORECASE).rstrip(".,; ")
 
 
@@ -193,24 +188,30 @@ def _key(when: str) -> str:
     return _bare(when).casefold()
 
 
-def _is_flag_apart(clause: Clause, sentence: Sentence) -> bool:
+def _says(clause: Clause, sentence: Sentence) -> bool:
     return clause["route_to"] == sentence.route_to and _key(clause["when"]) == _key(sentence.when)
+
+
+def _says_all(clause: Clause, sentence: Sentence) -> bool:
+    return _says(clause, sentence) and clause["exception"] == sentence.exception
 
 
 def _agrees(clause: Clause, sentence: Sentence) -> bool:
     """A sentence need not say that it is an exception; where it does, the clause must too."""
-    return _is_flag_apart(clause, sentence) and (clause["exception"] or not sentence.exception)
+    return _says(clause, sentence) and (clause["exception"] or not sentence.exception)
 
 
 def _alike(clauses: dict[int, Clause], left: Sequence[Sentence]) -> list[tuple[int, Sentence]]:
     """The likeliest pairs of what is left, best first; a plain sentence on the same tool is one in any case."""
-    scored = []
+    scored: list[tuple[float, int, int]] = []
     for number, clause in clauses.items():
         for place, sentence in enumerate(left):
-            same_tool = clause["route_to"] == sentence.route_to
             ours, theirs = _key(clause["when"]).split(), _key(sentence.when).split()
+            if clause["route_to"] != sentence.route_to:
+                scored += [(-1.0, number, place)] if ours == theirs else []
+                continue
             ratio = SequenceMatcher(None, ours, theirs, autojunk=False).ratio()
-            if ratio == 1 or (same_tool and (ratio >= ALIKE or sentence.plain)):
+            if ratio >= ALIKE or sentence.plain:
                 scored.append((-ratio, number, place))
     pairs: dict[int, int] = {}
     for _, number, place in sorted(scored):
