@@ -11,17 +11,8 @@ from rest_framework.response import Response
 
 from rules import api_examples as examples
 from rules import changes, selectors_changes
-from rules.api_shapes import (
-    ApproveIn,
-    Comment,
-    CommentIn,
-    ReasonIn,
-    RejectIn,
-    RequestRow,
-    ScheduleIn,
-    SeenIn,
-    SubmitIn,
-)
+from rules.api_inputs import ApproveIn, CommentIn, ReasonIn, RejectIn, ScheduleIn, SeenIn, SubmitIn
+from rules.api_shapes_requests import Comment, RequestRow
 from rules.models import ChangeRequest
 from trace_site.access import ADMIN, EXPERT
 from trace_site.api import ApiView, etag_of
