@@ -56,6 +56,16 @@ def test_what_is_written_reads_back_the_same_in_both_formats(drawn: list[dict[st
     assert read(table.replace("\ufeff", "").encode("utf-16-le")) == stored
 
 
+def test_public_rules_survive_the_table(settings) -> None:
+    path = settings.TRACE_PUBLIC_DATA / "rules" / "rules.json"
+    if not path.is_file():
+        pytest.skip(f"no public rules at {path}")
+    file = read_rules(path.read_bytes(), "rules.json", 5000)
+    assert (len(file.entries), dict(file.problems.ignored)) == (123, {"evidence": 123})
+    coded = [rule | {"code": f"R{n}"} for n, rule in enumerate(items(file.entries))]
+    assert read(write_table(coded)) == coded
+
+
 @given(CELL)
 def test_guarding_a_cell_is_exactly_undone(cell: str) -> None:
     assert unguard(guard(cell)) == cell
