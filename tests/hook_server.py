@@ -3,6 +3,7 @@
 `faults` is consumed one per request: ok, 500, 302, slow (a byte a second), slow-head, hang, flood, reset.
 """
 
+import ssl
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -35,6 +36,10 @@ class HookServer:
         self.port = self._server.server_port
         self.url = f"http://127.0.0.1:{self.port}/hook?a=b"
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def listen_with(self, context: ssl.SSLContext) -> None:
+        """From now on connections are TLS."""
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
 
     def close(self) -> None:
         self.ended.set()

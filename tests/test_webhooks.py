@@ -5,8 +5,11 @@ import hmac
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import socket
+import ssl
+import subprocess
 import time
 from datetime import timedelta
 
@@ -307,3 +310,27 @@ def test_what_the_pipeline_does_is_told(receiver, user_with, tmp_path):
     assert told[0] == ("sample.approved", {"count": 1, "sample": first.pk, "by": "admin"})
     assert told[1][1]["count"] == 1 and told[1][1]["by"].startswith("policy auto-approve all")
     assert told[2:] == [("model.promoted", {"alias": "champion", "model": model.pk, "previous": None})]
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(receiver, tmp_path):
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make a certificate with")
+    made = "req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -days 2 -keyout key.pem -out cert.pem"
+    subprocess.run(["openssl", *made.split()], cwd=tmp_path, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    receiver.listen_with(context)
+    with pytest.raises(TraceError, match="(?i)certificate"):
+        post(f"https://localhost:{receiver.port}/", b"{}", {}, allow_private=True, seconds=5)
+    assert receiver.received == []
+
+
+def test_letters_beyond_ascii_in_an_address_arrive(receiver):
+    answer = post(
+        f"http://127.0.0.1:{receiver.port}/größe?q=ä b%20c".replace(" ", ""),
+        b"",
+        {},
+        allow_private=True,
+        seconds=5,
+    )
+    assert answer.status == 200 and receiver.received[0]["path"] == "/gr%C3%B6%C3%9Fe?q=%C3%A4b%20c"

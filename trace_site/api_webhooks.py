@@ -1,22 +1,30 @@
 """/api/v1/webhooks: who is told of what, tests and the delivery log, for admins."""
 
-from typing import Any
-
 from django.shortcuts import get_object_or_404
 from django.urls import path
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from trace_site import audit
 from trace_site.access import ADMIN
 from trace_site.api import ApiView, keyset_response
-from trace_site.api_input import InputSerializer
 from trace_site.api_schema import PAGE_PARAMETERS, page_of
+from trace_site.api_webhook_shapes import (
+    DELIVERY,
+    EXAMPLE,
+    HOOK,
+    MADE,
+    DeliveryOut,
+    WebhookChange,
+    WebhookIn,
+    WebhookMade,
+    WebhookOut,
+    got,
+    page_example,
+)
 from trace_site.deliveries import deliver_now, ping
 from trace_site.webhooks import (
-    EVENTS,
     Webhook,
     WebhookDelivery,
     webhook_create,
@@ -27,97 +35,6 @@ from trace_site.webhooks import (
 )
 
 GONE = OpenApiResponse(description="no such webhook or delivery")
-EXAMPLE = {"url": "https://ci.example.com/trace", "events": ["rule.published", "request.applied"]}
-
-HOOK = {
-    "id": 2,
-    **EXAMPLE,
-    "active": True,
-    "paused_because": "",
-    "failures": 0,
-    "created_by": "ada",
-    "created_at": "2026-11-21T09:00:00Z",
-}
-MADE = {**HOOK, "secret": "whsec_0c4e…"}
-DELIVERY = {
-    "id": 91,
-    "delivery_id": "5f0c1a52-9d57-4c7e-8a55-0d7a4f6b1c1e",
-    "webhook": 2,
-    "event": "rule.published",
-    "payload": {"id": 7, "code": "PAYSLIP_PERIOD", "domain": "hr", "version": 2},
-    "state": "delivered",
-    "attempt": 1,
-    "next_at": "2026-11-21T09:15:00Z",
-    "status": 200,
-    "log": [
-        {
-            "attempt": 1,
-            "at": "2026-11-21T09:14:02Z",
-            "seconds": 0.12,
-            "status": 200,
-            "error": "",
-            "excerpt": "received",
-        }
-    ],
-    "created_at": "2026-11-21T09:14:02Z",
-}
-
-
-def _got(value: Any, status: int = 200) -> OpenApiExample:
-    return OpenApiExample("answer", value, response_only=True, status_codes=[str(status)])
-
-
-def _page(row: Any) -> OpenApiExample:
-    return _got({"results": [row], "next": None})
-
-
-class WebhookIn(InputSerializer):
-    url = serializers.CharField(max_length=500, help_text="https://…; it must answer 200 to 299 in 10 s")
-    events = serializers.ListField(
-        child=serializers.CharField(max_length=60), max_length=len(EVENTS), help_text=", ".join(EVENTS)
-    )
-
-
-class WebhookChange(WebhookIn):
-    active = serializers.BooleanField(help_text="false pauses it; true resumes it and forgets its failures")
-
-
-class WebhookOut(serializers.ModelSerializer[Webhook]):
-    created_by = serializers.CharField(source="created_by.username")
-
-    class Meta:
-        model = Webhook
-        fields = ["id", "url", "events", "active", "paused_because", "failures", "created_by", "created_at"]
-
-
-class WebhookMade(WebhookOut):
-    secret = serializers.CharField(
-        allow_null=True, help_text="what signs the requests; it is not told again: null in a repeated answer"
-    )
-
-    class Meta(WebhookOut.Meta):
-        fields = [*WebhookOut.Meta.fields, "secret"]
-
-
-class DeliveryAttempt(serializers.Serializer[Any]):
-    attempt = serializers.IntegerField()
-    at = serializers.DateTimeField()
-    seconds = serializers.FloatField()
-    status = serializers.IntegerField(allow_null=True)
-    error = serializers.CharField(allow_blank=True)
-    excerpt = serializers.CharField(allow_blank=True, help_text="how the answer began")
-
-
-class DeliveryOut(serializers.ModelSerializer[WebhookDelivery]):
-    log = DeliveryAttempt(many=True)
-    payload = serializers.DictField()
-
-    class Meta:
-        model = WebhookDelivery
-        fields = [
-            "id", "delivery_id", "webhook", "event", "payload", "state", "attempt", "next_at", "status", "log",
-            "created_at",
-        ]  # fmt: skip
 
 
 class AdminView(ApiView):
@@ -133,7 +50,7 @@ class Webhooks(AdminView):
         summary="List webhooks",
         parameters=PAGE_PARAMETERS,
         responses=page_of(WebhookOut),
-        examples=[_page(HOOK)],
+        examples=[page_example(HOOK)],
     )
     def get(self, request: Request) -> Response:
         return keyset_response(request, Webhook.objects.select_related("created_by"), WebhookOut)
@@ -145,7 +62,7 @@ class Webhooks(AdminView):
         description="The answer holds its secret, which is not told again.",
         request=WebhookIn,
         responses={201: WebhookMade},
-        examples=[OpenApiExample("rules and requests", EXAMPLE, request_only=True), _got(MADE, 201)],
+        examples=[OpenApiExample("rules and requests", EXAMPLE, request_only=True), got(MADE, 201)],
     )
     def post(self, request: Request) -> Response:
         hook = webhook_create(**self.read(WebhookIn), actor=request.user)
@@ -158,7 +75,7 @@ class OneWebhook(AdminView):
         operation_id="webhooks_read",
         summary="Read a webhook",
         responses={200: WebhookOut, 404: GONE},
-        examples=[_got(HOOK)],
+        examples=[got(HOOK)],
     )
     def get(self, request: Request, pk: int) -> Response:
         return Response(WebhookOut(_hook(pk)).data)
@@ -171,7 +88,7 @@ class OneWebhook(AdminView):
         responses={200: WebhookOut, 404: GONE},
         examples=[
             OpenApiExample("pause", {"active": False}, request_only=True),
-            _got({**HOOK, "active": False}),
+            got({**HOOK, "active": False}),
         ],
     )
     def patch(self, request: Request, pk: int) -> Response:
@@ -203,7 +120,7 @@ class TestWebhook(AdminView):
         description="Sends the event `ping` and answers with what came of it. A test is not repeated.",
         request=None,
         responses={200: DeliveryOut, 404: GONE},
-        examples=[_got(DELIVERY)],
+        examples=[got(DELIVERY)],
     )
     def post(self, request: Request, pk: int) -> Response:
         return Response(DeliveryOut(ping(webhook=_hook(pk), actor=request.user)).data)
@@ -218,7 +135,7 @@ class RotateWebhook(AdminView):
         summary="Replace the secret",
         request=None,
         responses={200: WebhookMade, 404: GONE},
-        examples=[_got(MADE)],
+        examples=[got(MADE)],
     )
     def post(self, request: Request, pk: int) -> Response:
         return Response(WebhookMade(webhook_rotate(webhook=_hook(pk), actor=request.user)).data)
@@ -231,7 +148,7 @@ class Deliveries(AdminView):
         summary="The delivery log, newest first",
         parameters=PAGE_PARAMETERS,
         responses={200: page_of(DeliveryOut), 404: GONE},
-        examples=[_page(DELIVERY)],
+        examples=[page_example(DELIVERY)],
     )
     def get(self, request: Request, pk: int) -> Response:
         return keyset_response(request, _hook(pk).deliveries.all(), DeliveryOut, newest=True)
@@ -245,7 +162,7 @@ class SendAgain(AdminView):
         description="With the same id and body, so that a receiver knows it.",
         request=None,
         responses={200: DeliveryOut, 404: GONE},
-        examples=[_got(DELIVERY)],
+        examples=[got(DELIVERY)],
     )
     def post(self, request: Request, pk: int, delivery: int) -> Response:
         row = get_object_or_404(WebhookDelivery, pk=delivery, webhook=pk)

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from ssl import SSLContext
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 import httpcore2 as httpcore
 
@@ -24,6 +24,7 @@ from trace_site.lib.errors import TraceError
 
 CAP = 20_000  # bytes of an answer that are read
 EXCERPT = 1_000  # characters of it that are kept
+KEPT = "/%:@!$&'()*+,;=~-._?"  # letters of an address that are sent as they are
 # public by their bits, but a gateway turns them into IPv4 addresses that may be private
 TRANSLATED = [
     ipaddress.ip_network(net) for net in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")
@@ -67,19 +68,17 @@ def post(url: str, body: bytes, headers: dict[str, str], *, allow_private: bool,
     """Send `body`; any HTTP answer is an Answer. Raises TraceError `webhook_unreachable` for none in time."""
     started = time.monotonic()
     deadline = started + seconds
-    parts = check_url(url, allow_private=allow_private)
-    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-    addresses = _resolve(host, port, deadline)
+    where, name = _target(check_url(url, allow_private=allow_private))
+    host = where.host.decode()
+    addresses = _resolve(host, where.port or 443, deadline)
     if not allow_private and not all(map(is_public, addresses)):
         raise TraceError(f"{host} is an address of a private network.", code="webhook_unreachable")
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    sent: list[tuple[bytes | str, bytes | str]] = [
-        ("Host", parts.netloc.encode("ascii" if parts.netloc.isascii() else "idna")),
+    sent = [
+        ("Host", name),
         ("Content-Length", str(len(body))),
         ("Accept-Encoding", "identity"),
         *headers.items(),
     ]
-    where = httpcore.URL(scheme=parts.scheme, host=host, port=port, target=target.encode())
     try:
         with (
             httpcore.ConnectionPool(network_backend=_Pinned(addresses, deadline)) as pool,
@@ -97,6 +96,16 @@ def post(url: str, body: bytes, headers: dict[str, str], *, allow_private: bool,
     except (httpcore.NetworkError, httpcore.ProtocolError, OSError, ValueError) as error:
         reason = str(error) or type(error).__name__
         raise TraceError(f"{host} cannot be reached: {reason}.", code="webhook_unreachable") from error
+
+
+def _target(parts: SplitResult) -> tuple[httpcore.URL, str]:
+    """The address in ASCII, as it goes over the wire, and the Host header."""
+    host = (parts.hostname or "").encode("idna" if not (parts.hostname or "").isascii() else "ascii").decode()
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    path = quote(parts.path or "/", safe=KEPT) + (f"?{quote(parts.query, safe=KEPT)}" if parts.query else "")
+    shown = f"[{host}]" if ":" in host else host
+    name = f"{shown}:{parts.port}" if parts.port else shown
+    return httpcore.URL(scheme=parts.scheme, host=host, port=port, target=path.encode()), name
 
 
 def is_public(address: str) -> bool:
