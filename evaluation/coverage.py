@@ -59,7 +59,7 @@ def _computed(now: Stamps, champion: frozenset[int]) -> dict[str, DomainCoverage
     drafts = _drafts.at(structure, lambda: facts.read_drafts(tools))
     apart = _apart.at(structure, lambda: Apart(clusters, published, drafts, _apart.last))
     dismissals = _dismissals.at((now.clusters, now.dismissals), lambda: facts.read_dismissals(clusters))
-    samples = _samples.at((now.rules, now.samples), facts.approved_samples)
+    samples = _samples.at(now.samples, facts.approved_samples)
     names = Names(tools.tools, clusters, dismissals, {**published.names, **drafts.names}, samples)
     return {
         domain.slug: _page(

@@ -193,13 +193,12 @@ def _named(content: Mapping[str, Any], ids: Mapping[str, int]) -> tuple[int, ...
 
 
 def approved_samples() -> dict[int, int]:
-    """{published version: its approved samples}."""
+    """{rule version, published or not: its approved samples}; read from an index alone."""
     counted = Sample.objects.filter(
-        rule_version__rule__published=F("rule_version"),
-        machine=Sample.Machine.READY,
-        human=Sample.Human.APPROVED,
+        rule_version__isnull=False, machine=Sample.Machine.READY, human=Sample.Human.APPROVED
     )
-    return dict(counted.order_by().values_list("rule_version").annotate(Count("pk")))
+    # counts the indexed column: counting the primary key would read every row
+    return dict(counted.order_by().values_list("rule_version").annotate(n=Count("rule_version")))
 
 
 def champion_versions() -> frozenset[int]:

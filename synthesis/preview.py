@@ -4,12 +4,11 @@ No sample is stored. The queries come from seeds, so the same form shows the sam
 of each style. Only filter V's query checks are told: a run also writes traces, asks the judge, and tries again.
 """
 
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
-from django.conf import settings
-from django.db import connection
+from django.db.models import Max
 
 from catalog.models import NeighbourList, Tool
 from catalog.selectors import tools_by_name
@@ -20,20 +19,17 @@ from synthesis.core.filters import Failure, FilterContext, query_failures
 from synthesis.core.keys import sample_seed
 from synthesis.core.names import ToolNames
 from synthesis.core.pools import rule_pool
-from synthesis.core.queries import RULE_STYLES, Clause, QueryDraft, QueryRequest, RuleText, ToolText, Writers
+from synthesis.core.queries import RULE_STYLES, Clause, QueryDraft, QueryRequest, RuleText, ToolText
 from synthesis.core.words import NearDuplicates
-from synthesis.ledger import DatabaseCache
+from synthesis.drafts import configured_writers, drafted
 from synthesis.models import Sample, SynthesisRun
 from synthesis.selectors import GONE
 from synthesis.sources import few_shot_queries
 from synthesis.stages import candidate_of
-from synthesis.writers.llm import llm_writers
-from synthesis.writers.offline import offline_writers
+from trace_site.generation import generation
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Client
 
 PER_STYLE = 3
-SECONDS = 20.0  # for all queries together
 FEW_SHOTS = 4
 
 
@@ -91,7 +87,7 @@ def preview(
     asked = [(style, n) for style in styles if not style.reason for n in places]
     requests = [_request(text, tools, near, shots, style.name, n) for style, n in asked]
     context = _context(rule)
-    for (style, _), request, draft in zip(asked, requests, _written(writers, requests), strict=True):
+    for (style, _), request, draft in zip(asked, requests, drafted(writers, requests), strict=True):
         style.queries.append(_checked(request, draft, context))
     return Preview(_pool(said, tools), styles, writers.name, page)
 
@@ -143,21 +139,6 @@ def _rule_text(said: RuleContent, tools: dict[str, Tool], rule: Rule | None, cod
     )
 
 
-def configured_writers() -> Writers:
-    """The language model where an endpoint is configured, else the offline writers."""
-    if not settings.LLM_BASE_URL:
-        return offline_writers()
-    client = Client(
-        base_url=settings.LLM_BASE_URL,
-        api_key=settings.LLM_API_KEY,
-        timeout=min(SECONDS, settings.LLM_TIMEOUT_SECONDS),
-        concurrency=4 * PER_STYLE,
-        retries=1,
-        cache=DatabaseCache(None),  # what is paid stands in the ledger, and is not paid twice
-    )
-    return llm_writers(client, settings)
-
-
 def _styles(text: RuleText, tools: dict[str, Tool], underspecified: bool) -> list[Style]:
     reasons = reasons_unsupported(text, {name: _text_of(tool) for name, tool in tools.items()})
     wanted = [*RULE_STYLES, *(["underspecified"] if underspecified else [])]
@@ -190,47 +171,24 @@ def _request(
     )
 
 
-def _written(writers: Writers, requests: list[QueryRequest]) -> list[QueryDraft | TraceError]:
-    """A draft or a refusal each; side by side when each waits for an endpoint. What fails alike for all is raised."""
-    if writers.name == "offline":
-        drafts = [_draft(writers, one) for one in requests]
-    else:
-        pool = ThreadPoolExecutor(max(1, len(requests)))
-        futures = [pool.submit(_draft_in_thread, writers, one) for one in requests]
-        wait(futures, timeout=SECONDS)
-        pool.shutdown(wait=False, cancel_futures=True)
-        late = TraceError(f"the writer did not answer within {SECONDS:.0f} seconds.", code="llm_timeout")
-        drafts = [future.result() if future.done() else late for future in futures]
-    refusals = [draft for draft in drafts if isinstance(draft, TraceError)]
-    if refusals and len(refusals) == len(drafts) and len({refusal.code for refusal in refusals}) == 1:
-        raise refusals[0]
-    return drafts
-
-
-def _draft(writers: Writers, request: QueryRequest) -> QueryDraft | TraceError:
-    try:
-        return writers.query.write(request)
-    except TraceError as error:
-        return error
-
-
-def _draft_in_thread(writers: Writers, request: QueryRequest) -> QueryDraft | TraceError:
-    try:
-        return _draft(writers, request)
-    finally:
-        connection.close()  # the ledger opened one for this thread
-
-
 def _context(rule: Rule | None) -> FilterContext:
     """Names of the whole catalog; near-duplicates among these queries and the rule's own samples."""
-    active = Tool.objects.filter(status=Tool.Status.ACTIVE).values_list("name", "deprecated")
-    names = dict(active)
+    newest = Tool.objects.aggregate(pk=Max("pk"))["pk"] or 0
+    names, deprecated = _catalog_names((*generation("catalog"), newest))
     seen = NearDuplicates()
     if rule is not None:
         made = Sample.objects.filter(rule_version__rule=rule).exclude(GONE).exclude(query="")
         for query in made.order_by("id").values_list("query", flat=True):
             seen.add(query)
-    return FilterContext(ToolNames(names), frozenset(name for name, dead in names.items() if dead), seen)
+    return FilterContext(names, deprecated, seen)
+
+
+@lru_cache(maxsize=1)
+def _catalog_names(stamp: tuple[int, ...]) -> tuple[ToolNames, frozenset[str]]:
+    """The names of the active tools, and the deprecated ones among them; kept until the catalog's stamp moves."""
+    active = Tool.objects.filter(status=Tool.Status.ACTIVE).values_list("name", "deprecated")
+    names = dict(active)
+    return ToolNames(names), frozenset(name for name, dead in names.items() if dead)
 
 
 def _checked(request: QueryRequest, draft: QueryDraft | TraceError, context: FilterContext) -> SampleQuery:

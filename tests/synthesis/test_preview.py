@@ -5,7 +5,8 @@ import time
 import pytest
 
 from catalog.models import NeighbourList
-from synthesis import preview as module
+from synthesis import drafts
+from synthesis.core.queries import QueryDraft
 from synthesis.models import Attempt, ModelCall, Sample
 from tests.factories import make_rule, make_sample, make_tool
 from tests.llm_server import LlmServer
@@ -104,8 +105,8 @@ def test_style_a_rule_cannot_support_is_told_with_its_reason(client_as, tools):
 
 
 def test_query_that_filter_v_refuses_says_why(client_as, tools, monkeypatch):
-    leak = module.QueryDraft("please call Payroll/ListPayslips for my month", (tools[0].name,), "")
-    monkeypatch.setattr(module, "_draft", lambda writers, request: leak)
+    leak = QueryDraft("please call Payroll/ListPayslips for my month", (tools[0].name,), "")
+    monkeypatch.setattr(drafts, "_draft", lambda writers, request: leak)
     page = client_as("expert").post(PATH, form(tools)).content.decode()
     assert "The query names a tool." in page and "Payroll/ListPayslips" in page
 
@@ -196,7 +197,7 @@ def test_configured_endpoint_writes_each_query_once_and_the_ledger_knows(client_
 
 
 def test_endpoint_that_hangs_is_given_up_after_the_time_limit(client_as, endpoint, tools, monkeypatch):
-    monkeypatch.setattr(module, "SECONDS", 1.0)
+    monkeypatch.setattr(drafts, "SECONDS", 1.0)
     endpoint.faults = ["hang"] * 20
     began = time.monotonic()
     page = client_as("expert").post(PATH, form(tools)).content.decode()
