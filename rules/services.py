@@ -76,18 +76,6 @@ def rule_save(
 
 
 @transaction.atomic
-def rule_publish(*, version: RuleVersion, actor: Any = None) -> Rule:
-    """Make a version the one that is taught. Findings that are errors refuse it (TraceError code `findings`)."""
-    findings = version_findings(version)
-    _refuse_errors(version, findings)
-    rule = Rule.objects.select_for_update().get(pk=version.rule_id)
-    if rule.published_id != version.pk:
-        version.rule = rule
-        publish_checked([version], actor)
-    return rule
-
-
-@transaction.atomic
 def rule_withdraw(*, rule: Rule, actor: Any = None, detail: dict[str, Any] | None = None) -> Rule:
     """Take a rule out of what is taught; its versions stay. `detail` is added to the audit entry."""
     rule = Rule.objects.select_for_update().get(pk=rule.pk)
@@ -180,17 +168,6 @@ def build_version(rule: Rule, number: int, content: RuleContent, ids: dict[str, 
         tests=list(content.tests),
         content_hash=content.content_hash(),
     )
-
-
-def _refuse_errors(version: RuleVersion, findings: list[Finding]) -> None:
-    errors = [finding for finding in findings if finding.level == "error"]
-    if errors:
-        raise TraceError(
-            f"{version} cannot be published: {errors[0].sentence}",
-            code="findings",
-            hint=errors[0].fix,
-            extra={"findings": [finding.as_dict() for finding in findings]},
-        )
 
 
 def publish_checked(versions: Iterable[RuleVersion], actor: Any, detail: dict[str, Any] | None = None) -> int:

@@ -15,7 +15,7 @@ from rules.core import phrases, shelf
 from rules.core.findings import OtherRule, RuleBook, check_rule
 from rules.health import cached_book, recheck, recheck_missing
 from rules.models import Rule, RuleHealth, RuleVersion
-from rules.services import rule_publish, rule_save, rule_withdraw
+from rules.services import publish_checked, rule_save, rule_withdraw
 from tests.factories import make_rule, make_tool
 from trace_site.lib.errors import TraceError
 
@@ -90,7 +90,7 @@ class Story:
     def publish(self) -> None:
         if rule := self.rule():
             versions = RuleVersion.objects.filter(rule=rule).select_related("rule").order_by("pk")
-            rule_publish(version=self.rng.choice(list(versions)))
+            publish_checked([self.rng.choice(list(versions))], None)
 
     def withdraw(self) -> None:
         if rule := self.rule():
