@@ -1,8 +1,8 @@
 """Clauses as sentences of a rule's text, "When <when>, use <tool>.", and back.
 
-In: a text, clauses, the tools they may name. Out: the sentences that say when a tool is used, which clauses agree
-with them, and the edit that writes a clause into the text. The text is the authority: an edit touches only the words
-it replaces, and none is made that would not be read back as its clause. Places are offsets in code points.
+In: a text, clauses, the tools they may name. Out: the sentences that say when a tool is used, which clauses agree with
+them, the edit that writes a clause into the text. The text is the authority: an edit touches only the words it
+replaces, and none is made that would not be read back as its clause. Places are offsets in code points.
 """
 
 import re
@@ -17,7 +17,7 @@ from rules.core.mentions import ToolMentions
 Span = tuple[int, int]
 Clause = dict[str, Any]  # {when, route_to, exception, signals}
 
-ALIKE = 0.5  # share of words that makes a clause and a sentence two states of the same step
+ALIKE = 0.5  # share of words that makes a clause and a sentence two states of one step
 ADVERB = r"(?:(?:then|always|please|only|just)\s+){0,2}"
 VERB = rf"{ADVERB}(?:use|call|choose|take|prefer)\s+"
 WHEN = r"(?:when|whenever|if)\s+"
