@@ -80,7 +80,9 @@ def test_a_changed_row_is_called_by_its_name_not_by_its_number(client_as):
     ChangeRequest.objects.create(title="Pay", author=user)
     RuleChange.objects.create(request=ChangeRequest.objects.get(), rule=rule, edited_by=user)
     Rule.objects.filter(pk=rule.pk).update(published=None)
-    labels = {row.object_words: row.label for row in client.get("/audit/?tx=" + tx_now()).context["page"].rows}
+    labels = {
+        row.object_words: row.label for row in client.get("/audit/?tx=" + tx_now()).context["page"].rows
+    }
     assert labels["rule"] == labels["rule change"] == labels["rule version"] == "PAY_PERIOD"
     assert labels["tool"] == "Pay/Get" and labels["change request"] == "Pay"
 

@@ -1,7 +1,7 @@
 """Who is at work on this thread's database connection, and through what: the audit triggers read it there.
 
 Said to the connection when it begins and taken back when it ends, errors included; a connection that is made anew in
-between is told again.
+between is told again. A pooler between us and the database must pool sessions, not transactions.
 """
 
 import logging

@@ -87,7 +87,7 @@ def _poll(queues: list[str]) -> None:
                 if not slots.acquire(blocking=False):
                     break
                 threading.Thread(target=_run_polled, args=(job_id,), name=f"job-{job_id}").start()
-            threading.Thread(target=_sweep_polled, name="sweepers").start()
+            threading.Thread(target=_sweep_polled, daemon=True, name="sweepers").start()
         except DatabaseError as error:
             log.warning("polling failed: %s", error)
             connection.close()

@@ -40,7 +40,10 @@ PING = "ping"
 
 
 class Webhook(models.Model):
-    """Whom to tell of what. The secret is not stored: it follows from SECRET_KEY and `salt`, and is shown once."""
+    """Whom to tell of what. The secret is not stored: it follows from SECRET_KEY and `salt`, and is shown once.
+
+    Another SECRET_KEY therefore means other secrets.
+    """
 
     url = models.CharField(max_length=500)
     salt = models.CharField(max_length=64)
