@@ -5,10 +5,10 @@ import json
 import pytest
 
 from catalog.models import Tool
-from evaluation.models import Evaluation, Prediction
+from evaluation.models import Evaluation, Prediction, RuleTestResult
 from evaluation.one_call import retrieve_once
 from evaluation.services import benchmark_import
-from tests.factories import make_snapshot, make_tool
+from tests.factories import make_rule, make_snapshot, make_tool
 from tests.training.small_snapshot import NAMES, write_snapshot
 from trace_site import jobs
 from trace_site.artefacts import store
@@ -35,8 +35,8 @@ def test_a_run_becomes_a_model_with_a_curve_an_evaluation_and_answers(settings, 
     snapshot = make_snapshot(
         store_key="snapshots/small", store_digest=store().put_dir(folder, "snapshots/small")
     )
-    for name in NAMES:
-        make_tool(name)
+    tools = [make_tool(name) for name in NAMES]
+    make_rule(*tools[:2], tests=[{"query": "request 0", "tools": [NAMES[0]]}])
     rows = [{"query": f"request {number}", "tools": [name]} for number, name in enumerate(NAMES[:4])]
     (tmp_path / "prb.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     benchmark_import(path=tmp_path / "prb.jsonl", kind="prb", name="prb")
@@ -68,6 +68,9 @@ def test_a_run_becomes_a_model_with_a_curve_an_evaluation_and_answers(settings, 
     assert Evaluation.objects.filter(metrics__isnull=True).count() == 0 and Prediction.objects.count() == 13
     fast = Prediction.objects.filter(evaluation__decode="fast")
     assert all(set(row.output["tools"]) <= set(NAMES) for row in fast)
+
+    tested = RuleTestResult.objects.get(model=run.model)
+    assert tested.total == 1 and set(tested.results[0]["found"]) <= set(NAMES)
 
     answer = retrieve_once(query="request 1", model=run.model, k=3)
     known = set(Tool.objects.values_list("name", flat=True))
