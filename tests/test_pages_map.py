@@ -130,7 +130,9 @@ def test_every_state_of_the_key_has_a_sign_of_its_own(client_as, clusters):
     assert [state["count"] for state in states] == [1, 0, 0, 1, 0, 0, 1]
 
 
-@pytest.mark.parametrize("path", ["/clusters/map/nope.json", "/clusters/map/?domain=nope", "/clusters/999999/panel/"])
+@pytest.mark.parametrize(
+    "path", ["/clusters/map/nope.json", "/clusters/map/?domain=nope", "/clusters/999999/panel/"]
+)
 def test_unknown_domain_or_cluster_is_404(client_as, clusters, path):
     assert client_as("reviewer").get(path).status_code == 404
 

@@ -110,7 +110,9 @@ def test_search_lights_up_what_it_finds_and_flies_there(open_map, clusters):
     page.keyboard.press("Enter")
     page.wait_for_selector("#panel-title >> text=group 7")
     page.wait_for_function("document.getElementById('map').clusterMap.details.size > 0")
-    tools = page.evaluate("id => document.getElementById('map').clusterMap.details.get(id).tools.length", clusters[7].pk)
+    tools = page.evaluate(
+        "id => document.getElementById('map').clusterMap.details.get(id).tools.length", clusters[7].pk
+    )
     assert tools == 3
     page.click("#map-panel >> text=Write a rule")
     page.wait_for_url("**/rules/new/**")
@@ -139,7 +141,9 @@ def test_labels_never_lie_on_each_other(open_map, clusters):
 
 def test_colours_follow_the_theme(open_map, clusters):
     page = open_map()
-    pixel = "[...document.getElementById('map').clusterMap.pen.getImageData(3, 3, 1, 1).data].slice(0, 3).join()"
+    pixel = (
+        "[...document.getElementById('map').clusterMap.pen.getImageData(3, 3, 1, 1).data].slice(0, 3).join()"
+    )
     assert page.evaluate(pixel) == "255,255,255"
     page.get_by_role("button", name="Theme").click()
     page.wait_for_function(f"{pixel} !== '255,255,255'")
@@ -151,7 +155,9 @@ def test_fingers_move_and_pinch_and_a_tap_opens(open_map, clusters, browser):
     client.send("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 2})
 
     def touch(kind, *points):
-        client.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y} for x, y in points]})
+        client.send(
+            "Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y} for x, y in points]}
+        )
 
     box = page.locator("#map-canvas").bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2

@@ -61,4 +61,3 @@ def test_clusters_that_read_alike_lie_beside_each_other():
     np.fill_diagonal(away, np.inf)
     nearest = np.argsort(away, axis=1)[:, :5]
     assert (kind[nearest] == kind[:, None]).mean() > 0.95
-
