@@ -83,11 +83,13 @@ def test_first_tab_stop_skips_to_the_content(open_page):
 
 
 def test_table_sorts_by_the_chosen_column(open_page, look_alikes):
-    for number, code in enumerate(["B_RULE", "C_RULE", "A_RULE"]):
-        make_rule(*look_alikes[: number + 2], code=code)
+    first, second, third, _ = look_alikes
+    edges = [[first.pk, second.pk, 0.9], [first.pk, third.pk, 0.7], [second.pk, third.pk, 0.8]]
+    cluster = make_cluster(*look_alikes, edges=edges)
     page = open_page("reviewer")
-    page.goto("/rules/")
-    page.get_by_role("button", name="Tools").click()
-    page.get_by_role("button", name="Tools").click()
-    codes = page.locator("#rules tbody .rule-code").all_text_contents()
-    assert codes == ["A_RULE", "C_RULE", "B_RULE"]
+    page.goto(f"/clusters/{cluster.pk}/")
+    cosines = page.locator("tr:has(td.n) td.n").all_text_contents
+    page.get_by_role("button", name="Cosine").click()
+    assert [text.strip() for text in cosines()] == ["0.700", "0.800", "0.900"]
+    page.get_by_role("button", name="Cosine").click()
+    assert [text.strip() for text in cosines()] == ["0.900", "0.800", "0.700"]
