@@ -1,14 +1,13 @@
-"""Writes on rules: save a version, publish it, withdraw it. Versions are immutable; a change is a new one."""
+"""Writes on rules that change control is made of: versions, publishing, withdrawing. Versions are immutable."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
 
 from catalog.models import Tool
-from rules.book import rule_book, rule_key, version_findings
-from rules.core.findings import Finding, RuleBook, check_rule, has_errors
+from rules.book import rule_book, rule_key
+from rules.core.findings import Finding, RuleBook, check_rule
 from rules.core.rule import (
     EntryProblems,
     KnownRule,
@@ -27,52 +26,6 @@ from trace_site.lib.errors import TraceError
 from trace_site.webhooks import emit, emit_all
 
 OPTIONAL = ("code", "domain")
-
-
-@dataclass(frozen=True, slots=True)
-class SavedRule:
-    """`changed` is False when the newest version already said the same. `published` tells whether it is now live."""
-
-    version: RuleVersion
-    findings: list[Finding]
-    changed: bool
-    published: bool
-
-
-@transaction.atomic
-def rule_save(
-    *,
-    target: str,
-    confusables: Sequence[str],
-    text: str,
-    clauses: Iterable[dict[str, Any]] = (),
-    tests: Iterable[dict[str, Any]] = (),
-    domain: str = "",
-    code: str = "",
-    note: str = "",
-    rule: Rule | None = None,
-    actor: Any = None,
-    publish: bool = False,
-) -> SavedRule:
-    """Save what a form holds as the next version of `rule`, or of a new rule.
-
-    Names are tool names. Without `code` one is made from the target's endpoint; without `domain` it is the target's.
-    Raises TraceError code `bad_rule` (extra: problems with JSON pointers); with `publish`, findings that are errors
-    leave the version saved and unpublished.
-    """
-    content = make_content(target=target, confusables=confusables, text=text, clauses=clauses, tests=tests)
-    entry = checked_entry(content, rule.code if rule else code, rule.domain_id if rule else domain)
-    rule = new_rule(entry) if rule is None else Rule.objects.select_for_update().get(pk=rule.pk)
-    version, changed = next_version(rule, content, note=note, actor=actor)
-    if changed:
-        detail = {"version": version.number, "note": note}
-        audit.record(actor=actor, action="rule.saved", obj=rule, detail=detail)
-    findings = version_findings(version)
-    if publish and not has_errors(findings):
-        publish_checked([version], actor)
-    elif changed:
-        recheck([rule.pk])
-    return SavedRule(version, findings, changed, rule.published_id == version.pk)
 
 
 @transaction.atomic

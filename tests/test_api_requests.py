@@ -13,9 +13,9 @@ from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from rules.models import ChangeRequest, Rule, RuleChange
-from rules.services import rule_save
 from tests.factories import make_tool
 from tests.hook_server import HookServer
+from tests.rules.saving import rule_save
 from trace_site.audit import AuditEntry
 from trace_site.deliveries import deliver_due
 from trace_site.webhooks import webhook_create

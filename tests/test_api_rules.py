@@ -10,8 +10,9 @@ from rest_framework.test import APIClient
 
 from rules.exchange import as_text, rules_export
 from rules.models import ChangeRequest, Rule
-from rules.services import rule_save, rule_withdraw
+from rules.services import rule_withdraw
 from tests.factories import make_tool
+from tests.rules.saving import rule_save
 
 pytestmark = pytest.mark.django_db
 TEXT = "Use Pay/get from 2024 on, and Pay/getOld for every month before that."

@@ -7,8 +7,8 @@ from django.test import Client
 
 from catalog.models import NeighbourList
 from rules.models import ChangeRequest, Rule, RuleChange
-from rules.services import rule_save
 from tests.factories import make_cluster, make_tool
+from tests.rules.saving import rule_save
 
 pytestmark = pytest.mark.django_db
 TEXT = "Payslips from 2024 on are read with A/New, earlier ones with A/Old, whatever the worker says."

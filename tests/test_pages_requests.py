@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from rules import changes
 from rules.models import ChangeRequest, Rule
-from rules.services import rule_save
 from tests.factories import make_rule, make_tool
+from tests.rules.saving import rule_save
 from trace_site import impact
 from trace_site.impact import Impact
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from rules.services import rule_save
 from tests.factories import make_tool
+from tests.rules.saving import rule_save
 
 pytestmark = pytest.mark.django_db
 TEXT = "Payslips from 2024 on are read with A/New, earlier ones with A/Old, whatever the worker says."

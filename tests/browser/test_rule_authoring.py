@@ -4,9 +4,9 @@ import pytest
 from django.contrib.sessions.models import Session
 
 from rules.models import ChangeRequest, Rule, RuleChange
-from rules.services import rule_save
 from synthesis.snapshots import preview
 from tests.factories import make_sample
+from tests.rules.saving import rule_save
 from trace_site.audit import AuditEntry
 
 pytestmark = pytest.mark.browser

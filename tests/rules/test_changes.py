@@ -11,8 +11,8 @@ from rules.core.draft import draft_of
 from rules.models import Approval, ChangeRequest, Rule, RuleVersion
 from rules.proposals import version_propose
 from rules.selectors_conflicts import request_conflicts, request_findings
-from rules.services import rule_save
 from tests.factories import make_rule
+from tests.rules.saving import rule_save
 from tests.rules.ways import TEXT, World, content
 from trace_site.audit import AuditEntry
 from trace_site.lib.errors import TraceError

@@ -20,8 +20,8 @@ from rules.editing import (
 from rules.forms import RuleForm
 from rules.models import ChangeRequest, RuleChange
 from rules.selectors import content
-from rules.services import rule_save
 from tests.factories import make_tool
+from tests.rules.saving import rule_save
 from trace_site.lib.errors import TraceError
 
 pytestmark = pytest.mark.django_db

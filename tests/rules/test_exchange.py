@@ -11,8 +11,9 @@ from django.db import IntegrityError, transaction
 from catalog.models import Tool
 from rules.exchange import RulesResult, rules_export, rules_import
 from rules.models import Rule, RuleVersion
-from rules.services import rule_preview, rule_save, rule_withdraw
+from rules.services import rule_preview, rule_withdraw
 from tests.factories import make_tool
+from tests.rules.saving import rule_save
 from trace_site.audit import AuditEntry
 from trace_site.lib.errors import TraceError
 

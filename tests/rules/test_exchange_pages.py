@@ -12,8 +12,9 @@ from catalog.models import Tool
 from rules.exchange import as_text, rules_export
 from rules.exchange_requests import file_preview, file_request
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
-from rules.services import rule_save, rule_withdraw
+from rules.services import rule_withdraw
 from tests.factories import make_tool
+from tests.rules.saving import rule_save
 from trace_site.audit import AuditEntry
 from trace_site.lib.errors import TraceError
 

@@ -15,8 +15,9 @@ from rules.core import phrases, shelf
 from rules.core.findings import OtherRule, RuleBook, check_rule
 from rules.health import cached_book, recheck, recheck_missing
 from rules.models import Rule, RuleHealth, RuleVersion
-from rules.services import publish_checked, rule_save, rule_withdraw
+from rules.services import publish_checked, rule_withdraw
 from tests.factories import make_rule, make_tool
+from tests.rules.saving import rule_save
 from trace_site.lib.errors import TraceError
 
 pytestmark = pytest.mark.django_db

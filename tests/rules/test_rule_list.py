@@ -6,8 +6,9 @@ from django.test.utils import CaptureQueriesContext
 
 from rules.models import RuleHealth, RuleVersion
 from rules.selectors_list import RuleFilter, rule_ids, rule_list
-from rules.services import rule_save, rule_withdraw
+from rules.services import rule_withdraw
 from tests.factories import make_domain, make_rule, make_tool
+from tests.rules.saving import rule_save
 
 pytestmark = pytest.mark.django_db
 TEXT = "Payslips from 2024 on are read with A/New, earlier ones with A/Old, whatever the worker says."

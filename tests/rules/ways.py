@@ -13,8 +13,9 @@ from catalog.models import Tool
 from rules import changes
 from rules.models import Approval, ChangeComment, ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.proposals import withdrawal_propose
-from rules.services import rule_save, rule_withdraw
+from rules.services import rule_withdraw
 from tests.factories import make_tool
+from tests.rules.saving import rule_save
 from trace_site.audit import AuditEntry
 
 TEXT = "Payslips from 2024 on are read with A/New, earlier ones with A/Old, whatever the worker says."
