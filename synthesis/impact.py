@@ -149,6 +149,7 @@ def _lines(found: Stale, url: str = "", blocks: str = "") -> list[Impact]:
     if held := len(found.snapshots):
         what = "snapshot holds some of them" if held == 1 else "snapshots hold some of them"
         lines.append(Impact("snapshots", held, what, reverse("synthesis:snapshots")))
-    if calls := regeneration_calls(found.styles):
-        lines.append(Impact("calls", calls, "model calls to write them again (estimate)"))
-    return lines
+    words = "model calls to write them again" + (
+        " (estimate)" if settings.LLM_BASE_URL else ", with the offline writers"
+    )
+    return [*lines, Impact("calls", regeneration_calls(found.styles), words)]
