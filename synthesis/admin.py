@@ -4,7 +4,16 @@ from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
 
-from synthesis.models import Attempt, Decision, ModelCall, Sample, Snapshot, SynthesisRun
+from synthesis.models import (
+    Attempt,
+    Decision,
+    ModelCall,
+    ModelReply,
+    PromptVersion,
+    Sample,
+    Snapshot,
+    SynthesisRun,
+)
 
 
 class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -50,9 +59,31 @@ class DecisionAdmin(ReadOnly):
 
 @admin.register(ModelCall)
 class ModelCallAdmin(ReadOnly):
-    list_display = ["id", "purpose", "model", "prompt_tokens", "completion_tokens", "seconds", "at"]
+    list_display = [
+        "uid",
+        "purpose",
+        "model",
+        "state",
+        "error_code",
+        "prompt_tokens",
+        "completion_tokens",
+        "cost",
+    ]
+    list_filter = ["purpose", "model", "state", "error_code"]
+    show_full_result_count = False
+
+
+@admin.register(ModelReply)
+class ModelReplyAdmin(ReadOnly):
+    list_display = ["key", "purpose", "model", "prompt_tokens", "completion_tokens", "at"]
     list_filter = ["purpose", "model"]
     show_full_result_count = False
+
+
+@admin.register(PromptVersion)
+class PromptVersionAdmin(ReadOnly):
+    list_display = ["name", "hash", "first_used"]
+    list_filter = ["name"]
 
 
 @admin.register(Snapshot)

@@ -1,8 +1,9 @@
-"""Samples with every attempt behind them, people's decisions, the ledger of model calls, and frozen snapshots."""
+"""Samples with every attempt behind them, decisions, model replies, the ledger of calls, and frozen snapshots."""
 
 from django.conf import settings
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
+from django.db.models.functions import Now
 
 from catalog.models import Domain, LabelledQuery, Tool
 from rules.models import RuleVersion
@@ -61,6 +62,11 @@ class Sample(models.Model):
     key = models.CharField(
         max_length=64, unique=True, help_text="content key over everything that makes the sample"
     )
+    slot = models.CharField(
+        max_length=300,
+        blank=True,
+        help_text="its place in the plan, kept while rule, tools and prompts change: `rule:hr:PAYOUT:explicit:3`",
+    )
     branch = models.CharField(max_length=8, choices=SynthesisRun.Branch)
     domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="+")
     rule_version = models.ForeignKey(RuleVersion, null=True, on_delete=models.PROTECT, related_name="samples")
@@ -94,6 +100,7 @@ class Sample(models.Model):
         indexes = [
             models.Index(fields=["human", "machine", "id"]),
             models.Index(fields=["branch", "domain", "human"]),
+            models.Index(fields=["branch", "slot"], name="samples_by_slot"),
             models.Index(fields=["rule_version", "style", "human"]),
             models.Index(
                 fields=["rule_version"],
@@ -132,8 +139,23 @@ class Attempt(models.Model):
         return f"attempt {self.number} of sample {self.sample_id}"
 
 
-class ModelCall(models.Model):
-    """The ledger of language-model calls, and the cache that keeps one from being paid twice."""
+class PromptVersion(models.Model):
+    """The text of every prompt that ever made something, by its hash: what a changed prompt is compared with."""
+
+    hash = models.CharField(max_length=64, primary_key=True)
+    name = models.CharField(max_length=40)
+    source = models.TextField()
+    first_used = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-first_used"]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.hash[:8]}"
+
+
+class ModelReply(models.Model):
+    """Valid answers by content key: what has been paid once is not asked again."""
 
     key = models.CharField(
         max_length=64, unique=True, help_text="hash of model, messages, schema and parameters"
@@ -144,15 +166,51 @@ class ModelCall(models.Model):
     response = models.JSONField()
     prompt_tokens = models.PositiveIntegerField(default=0)
     completion_tokens = models.PositiveIntegerField(default=0)
-    seconds = models.FloatField(default=0)
-    job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
     at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["-id"]
+        verbose_name_plural = "model replies"
 
     def __str__(self) -> str:
         return f"{self.purpose} {self.key[:8]}"
+
+
+class ModelCall(models.Model):
+    """The ledger: one row per HTTP exchange, committed before it is sent and again before its answer is used.
+
+    A row still `sent` whose job is not running was lost with its process: sent, perhaps paid, never read.
+    """
+
+    class State(models.TextChoices):
+        SENT = "sent"
+        ANSWERED = "answered"
+        FAILED = "failed"
+
+    uid = models.UUIDField(
+        unique=True, help_text="sent as X-Client-Request-Id: the endpoint's own books name it"
+    )
+    key = models.CharField(max_length=64, help_text="content key of what was asked")
+    purpose = models.CharField(max_length=20)
+    endpoint = models.CharField(max_length=200)
+    model = models.CharField(max_length=200)
+    prompt_hash = models.CharField(max_length=64)
+    state = models.CharField(max_length=8, choices=State, default=State.SENT)
+    error_code = models.CharField(max_length=60, blank=True)
+    prompt_tokens = models.PositiveIntegerField(default=0)
+    completion_tokens = models.PositiveIntegerField(default=0)
+    cost = models.FloatField(default=0.0, help_text="in the currency of the endpoint's prices")
+    seconds = models.FloatField(default=0.0)
+    job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
+    sent_at = models.DateTimeField(db_default=Now())
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["job", "state"], name="synthesis_m_job_id_state")]
+
+    def __str__(self) -> str:
+        return f"{self.purpose} {self.uid}"
 
 
 class Decision(models.Model):

@@ -176,7 +176,7 @@ def _sample(
         rule=rule,
         anchor=anchor,
         pool=pool,
-        writers=writers.versions,
+        writers=writers.made_with(run.branch),
         style=style,
         tier=tier,
         seed=seed,

@@ -21,7 +21,7 @@ from synthesis.core.names import ToolNames
 from synthesis.core.pools import rule_pool
 from synthesis.core.queries import RULE_STYLES, Clause, QueryDraft, QueryRequest, RuleText, ToolText
 from synthesis.core.words import NearDuplicates
-from synthesis.drafts import configured_writers, drafted
+from synthesis.drafts import drafted
 from synthesis.models import Sample, SynthesisRun
 from synthesis.selectors import GONE
 from synthesis.sources import few_shot_queries
@@ -80,16 +80,16 @@ def preview(
     _require(said)
     tools, near = _tools_around(said)
     text = _rule_text(said, tools, rule, code)
-    writers = configured_writers()
     styles = _styles(text, tools, underspecified)
     shots = few_shot_queries()
     places = [PER_STYLE * page + n for n in range(PER_STYLE)]
     asked = [(style, n) for style in styles if not style.reason for n in places]
     requests = [_request(text, tools, near, shots, style.name, n) for style, n in asked]
     context = _context(rule)
-    for (style, _), request, draft in zip(asked, requests, drafted(writers, requests), strict=True):
+    writer, drafts = drafted(requests)
+    for (style, _), request, draft in zip(asked, requests, drafts, strict=True):
         style.queries.append(_checked(request, draft, context))
-    return Preview(_pool(said, tools), styles, writers.name, page)
+    return Preview(_pool(said, tools), styles, writer, page)
 
 
 def _require(said: RuleContent) -> None:

@@ -5,18 +5,17 @@ Killed at any moment it goes on with the rows still pending; no row is written t
 
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from itertools import islice
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
 from django.db.models import Count, Q, QuerySet, Sum
 
 from rules.models import RuleVersion
 from synthesis.core.pools import rule_pool
 from synthesis.core.queries import QueryDraft, QueryRequest, RuleText, Writers
-from synthesis.ledger import DatabaseCache
+from synthesis.core.recipe import Recipe, read_recipe
+from synthesis.endpoints import clients, endpoints
+from synthesis.ledger import DatabaseLedger
 from synthesis.models import Attempt, Sample, SynthesisRun
 from synthesis.planning import plan
 from synthesis.selectors import GONE
@@ -24,8 +23,8 @@ from synthesis.sources import CatalogView, few_shot_queries, load_catalog, rule_
 from synthesis.stages import Outcome, Pipeline, Unit
 from synthesis.writers.llm import llm_writers
 from synthesis.writers.offline import offline_writers
+from synthesis.writing import written
 from trace_site.jobs import JobContext
-from trace_site.lib.llm import Client
 
 BATCH = 100
 FEW_SHOTS = 4
@@ -35,34 +34,31 @@ def run_synthesis(ctx: JobContext) -> dict[str, Any]:
     """The job's handler body; returns the counts of the whole run, whoever wrote them."""
     run = SynthesisRun.objects.get(pk=ctx.params["run"])
     imported = run.branch == SynthesisRun.Branch.IMPORTED
+    recipe = read_recipe(run.params.get("recipe", {}))
     catalog = load_catalog(neighbours=not imported)
-    writers = run_writers(run, ctx)
-    plan(ctx, run, writers, catalog)
-    pipeline = Pipeline(writers, catalog.filter_context(_queries_so_far(run)), ctx.check)
-    pending = _pending(run)
-    done = 0 if imported else run.samples.exclude(machine=Sample.Machine.PENDING).count()
-    total = done + pending.count()
-    ctx.progress(done, total, "writing")
-    for outcomes in _made(pipeline, _units(run, pending, catalog)):
-        _commit(ctx, run, writers, outcomes)
-        done += len(outcomes)
+    ledger = DatabaseLedger(ctx.job)
+    try:
+        writers = run_writers(run, recipe, ledger)
+        plan(ctx, run, writers, catalog)
+        pipeline = Pipeline(writers, catalog.filter_context(_queries_so_far(run)), recipe.retries)
+        pending = _pending(run)
+        done = 0 if imported else run.samples.exclude(machine=Sample.Machine.PENDING).count()
+        total = done + pending.count()
         ctx.progress(done, total, "writing")
+        workers = 1 if run.writer == "offline" else settings.LLM_CONCURRENCY
+        for outcomes in written(lambda: pipeline, list(_units(run, pending, catalog)), workers):
+            _commit(ctx, run, writers, outcomes)
+            done += len(outcomes)
+            ctx.progress(done, total, "writing")
+    finally:
+        ledger.close()
     return run_counts(run)
 
 
-def run_writers(run: SynthesisRun, ctx: JobContext) -> Writers:
-    return offline_writers() if run.writer == "offline" else llm_writers(llm_client(ctx), settings)
-
-
-def llm_client(ctx: JobContext | None = None) -> Client:
-    """The configured endpoint, its replies kept in the ledger."""
-    return Client(
-        base_url=settings.LLM_BASE_URL,
-        api_key=settings.LLM_API_KEY,
-        timeout=settings.LLM_TIMEOUT_SECONDS,
-        concurrency=settings.LLM_CONCURRENCY,
-        cache=DatabaseCache(ctx.job if ctx else None),
-    )
+def run_writers(run: SynthesisRun, recipe: Recipe, ledger: DatabaseLedger) -> Writers:
+    if run.writer == "offline":
+        return offline_writers(recipe)
+    return llm_writers(clients(endpoints(), ledger), recipe)
 
 
 def _queries_so_far(run: SynthesisRun) -> QuerySet[Sample, str]:
@@ -111,37 +107,6 @@ def _request(row: Sample, rule: RuleText | None, catalog: CatalogView, shots: li
         anchor=row.anchor.name if row.anchor else "",
         few_shot=tuple(few),
     )
-
-
-def _made(pipeline: Pipeline, units: Iterator[Unit]) -> Iterator[list[Outcome]]:
-    """Outcomes in batches: one after the other offline, side by side when each waits for an endpoint."""
-    workers = 1 if pipeline.writers.name == "offline" else settings.LLM_CONCURRENCY
-    if workers == 1:
-        while batch := [pipeline.make(unit) for unit in islice(units, BATCH)]:
-            yield batch
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        running: set[Future[Outcome]] = set()
-        try:
-            while True:
-                running |= {
-                    pool.submit(_in_thread, pipeline, unit)
-                    for unit in islice(units, 2 * workers - len(running))
-                }
-                if not running:
-                    return
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
-                yield [future.result() for future in finished]
-        finally:
-            for future in running:
-                future.cancel()
-
-
-def _in_thread(pipeline: Pipeline, unit: Unit) -> Outcome:
-    try:
-        return pipeline.make(unit)
-    finally:
-        connection.close()  # the ledger opened one for this thread
 
 
 def _commit(ctx: JobContext, run: SynthesisRun, writers: Writers, outcomes: list[Outcome]) -> None:

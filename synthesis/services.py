@@ -1,17 +1,18 @@
 """Starting synthesis and snapshot jobs."""
 
+import asyncio
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 
 from catalog.models import Domain
+from synthesis.core.recipe import Recipe, default_recipe
+from synthesis.endpoints import clients, endpoints
 from synthesis.models import SynthesisRun
-from synthesis.runs import llm_client
-from synthesis.writers.llm import llm_writers
 from trace_site import audit, jobs
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
+from trace_site.lib.llm import Endpoint, NoLedger
 
 BRANCHES = ("rrb", "rule", "imported")
 STRATEGIES = ("append", "replace")
@@ -28,6 +29,7 @@ def synthesis_start(
     seed: int = 0,
     underspecified: bool = False,
     permission_share: float = 0.1,
+    recipe: Recipe | None = None,
     actor: Any = None,
     wake: bool = True,
 ) -> SynthesisRun:
@@ -48,6 +50,7 @@ def synthesis_start(
         "domain": domain,
         "underspecified": underspecified,
         "permission_share": permission_share,
+        "recipe": (recipe or default_recipe()).as_dict(),
     }
     name = _probed_llm() if writer == "llm" else "offline"
     active = SynthesisRun.objects.filter(job__state__in=[Job.State.QUEUED, Job.State.RUNNING])
@@ -72,13 +75,17 @@ def synthesis_start(
 
 def _probed_llm() -> str:
     """The writer's name, once every model has answered."""
-    client = llm_client()
-    writers = llm_writers(client, settings)
-    for model in dict.fromkeys(
-        (settings.LLM_GENERATOR_MODEL, settings.LLM_TEACHER_MODEL, settings.LLM_JUDGE_MODEL)
-    ):
-        client.probe(model)
-    return writers.name
+    found = endpoints()
+    asyncio.run(_probe(found))
+    return f"llm:{found['generator'].model}"[:120]
+
+
+async def _probe(found: dict[str, Endpoint]) -> None:
+    for client in set(clients(found, NoLedger()).values()):
+        try:
+            await client.probe()
+        finally:
+            await client.close()
 
 
 def snapshot_start(

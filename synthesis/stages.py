@@ -1,11 +1,9 @@
 """The pipeline of one sample: query -> filter -> trace -> filter -> judge, again with the critique until it passes.
 
-In: a Unit (what to write). Out: an Outcome with every attempt. No database: writers may run in threads, and a killed
-run loses only the units in flight. The first try and RETRIES more; then the sample is dropped.
+In: a Unit (what to write). Out: an Outcome with every attempt. No database: many units are under way in one event
+loop, and a killed run loses only those. The first try and `retries` more; then the sample is dropped.
 """
 
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +13,6 @@ from synthesis.core.traces import permission_targets
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import FATAL
 
-RETRIES = 5
 # a verdict on these axes is about the query; the trace alone cannot mend it
 QUERY_AXES = frozenset({"naturalness", "compliance", "label"})
 
@@ -58,26 +55,22 @@ class Outcome:
 class Pipeline:
     """Writers, filter and judge of one run."""
 
-    def __init__(
-        self, writers: Writers, context: FilterContext, check: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, writers: Writers, context: FilterContext, retries: int = 5) -> None:
         self.writers = writers
         self.context = context
-        self.check = check
-        self._seen = threading.Lock()
+        self.retries = retries
 
-    def make(self, unit: Unit) -> Outcome:
+    async def make(self, unit: Unit) -> Outcome:
         """All attempts at one sample. Raises TraceError only for what would fail every other sample too."""
         attempts: list[Tried] = []
         draft = unit.given
         critique = ""
         permissions: tuple[str, ...] = ()
-        for number in range(1, RETRIES + 2):
-            self.check()
+        for number in range(1, self.retries + 2):
             tried = Tried(number)
             attempts.append(tried)
             try:
-                draft, permissions = self._attempt(unit, draft, tried, critique)
+                draft, permissions = await self._attempt(unit, draft, tried, critique)
             except TraceError as error:
                 if error.code in FATAL:
                     raise
@@ -95,42 +88,41 @@ class Pipeline:
     def _query_is_bad(self, tried: Tried) -> bool:
         return not tried.trace or bool(QUERY_AXES & set(tried.judge.get("failed", ())))
 
-    def _attempt(
+    async def _attempt(
         self, unit: Unit, draft: QueryDraft | None, tried: Tried, critique: str
     ) -> tuple[QueryDraft, tuple[str, ...]]:
         """One pass; fills `tried`. A draft that passed the filter is kept while only its trace fails."""
         request = replace(unit.request, attempt=tried.number, critique=critique)
         fresh = draft is None
         if draft is None:
-            draft = self.writers.query.write(request)
+            draft = await self.writers.query.write(request)
             tried.calls += draft.calls
         tried.query, tried.answer = draft.query, draft.answer
         candidate = candidate_of(request, draft)
         if (fresh or unit.given) and not self._query_passes(candidate, tried, fresh):
             return draft, ()
         permissions = permission_targets(draft.answer, request.pool, unit.permission_share, request.seed)
-        self._trace(request, draft, permissions, tried)
+        await self._trace(request, draft, permissions, tried)
         tried.failures = trace_failures(replace(candidate, trace=tried.trace), self.context)
         if tried.failures:
             tried.outcome, tried.critique = "filtered", _told(tried.failures)
         else:
-            self._judged(unit, request, draft, tried)
+            await self._judged(unit, request, draft, tried)
         return draft, permissions
 
     def _query_passes(self, candidate: Candidate, tried: Tried, fresh: bool) -> bool:
-        """Filter the query; one that passes is remembered at once, so that no other thread writes its twin."""
-        with self._seen:
-            tried.failures = query_failures(candidate, self.context)
-            if not tried.failures and fresh:
-                self.context.seen.add(candidate.query)
+        """Filter the query; one that passes is remembered at once, so that no other unit writes its twin."""
+        tried.failures = query_failures(candidate, self.context)
+        if not tried.failures and fresh:
+            self.context.seen.add(candidate.query)
         if tried.failures:
             tried.outcome, tried.critique = "filtered", _told(tried.failures)
         return not tried.failures
 
-    def _trace(
+    async def _trace(
         self, request: QueryRequest, draft: QueryDraft, permissions: tuple[str, ...], tried: Tried
     ) -> None:
-        written = self.writers.trace.write(
+        written = await self.writers.trace.write(
             TraceRequest(
                 query=draft.query,
                 answer=draft.answer,
@@ -146,8 +138,8 @@ class Pipeline:
         tried.trace = written.trace
         tried.calls += written.calls
 
-    def _judged(self, unit: Unit, request: QueryRequest, draft: QueryDraft, tried: Tried) -> None:
-        verdict = self.writers.judge.judge(
+    async def _judged(self, unit: Unit, request: QueryRequest, draft: QueryDraft, tried: Tried) -> None:
+        verdict = await self.writers.judge.judge(
             JudgeRequest(
                 id=str(unit.sample_id),
                 branch=request.branch,

@@ -7,8 +7,9 @@ rule's clauses (or the tools' descriptions) instead of trusting the writer, and 
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 from synthesis.core.clauses import cases, evidence
 from synthesis.core.names import SENTENCE_END
@@ -26,13 +27,18 @@ SMELL = re.compile(
 
 
 class OfflineJudge:
-    version = "offline-judge-1"
+    def __init__(self, thresholds: Mapping[str, int]) -> None:
+        self.thresholds = dict(thresholds)
 
-    def judge(self, request: JudgeRequest) -> Verdict:
+    def made_with(self, branch: str) -> dict[str, Any]:
+        return {"writer": "offline-judge-1", "thresholds": self.thresholds}
+
+    async def judge(self, request: JudgeRequest) -> Verdict:
         axes = (_naturalness(request), _compliance(request), _label(request), _faithfulness(request))
         names = ("naturalness", "compliance", "label", "faithfulness")
         scores = {name: score for name, (score, _) in zip(names, axes, strict=True)}
-        return Verdict(request.id, scores, " ".join(note for _, note in axes if note))
+        critique = " ".join(note for _, note in axes if note)
+        return Verdict(request.id, scores, critique, thresholds=self.thresholds)
 
 
 def _naturalness(request: JudgeRequest) -> tuple[int, str]:

@@ -17,7 +17,7 @@ def made_from(
     rule: RuleText | None,
     anchor: str,
     pool: Sequence[ToolText],
-    writers: Mapping[str, str],
+    writers: Mapping[str, Any],
     style: str,
     tier: str,
     seed: int,

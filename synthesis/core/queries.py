@@ -5,13 +5,14 @@ turns query and answer into a reasoning trace. A judge scores the result on four
 `offline` (a grammar, deterministic by seed) and `llm`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 RULE_STYLES = ("explicit", "implicit", "exception")
 TIERS = {"easy": (1, 1), "medium": (2, 3), "hard": (4, 6)}
 AXES = ("naturalness", "compliance", "label", "faithfulness")
+THRESHOLDS = {"naturalness": 3, "compliance": 3, "label": 4, "faithfulness": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +127,7 @@ class Verdict:
     scores: dict[str, int]
     critique: str = ""
     calls: int = 0
-    thresholds: dict[str, int] = field(
-        default_factory=lambda: {"naturalness": 3, "compliance": 3, "label": 4, "faithfulness": 4}
-    )
+    thresholds: Mapping[str, int] = field(default_factory=lambda: dict(THRESHOLDS))
 
     @property
     def failed_axes(self) -> tuple[str, ...]:
@@ -141,21 +140,22 @@ class Verdict:
 
 
 class QueryWriter(Protocol):
-    version: str
+    async def write(self, request: QueryRequest) -> QueryDraft: ...
 
-    def write(self, request: QueryRequest) -> QueryDraft: ...
+    def made_with(self, branch: str) -> dict[str, Any]:
+        """What makes this writer's texts for a branch: model, prompt hash, parameters. Enters content keys."""
 
 
 class TraceWriter(Protocol):
-    version: str
+    async def write(self, request: TraceRequest) -> TraceDraft: ...
 
-    def write(self, request: TraceRequest) -> TraceDraft: ...
+    def made_with(self, branch: str) -> dict[str, Any]: ...
 
 
 class Judge(Protocol):
-    version: str
+    async def judge(self, request: JudgeRequest) -> Verdict: ...
 
-    def judge(self, request: JudgeRequest) -> Verdict: ...
+    def made_with(self, branch: str) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +167,13 @@ class Writers:
     trace: TraceWriter
     judge: Judge
 
-    @property
-    def versions(self) -> dict[str, str]:
-        return {"query": self.query.version, "trace": self.trace.version, "judge": self.judge.version}
+    def made_with(self, branch: str) -> dict[str, dict[str, Any]]:
+        """{stage: what makes its artefacts}, for content keys and "why is this stale"."""
+        return {
+            "query": self.query.made_with(branch),
+            "trace": self.trace.made_with(branch),
+            "judge": self.judge.made_with(branch),
+        }
 
 
 def by_name(pool: Sequence[ToolText]) -> dict[str, ToolText]:

@@ -1,7 +1,8 @@
 """The three writers over a language model: prompts as files, answers checked against a JSON schema."""
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from synthesis.core.queries import (
     AXES,
@@ -16,8 +17,8 @@ from synthesis.core.queries import (
     Writers,
     by_name,
 )
+from synthesis.core.recipe import Recipe
 from synthesis.writers.prompts import prompt_hash, render
-from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import Client
 
 TEXT = {"type": "string"}
@@ -50,34 +51,26 @@ TRACE_SCHEMA = _object(
 JUDGE_SCHEMA = _object(id=TEXT, critique=TEXT, **dict.fromkeys(AXES, SCORE))
 
 
-class Models(Protocol):
-    """Which model does what; settings fit."""
-
-    LLM_GENERATOR_MODEL: str
-    LLM_TEACHER_MODEL: str
-    LLM_JUDGE_MODEL: str
+ROLES = ("generator", "teacher", "judge")
 
 
-def llm_writers(client: Client, models: Models) -> Writers:
-    """The writers over one endpoint; three models, or one for all."""
-    missing = [
-        name
-        for name in ("LLM_GENERATOR_MODEL", "LLM_TEACHER_MODEL", "LLM_JUDGE_MODEL")
-        if not getattr(models, name)
-    ]
-    if missing:
-        raise TraceError(
-            "no model is named.",
-            code="llm_not_configured",
-            where=missing[0],
-            hint="Set it, or use --writer offline.",
-        )
+def llm_writers(clients: Mapping[str, Client], recipe: Recipe) -> Writers:
+    """The writers over the endpoints of the three roles; one client may serve them all."""
     return Writers(
-        f"llm:{models.LLM_GENERATOR_MODEL}"[:120],
-        LlmQueryWriter(client, models.LLM_GENERATOR_MODEL),
-        LlmTraceWriter(client, models.LLM_TEACHER_MODEL),
-        LlmJudge(client, models.LLM_JUDGE_MODEL),
+        f"llm:{clients['generator'].endpoint.model}"[:120],
+        LlmQueryWriter(clients["generator"], recipe),
+        LlmTraceWriter(clients["teacher"], recipe),
+        LlmJudge(clients["judge"], recipe),
     )
+
+
+def _made_with(client: Client, prompt: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "model": client.endpoint.model,
+        "prompt": prompt,
+        "prompt_hash": prompt_hash(prompt),
+        **parameters,
+    }
 
 
 def _tools(pool: Sequence[ToolText]) -> list[dict[str, Any]]:
@@ -93,14 +86,17 @@ def _tools(pool: Sequence[ToolText]) -> list[dict[str, Any]]:
 
 
 class LlmQueryWriter:
-    def __init__(self, client: Client, model: str) -> None:
+    def __init__(self, client: Client, recipe: Recipe) -> None:
         self.client = client
-        self.model = model
-        self.version = f"{model} {prompt_hash('query_rule')} {prompt_hash('query_rrb')}"
+        self.recipe = recipe.query
 
-    def write(self, request: QueryRequest) -> QueryDraft:
+    def made_with(self, branch: str) -> dict[str, Any]:
+        name = "query_rrb" if branch == "rrb" else "query_rule"
+        return _made_with(self.client, name, asdict(self.recipe))
+
+    async def write(self, request: QueryRequest) -> QueryDraft:
         if request.rule is None:
-            return self._for_anchor(request)
+            return await self._for_anchor(request)
         rule, pool = request.rule, by_name(request.pool)
         prompt = render(
             "query_rule",
@@ -115,13 +111,13 @@ class LlmQueryWriter:
             number=request.index + 1,
             critique=request.critique,
         )
-        data = self._ask(prompt, "query_rule", RULE_QUERY_SCHEMA, request)
+        data = await self._ask(prompt, "query_rule", RULE_QUERY_SCHEMA, request)
         written = data["queries"][0]
         return QueryDraft(
             written["query"].strip(), (written["target_tool"].strip(),), written["explanation"], 1
         )
 
-    def _for_anchor(self, request: QueryRequest) -> QueryDraft:
+    async def _for_anchor(self, request: QueryRequest) -> QueryDraft:
         low, high = TIERS[request.tier or "easy"]
         prompt = render(
             "query_rrb",
@@ -134,31 +130,35 @@ class LlmQueryWriter:
             high=high,
             critique=request.critique,
         )
-        data = self._ask(prompt, "query_rrb", RRB_QUERY_SCHEMA, request)
+        data = await self._ask(prompt, "query_rrb", RRB_QUERY_SCHEMA, request)
         answer = tuple(name.strip() for name in data["tools"])
         return QueryDraft(data["query"].strip(), answer, data["explanation"], 1)
 
-    def _ask(self, prompt: str, name: str, schema: dict[str, Any], request: QueryRequest) -> dict[str, Any]:
+    async def _ask(
+        self, prompt: str, name: str, schema: dict[str, Any], request: QueryRequest
+    ) -> dict[str, Any]:
         # the seed differs per attempt: the same prompt asked again must not get the refused answer
-        return self.client.ask(
+        reply = await self.client.ask(
             [{"role": "user", "content": prompt}],
-            model=self.model,
             schema=schema,
             purpose=name,
-            temperature=0.9,
+            temperature=self.recipe.temperature,
+            max_tokens=self.recipe.max_tokens,
             seed=request.seed + request.attempt,
             prompt_hash=prompt_hash(name),
-        ).data
+        )
+        return reply.data
 
 
 class LlmTraceWriter:
-    def __init__(self, client: Client, model: str, verbatim: bool = False) -> None:
+    def __init__(self, client: Client, recipe: Recipe) -> None:
         self.client = client
-        self.model = model
-        self.verbatim = verbatim
-        self.version = f"{model} {prompt_hash('trace')}{' verbatim' if verbatim else ''}"
+        self.recipe = recipe.trace
 
-    def write(self, request: TraceRequest) -> TraceDraft:
+    def made_with(self, branch: str) -> dict[str, Any]:
+        return _made_with(self.client, "trace", asdict(self.recipe))
+
+    async def write(self, request: TraceRequest) -> TraceDraft:
         prompt = render(
             "trace",
             user_query=request.query,
@@ -167,29 +167,32 @@ class LlmTraceWriter:
             selected_tools=list(request.answer),
             business_rule=request.rule.text if request.rule else "",
             rule_code=request.rule.code if request.rule else "",
-            verbatim=self.verbatim,
+            verbatim=self.recipe.verbatim,
             critique=request.critique,
         )
-        data = self.client.ask(
+        reply = await self.client.ask(
             [{"role": "user", "content": prompt}],
-            model=self.model,
             schema=TRACE_SCHEMA,
             purpose="trace",
-            temperature=0.7,
+            temperature=self.recipe.temperature,
+            max_tokens=self.recipe.max_tokens,
             seed=request.seed + request.attempt,
             prompt_hash=prompt_hash("trace"),
-        ).data
+        )
+        data = reply.data
         permission = data["permission_filtering"]["reasoning"].strip() if request.permissions else ""
         return TraceDraft(f"{permission} {data['semantic_reasoning']['reasoning'].strip()}".strip(), 1)
 
 
 class LlmJudge:
-    def __init__(self, client: Client, model: str) -> None:
+    def __init__(self, client: Client, recipe: Recipe) -> None:
         self.client = client
-        self.model = model
-        self.version = f"{model} {prompt_hash('judge')}"
+        self.recipe = recipe.judge
 
-    def judge(self, request: JudgeRequest) -> Verdict:
+    def made_with(self, branch: str) -> dict[str, Any]:
+        return _made_with(self.client, "judge", asdict(self.recipe))
+
+    async def judge(self, request: JudgeRequest) -> Verdict:
         rule = request.rule
         prompt = render(
             "judge",
@@ -204,15 +207,17 @@ class LlmJudge:
             style=request.style,
             tier=request.tier or "easy",
         )
-        data = self.client.ask(
+        reply = await self.client.ask(
             [{"role": "user", "content": prompt}],
-            model=self.model,
             schema=JUDGE_SCHEMA,
             purpose="judge",
-            temperature=0.0,
+            temperature=self.recipe.temperature,
+            max_tokens=self.recipe.max_tokens,
             prompt_hash=prompt_hash("judge"),
-        ).data
+        )
+        data = reply.data
         if data["id"] != request.id:
             # fail closed: a verdict about another sample is no verdict
             return Verdict(request.id, {}, "The judge answered for another sample.", 1)
-        return Verdict(request.id, {axis: data[axis] for axis in AXES}, data["critique"], 1)
+        scores = {axis: data[axis] for axis in AXES}
+        return Verdict(request.id, scores, data["critique"], 1, dict(self.recipe.thresholds))

@@ -8,6 +8,7 @@ ask for what a tool does in its words and in those that set it apart from its lo
 import random
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from synthesis.core.clauses import cases
 from synthesis.core.queries import TIERS, Clause, QueryDraft, QueryRequest, ToolText, by_name
@@ -55,9 +56,10 @@ DRAWS = 30
 
 
 class OfflineQueryWriter:
-    version = "offline-queries-1"
+    def made_with(self, branch: str) -> dict[str, Any]:
+        return {"writer": "offline-queries-1"}
 
-    def write(self, request: QueryRequest) -> QueryDraft:
+    async def write(self, request: QueryRequest) -> QueryDraft:
         """One query; draws again until it gives no name away and has a natural length."""
         rng = random.Random(f"{request.seed}|{request.attempt}")
         order = random.Random(f"{request.rule.hash if request.rule else request.anchor}|{request.style}")

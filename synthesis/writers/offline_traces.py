@@ -7,6 +7,7 @@ decisive case -> commit. Deterministic by seed.
 import random
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from synthesis.core.clauses import cases, first_sentence
 from synthesis.core.judge import tool_scores
@@ -77,9 +78,10 @@ COMMIT = ["So {names}.", "I choose {names}.", "The answer is {names}.", "Therefo
 
 
 class OfflineTraceWriter:
-    version = "offline-traces-2"
+    def made_with(self, branch: str) -> dict[str, Any]:
+        return {"writer": "offline-traces-2"}
 
-    def write(self, request: TraceRequest) -> TraceDraft:
+    async def write(self, request: TraceRequest) -> TraceDraft:
         rng = random.Random(f"{request.seed}|trace|{request.attempt}")
         pool = by_name(request.pool)
         answers = [pool[name] for name in request.answer]

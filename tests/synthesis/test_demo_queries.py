@@ -1,5 +1,6 @@
 """The generated demo queries beside the golden ones, which people wrote before the writers existed: a report."""
 
+import asyncio
 import json
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from synthesis.core.clauses import reasons_unsupported
 from synthesis.core.filters import FilterContext
 from synthesis.core.names import ToolNames
 from synthesis.core.queries import RULE_STYLES, Clause, QueryRequest, RuleText, ToolText
+from synthesis.core.recipe import default_recipe
 from synthesis.core.words import distinct_2, near_duplicate_rate, word_overlap
 from synthesis.stages import Pipeline, Unit
 from synthesis.writers.offline import offline_writers
@@ -45,7 +47,7 @@ def demo_rules():
 def generated(per_style=4):
     tools = demo_tools()
     dead = frozenset(name for name, tool in tools.items() if tool.deprecated)
-    pipeline = Pipeline(offline_writers(), FilterContext(ToolNames(tools), dead))
+    pipeline = Pipeline(offline_writers(default_recipe()), FilterContext(ToolNames(tools), dead))
     outcomes = []
     for rule in demo_rules():
         base = QueryRequest("rule", rule.domain, tuple(tools[name] for name in rule.tools), 0, 0, rule=rule)
@@ -54,7 +56,7 @@ def generated(per_style=4):
             for index in range(per_style):
                 seed = sum(map(ord, rule.code)) * 1000 + index
                 request = replace(base, style=style, index=index, seed=seed)
-                outcomes.append(pipeline.make(Unit(0, request)))
+                outcomes.append(asyncio.run(pipeline.make(Unit(0, request))))
     return outcomes
 
 

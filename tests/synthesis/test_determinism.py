@@ -7,21 +7,24 @@ import sys
 from django.conf import settings
 
 PROGRAM = """
+import asyncio
 import django
 django.setup()
 from tests.synthesis.test_demo_queries import demo_tools
 from synthesis.core.judge import tool_scores
 from synthesis.core.queries import QueryRequest
+from synthesis.core.recipe import default_recipe
 from synthesis.core.filters import FilterContext
 from synthesis.core.names import ToolNames
 from synthesis.stages import Pipeline, Unit
 from synthesis.writers.offline import offline_writers
 tools = demo_tools()
 names = sorted(tools)
-pipeline = Pipeline(offline_writers(), FilterContext(ToolNames(tools), frozenset()))
+pipeline = Pipeline(offline_writers(default_recipe()), FilterContext(ToolNames(tools), frozenset()))
 for at in range(0, 60):
     pool = tuple(tools[name] for name in names[at * 3 : at * 3 + 14])
-    made = pipeline.make(Unit(at, QueryRequest("rrb", "hr", pool, 0, at, anchor=pool[0].name, tier="hard")))
+    unit = Unit(at, QueryRequest("rrb", "hr", pool, 0, at, anchor=pool[0].name, tier="hard"))
+    made = asyncio.run(pipeline.make(unit))
     print(made.draft.query if made.draft else None, made.trace, made.ready)
     print(tool_scores(pool[0].description, None, pool))
 """

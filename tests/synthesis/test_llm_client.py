@@ -1,5 +1,6 @@
 """The client against a local endpoint that misbehaves in every way endpoints do."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -7,7 +8,7 @@ import pytest
 
 from tests.llm_server import LlmServer
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Client, Reply, retry_after
+from trace_site.lib.llm import Client, Endpoint, NoLedger, retry_after
 
 SCHEMA = {
     "type": "object",
@@ -25,8 +26,16 @@ def server():
 
 
 def ask(server, *, timeout=5.0, retries=0, cache=None, schema=SCHEMA):
-    client = Client(base_url=server.url, api_key="key", timeout=timeout, retries=retries, cache=cache)
-    return client.ask([{"role": "user", "content": "hi"}], model="m", schema=schema, purpose="test")
+    endpoint = Endpoint(server.url, "m", "key", timeout=timeout, retries=retries)
+
+    async def asked():
+        client = Client(endpoint, ledger=cache)
+        try:
+            return await client.ask([{"role": "user", "content": "hi"}], schema=schema, purpose="test")
+        finally:
+            await client.close()
+
+    return asyncio.run(asked())
 
 
 def test_an_answer_is_validated_and_counted(server):
@@ -100,7 +109,7 @@ def test_a_closed_port_is_named(server):
 
 def test_a_missing_endpoint_is_one_clear_line():
     with pytest.raises(TraceError, match="LLM_BASE_URL"):
-        Client(base_url="", api_key="")
+        Client(Endpoint("", "m"))
 
 
 def test_passing_faults_are_retried(server):
@@ -137,15 +146,16 @@ def test_retry_after_as_a_date():
     assert 55 < (retry_after(format_datetime(at, usegmt=True)) or 0) <= 60
 
 
-class Memory:
+class Memory(NoLedger):
     def __init__(self):
-        self.kept = {}
+        self.replies = {}
 
-    def get(self, key):
-        return self.kept.get(key)
+    async def kept(self, key):
+        return self.replies.get(key)
 
-    def put(self, key, reply: Reply, *, purpose, prompt_hash):
-        self.kept[key] = reply.data
+    async def ended(self, exchange, reply):
+        if reply is not None:
+            self.replies[exchange.key] = reply.data
 
 
 def test_the_same_question_is_paid_once(server):
@@ -160,13 +170,13 @@ def test_a_failed_answer_is_not_kept(server):
     server.faults = ["refusal"]
     with pytest.raises(TraceError):
         ask(server, cache=memory)
-    assert memory.kept == {}
+    assert memory.replies == {}
 
 
 def test_the_probe_passes_over_a_model_that_answers_oddly_but_not_over_a_bad_key(server):
-    client = Client(base_url=server.url, api_key="key", retries=0)
+    endpoint = Endpoint(server.url, "m", "key", retries=0)
     server.faults = ["empty"]
-    client.probe("m")
+    asyncio.run(Client(endpoint).probe())
     server.faults = ["401"]
     with pytest.raises(TraceError, match="LLM_API_KEY"):
-        client.probe("m")
+        asyncio.run(Client(endpoint).probe())

@@ -1,9 +1,11 @@
 """The offline judge, apart from the offline writers: hand-made faults are caught, hand-made clean samples pass."""
 
+import asyncio
+
 import pytest
 
 from synthesis.core.judge import OfflineJudge
-from synthesis.core.queries import AXES, JudgeRequest, Verdict
+from synthesis.core.queries import AXES, THRESHOLDS, JudgeRequest, Verdict
 from tests.synthesis.texts import RULE, TOOLS, TRACE
 
 NEW = (
@@ -22,7 +24,8 @@ def judge(
     trace=TRACE,
     style="exception",
 ):
-    return OfflineJudge().judge(JudgeRequest("1", "rule", query, trace, (answer,), TOOLS, style, "", RULE))
+    request = JudgeRequest("1", "rule", query, trace, (answer,), TOOLS, style, "", RULE)
+    return asyncio.run(OfflineJudge(THRESHOLDS).judge(request))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +98,7 @@ def test_without_a_rule_the_tools_own_words_decide():
         request = JudgeRequest(
             "1", "rrb", "book a company car for my trip to Lyon", trace, (answer,), TOOLS, "", "easy"
         )
-        return OfflineJudge().judge(request)
+        return asyncio.run(OfflineJudge(THRESHOLDS).judge(request))
 
     assert verdict("CarPool/BookCar").passed
     assert "label" in verdict("Benefits/CreateElection").failed_axes

@@ -1,25 +1,25 @@
 """The offline writers: deterministic, varied, clean, and true to the rule's cases."""
 
+import asyncio
 import re
 from dataclasses import replace
 
 from synthesis.core.clauses import cases, derived, reasons_unsupported
 from synthesis.core.filters import Candidate, failures
 from synthesis.core.queries import TIERS, RuleText, ToolText, TraceRequest, by_name
+from synthesis.core.recipe import default_recipe
 from synthesis.core.traces import permission_targets
 from synthesis.writers.offline import offline_writers
 from tests.synthesis.texts import RULE, TOOLS, context, request
 
-WRITERS = offline_writers()
+WRITERS = offline_writers(default_recipe())
 
 
 def made(**overrides):
     asked = request(**overrides)
-    draft = WRITERS.query.write(asked)
-    trace = WRITERS.trace.write(
-        TraceRequest(draft.query, draft.answer, asked.pool, asked.seed, asked.rule)
-    ).trace
-    return draft, trace
+    draft = asyncio.run(WRITERS.query.write(asked))
+    about = TraceRequest(draft.query, draft.answer, asked.pool, asked.seed, asked.rule)
+    return draft, asyncio.run(WRITERS.trace.write(about)).trace
 
 
 def test_the_same_seed_writes_the_same():
@@ -83,7 +83,7 @@ def test_a_tier_decides_how_many_tools_answer():
 def test_the_permission_step_is_there_only_with_targets():
     draft, plain = made()
     asked = TraceRequest(draft.query, draft.answer, TOOLS, 7, RULE, permissions=("payroll.read",))
-    told = WRITERS.trace.write(asked).trace
+    told = asyncio.run(WRITERS.trace.write(asked)).trace
     assert "access" in told or "may use" in told or "may work" in told
     assert "access" not in plain
     assert "payroll.read" not in told
@@ -139,4 +139,4 @@ def test_a_description_in_any_form_still_gives_a_query():
         asked = request(
             branch="rrb", rule=None, style="", tier="easy", anchor=tool.name, pool=(tool, *TOOLS[:2])
         )
-        assert len(WRITERS.query.write(asked).query) > 3
+        assert len(asyncio.run(WRITERS.query.write(asked)).query) > 3

@@ -7,7 +7,7 @@ import pytest
 from catalog.models import NeighbourList
 from synthesis import drafts
 from synthesis.core.queries import QueryDraft
-from synthesis.models import Attempt, ModelCall, Sample
+from synthesis.models import Attempt, ModelReply, Sample
 from tests.factories import make_rule, make_sample, make_tool
 from tests.llm_server import LlmServer
 
@@ -88,7 +88,7 @@ def test_nothing_is_stored(client_as, tools, django_assert_max_num_queries):
     client = client_as("expert")
     with django_assert_max_num_queries(12):
         client.post(PATH, form(tools))
-    assert (Sample.objects.count(), Attempt.objects.count(), ModelCall.objects.count()) == (0, 0, 0)
+    assert (Sample.objects.count(), Attempt.objects.count(), ModelReply.objects.count()) == (0, 0, 0)
 
 
 def test_underspecified_queries_come_only_when_asked_for(client_as, tools):
@@ -192,7 +192,7 @@ def test_configured_endpoint_writes_each_query_once_and_the_ledger_knows(client_
     found = client.post(PATH, form(tools)).context["preview"]
     assert found.writer == "llm:big" and len(endpoint.requests) == 9
     client.post(PATH, form(tools))
-    assert len(endpoint.requests) == 9 and ModelCall.objects.filter(purpose="query_rule").count() == 9
+    assert len(endpoint.requests) == 9 and ModelReply.objects.filter(purpose="query_rule").count() == 9
     assert Sample.objects.count() == 0
 
 

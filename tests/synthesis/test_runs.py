@@ -3,7 +3,7 @@
 import pytest
 
 from synthesis import runs
-from synthesis.models import Attempt, ModelCall, Sample
+from synthesis.models import Attempt, ModelReply, Sample
 from synthesis.runs import funnel_lines
 from synthesis.services import synthesis_start
 from synthesis.stages import Pipeline
@@ -177,7 +177,7 @@ def test_the_llm_writers_go_the_same_way(llm):
     counts = run_job(run.job)
     assert (counts["ready"], counts["calls"]) == (6, 18)
     assert len(llm.requests) == 19  # one probe
-    assert ModelCall.objects.count() == 18
+    assert ModelReply.objects.count() == 18
     judged = [
         request for request in llm.requests if request["response_format"]["json_schema"]["name"] == "judge"
     ]
@@ -212,10 +212,10 @@ def test_an_endpoint_that_dies_stops_the_run_with_one_line_and_it_goes_on_later_
     assert (job.state, job.error_code) == ("failed", "llm_unauthorized")
     assert "LLM_API_KEY" in job.error
     llm.faults = []
-    paid = ModelCall.objects.count()
+    paid = ModelReply.objects.count()
     jobs.retry(job)
     assert run_job(run.job)["ready"] == 6
-    assert ModelCall.objects.count() == 18
+    assert ModelReply.objects.count() == 18
     assert len(llm.requests) == 1 + 4 + 1 + (18 - paid)
 
 

@@ -3,14 +3,16 @@
 In: messages, a JSON schema, a model. Out: a validated object, or a TraceError whose code says what went wrong:
 llm_timeout, llm_unreachable, llm_rate_limited, llm_server_error, llm_unauthorized, llm_bad_request, llm_not_json,
 llm_truncated, llm_refused, llm_empty, llm_bad_schema, llm_too_large. A truncated answer is a failed attempt, it is
-never repaired. Calls are bounded in number and in total time, 429 honours Retry-After, a cache by content pays once.
+never repaired. Calls are bounded in number and in total time, 429 honours Retry-After. A ledger hears of every
+exchange before it is sent and before its answer is used; what it keeps by content key is not paid twice.
 """
 
+import asyncio
 import json
-import threading
 import time
+import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
@@ -52,6 +54,25 @@ Message = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where one role's model is served, and what it may take.
+
+    timeout: seconds of one call in all, waiting and retries included; attempt_timeout: of one HTTP exchange.
+    concurrency: most exchanges in flight. Prices are per million tokens.
+    """
+
+    base_url: str
+    model: str
+    api_key: str = field(default="", repr=False)
+    timeout: float = 120.0
+    attempt_timeout: float = 60.0
+    concurrency: int = 64
+    retries: int = 4
+    price_in: float = 0.0
+    price_out: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """A validated answer and what it cost; `cached` answers cost nothing now."""
 
@@ -63,36 +84,52 @@ class Reply:
     cached: bool = False
 
 
-class Cache(Protocol):
-    """Where replies are kept by content key; also the ledger of what was paid."""
+@dataclass(slots=True)
+class Exchange:
+    """One HTTP request and how it ended: a row of the ledger."""
 
-    def get(self, key: str) -> dict[str, Any] | None: ...
+    key: str
+    purpose: str
+    endpoint: str
+    model: str
+    prompt_hash: str
+    uid: uuid.UUID = field(default_factory=uuid.uuid4)
+    error_code: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
 
-    def put(self, key: str, reply: Reply, *, purpose: str, prompt_hash: str) -> None: ...
+
+class Ledger(Protocol):
+    """The books of what was asked and paid; its replies by content key are the cache."""
+
+    async def kept(self, key: str) -> dict[str, Any] | None:
+        """The answer to an equal request, if it was ever paid for."""
+
+    async def sent(self, exchange: Exchange) -> None:
+        """Called before the request leaves; returns once the row is committed."""
+
+    async def ended(self, exchange: Exchange, reply: Reply | None) -> None:
+        """Called before the answer is used (None: it failed); returns once row and reply are committed."""
 
 
-class NoCache:
-    def get(self, key: str) -> dict[str, Any] | None:
+class NoLedger:
+    async def kept(self, key: str) -> dict[str, Any] | None:
         return None
 
-    def put(self, key: str, reply: Reply, *, purpose: str, prompt_hash: str) -> None:
+    async def sent(self, exchange: Exchange) -> None:
+        return None
+
+    async def ended(self, exchange: Exchange, reply: Reply | None) -> None:
         return None
 
 
 class Client:
-    """One endpoint. Safe to use from several threads."""
+    """One endpoint, for one event loop."""
 
-    def __init__(
-        self,
-        *,
-        base_url: str,
-        api_key: str,
-        timeout: float = 120.0,
-        concurrency: int = 8,
-        retries: int = 4,
-        cache: Cache | None = None,
-    ) -> None:
-        if not base_url:
+    def __init__(self, endpoint: Endpoint, *, ledger: Ledger | None = None) -> None:
+        if not endpoint.base_url:
             raise TraceError(
                 "no language-model endpoint is configured.",
                 code="llm_not_configured",
@@ -100,22 +137,23 @@ class Client:
                 hint="Set LLM_BASE_URL (and LLM_API_KEY, LLM_GENERATOR_MODEL), or use --writer offline.",
                 permanent=True,
             )
-        self.base_url = base_url
-        self.timeout = timeout
-        self.retries = retries
-        self.cache = cache or NoCache()
-        self._slots = threading.Semaphore(concurrency)
+        self.endpoint = endpoint
+        self.base_url = endpoint.base_url
+        self.ledger = ledger or NoLedger()
+        self._slots = asyncio.Semaphore(endpoint.concurrency)
         self._not_before = 0.0
         # our own loop retries: it knows the total deadline and every form of Retry-After
-        self._client = openai.OpenAI(
-            base_url=base_url, api_key=api_key or "none", timeout=timeout, max_retries=0
+        self._client = openai.AsyncOpenAI(
+            base_url=endpoint.base_url, api_key=endpoint.api_key or "none", max_retries=0
         )
 
-    def ask(
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def ask(
         self,
         messages: Sequence[Message],
         *,
-        model: str,
         schema: dict[str, Any],
         purpose: str,
         temperature: float = 0.0,
@@ -123,9 +161,9 @@ class Client:
         seed: int | None = None,
         prompt_hash: str = "",
     ) -> Reply:
-        """The answer to one prompt, from the cache when the same was asked before."""
+        """The answer to one prompt, from the ledger when the same was asked before."""
         request = {
-            "model": model,
+            "model": self.endpoint.model,
             "messages": list(messages),
             "temperature": temperature,
             "max_tokens": max_tokens,
@@ -136,63 +174,78 @@ class Client:
             },
         }
         key = content_hash(request)
-        if (kept := self.cache.get(key)) is not None:
-            return Reply(kept, model, cached=True)
-        with self._slots:
-            started = time.monotonic()
-            reply = self._until_deadline(request, schema, started)
-        self.cache.put(key, reply, purpose=purpose, prompt_hash=prompt_hash)
-        return reply
+        if (kept := await self.ledger.kept(key)) is not None:
+            return Reply(kept, self.endpoint.model, cached=True)
+        async with self._slots:
+            return await self._until_deadline(
+                request, schema, Exchange(key, purpose, self.base_url, self.endpoint.model, prompt_hash)
+            )
 
-    def probe(self, model: str) -> None:
+    async def probe(self) -> None:
         """One tiny call before work starts; raises TraceError when the endpoint cannot serve."""
         schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
         request = [{"role": "user", "content": 'Answer with {"ok": true}.'}]
-        uncached, self.cache = self.cache, NoCache()
+        kept, self.ledger = self.ledger, NoLedger()
         try:
-            self.ask(request, model=model, schema=schema, purpose="probe", max_tokens=200)
+            await self.ask(request, schema=schema, purpose="probe", max_tokens=200)
         except TraceError as error:
             if error.code in FATAL | {"llm_timeout"}:
                 raise
         finally:
-            self.cache = uncached
+            self.ledger = kept
 
-    def _until_deadline(self, request: dict[str, Any], schema: dict[str, Any], started: float) -> Reply:
-        deadline = started + self.timeout
-        for attempt in range(self.retries + 1):
-            self._wait_turn(deadline)
+    async def _until_deadline(
+        self, request: dict[str, Any], schema: dict[str, Any], first: Exchange
+    ) -> Reply:
+        deadline = time.monotonic() + self.endpoint.timeout
+        for attempt in range(self.endpoint.retries + 1):
+            wait = min(self._not_before, deadline) - time.monotonic()
+            if wait > 0:  # a 429 seen by one call makes all calls wait
+                await asyncio.sleep(wait)
             try:
-                return self._once(request, schema, started, deadline)
+                return await self._once(request, schema, replace(first, uid=uuid.uuid4()), deadline)
             except TraceError as error:
                 pause = error.extra.get("retry_after")
-                if pause is None or attempt == self.retries:
+                if pause is None or attempt == self.endpoint.retries:
                     raise
-                self._back_off(
+                await self._back_off(
                     error, min(pause * 2**attempt, 30.0) if error.extra["guess"] else pause, deadline
                 )
         raise AssertionError("the loop returns or raises")
 
-    def _wait_turn(self, deadline: float) -> None:
-        """A 429 seen by one thread makes all threads wait."""
-        wait = min(self._not_before, deadline) - time.monotonic()
-        if wait > 0:
-            time.sleep(wait)
-
-    def _back_off(self, error: TraceError, pause: float, deadline: float) -> None:
+    async def _back_off(self, error: TraceError, pause: float, deadline: float) -> None:
         if time.monotonic() + pause >= deadline:
             raise error
         if error.code == "llm_rate_limited":
             self._not_before = max(self._not_before, time.monotonic() + pause)
         else:
-            time.sleep(pause)
+            await asyncio.sleep(pause)
 
-    def _once(
-        self, request: dict[str, Any], schema: dict[str, Any], started: float, deadline: float
+    async def _once(
+        self, request: dict[str, Any], schema: dict[str, Any], exchange: Exchange, deadline: float
     ) -> Reply:
-        left = max(0.1, deadline - time.monotonic())
+        await self.ledger.sent(exchange)
+        started = time.monotonic()
+        reply = None
         try:
-            text = self._body(request, left, deadline)
-        except (openai.APITimeoutError, httpx.TimeoutException) as error:
+            reply = await self._exchanged(
+                request, schema, exchange, min(self.endpoint.attempt_timeout, deadline - started)
+            )
+            return reply
+        except TraceError as error:
+            exchange.error_code = error.code
+            raise
+        finally:
+            exchange.seconds = round(time.monotonic() - started, 3)
+            await self.ledger.ended(exchange, reply)
+
+    async def _exchanged(
+        self, request: dict[str, Any], schema: dict[str, Any], exchange: Exchange, left: float
+    ) -> Reply:
+        try:
+            async with asyncio.timeout(max(0.1, left)):
+                text = await self._body(request, exchange.uid)
+        except (TimeoutError, openai.APITimeoutError, httpx.TimeoutException) as error:
             raise self._error("did not answer in time", "llm_timeout") from error
         except openai.APIConnectionError as error:
             raise self._error("cannot be reached", "llm_unreachable", retry=0.5) from error
@@ -201,28 +254,26 @@ class Client:
         except (openai.APIError, httpx.HTTPError) as error:
             raise self._error("broke off its answer", "llm_server_error", retry=0.5) from error
         data, usage = self._parse(text, schema)
-        return Reply(
-            data,
-            request["model"],
-            int(usage.get("prompt_tokens") or 0),
-            int(usage.get("completion_tokens") or 0),
-            round(time.monotonic() - started, 3),
-        )
+        exchange.prompt_tokens = int(usage.get("prompt_tokens") or 0)
+        exchange.completion_tokens = int(usage.get("completion_tokens") or 0)
+        price = self.endpoint
+        exchange.cost = (
+            exchange.prompt_tokens * price.price_in + exchange.completion_tokens * price.price_out
+        ) / 1e6
+        return Reply(data, request["model"], exchange.prompt_tokens, exchange.completion_tokens)
 
-    def _body(self, request: dict[str, Any], left: float, deadline: float) -> str:
-        """The raw body, read piece by piece: slow bytes meet the total deadline, floods meet the cap."""
-        create = self._client.with_options(timeout=left).chat.completions.with_streaming_response.create
+    async def _body(self, request: dict[str, Any], uid: uuid.UUID) -> str:
+        """The raw body, read piece by piece: floods meet the cap."""
+        create = self._client.chat.completions.with_streaming_response.create
         pieces: list[bytes] = []
         size = 0
         sent = {key: value for key, value in request.items() if value is not None}
-        with create(**sent) as response:
-            for piece in response.iter_bytes():
+        async with create(**sent, extra_headers={"X-Client-Request-Id": str(uid)}) as response:
+            async for piece in response.iter_bytes():
                 pieces.append(piece)
                 size += len(piece)
                 if size > MAX_ANSWER_CHARS:
                     raise self._error(f"sent more than {MAX_ANSWER_CHARS:,} bytes", "llm_too_large")
-                if time.monotonic() > deadline:
-                    raise self._error("did not answer in time", "llm_timeout")
         return b"".join(pieces).decode("utf-8", "replace")
 
     def _parse(self, text: str, schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
