@@ -49,7 +49,7 @@ def _forget_abandoned(run: SynthesisRun) -> None:
 
 def _rule_samples(run: SynthesisRun, writers: Writers, catalog: CatalogView) -> Iterator[Sample]:
     params = run.params
-    rules = published_rules(params.get("domain", ""))
+    rules = published_rules(params.get("domain", ""), params.get("rule", ""))
     if not rules:
         raise TraceError(
             "no rule is published.",

@@ -6,6 +6,7 @@ from typing import Any
 from django.db import transaction
 
 from catalog.models import Domain
+from rules.models import Rule
 from synthesis.core.recipe import Recipe, default_recipe
 from synthesis.endpoints import clients, endpoints
 from synthesis.models import SynthesisRun
@@ -25,6 +26,7 @@ def synthesis_start(
     per_rule: int = 12,
     anchors: int = 100,
     domain: str | None = "",
+    rule: str = "",
     writer: str = "offline",
     seed: int = 0,
     underspecified: bool = False,
@@ -42,12 +44,14 @@ def synthesis_start(
     _count("per-rule", per_rule)
     _count("anchors", anchors)
     domain = _domain(domain)
+    _published(domain, rule)
     if not 0 <= permission_share <= 1:
         raise TraceError("must lie between 0 and 1.", code="bad_option", where="permission_share")
     params = {
         "per_rule": per_rule,
         "anchors": anchors,
         "domain": domain,
+        "rule": rule,
         "underspecified": underspecified,
         "permission_share": permission_share,
         "recipe": (recipe or default_recipe()).as_dict(),
@@ -71,6 +75,16 @@ def synthesis_start(
         run.save(update_fields=["job"])
         audit.record(actor=actor, action="synthesis.started", obj=run, detail={"writer": name, **params})
     return run
+
+
+def _published(domain: str, code: str) -> None:
+    rules = Rule.objects.filter(code=code, published__isnull=False)
+    if code and not (rules.filter(domain=domain) if domain else rules).exists():
+        raise TraceError(
+            f"there is no published rule '{code}'{f' in {domain}' if domain else ''}.",
+            code="no_such_rule",
+            where="--rule",
+        )
 
 
 def _probed_llm() -> str:

@@ -76,11 +76,13 @@ def _neighbours(names: dict[int, str]) -> dict[str, list[str]]:
     return found
 
 
-def published_rules(domain: str = "") -> list[tuple[RuleVersion, RuleText]]:
-    """The current version of every published rule, by domain and code."""
+def published_rules(domain: str = "", code: str = "") -> list[tuple[RuleVersion, RuleText]]:
+    """The current version of every published rule (or of one), by domain and code."""
     rows = RuleVersion.objects.filter(rule__published_id=F("pk"))
     if domain:
         rows = rows.filter(rule__domain_id=domain)
+    if code:
+        rows = rows.filter(rule__code=code)
     versions = list(rows.select_related("rule").order_by("rule__domain_id", "rule__code"))
     return list(zip(versions, rule_texts(versions), strict=True))
 
