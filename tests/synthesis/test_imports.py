@@ -3,11 +3,10 @@
 import pytest
 
 from catalog.models import LabelledQuery
-from synthesis import review
+from synthesis import review, runs
 from synthesis.imports import samples_import
 from synthesis.models import Attempt, Sample
 from synthesis.services import synthesis_start
-from synthesis.stages import Pipeline
 from tests.synthesis.rows import make_benchmark_query, make_book, run_job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_jsonl
@@ -61,16 +60,16 @@ def test_a_file_without_a_usable_row_says_so(logs, tmp_path):
 def test_what_a_person_typed_while_the_trace_was_written_stands(logs, monkeypatch, user_with):
     samples_import(path=logs)
     reader = user_with("reviewer")
-    whole = Pipeline.make
+    commit = runs._commit
 
-    def read_meanwhile(self, unit):
-        outcome = whole(self, unit)
-        if "car" in outcome.draft.query:
-            text = {"query": "book me the blue car for friday", "trace": outcome.trace}
-            review.edit(sample=unit.sample_id, reviewer=reader, **text)
-        return outcome
+    def read_meanwhile(ctx, run, writers, outcomes):
+        for outcome in outcomes:
+            if "car" in outcome.draft.query:
+                text = {"query": "book me the blue car for friday", "trace": outcome.trace}
+                review.edit(sample=outcome.sample_id, reviewer=reader, **text)
+        commit(ctx, run, writers, outcomes)
 
-    monkeypatch.setattr(Pipeline, "make", read_meanwhile)
+    monkeypatch.setattr(runs, "_commit", read_meanwhile)
     run_job(synthesis_start(branch="imported", wake=False).job)
     row = Sample.objects.get(query__contains="car")
     assert (row.query, row.human) == ("book me the blue car for friday", "approved")
@@ -80,15 +79,15 @@ def test_what_a_person_typed_while_the_trace_was_written_stands(logs, monkeypatc
 
 def test_of_two_runs_over_the_same_queries_the_first_to_commit_has_them(logs, monkeypatch):
     samples_import(path=logs)
-    whole, second = Pipeline.make, []
+    commit, second = runs._commit, []
 
-    def overtaken(self, unit):
+    def overtaken(*written):
         if not second:
             second.append(synthesis_start(branch="imported", seed=2, wake=False))
             run_job(second[0].job)
-        return whole(self, unit)
+        commit(*written)
 
-    monkeypatch.setattr(Pipeline, "make", overtaken)
+    monkeypatch.setattr(runs, "_commit", overtaken)
     run_job(synthesis_start(branch="imported", wake=False).job)
     assert set(Sample.objects.values_list("run", flat=True)) == {second[0].pk}
     assert set(Attempt.objects.values_list("sample", "number")) == {

@@ -106,7 +106,11 @@ def test_style_a_rule_cannot_support_is_told_with_its_reason(client_as, tools):
 
 def test_query_that_filter_v_refuses_says_why(client_as, tools, monkeypatch):
     leak = QueryDraft("please call Payroll/ListPayslips for my month", (tools[0].name,), "")
-    monkeypatch.setattr(drafts, "_draft", lambda writers, request: leak)
+
+    async def leaking(writers, request):
+        return leak
+
+    monkeypatch.setattr(drafts, "_draft", leaking)
     page = client_as("expert").post(PATH, form(tools)).content.decode()
     assert "The query names a tool." in page and "Payroll/ListPayslips" in page
 

@@ -2,11 +2,12 @@
 
 import pytest
 
-from synthesis import runs
+from synthesis import runs, writing
+from synthesis.core.recipe import default_recipe
 from synthesis.models import Attempt, ModelReply, Sample
 from synthesis.runs import funnel_lines
 from synthesis.services import synthesis_start
-from synthesis.stages import Pipeline
+from synthesis.writers.offline import offline_writers
 from tests.llm_server import LlmServer
 from tests.synthesis.rows import make_book, publish, run_job
 from tests.synthesis.texts import TRACE
@@ -61,22 +62,21 @@ def test_the_same_seed_gives_the_same_keys_and_texts():
 
 def test_a_killed_run_goes_on_without_loss_or_double(monkeypatch):
     make_book()
-    monkeypatch.setattr(runs, "BATCH", 2)
+    monkeypatch.setattr(writing, "BATCH", 2)
     run = start(per_rule=12)
-    whole = Pipeline.make
-    calls = []
+    commit, committed = runs._commit, []
 
-    def dies(self, unit):
-        calls.append(unit.sample_id)
-        if len(calls) == 6:
+    def dies(ctx, run, writers, outcomes):
+        if len(committed) >= 4:
             raise MemoryError("killed")
-        return whole(self, unit)
+        commit(ctx, run, writers, outcomes)
+        committed.extend(outcomes)
 
-    monkeypatch.setattr(Pipeline, "make", dies)
+    monkeypatch.setattr(runs, "_commit", dies)
     with pytest.raises(MemoryError):
         jobs.run(run.job.pk)
-    assert Sample.objects.exclude(machine="pending").count() == 4
-    monkeypatch.setattr(Pipeline, "make", whole)
+    assert 4 <= Sample.objects.exclude(machine="pending").count() == len(committed) < 12
+    monkeypatch.setattr(runs, "_commit", commit)
     assert jobs.retry(Job.objects.get(pk=run.job.pk))
     counts = run_job(run.job)
     assert counts["written"] == 12
@@ -99,7 +99,7 @@ def test_plans_of_a_cancelled_run_are_planned_anew():
     make_book()
     run = start()
     context = jobs.claim(run.job.pk)
-    runs.plan(context, run, runs.run_writers(run, context), runs.load_catalog())
+    runs.plan(context, run, offline_writers(default_recipe()), runs.load_catalog())
     context.close()
     Job.objects.filter(pk=run.job.pk).update(state="cancelled")
     assert Sample.objects.filter(machine="pending").count() == 6
@@ -159,7 +159,7 @@ def answers(body):
 
 
 @pytest.fixture
-def llm(settings):
+def llm(transactional_db, settings):
     server = LlmServer(answers)
     settings.LLM_BASE_URL = server.url
     settings.LLM_API_KEY = "key"
