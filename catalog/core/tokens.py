@@ -4,18 +4,19 @@ In: names `API/ENDPOINT` and a format a|b|c. Out: token strings, permanent token
 texts with every name replaced by its token units, or the other way round.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from ahocorasick_rs import MATCHKIND_LEFTMOST_LONGEST, AhoCorasick
+
+from catalog.core.mentions import Mention, NameFinder
 from trace_site.lib.errors import TraceError
 
 FORMATS = ("a", "b", "c")
 WRAP_OPEN, WRAP_CLOSE = "<tid>", "</tid>"
 # the ledger families whose tokens a format uses, in the order their rows are appended to a vocabulary
 FAMILIES = {"a": ("flat",), "b": ("part",), "c": ("wrap", "part")}
-# these continue a name only when a letter or digit follows: "get." ends a sentence, "get.v2" is another name
-JOINERS = frozenset(".-/&:")
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -89,56 +90,27 @@ def assign_slots(ledger: Sequence[LedgerRow], names: Iterable[str]) -> list[Ledg
     return result
 
 
-def _joined(text: str, joiner: int, beyond: int) -> bool:
-    """Is the character at `joiner` part of a longer word that goes on at `beyond`?"""
-    if not 0 <= joiner < len(text):
-        return False
-    if text[joiner].isalnum() or text[joiner] == "_":
-        return True
-    inside = 0 <= beyond < len(text) and (text[beyond].isalnum() or text[beyond] == "_")
-    return text[joiner] in JOINERS and inside
-
-
 class NameIndex:
-    """Finds tool names and token strings in text; built once per catalog and format."""
+    """Finds tool names and token strings in text; built once per catalog and format.
+
+    In formats b and c an endpoint's token is shared: only the whole sequence, API and endpoint, is a name's.
+    """
 
     def __init__(self, names: Iterable[str], fmt: str) -> None:
         self.units = {name: tool_units(name, fmt) for name in names}
         self.tokens = {"".join(units): name for name, units in self.units.items()}
-        endpoints: defaultdict[str, set[int]] = defaultdict(set)
-        for name in self.units:
-            api, endpoint = split_name(name)
-            endpoints[api].add(len(endpoint))
-        self._endpoint_lengths = {api: sorted(lengths, reverse=True) for api, lengths in endpoints.items()}
-        self._api_lengths = sorted({len(api) for api in endpoints}, reverse=True)
-        self._token_lengths = sorted({len(token) for token in self.tokens}, reverse=True)
 
-    def names_in(self, text: str) -> list[tuple[int, int, str]]:
+    @cached_property
+    def _names(self) -> NameFinder:
+        return NameFinder(self.units)
+
+    @cached_property
+    def _sequences(self) -> AhoCorasick:
+        return AhoCorasick(list(self.tokens), MATCHKIND_LEFTMOST_LONGEST)
+
+    def names_in(self, text: str) -> list[Mention]:
         """(start, end, name) of every name in the text, left to right, the longest at each place."""
-        found: list[tuple[int, int, str]] = []
-        end = 0
-        slash = text.find("/")
-        while slash != -1:
-            match = self._name_at(text, slash, end)
-            if match:
-                found.append(match)
-                end = match[1]
-            slash = text.find("/", max(slash + 1, end))
-        return found
-
-    def _name_at(self, text: str, slash: int, floor: int) -> tuple[int, int, str] | None:
-        best: tuple[int, int, str] | None = None
-        for api_length in self._api_lengths:
-            start = slash - api_length
-            if start < floor or _joined(text, start - 1, start - 2):
-                continue
-            for length in self._endpoint_lengths.get(text[start:slash], ()):
-                end = slash + 1 + length
-                if text[start:end] in self.units and not _joined(text, end, end + 1):
-                    if best is None or end - start > best[1] - best[0]:
-                        best = (start, end, text[start:end])
-                    break
-        return best
+        return self._names.find(text)
 
     def split(self, text: str) -> list[tuple[str, str | None]]:
         """The text as pieces: (plain text, None) or (name, name)."""
@@ -155,13 +127,11 @@ class NameIndex:
 
     def to_names(self, text: str) -> str:
         """Every whole token sequence replaced by its tool name; anything else stays as it is."""
+        if "<" not in text or not self.tokens:
+            return text
         pieces: list[str] = []
-        at = start = 0
-        while (start := text.find("<", start)) != -1:
-            lengths = (n for n in self._token_lengths if text[start : start + n] in self.tokens)
-            length = next(lengths, 0)
-            if length:
-                pieces += [text[at:start], self.tokens[text[start : start + length]]]
-                at = start + length
-            start += length or 1
+        at = 0
+        for _, start, end in self._sequences.find_matches_as_indexes(text):
+            pieces += [text[at:start], self.tokens[text[start:end]]]
+            at = end
         return "".join([*pieces, text[at:]])

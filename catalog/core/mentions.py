@@ -1,0 +1,56 @@
+"""Where a text names tools: the one place that finds names, used by tokens, rules and filters alike.
+
+In: the names, then any number of texts. Out: (start, end, name) from left to right, whole names only, the longest
+where names contain each other; one automaton pass a text, however many names there are.
+"""
+
+from collections.abc import Iterable
+
+from ahocorasick_rs import AhoCorasick
+
+# these continue a name only when a letter or digit follows: "get." ends a sentence, "get.v2" is another name
+JOINERS = frozenset(".-/&:")
+
+Mention = tuple[int, int, str]
+
+
+class NameFinder:
+    """An automaton over names; build it once per catalog."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = sorted(set(names))
+        self._automaton = AhoCorasick(self.names) if self.names else None
+
+    def find(self, text: str) -> list[Mention]:
+        if self._automaton is None:
+            return []
+        matches = self._automaton.find_matches_as_indexes(text, overlapping=True)
+        if len(matches) > 1:
+            matches.sort(key=_leftmost_longest)
+        found: list[Mention] = []
+        floor = 0
+        for number, start, end in matches:
+            if start >= floor and stands_alone(text, start, end):
+                found.append((start, end, self.names[number]))
+                floor = end
+        return found
+
+
+def _leftmost_longest(match: tuple[int, int, int]) -> tuple[int, int]:
+    return match[1], -match[2]
+
+
+def stands_alone(text: str, start: int, end: int) -> bool:
+    """Whether text[start:end] is no part of a longer name."""
+    return not (_goes_on(text, start - 1, -1) or _goes_on(text, end, 1))
+
+
+def _goes_on(text: str, place: int, step: int) -> bool:
+    if not 0 <= place < len(text):
+        return False
+    char, beyond = text[place], place + step
+    if char.isalnum() or char == "_":
+        return True
+    if char not in JOINERS:
+        return False
+    return 0 <= beyond < len(text) and (text[beyond].isalnum() or text[beyond] == "_")
