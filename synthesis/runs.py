@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db.models import Count, Q, QuerySet, Sum
 
 from rules.models import RuleVersion
+from synthesis.core.keys import batch_seed
 from synthesis.core.pools import rule_pool
 from synthesis.core.queries import QueryDraft, QueryRequest, RuleText, Writers
 from synthesis.core.recipe import Recipe, read_recipe
@@ -86,26 +87,32 @@ def _units(run: SynthesisRun, pending: QuerySet[Sample], catalog: CatalogView) -
     rules = dict(zip((version.pk for version in versions), rule_texts(versions), strict=True))
     shots = few_shot_queries()
     share = float(run.params.get("permission_share", 0))
+    per_call = read_recipe(run.params.get("recipe", {})).query.per_call
     for row in rows:
         rule = rules.get(row.rule_version_id or 0)
         given = QueryDraft(row.query, tuple(row.answer), row.explanation) if row.query else None
-        yield Unit(row.pk, _request(row, rule, catalog, shots), share, given)
+        yield Unit(row.pk, _request(row, run.seed, rule, catalog, shots, per_call), share, given)
 
 
-def _request(row: Sample, rule: RuleText | None, catalog: CatalogView, shots: list[str]) -> QueryRequest:
+def _request(
+    row: Sample, seed: int, rule: RuleText | None, catalog: CatalogView, shots: list[str], per_call: int
+) -> QueryRequest:
     names = row.pool or rule_pool(row.answer, catalog.neighbours, row.seed)
-    few = shots[row.seed % len(shots) :][:FEW_SHOTS] if shots else []
+    index = int(row.made_from.get("index", 0))
+    batch = batch_seed(seed, rule, row.style, index, per_call) if rule else None
+    few = shots[(batch or row.seed) % len(shots) :][:FEW_SHOTS] if shots else []
     return QueryRequest(
         branch=row.branch,
         domain=row.domain_id,
         pool=catalog.pool(names),
         seed=row.seed,
-        index=int(row.made_from.get("index", 0)),
+        index=index,
         style=row.style,
         tier=row.tier,
         rule=rule,
         anchor=row.anchor.name if row.anchor else "",
         few_shot=tuple(few),
+        batch_seed=batch,
     )
 
 

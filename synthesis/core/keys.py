@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from synthesis.core.queries import RuleText, ToolText
+from synthesis.core.queries import RuleText, ToolText, batch_of
 from trace_site.lib.files import content_hash
 
 
@@ -46,3 +46,9 @@ def sample_key(inputs: Mapping[str, Any]) -> str:
 def sample_seed(seed: int, *parts: object) -> int:
     """A seed of its own for every sample, from the run's seed and what the sample is."""
     return random.Random(f"{seed}|{'|'.join(map(str, parts))}").getrandbits(31)
+
+
+def batch_seed(seed: int, rule: RuleText, style: str, index: int, per_call: int) -> int:
+    """The seed of a batch of rule queries: the same for every query that one call writes."""
+    batch = batch_of(index, per_call)
+    return sample_seed(seed, rule.domain, rule.code, rule.version, style, "batch", batch, per_call)

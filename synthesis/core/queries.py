@@ -65,6 +65,12 @@ class RuleText:
 
 @dataclass(frozen=True, slots=True)
 class QueryRequest:
+    """One query to write.
+
+    `batch_seed` belongs to the batch of the request (`batch_of`): all requests of a batch carry the same one and the
+    same `few_shot`, chosen by it, so that a writer may ask for the whole batch in one call. None: one call a query.
+    """
+
     branch: str
     domain: str
     pool: tuple[ToolText, ...]
@@ -77,6 +83,7 @@ class QueryRequest:
     few_shot: tuple[str, ...] = ()
     attempt: int = 1
     critique: str = ""
+    batch_seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +181,11 @@ class Writers:
             "trace": self.trace.made_with(branch),
             "judge": self.judge.made_with(branch),
         }
+
+
+def batch_of(index: int, per_call: int) -> int:
+    """The batch that the query with this index (from 0) of a rule and style belongs to."""
+    return index // per_call
 
 
 def by_name(pool: Sequence[ToolText]) -> dict[str, ToolText]:

@@ -1,24 +1,55 @@
-"""The prompts as files: rendered in Jinja2's immutable sandbox, strict about missing fields, versioned by hash.
+"""The prompts as files: rendered in Jinja2's immutable sandbox, strict about fields, versioned by hash.
 
-Rule and tool texts are data: delimited in the prompts, never executed, with the delimiters taken out of them.
+Everything filled in is data. It stands between marker lines that carry a code of their own prompt, made from the
+prompt's content, so that no text can close the block it stands in; it is never read as a template.
 """
 
 import hashlib
 import re
+import unicodedata
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError
+from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash
 
 FOLDER = Path(__file__).resolve().parent.parent / "prompts"
-MARKER = re.compile(r"\b(BEGIN|END)(?=\s+[A-Z]{2,})")
+MAX_PROMPT = 200_000  # characters
+# what each prompt may name; a file that names anything else is refused
+FIELDS: dict[str, frozenset[str]] = {
+    name: frozenset(fields.split())
+    for name, fields in {
+        "query_rule": """tool_name rule_name rule_text tool_description tools category few_shot n_queries numbers
+            critique""",
+        "query_rrb": "anchor tools tier few_shot number low high critique",
+        "trace": """user_query user_query_permission_targets candidate_pool selected_tools business_rule rule_code
+            verbatim critique""",
+        "judge": "id query answer trace tools rule_code rule_target rule_text style tier thresholds rubric",
+    }.items()
+}
+# markers of prompts, ours and others', and the control tokens of chat models: a server may read them in plain text
+MARKER = re.compile(r"\b(BEGIN|END|START)(?=[\s_:-]+[A-Z]{2,})")
+CONTROL = re.compile(
+    r"<(?=[|｜])|[|｜](?=>)|<(?=/?(?:s|bos|eos|pad|unk|mask|(?:start|end)_of_\w+)>)|\[(?=/?INST\])|<(?=</?SYS>>)"
+)
+JOINERS = "\u200c\u200d"  # invisible, and part of how some scripts are written
+
 _environment = ImmutableSandboxedEnvironment(
     undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=False
 )
+_environment.filters["line"] = lambda text: " ".join(str(text).split())
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSource:
+    name: str
+    hash: str
+    source: str
 
 
 @cache
@@ -31,27 +62,93 @@ def prompt_hash(name: str) -> str:
     return hashlib.sha256(source(name).encode()).hexdigest()[:16]
 
 
+def prompt_sources() -> list[PromptSource]:
+    """Every prompt as its file says now."""
+    return [PromptSource(name, prompt_hash(name), source(name)) for name in FIELDS]
+
+
 def render(name: str, **fields: Any) -> str:
-    """The prompt with its fields filled in; a missing field is an error, not an empty place."""
+    """The prompt with its fields filled in. Raises TraceError `bad_prompt` naming file and line, or
+    `prompt_too_large`.
+    """
+    if set(fields) != FIELDS[name]:
+        wrong = ", ".join(sorted(set(fields) ^ FIELDS[name]))
+        raise _broken(name, f"is filled in with the wrong fields ({wrong})")
+    data = {key: _data(value) for key, value in fields.items()}
     try:
-        return _environment.from_string(source(name)).render(
-            **{key: _data(value) for key, value in fields.items()}
-        )
-    except TemplateError as error:
+        text = _template(name, source(name)).render(mark=_mark(name, data), **data)
+    except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+        raise _broken(name, f"cannot be filled in ({error})", _line(error, name)) from error
+    if len(text) > MAX_PROMPT:
         raise TraceError(
-            f"the prompt cannot be filled in ({error}).",
-            code="bad_prompt",
+            f"the prompt has {len(text):,} characters; the limit is {MAX_PROMPT:,}.",
+            code="prompt_too_large",
             where=f"{name}.jinja",
-            permanent=True,
-        ) from error
+            hint="Shorten the longest tool descriptions of this pool, or the rule.",
+        )
+    return text
+
+
+@cache
+def _template(name: str, text: str) -> Template:
+    """Compiled under its own file name, which errors tell."""
+    try:
+        unknown = meta.find_undeclared_variables(_environment.parse(text)) - FIELDS[name] - {"mark"}
+        if unknown:
+            raise _broken(name, f"names what it is not given ({', '.join(sorted(unknown))})")
+        code = _environment.compile(text, name, f"{name}.jinja")
+    except TemplateSyntaxError as error:
+        raise _broken(name, f"is not a template ({error.message})", error.lineno) from error
+    return Template.from_code(_environment, code, _environment.make_globals(None))
+
+
+def _mark(name: str, data: dict[str, Any]) -> str:
+    """A code that no text of the data holds; the same data gives the same code."""
+    for number in range(1000):
+        mark = content_hash([name, prompt_hash(name), data, number])[:16]
+        if not _holds(data, mark):
+            return mark
+    raise AssertionError("a hash cannot be foreseen a thousand times")
+
+
+def _holds(value: Any, mark: str) -> bool:
+    if isinstance(value, dict):
+        return any(_holds(item, mark) for item in value.values())
+    if isinstance(value, list):
+        return any(_holds(item, mark) for item in value)
+    return isinstance(value, str) and mark in value
 
 
 def _data(value: Any) -> Any:
-    """Texts from outside cannot close their own delimiters."""
+    """Texts without what could be taken for a marker, a model's control token, or what nobody sees."""
     if isinstance(value, str):
-        return MARKER.sub(lambda match: match.group().lower(), value)
+        visible = "".join(letter for letter in value if _visible(letter))
+        lowered = MARKER.sub(lambda match: match.group().lower(), visible)
+        return CONTROL.sub(lambda match: f"{match.group()} ", lowered)
     if isinstance(value, dict):
         return {key: _data(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_data(item) for item in value]
     return value
+
+
+def _visible(letter: str) -> bool:
+    """Not a control or format character: those hide text from the people who read the same rule."""
+    return (
+        letter in "\n\t" or letter in JOINERS or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Co")
+    )
+
+
+def _broken(name: str, problem: str, line: int | None = None) -> TraceError:
+    where = f"synthesis/prompts/{name}.jinja" + (f":{line}" if line else "")
+    return TraceError(f"the prompt {problem}.", code="bad_prompt", where=where, permanent=True)
+
+
+def _line(error: BaseException, name: str) -> int | None:
+    """The line of the template that was being rendered; Jinja puts it into the traceback."""
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == f"{name}.jinja":
+            found = trace.tb_lineno
+        trace = trace.tb_next
+    return found

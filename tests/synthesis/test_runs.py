@@ -132,18 +132,26 @@ def answers(body):
     prompt = body["messages"][0]["content"]
     if name == "query_rule":
         style = prompt.split('in the category "')[1].split('"')[0]
-        number = prompt.split("(number ")[1].split(" ")[0]
+        numbers = prompt.split("numbered ")[1].split(" in a long")[0].split(", ")
         old = style == "exception"
         tone = {"explicit": "kindly send over", "implicit": "where is", "exception": "cannot find"}[style]
         when = "from November 2022" if old else "for March 2024"
-        why = ("because the bank asks", "somebody deleted mine")[int(number) - 1]
-        text = f"{tone} my pay document {when}, {why}"
+        why = ("because the bank asks", "somebody deleted mine", "my landlord wants it", "taxes are due")
         tool = "PayOne/GetPayslip" if old else "PayNova/GetPayslip"
-        return {"queries": [{"query": text, "target_tool": tool, "explanation": "The year decides."}]}
-    if name == "trace":
-        tool = prompt.split("BEGIN SELECTED TOOLS\n")[1].split("\n")[0]
         return {
-            "permission_filtering": {"reasoning": ""},
+            "queries": [
+                {
+                    "number": int(number),
+                    "query": f"{tone} my pay document {when}, {why[int(number) - 1]}",
+                    "target_tool": tool,
+                    "explanation": "The year decides.",
+                }
+                for number in numbers
+            ]
+        }
+    if name == "trace":
+        tool = prompt.split("BEGIN SELECTED TOOLS")[1].split("\n")[1]
+        return {
             "semantic_reasoning": {
                 "reasoning": TRACE.replace("PayOne/GetPayslip. So PayOne/GetPayslip.", f"{tool}. So {tool}.")
             },
@@ -175,9 +183,9 @@ def test_the_llm_writers_go_the_same_way(llm):
     run = start(writer="llm", permission_share=0)
     assert run.writer == "llm:tester"
     counts = run_job(run.job)
-    assert (counts["ready"], counts["calls"]) == (6, 18)
-    assert len(llm.requests) == 19  # one probe
-    assert ModelReply.objects.count() == 18
+    assert (counts["ready"], counts["calls"]) == (6, 15)  # one call writes the queries of a style
+    assert len(llm.requests) == 16  # one probe
+    assert ModelReply.objects.count() == 15
     judged = [
         request for request in llm.requests if request["response_format"]["json_schema"]["name"] == "judge"
     ]
@@ -215,8 +223,8 @@ def test_an_endpoint_that_dies_stops_the_run_with_one_line_and_it_goes_on_later_
     paid = ModelReply.objects.count()
     jobs.retry(job)
     assert run_job(run.job)["ready"] == 6
-    assert ModelReply.objects.count() == 18
-    assert len(llm.requests) == 1 + 4 + 1 + (18 - paid)
+    assert ModelReply.objects.count() == 15
+    assert len(llm.requests) == 1 + 4 + 1 + (15 - paid)
 
 
 def test_a_dead_endpoint_is_named_before_anything_starts(llm):

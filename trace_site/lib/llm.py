@@ -74,7 +74,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A validated answer and what it cost; `cached` answers cost nothing now."""
+    """A validated answer and what it cost; `cached` ones, and those `shared` with an equal request, cost nothing now."""
 
     data: dict[str, Any]
     model: str
@@ -82,6 +82,7 @@ class Reply:
     completion_tokens: int = 0
     seconds: float = 0.0
     cached: bool = False
+    shared: bool = False
 
 
 @dataclass(slots=True)
