@@ -37,6 +37,7 @@ MARKER = re.compile(r"\b(BEGIN|END|START)(?=[\s_:-]+[A-Z]{2,})")
 CONTROL = re.compile(
     r"<(?=[|｜])|[|｜](?=>)|<(?=/?(?:s|bos|eos|pad|unk|mask|(?:start|end)_of_\w+)>)|\[(?=/?INST\])|<(?=</?SYS>>)"
 )
+BREAK = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 JOINERS = "\u200c\u200d"  # invisible, and part of how some scripts are written
 
 _environment = ImmutableSandboxedEnvironment(
@@ -122,7 +123,7 @@ def _holds(value: Any, mark: str) -> bool:
 def _data(value: Any) -> Any:
     """Texts without what could be taken for a marker, a model's control token, or what nobody sees."""
     if isinstance(value, str):
-        visible = "".join(letter for letter in value if _visible(letter))
+        visible = "".join(letter for letter in BREAK.sub("\n", value) if _visible(letter))
         lowered = MARKER.sub(lambda match: match.group().lower(), visible)
         return CONTROL.sub(lambda match: f"{match.group()} ", lowered)
     if isinstance(value, dict):
