@@ -3,63 +3,66 @@
 Killed at any moment it goes on with the rows still pending; no row is written twice, none is lost.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from django.conf import settings
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import QuerySet
 
 from rules.models import RuleVersion
+from synthesis.budgets import told_budget
 from synthesis.core.keys import batch_seed
 from synthesis.core.pools import rule_pool
 from synthesis.core.queries import QueryDraft, QueryRequest, RuleText, Writers
 from synthesis.core.recipe import Recipe, read_recipe
-from synthesis.endpoints import clients, endpoints
-from synthesis.ledger import DatabaseLedger
 from synthesis.models import Attempt, Sample, SynthesisRun
 from synthesis.planning import plan
 from synthesis.selectors import GONE
 from synthesis.sources import CatalogView, few_shot_queries, load_catalog, rule_texts
+from synthesis.staff import Staff, open_books, run_staff
 from synthesis.stages import Outcome, Pipeline, Unit
-from synthesis.writers.llm import llm_writers
-from synthesis.writers.offline import offline_writers
-from synthesis.writing import written
+from synthesis.yields import run_counts
 from trace_site.jobs import JobContext
+from trace_site.lib.errors import TraceError
 
 BATCH = 100
+CHUNK = 500  # planned samples read at once
 FEW_SHOTS = 4
 
 
 def run_synthesis(ctx: JobContext) -> dict[str, Any]:
     """The job's handler body; returns the counts of the whole run, whoever wrote them."""
     run = SynthesisRun.objects.get(pk=ctx.params["run"])
-    imported = run.branch == SynthesisRun.Branch.IMPORTED
     recipe = read_recipe(run.params.get("recipe", {}))
-    catalog = load_catalog(neighbours=not imported)
-    ledger = DatabaseLedger(ctx.job)
+    catalog = load_catalog(neighbours=run.branch != SynthesisRun.Branch.IMPORTED)
+    staff = run_staff(run, recipe, ctx.job)
     try:
-        writers = run_writers(run, recipe, ledger)
-        plan(ctx, run, writers, catalog)
-        pipeline = Pipeline(writers, catalog.filter_context(_queries_so_far(run)), recipe.retries)
-        pending = _pending(run)
-        done = 0 if imported else run.samples.exclude(machine=Sample.Machine.PENDING).count()
-        total = done + pending.count()
-        ctx.progress(done, total, "writing")
-        workers = 1 if run.writer == "offline" else settings.LLM_CONCURRENCY
-        for outcomes in written(lambda: pipeline, list(_units(run, pending, catalog)), workers):
-            _commit(ctx, run, writers, outcomes)
-            done += len(outcomes)
-            ctx.progress(done, total, "writing")
+        open_books(ctx, run, staff.writers)
+        plan(ctx, run, staff.writers, catalog)
+        _write(ctx, run, recipe, catalog, staff)
+    except TraceError as error:
+        raise (told_budget(run, ctx.job) if error.code == "llm_budget" else error) from error
     finally:
-        ledger.close()
+        staff.ledger.close()
     return run_counts(run)
 
 
-def run_writers(run: SynthesisRun, recipe: Recipe, ledger: DatabaseLedger) -> Writers:
-    if run.writer == "offline":
-        return offline_writers(recipe)
-    return llm_writers(clients(endpoints(), ledger), recipe)
+def _write(ctx: JobContext, run: SynthesisRun, recipe: Recipe, catalog: CatalogView, staff: Staff) -> None:
+    """Write what is pending; every batch is committed before the next is taken."""
+    imported = run.branch == SynthesisRun.Branch.IMPORTED
+    pending = _pending(run)
+    done = 0 if imported else run.samples.exclude(machine=Sample.Machine.PENDING).count()
+    total = done + pending.count()
+    pipeline = Pipeline(staff.writers, catalog.filter_context(_queries_so_far(run)), recipe.retries)
+    units = _units(run, recipe, pending, catalog)
+
+    def progress() -> None:
+        ctx.progress(done, total, "writing")
+
+    progress()
+    for outcomes in staff.written(pipeline, units, progress):
+        _commit(ctx, run, staff.writers, outcomes)
+        done += len(outcomes)
+        progress()
 
 
 def _queries_so_far(run: SynthesisRun) -> QuerySet[Sample, str]:
@@ -77,21 +80,23 @@ def _pending(run: SynthesisRun) -> QuerySet[Sample]:
     return (rows.filter(domain_id=domain) if domain else rows).order_by("id")
 
 
-def _units(run: SynthesisRun, pending: QuerySet[Sample], catalog: CatalogView) -> Iterator[Unit]:
-    rows = list(pending.select_related("anchor"))
-    versions = list(
-        RuleVersion.objects.filter(
-            pk__in={row.rule_version_id for row in rows if row.rule_version_id}
-        ).select_related("rule")
-    )
-    rules = dict(zip((version.pk for version in versions), rule_texts(versions), strict=True))
+def _units(
+    run: SynthesisRun, recipe: Recipe, pending: QuerySet[Sample], catalog: CatalogView
+) -> Iterator[Unit]:
+    """What is pending now, read in chunks as it is asked for."""
+    waiting = list(pending.values_list("pk", flat=True))
     shots = few_shot_queries()
-    share = float(run.params.get("permission_share", 0))
-    per_call = read_recipe(run.params.get("recipe", {})).query.per_call
-    for row in rows:
-        rule = rules.get(row.rule_version_id or 0)
-        given = QueryDraft(row.query, tuple(row.answer), row.explanation) if row.query else None
-        yield Unit(row.pk, _request(row, run.seed, rule, catalog, shots, per_call), share, given)
+    share = recipe.trace.permission_share
+    for chunk in (waiting[first : first + CHUNK] for first in range(0, len(waiting), CHUNK)):
+        rows = list(Sample.objects.filter(pk__in=chunk).select_related("anchor").order_by("pk"))
+        wanted = {row.rule_version_id for row in rows if row.rule_version_id}
+        versions = list(RuleVersion.objects.filter(pk__in=wanted).select_related("rule"))
+        rules = dict(zip((version.pk for version in versions), rule_texts(versions), strict=True))
+        for row in rows:
+            rule = rules.get(row.rule_version_id or 0)
+            given = QueryDraft(row.query, tuple(row.answer), row.explanation) if row.query else None
+            request = _request(row, run.seed, rule, catalog, shots, recipe.query.per_call)
+            yield Unit(row.pk, request, share, given)
 
 
 def _request(
@@ -181,49 +186,3 @@ def _finished(row: Sample, outcome: Outcome, run: SynthesisRun, writers: Writers
     row.trace, row.permissions = outcome.trace, list(outcome.permissions)
     row.machine = Sample.Machine.READY if outcome.ready else Sample.Machine.DROPPED
     return row
-
-
-def run_counts(run: SynthesisRun) -> dict[str, Any]:
-    """The yield funnel. written: samples; filtered, judged_out: attempts refused; ready, dropped: samples."""
-    attempts = Attempt.objects.filter(sample__run=run)
-    outcomes = Counter(dict(attempts.values_list("outcome").annotate(n=Count("pk"))))
-    passed = attempts.filter(outcome="ready").count()
-    tried = attempts.values("sample").distinct().count()
-    checks: Counter[str] = Counter()
-    axes: Counter[str] = Counter()
-    for failures, judge in attempts.filter(Q(outcome="filtered") | Q(outcome="judged_out")).values_list(
-        "filter_failures", "judge"
-    ):
-        checks.update({failure["check"] for failure in failures})
-        axes.update(judge.get("failed", ()))
-    return {
-        "written": tried,
-        "filtered": outcomes["filtered"],
-        "judged_out": outcomes["judged_out"],
-        "ready": passed,
-        "dropped": tried - passed,
-        "calls": attempts.aggregate(calls=Sum("calls"))["calls"] or 0,
-        "attempts": sum(outcomes.values()),
-        "errors": outcomes["error"],
-        "checks": dict(checks.most_common()),
-        "axes": dict(axes.most_common()),
-        "skipped": len(run.skipped),
-        "run": run.pk,
-    }
-
-
-def funnel_lines(counts: dict[str, Any]) -> list[str]:
-    """The funnel for a terminal."""
-    share = counts["ready"] / counts["written"] if counts["written"] else 0.0
-
-    def listed(reasons: dict[str, int]) -> str:
-        return f" ({', '.join(f'{name} {number:,}' for name, number in reasons.items())})" if reasons else ""
-
-    return [
-        f"  written     {counts['written']:>7,} samples, {counts['attempts']:,} attempts, {counts['calls']:,} calls",
-        f"  filter V    {counts['filtered']:>7,} attempts refused{listed(counts['checks'])}",
-        f"  judge J     {counts['judged_out']:>7,} attempts refused{listed(counts['axes'])}",
-        f"  errors      {counts['errors']:>7,} attempts",
-        f"  dropped     {counts['dropped']:>7,} samples after all retries",
-        f"  ready       {counts['ready']:>7,} samples ({share:.1%})",
-    ]

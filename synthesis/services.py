@@ -5,10 +5,10 @@ from typing import Any
 
 from django.db import transaction
 
-from catalog.models import Domain
-from rules.models import Rule
+from synthesis import options
+from synthesis.budgets import read_budget, refuse_spent, spent
 from synthesis.core.recipe import Recipe, default_recipe
-from synthesis.endpoints import clients, endpoints
+from synthesis.endpoints import clients, endpoints, recorded
 from synthesis.models import SynthesisRun
 from trace_site import audit, jobs
 from trace_site.jobs import Job
@@ -17,7 +17,7 @@ from trace_site.lib.llm import Endpoint, NoLedger
 
 BRANCHES = ("rrb", "rule", "imported")
 STRATEGIES = ("append", "replace")
-MAX_SAMPLES = 1_000_000
+OUTDATED = ("rewrite", "keep")
 
 
 def synthesis_start(
@@ -30,72 +30,99 @@ def synthesis_start(
     writer: str = "offline",
     seed: int = 0,
     underspecified: bool = False,
-    permission_share: float = 0.1,
     recipe: Recipe | None = None,
+    budget: dict[str, Any] | None = None,
+    outdated: str = "rewrite",
     actor: Any = None,
     wake: bool = True,
 ) -> SynthesisRun:
     """Queue a run, or return the equal one that is still under way (a killed command, a double click).
 
-    With the `llm` writer the endpoint is tried first, so that a missing key fails here, in one line.
+    budget: {"calls", "tokens", "money"}, each the most it may take. outdated: what to do with samples that are still
+    right but made by other prompts or models than today's. With the `llm` writer the endpoint is tried first, so that
+    a missing key fails here, in one line.
     """
-    _one_of("branch", branch, BRANCHES)
-    _one_of("writer", writer, ("offline", "llm"))
-    _count("per-rule", per_rule)
-    _count("anchors", anchors)
-    domain = _domain(domain)
-    _published(domain, rule)
-    if not 0 <= permission_share <= 1:
-        raise TraceError("must lie between 0 and 1.", code="bad_option", where="permission_share")
+    options.one_of("branch", branch, BRANCHES)
+    options.one_of("writer", writer, ("offline", "llm"))
+    options.one_of("outdated", outdated, OUTDATED)
+    options.count("per-rule", per_rule)
+    options.count("anchors", anchors)
+    domain = options.domain(domain)
+    options.published(domain, rule)
     params = {
         "per_rule": per_rule,
         "anchors": anchors,
         "domain": domain,
         "rule": rule,
         "underspecified": underspecified,
-        "permission_share": permission_share,
         "recipe": (recipe or default_recipe()).as_dict(),
+        "budget": read_budget(budget),
+        "outdated": outdated,
+        "endpoints": [],
     }
-    name = _probed_llm() if writer == "llm" else "offline"
+    name = "offline"
+    if writer == "llm":
+        found = _probed()
+        name, params["endpoints"] = f"llm:{found['generator'].model}"[:120], recorded(found)
     active = SynthesisRun.objects.filter(job__state__in=[Job.State.QUEUED, Job.State.RUNNING])
     same = active.filter(branch=branch, writer=name, seed=seed, params__contains=params)
     if (under_way := same.select_related("job").first()) is not None:
         return under_way
-    with transaction.atomic():
-        run = SynthesisRun.objects.create(
-            branch=branch, writer=name, seed=seed, params=params, created_by=actor
-        )
-        run.job = jobs.enqueue(
-            "synthesis",
-            {"run": run.pk},
-            title=f"synthesis of {branch} samples{f' for {domain}' if domain else ''} ({name})",
-            created_by=actor,
-            wake=wake,
-        )
-        run.save(update_fields=["job"])
-        audit.record(actor=actor, action="synthesis.started", obj=run, detail={"writer": name, **params})
+    return _queued(branch, name, seed, params, actor, wake)
+
+
+@transaction.atomic
+def _queued(
+    branch: str, writer: str, seed: int, params: dict[str, Any], actor: Any, wake: bool
+) -> SynthesisRun:
+    run = SynthesisRun.objects.create(
+        branch=branch, writer=writer, seed=seed, params=params, created_by=actor
+    )
+    about = params["rule"] or params["domain"]
+    run.job = jobs.enqueue(
+        "synthesis",
+        {"run": run.pk},
+        title=f"synthesis of {branch} samples{f' for {about}' if about else ''} ({writer})",
+        created_by=actor,
+        wake=wake,
+    )
+    run.save(update_fields=["job"])
+    audit.record(actor=actor, action="synthesis.started", obj=run, detail={"writer": writer, **params})
     return run
 
 
-def _published(domain: str, code: str) -> None:
-    rules = Rule.objects.filter(code=code, published__isnull=False)
-    if code and not (rules.filter(domain=domain) if domain else rules).exists():
-        raise TraceError(
-            f"there is no published rule '{code}'{f' in {domain}' if domain else ''}.",
-            code="no_such_rule",
-            where="--rule",
-        )
+@transaction.atomic
+def synthesis_resume(
+    run: SynthesisRun, *, budget: dict[str, Any] | None = None, actor: Any = None
+) -> SynthesisRun:
+    """Queue an ended run again: it goes on where it stopped, with the models, recipe and plan it was started with.
+
+    budget: new limits in place of those named; what earlier attempts spent counts. Raises TraceError when the run is
+    under way or done, or when a limit is below what is spent already.
+    """
+    run = SynthesisRun.objects.select_for_update().get(pk=run.pk)
+    limits = {**run.params.get("budget", {}), **read_budget(budget)}
+    if run.job is None or not jobs.retry(run.job, actor=actor):
+        state = run.job.state if run.job else "an import"
+        raise TraceError(f"it is {state}; only a stopped run can go on.", code="job_state", where=str(run))
+    refuse_spent(limits, spent(run.job))
+    if limits != run.params.get("budget", {}):
+        detail = {"was": run.params.get("budget", {}), "budget": limits}
+        audit.record(actor=actor, action="synthesis.budget_changed", obj=run, detail=detail)
+        run.params["budget"] = limits
+        run.save(update_fields=["params"])
+    return run
 
 
-def _probed_llm() -> str:
-    """The writer's name, once every model has answered."""
+def _probed() -> dict[str, Endpoint]:
+    """The endpoints, once every model has answered."""
     found = endpoints()
     asyncio.run(_probe(found))
-    return f"llm:{found['generator'].model}"[:120]
+    return found
 
 
 async def _probe(found: dict[str, Endpoint]) -> None:
-    for client in set(clients(found, NoLedger()).values()):
+    for client in dict.fromkeys(clients(found, NoLedger()).values()):
         try:
             await client.probe()
         finally:
@@ -115,14 +142,14 @@ def snapshot_start(
     wake: bool = True,
 ) -> Job:
     """Queue the building of a snapshot."""
-    _one_of("strategy", strategy, STRATEGIES)
+    options.one_of("strategy", strategy, STRATEGIES)
     chosen = branches or ["rrb", "rule"]
     for branch in chosen:
-        _one_of("branches", branch, BRANCHES)
-    _count("per-rule", per_rule, least=0)
+        options.one_of("branches", branch, BRANCHES)
+    options.count("per-rule", per_rule, least=0)
     if rrb is not None:
-        _count("rrb", rrb, least=0)
-    domain = _domain(domain)
+        options.count("rrb", rrb, least=0)
+    domain = options.domain(domain)
     params = {
         "strategy": strategy,
         "per_rule": per_rule,
@@ -135,35 +162,3 @@ def snapshot_start(
     }
     title = f"snapshot {strategy}({per_rule})"
     return jobs.enqueue("snapshot", params, title=title, created_by=actor, wake=wake)
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise TraceError(
-            f"'{value}' is not known.",
-            code="bad_option",
-            where=f"--{name}",
-            hint=f"Use one of: {', '.join(allowed)}.",
-        )
-
-
-def _count(name: str, value: int, least: int = 1) -> None:
-    if not least <= value <= MAX_SAMPLES:
-        raise TraceError(
-            f"{value} is out of range.",
-            code="bad_option",
-            where=f"--{name}",
-            hint=f"Use {least} to {MAX_SAMPLES:,}.",
-        )
-
-
-def _domain(slug: str | None) -> str:
-    if slug and not Domain.objects.filter(pk=slug).exists():
-        known = ", ".join(Domain.objects.values_list("pk", flat=True)) or "none yet"
-        raise TraceError(
-            f"there is no domain '{slug}'.",
-            code="no_such_domain",
-            where="--domain",
-            hint=f"Known domains: {known}.",
-        )
-    return slug or ""

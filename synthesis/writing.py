@@ -1,81 +1,158 @@
-"""Writing many samples side by side: an event loop in a thread of its own, outcomes handed over in batches.
+"""Writing many samples side by side: an event loop in a thread of its own, which the caller feeds and empties.
 
-The caller keeps the database and the job: it commits each batch before it takes the next. Closing the generator (a
-cancelled job, a lost lease) cancels what is under way.
+The caller keeps the database and the job: units are drawn and batches committed in its thread. At most `workers` +
+BATCH units are handed over and not committed, so memory is flat and a kill loses few. Closing the generator (a
+cancelled job, a lost lease) cancels what is under way. Writers that never wait need no thread: `written_here`.
 """
 
 import asyncio
 import queue
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import islice
 
 from synthesis.stages import Outcome, Pipeline, Unit
+from trace_site.lib.errors import TraceError
+
+Close = Callable[[], Awaitable[None]]
 
 BATCH = 100
+POLL = 0.2  # seconds between two looks at whether the job goes on
+# the run ends, but what is under way is paid for and may end well
+GENTLE = frozenset({"llm_budget"})
 
 
-def written(pipeline: Callable[[], Pipeline], units: Iterable[Unit], workers: int) -> Iterator[list[Outcome]]:
+def written_here(pipeline: Pipeline, units: Iterable[Unit]) -> Iterator[list[Outcome]]:
+    """Outcomes in batches, one unit after the other, in the caller's thread."""
+
+    async def all_of(batch: list[Unit]) -> list[Outcome]:
+        return [await pipeline.make(unit) for unit in batch]
+
+    rest = iter(units)
+    with asyncio.Runner() as runner:
+        while batch := list(islice(rest, BATCH)):
+            yield runner.run(all_of(batch))
+
+
+def written(
+    pipeline: Pipeline,
+    units: Iterable[Unit],
+    workers: int,
+    *,
+    check: Callable[[], None] = lambda: None,
+    close: Close | None = None,
+) -> Iterator[list[Outcome]]:
     """Outcomes in batches, in the order they end; at most `workers` units are under way.
 
-    `pipeline` is called inside the event loop that will run it. Raises what a unit raises, once what ended before it
-    has been handed over.
+    `check` is called all the time and may raise; `close` is awaited at the end in the loop. Raises what a unit raises,
+    once what ended before it has been handed over.
     """
-    out: queue.SimpleQueue[Outcome | None] = queue.SimpleQueue()
-    done: Future[None] = Future()
-    stop = threading.Event()
-    thread = threading.Thread(
-        target=_run, args=(pipeline, iter(units), workers, out, done, stop), daemon=True
-    )
-    thread.start()
+    rest = iter(units)
+    loop = _Loop(pipeline, workers, close)
+    under_way = 0
     try:
-        while (first := out.get()) is not None:
-            batch = [first]
-            while len(batch) < BATCH and not out.empty():
-                if (outcome := out.get()) is None:
-                    out.put(None)
-                    break
-                batch.append(outcome)
+        while True:
+            fresh = list(islice(rest, workers + BATCH - under_way))
+            loop.feed(fresh)
+            under_way += len(fresh)
+            if not under_way or not (batch := loop.take(check)):
+                break
             yield batch
-        done.result()
+            under_way -= len(batch)
+        loop.end()
     finally:
-        stop.set()
-        thread.join()
+        loop.cancel()
 
 
-def _run(
-    pipeline: Callable[[], Pipeline],
-    units: Iterator[Unit],
-    workers: int,
-    out: "queue.SimpleQueue[Outcome | None]",
-    done: "Future[None]",
-    stop: threading.Event,
-) -> None:
-    try:
-        asyncio.run(_all(pipeline(), units, workers, out, stop))
-        done.set_result(None)
-    except BaseException as error:  # noqa: BLE001  # told to the caller, in its thread
-        done.set_exception(error)
-    finally:
-        out.put(None)
+class _Loop:
+    """The event loop's thread. Methods without an underscore belong to the caller's thread."""
 
+    def __init__(self, pipeline: Pipeline, workers: int, close: Close | None) -> None:
+        self._pipeline, self._workers, self._close = pipeline, workers, close
+        self._inbox: asyncio.Queue[Unit | None] = asyncio.Queue()
+        self._out: queue.SimpleQueue[Outcome | None] = queue.SimpleQueue()
+        self._stopped_by: TraceError | None = None
+        self._main: asyncio.Task[None] | None = None
+        self._over = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="writing")
+        self._ended = self._thread.submit(self._run)
+        self._ended.add_done_callback(lambda _: self._out.put(None))
 
-async def _all(
-    pipeline: Pipeline,
-    units: Iterator[Unit],
-    workers: int,
-    out: "queue.SimpleQueue[Outcome | None]",
-    stop: threading.Event,
-) -> None:
-    async def work() -> None:
-        for unit in units:
-            if stop.is_set():
-                return
-            out.put(await pipeline.make(unit))
+    def feed(self, units: list[Unit]) -> None:
+        if units:
+            self._tell(lambda: [self._inbox.put_nowait(unit) for unit in units])
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(workers):
-                group.create_task(work())
-    except* Exception as errors:
-        raise errors.exceptions[0] from None
+    def take(self, check: Callable[[], None]) -> list[Outcome]:
+        """What has ended by now, at least one; nothing when the loop has ended by itself."""
+        first = self._first(check)
+        batch = []
+        while first is not None:
+            batch.append(first)
+            if len(batch) == BATCH or self._out.empty():
+                return batch
+            first = self._out.get()
+        self._out.put(None)
+        return batch
+
+    def end(self) -> None:
+        """Wait until all is done; raises what went wrong."""
+        self._tell(self._dismiss)
+        self._ended.result()
+
+    def cancel(self) -> None:
+        """Cancel what is under way, wait until its books are closed."""
+        self._tell(self._stop)
+        self._thread.shutdown()
+
+    def _first(self, check: Callable[[], None]) -> Outcome | None:
+        while True:
+            check()
+            try:
+                return self._out.get(timeout=POLL)
+            except queue.Empty:
+                continue
+
+    def _tell(self, what: Callable[[], object]) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(what)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._all())
+
+    def _dismiss(self) -> None:
+        for _ in range(self._workers):
+            self._inbox.put_nowait(None)
+
+    def _stop(self) -> None:
+        self._over = True
+        if self._main is not None:
+            self._main.cancel()
+
+    async def _all(self) -> None:
+        self._main = asyncio.current_task()
+        try:
+            if not self._over:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(self._workers):
+                        group.create_task(self._work())
+        except ExceptionGroup as errors:
+            told = errors.subgroup(TraceError) or errors
+            raise told.exceptions[0] from None
+        finally:
+            if self._close is not None:
+                await self._close()
+        if self._stopped_by is not None:
+            raise self._stopped_by
+
+    async def _work(self) -> None:
+        while (unit := await self._inbox.get()) is not None and not self._over:
+            try:
+                self._out.put(await self._pipeline.make(unit))
+            except TraceError as error:
+                if error.code not in GENTLE:
+                    raise
+                self._stopped_by, self._over = error, True
+                self._dismiss()

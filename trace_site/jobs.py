@@ -180,9 +180,12 @@ class JobContext:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """A transaction in which this worker certainly owns the job; publish effects only inside it."""
+        """A transaction in which this worker certainly owns the job; publish effects only inside it.
+
+        Rows that refer to the job may be written meanwhile (no_key): the ledger of calls is.
+        """
         with transaction.atomic():
-            if not self._mine().select_for_update().exists():
+            if not self._mine().select_for_update(no_key=True).exists():
                 raise LeaseLost
             yield
 

@@ -1,13 +1,15 @@
 """Synthesis runs on the database: complete, resumable, topped up, never twice."""
 
+from dataclasses import replace
+
 import pytest
 
 from synthesis import runs, writing
 from synthesis.core.recipe import default_recipe
 from synthesis.models import Attempt, ModelReply, Sample
-from synthesis.runs import funnel_lines
 from synthesis.services import synthesis_start
 from synthesis.writers.offline import offline_writers
+from synthesis.yields import funnel_lines
 from tests.llm_server import LlmServer
 from tests.synthesis.rows import make_book, publish, run_job
 from tests.synthesis.texts import TRACE
@@ -16,6 +18,9 @@ from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 
 pytestmark = pytest.mark.django_db
+
+
+NO_PERMISSIONS = replace(default_recipe(), trace=replace(default_recipe().trace, permission_share=0.0))
 
 
 def start(**options):
@@ -180,7 +185,7 @@ def llm(transactional_db, settings):
 
 def test_the_llm_writers_go_the_same_way(llm):
     make_book()
-    run = start(writer="llm", permission_share=0)
+    run = start(writer="llm", recipe=NO_PERMISSIONS)
     assert run.writer == "llm:tester"
     counts = run_job(run.job)
     assert (counts["ready"], counts["calls"]) == (6, 15)  # one call writes the queries of a style
@@ -194,7 +199,7 @@ def test_the_llm_writers_go_the_same_way(llm):
 
 def test_refused_and_broken_answers_are_attempts_that_are_kept(llm):
     make_book()
-    run = start(writer="llm", permission_share=0)
+    run = start(writer="llm", recipe=NO_PERMISSIONS)
     llm.faults = ["refusal", "truncated", "empty"]
     counts = run_job(run.job)
     assert (counts["ready"], counts["errors"]) == (6, 3)
@@ -207,14 +212,14 @@ def test_a_judge_that_names_another_sample_passes_nothing(llm):
     llm.answers = lambda body: (
         {**answers(body), "id": "another"} if "critique" in answers(body) else answers(body)
     )
-    counts = run_job(start(writer="llm", permission_share=0).job)
+    counts = run_job(start(writer="llm", recipe=NO_PERMISSIONS).job)
     assert (counts["ready"], counts["dropped"]) == (0, 6)
     assert counts["judged_out"] + counts["filtered"] == 36
 
 
 def test_an_endpoint_that_dies_stops_the_run_with_one_line_and_it_goes_on_later_paying_nothing_twice(llm):
     make_book()
-    run = start(writer="llm", permission_share=0)
+    run = start(writer="llm", recipe=NO_PERMISSIONS)
     llm.faults = ["ok", "ok", "ok", "ok", *["401"] * 5]
     job = jobs.run(run.job.pk)
     assert (job.state, job.error_code) == ("failed", "llm_unauthorized")

@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from synthesis.runs import funnel_lines
 from synthesis.services import BRANCHES, synthesis_start
+from synthesis.yields import funnel_lines
 from trace_site.commands import TraceCommand
 from trace_site.jobs import run_inline
 
