@@ -15,10 +15,11 @@ Mention = tuple[int, int, str]
 
 
 class NameFinder:
-    """An automaton over names; build it once per catalog."""
+    """An automaton over names; build it once per catalog. `joiners` may continue a name (see JOINERS)."""
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], joiners: frozenset[str] = JOINERS) -> None:
         self.names = sorted(set(names))
+        self._joiners = joiners
         self._automaton = AhoCorasick(self.names) if self.names else None
 
     def find(self, text: str) -> list[Mention]:
@@ -30,7 +31,7 @@ class NameFinder:
         found: list[Mention] = []
         floor = 0
         for number, start, end in matches:
-            if start >= floor and stands_alone(text, start, end):
+            if start >= floor and stands_alone(text, start, end, self._joiners):
                 found.append((start, end, self.names[number]))
                 floor = end
         return found
@@ -40,17 +41,17 @@ def _leftmost_longest(match: tuple[int, int, int]) -> tuple[int, int]:
     return match[1], -match[2]
 
 
-def stands_alone(text: str, start: int, end: int) -> bool:
+def stands_alone(text: str, start: int, end: int, joiners: frozenset[str] = JOINERS) -> bool:
     """Whether text[start:end] is no part of a longer name."""
-    return not (_goes_on(text, start - 1, -1) or _goes_on(text, end, 1))
+    return not (_goes_on(text, start - 1, -1, joiners) or _goes_on(text, end, 1, joiners))
 
 
-def _goes_on(text: str, place: int, step: int) -> bool:
+def _goes_on(text: str, place: int, step: int, joiners: frozenset[str]) -> bool:
     if not 0 <= place < len(text):
         return False
     char, beyond = text[place], place + step
     if char.isalnum() or char == "_":
         return True
-    if char not in JOINERS:
+    if char not in joiners:
         return False
     return 0 <= beyond < len(text) and (text[beyond].isalnum() or text[beyond] == "_")

@@ -50,6 +50,11 @@ def tool_units(name: str, fmt: str) -> list[str]:
     raise TraceError(f"unknown token format '{fmt}'.", code="bad_format", hint="Use a, b or c.")
 
 
+def list_json(names: Iterable[str], fmt: str) -> str:
+    """The answer as a model is taught to write it: a JSON list with one string of tokens a tool."""
+    return "[%s]" % ", ".join(f'"{"".join(tool_units(name, fmt))}"' for name in names)
+
+
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
     """One token string and the place it keeps for ever. A retired row is a tombstone: no slot is reused."""

@@ -4,272 +4,223 @@ In: a Candidate and the FilterContext of the run. Out: failures, each naming the
 One function per check; `query_failures` needs no trace, so a bad query costs no trace.
 """
 
+import json
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import lru_cache
 
-from catalog.core.tokens import flat_token
-from synthesis.core.names import Mention, ToolNames, committed
-from synthesis.core.words import NearDuplicates, spaced, words
+from catalog.core.mentions import Mention
+from catalog.core.tokens import FORMATS, list_json, tool_units
+from synthesis.core.candidate import Candidate, Failure, FilterContext, failure_at
+from synthesis.core.leakage import leakage
+from synthesis.core.names import SENTENCE_END, committed, last_sentence, whole_words
+from synthesis.core.spellings import ODD, Plain, is_title, letters_of
+from synthesis.core.voice import clean_voice
+from synthesis.core.words import words
+from trace_site.lib.errors import TraceError
 
-QUERY_WORDS = (3, 60)
-TRACE_WORDS = (20, 400)
-# the trace reads as somebody's own reasoning: nothing about how it was asked for
-VOICE = re.compile(
-    r"""\b(?:candidate\s(?:pool|set|list|tools?)|(?:tool|the|this|given)\spool|shortlist|
-    (?:tools?|candidates?|options?|endpoints?)\s(?:that\s(?:are|were|is)\s)?(?:given|provided|supplied|listed)|
-    (?:given|provided|supplied|listed)\s(?:tools?|candidates?|options?|list)|
-    selected\stools?|correct\stools?|gold|ground\struth|feedback|critique|reviewer|
-    (?:the|this|my|your|system)\sprompt|instructions?|as\s(?:instructed|requested\sabove)|previous\sattempt|
-    as\san\sai|language\smodel|step\s[1-9]|json)\b""",
-    re.IGNORECASE | re.VERBOSE,
-)
-# one of these is in every match of VOICE; looking for them first is much cheaper
-_VOICE_HINTS = (
-    "candidate pool shortlist given provided supplied listed selected correct gold truth feedback critique reviewer "
-    "prompt instruct requested attempt ai model step json"
-)
-VOICE_HINTS = tuple(_VOICE_HINTS.split())
-TOKEN_STRING = re.compile(r"<<[^<>\s][^<>]*>>|</?tid>")
-TAG_MARK = re.compile(r"[._:/\-]")
+__all__ = ["Candidate", "Failure", "FilterContext", "failures", "query_failures", "trace_failures"]
 
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a sample is refused; `span` is the place in the query or trace."""
-
-    check: str
-    message: str
-    evidence: str = ""
-    span: tuple[int, int] = (0, 0)
-
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "check": self.check,
-            "message": self.message,
-            "evidence": self.evidence,
-            "span": list(self.span),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One sample as the filter sees it. `rule_tools` is T(r), target first; empty without a rule."""
-
-    branch: str
-    query: str
-    answer: tuple[str, ...]
-    pool: frozenset[str]
-    trace: str = ""
-    style: str = ""
-    tier: str = ""
-    rule_code: str = ""
-    rule_tools: tuple[str, ...] = ()
-    permission_tags: frozenset[str] = frozenset()
-
-
-@dataclass(slots=True)
-class FilterContext:
-    """What a run builds once: the name automaton, retired answers to refuse, the queries so far."""
-
-    names: ToolNames
-    deprecated: frozenset[str] = frozenset()
-    seen: NearDuplicates = field(default_factory=NearDuplicates)
-
-
-def query_failures(candidate: Candidate, context: FilterContext) -> list[Failure]:
-    """Checks that need only query and answer. Imported queries were typed by people: their words stand."""
-    failures = [*grounding_of_answer(candidate, context), *target(candidate, context)]
-    if candidate.branch != "imported":
-        failures += [
-            *length_of_query(candidate),
-            *leakage(candidate, context),
-            *near_duplicate(candidate, context),
-        ]
-    return failures
-
-
-def trace_failures(candidate: Candidate, context: FilterContext) -> list[Failure]:
-    """Checks of the trace; the name automaton passes over it once."""
-    mentions = context.names.mentions(candidate.trace)
-    return [
-        *length_of_trace(candidate),
-        *grounding_of_trace(candidate, context, mentions),
-        *consistency(candidate, mentions),
-        *attribution(candidate),
-        *clean_voice(candidate),
-    ]
+TIER_SIZES = {"easy": (1, 1), "medium": (2, 3), "hard": (4, None)}
+AFTER_COMMITTING = 25  # words that may end the committing sentence
 
 
 def failures(candidate: Candidate, context: FilterContext) -> list[Failure]:
     return [*query_failures(candidate, context), *trace_failures(candidate, context)]
 
 
+def query_failures(candidate: Candidate, context: FilterContext) -> list[Failure]:
+    """Checks that need only query and answer. Imported queries were typed by people: their words stand."""
+    found = [*grounding_of_answer(candidate, context), *well_formed(candidate), *target(candidate, context)]
+    if candidate.branch != "imported":
+        found += [
+            *length_of_query(candidate, context),
+            *leakage(candidate, context),
+            *near_duplicate(candidate, context),
+        ]
+    return found
+
+
+def trace_failures(candidate: Candidate, context: FilterContext) -> list[Failure]:
+    """Checks of the trace; the name automaton passes over it once."""
+    mentions = context.names.mentions(candidate.trace)
+    return [
+        *length_of_trace(candidate, context),
+        *grounding_of_trace(candidate, context, mentions),
+        *consistency(candidate, mentions),
+        *attribution(candidate, context, mentions),
+        *clean_voice(candidate, mentions),
+    ]
+
+
 def grounding_of_answer(candidate: Candidate, context: FilterContext) -> list[Failure]:
-    """A is a non-empty set of catalog tools, each within P."""
+    """A is a non-empty set of active tools, each within P."""
     if not candidate.answer:
         return [Failure("grounding", "The answer names no tool.")]
-    if len(set(candidate.answer)) < len(candidate.answer):
-        return [Failure("consistency", "The answer names a tool twice.", ", ".join(candidate.answer))]
     found = []
     for name in candidate.answer:
         if name not in context.names.known:
-            found.append(Failure("grounding", "The answer is not in the catalog.", name))
+            found.append(Failure("grounding", "The answer is no active tool of the catalog.", name))
         elif name not in candidate.pool:
             found.append(Failure("grounding", "The answer is outside the pool.", name))
     return found
 
 
+def well_formed(candidate: Candidate) -> list[Failure]:
+    """In every token format the answer is a JSON list of tokens, one tool each."""
+    answer = candidate.answer
+    if len(set(answer)) < len(answer):
+        return [Failure("consistency", "The answer names a tool twice.", ", ".join(answer))]
+    found = [
+        Failure("consistency", "The tool's token cannot stand in a JSON list.", name)
+        for name in answer
+        if not _reads_back(name)
+    ]
+    if not found and len(answer) > 1:
+        for fmt in FORMATS:
+            if len({"".join(tool_units(name, fmt)) for name in answer}) < len(answer):
+                return [Failure("consistency", "Two answers share a token.", ", ".join(answer))]
+    return found
+
+
+@lru_cache(maxsize=100_000)
+def _reads_back(name: str) -> bool:
+    try:
+        return all(json.loads(list_json([name], fmt)) == ["".join(tool_units(name, fmt))] for fmt in FORMATS)
+    except (TraceError, ValueError):
+        return False
+
+
 def target(candidate: Candidate, context: FilterContext) -> list[Failure]:
     """Rule samples stay within T(r), explicit and implicit ones on the target; tiers keep their size; no dead tool."""
-    found = []
+    answer, found = candidate.answer, []
     if candidate.branch != "imported":
-        dead = [name for name in candidate.answer if name in context.deprecated]
+        dead = [name for name in answer if name in context.deprecated]
         found += [Failure("target", "The answer is deprecated.", name) for name in dead]
     if candidate.rule_tools:
-        outside = [name for name in candidate.answer if name not in candidate.rule_tools]
+        outside = [name for name in answer if name not in candidate.rule_tools]
         found += [Failure("target", "The answer is outside the rule's tools.", name) for name in outside]
         main = candidate.rule_tools[0]
-        if candidate.style in ("explicit", "implicit", "underspecified") and candidate.answer != (main,):
+        if candidate.style in ("explicit", "implicit", "underspecified") and answer != (main,):
             message = f"An {candidate.style} query answers with the rule's target alone."
-            found.append(Failure("target", message, ", ".join(candidate.answer)))
-        if candidate.style == "exception" and main in candidate.answer:
+            found.append(Failure("target", message, ", ".join(answer)))
+        if candidate.style == "exception" and main in answer:
             found.append(Failure("target", "An exception query answers with a confusable.", main))
-    if candidate.tier and not _fits_tier(candidate.tier, len(candidate.answer)):
-        message = f"A {candidate.tier} query does not have {len(candidate.answer)} answers."
-        found.append(Failure("target", message, ", ".join(candidate.answer)))
+    if candidate.tier and not _fits(candidate.tier, len(answer)):
+        message = f"A {candidate.tier} query does not have {len(answer)} answers."
+        found.append(Failure("target", message, ", ".join(answer)))
     return found
 
 
-def _fits_tier(tier: str, size: int) -> bool:
-    return {"easy": size == 1, "medium": 2 <= size <= 3, "hard": size >= 4}[tier]
+def _fits(tier: str, size: int) -> bool:
+    low, high = TIER_SIZES.get(tier, (1, 0))
+    return low <= size and (high is None or size <= high)
 
 
-def leakage(candidate: Candidate, context: FilterContext) -> list[Failure]:
-    """The query gives no name away: full name, endpoint title of two or more words, rule code, token string."""
-    found = [
-        Failure("leakage", "The query names a tool.", name, (start, end))
-        for start, end, name in context.names.mentions(candidate.query)
-    ]
-    found += [
-        Failure("leakage", "The query holds a token string.", match.group(), match.span())
-        for match in TOKEN_STRING.finditer(candidate.query)
-    ]
-    asked = spaced(candidate.query)
-    for name in dict.fromkeys((*candidate.answer, *candidate.rule_tools)):
-        full, title, titled = _titles(name)
-        if titled and title in asked:
-            found.append(Failure("leakage", f"The query holds the endpoint title of {name}.", title.strip()))
-        elif full in asked:
-            found.append(Failure("leakage", f"The query holds the name {name}.", full.strip()))
-    code = candidate.rule_code
-    if code and (
-        (len(words(code)) > 1 and spaced(code) in asked)
-        or re.search(rf"(?<!\w){re.escape(code)}(?!\w)", candidate.query)
-    ):
-        found.append(Failure("leakage", "The query holds the rule's code.", code))
-    return found
+def length_of_query(candidate: Candidate, context: FilterContext) -> list[Failure]:
+    return _length("query", candidate.query, len(words(candidate.query)), context.query_words)
 
 
-@lru_cache(maxsize=50_000)
-def _titles(name: str) -> tuple[str, str, bool]:
-    """(spaced full name, spaced endpoint title, whether the title has two or more words)."""
-    endpoint = name.partition("/")[2]
-    return spaced(name), spaced(endpoint), len(words(endpoint)) >= 2
+def length_of_trace(candidate: Candidate, context: FilterContext) -> list[Failure]:
+    return _length("trace", candidate.trace, len(candidate.trace.split()), context.trace_words)
 
 
-def length_of_query(candidate: Candidate) -> list[Failure]:
-    count = len(words(candidate.query))
-    low, high = QUERY_WORDS
+def _length(what: str, text: str, count: int, limits: tuple[int, int]) -> list[Failure]:
+    low, high = limits
     if low <= count <= high:
         return []
-    return [
-        Failure("length", f"The query has {count} words; {low} to {high} are allowed.", candidate.query[:80])
-    ]
-
-
-def length_of_trace(candidate: Candidate) -> list[Failure]:
-    count = candidate.trace.count(" ") + 1 if candidate.trace.strip() else 0
-    low, high = TRACE_WORDS
-    if low <= count <= high:
-        return []
-    return [
-        Failure("length", f"The trace has {count} words; {low} to {high} are allowed.", candidate.trace[:80])
-    ]
+    message = f"The {what} has {count} words; {low} to {high} are allowed."
+    if count < low:
+        return [Failure("length", message, text[:80])]
+    starts = [match.start() for match in re.finditer(r"\S+", text)]
+    over = starts[min(high, len(starts) - 1)]
+    return [Failure("length", message, text[over : over + 80], (over, len(text)))]
 
 
 def near_duplicate(candidate: Candidate, context: FilterContext) -> list[Failure]:
     other = context.seen.find(candidate.query)
-    return [Failure("near_duplicate", "The query almost repeats another one.", other)] if other else []
+    if other is None:
+        return []
+    mine, its = set(words(candidate.query)), set(words(other))
+    message = (
+        f"The query almost repeats another one: {len(mine & its)} of {len(mine | its)} words are the same."
+    )
+    return [Failure("near_duplicate", message, other)]
 
 
 def grounding_of_trace(
-    candidate: Candidate, context: FilterContext, mentions: list[Mention]
+    candidate: Candidate, context: FilterContext, mentions: Sequence[Mention]
 ) -> list[Failure]:
-    """Every tool the trace mentions exists and is in P."""
+    """Every tool the trace mentions exists, is in P, and is written as the catalog writes it."""
+    trace, names = candidate.trace, context.names
     found = [
-        Failure("grounding", "The trace mentions a tool outside the pool.", name, (start, end))
+        failure_at("grounding", "The trace mentions a tool outside the pool.", trace, start, end)
         for start, end, name in mentions
         if name not in candidate.pool
     ]
-    invented = context.names.invented(candidate.trace, mentions)
-    found += [
-        Failure("grounding", "The trace invents a tool.", name, (start, end)) for start, end, name in invented
-    ]
-    return found
-
-
-def consistency(candidate: Candidate, mentions: list[Mention]) -> list[Failure]:
-    """The trace's last naming sentence commits to exactly A, and nothing but that sentence follows."""
-    if not mentions:
-        return [Failure("consistency", "The trace commits to no tool.", candidate.trace[-80:])]
-    names = committed(candidate.trace, mentions)
-    if set(names) != set(candidate.answer):
-        span = (mentions[-1][0], mentions[-1][1])
-        return [
-            Failure(
-                "consistency", "The trace commits to other tools than the answer.", ", ".join(names), span
-            )
+    invented = names.invented(trace, mentions)
+    if not trace.isascii() and ODD.search(trace):
+        plain = Plain(trace)
+        shown = names.mentions(plain.text)
+        spans = {(start, end) for start, end, _ in mentions}
+        odd = [span for start, end, _ in shown if (span := plain.span(start, end)) not in spans]
+        message = "The trace writes a tool's name with other characters."
+        found += [failure_at("grounding", message, trace, *span) for span in odd]
+        known = {*spans, *odd}
+        # what the imitated letters hide may be invented too
+        invented = [
+            span
+            for span in (plain.span(*at) for at in names.invented(plain.text, shown))
+            if span not in known
         ]
-    tail = candidate.trace[mentions[-1][1] :]
-    if len(words(tail)) > 25:
-        return [Failure("consistency", "The trace goes on after it has committed.", tail[:80])]
-    if len({flat_token(name) for name in candidate.answer}) < len(candidate.answer):
-        return [Failure("consistency", "Two answers share a token.", ", ".join(candidate.answer))]
+    return found + [failure_at("grounding", "The trace invents a tool.", trace, *span) for span in invented]
+
+
+def consistency(candidate: Candidate, mentions: Sequence[Mention]) -> list[Failure]:
+    """The trace's last sentence names exactly A: nothing but the rest of that sentence follows."""
+    trace = candidate.trace
+    if not mentions:
+        tail = max(0, len(trace) - 80)
+        return [failure_at("consistency", "The trace commits to no tool.", trace, tail, len(trace))]
+    names, last = committed(trace, mentions), mentions[-1][1]
+    if set(names) != set(candidate.answer):
+        start = last_sentence(trace, mentions)
+        first = next(begin for begin, _, _ in mentions if begin >= start)
+        message = f"The trace commits to {', '.join(names)}, the answer is {', '.join(candidate.answer) or 'empty'}."
+        return [failure_at("consistency", message, trace, first, last)]
+    end = SENTENCE_END.search(trace, last)
+    more = end.end() if end else len(trace)
+    if words(trace[more:]):
+        return [
+            failure_at("consistency", "The trace goes on after it has committed.", trace, more, len(trace))
+        ]
+    if len(words(trace[last:more])) > AFTER_COMMITTING:
+        return [failure_at("consistency", "The trace goes on after it has committed.", trace, last, more)]
     return []
 
 
-def attribution(candidate: Candidate) -> list[Failure]:
-    """A rule sample's trace cites its rule by code."""
-    code = candidate.rule_code
-    if candidate.branch != "rule" or re.search(rf"(?<!\w){re.escape(code)}(?!\w)", candidate.trace):
-        return []
-    return [Failure("attribution", f"The trace does not cite the rule {code}.")]
-
-
-def clean_voice(candidate: Candidate) -> list[Failure]:
-    """No permission tag, no token string, nothing about pool, prompt, feedback or instructions.
-
-    Tool names, the query's own words and the rule's code may hold such words; they are not the trace's voice.
-    """
-    own = _own_words(candidate)
-    said = candidate.trace.casefold()
-    speaks = VOICE.finditer(candidate.trace) if any(hint in said for hint in VOICE_HINTS) else ()
+def attribution(candidate: Candidate, context: FilterContext, mentions: Sequence[Mention]) -> list[Failure]:
+    """A rule sample's trace cites its rule by code, and no trace cites another one."""
+    trace, code = candidate.trace, candidate.rule_code
     found = [
-        Failure("clean_voice", "The trace speaks of how it was asked for.", match.group(), match.span())
-        for match in speaks
-        if match.group().casefold() not in own
+        failure_at(
+            "attribution",
+            f"The trace cites {other}, which is not the rule of this sample.",
+            trace,
+            start,
+            end,
+        )
+        for start, end, other in context.codes.find(trace)
+        if other != code and not any(begin <= start < stop for begin, stop, _ in mentions)
     ]
-    found += [
-        Failure("clean_voice", "The trace holds a token string.", match.group(), match.span())
-        for match in TOKEN_STRING.finditer(candidate.trace)
-    ]
-    for tag in candidate.permission_tags:
-        at = candidate.trace.find(tag) if TAG_MARK.search(tag) else -1
-        if at >= 0 and tag.casefold() not in own:
-            found.append(Failure("clean_voice", "The trace names a permission.", tag, (at, at + len(tag))))
+    if candidate.branch == "rule" and not any(whole_words(trace, code)):
+        found.append(_uncited(trace, code))
     return found
 
 
-def _own_words(candidate: Candidate) -> str:
-    return f"{candidate.query} {' '.join(candidate.answer)}".casefold()
+def _uncited(trace: str, code: str) -> Failure:
+    """No citation; the place where the code stands in another spelling, if it does."""
+    places = Plain(trace).places(letters_of(code)) if is_title(code) else iter(())
+    if place := next(places, None):
+        return failure_at("attribution", f"The trace cites the rule, but not as {code}.", trace, *place)
+    return Failure("attribution", f"The trace does not cite the rule {code}.")

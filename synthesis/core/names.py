@@ -1,90 +1,103 @@
-"""Tool names in prose, found by one automaton over the whole catalog.
+"""Tool names in prose: every mention, what is written like a name and is none, and what a trace commits to.
 
-In: texts. Out: (start, end, name) of every mention, whole names only, the longest where names contain each other.
-Built once per run.
+In: texts. Out: (start, end, name) of mentions, found by one automaton over the whole catalog, built once per run.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 from ahocorasick_rs import AhoCorasick
 
-JOINERS = ".-/&:"
-LOOKS_LIKE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*/[A-Za-z][\w.\-]*\w")
-CAMEL_PAIR = re.compile(r"[a-z][A-Z]|[a-z]\d")
-SENTENCE_END = re.compile(r"[.!?][\"')\]]*\s+|\n+")
+from catalog.core.mentions import Mention, NameFinder, stands_alone
+from synthesis.core.spellings import Plain, is_title, letters_of
 
-Mention = tuple[int, int, str]
+NO_JOINERS: frozenset[str] = frozenset()
+LOOKS_LIKE_NAME = re.compile(r"[^\W\d_][\w.\-]*/[^\W\d_](?:[\w.\-/&:]*\w)?")
+# code is spelt like this, words joined by a slash (and/or, AP/AR, 24/7) are not
+CODE_LIKE = re.compile(r"[a-z][A-Z]|_|[a-z]{2}\d")
+SENTENCE_END = re.compile(r"(?<![ (]e\.g)(?<![ (]i\.e)(?<! vs)(?<! approx)[.!?][\"')\]]*\s+|\n+")
 
 
 class ToolNames:
     """Finds the names of a catalog in texts."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self.names = sorted(set(names))
+        self._finder = NameFinder(names)
+        self.names = self._finder.names
         self.known = frozenset(self.names)
-        self.apis = frozenset(name.partition("/")[0] for name in self.names)
-        self._automaton = AhoCorasick(self.names)
+
+    @cached_property
+    def apis(self) -> frozenset[str]:
+        return frozenset(name.partition("/")[0].casefold() for name in self.names)
+
+    @cached_property
+    def _spelt(self) -> tuple[AhoCorasick, list[str]]:
+        """An automaton over the letters of names that no plain words say by chance, and those names."""
+        telling = [name for name in self.names if is_title(name.partition("/")[2])]
+        return AhoCorasick([letters_of(name) for name in telling] or ["\0"]), telling
 
     def mentions(self, text: str) -> list[Mention]:
         """Left to right, not overlapping, the longest at each place."""
-        if "/" not in text:
-            return []
-        found = [
-            (start, -end, number)
-            for number, start, end in self._automaton.find_matches_as_indexes(text, overlapping=True)
-            if _whole(text, start, end)
-        ]
-        kept: list[Mention] = []
-        floor = 0
-        for start, negative_end, number in sorted(found):
-            if start >= floor:
-                floor = -negative_end
-                kept.append((start, floor, self.names[number]))
-        return kept
+        return self._finder.find(text) if "/" in text else []
 
-    def invented(self, text: str, mentions: list[Mention]) -> list[Mention]:
-        """Strings written like a tool name that no tool has."""
+    def spellings(self, plain: Plain) -> list[Mention]:
+        """Names in any spelling, with their places in the original text; they may overlap."""
+        found = [(*plain.span(start, end), name) for start, end, name in self.mentions(plain.text)]
+        automaton, names = self._spelt
+        for number, start, end in automaton.find_matches_as_indexes(plain.letters, overlapping=True):
+            if span := plain.whole(start, end):
+                found.append((*span, names[number]))
+        return found
+
+    def invented(self, text: str, mentions: Sequence[Mention]) -> list[tuple[int, int]]:
+        """Where something is written like a tool name that no tool has."""
         if text.count("/") <= sum(name.count("/") for _, _, name in mentions):
             return []
-        spans = [(start, end) for start, end, _ in mentions]
         return [
-            (match.start(), match.end(), match.group())
+            match.span()
             for match in LOOKS_LIKE_NAME.finditer(text)
-            if not any(start < match.end() and match.start() < end for start, end in spans)
+            if not any(start < match.end() and match.start() < end for start, end, _ in mentions)
             and self._named_like_tool(match.group())
         ]
 
     def _named_like_tool(self, text: str) -> bool:
         api, _, endpoint = text.partition("/")
-        return api in self.apis or bool(CAMEL_PAIR.search(api) and CAMEL_PAIR.search(endpoint))
+        if api.casefold() in self.apis or CODE_LIKE.search(endpoint):
+            return True
+        return bool(CODE_LIKE.search(api) and "-" in endpoint)
 
 
-def last_sentence(text: str, mentions: list[Mention]) -> int:
-    """Where the sentence that holds the last mention starts; a dot inside a name ends nothing."""
-    if not mentions:
-        return len(text)
-    ends = [match.span() for match in SENTENCE_END.finditer(text, 0, mentions[-1][0])]
-    for dot, start in reversed(ends):
-        if not any(begin <= dot < end for begin, end, _ in mentions):
-            return start
-    return 0
+def whole_words(text: str, word: str) -> Iterator[tuple[int, int]]:
+    """Where `word` stands as it is and is no part of a longer word."""
+    at = text.find(word) if word else -1
+    while at >= 0:
+        if stands_alone(text, at, at + len(word), NO_JOINERS):
+            yield at, at + len(word)
+        at = text.find(word, at + 1)
 
 
-def committed(text: str, mentions: list[Mention]) -> list[str]:
+def rule_codes(codes: Iterable[str] = ()) -> NameFinder:
+    """Finds rule codes of two or more words as they are written; a code of one word may be said by chance."""
+    return NameFinder((code for code in codes if is_title(code)), joiners=NO_JOINERS)
+
+
+def last_sentence(text: str, mentions: Sequence[Mention]) -> int:
+    """Where the sentence that holds the last mention starts.
+
+    A dot inside a name ends nothing; names on lines of their own, with nothing but marks between, are one list.
+    """
+    for number in range(len(mentions) - 1, -1, -1):
+        before = mentions[number - 1][1] if number else 0
+        gap = text[before : mentions[number][0]]
+        ends = list(SENTENCE_END.finditer(gap))
+        listed = number and "\n" in gap and not any(char.isalpha() for char in gap)
+        if ends and not listed:
+            return before + ends[-1].end()
+    return 0 if mentions else len(text)
+
+
+def committed(text: str, mentions: Sequence[Mention]) -> list[str]:
     """The tools a trace commits to: those its last naming sentence names, in order."""
     start = last_sentence(text, mentions)
     return list(dict.fromkeys(name for begin, _, name in mentions if begin >= start))
-
-
-def _whole(text: str, start: int, end: int) -> bool:
-    return not (_joined(text, start - 1, start - 2) or _joined(text, end, end + 1))
-
-
-def _joined(text: str, at: int, beyond: int) -> bool:
-    """Does the character at `at` make the name part of a longer word? A joiner does when the word goes on."""
-    if not 0 <= at < len(text):
-        return False
-    if text[at].isalnum() or text[at] == "_":
-        return True
-    return text[at] in JOINERS and 0 <= beyond < len(text) and (text[beyond].isalnum() or text[beyond] == "_")

@@ -1,0 +1,61 @@
+"""Clean voice: the trace reads as somebody's own reasoning, with nothing about how it was asked for.
+
+Refused are words about pool, prompt, feedback or instructions, permission tags, and token strings. Tool names, the
+query's own words and rule codes may hold such words; they are not the trace's voice.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ahocorasick_rs import AhoCorasick
+
+from catalog.core.mentions import Mention
+from synthesis.core.candidate import Candidate, Failure, failure_at
+from synthesis.core.leakage import TOKEN_STRING
+from synthesis.core.names import whole_words
+
+VOICE = re.compile(
+    r"""\b(?:candidate\s(?:pool|set|list|tools?)|(?:tool|the|this|given)\spool|shortlist|
+    (?:tools?|candidates?|options?|endpoints?)\s(?:that\s(?:are|were|is)\s)?(?:given|provided|supplied|listed)|
+    (?:given|provided|supplied|listed)\s(?:tools?|candidates?|options?|list)|
+    selected\stools?|correct\stools?|gold|ground\struth|feedback|critique|reviewer|
+    (?:the|this|my|your|system)\sprompt|instructions?|as\s(?:instructed|requested\sabove)|previous\sattempt|
+    as\san\sai|language\smodel|step\s[1-9]|json)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# one of these is in every match of VOICE; looking for them first is fifty times cheaper
+_HINTS = (
+    "candidate pool shortlist given provided supplied listed selected correct gold truth feedback critique reviewer "
+    "prompt instruct requested attempt language step json"
+)
+HINTS = AhoCorasick([*_HINTS.split(), "an ai", "an\nai", "an\tai"])
+TAG_MARK = re.compile(r"[._:/\-]")
+
+
+def clean_voice(candidate: Candidate, mentions: Sequence[Mention]) -> list[Failure]:
+    trace = candidate.trace
+    own = f"{candidate.query} {' '.join(candidate.answer)}".casefold()
+    return [
+        failure_at("clean_voice", message, trace, start, end)
+        for start, end, message in (*_asked_for(trace, mentions), *_tags(candidate))
+        if trace[start:end].casefold() not in own
+    ] + [
+        failure_at("clean_voice", "The trace holds a token string.", trace, *match.span())
+        for match in TOKEN_STRING.finditer(trace)
+    ]
+
+
+def _asked_for(trace: str, mentions: Sequence[Mention]) -> Iterator[tuple[int, int, str]]:
+    if not HINTS.find_matches_as_indexes(trace.lower()):
+        return
+    for match in VOICE.finditer(trace):
+        if not any(start <= match.start() < end for start, end, _ in mentions):
+            yield *match.span(), "The trace speaks of how it was asked for."
+
+
+def _tags(candidate: Candidate) -> Iterator[tuple[int, int, str]]:
+    """Permission tags written as tags; one that is a plain word says nothing."""
+    for tag in candidate.permission_tags:
+        if tag in candidate.trace and TAG_MARK.search(tag):
+            for start, end in whole_words(candidate.trace, tag):
+                yield start, end, "The trace names a permission."
