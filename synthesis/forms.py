@@ -1,33 +1,27 @@
-"""Forms of synthesis, of a review decision, and of the snapshot builder."""
+"""Forms of the samples pages, of a review decision, and of the snapshot builder."""
 
 from typing import Any
 
 from django import forms
-from django.conf import settings
 
 from catalog.models import Domain
+from synthesis.core.queries import AXES
 from synthesis.models import Sample, SynthesisRun
+
+CHECKS = (
+    "grounding",
+    "consistency",
+    "attribution",
+    "leakage",
+    "target",
+    "length",
+    "near_duplicate",
+    "clean_voice",
+)  # of filter V
 
 
 def domain_choices() -> list[tuple[str, str]]:
     return [("", "every domain"), *Domain.objects.values_list("slug", "title")]
-
-
-class SynthesisForm(forms.Form):
-    branch = forms.ChoiceField(choices=SynthesisRun.Branch.choices, initial="rule")
-    writer = forms.ChoiceField(choices=[("offline", "offline"), ("llm", "llm")], initial="offline")
-    domain = forms.ChoiceField(choices=domain_choices, required=False)
-    per_rule = forms.IntegerField(initial=12, min_value=1, max_value=1000, required=False)
-    anchors = forms.IntegerField(initial=100, min_value=1, max_value=100_000, required=False)
-    seed = forms.IntegerField(initial=0, min_value=0)
-
-    def clean_writer(self) -> str:
-        writer: str = self.cleaned_data["writer"]
-        if writer == "llm" and not settings.LLM_BASE_URL:
-            raise forms.ValidationError(
-                "No endpoint is configured: set LLM_BASE_URL, or choose the offline writers."
-            )
-        return writer
 
 
 class SampleFilters(forms.Form):
@@ -44,7 +38,41 @@ class SampleFilters(forms.Form):
     writer = forms.ChoiceField(
         choices=[("", "any writer"), ("offline", "offline"), ("llm", "llm")], required=False
     )
-    run = forms.IntegerField(required=False)
+    run = forms.IntegerField(required=False, min_value=1, max_value=2**62)
+    outcome = forms.ChoiceField(
+        choices=[
+            ("", "any outcome"),
+            ("filtered", "an attempt refused by filter V"),
+            ("judged_out", "an attempt refused by judge J"),
+            ("error", "an attempt with an error"),
+        ],
+        required=False,
+    )
+    check = forms.ChoiceField(choices=[("", "any check"), *((name, name) for name in CHECKS)], required=False)
+    axis = forms.ChoiceField(choices=[("", "any axis"), *((name, name) for name in AXES)], required=False)
+    error = forms.CharField(required=False, max_length=60)
+    tries = forms.ChoiceField(
+        choices=[("", "any number of tries"), ("first", "tried"), ("again", "tried again")], required=False
+    )
+    stale = forms.ChoiceField(
+        choices=[("", "stale or not"), ("rule", "of another version of the rule")], required=False
+    )
+
+    def chosen(self, names: str) -> list[forms.BoundField]:
+        return [self[name] for name in names.split()]
+
+    @property
+    def always(self) -> list[forms.BoundField]:
+        return self.chosen("branch domain style tier machine human writer")
+
+    @property
+    def of_attempts(self) -> list[forms.BoundField]:
+        return self.chosen("outcome check axis tries stale")
+
+    @property
+    def opened(self) -> bool:
+        """Whether a filter behind the disclosure narrows."""
+        return bool({"outcome", "check", "axis", "tries", "stale", "error"} & set(self.values()))
 
     def values(self) -> dict[str, Any]:
         self.is_valid()

@@ -2,21 +2,34 @@
 
 from django.urls import path
 
-from synthesis import views, views_impact, views_preview, views_review, views_snapshots
+from synthesis import (
+    views,
+    views_impact,
+    views_launch,
+    views_preview,
+    views_review,
+    views_samples,
+    views_snapshots,
+    views_yield,
+)
 
 app_name = "synthesis"
 urlpatterns = [
     path("", views.run_list, name="list"),
-    path("new/", views.run_create, name="create"),
-    path("estimate/", views.estimate, name="estimate"),
+    path("new/", views_launch.run_create, name="create"),
+    path("estimate/", views_launch.run_estimate, name="estimate"),
+    path("new/rules/", views_launch.run_rules, name="launch_rules"),
     path("preview/", views_preview.editor_preview, name="editor_preview"),
     path("<int:pk>/", views.run_detail, name="detail"),
     path("<int:pk>/live/", views.run_live, name="live"),
+    path("<int:pk>/groups/", views.run_groups, name="groups"),
     path("<int:pk>/cancel/", views.run_cancel, name="cancel"),
     path("<int:pk>/resume/", views.run_resume, name="resume"),
-    path("samples/", views.sample_list, name="samples"),
-    path("samples/rules/", views.sample_rules, name="sample_rules"),
-    path("samples/<int:pk>/", views.sample_detail, name="sample"),
+    path("yield/", views_yield.yields, name="yield"),
+    path("yield/yield.csv", views_yield.yields_csv, name="yield_csv"),
+    path("samples/", views_samples.sample_list, name="samples"),
+    path("samples/rules/", views_samples.sample_rules, name="sample_rules"),
+    path("samples/<int:pk>/", views_samples.sample_detail, name="sample"),
     path("samples/of-rule/<int:rule_id>/", views.rule_samples, name="rule_samples"),
     path("samples/counts/", views_impact.rule_counts, name="rule_counts"),
     path("samples/impact/<int:rule_id>/", views_impact.rule_impact, name="rule_impact"),

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 from synthesis import review, selectors_review
 from synthesis.forms import SampleFilters
 from synthesis.models import Sample
-from synthesis.views import sample_context
+from synthesis.views_samples import sample_context
 from trace_site.access import ADMIN, REVIEWER, role_required, roles_of
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash

@@ -1,8 +1,10 @@
 """Synthesis pages: runs with their funnel, samples with filters, snapshots with what they froze."""
 
+import re
+
 import pytest
 
-from synthesis import selectors
+from synthesis.selectors_funnel import Slice, funnel, groups
 from synthesis.models import Attempt, Snapshot, SnapshotSample, SynthesisRun
 from synthesis.spans import trace_spans
 from tests.factories import make_rule, make_sample, make_snapshot, make_tool
@@ -24,7 +26,10 @@ def run():
     failure = {"check": "leakage", "message": "The query holds a tool name.", "evidence": "GetSlip"}
     Attempt.objects.create(sample=second, number=1, outcome="filtered", filter_failures=[failure])
     Attempt.objects.create(
-        sample=second, number=2, outcome="judged_out", judge={"label": 2, "naturalness": 5}
+        sample=second,
+        number=2,
+        outcome="judged_out",
+        judge={"label": 2, "naturalness": 5, "failed": ["label"]},
     )
     Attempt.objects.create(sample=second, number=3, outcome="ready")
     Attempt.objects.create(sample=third, number=1, outcome="filtered", filter_failures=[failure])
@@ -32,20 +37,50 @@ def run():
 
 
 def test_funnel_counts_samples_and_refused_attempts(run):
-    funnel = selectors.funnel(run)
-    total = funnel.total
+    found = funnel(Slice(run.pk))
+    total = found.total
     assert (total.planned, total.written, total.ready, total.dropped) == (3, 3, 2, 1)
     assert (total.filtered, total.judged_out, total.retries) == (2, 1, 2)
-    assert funnel.checks == [("leakage", 2)]
-    assert funnel.axes == [("label", 1)]  # naturalness 5 is above its threshold
-    assert [(row.rule, row.style) for row in funnel.rows] == [("SLIP_YEAR", "explicit")]
+    assert (found.checks, found.axes) == ([("leakage", 2)], [("label", 1)])
+    assert [(row.slice.rule, row.filtered) for row in groups(Slice(run.pk), "rule")] == [("SLIP_YEAR", 2)]
+    assert [(row.slice.style, row.retries) for row in groups(Slice(run.pk), "style")] == [("explicit", 2)]
 
 
-def test_funnel_needs_four_queries_whatever_its_size(run, django_assert_num_queries):
-    for _ in range(5):
-        make_sample(run=run)
-    with django_assert_num_queries(4):
-        selectors.funnel(run)
+def test_a_slice_counts_its_own_samples_only(run):
+    make_sample(run=run)
+    Attempt.objects.create(
+        sample=run.samples.last(), number=1, outcome="error", error="No answer.", error_code="llm_timeout"
+    )
+    assert funnel(Slice(run.pk)).errors == [("llm_timeout", 1)]
+    part = funnel(Slice(run.pk, rule="SLIP_YEAR"))
+    assert (part.total.planned, part.errors) == (3, [])
+    assert [row.planned for row in groups(Slice(run.pk), "domain")] == [4]
+
+
+@pytest.mark.parametrize("rules", [10, 60])
+def test_run_page_needs_the_same_queries_for_ten_rules_and_for_sixty(
+    client_as, run, rules, django_assert_num_queries
+):
+    tools = [make_tool("A/One"), make_tool("A/Two")]
+    for _ in range(rules):
+        sample = make_sample(run=run, rule=make_rule(*tools), tools=tools)
+        Attempt.objects.create(sample=sample, number=1, outcome="ready")
+    client = client_as("reviewer")
+    with django_assert_num_queries(12):
+        client.get(f"/synthesis/{run.pk}/", {"by": "rule"})
+
+
+def test_every_number_of_the_run_page_opens_what_it_counts(client_as, run):
+    client = client_as("reviewer")
+    page = client.get(f"/synthesis/{run.pk}/").content.decode()
+    links = re.findall(r'href="(/synthesis/samples/\?[^"]+)">(?:<b>)?([\d,]+)', page)
+    assert len(links) >= 12
+    for href, _ in links:
+        assert client.get(href.replace("&amp;", "&")).status_code == 200
+    listed = client.get("/synthesis/samples/", {"run": run.pk, "check": "leakage"}).context["found"]
+    assert (listed.total, listed.attempts) == (2, 2)
+    listed = client.get("/synthesis/samples/", {"run": run.pk, "axis": "label"}).context["found"]
+    assert [row.pk for row in listed.page.rows] == [run.samples.order_by("pk")[1].pk]
 
 
 def test_run_page_shows_the_funnel_and_stops_asking_when_the_job_has_ended(client_as, run):
@@ -127,9 +162,9 @@ def test_samples_are_filtered_and_paged_without_gaps(client_as, run):
     first = client.get("/synthesis/samples/").context
     second = client.get("/synthesis/samples/", {"after": first["page"].next_key}).context
     seen = [sample.pk for page in (first, second) for sample in page["page"].rows]
-    assert first["total"] == 63 and len(seen) == len(set(seen)) == 63
+    assert first["found"].total == 63 and len(seen) == len(set(seen)) == 63
     found = client.get("/synthesis/samples/", {"rule": "SLIP_YEAR", "machine": "dropped"}).context
-    assert found["total"] == 1
+    assert found["found"].total == 1
 
 
 def test_rule_filter_suggests_codes_of_rules_with_samples_only(client_as):

@@ -1,0 +1,143 @@
+"""Yield per rule: what the writers made of each published rule, what it supports, and how far it is from its target.
+
+Counts are of the published version: samples of an older one teach nobody any more.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Count, F, Max, Q, QuerySet
+
+from catalog.models import Tool
+from synthesis.core.clauses import reasons_unsupported
+from synthesis.core.queries import RULE_STYLES, ToolText
+from synthesis.models import Attempt, Sample
+from synthesis.selectors import GONE
+from synthesis.sources import published_rules
+
+TARGET = 12
+NEAR = "near_duplicate"
+SHOWS = ("all", "below", "unsupported")
+# how each column sorts; the first is the order one starts with
+ORDERS = (
+    "missing",
+    "rule",
+    "domain",
+    "target",
+    "ready",
+    "approved",
+    "dropped",
+    "per_ready",
+    "near",
+    "last_run",
+)
+
+
+@dataclass(slots=True)
+class RuleYield:
+    """One published rule. `target` is 0 where it supports no style; `reasons`: {style: why it is not supported}."""
+
+    rule_id: int
+    code: str
+    domain: str
+    version: int
+    target: int
+    reasons: dict[str, str] = field(default_factory=dict)
+    ready: int = 0
+    waiting: int = 0
+    approved: int = 0
+    dropped: int = 0
+    attempts: int = 0
+    near: int = 0
+    last_run: int | None = None
+
+    @property
+    def styles(self) -> list[str]:
+        return [style for style in RULE_STYLES if style not in self.reasons]
+
+    @property
+    def missing(self) -> int:
+        return max(0, self.target - self.ready)
+
+    @property
+    def per_ready(self) -> float | None:
+        """Attempts that one ready sample took, dropped ones counted in."""
+        return self.attempts / self.ready if self.ready else None
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """Every rule of a domain. `met` rules reached their target, of `able` that support a style at all."""
+
+    rows: list[RuleYield]
+
+    @property
+    def able(self) -> int:
+        return sum(row.target > 0 for row in self.rows)
+
+    @property
+    def met(self) -> int:
+        return sum(row.target > 0 and not row.missing for row in self.rows)
+
+    @property
+    def below(self) -> int:
+        return self.able - self.met
+
+    @property
+    def unsupported(self) -> int:
+        return sum(bool(row.reasons) for row in self.rows)
+
+    def chosen(self, show: str, order: str) -> list[RuleYield]:
+        """The rows of one view in one order; `-name` turns it round."""
+        keep = {"below": lambda row: row.missing > 0, "unsupported": lambda row: bool(row.reasons)}
+        rows = [row for row in self.rows if show not in keep or keep[show](row)]
+        name = order.removeprefix("-")
+        if name not in ORDERS:
+            name = ORDERS[0]
+        down = order.startswith("-") != (name == "missing")
+        return sorted(rows, key=lambda row: _key(row, name), reverse=down)
+
+
+def _key(row: RuleYield, name: str) -> tuple[bool, Any]:
+    value = getattr(row, {"rule": "code"}.get(name, name))
+    return (value is not None, value)
+
+
+def rule_book(domain: str = "", target: int = TARGET) -> Book:
+    """Five queries whatever the number of rules."""
+    pairs = published_rules(domain)
+    wanted = {pk for version, _ in pairs for pk in version.tool_ids}
+    live = Tool.objects.filter(pk__in=wanted, status=Tool.Status.ACTIVE)
+    tools = {
+        name: ToolText(name, description, deprecated=deprecated)
+        for name, description, deprecated in live.values_list("name", "description", "deprecated")
+    }
+    rows: dict[int, RuleYield] = {}
+    for version, rule in pairs:
+        reasons = reasons_unsupported(rule, tools)
+        goal = target if set(RULE_STYLES) - set(reasons) else 0
+        row = RuleYield(version.rule_id, rule.code, rule.domain, rule.version, goal, reasons)
+        rows[version.pk] = row
+    for counts in [*_sample_counts(list(rows)), *_attempt_counts(list(rows))]:
+        row = rows[counts.pop("version")]
+        for name, value in counts.items():
+            setattr(row, name, value)
+    return Book(list(rows.values()))
+
+
+def _sample_counts(versions: list[int]) -> QuerySet[Sample, dict[str, Any]]:
+    rows = Sample.objects.filter(rule_version__in=versions).order_by()
+    return rows.values(version=F("rule_version_id")).annotate(
+        ready=Count("id", filter=Q(machine=Sample.Machine.READY) & ~GONE),
+        waiting=Count("id", filter=Q(machine=Sample.Machine.PENDING)),
+        approved=Count("id", filter=Q(human=Sample.Human.APPROVED)),
+        dropped=Count("id", filter=Q(machine=Sample.Machine.DROPPED)),
+        last_run=Max("run_id"),
+    )
+
+
+def _attempt_counts(versions: list[int]) -> QuerySet[Attempt, dict[str, Any]]:
+    rows = Attempt.objects.filter(sample__rule_version__in=versions).order_by()
+    return rows.values(version=F("sample__rule_version_id")).annotate(
+        attempts=Count("id"), near=Count("id", filter=Q(filter_failures__contains=[{"check": NEAR}]))
+    )

@@ -1,0 +1,112 @@
+"""Pages of samples: all of them by what became of them, and one with every attempt."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from synthesis import selectors_review, selectors_samples
+from synthesis.books import job_books
+from synthesis.core.queries import AXES, THRESHOLDS
+from synthesis.forms import SampleFilters
+from synthesis.models import Attempt, Sample
+from synthesis.spans import trace_spans
+
+
+@require_GET
+def sample_list(request: HttpRequest) -> HttpResponse:
+    filters = SampleFilters(request.GET)
+    values = filters.values()
+    found = selectors_samples.samples(values, request.GET.get("after", ""))
+    context = {"found": found, "page": found.page, "filters": filters, "active": values}
+    return render(request, "synthesis/sample_list.html", context)
+
+
+@require_GET
+def sample_rules(request: HttpRequest) -> HttpResponse:
+    """The codes the rule filter suggests, asked for when somebody goes there: there may be thousands."""
+    return render(request, "synthesis/_codes.html", {"codes": selectors_samples.rules_with_samples()})
+
+
+@require_GET
+def sample_detail(request: HttpRequest, pk: int) -> HttpResponse:
+    sample = selectors_samples.sample(pk)
+    context = sample_context(sample)
+    thresholds = sample.run.params.get("recipe", {}).get("judge", {}).get("thresholds", THRESHOLDS)
+    context["tried"] = [shown(row, thresholds) for row in context["attempts"]]
+    context["why"] = selectors_samples.ended_with(context["attempts"][-1]) if context["attempts"] else ""
+    context["costs"] = costs(sample, context["attempts"])
+    return render(request, "synthesis/sample_detail.html", context)
+
+
+def sample_context(sample: Sample) -> dict[str, Any]:
+    """What both the sample page and the review screen show of a sample."""
+    code = sample.rule_version.rule.code if sample.rule_version else ""
+    pool = selectors_samples.pool_tools(sample)
+    return {
+        "sample": sample,
+        "spans": trace_spans(sample.trace, sample.pool, sample.answer, [code] if code else []),
+        "pool": pool,
+        "main": pool[0] if pool else None,
+        "rule_ids": sample.rule_version.tool_ids if sample.rule_version else [],
+        "attempts": selectors_samples.attempts(sample),
+        "decisions": list(selectors_review.decisions(sample)),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some of a text; with `check` it is what that check of filter V refused."""
+
+    text: str
+    check: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    axis: str
+    value: int | None
+    least: int
+
+    @property
+    def passed(self) -> bool:
+        return self.value is not None and self.value >= self.least
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One attempt as its page shows it: texts with the evidence in them, scores against their thresholds."""
+
+    row: Attempt
+    query: list[Piece]
+    trace: list[Piece]
+    scores: list[Score]
+
+
+def shown(row: Attempt, thresholds: dict[str, int]) -> Shown:
+    """A failure without a trace is about the query; the trace is only written for a query that passed."""
+    of_query, of_trace = ([], row.filter_failures) if row.trace else (row.filter_failures, [])
+    scores = [Score(axis, row.judge.get(axis), thresholds.get(axis, THRESHOLDS[axis])) for axis in AXES]
+    return Shown(row, pieces(row.query, of_query), pieces(row.trace, of_trace), scores if row.judge else [])
+
+
+def pieces(text: str, failures: list[dict[str, Any]]) -> list[Piece]:
+    """The text cut where evidence starts and ends; joined again the pieces give it back."""
+    found: list[Piece] = []
+    place = 0
+    for start, end, check in sorted((*entry.get("span", (0, 0)), entry["check"]) for entry in failures):
+        if place <= start < end <= len(text):
+            found += [Piece(text[place:start]), Piece(text[start:end], check)]
+            place = end
+    return [piece for piece in (*found, Piece(text[place:])) if piece.text]
+
+
+def costs(sample: Sample, attempts: list[Attempt]) -> dict[str, Any]:
+    """Calls of all attempts, and what they cost at the mean of their run: the ledger keeps calls, not samples."""
+    calls = sum(row.calls for row in attempts)
+    if not calls:
+        return {}
+    total = job_books(sample.run.job).total
+    return {"calls": calls, "cost": calls * total.cost / total.calls if total.calls else None}
