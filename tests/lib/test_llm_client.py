@@ -60,14 +60,14 @@ def test_an_answer_is_validated_and_counted(server):
         ("no_message", "llm_not_json"),
         ("bad_usage", "llm_not_json"),
         ("truncated", "llm_truncated"),
-        ("broken", "llm_not_json"),
+        ("broken", "llm_truncated"),
         ("duplicate", "llm_not_json"),
         ("refusal", "llm_refused"),
         ("empty", "llm_empty"),
         ("401", "llm_unauthorized"),
         ("404", "llm_bad_request"),
         ("flood", "llm_too_large"),
-        ("reset", "llm_unreachable"),
+        ("reset", "llm_broken"),
     ],
 )
 def test_every_fault_has_its_own_code(server, fault, code):
@@ -135,7 +135,7 @@ def test_refusals_and_truncations_are_not_repeated(server):
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [(None, None), ("", None), ("2", 2.0), ("0.5", 0.5), ("-3", 0.0), ("soon", None)],
+    [(None, None), ("", None), ("2", 2.0), ("0.5", 0.5), ("-3", None), ("soon", None)],
 )
 def test_retry_after_in_seconds(header, seconds):
     assert retry_after(header) == seconds

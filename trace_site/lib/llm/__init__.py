@@ -1,0 +1,37 @@
+"""A client for any OpenAI-compatible chat endpoint that answers in JSON.
+
+In: messages, a JSON schema, a model. Out: a validated object, or a TraceError whose code says what went wrong: the
+codes are those of answers, exchange, transport and budget. Endpoint and Client are where to begin.
+"""
+
+from trace_site.lib.llm.budget import Budget, Spent
+from trace_site.lib.llm.client import Client
+from trace_site.lib.llm.exchange import (
+    FATAL,
+    UNKNOWN_USAGE,
+    Endpoint,
+    Exchange,
+    Ledger,
+    LlmError,
+    NoLedger,
+    Reply,
+)
+from trace_site.lib.llm.limiter import Limiter, limiter_of
+from trace_site.lib.llm.retry import retry_after
+
+__all__ = [
+    "FATAL",
+    "UNKNOWN_USAGE",
+    "Budget",
+    "Client",
+    "Endpoint",
+    "Exchange",
+    "Ledger",
+    "Limiter",
+    "LlmError",
+    "NoLedger",
+    "Reply",
+    "Spent",
+    "limiter_of",
+    "retry_after",
+]

@@ -1,0 +1,253 @@
+"""Asking one endpoint: until the total deadline, within the limiter and the budget, equal questions once.
+
+Every exchange is told to the ledger before it is sent and before its answer is used. What fails for the moment
+(timeouts, resets, 5xx, answers that are no completion) is sent again, a refusal (429) not before the endpoint allows;
+what the model said wrongly is an error at once, for the caller to ask differently.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+import httpx2 as httpx
+import openai
+
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash
+from trace_site.lib.llm.answers import check_model, completion_of, object_of, status_error
+from trace_site.lib.llm.budget import Budget
+from trace_site.lib.llm.exchange import (
+    FATAL,
+    Endpoint,
+    Exchange,
+    Ledger,
+    LlmError,
+    Message,
+    NoLedger,
+    Reply,
+)
+from trace_site.lib.llm.flights import Flights
+from trace_site.lib.llm.limiter import Limiter, limiter_of
+from trace_site.lib.llm.retry import backed_off
+from trace_site.lib.llm.transport import Transport, check_url
+
+PROBE = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+FRAME_TOKENS = 100  # most that an endpoint adds around the messages; a token is never shorter than a byte
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    body: bytes
+    schema: str
+    first: Exchange  # the one that each attempt's exchange is a copy of
+    ledger: Ledger
+
+
+class Client:
+    """One endpoint, for one event loop. Clients of one base_url share its limiter."""
+
+    def __init__(
+        self, endpoint: Endpoint, *, ledger: Ledger | None = None, budget: Budget | None = None
+    ) -> None:
+        if not endpoint.base_url:
+            raise TraceError(
+                "no language-model endpoint is configured.",
+                code="llm_not_configured",
+                where="LLM_BASE_URL",
+                hint="Set LLM_BASE_URL (and LLM_API_KEY, LLM_GENERATOR_MODEL), or use --writer offline.",
+                permanent=True,
+            )
+        self.endpoint = endpoint
+        self.base_url = endpoint.base_url
+        self.ledger = ledger or NoLedger()
+        self.budget = budget or Budget()
+        self._flights: Flights[Reply] = Flights()
+        try:
+            check_url(endpoint.base_url, endpoint.allowed_hosts)
+        except LlmError as error:
+            raise self._placed(error) from None
+        transport = Transport(endpoint.concurrency)
+        self._http = httpx.AsyncClient(
+            transport=transport, timeout=None, follow_redirects=False, trust_env=False
+        )
+        # our own loop retries: it knows the total deadline and every form of Retry-After
+        self._openai = openai.AsyncOpenAI(
+            base_url=endpoint.base_url,
+            api_key=endpoint.api_key or "none",
+            max_retries=0,
+            http_client=self._http,
+        )
+
+    async def close(self) -> None:
+        await self._openai.close()
+
+    async def ask(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: dict[str, Any],
+        purpose: str,
+        temperature: float = 0.0,
+        max_tokens: int = 2000,
+        seed: int | None = None,
+        prompt_hash: str = "",
+    ) -> Reply:
+        """The answer to one prompt: from the ledger or from a call under way when the same was asked before."""
+        request = {
+            "model": self.endpoint.model,
+            "messages": list(messages),
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "seed": seed,
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": purpose, "schema": schema, "strict": True},
+            },
+        }
+        key = content_hash(request)
+        return await self._flights.join(
+            key,
+            lambda: self._answer(
+                request, Exchange(key, purpose, self.base_url, self.endpoint.model, prompt_hash)
+            ),
+            lambda reply: replace(reply, cached=True),
+        )
+
+    async def probe(self) -> None:
+        """One tiny call before work starts, outside of ledger and budget; raises TraceError when it cannot serve."""
+        prober = Client(self.endpoint)
+        try:
+            request = [{"role": "user", "content": 'Answer with {"ok": true}.'}]
+            await prober.ask(request, schema=PROBE, purpose="probe", max_tokens=200)
+        except TraceError as error:
+            if error.code in FATAL | {"llm_timeout"}:
+                raise
+        finally:
+            await prober.close()
+
+    async def _answer(self, request: dict[str, Any], first: Exchange) -> Reply:
+        if (kept := await self.ledger.kept(first.key)) is not None:
+            return Reply(kept, self.endpoint.model, cached=True)
+        sent = {name: value for name, value in request.items() if value is not None}
+        body = json.dumps(sent, ensure_ascii=False, separators=(",", ":")).encode()
+        first.prompt_tokens = len(body) + FRAME_TOKENS
+        first.completion_tokens = request["max_tokens"]
+        first.cost = self.endpoint.cost(first.prompt_tokens, first.completion_tokens)
+        schema = json.dumps(request["response_format"]["json_schema"]["schema"])
+        return await self._until_deadline(_Call(body, schema, first, self.ledger))
+
+    async def _until_deadline(self, call: _Call) -> Reply:
+        loop = asyncio.get_running_loop()
+        limiter = limiter_of(self.base_url, self.endpoint.concurrency)
+        deadline, failures, refusals = float("inf"), 0, 0
+        while True:
+            since = await limiter.acquire(urgent=failures + refusals > 0)
+            deadline = min(deadline, since + self.endpoint.timeout)
+            try:
+                return await self._once(call, limiter, since, deadline)
+            except LlmError as error:
+                refusals += error.code == "llm_rate_limited"
+                failures += error.code != "llm_rate_limited"
+                pause = max(error.told or 0.0, backed_off(failures + refusals))
+                over = loop.time() + pause >= deadline
+                if not error.again or not self.endpoint.retries or failures > self.endpoint.retries or over:
+                    raise self._placed(_final(error, limiter)) from None
+            await asyncio.sleep(pause)
+
+    async def _once(self, call: _Call, limiter: Limiter, since: float, deadline: float) -> Reply:
+        """One exchange in a slot that is given back at its end, whatever that is."""
+        exchange = replace(call.first, uid=uuid4())
+        refused: bool | None = None
+        told = None
+        try:
+            reserved = await self.budget.reserve(exchange.spent)
+            try:
+                reply = await self._booked(call, exchange, deadline)
+            finally:
+                self.budget.settle(reserved, exchange.spent)
+            refused = False
+            return reply
+        except LlmError as error:
+            refused = error.refused or (None if error.again else False)
+            told = error.told
+            raise
+        finally:
+            limiter.release(since, refused=refused, told=told)
+
+    async def _booked(self, call: _Call, exchange: Exchange, deadline: float) -> Reply:
+        """One exchange and its two entries in the ledger."""
+        await call.ledger.sent(exchange)
+        now = asyncio.get_running_loop().time
+        started, reply = now(), None
+        try:
+            left = max(0.05, min(self.endpoint.attempt_timeout, deadline - started))
+            completion = completion_of(await self._body(call.body, exchange, left))
+            if completion.usage:
+                self._bill(exchange, *completion.usage)
+            check_model(exchange.model, completion.model, self.endpoint.answers_as)
+            data = object_of(completion.choice, call.schema)
+            seconds = round(now() - started, 3)
+            reply = Reply(data, exchange.model, exchange.prompt_tokens, exchange.completion_tokens, seconds)
+            return reply
+        except LlmError as error:
+            exchange.error_code = error.code
+            if error.free:
+                self._bill(exchange, 0, 0)
+            raise
+        except asyncio.CancelledError:
+            exchange.error_code = "llm_cancelled"
+            raise
+        finally:
+            exchange.seconds = round(now() - started, 3)
+            await asyncio.shield(call.ledger.ended(exchange, reply))
+
+    async def _body(self, body: bytes, exchange: Exchange, seconds: float) -> bytes:
+        """The body of a 200; everything else is an LlmError."""
+        headers = {"Content-Type": "application/json", "X-Client-Request-Id": str(exchange.uid)}
+        try:
+            async with asyncio.timeout(seconds):
+                response = await self._openai.post(
+                    "/chat/completions",
+                    cast_to=httpx.Response,
+                    content=body,
+                    options={"headers": headers},
+                )
+        except (TimeoutError, openai.APITimeoutError):
+            raise LlmError("did not answer in time", "llm_timeout", again=True, refused=True) from None
+        except openai.APIStatusError as error:
+            raise status_error(error.status_code, error.response.headers, error.response.text) from None
+        except openai.APIConnectionError as error:
+            raise _broken(error.__cause__) from None
+        key = self.endpoint.api_key
+        if len(key) >= 8 and key.encode() in response.content:
+            raise LlmError("repeated the key in its answer", "llm_key_repeated")
+        return response.content
+
+    def _bill(self, exchange: Exchange, prompt_tokens: int, completion_tokens: int) -> None:
+        exchange.prompt_tokens, exchange.completion_tokens = prompt_tokens, completion_tokens
+        exchange.cost = self.endpoint.cost(prompt_tokens, completion_tokens)
+
+    def _placed(self, error: LlmError) -> LlmError:
+        error.where = self.base_url
+        return error
+
+
+def _broken(cause: BaseException | None) -> LlmError:
+    """What a connection that failed means."""
+    if isinstance(cause, LlmError):
+        return cause
+    if isinstance(cause, httpx.ConnectError | httpx.UnsupportedProtocol):
+        hint = "Check LLM_BASE_URL and that the server is up, or use --writer offline."
+        return LlmError("cannot be reached", "llm_unreachable", hint=hint, again=True, free=True)
+    return LlmError("broke off its answer", "llm_broken", again=True)
+
+
+def _final(error: LlmError, limiter: Limiter) -> LlmError:
+    """The error a call ends with; a refusal of everything stops the run instead of failing its samples one by one."""
+    if error.code == "llm_rate_limited" and limiter.shut:
+        error.code = "llm_unavailable"
+        error.hint = "It refuses every request; retry the job when it takes some again."
+    return error

@@ -1,0 +1,151 @@
+"""The way to an endpoint: only to hosts that are allowed, never to a cloud's metadata, never past the body cap.
+
+A name is looked up when a connection is made, every address it has is checked, and the connection goes to one of
+those: a name server that answers differently later changes nothing. Proxies of the environment are not used.
+"""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import AsyncIterator, Collection, Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpcore2 as httpcore
+import httpx2 as httpx
+
+from trace_site.lib.llm.exchange import LlmError
+
+MOST_BYTES = 1_000_000  # of an answer
+CONNECT_SECONDS = 10.0  # to one of several addresses
+METADATA = frozenset(
+    map(ipaddress.ip_address, ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254"))
+)
+NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def check_url(url: str, allowed: Collection[str] = ()) -> None:
+    """Raise LlmError `llm_host_refused` unless `url` is http(s) to an allowed host ("name" or "name:port").
+
+    allowed: () for whatever host the address names.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        raise _refused("is no web address") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise _refused("must begin with https:// or http:// and name a host")
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise _refused("holds more than a host and a path; keys belong into LLM_API_KEY")
+    if allowed and not {host, f"{host}:{port}"} & {one.strip().lower() for one in allowed}:
+        raise _refused(f"is at {host[:100]}, which is not in LLM_ALLOWED_HOSTS")
+    if (literal := _address(host)) is not None and not may_connect(literal):
+        raise _refused("is an address that no model is served from")
+
+
+def may_connect(address: Address) -> bool:
+    """False for link-local addresses, where clouds keep their secrets, and for what no host has."""
+    return not any(
+        one.is_link_local or one.is_multicast or one.is_unspecified or one in METADATA
+        for one in _meant(address)
+    )
+
+
+class Transport(httpx.AsyncHTTPTransport):
+    """Connections of one client: checked addresses, answers up to MOST_BYTES, nothing compressed."""
+
+    def __init__(self, connections: int) -> None:
+        super().__init__(trust_env=True)  # certificates of the environment
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=httpx.create_ssl_context(),
+            max_connections=connections,
+            max_keepalive_connections=connections,
+            keepalive_expiry=30.0,
+            network_backend=_Checked(),
+        )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        request.headers["Accept-Encoding"] = "identity"
+        response = await super().handle_async_request(request)
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        response.stream = _Capped(response.stream)
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            await response.stream.aclose()
+            raise LlmError("compressed its answer, which was not asked for", "llm_not_json", again=True)
+        return response
+
+
+class _Capped(httpx.AsyncByteStream):
+    def __init__(self, stream: httpx.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._stream:
+            size += len(piece)
+            if size > MOST_BYTES:
+                raise LlmError(f"sent more than {MOST_BYTES:,} bytes", "llm_too_large")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _Checked(httpcore.AsyncNetworkBackend):
+    def __init__(self) -> None:
+        self._system = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        last: Exception = httpcore.ConnectError(f"{host} has no address")
+        addresses = await self._addresses(host, port)
+        for number, address in enumerate(addresses, start=1):
+            limit = CONNECT_SECONDS if number < len(addresses) else timeout
+            try:
+                return await self._system.connect_tcp(
+                    address, port, limit, local_address, socket_options or ()
+                )
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                last = error
+        raise last
+
+    async def _addresses(self, host: str, port: int) -> list[str]:
+        try:
+            rows = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise httpcore.ConnectError(f"{host} was not found: {error}") from error
+        found = list(dict.fromkeys(str(row[4][0]) for row in rows))
+        for text in found:
+            address = _address(text)
+            if address is None or not may_connect(address):
+                raise _refused("leads to an address that no model is served from")
+        return found
+
+
+def _address(text: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+
+
+def _meant(address: Address) -> list[Address]:
+    """The address itself, and the IPv4 addresses that gateways make of an IPv6 one."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return [address]
+    inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if address in NAT64:
+        inner.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    return [address, *(one for one in inner if one is not None)]
+
+
+def _refused(why: str) -> LlmError:
+    return LlmError(why, "llm_host_refused", hint="Check LLM_BASE_URL and LLM_ALLOWED_HOSTS.", free=True)
