@@ -1,6 +1,7 @@
 """The language-model endpoints of the three roles, from settings: generator, teacher and judge, alike or different."""
 
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -28,14 +29,23 @@ def endpoints(models: Mapping[str, str] | None = None) -> dict[str, Endpoint]:
 
 
 def _endpoint(role: str, model: str) -> Endpoint:
-    name = f"LLM_{role.upper()}"
+    def own(part: str) -> Any:
+        return getattr(settings, f"LLM_{role.upper()}_{part}")
+
+    base_url = own("BASE_URL") or settings.LLM_BASE_URL
+    # the common key is for the common host: an endpoint elsewhere must not learn it
+    common_key = settings.LLM_API_KEY if urlsplit(base_url)[:2] == urlsplit(settings.LLM_BASE_URL)[:2] else ""
     return Endpoint(
-        base_url=getattr(settings, f"{name}_BASE_URL", "") or settings.LLM_BASE_URL,
-        model=model or getattr(settings, f"{name}_MODEL"),
-        api_key=getattr(settings, f"{name}_API_KEY", "") or settings.LLM_API_KEY,
+        base_url=base_url,
+        model=model or own("MODEL"),
+        api_key=own("API_KEY") or common_key,
         timeout=settings.LLM_TIMEOUT_SECONDS,
-        attempt_timeout=settings.LLM_TIMEOUT_SECONDS,
+        attempt_timeout=min(settings.LLM_ATTEMPT_SECONDS, settings.LLM_TIMEOUT_SECONDS),
         concurrency=settings.LLM_CONCURRENCY,
+        price_in=own("PRICE_IN"),
+        price_out=own("PRICE_OUT"),
+        answers_as=tuple(own("ANSWERS_AS")),
+        allowed_hosts=tuple(settings.LLM_ALLOWED_HOSTS),
     )
 
 

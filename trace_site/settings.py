@@ -30,6 +30,22 @@ def env_int(name: str, default: int) -> int:
         raise TraceError(f"{value!r} is not a number.", code="bad_setting", where=name) from error
 
 
+def env_float(name: str, default: float) -> float:
+    value = os.environ.get(name, "").strip()
+    try:
+        number = float(value) if value else default
+    except ValueError as error:
+        raise TraceError(f"{value!r} is not a number.", code="bad_setting", where=name) from error
+    if not 0 <= number < float("inf"):
+        raise TraceError(f"{value!r} is not a number from 0 on.", code="bad_setting", where=name)
+    return number
+
+
+def env_list(name: str) -> list[str]:
+    """What stands between commas, without spaces."""
+    return [part.strip() for part in os.environ.get(name, "").split(",") if part.strip()]
+
+
 def env_secret(name: str) -> str:
     """The configured secret, or one made on first use and kept under TRACE_HOME."""
     if value := os.environ.get(name):
@@ -184,13 +200,31 @@ SWEEPERS = [
 # Webhooks go to public https addresses only, unless this installation talks to servers of its own network.
 WEBHOOK_ALLOW_PRIVATE = env_bool("WEBHOOK_ALLOW_PRIVATE", False)
 
+# Language models: one endpoint for all roles, and what a role has of its own.
 LLM_BASE_URL = os.environ.get("LLM_BASE_URL", "")
 LLM_API_KEY = os.environ.get("LLM_API_KEY", "")
+LLM_GENERATOR_BASE_URL = os.environ.get("LLM_GENERATOR_BASE_URL", "")
+LLM_GENERATOR_API_KEY = os.environ.get("LLM_GENERATOR_API_KEY", "")
 LLM_GENERATOR_MODEL = os.environ.get("LLM_GENERATOR_MODEL", "")
+LLM_GENERATOR_ANSWERS_AS = env_list("LLM_GENERATOR_ANSWERS_AS")
+LLM_GENERATOR_PRICE_IN = env_float("LLM_GENERATOR_PRICE_IN", 0.0)  # per million tokens
+LLM_GENERATOR_PRICE_OUT = env_float("LLM_GENERATOR_PRICE_OUT", 0.0)
+LLM_TEACHER_BASE_URL = os.environ.get("LLM_TEACHER_BASE_URL", "")
+LLM_TEACHER_API_KEY = os.environ.get("LLM_TEACHER_API_KEY", "")
 LLM_TEACHER_MODEL = os.environ.get("LLM_TEACHER_MODEL", "") or LLM_GENERATOR_MODEL
+LLM_TEACHER_ANSWERS_AS = env_list("LLM_TEACHER_ANSWERS_AS")
+LLM_TEACHER_PRICE_IN = env_float("LLM_TEACHER_PRICE_IN", LLM_GENERATOR_PRICE_IN)
+LLM_TEACHER_PRICE_OUT = env_float("LLM_TEACHER_PRICE_OUT", LLM_GENERATOR_PRICE_OUT)
+LLM_JUDGE_BASE_URL = os.environ.get("LLM_JUDGE_BASE_URL", "")
+LLM_JUDGE_API_KEY = os.environ.get("LLM_JUDGE_API_KEY", "")
 LLM_JUDGE_MODEL = os.environ.get("LLM_JUDGE_MODEL", "") or LLM_GENERATOR_MODEL
-LLM_TIMEOUT_SECONDS = env_int("LLM_TIMEOUT_SECONDS", 120)
-LLM_CONCURRENCY = env_int("LLM_CONCURRENCY", 8)
+LLM_JUDGE_ANSWERS_AS = env_list("LLM_JUDGE_ANSWERS_AS")
+LLM_JUDGE_PRICE_IN = env_float("LLM_JUDGE_PRICE_IN", LLM_GENERATOR_PRICE_IN)
+LLM_JUDGE_PRICE_OUT = env_float("LLM_JUDGE_PRICE_OUT", LLM_GENERATOR_PRICE_OUT)
+LLM_ALLOWED_HOSTS = env_list("LLM_ALLOWED_HOSTS")  # "host" or "host:port"; empty: the hosts named above
+LLM_TIMEOUT_SECONDS = env_int("LLM_TIMEOUT_SECONDS", 120)  # of one call, waiting and retries included
+LLM_ATTEMPT_SECONDS = env_int("LLM_ATTEMPT_SECONDS", 60)  # of one exchange
+LLM_CONCURRENCY = env_int("LLM_CONCURRENCY", 64)  # most exchanges in flight at one endpoint
 
 CHANGE_APPROVALS = env_int("CHANGE_APPROVALS", 1)  # approvals a change request needs before it may be applied
 
