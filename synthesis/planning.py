@@ -1,55 +1,152 @@
 """What a run has to write: sample rows planned before anything is written, so that a killed run knows what is left.
 
 A rule run fills each published rule up to `per_rule` samples over the styles it supports; an RRB run fills its domains
-up to `anchors` samples, stratified by domain and API; planning again when nothing is missing plans nothing.
+up to `anchors` samples, stratified by domain and API. What is not current is written again in its own slot, beside the
+old row; planning again when nothing is missing plans nothing.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db.models import QuerySet
 
 from rules.models import RuleVersion
 from synthesis.core.clauses import reasons_unsupported
-from synthesis.core.keys import made_from, sample_key, sample_seed
-from synthesis.core.pools import anchor_pool, rule_pool, stratified
-from synthesis.core.queries import RULE_STYLES, TIERS, RuleText, ToolText, Writers
+from synthesis.core.keys import Ground
+from synthesis.core.plan import Group, Held, Planned, Slot, State, plan_anchors, plan_style
+from synthesis.core.pools import shuffled, stratified
+from synthesis.core.queries import RULE_STYLES, TIERS, RuleText, Writers
+from synthesis.core.recipe import Recipe, read_recipe
+from synthesis.inputs import Inputs, rows_of, telling_writers
 from synthesis.models import Sample, SynthesisRun
-from synthesis.selectors import GONE
-from synthesis.sources import CatalogView, published_rules
+from synthesis.sources import CatalogView, load_catalog, published_rules
 from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError
+
+REWRITE = "rewrite"  # or "keep": outdated samples stay, only stale and missing ones are written
+ENDED = [Job.State.DONE, Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The plan of one rule and style, or of one domain and tier. `skipped`: why the style cannot be written."""
+
+    domain: str
+    rule: str
+    kind: str
+    planned: Planned
+    skipped: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        named = {"domain": self.domain, "rule": self.rule, "style": self.kind}
+        return {**named, **self.planned.counts(), "skipped": self.skipped}
+
+
+@dataclass(slots=True)
+class RunPlan:
+    """`rules`: {what a slot's `of` says: its rule}, empty for an RRB run, whose slots say the anchor."""
+
+    inputs: Inputs
+    seed: int
+    parts: list[Part] = field(default_factory=list)
+    rules: dict[str, tuple[RuleVersion, RuleText]] = field(default_factory=dict)
+
+    def slots(self) -> Iterator[Slot]:
+        for part in self.parts:
+            yield from part.planned.slots
+
+    def ground(self, of: str) -> Ground:
+        made = self.inputs.of_rule(self.rules[of][1]) if self.rules else self.inputs.of_anchor(of)
+        assert made is not None, of
+        return made
+
+    def key_of(self, of: str, kind: str, index: int) -> str:
+        return self.inputs.key(self.ground(of), kind, index, self.seed)
 
 
 def plan(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: CatalogView) -> None:
     """Create the run's sample rows, once; a resumed run finds them made."""
     with ctx.guard():
         run.refresh_from_db()
-        if run.params.get("planned"):
+        if run.params.get("planned") and not _overtaken(run, writers, catalog):
             return
         _forget_abandoned(run)
-        if run.branch == SynthesisRun.Branch.RULE:
-            samples = list(_rule_samples(run, writers, catalog))
-        elif run.branch == SynthesisRun.Branch.RRB:
-            samples = list(_anchor_samples(run, writers, catalog))
-        else:
-            samples = []
-        Sample.objects.bulk_create(samples, ignore_conflicts=True, batch_size=500)
+        if run.branch != SynthesisRun.Branch.IMPORTED:
+            found = planned(run.branch, run.seed, run.params, writers, catalog)
+            run.skipped = [
+                {"rule": part.rule, "style": part.kind, "reason": part.skipped}
+                for part in found.parts
+                if part.skipped
+            ]
+            rows = (_sample(run, writers.name, found, slot) for slot in found.slots())
+            Sample.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
         run.params["planned"] = True
         run.save(update_fields=["params", "skipped"])
 
 
+def plan_counts(
+    *, branch: str, writer: str, recipe: Recipe, seed: int = 0, params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a run with these params would plan, written nowhere. `params` as in `SynthesisRun.params`.
+
+    {"new", "content_stale", "outdated", "kept", "skipped", "samples", "rows": [the same per domain, rule and style]};
+    samples = new + content_stale + outdated is what would be written; skipped counts styles a rule cannot support.
+    """
+    writers = telling_writers(writer, recipe)
+    asked = {**params, "recipe": recipe.as_dict()}
+    parts = planned(branch, seed, asked, writers, load_catalog()).parts
+    rows = [part.as_dict() for part in parts]
+    totals = {name: sum(row[name] for row in rows) for name in Planned().counts()}
+    written = sum(totals.values()) - totals["kept"]
+    return {**totals, "skipped": sum(bool(row["skipped"]) for row in rows), "samples": written, "rows": rows}
+
+
+def planned(
+    branch: str, seed: int, params: Mapping[str, Any], writers: Writers, catalog: CatalogView
+) -> RunPlan:
+    """The plan of a rule or RRB run over the samples as they stand; reads only."""
+    rules = published_rules(params.get("domain", ""), params.get("rule", "")) if branch == "rule" else []
+    texts = {version.pk: text for version, text in rules}
+    found = RunPlan(inputs_of(branch, params, writers, catalog, texts), seed)
+    if branch == "rule":
+        _rules(found, rules, params)
+    else:
+        _anchors(found, params)
+    return found
+
+
+def inputs_of(
+    branch: str,
+    params: Mapping[str, Any],
+    writers: Writers,
+    catalog: CatalogView,
+    rules: Mapping[int, RuleText],
+) -> Inputs:
+    share = read_recipe(params.get("recipe", {})).trace.permission_share
+    return Inputs.today(catalog, rules, branch, writers, share)
+
+
 def _forget_abandoned(run: SynthesisRun) -> None:
     """Plans of ended runs that were never written; they are planned anew here."""
-    ended = [Job.State.DONE, Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED]
     rows = Sample.objects.filter(branch=run.branch, machine=Sample.Machine.PENDING, attempts__isnull=True)
-    rows.filter(run__job__state__in=ended).exclude(run=run).delete()
+    rows.filter(run__job__state__in=ENDED).exclude(run=run).delete()
 
 
-def _rule_samples(run: SynthesisRun, writers: Writers, catalog: CatalogView) -> Iterator[Sample]:
-    params = run.params
-    rules = published_rules(params.get("domain", ""), params.get("rule", ""))
+def _overtaken(run: SynthesisRun, writers: Writers, catalog: CatalogView) -> bool:
+    """Whether a resumed run's plan was made from other inputs than today's; such rows leave, unwritten."""
+    waiting = run.samples.filter(machine=Sample.Machine.PENDING, attempts__isnull=True)
+    if run.branch == SynthesisRun.Branch.IMPORTED or not waiting.exists():
+        return False
+    texts = {version.pk: text for version, text in published_rules()}
+    inputs = inputs_of(run.branch, run.params, writers, catalog, texts)
+    old = [row.pk for row, state in inputs.states(rows_of(waiting)) if state != State.CURRENT]
+    Sample.objects.filter(pk__in=old).delete()
+    return bool(old)
+
+
+def _rules(found: RunPlan, rules: Sequence[tuple[RuleVersion, RuleText]], params: Mapping[str, Any]) -> None:
     if not rules:
         raise TraceError(
             "no rule is published.",
@@ -57,30 +154,25 @@ def _rule_samples(run: SynthesisRun, writers: Writers, catalog: CatalogView) -> 
             hint="Publish one first: manage.py rules_import --publish.",
         )
     wanted = [*RULE_STYLES, *(["underspecified"] if params.get("underspecified") else [])]
-    have, made = _counts([version.pk for version, _ in rules])
+    codes = {version.rule_id: f"{text.domain} {text.code}" for version, text in rules}
+    samples = Sample.objects.filter(branch="rule", rule_version__rule__in=codes)
+    groups = _groups(found.inputs, samples, codes)
     for version, rule in rules:
-        reasons = reasons_unsupported(rule, catalog.tools)
-        run.skipped += [
-            {"rule": rule.code, "style": style, "reason": reasons[style]}
-            for style in wanted
-            if style in reasons
-        ]
+        of = codes[version.rule_id]
+        found.rules[of] = version, rule
+        reasons = _unsupported(rule, found.inputs.catalog)
+        for style in (style for style in wanted if style in reasons):
+            found.parts.append(Part(rule.domain, rule.code, style, Planned(), reasons[style]))
         styles = [style for style in wanted if style not in reasons]
         for style, goal in _shares(styles, params["per_rule"]).items():
-            missing = max(0, goal - have[version.pk, style])
-            first = made[version.pk, style]
-            for index in range(first, first + missing):
-                yield _rule_sample(run, version, rule, style, index, writers, catalog)
+            slots = plan_style(of, style, groups[of], goal, rewrite=rewrites(params), key_of=found.key_of)
+            found.parts.append(Part(rule.domain, rule.code, style, slots))
 
 
-def _counts(versions: list[int]) -> tuple[Counter[tuple[int, str]], Counter[tuple[int, str]]]:
-    """Per (rule version, style): samples that count, and all ever planned (their indexes are taken)."""
-    rows = Sample.objects.filter(rule_version__in=versions)
-    return _tally(rows.exclude(GONE)), _tally(rows)
-
-
-def _tally(rows: QuerySet[Sample]) -> Counter[tuple[int, str]]:
-    return Counter((version or 0, style) for version, style in rows.values_list("rule_version_id", "style"))
+def _unsupported(rule: RuleText, catalog: CatalogView) -> dict[str, str]:
+    """{style: why not}. Without a live target a rule teaches nothing, opt-in styles neither."""
+    reasons = reasons_unsupported(rule, catalog.tools)
+    return {**reasons, "underspecified": reasons["explicit"]} if "explicit" in reasons else reasons
 
 
 def _shares(styles: list[str], per_rule: int) -> dict[str, int]:
@@ -89,109 +181,80 @@ def _shares(styles: list[str], per_rule: int) -> dict[str, int]:
     return {style: each + (place < left) for place, style in enumerate(styles)}
 
 
-def _rule_sample(
-    run: SynthesisRun,
-    version: RuleVersion,
-    rule: RuleText,
-    style: str,
-    index: int,
-    writers: Writers,
-    catalog: CatalogView,
-) -> Sample:
-    seed = sample_seed(run.seed, rule.domain, rule.code, rule.version, style, index)
-    names = rule_pool([name for name in rule.tools if name in catalog.tools], catalog.neighbours, seed)
-    return _sample(
-        run,
-        writers,
-        pool=catalog.pool(names),
-        rule=rule,
-        style=style,
-        seed=seed,
-        index=index,
-        domain_id=rule.domain,
-        rule_version=version,
-    )
-
-
-def _anchor_samples(run: SynthesisRun, writers: Writers, catalog: CatalogView) -> Iterator[Sample]:
-    domain = run.params.get("domain", "")
-    groups: defaultdict[str, list[str]] = defaultdict(list)
+def _anchors(found: RunPlan, params: Mapping[str, Any]) -> None:
+    domain, catalog = params.get("domain", ""), found.inputs.catalog
+    strata: defaultdict[str, list[str]] = defaultdict(list)
     for name, tool in catalog.tools.items():
         if not tool.deprecated and domain in ("", catalog.domains[name]):
-            groups[f"{catalog.domains[name]} {tool.api}"].append(name)
-    live = sum(map(len, groups.values()))
-    if not live:
+            strata[f"{catalog.domains[name]} {tool.api}"].append(name)
+    if not strata:
         raise TraceError(f"the domain {domain!r} has no tool to ask for.", code="no_tools", where="--domain")
-    rows = Sample.objects.filter(branch=SynthesisRun.Branch.RRB)
-    rows = rows.filter(domain_id=domain) if domain else rows
-    missing = run.params["anchors"] - rows.exclude(GONE).count()
-    used = Counter(rows.values_list("anchor__name", flat=True))
-    order = stratified(groups, live, 0)
-    # the anchors least asked so far first; within a round the stratified order
-    turns = sorted(
-        ((count, place) for place, name in enumerate(order) for count in range(used[name], used[name] + 50)),
-    )[: max(0, missing)]
-    tiers = list(TIERS)
-    for position, (count, place) in enumerate(turns):
-        anchor = order[place]
-        yield _anchor_sample(run, anchor, tiers[(position + count) % 3], count, writers, catalog)
-
-
-def _anchor_sample(
-    run: SynthesisRun, anchor: str, tier: str, index: int, writers: Writers, catalog: CatalogView
-) -> Sample:
-    seed = sample_seed(run.seed, anchor, index)
-    pool = catalog.pool(anchor_pool(anchor, catalog.neighbours, seed))
-    live = sum(not tool.deprecated for tool in pool)
-    if live < TIERS[tier][0]:
-        tier = "easy"
-    return _sample(
-        run,
-        writers,
-        pool=pool,
-        anchor=anchor,
-        tier=tier,
-        seed=seed,
-        index=index,
-        domain_id=catalog.domains[anchor],
-        anchor_id=catalog.ids[anchor],
+    samples = Sample.objects.filter(branch="rrb", anchor__isnull=False)
+    groups = _groups(found.inputs, samples.filter(domain_id=domain) if domain else samples)
+    slots = plan_anchors(
+        stratified(strata, 0),
+        groups,
+        params["anchors"],
+        rewrite=rewrites(params),
+        key_of=found.key_of,
+        tiers_of=lambda anchor: _tiers(found.ground(anchor), catalog),
     )
+    found.parts += _by_domain(slots, catalog)
 
 
-def _sample(
-    run: SynthesisRun,
-    writers: Writers,
-    *,
-    pool: tuple[ToolText, ...],
-    seed: int,
-    index: int,
-    rule: RuleText | None = None,
-    anchor: str = "",
-    style: str = "",
-    tier: str = "",
-    **fields: Any,
-) -> Sample:
-    inputs = made_from(
-        branch=run.branch,
-        rule=rule,
-        anchor=anchor,
-        pool=pool,
-        writers=writers.made_with(run.branch),
-        style=style,
-        tier=tier,
-        seed=seed,
-        index=index,
-        params={"permissions": run.params.get("permission_share", 0)},
-    )
+def rewrites(params: Mapping[str, Any]) -> bool:
+    """Whether outdated samples are written again too."""
+    return bool(params.get("outdated", REWRITE) == REWRITE)
+
+
+def _groups(
+    inputs: Inputs, samples: QuerySet[Sample], codes: Mapping[int, str] | None = None
+) -> defaultdict[str, Group]:
+    """What stands in the slots, by rule (`codes`: {rule id: its name in the plan}) or by anchor."""
+    of_version: dict[int, str] = {}
+    if codes is not None:
+        versions = RuleVersion.objects.filter(rule__in=codes).values_list("pk", "rule_id")
+        of_version = {pk: codes[rule] for pk, rule in versions}
+    groups: defaultdict[str, Group] = defaultdict(Group)
+    for row, state in inputs.states(rows_of(samples)):
+        if row.number is not None:  # a row without a number stands in no slot
+            of = of_version[row.version or 0] if codes is not None else row.anchor or ""
+            groups[of].add(Held(row.kind, row.number, row.key, state, row.gone))
+    return groups
+
+
+def _tiers(made: Ground, catalog: CatalogView) -> list[str]:
+    """Tiers that the pool has enough live tools for."""
+    live = sum(not catalog.tools[name].deprecated for name in made.tools)
+    return [tier for tier, (least, _) in TIERS.items() if live >= least]
+
+
+def _by_domain(found: Planned, catalog: CatalogView) -> list[Part]:
+    parts: defaultdict[tuple[str, str], Planned] = defaultdict(Planned)
+    for slot in found.slots:
+        parts[catalog.domains[slot.of], slot.kind].slots.append(slot)
+    for (anchor, tier), count in found.kept.items():
+        parts[catalog.domains[anchor], tier].kept[anchor, tier] += count
+    return [Part(domain, "", tier, slots) for (domain, tier), slots in sorted(parts.items())]
+
+
+def _sample(run: SynthesisRun, writer: str, found: RunPlan, slot: Slot) -> Sample:
+    inputs, made = found.inputs, found.ground(slot.of)
+    own, batch = inputs.seeds(made, slot.kind, slot.index, found.seed)
+    key, behind = inputs.made_from(made, slot.kind, slot.index, own, batch)
+    rule = bool(found.rules)
     return Sample(
         run=run,
-        key=sample_key(inputs),
+        key=key,
+        slot=inputs.slot(made, slot.kind, slot.index),
         branch=run.branch,
-        style=style,
-        tier=tier,
-        seed=seed,
-        pool=[tool.name for tool in pool],
-        writer=writers.name,
-        made_from=inputs,
-        **fields,
+        domain_id=made.domain,
+        rule_version=found.rules[slot.of][0] if rule else None,
+        anchor_id=None if rule else inputs.catalog.ids[slot.of],
+        style=slot.kind if rule else "",
+        tier="" if rule else slot.kind,
+        seed=own,
+        pool=shuffled(made.tools, own),
+        writer=writer,
+        made_from=behind,
     )

@@ -10,13 +10,13 @@ from django.db.models import QuerySet
 
 from rules.models import RuleVersion
 from synthesis.budgets import told_budget
-from synthesis.core.keys import batch_seed
+from synthesis.core.few_shots import FewShots
 from synthesis.core.pools import rule_pool
 from synthesis.core.queries import QueryDraft, QueryRequest, RuleText, Writers
 from synthesis.core.recipe import Recipe, read_recipe
 from synthesis.models import Attempt, Sample, SynthesisRun
 from synthesis.planning import plan
-from synthesis.selectors import GONE
+from synthesis.selectors_standing import STANDING
 from synthesis.sources import CatalogView, few_shot_queries, load_catalog, rule_texts
 from synthesis.staff import Staff, open_books, run_staff
 from synthesis.stages import Outcome, Pipeline, Unit
@@ -26,7 +26,6 @@ from trace_site.lib.errors import TraceError
 
 BATCH = 100
 CHUNK = 500  # planned samples read at once
-FEW_SHOTS = 4
 
 
 def run_synthesis(ctx: JobContext) -> dict[str, Any]:
@@ -66,8 +65,8 @@ def _write(ctx: JobContext, run: SynthesisRun, recipe: Recipe, catalog: CatalogV
 
 
 def _queries_so_far(run: SynthesisRun) -> QuerySet[Sample, str]:
-    """Every query that new ones must not almost repeat."""
-    rows = Sample.objects.filter(branch=run.branch).exclude(GONE).exclude(query="")
+    """Every query that new ones must not almost repeat; what is being replaced is no rival of its replacement."""
+    rows = Sample.objects.filter(STANDING, branch=run.branch).exclude(query="")
     return rows.order_by("id").values_list("query", flat=True)
 
 
@@ -85,7 +84,7 @@ def _units(
 ) -> Iterator[Unit]:
     """What is pending now, read in chunks as it is asked for."""
     waiting = list(pending.values_list("pk", flat=True))
-    shots = few_shot_queries()
+    shots = FewShots(few_shot_queries(), recipe.query.few_shots)
     share = recipe.trace.permission_share
     for chunk in (waiting[first : first + CHUNK] for first in range(0, len(waiting), CHUNK)):
         rows = list(Sample.objects.filter(pk__in=chunk).select_related("anchor").order_by("pk"))
@@ -95,28 +94,23 @@ def _units(
         for row in rows:
             rule = rules.get(row.rule_version_id or 0)
             given = QueryDraft(row.query, tuple(row.answer), row.explanation) if row.query else None
-            request = _request(row, run.seed, rule, catalog, shots, recipe.query.per_call)
-            yield Unit(row.pk, request, share, given)
+            yield Unit(row.pk, _request(row, rule, catalog, shots), share, given)
 
 
-def _request(
-    row: Sample, seed: int, rule: RuleText | None, catalog: CatalogView, shots: list[str], per_call: int
-) -> QueryRequest:
+def _request(row: Sample, rule: RuleText | None, catalog: CatalogView, shots: FewShots) -> QueryRequest:
     names = row.pool or rule_pool(row.answer, catalog.neighbours, row.seed)
-    index = int(row.made_from.get("index", 0))
-    batch = batch_seed(seed, rule, row.style, index, per_call) if rule else None
-    few = shots[(batch or row.seed) % len(shots) :][:FEW_SHOTS] if shots else []
+    batch = row.made_from.get("batch_seed")
     return QueryRequest(
         branch=row.branch,
         domain=row.domain_id,
         pool=catalog.pool(names),
         seed=row.seed,
-        index=index,
+        index=int(row.made_from.get("index", 0)),
         style=row.style,
         tier=row.tier,
         rule=rule,
         anchor=row.anchor.name if row.anchor else "",
-        few_shot=tuple(few),
+        few_shot=shots.chosen(row.seed if batch is None else batch),
         batch_seed=batch,
     )
 

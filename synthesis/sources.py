@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import F
+from django.db.models import F, Q, QuerySet
 
 from catalog.models import LabelledQuery, NeighbourList, Tool
 from rules.models import RuleVersion
 from synthesis.core.filters import FilterContext
+from synthesis.core.keys import tool_mark
 from synthesis.core.names import ToolNames
 from synthesis.core.queries import Clause, RuleText, ToolText
 from synthesis.core.words import NearDuplicates
@@ -23,6 +24,13 @@ class CatalogView:
     ids: dict[str, int]
     domains: dict[str, str]
     neighbours: dict[str, list[str]] = field(default_factory=dict)
+    _marks: dict[str, str] = field(default_factory=dict)
+
+    def mark(self, name: str) -> str:
+        """`tool_mark` of an active tool."""
+        if name not in self._marks:
+            self._marks[name] = tool_mark(self.tools[name])
+        return self._marks[name]
 
     @property
     def deprecated(self) -> frozenset[str]:
@@ -40,24 +48,43 @@ class CatalogView:
 
 def load_catalog(*, neighbours: bool = True) -> CatalogView:
     """Every active tool; with its neighbours, which must have been computed."""
-    columns = ("id", "name", "description", "permissions", "deprecated", "content_hash", "domain_id")
-    rows = Tool.objects.filter(status=Tool.Status.ACTIVE).order_by("name").values_list(*columns)
-    tools: dict[str, ToolText] = {}
-    ids: dict[str, int] = {}
-    domains: dict[str, str] = {}
-    for pk, name, description, permissions, deprecated, digest, domain in rows:
-        tools[name] = ToolText(name, description, tuple(permissions), deprecated, digest)
-        ids[name] = pk
-        domains[name] = domain
-    if not tools:
+    view = _view(Tool.objects.filter(status=Tool.Status.ACTIVE))
+    if not view.tools:
         raise TraceError(
             "the catalog is empty.",
             code="empty_catalog",
             hint="Import tools first: manage.py catalog_import.",
         )
-    view = CatalogView(tools, ids, domains)
     if neighbours:
-        view.neighbours = _neighbours({pk: name for name, pk in ids.items()})
+        view.neighbours = _neighbours({pk: name for name, pk in view.ids.items()})
+    return view
+
+
+def catalog_around(names: Iterable[str]) -> CatalogView:
+    """The part of the active catalog that the pools of these tools are made of; two queries."""
+    lists = dict(
+        NeighbourList.objects.filter(tool__name__in=set(names), tool__status=Tool.Status.ACTIVE).values_list(
+            "tool_id", "neighbour_ids"
+        )
+    )
+    near = {pk for others in lists.values() for pk in others}
+    view = _view(Tool.objects.filter(Q(name__in=set(names)) | Q(pk__in=near), status=Tool.Status.ACTIVE))
+    by_id = {pk: name for name, pk in view.ids.items()}
+    view.neighbours = {
+        by_id[pk]: [by_id[other] for other in others if other in by_id] for pk, others in lists.items()
+    }
+    return view
+
+
+def _view(active: QuerySet[Tool]) -> CatalogView:
+    columns = ("id", "name", "description", "permissions", "deprecated", "content_hash", "domain_id")
+    view = CatalogView({}, {}, {})
+    for pk, name, description, permissions, deprecated, digest, domain in active.order_by("name").values_list(
+        *columns
+    ):
+        view.tools[name] = ToolText(name, description, tuple(permissions), deprecated, digest)
+        view.ids[name] = pk
+        view.domains[name] = domain
     return view
 
 

@@ -1,54 +1,154 @@
-"""The content key of a sample: a hash over everything that made it.
+"""What makes a sample, and the three chained keys over it: query -> trace -> judge.
 
-Equal inputs give the equal key, so a plan made twice is one plan, and a changed input shows which samples are stale.
+A key covers everything its stage was made from: the rule version, the contents of the tools its prompt shows, the
+order of the pool (by the seed), model, prompt and parameters, few-shot queries, and the key of the stage before.
+Equal inputs give equal keys, so a plan made twice is one plan, and a key that differs from today's is not current.
 """
 
+import hashlib
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from synthesis.core.queries import RuleText, ToolText, batch_of
-from trace_site.lib.files import content_hash
+from trace_site.lib.files import canonical_json, content_hash
+
+SCHEMA = 1
+STAGES = ("query", "trace", "judge")
+LONGEST = 60  # characters of a value that is kept as it is; of longer ones the hash
+LONGEST_NAME = 200  # in a slot
+
+MadeWith = Mapping[str, Mapping[str, Any]]  # {stage: what makes its artefacts}
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What every sample of one rule, or of one anchor, is made from. `content` is what can make a sample wrong."""
+
+    domain: str
+    of: str  # rule code or anchor
+    rule: RuleText | None
+    tools: Mapping[str, str]  # P: {name: mark of its text}
+    content: str
+    stages: tuple[str, str, str]  # per stage a digest of what all its samples share
+
+
+def tool_mark(tool: ToolText) -> str:
+    """Changes when anything that a prompt shows of the tool does."""
+    return content_hash([tool.name, tool.description, list(tool.permissions), tool.deprecated])[:12]
+
+
+def rule_facts(rule: RuleText) -> dict[str, Any]:
+    return {"code": rule.code, "version": rule.version, "hash": rule.hash}
+
+
+def ground(
+    *,
+    domain: str,
+    of: str,
+    rule: RuleText | None,
+    tools: Mapping[str, str],
+    made_with: MadeWith,
+    share: float,
+) -> Ground:
+    """`tools` is P(r) or P(t) with the tools' marks. A query prompt of a rule shows T(r), every other one the pool."""
+    query = made_with["query"]
+    pool = sorted(tools.items())
+    # the offline grammar tells a rule's tools apart by the whole pool
+    shown = [row for row in pool if row[0] in rule.tools] if rule and "prompt" in query else pool
+    said = [rule_facts(rule), list(rule.tools)] if rule else [of]
+    content = _digest([SCHEMA, said, pool])
+    stages = (
+        _digest([SCHEMA, said, shown, dict(query)]),
+        _digest([content, dict(made_with["trace"]), share]),
+        _digest([content, dict(made_with["judge"])]),
+    )
+    return Ground(domain, of, rule, dict(pool), content[:24], stages)
+
+
+def slot_name(branch: str, domain: str, of: str, kind: str, index: int) -> str:
+    """A sample's place in the plan. `of`: rule code or anchor; `kind`: style or tier."""
+    if len(of) > LONGEST_NAME:
+        of = f"{of[: LONGEST_NAME - 17]}~{content_hash(of)[:16]}"
+    return f"{branch}:{domain}:{of}:{kind}:{index}"
+
+
+def stage_keys(
+    made: Ground, kind: str, index: int, seed: int, batch: int | None, shots: str
+) -> tuple[str, str, str]:
+    """The keys of query, trace and judge; the last is the sample's. `shots` is the digest of its few-shot queries."""
+    query = _sha(f"{made.stages[0]}|{made.domain}|{made.of}|{kind}|{index}|{seed}|{batch}|{shots}")
+    trace = _sha(f"{query}|{made.stages[1]}")
+    return query, trace, _sha(f"{trace}|{made.stages[2]}")
 
 
 def made_from(
+    made: Ground,
     *,
     branch: str,
-    rule: RuleText | None,
-    anchor: str,
-    pool: Sequence[ToolText],
-    writers: Mapping[str, Any],
-    style: str,
-    tier: str,
-    seed: int,
+    kind: str,
     index: int,
-    params: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """The inputs behind a key, kept on the sample. Tool and rule hashes stand for their contents."""
-    return {
-        "branch": branch,
-        "rule": {"code": rule.code, "version": rule.version, "hash": rule.hash} if rule else None,
-        "anchor": anchor,
-        "tools": {tool.name: tool.hash[:16] for tool in sorted(pool, key=lambda tool: tool.name)},
-        "writers": dict(writers),
-        "style": style,
-        "tier": tier,
-        "seed": seed,
-        "index": index,
-        "params": dict(params or {}),
+    seed: int,
+    batch: int | None,
+    shots: Sequence[str],
+    made_with: MadeWith,
+    share: float,
+) -> tuple[str, dict[str, Any]]:
+    """A sample's key, and the inputs behind it that are kept on it: names, and hashes that stand for texts."""
+    keys = stage_keys(made, kind, index, seed, batch, shots_digest(shots))
+    stages = {
+        stage: {**{name: compact(value) for name, value in sorted(made_with[stage].items())}, "key": key[:24]}
+        for stage, key in zip(STAGES, keys, strict=True)
     }
+    stages["query"]["few_shot"] = [content_hash(text)[:12] for text in shots]
+    stages["trace"]["permission_share"] = share
+    inputs = {
+        "branch": branch,
+        "rule": rule_facts(made.rule) if made.rule else None,
+        "anchor": "" if made.rule else made.of,
+        "style" if made.rule else "tier": kind,
+        "index": index,
+        "seed": seed,
+        "batch_seed": batch,
+        "content": made.content,
+        "tools": dict(made.tools),
+        "stages": stages,
+    }
+    return keys[-1], inputs
+
+
+def compact(value: Any) -> Any:
+    """A short value as it is, of a long one its hash; mappings one level deep."""
+    if isinstance(value, Mapping):
+        return {str(name): compact(item) for name, item in value.items()}
+    said = canonical_json(value)
+    return value if len(said) <= LONGEST else f"#{content_hash(value)[:12]}"
+
+
+def shots_digest(shots: Sequence[str]) -> str:
+    return _digest(list(shots))[:16] if shots else ""
 
 
 def sample_key(inputs: Mapping[str, Any]) -> str:
+    """The key of a sample that was not planned: an imported query."""
     return content_hash(inputs)
 
 
 def sample_seed(seed: int, *parts: object) -> int:
-    """A seed of its own for every sample, from the run's seed and what the sample is."""
+    """A seed of its own for every sample, from the run's seed and the sample's place; it outlives rule versions."""
     return random.Random(f"{seed}|{'|'.join(map(str, parts))}").getrandbits(31)
 
 
 def batch_seed(seed: int, rule: RuleText, style: str, index: int, per_call: int) -> int:
     """The seed of a batch of rule queries: the same for every query that one call writes."""
     batch = batch_of(index, per_call)
-    return sample_seed(seed, rule.domain, rule.code, rule.version, style, "batch", batch, per_call)
+    return sample_seed(seed, rule.domain, rule.code, style, "batch", batch, per_call)
+
+
+def _digest(value: Any) -> str:
+    return content_hash(value)
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

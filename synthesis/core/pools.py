@@ -5,15 +5,27 @@ is shuffled with a stored seed before a writer sees it.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+
+def members(tools: Iterable[str], neighbours: Mapping[str, Sequence[str]]) -> set[str]:
+    """P of the tools, as a set."""
+    found = set(tools)
+    for tool in list(found):
+        found.update(neighbours.get(tool, ()))
+    return found
+
+
+def shuffled(names: Iterable[str], seed: int) -> list[str]:
+    """An order that depends on the set and the seed alone, not on who is whose nearest."""
+    ordered = sorted(names)
+    random.Random(seed).shuffle(ordered)
+    return ordered
 
 
 def rule_pool(tools: Sequence[str], neighbours: Mapping[str, Sequence[str]], seed: int) -> list[str]:
     """P(r), shuffled. `tools` is T(r)."""
-    names = dict.fromkeys(tools)
-    for tool in tools:
-        names |= dict.fromkeys(neighbours.get(tool, ()))
-    return _shuffled(list(names), seed)
+    return shuffled(members(tools, neighbours), seed)
 
 
 def anchor_pool(anchor: str, neighbours: Mapping[str, Sequence[str]], seed: int) -> list[str]:
@@ -21,26 +33,14 @@ def anchor_pool(anchor: str, neighbours: Mapping[str, Sequence[str]], seed: int)
     return rule_pool([anchor], neighbours, seed)
 
 
-def stratified(groups: Mapping[str, Sequence[str]], count: int, seed: int) -> list[str]:
-    """`count` names spread over the groups by their size, at least one from each while `count` allows."""
-    rng = random.Random(seed)
-    queues = {
-        group: rng.sample(sorted(names), len(names)) for group, names in sorted(groups.items()) if names
-    }
-    total = sum(map(len, queues.values()))
-    picked: list[str] = []
-    # largest remainder by taking, each time, from the group that is furthest behind its share
-    taken = dict.fromkeys(queues, 0)
-    while queues and len(picked) < min(count, total):
-        group = max(
-            (g for g in queues if taken[g] < len(queues[g])),
-            key=lambda g: (taken[g] == 0, len(queues[g]) / total * (len(picked) + 1) - taken[g], g),
-        )
-        picked.append(queues[group][taken[group]])
-        taken[group] += 1
-    return picked
+def stratified(groups: Mapping[str, Sequence[str]], seed: int) -> list[str]:
+    """All names, ordered so that every beginning of the list is spread over the groups by their size.
 
-
-def _shuffled(names: list[str], seed: int) -> list[str]:
-    random.Random(seed).shuffle(names)
-    return names
+    Sainte-Laguë: the k-th name of a group of n stands at (2k + 1) / n; every group's first comes before all seconds.
+    """
+    turns = [
+        (place > 0, (2 * place + 1) / len(names), group, name)
+        for group, names in groups.items()
+        for place, name in enumerate(random.Random(f"{seed}|{group}").sample(sorted(names), len(names)))
+    ]
+    return [turn[3] for turn in sorted(turns)]

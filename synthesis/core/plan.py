@@ -1,0 +1,160 @@
+"""The slot plan: what of a target is there, what must be written again in place, what is missing.
+
+A slot is a place in the plan: (rule, style, index) or (anchor, tier, index). What stands in it is current, outdated
+(made by another prompt, model or recipe, still right) or stale (its rule or tools say something else now). A rejected
+or dropped sample blocks its slot only under the key that would be tried again.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import islice
+
+
+class State(IntEnum):
+    """Smaller is better."""
+
+    CURRENT = 0
+    OUTDATED = 1
+    STALE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A sample in a slot. `gone`: rejected or dropped."""
+
+    kind: str
+    index: int
+    key: str
+    state: State
+    gone: bool = False
+
+
+@dataclass(slots=True)
+class Group:
+    """What is known of the slots of one rule and style, or of one anchor."""
+
+    best: dict[tuple[str, int], State] = field(default_factory=dict)  # of the samples that are not gone
+    dead: set[str] = field(default_factory=set)  # keys of gone samples
+    refused: set[tuple[str, int]] = field(default_factory=set)  # slots gone under today's key
+
+    def add(self, held: Held) -> None:
+        place = (held.kind, held.index)
+        if not held.gone:
+            self.best[place] = min(held.state, self.best.get(place, State.STALE))
+            return
+        self.dead.add(held.key)
+        if held.state == State.CURRENT:
+            self.refused.add(place)
+
+    def free(self, kind: str) -> Iterator[int]:
+        """Indexes nothing stands in and nothing was refused in, from 0."""
+        index = 0
+        while True:
+            if (kind, index) not in self.best and (kind, index) not in self.refused:
+                yield index
+            index += 1
+
+    @property
+    def asked(self) -> int:
+        return len(self.best.keys() | self.refused)
+
+    def beyond(self) -> int:
+        """An index that no sample of any kind has had."""
+        return max((index for _, index in self.best.keys() | self.refused), default=-1) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """`of`: rule or anchor; `kind`: style or tier; `state` of what stands in it, None for nothing."""
+
+    of: str
+    kind: str
+    index: int
+    state: State | None = None
+
+
+@dataclass(slots=True)
+class Planned:
+    """What to write, and how many slots are left as they are, by (of, kind)."""
+
+    slots: list[Slot] = field(default_factory=list)
+    kept: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def missing(self, goal: int) -> int:
+        return max(0, goal - self.kept.total() - len(self.slots))
+
+    def counts(self) -> dict[str, int]:
+        """{"new", "content_stale", "outdated", "kept"}"""
+        states = Counter(slot.state for slot in self.slots)
+        found = {"new": states[None], "content_stale": states[State.STALE]}
+        return {**found, "outdated": states[State.OUTDATED], "kept": self.kept.total()}
+
+
+KeyOf = Callable[[str, str, int], str]  # the key of (of, kind, index) as this run would write it
+
+
+def plan_style(of: str, kind: str, group: Group, goal: int, *, rewrite: bool, key_of: KeyOf) -> Planned:
+    """One rule and style: keep, write again in place, then fill up to `goal` from the lowest free index."""
+    found = Planned()
+    again = []
+    for (style, index), state in sorted(group.best.items()):
+        if style != kind:
+            continue
+        if _kept(state, rewrite):
+            found.kept[of, kind] += 1
+        elif key_of(of, kind, index) not in group.dead:
+            again.append(Slot(of, kind, index, state))
+    found.slots += again[: found.missing(goal)]
+    fresh = (index for index in group.free(kind) if key_of(of, kind, index) not in group.dead)
+    found.slots += [Slot(of, kind, index) for index in islice(fresh, found.missing(goal))]
+    return found
+
+
+def plan_anchors(
+    order: Sequence[str],
+    groups: Mapping[str, Group],
+    goal: int,
+    *,
+    rewrite: bool,
+    key_of: KeyOf,
+    tiers_of: Callable[[str], Sequence[str]],
+) -> Planned:
+    """`order`: the live anchors, stratified. Anchors asked least come first, each tier as often as the others."""
+    found = Planned()
+    tiers: Counter[str] = Counter()
+    again: list[Slot] = []
+    for anchor in order:
+        for (tier, index), state in sorted(groups[anchor].best.items()) if anchor in groups else ():
+            if _kept(state, rewrite):
+                found.kept[anchor, tier] += 1
+                tiers[tier] += 1
+            elif tier in tiers_of(anchor) and key_of(anchor, tier, index) not in groups[anchor].dead:
+                again.append(Slot(anchor, tier, index, state))
+    found.slots += again[: found.missing(goal)]
+    tiers.update(slot.kind for slot in found.slots)
+    for anchor, index in _least_asked(order, groups, found.missing(goal)):
+        tier = min(tiers_of(anchor), key=lambda tier: tiers[tier])
+        tiers[tier] += 1
+        found.slots.append(Slot(anchor, tier, index))
+    return found
+
+
+def _kept(state: State, rewrite: bool) -> bool:
+    return state == State.CURRENT or (state == State.OUTDATED and not rewrite)
+
+
+def _least_asked(order: Sequence[str], groups: Mapping[str, Group], count: int) -> Iterable[tuple[str, int]]:
+    """(anchor, a fresh index), the least asked first, by the stratified order among equals."""
+    empty = Group()
+    turns = [
+        (groups.get(name, empty).asked, place, groups.get(name, empty).beyond())
+        for place, name in enumerate(order)
+    ]
+    heapq.heapify(turns)
+    for _ in range(count if turns else 0):
+        asked, place, index = turns[0]
+        yield order[place], index
+        heapq.heapreplace(turns, (asked + 1, place, index + 1))

@@ -1,0 +1,210 @@
+"""Today's inputs: what a sample of any rule or anchor would be made from now, its keys, and the state of old samples.
+
+Built from a catalog view that holds the pools in question (the whole catalog for a plan, a small part for one page),
+what the writers say they are made with, and the few-shot queries.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+from django.db.models import QuerySet
+
+from synthesis.core.few_shots import FewShots
+from synthesis.core.keys import (
+    Ground,
+    MadeWith,
+    batch_seed,
+    ground,
+    made_from,
+    sample_seed,
+    shots_digest,
+    slot_name,
+    stage_keys,
+)
+from synthesis.core.plan import State
+from synthesis.core.pools import members
+from synthesis.core.queries import RuleText, Writers
+from synthesis.core.recipe import Recipe
+from synthesis.endpoints import endpoints
+from synthesis.models import Sample
+from synthesis.sources import CatalogView, few_shot_queries
+from synthesis.writers.llm import llm_writers
+from synthesis.writers.offline import offline_writers
+from trace_site.lib.llm import Client, Endpoint
+
+CHUNK = 5000
+
+
+class Row(NamedTuple):
+    """A sample as staleness reads it: no texts, no pool."""
+
+    pk: int
+    branch: str
+    domain: str
+    version: int | None
+    anchor: str | None
+    style: str
+    tier: str
+    seed: int
+    key: str
+    machine: str
+    human: str
+    content: str | None
+    number: int | None
+    batch: int | None
+
+    @property
+    def kind(self) -> str:
+        return self.style or self.tier
+
+    @property
+    def gone(self) -> bool:
+        return self.machine == Sample.Machine.DROPPED or self.human == Sample.Human.REJECTED
+
+
+COLUMNS = (
+    "pk",
+    "branch",
+    "domain_id",
+    "rule_version_id",
+    "anchor__name",
+    "style",
+    "tier",
+    "seed",
+    "key",
+    "machine",
+    "human",
+    "made_from__content",
+    "made_from__index",
+    "made_from__batch_seed",
+)
+
+
+def rows_of(samples: QuerySet[Sample]) -> Iterator[Row]:
+    found = samples.order_by("pk").values_list(*COLUMNS).iterator(CHUNK)
+    return (Row(*row) for row in found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Stands for a client where nothing is asked: writers only tell what they are made with."""
+
+    endpoint: Endpoint
+
+
+def telling_writers(writer: str, recipe: Recipe) -> Writers:
+    """The writers of a kind ("offline" or "llm...") for their `made_with`; they cannot write."""
+    if not writer.startswith("llm"):
+        return offline_writers(recipe)
+    return llm_writers({role: cast(Client, _Named(one)) for role, one in endpoints().items()}, recipe)
+
+
+@dataclass(slots=True)
+class Inputs:
+    """`rules`: {version: the published rule it is}. `share`: of samples with permission targets."""
+
+    catalog: CatalogView
+    rules: Mapping[int, RuleText]
+    branch: str
+    made_with: MadeWith
+    share: float
+    shots: FewShots
+    _rules: dict[tuple[str, str, int], Ground] = field(default_factory=dict)
+    _anchors: dict[str, Ground] = field(default_factory=dict)
+
+    @classmethod
+    def today(
+        cls,
+        catalog: CatalogView,
+        rules: Mapping[int, RuleText],
+        branch: str,
+        writers: Writers,
+        share: float,
+        texts: Iterable[str] | None = None,
+    ) -> "Inputs":
+        made_with = writers.made_with(branch)
+        count = int(made_with["query"].get("few_shots", 0))
+        shown = (few_shot_queries() if texts is None else texts) if count else ()
+        return cls(catalog, rules, branch, made_with, share, FewShots(shown, count))
+
+    def of_rule(self, rule: RuleText) -> Ground:
+        name = (rule.domain, rule.code, rule.version)
+        if name not in self._rules:
+            own = [tool for tool in rule.tools if tool in self.catalog.tools]
+            self._rules[name] = self._ground(rule.domain, rule.code, rule, own)
+        return self._rules[name]
+
+    def of_anchor(self, anchor: str) -> Ground | None:
+        """None for a retired one."""
+        if anchor not in self._anchors and anchor in self.catalog.tools:
+            domain = self.catalog.domains[anchor]
+            self._anchors[anchor] = self._ground(domain, anchor, None, [anchor])
+        return self._anchors.get(anchor)
+
+    def _ground(self, domain: str, of: str, rule: RuleText | None, own: list[str]) -> Ground:
+        pool = members(own, self.catalog.neighbours)
+        tools = {name: self.catalog.mark(name) for name in pool if name in self.catalog.tools}
+        return ground(
+            domain=domain, of=of, rule=rule, tools=tools, made_with=self.made_with, share=self.share
+        )
+
+    def of_row(self, row: Row) -> Ground | None:
+        """What the sample stands on today; None when its rule version is not published or its anchor retired."""
+        if row.version is not None:
+            rule = self.rules.get(row.version)
+            return self.of_rule(rule) if rule else None
+        return self.of_anchor(row.anchor) if row.anchor else None
+
+    def seeds(self, made: Ground, kind: str, index: int, seed: int) -> tuple[int, int | None]:
+        """(the sample's seed, its batch's) for a run's seed."""
+        if made.rule is None:
+            return sample_seed(seed, made.of, kind, index), None
+        own = sample_seed(seed, made.domain, made.of, kind, index)
+        per_call = int(self.made_with["query"].get("per_call", 0))
+        return own, batch_seed(seed, made.rule, kind, index, per_call) if per_call else None
+
+    def key(self, made: Ground, kind: str, index: int, seed: int) -> str:
+        """The key of a slot as a run with this seed would write it."""
+        own, batch = self.seeds(made, kind, index, seed)
+        digest = shots_digest(self.shots.chosen(own if batch is None else batch))
+        return stage_keys(made, kind, index, own, batch, digest)[-1]
+
+    def slot(self, made: Ground, kind: str, index: int) -> str:
+        return slot_name(self.branch, made.domain, made.of, kind, index)
+
+    def made_from(
+        self, made: Ground, kind: str, index: int, own: int, batch: int | None
+    ) -> tuple[str, dict[str, Any]]:
+        """(key, the inputs behind it) for the seeds of a sample."""
+        return made_from(
+            made,
+            branch=self.branch,
+            kind=kind,
+            index=index,
+            seed=own,
+            batch=batch,
+            shots=self.shots.chosen(own if batch is None else batch),
+            made_with=self.made_with,
+            share=self.share,
+        )
+
+    def states(self, rows: Iterable[Row]) -> Iterator[tuple[Row, State]]:
+        """Each row with its state under these inputs, at its own seed. Rows without kept keys: see `staleness`."""
+        block: list[Row] = []
+        for row in rows:
+            block.append(row)
+            if len(block) == CHUNK:
+                yield from self._states(block)
+                block = []
+        yield from self._states(block)
+
+    def _states(self, rows: list[Row]) -> Iterator[tuple[Row, State]]:
+        digests = self.shots.digests([row.seed if row.batch is None else row.batch for row in rows])
+        for row, digest in zip(rows, digests, strict=True):
+            made = self.of_row(row)
+            if made is None or row.content != made.content or row.number is None:
+                yield row, State.STALE
+                continue
+            key = stage_keys(made, row.kind, row.number, row.seed, row.batch, digest)[-1]
+            yield row, State.CURRENT if key == row.key else State.OUTDATED

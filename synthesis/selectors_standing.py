@@ -1,0 +1,15 @@
+"""Which samples stand: not dropped, not rejected, not replaced by a newer one of their slot, of a published rule version.
+
+What is read from rows alone; whether a tool of the pool has changed since is told by `staleness`.
+"""
+
+from django.db.models import Exists, F, OuterRef, Q
+
+from synthesis.models import Sample
+from synthesis.selectors import GONE
+
+_newer = Sample.objects.filter(branch=OuterRef("branch"), slot=OuterRef("slot"), pk__gt=OuterRef("pk"))
+REPLACED = ~Q(slot="") & Exists(_newer.exclude(GONE))
+# the version a rule sample was written for is no longer the published one
+OVERTAKEN = Q(rule_version__isnull=False) & ~Q(rule_version__rule__published=F("rule_version"))
+STANDING = ~GONE & ~REPLACED & ~OVERTAKEN
