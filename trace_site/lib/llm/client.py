@@ -113,7 +113,7 @@ class Client:
             lambda: self._answer(
                 request, Exchange(key, purpose, self.base_url, self.endpoint.model, prompt_hash)
             ),
-            lambda reply: replace(reply, cached=True),
+            lambda reply: replace(reply, shared=True),
         )
 
     async def probe(self) -> None:

@@ -58,7 +58,10 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A validated answer and what it cost; `cached` answers cost nothing now."""
+    """A validated answer and what it cost.
+
+    What is `cached` was kept in the ledger, what is `shared` is paid for by another call: both cost nothing here.
+    """
 
     data: dict[str, Any]
     model: str
@@ -66,6 +69,7 @@ class Reply:
     completion_tokens: int = 0
     seconds: float = 0.0
     cached: bool = False
+    shared: bool = False
 
 
 @dataclass(slots=True)
