@@ -4,14 +4,16 @@ Built from a catalog view that holds the pools in question (the whole catalog fo
 what the writers say they are made with, and the few-shot queries.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple, cast
 
 from django.db.models import QuerySet
 
 from synthesis.core.few_shots import FewShots
 from synthesis.core.keys import (
+    STAGES,
     Ground,
     MadeWith,
     batch_seed,
@@ -24,7 +26,7 @@ from synthesis.core.keys import (
 )
 from synthesis.core.plan import State
 from synthesis.core.pools import members
-from synthesis.core.queries import RuleText, Writers
+from synthesis.core.queries import RuleText, ToolText, Writers
 from synthesis.core.recipe import Recipe
 from synthesis.endpoints import endpoints
 from synthesis.models import Sample
@@ -50,6 +52,7 @@ class Row(NamedTuple):
     key: str
     machine: str
     human: str
+    writer: str
     content: str | None
     number: int | None
     batch: int | None
@@ -75,10 +78,18 @@ COLUMNS = (
     "key",
     "machine",
     "human",
+    "writer",
     "made_from__content",
     "made_from__index",
     "made_from__batch_seed",
 )
+
+
+class Old(NamedTuple):
+    """What is known of a sample beside its keys; all there is of an imported query, or of one before keys were kept."""
+
+    answer: list[str]
+    tools: dict[str, str]
 
 
 def rows_of(samples: QuerySet[Sample]) -> Iterator[Row]:
@@ -93,11 +104,31 @@ class _Named:
     endpoint: Endpoint
 
 
-def telling_writers(writer: str, recipe: Recipe) -> Writers:
+def telling_writers(writer: str, recipe: Recipe, models: Mapping[str, str] | None = None) -> Writers:
     """The writers of a kind ("offline" or "llm...") for their `made_with`; they cannot write."""
     if not writer.startswith("llm"):
         return offline_writers(recipe)
-    return llm_writers({role: cast(Client, _Named(one)) for role, one in endpoints().items()}, recipe)
+    named = {role: cast(Client, _Named(endpoint)) for role, endpoint in endpoints(models).items()}
+    return llm_writers(named, recipe)
+
+
+def old_of(pks: Sequence[int]) -> dict[int, Old]:
+    """What these samples were made from, without keys; no query when there are none."""
+    if not pks:
+        return {}
+    found = Sample.objects.filter(pk__in=pks).values_list("pk", "answer", "made_from__tools")
+    return {pk: Old(answer, tools or {}) for pk, answer, tools in found}
+
+
+def blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    given = iter(rows)
+    while block := list(islice(given, CHUNK)):
+        yield block
+
+
+def content_inputs(catalog: CatalogView, rules: Mapping[int, RuleText]) -> "Inputs":
+    """For what makes samples wrong alone: rules and tools, whoever writes."""
+    return Inputs(catalog, rules, "", {stage: {} for stage in STAGES}, 0.0, FewShots((), 0))
 
 
 @dataclass(slots=True)
@@ -190,21 +221,47 @@ class Inputs:
         )
 
     def states(self, rows: Iterable[Row]) -> Iterator[tuple[Row, State]]:
-        """Each row with its state under these inputs, at its own seed. Rows without kept keys: see `staleness`."""
-        block: list[Row] = []
-        for row in rows:
-            block.append(row)
-            if len(block) == CHUNK:
-                yield from self._states(block)
-                block = []
-        yield from self._states(block)
+        """Each row with its state under these inputs, at its own seed."""
+        for block in blocks(rows):
+            old = old_of([row.pk for row in block if row.content is None])
+            digests = self.shots.digests([row.seed if row.batch is None else row.batch for row in block])
+            for row, digest in zip(block, digests, strict=True):
+                yield row, self._state(row, digest, old.get(row.pk))
 
-    def _states(self, rows: list[Row]) -> Iterator[tuple[Row, State]]:
-        digests = self.shots.digests([row.seed if row.batch is None else row.batch for row in rows])
-        for row, digest in zip(rows, digests, strict=True):
-            made = self.of_row(row)
-            if made is None or row.content != made.content or row.number is None:
-                yield row, State.STALE
-                continue
-            key = stage_keys(made, row.kind, row.number, row.seed, row.batch, digest)[-1]
-            yield row, State.CURRENT if key == row.key else State.OUTDATED
+    def _state(self, row: Row, shots: str, old: Old | None) -> State:
+        made = self.of_row(row)
+        if old is not None or row.number is None:
+            if self._stale_because(row, made, old or Old([], {})):
+                return State.STALE
+            # of an imported query no more is known that could change
+            return State.CURRENT if row.branch == "imported" else State.OUTDATED
+        if made is None or row.content != made.content:
+            return State.STALE
+        key = stage_keys(made, row.kind, row.number, row.seed, row.batch, shots)[-1]
+        return State.CURRENT if key == row.key else State.OUTDATED
+
+    def stale(self, rows: Iterable[Row]) -> Iterator[tuple[Row, str]]:
+        """Each row with why its content is stale, in the words of a manifest; "" when it is not."""
+        for block in blocks(rows):
+            grounds = [self.of_row(row) for row in block]
+            pairs = list(zip(block, grounds, strict=True))
+            old = old_of([row.pk for row, made in pairs if made is None or row.content != made.content])
+            for row, made in pairs:
+                yield row, self._stale_because(row, made, old[row.pk]) if row.pk in old else ""
+
+    def _stale_because(self, row: Row, made: Ground | None, old: Old) -> str:
+        """For a row whose content is not today's, or is not known."""
+        known, now = self.catalog.tools, made.tools if made else {}
+        if row.version is not None and row.version not in self.rules:
+            return "rule changed"
+        if any(name not in known for name in (*old.answer, *([row.anchor] if row.anchor else ()))):
+            return "tool retired"
+        if row.content is None:
+            return "tool changed" if any(_changed(known[name], old.tools) for name in old.answer) else ""
+        changed = any(old.tools[name] != now[name] for name in old.tools.keys() & now.keys())
+        return "tool changed" if changed else "pool changed"
+
+
+def _changed(tool: ToolText, kept: Mapping[str, str]) -> bool:
+    was = kept.get(tool.name)
+    return was is not None and not tool.hash.startswith(was)

@@ -7,7 +7,6 @@ the snapshot made first is returned.
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,28 +14,27 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.db.models import Count, F, Q, QuerySet
 
-from catalog.models import NeighbourList, TokenUnit, Tool
 from catalog.queries import benchmark_firewall
 from rules.models import RuleVersion
+from synthesis.core.keys import STAGES
 from synthesis.core.snapshot import Composition, Entry, catalog_hash, compose, snapshot_hash
+from synthesis.eligible import Eligible, eligible_samples
 from synthesis.models import Sample, Snapshot, SnapshotSample
-from synthesis.sources import published_rules
+from synthesis.snapshot_files import STEPS, write_files
 from trace_site import audit
 from trace_site.artefacts import store
 from trace_site.jobs import JobContext
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import sha256_file, write_atomic, write_jsonl
+from trace_site.lib.files import write_atomic
 from trace_site.webhooks import emit
-
-STEPS = 4
 
 
 def run_snapshot(ctx: JobContext) -> dict[str, Any]:
     """The job's handler body. Started again after a kill it builds the same content and finds the same hash."""
     params = ctx.params
     ctx.progress(0, STEPS, "choosing samples")
-    current = {version.pk: version.content_hash for version, _ in published_rules()}
-    stale, entries = _eligible(params, current)
+    eligible = eligible_samples(params)
+    entries = eligible.entries
     contaminated = _contaminated(entries)
     ctx.progress(1, STEPS, "checked against the benchmarks")
     if contaminated and params["strict"]:
@@ -57,8 +55,8 @@ def run_snapshot(ctx: JobContext) -> dict[str, Any]:
         )
     with tempfile.TemporaryDirectory(prefix="snapshot-") as name:
         folder = Path(name)
-        files = _write_files(folder, composition, ctx)
-        manifest = _manifest(params, composition, contaminated, stale, files)
+        files = write_files(folder, composition, ctx)
+        manifest = _manifest(params, composition, contaminated, eligible, files)
         write_atomic(folder / "manifest.json", json.dumps(manifest, ensure_ascii=False, indent=1))
         snapshot = _publish(ctx, folder, manifest, composition)
     return {
@@ -81,8 +79,8 @@ def preview(
     strict: bool = False,
 ) -> dict[str, Any]:
     """What these options would freeze now: counts by branch, what is left out and why. Writes nothing."""
-    current = {version.pk: version.content_hash for version, _ in published_rules()}
-    stale, entries = _eligible({"branches": branches, "domain": domain or ""}, current)
+    eligible = eligible_samples({"branches": branches, "domain": domain or ""})
+    entries = eligible.entries
     contaminated = _contaminated(entries)
     banned = {row["sample"] for row in contaminated}
     free = (entry for entry in entries if entry.id not in banned)
@@ -93,7 +91,8 @@ def preview(
         **{branch: found[branch] for branch in ("rrb", "rule", "imported")},
         "removed": len(composition.removed),
         "contaminated": len(contaminated),
-        "stale": sum(stale.values()),
+        "stale": eligible.stale.total(),
+        "replaced": eligible.replaced,
         "refused": strict and bool(contaminated),
     }
 
@@ -101,42 +100,6 @@ def preview(
 def snapshot_dir(snapshot: Snapshot) -> Path:
     """The snapshot's folder on this machine, every file verified."""
     return store().get_dir(snapshot.store_key, snapshot.store_digest)
-
-
-def _approved(params: dict[str, Any]) -> QuerySet[Sample]:
-    rows = Sample.objects.filter(
-        machine=Sample.Machine.READY, human=Sample.Human.APPROVED, branch__in=params["branches"]
-    )
-    return rows.filter(domain_id=params["domain"]) if params["domain"] else rows
-
-
-def _eligible(params: dict[str, Any], current: dict[int, str]) -> tuple[Counter[str], list[Entry]]:
-    """Approved samples that are not stale, and how many are, by reason."""
-    tools = dict(Tool.objects.filter(status=Tool.Status.ACTIVE).values_list("name", "content_hash"))
-    stale: Counter[str] = Counter()
-    entries: list[Entry] = []
-    columns = (
-        "pk",
-        "key",
-        "branch",
-        "style",
-        "rule_version_id",
-        "rule_version__rule__code",
-        "domain_id",
-        "answer",
-    )
-    rows = _approved(params).values_list(*columns, "pool", "made_from__tools")
-    for pk, key, branch, style, version, code, domain, answer, pool, made in rows.order_by("pk"):
-        if version is not None and version not in current:
-            stale["rule changed"] += 1
-        elif any(name not in tools for name in answer):
-            stale["tool retired"] += 1
-        elif any(made and name in made and made[name] != tools[name][: len(made[name])] for name in answer):
-            stale["tool changed"] += 1
-        else:
-            rule = f"{domain}/{code}" if version else ""
-            entries.append(Entry(pk, key, branch, style, rule, tuple(answer), frozenset(pool)))
-    return stale, entries
 
 
 def _contaminated(entries: list[Entry]) -> list[dict[str, Any]]:
@@ -161,93 +124,11 @@ def _contamination_error(contaminated: list[dict[str, Any]]) -> TraceError:
     )
 
 
-def _write_files(folder: Path, composition: Composition, ctx: JobContext) -> dict[str, dict[str, Any]]:
-    writers = {
-        "tools.jsonl": _tools(),
-        "neighbours.jsonl": _neighbours(),
-        "rules.jsonl": _rules(),
-        "tokens.jsonl": _tokens(),
-        "samples.jsonl": _samples(composition),
-    }
-    files: dict[str, dict[str, Any]] = {}
-    for name, rows in writers.items():
-        ctx.check()
-        path = folder / name
-        count = write_jsonl(path, rows)
-        files[name] = {"sha256": sha256_file(path), "bytes": path.stat().st_size, "rows": count}
-    ctx.progress(3, STEPS, "files written")
-    return files
-
-
-def _active() -> QuerySet[Tool]:
-    return Tool.objects.filter(status=Tool.Status.ACTIVE).order_by("name")
-
-
-def _tools() -> Iterator[dict[str, Any]]:
-    columns = ("name", "description", "domain_id", "permissions", "deprecated", "version", "content_hash")
-    keys = ("name", "description", "domain", "permissions", "deprecated", "version", "hash")
-    for row in sorted(_active().values_list(*columns)):
-        yield dict(zip(keys, row, strict=True))
-
-
-def _neighbours() -> Iterator[dict[str, Any]]:
-    names = dict(_active().values_list("pk", "name"))
-    lists = dict(NeighbourList.objects.values_list("tool_id", "neighbour_ids"))
-    for pk, name in sorted(names.items(), key=lambda item: item[1]):
-        yield {"name": name, "neighbours": [names[other] for other in lists.get(pk, []) if other in names]}
-
-
-def _rules() -> Iterator[dict[str, Any]]:
-    for version, rule in published_rules():
-        yield {
-            "code": rule.code,
-            "version": rule.version,
-            "domain": rule.domain,
-            "target": rule.target,
-            "confusables": list(rule.confusables),
-            "text": rule.text,
-            "clauses": version.clauses,
-        }
-
-
-def _tokens() -> Iterator[dict[str, Any]]:
-    keys = ("family", "slot", "string", "state")
-    rows = TokenUnit.objects.order_by("family", "slot").values_list(*keys)
-    if not rows.exists():
-        raise TraceError(
-            "the token ledger is empty.",
-            code="no_tokens",
-            hint="Import the catalog: manage.py catalog_import.",
-        )
-    for row in rows:
-        yield dict(zip(keys, row, strict=True))
-
-
-def _samples(composition: Composition) -> Iterator[dict[str, Any]]:
-    columns = (
-        "id",
-        "key",
-        "branch",
-        "tier",
-        "style",
-        "domain",
-        "query",
-        "trace",
-        "answer",
-        "permissions",
-        "writer",
-    )
-    rows = Sample.objects.filter(pk__in=[entry.id for entry in composition.chosen]).order_by("id")
-    for row in rows.annotate(code=F("rule_version__rule__code")).values(*columns, "code"):
-        rule = row.pop("code")
-        yield {**row, "rule": rule}
-
-
 def _manifest(
     params: dict[str, Any],
     composition: Composition,
     contaminated: list[dict[str, Any]],
-    stale: Counter[str],
+    eligible: Eligible,
     files: dict[str, dict[str, Any]],
 ) -> dict[str, Any]:
     ids = [entry.id for entry in composition.chosen]
@@ -259,15 +140,13 @@ def _manifest(
         "catalog_hash": catalog_hash(files),
         **{name: params[name] for name in ("strategy", "per_rule", "seed", "branches", "rrb")},
         "domains": sorted(set(made.values_list("domain_id", flat=True))),
-        "counts": _counts(composition, files, contaminated, stale),
+        "counts": _counts(composition, files, contaminated, eligible),
         "yields": _yields(),
         "rules": [
             {"code": code, "version": number, "hash": digest}
             for code, number, digest in rules.values_list("rule__code", "number", "content_hash")
         ],
-        "prompts": sorted(
-            {f"{part} {version}" for part, version in _writer_versions(made)},
-        ),
+        "prompts": sorted(_writer_versions(made)),
         "models": sorted(set(made.values_list("writer", flat=True))),
         "removed": [entry.id for entry in composition.removed],
         "contaminated": contaminated,
@@ -275,11 +154,13 @@ def _manifest(
     }
 
 
-def _writer_versions(made: QuerySet[Sample]) -> set[tuple[str, str]]:
-    found: set[tuple[str, str]] = set()
-    for part in ("query", "trace", "judge"):
-        versions = made.values_list(f"made_from__writers__{part}", flat=True).distinct()
-        found |= {(part, version) for version in versions if version}
+def _writer_versions(made: QuerySet[Sample]) -> set[str]:
+    """`query_rule.jinja 0123456789abcdef`, or the name of an offline grammar, for each stage of what was chosen."""
+    found: set[str] = set()
+    for stage in STAGES:
+        parts = [f"made_from__stages__{stage}__{name}" for name in ("prompt", "prompt_hash", "writer")]
+        for prompt, digest, writer in made.order_by().values_list(*parts).distinct():
+            found |= {f"{prompt}.jinja {digest}" if prompt else writer} - {None}
     return found
 
 
@@ -287,7 +168,7 @@ def _counts(
     composition: Composition,
     files: dict[str, dict[str, Any]],
     contaminated: list[dict[str, Any]],
-    stale: Counter[str],
+    eligible: Eligible,
 ) -> dict[str, Any]:
     branches = Counter(entry.branch for entry in composition.chosen)
     return {
@@ -299,7 +180,8 @@ def _counts(
         "rules": files["rules.jsonl"]["rows"],
         "removed": len(composition.removed),
         "contaminated": len(contaminated),
-        "stale": dict(stale),
+        "stale": dict(eligible.stale),
+        "replaced": eligible.replaced,
     }
 
 

@@ -55,52 +55,52 @@ def load_catalog(*, neighbours: bool = True) -> CatalogView:
             code="empty_catalog",
             hint="Import tools first: manage.py catalog_import.",
         )
-    if neighbours:
-        view.neighbours = _neighbours({pk: name for name, pk in view.ids.items()})
+    if not neighbours:
+        return view
+    view.neighbours = _neighbours(view, NeighbourList.objects.all())
+    if missing := len(view.tools) - len(view.neighbours):
+        raise TraceError(
+            f"{missing:,} tools have no neighbours yet.",
+            code="no_neighbours",
+            hint="Compute them first: manage.py catalog_neighbours.",
+        )
     return view
 
 
-def catalog_around(names: Iterable[str]) -> CatalogView:
-    """The part of the active catalog that the pools of these tools are made of; two queries."""
-    lists = dict(
-        NeighbourList.objects.filter(tool__name__in=set(names), tool__status=Tool.Status.ACTIVE).values_list(
-            "tool_id", "neighbour_ids"
-        )
-    )
-    near = {pk for others in lists.values() for pk in others}
-    view = _view(Tool.objects.filter(Q(name__in=set(names)) | Q(pk__in=near), status=Tool.Status.ACTIVE))
-    by_id = {pk: name for name, pk in view.ids.items()}
-    view.neighbours = {
-        by_id[pk]: [by_id[other] for other in others if other in by_id] for pk, others in lists.items()
-    }
+def catalog_around(names: Iterable[str] | None) -> CatalogView:
+    """The part of the active catalog that the pools of these tools are made of; None: all of it. Three queries.
+
+    A tool whose look-alikes are not found yet has none.
+    """
+    active, lists = Tool.objects.filter(status=Tool.Status.ACTIVE), NeighbourList.objects.all()
+    if names is not None:
+        wanted = set(names)
+        lists = lists.filter(tool__name__in=wanted)
+        near = {pk for others in lists.values_list("neighbour_ids", flat=True) for pk in others}
+        active = active.filter(Q(name__in=wanted) | Q(pk__in=near))
+    view = _view(active)
+    view.neighbours = _neighbours(view, lists)
     return view
 
 
 def _view(active: QuerySet[Tool]) -> CatalogView:
     columns = ("id", "name", "description", "permissions", "deprecated", "content_hash", "domain_id")
     view = CatalogView({}, {}, {})
-    for pk, name, description, permissions, deprecated, digest, domain in active.order_by("name").values_list(
-        *columns
-    ):
+    for row in active.order_by("name").values_list(*columns):
+        pk, name, description, permissions, deprecated, digest, domain = row
         view.tools[name] = ToolText(name, description, tuple(permissions), deprecated, digest)
         view.ids[name] = pk
         view.domains[name] = domain
     return view
 
 
-def _neighbours(names: dict[int, str]) -> dict[str, list[str]]:
-    found = {
+def _neighbours(view: CatalogView, lists: QuerySet[NeighbourList]) -> dict[str, list[str]]:
+    names = {pk: name for name, pk in view.ids.items()}
+    return {
         names[pk]: [names[other] for other in others if other in names]
-        for pk, others in NeighbourList.objects.values_list("tool_id", "neighbour_ids")
+        for pk, others in lists.values_list("tool_id", "neighbour_ids")
         if pk in names
     }
-    if len(found) < len(names):
-        raise TraceError(
-            f"{len(names) - len(found):,} tools have no neighbours yet.",
-            code="no_neighbours",
-            hint="Compute them first: manage.py catalog_neighbours.",
-        )
-    return found
 
 
 def published_rules(domain: str = "", code: str = "") -> list[tuple[RuleVersion, RuleText]]:
