@@ -144,10 +144,10 @@ class Client:
         limiter = limiter_of(self.base_url, self.endpoint.concurrency)
         deadline, failures, refusals = float("inf"), 0, 0
         while True:
-            since = await limiter.acquire(urgent=failures + refusals > 0)
-            deadline = min(deadline, since + self.endpoint.timeout)
+            slot = await limiter.acquire(urgent=failures + refusals > 0)
+            deadline = min(deadline, loop.time() + self.endpoint.timeout)
             try:
-                return await self._once(call, limiter, since, deadline)
+                return await self._once(call, limiter, slot, deadline)
             except LlmError as error:
                 refusals += error.code == "llm_rate_limited"
                 failures += error.code != "llm_rate_limited"
@@ -157,7 +157,7 @@ class Client:
                     raise self._placed(_final(error, limiter)) from None
             await asyncio.sleep(pause)
 
-    async def _once(self, call: _Call, limiter: Limiter, since: float, deadline: float) -> Reply:
+    async def _once(self, call: _Call, limiter: Limiter, slot: int, deadline: float) -> Reply:
         """One exchange in a slot that is given back at its end, whatever that is."""
         exchange = replace(call.first, uid=uuid4())
         refused: bool | None = None
@@ -175,7 +175,7 @@ class Client:
             told = error.told
             raise
         finally:
-            limiter.release(since, refused=refused, told=told)
+            limiter.release(slot, refused=refused, told=told)
 
     async def _booked(self, call: _Call, exchange: Exchange, deadline: float) -> Reply:
         """One exchange and its two entries in the ledger."""

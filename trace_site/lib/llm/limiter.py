@@ -1,8 +1,9 @@
 """How many exchanges one endpoint gets at a time: as many as it takes without pushing back, up to a most.
 
-The limit starts small and doubles every round trip, then grows by one. It shrinks with the share of refusals (429,
-503, 529, silence) among the recent outcomes, in proportion to it as DCTCP does (RFC 8257), so that a few refusals by
-chance cost nothing. When everything is refused the gate is shut for a while and one exchange tries it again.
+The limit starts small and doubles every round trip. It shrinks with the share of refusals (429, 503, 529, silence)
+among the recent outcomes, in proportion to it as DCTCP does (RFC 8257), so that a few refusals by chance cost nothing,
+and never below what the endpoint is serving; then it grows slowly, and fast again when nothing speaks against it. When
+everything is refused the gate is shut for a while, and then one exchange tries.
 
 A call that waits to be sent again holds no slot: give a client more calls at a time than its endpoint has slots.
 """
@@ -10,15 +11,20 @@ A call that waits to be sent again holds no slot: give a client more calls at a 
 import asyncio
 import weakref
 from collections import deque
+from itertools import count
 
 from trace_site.lib.llm.retry import backed_off
 
 START = 8
 WINDOW = 64  # outcomes
 TOLERATED = 0.05  # share of refusals that is taken for chance
-EVIDENCE = 7  # refusals in the window before anything is concluded
-GATE = (4, 10.0)  # at least so many refusals in a row shut it; for at most so many seconds
+EVIDENCE = 7  # refusals in the window before anything is concluded; half the limit where that is less
+GROW_SECONDS = 2.0  # to grow by one
 PROBE_AFTER = 5.0  # seconds without a cut until growth is fast again
+GATE_REFUSALS = 4  # in a row, with nothing else under way, shut the gate; GATE_SURE do in any case
+GATE_SURE = 64
+GATE_SECONDS = 5.0  # at most, then one exchange tries
+REOPENED = 4.0  # the limit after one that was taken
 
 
 class Limiter:
@@ -27,47 +33,54 @@ class Limiter:
     def __init__(self, most: int, start: int = START) -> None:
         self.most = most
         self.limit = float(min(start, most))
-        self.in_flight = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[int]] = deque()
+        self._flying: dict[int, float] = {}  # slot: since when, the oldest first
+        self._slots = count()
         self._recent: deque[bool] = deque(maxlen=WINDOW)  # True: refused
         self._in_a_row = 0
+        self._row_since = 0.0
         self._shut_times = 0
         self._shut_until = 0.0
         self._fast_below = float("inf")
         self._cut_at = 0.0
+        self._grown_at = 0.0
 
-    async def acquire(self, *, urgent: bool = False) -> float:
-        """A slot, for `release`; urgent: before all who wait."""
-        if self._waiting or not self._free():
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            (self._waiting.appendleft if urgent else self._waiting.append)(turn)
-            self._wake()
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():  # the slot came together with the cancellation
-                    self._give_back()
-                raise
-        else:
-            self.in_flight += 1
-        return self._now()
-
-    def release(self, since: float, *, refused: bool | None, told: float | None = None) -> None:
-        """Give a slot back. refused: how the endpoint took it, None if that says nothing; told: seconds to wait."""
-        if refused:
-            self._refused(since, told)
-        elif refused is False:
-            self._taken()
-        self._give_back()
+    @property
+    def in_flight(self) -> int:
+        return len(self._flying)
 
     @property
     def shut(self) -> bool:
         """Whether the endpoint refuses everything, as far as is known."""
         return self._shut_times > 0
 
-    def _give_back(self) -> None:
-        self.in_flight -= 1
+    async def acquire(self, *, urgent: bool = False) -> int:
+        """A slot, for `release`; urgent: before all who wait."""
+        if not self._waiting and self._free():
+            return self._take()
+        turn: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        (self._waiting.appendleft if urgent else self._waiting.append)(turn)
         self._wake()
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # the slot came together with the cancellation
+                self.release(turn.result(), refused=None)
+            raise
+
+    def release(self, slot: int, *, refused: bool | None, told: float | None = None) -> None:
+        """Give a slot back. refused: how the endpoint took it, None if that says nothing; told: seconds to wait."""
+        if refused is False:
+            self._taken()
+        since = self._flying.pop(slot)
+        if refused:
+            self._refused(since, told or 0.0)
+        self._wake()
+
+    def _take(self) -> int:
+        slot = next(self._slots)
+        self._flying[slot] = self._now()
+        return slot
 
     def _free(self) -> bool:
         return self.in_flight < int(self.limit) and self._now() >= self._shut_until
@@ -76,32 +89,40 @@ class Limiter:
         while self._waiting and self._free():
             turn = self._waiting.popleft()
             if not turn.done():
-                self.in_flight += 1
-                turn.set_result(None)
+                turn.set_result(self._take())
 
     def _taken(self) -> None:
+        now = self._now()
         self._recent.append(False)
+        if self.shut:
+            self.limit = min(REOPENED, self.most)
         self._in_a_row = self._shut_times = 0
-        if self.in_flight < int(self.limit):  # nobody asked for more
-            return
-        if self._now() - self._cut_at > PROBE_AFTER:
+        if now - self._cut_at > PROBE_AFTER:
             self._fast_below = float("inf")
-        self.limit = min(self.most, self.limit + (1 if self.limit < self._fast_below else 1 / self.limit))
+        if self.in_flight >= int(self.limit):  # else nobody asked for more
+            slow = min(1.0, (now - self._grown_at) / GROW_SECONDS)
+            self.limit = min(self.most, self.limit + (1 if self.limit < self._fast_below else slow))
+        self._grown_at = now
 
-    def _refused(self, since: float, told: float | None) -> None:
+    def _refused(self, since: float, told: float) -> None:
         self._recent.append(True)
+        if not self._in_a_row:
+            self._row_since = since
         self._in_a_row += 1
-        if self._in_a_row >= max(GATE[0], int(self.limit)):
-            self._shut(told or 0.0)
+        # what was sent before the first refusal may still be taken
+        alone = next(iter(self._flying.values()), self._row_since) >= self._row_since
+        if self._in_a_row >= (GATE_REFUSALS if alone else GATE_SURE):
+            self._shut(told)
         elif since >= self._cut_at:  # older ones were sent under the limit that is already cut
             self._cut()
 
     def _cut(self) -> None:
         refused = sum(self._recent)
         excess = refused / len(self._recent) - TOLERATED
-        if refused < min(EVIDENCE, int(self.limit) + 1) or excess <= 0:
+        if refused < min(EVIDENCE, 1 + self.limit / 2) or excess <= 0:
             return
-        self.limit = max(1.0, self.limit * (1 - excess / 2))
+        served = sum(since < self._row_since for since in self._flying.values())
+        self.limit = max(1.0, served, self.limit * (1 - excess / 2))
         self._fast_below = self.limit
         self._cut_at = self._now()
         self._recent.clear()
@@ -111,7 +132,7 @@ class Limiter:
         if self._now() < self._shut_until:
             return
         self._shut_times += 1
-        pause = min(GATE[1], max(told, backed_off(self._shut_times)))
+        pause = min(GATE_SECONDS, max(told, backed_off(self._shut_times)))
         self._shut_until = self._cut_at = self._now() + pause
         self.limit, self._fast_below = 1.0, float("inf")
         self._recent.clear()
