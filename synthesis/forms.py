@@ -7,6 +7,7 @@ from django import forms
 from catalog.models import Domain
 from synthesis.core.queries import AXES
 from synthesis.models import Sample, SynthesisRun
+from trace_site.lib.errors import TraceError
 
 CHECKS = (
     "grounding",
@@ -55,7 +56,13 @@ class SampleFilters(forms.Form):
         choices=[("", "any number of tries"), ("first", "tried"), ("again", "tried again")], required=False
     )
     stale = forms.ChoiceField(
-        choices=[("", "stale or not"), ("rule", "of another version of the rule")], required=False
+        choices=[
+            ("", "stale or not"),
+            ("content", "stale: rule or tools changed"),
+            ("outdated", "outdated: prompt or model changed"),
+            ("current", "as it would be written now"),
+        ],
+        required=False,
     )
 
     def chosen(self, names: str) -> list[forms.BoundField]:
@@ -77,6 +84,26 @@ class SampleFilters(forms.Form):
     def values(self) -> dict[str, Any]:
         self.is_valid()
         return {name: value for name, value in self.cleaned_data.items() if value}
+
+
+class BudgetForm(forms.Form):
+    """New limits of a run that goes on; what is left empty stays as it is."""
+
+    calls = forms.IntegerField(required=False)
+    tokens = forms.IntegerField(required=False)
+    money = forms.FloatField(required=False)
+
+    def limits(self) -> dict[str, Any]:
+        """Raises TraceError for what is no number; the service judges the numbers."""
+        if not self.is_valid():
+            name = next(iter(self.errors))
+            raise TraceError(
+                "is no number.",
+                code="bad_option",
+                where=f"budget.{name}",
+                hint="Use digits, or leave it empty.",
+            )
+        return {name: value for name, value in self.cleaned_data.items() if value is not None}
 
 
 class SnapshotForm(forms.Form):

@@ -3,19 +3,21 @@
 All from rows, so that it is right while a run writes and after any kill. Refusals count attempts, the rest samples.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db import connection
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, F, Func, JSONField, Q, QuerySet, Value
 
+from rules.models import RuleVersion
 from synthesis.models import Attempt, Sample
 from synthesis.selectors import APPROVED, READY
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "domain": ("domain_id",),
-    "rule": ("domain_id", "rule_version__rule_id", "rule_version__rule__code"),
+    "rule": ("domain_id", "rule_version_id"),
     "style": ("style", "tier"),
 }
 OF_SAMPLES = {
@@ -32,6 +34,12 @@ OF_ATTEMPTS = {
     "judged_out": Count("id", filter=Q(outcome="judged_out")),
     "errors": Count("id", filter=Q(outcome="error")),
 }
+
+# what tells attempts apart in the funnel: a few dozen combinations, however many attempts
+CHECKS = Func(
+    F("filter_failures"), Value("$[*].check"), function="jsonb_path_query_array", output_field=JSONField()
+)
+ENDED_WITH = ("error_code", "checks", "judge__failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,54 +108,53 @@ class Funnel:
 
 
 def funnel(part: Slice) -> Funnel:
-    """Five queries whatever the size."""
-    total = Counts(part, **part.samples().aggregate(**OF_SAMPLES))
-    _put(total, part.attempts().aggregate(**OF_ATTEMPTS))
-    refused = part.attempts()
-    return Funnel(
-        total,
-        checks=_listed(refused.filter(outcome="filtered"), "filter_failures", "entry->>'check'"),
-        axes=_listed(refused.filter(outcome="judged_out"), "judge->'failed'", "entry#>>'{}'"),
-        errors=_codes(refused.filter(outcome="error")),
+    """Two queries whatever the size: samples once, attempts once by what they ended with."""
+    found = Funnel(Counts(part, **part.samples().aggregate(**OF_SAMPLES)))
+    checks: Counter[str] = Counter()
+    axes: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
+    for row in part.attempts().annotate(checks=CHECKS).values(*ENDED_WITH).annotate(**OF_ATTEMPTS).order_by():
+        refused, failed, code = row.pop("checks"), row.pop("judge__failed"), row.pop("error_code")
+        for name, count in row.items():
+            setattr(found.total, name, getattr(found.total, name) + count)
+        checks.update(dict.fromkeys(refused, row["filtered"]))  # one attempt may fail several checks
+        axes.update(dict.fromkeys(failed or (), row["judged_out"]))
+        errors[code or "error"] += row["errors"]
+    found.checks, found.axes, found.errors = (_listed(one) for one in (checks, axes, errors))
+    return found
+
+
+def _listed(counts: Counter[str]) -> list[tuple[str, int]]:
+    """The most frequent first, then by name."""
+    return sorted(
+        ((name, count) for name, count in counts.items() if count), key=lambda one: (-one[1], one[0])
     )
 
 
 def groups(part: Slice, by: str) -> list[Counts]:
-    """The slice by domain, rule or style and tier, in that order of names; two queries."""
+    """The slice by domain, rule or style and tier, in that order of names; three queries at most."""
     keys = GROUPS[by]
+    rows = list(part.samples().values(*keys).annotate(**OF_SAMPLES).order_by())
+    prefixed = [f"sample__{name}" for name in keys]
+    tried = part.attempts().values(*prefixed).annotate(**OF_ATTEMPTS).order_by()
+    rules = _rules(row["rule_version_id"] for row in rows) if by == "rule" else {}
     found: dict[tuple[Any, ...], Counts] = {}
-    for row in part.samples().values(*keys).annotate(**OF_SAMPLES).order_by(*keys):
-        key = tuple(row.pop(name) for name in keys)
-        found[key] = Counts(*_part(part, dict(zip(keys, key, strict=True))), **row)
-    tried = part.attempts().values(*(f"sample__{name}" for name in keys)).annotate(**OF_ATTEMPTS).order_by()
-    for row in tried:
-        key = tuple(row.pop(f"sample__{name}") for name in keys)
-        if key in found:  # a sample planned between the two queries waits for the next look
-            _put(found[key], row)
-    return list(found.values())
+    for row in [*rows, *tried]:
+        values = [row.pop(name if name in row else f"sample__{name}") for name in keys]
+        own, rule_id = _part(part, dict(zip(keys, values, strict=True)), rules)
+        counts = found.setdefault(tuple(own.narrowed.items()), Counts(own, rule_id))
+        for name, count in row.items():
+            setattr(counts, name, getattr(counts, name) + count)
+    return sorted(found.values(), key=lambda counts: tuple(counts.slice.narrowed.values()))
 
 
-def _part(part: Slice, values: dict[str, Any]) -> tuple[Slice, int | None]:
-    names = {"domain_id": "domain", "rule_version__rule__code": "rule", "style": "style", "tier": "tier"}
-    own = {names[key]: value or "" for key, value in values.items() if key in names}
-    return Slice(**{"run": part.run, **part.narrowed, **own}), values.get("rule_version__rule_id")
+def _rules(versions: Iterable[int | None]) -> dict[int, tuple[str, int]]:
+    """{rule version: its rule's code and id}"""
+    rows = RuleVersion.objects.filter(pk__in={pk for pk in versions if pk})
+    return {pk: (code, rule) for pk, code, rule in rows.values_list("pk", "rule__code", "rule_id")}
 
 
-def _put(counts: Counts, row: dict[str, int]) -> None:
-    for name, value in row.items():
-        setattr(counts, name, value)
-
-
-def _codes(failed: QuerySet[Attempt]) -> list[tuple[str, int]]:
-    rows = failed.values_list("error_code").annotate(count=Count("id")).order_by("-count", "error_code")
-    return [(code or "error", count) for code, count in rows]
-
-
-def _listed(attempts: QuerySet[Attempt], column: str, name: str) -> list[tuple[str, int]]:
-    """How many attempts name each entry of a JSON list; one attempt may name several."""
-    inner, values = attempts.values_list("filter_failures", "judge").order_by().query.sql_with_params()
-    sql = f"""SELECT {name}, count(*) FROM ({inner}) tried,
-              jsonb_array_elements(tried.{column}) entry GROUP BY 1 ORDER BY 2 DESC, 1"""
-    with connection.cursor() as cursor:
-        cursor.execute(sql, values)
-        return [(str(label), int(count)) for label, count in cursor.fetchall()]
+def _part(part: Slice, values: dict[str, Any], rules: dict[int, tuple[str, int]]) -> tuple[Slice, int | None]:
+    code, rule = rules.get(values.pop("rule_version_id", None), ("", None))
+    own = {name.removesuffix("_id"): value or "" for name, value in values.items()}
+    return Slice(**{"run": part.run, **part.narrowed, **own, **({"rule": code} if code else {})}), rule

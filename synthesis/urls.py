@@ -22,6 +22,7 @@ urlpatterns = [
     path("preview/", views_preview.editor_preview, name="editor_preview"),
     path("<int:pk>/", views.run_detail, name="detail"),
     path("<int:pk>/live/", views.run_live, name="live"),
+    path("<int:pk>/books/", views.run_books, name="books"),
     path("<int:pk>/groups/", views.run_groups, name="groups"),
     path("<int:pk>/cancel/", views.run_cancel, name="cancel"),
     path("<int:pk>/resume/", views.run_resume, name="resume"),

@@ -9,12 +9,16 @@ from django.views.decorators.http import require_GET, require_POST
 
 from catalog.models import Tool
 from rules.models import Rule
-from synthesis import selectors, selectors_review
+from synthesis import selectors, selectors_review, services
 from synthesis.books import job_books
+from synthesis.budgets import LIMITS
+from synthesis.budgets import spent as job_spent
+from synthesis.forms import BudgetForm
 from synthesis.models import SynthesisRun
 from synthesis.selectors_funnel import GROUPS, Slice, funnel, groups
 from trace_site import jobs
 from trace_site.access import ADMIN, EXPERT, role_required
+from trace_site.lib.errors import TraceError
 from trace_site.live import refresh_at_end
 from trace_site.paging import Page, keyset
 
@@ -31,8 +35,15 @@ def run_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def run_detail(request: HttpRequest, pk: int) -> HttpResponse:
-    context = live_context(request, pk) | group_context(request, pk)
-    return render(request, "synthesis/run_detail.html", context | selectors.started_with(context["run"]))
+    return render(request, "synthesis/run_detail.html", started_page(request, pk))
+
+
+def started_page(request: HttpRequest, pk: int) -> dict[str, Any]:
+    """The table and the books come after the figures: a big run's page shows its funnel at once."""
+    context = live_context(request, pk)
+    by = request.GET.get("by", "")
+    context["rest"] = f"{context['part'].query}&by={by if by in GROUPS else ''}&after={_start(request)}"
+    return context | selectors.started_with(context["run"])
 
 
 @require_GET
@@ -60,7 +71,48 @@ def part_of(request: HttpRequest, pk: int) -> Slice:
 def live_context(request: HttpRequest, pk: int) -> dict[str, Any]:
     run = get_object_or_404(SynthesisRun.objects.select_related("job", "created_by"), pk=pk)
     part = part_of(request, pk)
-    return {"run": run, "part": part, "funnel": funnel(part), "books": job_books(run.job)}
+    budget = run.params.get("budget") or {}
+    used = job_spent(run.job) if run.job and run.writer != "offline" else None
+    spent = [(name, getattr(used, name), budget.get(name)) for name in LIMITS] if used else []
+    return {
+        "run": run,
+        "part": part,
+        "funnel": funnel(part),
+        "spent": spent,
+        "next_step": next_step(run),
+        "typed": {},
+    }
+
+
+@require_GET
+def run_books(request: HttpRequest, pk: int) -> HttpResponse:
+    """Fragment: the run's calls by purpose and model, and their errors by code."""
+    run = get_object_or_404(SynthesisRun.objects.select_related("job"), pk=pk)
+    return render(request, "synthesis/_books.html", {"run": run, "books": job_books(run.job)})
+
+
+# what to do next, by the code of what ended a run
+NEXT_STEPS = {
+    "llm_budget": "Resume with a higher budget: what was paid for is not paid again.",
+    "llm_unreachable": "Have the endpoint's address checked, then resume.",
+    "llm_unauthorized": "Have the key of the endpoint checked, then resume.",
+    "llm_bad_request": "The endpoint refuses what it is sent: have the model's name and limits checked, then resume.",
+    "llm_not_configured": "Have the endpoint and its models set, then resume.",
+    "no_rules": "Publish a rule, then start a new run.",
+    "no_tools": "Import tools, then start a new run.",
+    "no_neighbours": "Compute the neighbours, then resume.",
+    "empty_catalog": "Import tools, then resume.",
+    "poison": "Read the worker's log before you resume.",
+}
+
+
+def next_step(run: SynthesisRun) -> str:
+    """One sentence after the one that says why a run stopped."""
+    if run.job is None or run.job.is_active or run.job.state == "done":
+        return ""
+    if run.job.state == "cancelled":
+        return "Resume goes on where it stopped."
+    return NEXT_STEPS.get(run.job.error_code, "Resume goes on with the samples that are not written yet.")
 
 
 def group_context(request: HttpRequest, pk: int) -> dict[str, Any]:
@@ -70,11 +122,16 @@ def group_context(request: HttpRequest, pk: int) -> dict[str, Any]:
     by = request.GET.get("by", "")
     by = by if by in levels else (levels or ["style"])[0]
     rows = groups(part, by)
-    after = request.GET.get("after", "")
-    start = int(after) if after.isdecimal() and len(after) < 7 else 0
+    start = _start(request)
     shown = rows[start : start + ROWS]
-    page = Page(shown, after, str(start + ROWS) if len(rows) > start + ROWS else None)
+    page = Page(shown, str(start or ""), str(start + ROWS) if len(rows) > start + ROWS else None)
     return {"part": part, "by": by, "levels": levels, "groups": page, "groups_total": len(rows)}
+
+
+def _start(request: HttpRequest) -> int:
+    """The first row of the table's page."""
+    after = request.GET.get("after", "")
+    return int(after) if after.isdecimal() and len(after) < 7 else 0
 
 
 @role_required(EXPERT, ADMIN)
@@ -91,11 +148,15 @@ def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
 @role_required(EXPERT, ADMIN)
 @require_POST
 def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
+    """Goes on, with higher limits where some are given; a refusal comes back to the page with what was typed."""
     run = get_object_or_404(SynthesisRun.objects.select_related("job"), pk=pk)
-    if run.job is not None and jobs.retry(run.job, actor=request.user):
-        messages.success(request, "Queued again. It goes on with the samples that are not written yet.")
-    else:
-        messages.error(request, "Only a run that failed or was cancelled can be resumed.")
+    form = BudgetForm(request.POST)
+    try:
+        services.synthesis_resume(run, budget=form.limits(), actor=request.user)
+    except TraceError as error:
+        context = started_page(request, pk) | {"refusal": error, "typed": request.POST}
+        return render(request, "synthesis/run_detail.html", context, status=422)
+    messages.success(request, "Queued again. It goes on with the samples that are not written yet.")
     return redirect("synthesis:detail", pk)
 
 

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from synthesis import selectors_review, selectors_samples
+from synthesis import samples, selectors_review
 from synthesis.books import job_books
 from synthesis.core.queries import AXES, THRESHOLDS
 from synthesis.forms import SampleFilters
@@ -19,7 +19,7 @@ from synthesis.spans import trace_spans
 def sample_list(request: HttpRequest) -> HttpResponse:
     filters = SampleFilters(request.GET)
     values = filters.values()
-    found = selectors_samples.samples(values, request.GET.get("after", ""))
+    found = samples.samples(values, request.GET.get("after", ""))
     context = {"found": found, "page": found.page, "filters": filters, "active": values}
     return render(request, "synthesis/sample_list.html", context)
 
@@ -27,16 +27,16 @@ def sample_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 def sample_rules(request: HttpRequest) -> HttpResponse:
     """The codes the rule filter suggests, asked for when somebody goes there: there may be thousands."""
-    return render(request, "synthesis/_codes.html", {"codes": selectors_samples.rules_with_samples()})
+    return render(request, "synthesis/_codes.html", {"codes": samples.rules_with_samples()})
 
 
 @require_GET
 def sample_detail(request: HttpRequest, pk: int) -> HttpResponse:
-    sample = selectors_samples.sample(pk)
+    sample = samples.sample(pk)
     context = sample_context(sample)
     thresholds = sample.run.params.get("recipe", {}).get("judge", {}).get("thresholds", THRESHOLDS)
     context["tried"] = [shown(row, thresholds) for row in context["attempts"]]
-    context["why"] = selectors_samples.ended_with(context["attempts"][-1]) if context["attempts"] else ""
+    context["why"] = samples.ended_with(context["attempts"][-1]) if context["attempts"] else ""
     context["costs"] = costs(sample, context["attempts"])
     return render(request, "synthesis/sample_detail.html", context)
 
@@ -44,14 +44,14 @@ def sample_detail(request: HttpRequest, pk: int) -> HttpResponse:
 def sample_context(sample: Sample) -> dict[str, Any]:
     """What both the sample page and the review screen show of a sample."""
     code = sample.rule_version.rule.code if sample.rule_version else ""
-    pool = selectors_samples.pool_tools(sample)
+    pool = samples.pool_tools(sample)
     return {
         "sample": sample,
         "spans": trace_spans(sample.trace, sample.pool, sample.answer, [code] if code else []),
         "pool": pool,
         "main": pool[0] if pool else None,
         "rule_ids": sample.rule_version.tool_ids if sample.rule_version else [],
-        "attempts": selectors_samples.attempts(sample),
+        "attempts": samples.attempts(sample),
         "decisions": list(selectors_review.decisions(sample)),
     }
 

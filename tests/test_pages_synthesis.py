@@ -66,8 +66,11 @@ def test_run_page_needs_the_same_queries_for_ten_rules_and_for_sixty(
         sample = make_sample(run=run, rule=make_rule(*tools), tools=tools)
         Attempt.objects.create(sample=sample, number=1, outcome="ready")
     client = client_as("reviewer")
-    with django_assert_num_queries(12):
-        client.get(f"/synthesis/{run.pk}/", {"by": "rule"})
+    client.get("/synthesis/")
+    with django_assert_num_queries(6):
+        client.get(f"/synthesis/{run.pk}/")
+    with django_assert_num_queries(7):
+        client.get(f"/synthesis/{run.pk}/groups/", {"by": "rule"})
 
 
 def test_every_number_of_the_run_page_opens_what_it_counts(client_as, run):
