@@ -44,10 +44,11 @@ def query_failures(candidate: Candidate, context: FilterContext) -> list[Failure
 def trace_failures(candidate: Candidate, context: FilterContext) -> list[Failure]:
     """Checks of the trace; the name automaton passes over it once."""
     mentions = context.names.mentions(candidate.trace)
+    strangers = unknown_names(candidate.trace, context, mentions)
     return [
         *length_of_trace(candidate, context),
-        *grounding_of_trace(candidate, context, mentions),
-        *consistency(candidate, mentions),
+        *grounding_of_trace(candidate, context, mentions, strangers),
+        *consistency(candidate, sorted([*mentions, *strangers]) if strangers else mentions),
         *attribution(candidate, context, mentions),
         *clean_voice(candidate, mentions),
     ]
@@ -149,31 +150,35 @@ def near_duplicate(candidate: Candidate, context: FilterContext) -> list[Failure
 
 
 def grounding_of_trace(
-    candidate: Candidate, context: FilterContext, mentions: Sequence[Mention]
+    candidate: Candidate, context: FilterContext, mentions: Sequence[Mention], strangers: Sequence[Mention]
 ) -> list[Failure]:
     """Every tool the trace mentions exists, is in P, and is written as the catalog writes it."""
-    trace, names = candidate.trace, context.names
     found = [
-        failure_at("grounding", "The trace mentions a tool outside the pool.", trace, start, end)
+        (start, end, "The trace mentions a tool outside the pool.")
         for start, end, name in mentions
         if name not in candidate.pool
     ]
-    invented = names.invented(trace, mentions)
-    if not trace.isascii() and ODD.search(trace):
-        plain = Plain(trace)
-        shown = names.mentions(plain.text)
-        spans = {(start, end) for start, end, _ in mentions}
-        odd = [span for start, end, _ in shown if (span := plain.span(start, end)) not in spans]
-        message = "The trace writes a tool's name with other characters."
-        found += [failure_at("grounding", message, trace, *span) for span in odd]
-        known = {*spans, *odd}
-        # what the imitated letters hide may be invented too
-        invented = [
-            span
-            for span in (plain.span(*at) for at in names.invented(plain.text, shown))
-            if span not in known
-        ]
-    return found + [failure_at("grounding", "The trace invents a tool.", trace, *span) for span in invented]
+    for start, end, name in strangers:
+        imitated = Plain(name).text in context.names.known
+        what = (
+            "writes a tool's name in look-alike characters"
+            if imitated
+            else "names a tool that does not exist"
+        )
+        found.append((start, end, f"The trace {what}."))
+    return [failure_at("grounding", message, candidate.trace, start, end) for start, end, message in found]
+
+
+def unknown_names(trace: str, context: FilterContext, mentions: Sequence[Mention]) -> list[Mention]:
+    """What is written like a tool name and never becomes a token: invented, or spelt in imitated letters."""
+    if trace.isascii() or not ODD.search(trace):
+        return [(start, end, trace[start:end]) for start, end in context.names.invented(trace, mentions)]
+    plain = Plain(trace)
+    shown = context.names.mentions(plain.text)
+    spans = [(start, end) for start, end, _ in shown] + context.names.invented(plain.text, shown)
+    known = {(start, end) for start, end, _ in mentions}
+    places = sorted({plain.span(start, end) for start, end in spans} - known)
+    return [(start, end, trace[start:end]) for start, end in places]
 
 
 def consistency(candidate: Candidate, mentions: Sequence[Mention]) -> list[Failure]:

@@ -13,10 +13,11 @@ from catalog.core.mentions import Mention, NameFinder, stands_alone
 from synthesis.core.spellings import Plain, is_title, letters_of
 
 NO_JOINERS: frozenset[str] = frozenset()
-LOOKS_LIKE_NAME = re.compile(r"[^\W\d_][\w.\-]*/[^\W\d_](?:[\w.\-/&:]*\w)?")
+LOOKS_LIKE_NAME = re.compile(r"(?<!\w)\w+(?:[.\-]\w+)*/\w+(?:[.\-/&:]\w+)*")
 # code is spelt like this, words joined by a slash (and/or, AP/AR, 24/7) are not
 CODE_LIKE = re.compile(r"[a-z][A-Z]|_|[a-z]{2}\d")
-SENTENCE_END = re.compile(r"(?<![ (]e\.g)(?<![ (]i\.e)(?<! vs)(?<! approx)[.!?][\"')\]]*\s+|\n+")
+# a line that is followed by an item of a list goes on
+SENTENCE_END = re.compile(r"[.!?][\"')\]]*\s+|\n+(?!\s*(?:[-*•]|\d+[.)])\s)")
 
 
 class ToolNames:
@@ -83,17 +84,12 @@ def rule_codes(codes: Iterable[str] = ()) -> NameFinder:
 
 
 def last_sentence(text: str, mentions: Sequence[Mention]) -> int:
-    """Where the sentence that holds the last mention starts.
-
-    A dot inside a name ends nothing; names on lines of their own, with nothing but marks between, are one list.
-    """
+    """Where the sentence that holds the last mention starts; a dot inside a name ends nothing."""
     for number in range(len(mentions) - 1, -1, -1):
         before = mentions[number - 1][1] if number else 0
-        gap = text[before : mentions[number][0]]
-        ends = list(SENTENCE_END.finditer(gap))
-        listed = number and "\n" in gap and not any(char.isalpha() for char in gap)
-        if ends and not listed:
-            return before + ends[-1].end()
+        ends = list(SENTENCE_END.finditer(text, before, mentions[number][0]))
+        if ends:
+            return ends[-1].end()
     return 0 if mentions else len(text)
 
 

@@ -55,7 +55,7 @@ def _asked_for(trace: str, mentions: Sequence[Mention]) -> Iterator[tuple[int, i
 
 def _tags(candidate: Candidate) -> Iterator[tuple[int, int, str]]:
     """Permission tags written as tags; one that is a plain word says nothing."""
-    for tag in candidate.permission_tags:
+    for tag in sorted(candidate.permission_tags):
         if tag in candidate.trace and TAG_MARK.search(tag):
             for start, end in whole_words(candidate.trace, tag):
                 yield start, end, "The trace names a permission."
