@@ -1,34 +1,35 @@
 """The cases of a rule. Experts may write them as clauses; a rule with text only has them derived here.
 
-In: a RuleText. Out: clauses (what must hold -> tool). Derived ones come from the sentence parts around each tool
-name: the part with the target gives the main clause, a part with a confusable that is still alive gives an exception.
+In: a RuleText and the pool. Out: cases (what must hold -> tool), main one first. A case is kept only where its words
+set it apart from the rule's other live tools, so that no query can follow it and still fit another tool as well.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from synthesis.core.queries import Clause, RuleText, ToolText
-from synthesis.core.words import content_stems, words
-
-DEAD = re.compile(
-    r"deprecat|no longer|replaced|retired|obsolete|removed|legacy|superseded|old version|classic endpoint|"
-    r"being phased|discontinued|sunset|is the old|not recommended|unsupported|instead of|rather than|recommends",
-    re.IGNORECASE,
+from synthesis.core.readings import (
+    CLASSIC,
+    GERUND,
+    HOLE,
+    Reading,
+    base_form,
+    confusable_reading,
+    target_reading,
 )
-NEGATIVE = re.compile(r"\b(?:not|never|cannot|without|n't|nothing)\b", re.IGNORECASE)
+from synthesis.core.words import STOP, content_stems, words
+
 SPLIT = re.compile(
     r"(?<=[.;])\s+|;\s*|:\s+(?=⟦)|,\s+(?:and|but|while|whereas)\s+(?=⟦)|\s+(?:and|but|while|whereas)\s+(?=⟦)"
 )
-CALL = re.compile(
-    r"^\W*(?:the\s)?(?:(?:please\s)?(?:use|call|choose|prefer|take)\s)?(?:with|from|through|by|via)?\s*⟦\d+⟧\s*,?\s*"
-    r"|,?\s*\b(?:(?:you\s)?(?:should\s)?(?:now\s|always\s|must\s)?(?:newer integrations\s|new integrations\s)?"
-    r"(?:use|uses|call|calls|choose|recommends|send)|(?:is|are)\s\w+\s(?:with|by|from|through|at)|with|from|through|via)"
-    r"\s(?:the\s)?⟦\d+⟧",
-    re.IGNORECASE,
+# words that say nothing of which tool is meant
+VAGUE = frozenset(
+    content_stems("data details information object resource record given specified existing single new")
 )
-HOLE = re.compile(r"⟦(\d+)⟧")
+AGAINST = re.compile(r"\b(?:instead of|rather than)\b|\bnot (?:with )?(?=⟦)")
+PLAIN_VERB = re.compile(r"^[A-Z][a-z]+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +42,66 @@ class Case:
 
 def cases(rule: RuleText, pool: Mapping[str, ToolText]) -> list[Case]:
     """Every case that routes to a live tool of T(r), main one first."""
-    dead = frozenset(name for name in rule.tools if name not in pool or pool[name].deprecated)
+    return list(_cases(rule, tuple(pool.get(name) for name in rule.tools)))
+
+
+@lru_cache(maxsize=4096)
+def _cases(rule: RuleText, tools: tuple[ToolText | None, ...]) -> tuple[Case, ...]:
+    alive = {tool.name: tool for tool in tools if tool is not None and not tool.deprecated}
     if rule.clauses:
         # a clause marked as an exception that still routes to the target is one more way to the target
-        found = [Case(clause, True) for clause in rule.clauses if clause.route_to in rule.tools]
+        found = [Case(clause, True) for clause in rule.clauses if clause.route_to in alive]
     else:
-        found = [Case(_filled(clause, pool), False) for clause in derived(rule)]
-    alive = [case for case in found if case.clause.route_to not in dead]
-    return sorted(alive, key=lambda case: case.clause.route_to != rule.target)
+        filled = [_filled(clause, alive) for clause in derived(rule) if clause.route_to in alive]
+        found = [
+            Case(clause, False) for clause in filled if clause.when and _apart(clause, filled, alive, rule)
+        ]
+    return tuple(sorted(found, key=lambda case: case.clause.route_to != rule.target))
 
 
-def _filled(clause: Clause, pool: Mapping[str, ToolText]) -> Clause:
-    """Where the text says nothing of when a tool is right, the tool's own description does."""
-    if clause.when or clause.route_to not in pool:
+def _filled(clause: Clause, tools: Mapping[str, ToolText]) -> Clause:
+    """Where the text says nothing of when a tool is right, or only under what limits, its own description does."""
+    if clause.when and not clause.when.startswith("…"):
         return clause
-    return replace(clause, when=first_sentence(pool[clause.route_to].description))
+    task = described_task(tools[clause.route_to].description)
+    limit = clause.when.removeprefix("… ")
+    if content_stems(limit) <= content_stems(task):
+        return replace(clause, when=task)
+    known = re.match(r"for (an? \w+) (.+)$", limit)
+    if known and known.group(1) in task:
+        return replace(clause, when=task.replace(known.group(1), f"{known.group(1)} {known.group(2)}", 1))
+    return replace(clause, when=f"{task} {limit}".strip())
+
+
+def _apart(clause: Clause, found: list[Clause], tools: Mapping[str, ToolText], rule: RuleText) -> bool:
+    """Does the case say a word that no other live tool's case or first sentence says?"""
+    if clause.route_to == rule.target:
+        return True
+    mine = content_stems(clause.when)
+    for other in found:
+        if other.route_to == clause.route_to:
+            continue
+        theirs = content_stems(f"{other.when} {first_sentence(tools[other.route_to].description)}")
+        if not mine - theirs - VAGUE:
+            return False
+    return True
+
+
+def _only_here(clause: Clause, found: list[Clause]) -> tuple[str, ...]:
+    """The words that this case alone says, as its signal: `newer` against `classic`."""
+    others = content_stems(" ".join(other.when for other in found if other is not clause)) | VAGUE | STOP
+    own = [word for word in words(clause.when) if content_stems(word) and not content_stems(word) & others]
+    return (" ".join(own),) if own and len(found) > 1 else ()
+
+
+def described_task(description: str) -> str:
+    """A description's first sentence as a purpose: `Returns a list of X` -> `to get a list of X`."""
+    sentence = re.sub(r"\s*\((?![A-Z][a-z]+\))[^)]*\)", "", first_sentence(description))
+    verb, _, rest = re.sub(r"\s\((\w+)\)", r", \1", sentence).partition(" ")
+    rest = re.split(r"\s(?:specified|identified|using|via|based on)\b|\s\w+_\w+", rest)[0]
+    if not PLAIN_VERB.match(verb) or not rest:
+        return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
+    return f"to {base_form(verb) if verb.endswith('s') else verb.lower()} {rest}"
 
 
 def first_sentence(description: str) -> str:
@@ -67,55 +113,37 @@ def first_sentence(description: str) -> str:
 
 @lru_cache(maxsize=4096)
 def derived(rule: RuleText) -> tuple[Clause, ...]:
-    """Clauses read out of the rule's text; the target always has one."""
+    """Clauses read out of the rule's text, the target's first; a confusable's may be empty (see `_filled`)."""
     names = sorted(rule.tools, key=len, reverse=True)
     text = rule.text
     for number, name in enumerate(names):
         text = text.replace(name, f"⟦{number}⟧")
-    wanted: dict[str, list[str]] = {}
-    for part in SPLIT.split(text):
-        holes = [names[int(number)] for number in HOLE.findall(part)]
-        if not holes:
-            continue
-        lead = rule.target if rule.target in holes else holes[0]
-        if lead == rule.target or not (DEAD.search(part) or NEGATIVE.search(part)):
-            wanted.setdefault(lead, []).append(_purpose(part))
-    wanted.setdefault(rule.target, [_purpose(SPLIT.split(text)[0])])
-    dead = _dead_confusables(rule, text, names)
-    found = []
-    for name in rule.tools:
-        if name in dead and name != rule.target:
-            continue
-        when = next((purpose for purpose in wanted.get(name, []) if len(words(purpose)) >= 2), "")
-        found.append(Clause(when, name, name != rule.target))
+    parts = [part for part in SPLIT.split(text) if part.strip()]
+    mine = [part for part in parts if f"⟦{names.index(rule.target)}⟧" in part]
+    main = next((when for part in [*mine, *parts[:1]] if (when := target_reading(part))), "")
+    task = main[main.find(", to ") + 2 :] if ", to " in main else main if main.startswith("to ") else ""
+    task = re.split(r"\s(?:when|if)\s", task)[0]
+    found = [Clause(main, rule.target)]
+    for name in rule.confusables:
+        hole = f"⟦{names.index(name)}⟧"
+        readings = [
+            _read(part, hole, part in mine, main, task) for part in parts if hole in part or name in part
+        ]
+        if not readings or all(reading.open for reading in readings):
+            when = next((reading.when for reading in readings if reading.when), "")
+            found.append(Clause(when, name, True))
     return tuple(found)
 
 
-def _dead_confusables(rule: RuleText, text: str, names: list[str]) -> Collection[str]:
-    """Confusables that the text itself calls deprecated or replaced."""
-    dead = set()
-    for part in SPLIT.split(text):
-        if DEAD.search(part):
-            dead |= {names[int(number)] for number in HOLE.findall(part)} - {rule.target}
-    return dead
-
-
-def _purpose(part: str) -> str:
-    """What the sentence part says the tool is for, without the tool and the verb of calling it."""
-    text = CALL.sub(" ", part)
-    text = HOLE.sub(" ", text)
-    text = re.sub(
-        r"^\W*(?:to|for|when|if|only|is|are|and|but|or|works|use|,)\b\s*", "", text.strip(), flags=re.I
-    )
-    text = re.sub(r"^(?:new|newer)\s(?:integrations|implementations)\s", "", text.strip(), flags=re.I)
-    text = re.sub(r"\s+", " ", text).strip(" .;,:")
-    text = re.sub(
-        r"[,\s]*\b(?:and\s)?(?:not|rather than|instead of)\b[^.]*deprecat\w*$|,?\swhich is deprecat\w*$",
-        "",
-        text,
-    )
-    text = re.sub(r"[,\s]*\b(?:rather than|instead of|not|and|go|goes|comes|to)$", "", text)
-    return re.sub(r"\s+([,.;])", r"\1", text)
+def _read(part: str, hole: str, shared: bool, main: str, task: str) -> Reading:
+    """A part that names several confusables at once says nothing of one alone; nor does `not T` beside the target."""
+    if not shared and len(set(HOLE.findall(part))) > 1:
+        return replace(confusable_reading(part, main, task), when="")
+    reading = confusable_reading(part, main, task)
+    named_against = hole not in AGAINST.split(part)[0]
+    if shared and named_against and not (GERUND.search(part) or CLASSIC.search(part)):
+        return replace(reading, when="")
+    return reading
 
 
 def reasons_unsupported(rule: RuleText, pool: Mapping[str, ToolText]) -> dict[str, str]:
@@ -126,7 +154,7 @@ def reasons_unsupported(rule: RuleText, pool: Mapping[str, ToolText]) -> dict[st
     if not any(case.clause.route_to != rule.target for case in found):
         alive = [name for name in rule.confusables if name in pool and not pool[name].deprecated]
         reason = (
-            "The rule gives no case in which a confusable is right."
+            "The rule gives no case in which a confusable is clearly right."
             if alive
             else "Every confusable is deprecated or retired."
         )

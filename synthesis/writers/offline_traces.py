@@ -14,7 +14,7 @@ from synthesis.core.judge import tool_scores
 from synthesis.core.queries import Clause, ToolText, TraceDraft, TraceRequest, by_name
 from synthesis.core.traces import Steps
 from synthesis.core.words import STOP, content_stems, stem, words
-from synthesis.writers.phrases import ask_of
+from synthesis.writers.wants import want_of
 
 INTENT = [
     "The request is about {things}; '{said}' is what counts in it.",
@@ -101,7 +101,7 @@ class OfflineTraceWriter:
 
 
 def _thing(tool: ToolText) -> str:
-    return re.sub(r"[.!?]+\s", " ", ask_of(tool.name, tool.description).head)
+    return re.sub(r"[.!?]+\s", " ", want_of(tool.name, tool.description).head)
 
 
 def _rivals(request: TraceRequest, pool: dict[str, ToolText], rng: random.Random) -> list[ToolText]:

@@ -104,7 +104,7 @@ def test_a_rule_without_clauses_is_read_sentence_by_sentence():
         "Cards/oldPins is deprecated.",
     )
     found = {clause.route_to: clause.when for clause in derived(rule)}
-    assert found == {"Cards/putPins": "change a card's PIN", "Cards/revealPins": "reveals the PIN"}
+    assert found == {"Cards/putPins": "to change a card's PIN", "Cards/revealPins": "to reveal the PIN"}
 
 
 def test_styles_without_an_honest_query_are_named_with_the_reason():

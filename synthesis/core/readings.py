@@ -1,0 +1,208 @@
+"""Reading a rule's prose: what each sentence part says a tool is for, as one plain condition or purpose.
+
+In: a rule's text with its tools as holes `⟦n⟧`, cut into parts. Out: for a hole, a `Reading`: the words of the case
+(`to change a card's PIN`; `the payout is still pending, to stop it`; `the PSP reference is known`) or none.
+A purpose starts with `to`; a condition is a sentence; a purpose under a condition is both, joined by `, to `.
+"""
+
+import re
+from dataclasses import dataclass
+
+from synthesis.core.words import words
+
+HOLE = re.compile(r"⟦(\d+)⟧")
+DEAD = re.compile(
+    r"deprecat|no longer|replaced|retired|obsolete|removed|legacy|superseded|old (?:version|route)|being phased|"
+    r"discontinued|sunset|not recommended|unsupported|will not be supported|do not use|and not ⟦",
+    re.IGNORECASE,
+)
+INSTEAD = re.compile(r"\b(?:instead of|rather than)\b", re.IGNORECASE)
+GERUND = re.compile(
+    r"\b(?:instead of|rather than)\s(\w+ing)\s(.+?)\s(?:with|from|through|by)\s⟦", re.IGNORECASE
+)
+CLASSIC = re.compile(
+    r"⟦\d+⟧\s(?:belongs to|is part of|is)\sthe (?:classic|legacy) (?:integration|endpoint)|the classic ⟦",
+    re.I,
+)
+NEWER = re.compile(r"\b(in|and the integration is) an? new(?:er)? (integration|one)\b", re.IGNORECASE)
+PARENTHESES = re.compile(r"\s*\([^)]*\)")
+HOW = re.compile(
+    r",\s(?=(?:use|call|choose|prefer|create|pass|read|submit|start|send|archive|square|newer|new|you|please)\b)|"
+    r",\s(?=\w+\s(?:it|them)\b)|\s(?:use|call|newer integrations use)\s(?:the\s)?⟦|"
+    r"\s(?:with|through|via|from|by)\s(?:the\s)?⟦|⟦|,?\s(?:rather than|instead of|and not|not with)\b|,\sand always\b|"
+    r"\s(?:with|on)\s(?:the\s)?(?:\w+\s){1,3}(?:API|parameter)\b|\s(?:with|and the)\s\w+_\w+",
+    re.IGNORECASE,
+)
+CONDITION = re.compile(
+    r"^(?:when|whenever|if)\s(.+)(?:,\s|\s(?=(?:use|call)\s⟦))(.*?)(?:\s(?:with|through|via|from|by))?\s?⟦",
+    re.I,
+)
+LATER = re.compile(r"⟦\d+⟧\s(?:only\s)?(?:when|if)\s(.+)$", re.IGNORECASE)
+FOR = re.compile(r"^for\s(.+?),?\s(?:use|call)\s⟦", re.IGNORECASE)
+LEADING = re.compile(r"^((?:In|With)\s[^,]+?)(?:,\s|\s(?=an?\s))", re.IGNORECASE)
+PASSIVE = re.compile(
+    r"^(.+)\s(?:is|are)\s(\w+(?:ed|wn|ne|en))(\s\w+\s[A-Z]\w+)?\s(?:with|through|by|from|via)\s⟦",
+    re.IGNORECASE,
+)
+COMES = re.compile(
+    r"^(.+?)\s(?:comes?|goe?s?)\s(?:from|through|to)\s(?:the\s)?(?:[\w ]+,\s)?⟦", re.IGNORECASE
+)
+OWN = re.compile(r"^⟦\d+⟧\s(?:only\s|also\s)?(\w+)\s(.+)$")
+NEGATIVE = re.compile(r"^(?:does|do|cannot|will|must|should|has|have|excludes?|may|can)$|n't$", re.IGNORECASE)
+NEW = re.compile(r"^(?:for\s)?newe?r?\s(?:integrations?|implementations?)\s(?=\w)", re.IGNORECASE)
+IRREGULAR = {"withdrawn": "withdraw", "undone": "undo", "sent": "send", "made": "make", "taken": "take",
+    "run": "run", "put": "put", "done": "do", "given": "give", "seen": "see", "shown": "show"}  # fmt: skip
+TO_GET = {"return", "retrieve", "fetch", "provide", "give", "cover", "contain", "hold"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """`when`: the case in words, empty where the text gives none; `open`: the tool's own description may tell it."""
+
+    when: str = ""
+    open: bool = True
+
+
+def target_reading(part: str) -> str:
+    """What a part says of the rule's main tool."""
+    part = NEW.sub("", PARENTHESES.sub("", part).strip(" .;,:"))
+    if match := re.match(r"(?:to|in order to)\s(.+)$", part, re.IGNORECASE):
+        newer = " in a newer integration" if "newer integrations use" in part else ""
+        return f"{_purpose(match.group(1))}{newer}"
+    if match := CONDITION.match(part[: part.find("⟧") + 1]):
+        return _conditional(match.group(1), match.group(2))
+    if match := FOR.match(part):
+        return _purpose(f"get {match.group(1)} ⟦")
+    moved = LEADING.match(part)
+    if moved:
+        part = part[moved.end() :]
+    found = _statement(part)
+    return f"{found} {_low(moved.group(1))}" if moved and found else found
+
+
+def _statement(part: str) -> str:
+    """`X is withdrawn with T`, `X comes from T`, `List X with T`."""
+    if match := PASSIVE.match(part):
+        noun, verb, place = match.group(1), match.group(2).casefold(), match.group(3) or ""
+        return f"to {_active(verb)} {_low(noun.strip(' ,'))}{place}"
+    if match := COMES.match(part):
+        verb = "make" if match.group(1).casefold().startswith("changes") else "get"
+        return f"to {verb} {_low(match.group(1))}"
+    found = _purpose(part)
+    later = LATER.search(part)
+    return f"{later.group(1)}, {found}" if later and found else found
+
+
+def _active(participle: str) -> str:
+    if participle in IRREGULAR:
+        return IRREGULAR[participle]
+    base = participle.removesuffix("ed")
+    if (
+        base[-1:] in "tds"
+        and base[-3:-2] not in "aeiou"
+        and not base.endswith(("ss", "st", "nt", "ct", "rt"))
+    ):
+        return base + "e"
+    return base + "e" if base.endswith(("at", "ang", "g", "c", "v", "z", "us", "os")) else base
+
+
+def _purpose(text: str) -> str:
+    goal = HOW.split(text, maxsplit=1)[0].strip(" .,;:")
+    return f"to {_low(goal)}" if len(words(goal)) >= 2 else ""
+
+
+def _conditional(condition: str, then: str) -> str:
+    """`condition, to do it`; without a word of what to do the condition alone."""
+    then = HOW.split(f" {then}", maxsplit=1)[0].strip(" ,")
+    then = re.sub(r"^(?:use|call|newer integrations use)$", "", then)
+    condition = condition.strip(" ,")
+    return f"{condition}, to {_low(then)}" if len(words(then)) >= 2 else condition
+
+
+def confusable_reading(part: str, target: str, task: str) -> Reading:
+    """What a part says of a confusable. `target` is the main case in words, `task` its purpose alone."""
+    if CLASSIC.search(part):
+        return Reading(_classic(target))
+    if DEAD.search(part):
+        return Reading(open=False)
+    if match := GERUND.search(part):
+        return Reading(f"to {_from_gerund(match.group(1))} {match.group(2)}")
+    if INSTEAD.search(part):
+        # a case of its own only where the main one is a condition that can fail
+        return Reading(open=bool(re.match(r"\W*(?:when|if)\b", part, re.I) or " without " in part))
+    part = PARENTHESES.sub("", part).strip(" .;,:")
+    if match := OWN.match(part):
+        return _own_reading(match.group(1).casefold(), match.group(2), task)
+    if match := LATER.search(part):
+        return Reading(f"{_resolved(match.group(1), target)}, {task}" if task else match.group(1))
+    if match := re.match(r"(?:when|if)\s(.+?),?\s(?:use|call)\s⟦", part, re.IGNORECASE):
+        return Reading(f"{_resolved(match.group(1), target)}, {task}".removesuffix(", "))
+    if match := FOR.match(part):
+        return Reading(_swapped(task, match.group(1)))
+    return Reading(_statement(part))
+
+
+def _own_reading(verb: str, rest: str, task: str) -> Reading:
+    """`T reveals the PIN`, `T is for Treasury flows`, `T works only after capture`, `T needs the PSP reference`."""
+    if NEGATIVE.search(verb):
+        return Reading()
+    rest = re.sub(r"^only\s", "", rest)
+    if verb in ("is", "are"):
+        purpose = re.match(r"(?:only\s)?for\s(.+)$", rest)
+        return Reading(_swapped(task, purpose.group(1))) if purpose else Reading()
+    if verb == "needs":
+        return Reading(f"{rest} is known, {task}".removesuffix(", "))
+    if verb in ("works", "applies"):
+        return Reading(f"… {rest}")
+    if len(words(rest)) < 2 or not verb.endswith("s") or verb.endswith("ss"):
+        return Reading()
+    noun = re.search(r"\b(?:an?|the)\s[\w' -]+?(?=\swithout|\swith|\sand|$)", task)
+    rest = re.sub(r"^(?:it|them)\b|^(?=without)", f"{noun.group()} " if noun else "it ", rest)
+    rest = re.sub(r"\s+", " ", rest)
+    return Reading(f"to {base_form(verb)} {rest}")
+
+
+def base_form(verb: str) -> str:
+    """`reveals` -> `reveal`, `returns` -> `get`."""
+    verb = verb.casefold()
+    if verb.endswith("ies"):
+        verb = verb[:-3] + "y"
+    elif verb.endswith(("ches", "shes", "sses", "xes")):
+        verb = verb[:-2]
+    elif verb.endswith("s") and not verb.endswith("ss"):
+        verb = verb[:-1]
+    return "get" if verb in TO_GET else verb
+
+
+def _from_gerund(verb: str) -> str:
+    base = verb.casefold().removesuffix("ing")
+    return base + "e" if base.endswith(("at", "us", "as", "v", "c")) else base
+
+
+def _classic(target: str) -> str:
+    """The main case in the older integration."""
+    changed = NEWER.sub(lambda match: f"{match.group(1)} the classic {match.group(2)}", target)
+    return changed if changed != target else f"{target} in the classic integration"
+
+
+def _resolved(condition: str, target: str) -> str:
+    """`you do not have it`, `its time unit is hours`: the thing is the subject of the main case's condition."""
+    subject = re.search(r"(?:^|when\s)(the\s(?:\w+\s){1,2}?\w+)\s(?:is|was)\b", target)
+    if not subject:
+        return condition
+    condition = re.sub(r"^its\b", f"{subject.group(1)}'s", condition)
+    return re.sub(r"\bit$", subject.group(1), condition)
+
+
+def _swapped(task: str, noun: str) -> str:
+    """The main purpose with its last thing exchanged: `absence of an hours-based type` for `a days-based type`."""
+    last = noun.split()[-1]
+    match = re.search(rf"\b(?:an?|the)\s(?:[\w-]+\s){{0,2}}{re.escape(last)}$", task)
+    if match:
+        return task[: match.start()] + noun
+    return f"… for {noun}"
+
+
+def _low(text: str) -> str:
+    text = text.strip()
+    return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] in (" ", "-") else text

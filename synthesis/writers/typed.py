@@ -1,0 +1,63 @@
+"""A query as it is typed at last, and whether it is fit to be handed over."""
+
+import random
+import re
+from collections import Counter
+
+from synthesis.core.clauses import cases
+from synthesis.core.queries import QueryDraft, QueryRequest, by_name
+from synthesis.core.words import STOP, content_stems, spaced, stem, words
+from synthesis.writers.frames import CLOSERS, OPENERS
+
+
+def sound(draft: QueryDraft, request: QueryRequest) -> bool:
+    """Says what it is about, names no tool, repeats no word thrice; `implicit` quotes no five words of its case."""
+    if len(content_stems(draft.query)) < 2 or _leaks(draft, request):
+        return False
+    if request.rule is None:
+        return True
+    counts = Counter(stem(word) for word in words(draft.query) if word not in STOP)
+    if max(counts.values()) > 2:
+        return False
+    if request.style != "implicit":
+        return True
+    when = next(
+        one.clause.when
+        for one in cases(request.rule, by_name(request.pool))
+        if one.clause.route_to in draft.answer
+    )
+    said, asked = words(when.removeprefix("to ")), spaced(draft.query)
+    return not any(f" {' '.join(said[i : i + 5])} " in asked for i in range(len(said) - 4))
+
+
+def _leaks(draft: QueryDraft, request: QueryRequest) -> bool:
+    asked = spaced(draft.query)
+    names = {*draft.answer, *(request.rule.tools if request.rule else ())}
+    titles = [spaced(name.partition("/")[2]) for name in names] + [spaced(name) for name in names]
+    if request.rule:
+        titles.append(spaced(request.rule.code))
+    return any(title in asked and title.count(" ") > 2 for title in titles)
+
+
+def finished(text: str, rng: random.Random) -> str:
+    """Typed as people type: openers, haste, small letters, missing full stops."""
+    if rng.random() < 0.07:
+        text = rng.choice(OPENERS) + text
+    if rng.random() < 0.1 and "?" not in text and len(text.split()) < 12:
+        text = text.rstrip(".") + rng.choice(CLOSERS)
+    text = re.sub(r"\s+", " ", text).strip(" ,;:-")
+    text = re.sub(r"\b(\w+)( \1)+\b", r"\1", text, flags=re.IGNORECASE)
+    text = re.sub(r"\?(?=[,;]| [-(])", "", text)
+    text = re.sub(r"\b([Aa]) (?=[aeio]|un[^i])(?!one\b|eu)", r"\1n ", text)
+    text = re.sub(r"\b([Aa])n (?=[bcdfgjklmnpqrstvwxz]|h(?!our|onest))", r"\1 ", text)
+    text = text.replace(" i ", " I ") if rng.random() < 0.4 else text
+    asks = re.match(r"^(?:[\w ]+, )?(?:can|could|how|what|where|who|is|do|would|may|which|are|any)\b", text)
+    if asks and not re.search(r"[.?]", text) and rng.random() < 0.55:
+        text += "?"
+    elif rng.random() < 0.2 and text[-1:] not in ".?":
+        text += "."
+    return capital(text) if rng.random() < 0.5 else text
+
+
+def capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
