@@ -13,7 +13,7 @@ from catalog.core.mentions import Mention
 from catalog.core.tokens import FORMATS, list_json, tool_units
 from synthesis.core.candidate import Candidate, Failure, FilterContext, failure_at
 from synthesis.core.leakage import leakage
-from synthesis.core.names import SENTENCE_END, committed, last_sentence, whole_words
+from synthesis.core.names import SENTENCE_END, committed, last_sentence, whole_words, within
 from synthesis.core.spellings import ODD, Plain, is_title, letters_of
 from synthesis.core.voice import clean_voice
 from synthesis.core.words import words
@@ -216,16 +216,18 @@ def attribution(candidate: Candidate, context: FilterContext, mentions: Sequence
             end,
         )
         for start, end, other in context.codes.find(trace)
-        if other != code and not any(begin <= start < stop for begin, stop, _ in mentions)
+        if other != code and not within(start, mentions)
     ]
     if candidate.branch == "rule" and not any(whole_words(trace, code)):
-        found.append(_uncited(trace, code))
+        found.append(_uncited(trace, code, mentions))
     return found
 
 
-def _uncited(trace: str, code: str) -> Failure:
+def _uncited(trace: str, code: str, mentions: Sequence[Mention]) -> Failure:
     """No citation; the place where the code stands in another spelling, if it does."""
     places = Plain(trace).places(letters_of(code)) if is_title(code) else iter(())
-    if place := next(places, None):
-        return failure_at("attribution", f"The trace cites the rule, but not as {code}.", trace, *place)
+    for start, end in places:
+        if not within(start, mentions):
+            message = f"The trace cites the rule, but not as {code}."
+            return failure_at("attribution", message, trace, start, end)
     return Failure("attribution", f"The trace does not cite the rule {code}.")

@@ -78,6 +78,11 @@ def whole_words(text: str, word: str) -> Iterator[tuple[int, int]]:
         at = text.find(word, at + 1)
 
 
+def within(place: int, mentions: Iterable[Mention]) -> bool:
+    """Whether the place lies inside a mention."""
+    return any(start <= place < end for start, end, _ in mentions)
+
+
 def rule_codes(codes: Iterable[str] = ()) -> NameFinder:
     """Finds rule codes of two or more words as they are written; a code of one word may be said by chance."""
     return NameFinder((code for code in codes if is_title(code)), joiners=NO_JOINERS)

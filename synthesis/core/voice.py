@@ -12,7 +12,7 @@ from ahocorasick_rs import AhoCorasick
 from catalog.core.mentions import Mention
 from synthesis.core.candidate import Candidate, Failure, failure_at
 from synthesis.core.leakage import TOKEN_STRING
-from synthesis.core.names import whole_words
+from synthesis.core.names import whole_words, within
 
 VOICE = re.compile(
     r"""\b(?:candidate\s(?:pool|set|list|tools?)|(?:tool|the|this|given)\spool|shortlist|
@@ -37,19 +37,17 @@ def clean_voice(candidate: Candidate, mentions: Sequence[Mention]) -> list[Failu
     own = f"{candidate.query} {' '.join(candidate.answer)}".casefold()
     return [
         failure_at("clean_voice", message, trace, start, end)
-        for start, end, message in (*_asked_for(trace, mentions), *_tags(candidate))
-        if trace[start:end].casefold() not in own
+        for start, end, message in (*_asked_for(trace), *_tags(candidate))
+        if trace[start:end].casefold() not in own and not within(start, mentions)
     ] + [
         failure_at("clean_voice", "The trace holds a token string.", trace, *match.span())
         for match in TOKEN_STRING.finditer(trace)
     ]
 
 
-def _asked_for(trace: str, mentions: Sequence[Mention]) -> Iterator[tuple[int, int, str]]:
-    if not HINTS.find_matches_as_indexes(trace.lower()):
-        return
-    for match in VOICE.finditer(trace):
-        if not any(start <= match.start() < end for start, end, _ in mentions):
+def _asked_for(trace: str) -> Iterator[tuple[int, int, str]]:
+    if HINTS.find_matches_as_indexes(trace.lower()):
+        for match in VOICE.finditer(trace):
             yield *match.span(), "The trace speaks of how it was asked for."
 
 
