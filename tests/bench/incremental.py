@@ -58,7 +58,7 @@ def plan(keys: int) -> dict[str, Any]:
 
     started = time.perf_counter()
     table = []
-    for rule, style, index, own, batch, made, version in rows():
+    for _, style, index, own, batch, made, version in rows():
         key, _ = base.made_from(made, style, index, own, batch)
         fields = ("rule", "all", version, None, style, "", own, key, "ready", "approved", "llm:m")
         table.append(Row(len(table), *fields, made.content, index, batch))
