@@ -1,12 +1,22 @@
-"""The benchmark firewall: does a text repeat a registered benchmark query?"""
+"""The registry of labelled queries kept apart: benchmarks from everything that teaches.
 
+The firewall says whether a text repeats a benchmark query. A benchmark that comes later takes the few-shot queries out
+that repeat it. Both sides hold `registry_lock`, so that neither misses the other.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
+from django.db import connection, transaction
 from django.db.models import Count, Max
 
 from catalog.core.near_duplicates import DuplicateIndex
 from catalog.models import LabelledQuery
+from trace_site import audit
+
+LOCK = 7152901  # of pg_advisory_xact_lock; any number that nothing else uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +51,25 @@ def benchmark_firewall() -> BenchmarkFirewall:
 @lru_cache(maxsize=1)
 def _indexed(count: int, newest: int | None) -> BenchmarkFirewall:
     return BenchmarkFirewall()
+
+
+def registry_lock() -> None:
+    """Inside a transaction: wait until no other one enters few-shot or benchmark queries."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+
+
+@transaction.atomic
+def few_shots_withdraw(*, texts: Iterable[str], because: str, actor: Any) -> int:
+    """Take out every few-shot query that repeats one of these benchmark queries; how many went."""
+    registry_lock()
+    index = DuplicateIndex(texts)
+    stored = LabelledQuery.objects.filter(use=LabelledQuery.Use.FEW_SHOT)
+    gone = [row for row in stored if index.find(row.text)]
+    audit.record_all(
+        actor=actor,
+        action="query.removed",
+        objects=[(row, {"collection": row.collection, "because": f"repeats {because}"}) for row in gone],
+    )
+    stored.filter(pk__in=[row.pk for row in gone]).delete()
+    return len(gone)

@@ -12,6 +12,7 @@ from django.db import transaction
 
 from catalog.core.words import text_key
 from catalog.models import LabelledQuery, NeighbourList, Tool
+from catalog.queries import few_shots_withdraw
 from evaluation.core import items as core
 from evaluation.core.items import Item
 from evaluation.core.probe_builder import ProbeBuilder
@@ -97,7 +98,7 @@ def freeze(*, name: str, kind: str, items: Iterable[Item], source: str, actor: A
         source=source[:300],
         created_by=actor,
     )
-    queries = register(benchmark, ready) if kind == core.PRB else {}
+    queries = register(benchmark, ready, actor) if kind == core.PRB else {}
     BenchmarkItem.objects.bulk_create(
         [
             BenchmarkItem(
@@ -120,8 +121,11 @@ def freeze(*, name: str, kind: str, items: Iterable[Item], source: str, actor: A
     return benchmark, True
 
 
-def register(benchmark: Benchmark, items: Sequence[Item]) -> dict[tuple[str, tuple[str, ...]], int]:
-    """Enter the queries in the registry of labelled queries, so that nothing trains on them."""
+def register(
+    benchmark: Benchmark, items: Sequence[Item], actor: Any
+) -> dict[tuple[str, tuple[str, ...]], int]:
+    """Enter the queries in the registry, so that nothing trains on them; few-shot queries that repeat one go."""
+    few_shots_withdraw(texts=(item.data["query"] for item in items), because=str(benchmark), actor=actor)
     rows = {
         _identity(item): LabelledQuery(
             collection=str(benchmark),
