@@ -1,10 +1,10 @@
 """What a run may spend: calls, tokens and money, counted from the ledger over all attempts of its job.
 
-A call that was lost with its process or cancelled counts as a call, with the tokens its ledger row holds.
+A call that was lost with its process, cancelled or timed out counts in full: its ledger row holds the most it can
+have cost. What the endpoint refused counts as a call without tokens.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
@@ -13,14 +13,7 @@ from django.db.models import F, Sum
 from synthesis.models import ModelCall, Sample, SynthesisRun
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    calls: int = 0
-    tokens: int = 0
-    money: float = 0.0
-
+from trace_site.lib.llm import Budget, Spent
 
 LIMITS = ("calls", "tokens", "money")
 
@@ -46,6 +39,12 @@ def spent(job: Job) -> Spent:
     rows = ModelCall.objects.filter(job=job)
     sums = rows.aggregate(tokens=Sum(F("prompt_tokens") + F("completion_tokens")), money=Sum("cost"))
     return Spent(calls=rows.count(), tokens=sums["tokens"] or 0, money=sums["money"] or 0.0)
+
+
+def run_budget(run: SynthesisRun, job: Job) -> Budget | None:
+    """The run's budget with what is spent already; None when it has none."""
+    limits = run.params.get("budget") or {}
+    return Budget(**limits, spent=spent(job)) if limits else None
 
 
 def refuse_spent(limits: Mapping[str, float], used: Spent) -> None:

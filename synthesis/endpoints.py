@@ -8,7 +8,7 @@ from django.conf import settings
 
 from synthesis.writers.llm import ROLES
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Client, Endpoint, Ledger
+from trace_site.lib.llm import Budget, Client, Endpoint, Ledger
 
 
 def endpoints(models: Mapping[str, str] | None = None) -> dict[str, Endpoint]:
@@ -57,7 +57,9 @@ def recorded(found: Mapping[str, Endpoint]) -> list[dict[str, str]]:
     ]
 
 
-def clients(found: dict[str, Endpoint], ledger: Ledger) -> dict[str, Client]:
-    """{role: a client}; roles of one endpoint share one."""
-    made = {endpoint: Client(endpoint, ledger=ledger) for endpoint in set(found.values())}
+def clients(found: Mapping[str, Endpoint], ledger: Ledger, budget: Budget | None = None) -> dict[str, Client]:
+    """{role: a client}; roles of one endpoint share one, all share the budget."""
+    made = {
+        endpoint: Client(endpoint, ledger=ledger, budget=budget) for endpoint in dict.fromkeys(found.values())
+    }
     return {role: made[endpoint] for role, endpoint in found.items()}

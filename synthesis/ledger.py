@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models.functions import Now
 
 from synthesis.models import ModelCall, ModelReply
@@ -56,6 +56,8 @@ class DatabaseLedger:
             await self._put(opened=self._row(exchange, ModelCall.State.SENT))
         except asyncio.CancelledError:  # the row may be there, and the request will not leave
             exchange.error_code = "llm_cancelled"
+            exchange.prompt_tokens = exchange.completion_tokens = 0
+            exchange.cost = 0.0
             self._put(closed=self._row(exchange, ModelCall.State.FAILED))
             raise
 
@@ -128,7 +130,7 @@ class DatabaseLedger:
                 if time.monotonic() > given_up:
                     return _tell(entries, _failure("the ledger of calls cannot be written", error))
                 time.sleep(0.2)
-            except (DatabaseError, TypeError, ValueError) as error:
+            except Exception as error:  # noqa: BLE001 - whoever waits is told; the thread lives on
                 if len(entries) == 1:
                     return _tell(entries, _failure("a call cannot be written to the ledger", error))
                 for entry in entries:

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from django.db.models.functions import Now
 
 from synthesis.books import LOST
+from synthesis.budgets import run_budget
 from synthesis.core.queries import Writers
 from synthesis.core.recipe import Recipe
 from synthesis.endpoints import clients, endpoints
 from synthesis.ledger import DatabaseLedger
-from synthesis.models import ModelCall, PromptVersion, Sample, SynthesisRun
+from synthesis.models import ModelCall, PromptVersion, SynthesisRun
 from synthesis.stages import Outcome, Pipeline, Unit
 from synthesis.writers.llm import llm_writers
 from synthesis.writers.offline import offline_writers
 from synthesis.writers.prompts import source
 from synthesis.writing import written, written_here
 from trace_site.jobs import Job, JobContext
-from trace_site.lib.files import content_hash
 from trace_site.lib.llm import Client
 
 PER_SLOT = 2  # samples under way for each exchange an endpoint takes: one waits or is filtered, another asks
@@ -49,25 +49,16 @@ def run_staff(run: SynthesisRun, recipe: Recipe, job: Job) -> Staff:
     if run.writer == "offline":
         return Staff(offline_writers(recipe), ledger)
     models = {row["role"]: row["model"] for row in run.params.get("endpoints", ())}
-    made = clients(endpoints(models), ledger)
+    made = clients(endpoints(models), ledger, run_budget(run, job))
     return Staff(llm_writers(made, recipe), ledger, list(dict.fromkeys(made.values())))
 
 
 def open_books(ctx: JobContext, run: SynthesisRun, writers: Writers) -> None:
-    """At the start of every attempt: keep the prompts' texts, close what a killed process left open.
-
-    Samples planned with other prompts than today's and never tried are planned anew: their keys would be untrue.
-    """
-    made_with = writers.made_with(run.branch)
+    """At the start of every attempt: keep the prompts' texts, close the rows that a killed process left open."""
     with ctx.guard():
-        _keep_prompts(made_with)
+        _keep_prompts(writers.made_with(run.branch))
         open_rows = ModelCall.objects.filter(job=ctx.job, state=ModelCall.State.SENT)
         open_rows.update(state=ModelCall.State.FAILED, error_code=LOST, ended_at=Now())
-        now = content_hash(made_with)
-        if run.params.get("made_with", now) != now and run.params.pop("planned", False):
-            run.samples.filter(machine=Sample.Machine.PENDING, attempts__isnull=True).delete()
-        run.params["made_with"] = now
-        run.save(update_fields=["params"])
 
 
 def _keep_prompts(made_with: dict[str, dict[str, str]]) -> None:

@@ -13,6 +13,8 @@ from synthesis.core.traces import permission_targets
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import FATAL
 
+# going on with the next sample would fail the same way, or ask what no book knows of
+STOPS = FATAL | {"ledger_down"}
 # a verdict on these axes is about the query; the trace alone cannot mend it
 QUERY_AXES = frozenset({"naturalness", "compliance", "label"})
 
@@ -72,9 +74,11 @@ class Pipeline:
             try:
                 draft, permissions = await self._attempt(unit, draft, tried, critique)
             except TraceError as error:
-                if error.code in FATAL:
+                if error.code in STOPS:
                     raise
                 tried.error, tried.error_code = str(error), error.code
+                if error.permanent:
+                    break
                 continue
             if tried.outcome == "ready":
                 return Outcome(unit.sample_id, True, draft, tried.trace, permissions, attempts)

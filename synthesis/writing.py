@@ -81,8 +81,12 @@ class _Loop:
         self._ended.add_done_callback(lambda _: self._out.put(None))
 
     def feed(self, units: list[Unit]) -> None:
+        def put() -> None:
+            for unit in units:
+                self._inbox.put_nowait(unit)
+
         if units:
-            self._tell(lambda: [self._inbox.put_nowait(unit) for unit in units])
+            self._tell(put)
 
     def take(self, check: Callable[[], None]) -> list[Outcome]:
         """What has ended by now, at least one; nothing when the loop has ended by itself."""

@@ -112,7 +112,7 @@ def test_query_that_filter_v_refuses_says_why(client_as, tools, monkeypatch):
 
     monkeypatch.setattr(drafts, "_draft", leaking)
     page = client_as("expert").post(PATH, form(tools)).content.decode()
-    assert "The query names a tool." in page and "Payroll/ListPayslips" in page
+    assert "names the tool" in page and "Payroll/ListPayslips" in page
 
 
 def test_query_that_repeats_a_sample_of_the_rule_says_so(client_as, tools):
@@ -177,12 +177,9 @@ def endpoint(transactional_db, settings):
             if "exception" in prompt.casefold()[:4000] and "OldPay" in prompt
             else "Payroll/GetPayslip"
         )
-        number = body["seed"]
-        return {
-            "queries": [
-                {"query": f"what did I earn in month {number}", "target_tool": target, "explanation": "why"}
-            ]
-        }
+        query = {"query": f"what did I earn in month {body['seed']}", "target_tool": target}
+        numbers = prompt.split("numbered ")[1].split(" in a long")[0].split(", ")
+        return {"queries": [{"number": int(number), **query, "explanation": "why"} for number in numbers]}
 
     server = LlmServer(answers)
     settings.LLM_BASE_URL, settings.LLM_API_KEY = server.url, "key"
