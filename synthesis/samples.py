@@ -9,6 +9,7 @@ from django.shortcuts import get_object_or_404
 
 from catalog.models import Tool
 from rules.models import Rule
+from synthesis.core.queries import AXES, THRESHOLDS
 from synthesis.models import Attempt, Sample
 from synthesis.staleness import stale_filter
 from trace_site.paging import Page, keyset
@@ -61,6 +62,12 @@ def sample(pk: int) -> Sample:
     """One sample with what its page shows. Raises Http404."""
     parts = ("run__job", "domain", "rule_version__rule", "rule_version__target", "anchor")
     return get_object_or_404(Sample.objects.select_related(*parts), pk=pk)
+
+
+def thresholds(of: Sample) -> dict[str, int]:
+    """The least score of each axis that its run asked for."""
+    asked = of.run.params.get("recipe", {}).get("judge", {}).get("thresholds", {})
+    return {axis: asked.get(axis, THRESHOLDS[axis]) for axis in AXES}
 
 
 def filtered_samples(filters: Mapping[str, Any]) -> QuerySet[Sample]:

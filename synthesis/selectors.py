@@ -12,6 +12,20 @@ APPROVED = Q(human=Sample.Human.APPROVED)
 READY = Q(machine=Sample.Machine.READY)
 GONE = Q(machine=Sample.Machine.DROPPED) | Q(human=Sample.Human.REJECTED)
 
+# what to do next, by the code of what ended a run
+NEXT_STEPS = {
+    "llm_budget": "Resume with a higher budget: what was paid for is not paid again.",
+    "llm_unreachable": "Have the endpoint's address checked, then resume.",
+    "llm_unauthorized": "Have the key of the endpoint checked, then resume.",
+    "llm_bad_request": "The endpoint refuses what it is sent: have the model's name and limits checked, then resume.",
+    "llm_not_configured": "Have the endpoint and its models set, then resume.",
+    "no_rules": "Publish a rule, then start a new run.",
+    "no_tools": "Import tools, then start a new run.",
+    "no_neighbours": "Compute the neighbours, then resume.",
+    "empty_catalog": "Import tools, then resume.",
+    "poison": "Read the worker's log before you resume.",
+}
+
 
 def runs() -> QuerySet[SynthesisRun]:
     return SynthesisRun.objects.select_related("job", "created_by").annotate(
@@ -35,6 +49,15 @@ def started_with(run: SynthesisRun) -> dict[str, Any]:
     ]
     recipe = run.params.get("recipe", {})
     return {"skipped": skipped, "recipe": recipe, "models": run.params.get("endpoints", [])}
+
+
+def next_step(run: SynthesisRun) -> str:
+    """One sentence after the one that says why a run stopped."""
+    if run.job is None or run.job.is_active or run.job.state == "done":
+        return ""
+    if run.job.state == "cancelled":
+        return "Resume goes on where it stopped."
+    return NEXT_STEPS.get(run.job.error_code, "Resume goes on with the samples that are not written yet.")
 
 
 def rule_yields(rule: Rule) -> list[dict[str, Any]]:

@@ -79,7 +79,7 @@ def live_context(request: HttpRequest, pk: int) -> dict[str, Any]:
         "part": part,
         "funnel": funnel(part),
         "spent": spent,
-        "next_step": next_step(run),
+        "next_step": selectors.next_step(run),
         "typed": {},
     }
 
@@ -89,30 +89,6 @@ def run_books(request: HttpRequest, pk: int) -> HttpResponse:
     """Fragment: the run's calls by purpose and model, and their errors by code."""
     run = get_object_or_404(SynthesisRun.objects.select_related("job"), pk=pk)
     return render(request, "synthesis/_books.html", {"run": run, "books": job_books(run.job)})
-
-
-# what to do next, by the code of what ended a run
-NEXT_STEPS = {
-    "llm_budget": "Resume with a higher budget: what was paid for is not paid again.",
-    "llm_unreachable": "Have the endpoint's address checked, then resume.",
-    "llm_unauthorized": "Have the key of the endpoint checked, then resume.",
-    "llm_bad_request": "The endpoint refuses what it is sent: have the model's name and limits checked, then resume.",
-    "llm_not_configured": "Have the endpoint and its models set, then resume.",
-    "no_rules": "Publish a rule, then start a new run.",
-    "no_tools": "Import tools, then start a new run.",
-    "no_neighbours": "Compute the neighbours, then resume.",
-    "empty_catalog": "Import tools, then resume.",
-    "poison": "Read the worker's log before you resume.",
-}
-
-
-def next_step(run: SynthesisRun) -> str:
-    """One sentence after the one that says why a run stopped."""
-    if run.job is None or run.job.is_active or run.job.state == "done":
-        return ""
-    if run.job.state == "cancelled":
-        return "Resume goes on where it stopped."
-    return NEXT_STEPS.get(run.job.error_code, "Resume goes on with the samples that are not written yet.")
 
 
 def group_context(request: HttpRequest, pk: int) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from django.views.decorators.http import require_GET
 
 from synthesis import samples, selectors_review
 from synthesis.books import job_books
-from synthesis.core.queries import AXES, THRESHOLDS
 from synthesis.forms import SampleFilters
 from synthesis.models import Attempt, Sample
 from synthesis.spans import trace_spans
@@ -34,8 +33,8 @@ def sample_rules(request: HttpRequest) -> HttpResponse:
 def sample_detail(request: HttpRequest, pk: int) -> HttpResponse:
     sample = samples.sample(pk)
     context = sample_context(sample)
-    thresholds = sample.run.params.get("recipe", {}).get("judge", {}).get("thresholds", THRESHOLDS)
-    context["tried"] = [shown(row, thresholds) for row in context["attempts"]]
+    least = samples.thresholds(sample)
+    context["tried"] = [shown(row, least) for row in context["attempts"]]
     context["why"] = samples.ended_with(context["attempts"][-1]) if context["attempts"] else ""
     context["costs"] = costs(sample, context["attempts"])
     return render(request, "synthesis/sample_detail.html", context)
@@ -85,10 +84,10 @@ class Shown:
     scores: list[Score]
 
 
-def shown(row: Attempt, thresholds: dict[str, int]) -> Shown:
+def shown(row: Attempt, least: dict[str, int]) -> Shown:
     """A failure without a trace is about the query; the trace is only written for a query that passed."""
     of_query, of_trace = ([], row.filter_failures) if row.trace else (row.filter_failures, [])
-    scores = [Score(axis, row.judge.get(axis), thresholds.get(axis, THRESHOLDS[axis])) for axis in AXES]
+    scores = [Score(axis, row.judge.get(axis), score) for axis, score in least.items()]
     return Shown(row, pieces(row.query, of_query), pieces(row.trace, of_trace), scores if row.judge else [])
 
 

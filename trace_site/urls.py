@@ -40,6 +40,7 @@ urlpatterns = [
     path("api/v1/", include("trace_site.api_site")),
     path("api/v1/", include("catalog.api")),
     path("api/v1/", include("rules.api")),
+    path("api/v1/", include("synthesis.api")),
     path("api/v1/", include("evaluation.api")),
     path("admin/", admin.site.urls),
 ]

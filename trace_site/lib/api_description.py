@@ -30,6 +30,7 @@ TAGS = [
     {"name": "catalog", "description": "Domains, tools, imports and look-alikes."},
     {"name": "rules", "description": "Rules, their versions and findings."},
     {"name": "change-requests", "description": "Changes of rules, from draft to applied."},
+    {"name": "synthesis", "description": "Runs of the writers, samples with every attempt, yield per rule."},
     {"name": "audit", "description": "Who did what, when, before and after."},
     {"name": "webhooks", "description": "Events sent to other servers, and their delivery log."},
 ]

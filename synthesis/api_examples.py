@@ -1,0 +1,208 @@
+"""Examples of the API's description: a run that writes for one payslip rule, a dropped sample of it, its yield."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample
+
+AT = "2026-11-21T09:00:00Z"
+JOB = {
+    "state": "running",
+    "done": 9,
+    "total": 12,
+    "rate": 1.5,
+    "seconds_left": 2,
+    "error": "",
+    "error_code": "",
+}
+RUN = {
+    "id": 8,
+    "branch": "rule",
+    "writer": "llm:writer-large",
+    "domain": "hr",
+    "rule": "PAYSLIP_PERIOD",
+    "seed": 0,
+    "job": JOB,
+    "planned": 12,
+    "ready": 8,
+    "dropped": 1,
+    "approved": 0,
+    "created_by": "erin",
+    "created_at": AT,
+}
+COUNTS = {
+    "planned": 12,
+    "written": 9,
+    "attempts": 16,
+    "filtered": 5,
+    "judged_out": 2,
+    "errors": 1,
+    "retries": 7,
+    "ready": 8,
+    "dropped": 1,
+    "approved": 0,
+    "rejected": 0,
+}
+GROUP = {**COUNTS, "domain": "hr", "rule": "PAYSLIP_PERIOD", "style": "", "tier": ""}
+SKIPPED = {
+    "rule": "LEAVE_FORM",
+    "style": "exception",
+    "reason": "Every confusable is deprecated or retired.",
+}
+BUDGET = {"calls": 2000, "money": 5.0}
+OPTIONS = {
+    "branch": "rule",
+    "writer": "llm",
+    "domain": "hr",
+    "rule": "PAYSLIP_PERIOD",
+    "per_rule": 12,
+    "budget": BUDGET,
+    "recipe": {"retries": 3, "query": {"temperature": 0.7}},
+}
+DETAIL = {
+    "run": RUN,
+    "next_step": "",
+    "started_with": {"per_rule": 12, "domain": "hr", "rule": "PAYSLIP_PERIOD", "budget": BUDGET},
+    "spent": {"calls": 48, "tokens": 61240, "money": 0.11},
+    "skipped": [SKIPPED],
+    "funnel": {
+        "total": COUNTS,
+        "checks": [{"name": "leakage", "count": 4}, {"name": "near_duplicate", "count": 1}],
+        "axes": [{"name": "naturalness", "count": 2}],
+        "errors": [{"name": "llm_truncated", "count": 1}],
+        "groups": [GROUP],
+    },
+}
+NO_RULE = {
+    "message": "--rule: there is no published rule 'PAYSLIP_PERIOT' in hr.",
+    "code": "no_such_rule",
+    "extra": {},
+}
+ENDED = {"message": "synthesis 8 (rule): the run has already ended.", "code": "job_state", "extra": {}}
+LINE = {
+    "purpose": "trace",
+    "model": "teacher-large",
+    "calls": 14,
+    "answered": 13,
+    "failed": 1,
+    "under_way": 0,
+    "lost": 0,
+    "prompt_tokens": 18200,
+    "completion_tokens": 2860,
+    "cost": 0.04,
+    "p50": 1.9,
+    "p95": 4.2,
+}
+BOOKS = {
+    "total": {**LINE, "purpose": "", "model": ""},
+    "lines": [LINE],
+    "errors": [{"name": "llm_truncated", "count": 1}],
+}
+CALL = {
+    "uid": "0b9a2f6e-9e0e-4d43-9c0a-8f5d3b1f0c11",
+    "purpose": "trace",
+    "endpoint": "https://models.example.org/v1",
+    "model": "teacher-large",
+    "prompt_hash": "3b1f0c118f5d4d43",
+    "state": "failed",
+    "error_code": "llm_truncated",
+    "prompt_tokens": 1400,
+    "completion_tokens": 1200,
+    "cost": 0.003,
+    "seconds": 3.8,
+    "sent_at": AT,
+    "ended_at": AT,
+}
+SAMPLE = {
+    "id": 813,
+    "run": 8,
+    "branch": "rule",
+    "domain": "hr",
+    "rule": "PAYSLIP_PERIOD",
+    "rule_version": 2,
+    "style": "implicit",
+    "tier": "",
+    "query": "my PayrollNova/GetPayslip for March please",
+    "answer": ["PayrollNova/GetPayslip"],
+    "machine": "dropped",
+    "human": "pending",
+    "why": "filter V: leakage",
+    "writer": "llm:writer-large",
+    "created_at": AT,
+}
+ATTEMPT = {
+    "number": 1,
+    "outcome": "filtered",
+    "query": "my PayrollNova/GetPayslip for March please",
+    "trace": "",
+    "answer": ["PayrollNova/GetPayslip"],
+    "filter_failures": [
+        {
+            "check": "leakage",
+            "message": "The query names a tool.",
+            "evidence": "PayrollNova/GetPayslip",
+            "span": [3, 25],
+        }
+    ],
+    "judge": {},
+    "critique": "The query names a tool. (PayrollNova/GetPayslip)",
+    "error": "",
+    "error_code": "",
+    "calls": 1,
+    "at": AT,
+}
+SAMPLE_DETAIL = {
+    "sample": SAMPLE,
+    "trace": "",
+    "explanation": "March 2026 is after the cut-over.",
+    "permissions": [],
+    "pool": ["PayrollOne/GetPayslip", "PayrollNova/GetPayslip"],
+    "seed": 51241,
+    "slot": "rule:hr:PAYSLIP_PERIOD:implicit:3",
+    "key": "9f2b61c0d1" * 6 + "9f2b",
+    "made_from": {"branch": "rule", "style": "implicit", "index": 3},
+    "thresholds": {"naturalness": 3, "compliance": 3, "label": 4, "faithfulness": 4},
+    "attempts": [ATTEMPT],
+    "stale": {
+        "level": "content",
+        "reasons": [
+            {
+                "kind": "rule",
+                "what": "PAYSLIP_PERIOD",
+                "was": "v2",
+                "now": "v3",
+                "content": True,
+                "text": "rule PAYSLIP_PERIOD went v2 -> v3",
+            }
+        ],
+    },
+}
+YIELD = {
+    "rule": 7,
+    "code": "PAYSLIP_PERIOD",
+    "domain": "hr",
+    "version": 3,
+    "styles": ["explicit", "implicit"],
+    "unsupported": {"exception": "Every confusable is deprecated or retired."},
+    "target": 12,
+    "ready": 9,
+    "missing": 3,
+    "waiting": 0,
+    "approved": 6,
+    "dropped": 1,
+    "attempts": 17,
+    "attempts_per_ready": 1.89,
+    "near_duplicates": 2,
+    "last_run": 8,
+}
+
+
+def sent(value: Any, name: str = "request") -> OpenApiExample:
+    return OpenApiExample(name, value=value, request_only=True)
+
+
+def got(value: Any, status: int = 200, name: str = "answer") -> OpenApiExample:
+    return OpenApiExample(name, value=value, response_only=True, status_codes=[str(status)])
+
+
+def page(row: Any, following: Any = None) -> OpenApiExample:
+    return got({"results": [row], "next": following})
