@@ -43,15 +43,14 @@ def _leftmost_longest(match: tuple[int, int, int]) -> tuple[int, int]:
 
 def stands_alone(text: str, start: int, end: int, joiners: frozenset[str] = JOINERS) -> bool:
     """Whether text[start:end] is no part of a longer name."""
-    return not (_goes_on(text, start - 1, -1, joiners) or _goes_on(text, end, 1, joiners))
+    if start > 0 and _goes_on(text, start - 1, start - 2, joiners):
+        return False
+    return end >= len(text) or not _goes_on(text, end, end + 1, joiners)
 
 
-def _goes_on(text: str, place: int, step: int, joiners: frozenset[str]) -> bool:
-    if not 0 <= place < len(text):
-        return False
-    char, beyond = text[place], place + step
-    if char.isalnum() or char == "_":
-        return True
-    if char not in joiners:
-        return False
-    return 0 <= beyond < len(text) and (text[beyond].isalnum() or text[beyond] == "_")
+def _goes_on(text: str, place: int, beyond: int, joiners: frozenset[str]) -> bool:
+    """Whether the character at `place` makes a longer word; a joiner does when the word goes on `beyond` it."""
+    char = text[place]
+    if char in joiners:
+        return 0 <= beyond < len(text) and (text[beyond].isalnum() or text[beyond] == "_")
+    return char.isalnum() or char == "_"

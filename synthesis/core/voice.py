@@ -23,7 +23,8 @@ VOICE = re.compile(
     as\san\sai|language\smodel|step\s[1-9]|json)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
-# one of these is in every match of VOICE; looking for them first is fifty times cheaper
+LONGEST = 40  # characters; more than any match of VOICE around one of the words below
+# one of these is in every match of VOICE, and looking for them first costs a fiftieth
 _HINTS = (
     "candidate pool shortlist given provided supplied listed selected correct gold truth feedback critique reviewer "
     "prompt instruct requested attempt language step json"
@@ -46,9 +47,14 @@ def clean_voice(candidate: Candidate, mentions: Sequence[Mention]) -> list[Failu
 
 
 def _asked_for(trace: str) -> Iterator[tuple[int, int, str]]:
-    if HINTS.find_matches_as_indexes(trace.lower()):
-        for match in VOICE.finditer(trace):
-            yield *match.span(), "The trace speaks of how it was asked for."
+    spans: set[tuple[int, int]] = set()
+    for _, start, end in HINTS.find_matches_as_indexes(trace.lower()):
+        stop = end + LONGEST
+        while stop < len(trace) and trace[stop].isalnum():  # a word cut in two would seem to end there
+            stop += 1
+        spans.update(match.span() for match in VOICE.finditer(trace, max(0, start - LONGEST), stop))
+    for start, end in sorted(spans):
+        yield start, end, "The trace speaks of how it was asked for."
 
 
 def _tags(candidate: Candidate) -> Iterator[tuple[int, int, str]]:

@@ -81,13 +81,15 @@ class NearDuplicates:
     def find(self, text: str) -> str | None:
         """The first added text that is a near-duplicate, or None."""
         members = frozenset(words(text))
+        least, most = self.threshold * len(members), len(members) / self.threshold
         seen: set[int] = set()
         for word in self._prefix(members):
             for number in self._by_word.get(word, ()):
-                if number in seen:
+                other = self._sets[number]
+                # sets of sizes too far apart share too little
+                if not least <= len(other) <= most or number in seen:
                     continue
                 seen.add(number)
-                other = self._sets[number]
                 common = len(members & other)
                 if common >= self.threshold * (len(members) + len(other) - common):
                     return self._texts[number]
