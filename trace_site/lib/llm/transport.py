@@ -7,7 +7,9 @@ those: a name server that answers differently later changes nothing. Proxies of 
 import asyncio
 import ipaddress
 import socket
+import ssl
 from collections.abc import AsyncIterator, Collection, Iterable
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -57,9 +59,9 @@ class Transport(httpx.AsyncHTTPTransport):
     """Connections of one client: checked addresses, answers up to MOST_BYTES, nothing compressed."""
 
     def __init__(self, connections: int) -> None:
-        super().__init__(trust_env=True)  # certificates of the environment
+        super().__init__(verify=_certificates())
         self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=httpx.create_ssl_context(),
+            ssl_context=_certificates(),
             max_connections=connections,
             max_keepalive_connections=connections,
             keepalive_expiry=30.0,
@@ -75,6 +77,12 @@ class Transport(httpx.AsyncHTTPTransport):
             await response.stream.aclose()
             raise LlmError("compressed its answer, which was not asked for", "llm_not_json", again=True)
         return response
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Those of the environment (SSL_CERT_FILE) or the usual ones; reading them takes a while."""
+    return httpx.create_ssl_context()
 
 
 class _Capped(httpx.AsyncByteStream):
