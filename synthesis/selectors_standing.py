@@ -1,4 +1,4 @@
-"""Which samples stand: not dropped, not rejected, not replaced by a newer one of their slot, of a published rule version.
+"""Which samples stand: not gone, not replaced by a newer one of their slot, of a published rule version.
 
 What is read from rows alone; whether a tool of the pool has changed since is told by `staleness`.
 """
@@ -13,3 +13,11 @@ REPLACED = ~Q(slot="") & Exists(_newer.exclude(GONE))
 # the version a rule sample was written for is no longer the published one
 OVERTAKEN = Q(rule_version__isnull=False) & ~Q(rule_version__rule__published=F("rule_version"))
 STANDING = ~GONE & ~REPLACED & ~OVERTAKEN
+
+
+def replacement(sample: Sample) -> Sample | None:
+    """The newest sample that stands in the same slot and is younger."""
+    if not sample.slot:
+        return None
+    rows = Sample.objects.filter(branch=sample.branch, slot=sample.slot, pk__gt=sample.pk)
+    return rows.exclude(GONE).order_by("-pk").first()

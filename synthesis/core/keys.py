@@ -6,6 +6,7 @@ Equal inputs give equal keys, so a plan made twice is one plan, and a key that d
 """
 
 import hashlib
+import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -119,11 +120,11 @@ def made_from(
 
 
 def compact(value: Any) -> Any:
-    """A short value as it is, of a long one its hash; mappings one level deep."""
+    """A short value as JSON gives it back, of a long one its hash; mappings item by item."""
     if isinstance(value, Mapping):
         return {str(name): compact(item) for name, item in value.items()}
     said = canonical_json(value)
-    return value if len(said) <= LONGEST else f"#{content_hash(value)[:12]}"
+    return json.loads(said) if len(said) <= LONGEST else f"#{content_hash(value)[:12]}"
 
 
 def shots_digest(shots: Sequence[str]) -> str:
