@@ -9,9 +9,10 @@ from django.db import transaction
 
 from catalog.queries import benchmark_firewall
 from synthesis.core.filters import Candidate, Failure, query_failures, trace_failures
+from synthesis.core.recipe import read_recipe
 from synthesis.models import Decision, Sample
 from synthesis.selectors_review import waiting
-from synthesis.sources import load_catalog, rule_texts
+from synthesis.sources import load_catalog, published_codes, rule_texts
 from trace_site import audit
 from trace_site.lib.errors import TraceError
 from trace_site.webhooks import emit
@@ -88,7 +89,8 @@ def edit(
 def check(*, sample: Sample, query: str, trace: str, answer: list[str] | None = None) -> list[Failure]:
     """What filter V says about a text as a person typed it, benchmark queries included."""
     catalog = load_catalog(neighbours=False)
-    context = catalog.filter_context()
+    recipe = read_recipe(sample.run.params.get("recipe", {}))
+    context = catalog.filter_context(recipe, codes=published_codes())
     rule = rule_texts([sample.rule_version])[0] if sample.rule_version else None
     pool = catalog.pool(sample.pool or sample.answer)
     candidate = Candidate(

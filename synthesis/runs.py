@@ -17,7 +17,7 @@ from synthesis.core.recipe import Recipe, read_recipe
 from synthesis.models import Attempt, Sample, SynthesisRun
 from synthesis.planning import plan
 from synthesis.selectors_standing import STANDING
-from synthesis.sources import CatalogView, few_shot_queries, load_catalog, rule_texts
+from synthesis.sources import CatalogView, few_shot_queries, load_catalog, published_codes, rule_texts
 from synthesis.staff import Staff, open_books, run_staff
 from synthesis.stages import Outcome, Pipeline, Unit
 from synthesis.yields import run_counts
@@ -51,7 +51,8 @@ def _write(ctx: JobContext, run: SynthesisRun, recipe: Recipe, catalog: CatalogV
     pending = _pending(run)
     done = 0 if imported else run.samples.exclude(machine=Sample.Machine.PENDING).count()
     total = done + pending.count()
-    pipeline = Pipeline(staff.writers, catalog.filter_context(_queries_so_far(run)), recipe.retries)
+    context = catalog.filter_context(recipe, _queries_so_far(run), published_codes())
+    pipeline = Pipeline(staff.writers, context, recipe.retries)
     units = _units(run, recipe, pending, catalog)
 
     def progress() -> None:

@@ -7,11 +7,12 @@ from typing import Any
 from django.db.models import F, Q, QuerySet
 
 from catalog.models import LabelledQuery, NeighbourList, Tool
-from rules.models import RuleVersion
+from rules.models import Rule, RuleVersion
 from synthesis.core.filters import FilterContext
 from synthesis.core.keys import tool_mark
-from synthesis.core.names import ToolNames
+from synthesis.core.names import ToolNames, rule_codes
 from synthesis.core.queries import Clause, RuleText, ToolText
+from synthesis.core.recipe import Recipe
 from synthesis.core.words import NearDuplicates
 from trace_site.lib.errors import TraceError
 
@@ -39,11 +40,17 @@ class CatalogView:
     def pool(self, names: Iterable[str]) -> tuple[ToolText, ...]:
         return tuple(self.tools[name] for name in names if name in self.tools)
 
-    def filter_context(self, seen: Iterable[str] = ()) -> FilterContext:
+    def filter_context(
+        self, recipe: Recipe, seen: Iterable[str] = (), codes: Iterable[str] = ()
+    ) -> FilterContext:
+        """What filter V knows of a run; `seen`: queries not to repeat, `codes`: of all rules."""
         index = NearDuplicates()
         for text in seen:
             index.add(text)
-        return FilterContext(ToolNames(self.tools), self.deprecated, index)
+        names = ToolNames(self.tools)
+        return FilterContext(
+            names, self.deprecated, index, rule_codes(codes), recipe.query.words, recipe.trace.words
+        )
 
 
 def load_catalog(*, neighbours: bool = True) -> CatalogView:
@@ -112,6 +119,11 @@ def published_rules(domain: str = "", code: str = "") -> list[tuple[RuleVersion,
         rows = rows.filter(rule__code=code)
     versions = list(rows.select_related("rule").order_by("rule__domain_id", "rule__code"))
     return list(zip(versions, rule_texts(versions), strict=True))
+
+
+def published_codes() -> list[str]:
+    """The codes of all published rules, which no query may hold and no trace may cite out of turn."""
+    return list(Rule.objects.filter(published__isnull=False).values_list("code", flat=True))
 
 
 def rule_texts(versions: Iterable[RuleVersion]) -> list[RuleText]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from catalog.core.mentions import NameFinder
 from synthesis.core.names import ToolNames, rule_codes
+from synthesis.core.recipe import QueryStage, TraceStage
 from synthesis.core.words import NearDuplicates
 
 
@@ -54,5 +55,5 @@ class FilterContext:
     deprecated: frozenset[str] = frozenset()
     seen: NearDuplicates = field(default_factory=NearDuplicates)
     codes: NameFinder = field(default_factory=rule_codes)
-    query_words: tuple[int, int] = (3, 60)
-    trace_words: tuple[int, int] = (20, 400)
+    query_words: tuple[int, int] = QueryStage.words
+    trace_words: tuple[int, int] = TraceStage.words
