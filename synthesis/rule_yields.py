@@ -13,10 +13,13 @@ from synthesis.core.clauses import reasons_unsupported
 from synthesis.core.queries import RULE_STYLES, ToolText
 from synthesis.models import Attempt, Sample
 from synthesis.selectors import GONE
+from synthesis.selectors_standing import REPLACED
 from synthesis.sources import published_rules
+from trace_site.jobs import Job
 
 TARGET = 12
 NEAR = "near_duplicate"
+ACTIVE = [Job.State.QUEUED, Job.State.RUNNING]
 SHOWS = ("all", "below", "unsupported")
 # how each column sorts; the first is the order one starts with
 ORDERS = (
@@ -128,8 +131,8 @@ def rule_book(domain: str = "", target: int = TARGET) -> Book:
 def _sample_counts(versions: list[int]) -> QuerySet[Sample, dict[str, Any]]:
     rows = Sample.objects.filter(rule_version__in=versions).order_by()
     return rows.values(version=F("rule_version_id")).annotate(
-        ready=Count("id", filter=Q(machine=Sample.Machine.READY) & ~GONE),
-        waiting=Count("id", filter=Q(machine=Sample.Machine.PENDING)),
+        ready=Count("id", filter=Q(machine=Sample.Machine.READY) & ~GONE & ~REPLACED),
+        waiting=Count("id", filter=Q(machine=Sample.Machine.PENDING, run__job__state__in=ACTIVE)),
         approved=Count("id", filter=Q(human=Sample.Human.APPROVED)),
         dropped=Count("id", filter=Q(machine=Sample.Machine.DROPPED)),
         last_run=Max("run_id"),

@@ -94,7 +94,12 @@ def run_books(request: HttpRequest, pk: int) -> HttpResponse:
 def group_context(request: HttpRequest, pk: int) -> dict[str, Any]:
     """One page of the table. What a slice has only one of is not worth a table by it."""
     part = part_of(request, pk)
-    levels = [name for name in GROUPS if not getattr(part, name)]
+    fixed = SynthesisRun.objects.values_list("params__domain", "params__rule").get(pk=pk)
+    one = {
+        **part.narrowed,
+        **{name: value for name, value in zip(("domain", "rule"), fixed, strict=True) if value},
+    }
+    levels = [name for name in GROUPS if name not in one]
     by = request.GET.get("by", "")
     by = by if by in levels else (levels or ["style"])[0]
     rows = groups(part, by)
