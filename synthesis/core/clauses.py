@@ -34,7 +34,11 @@ PLAIN_VERB = re.compile(r"^[A-Z][a-z]+$")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A clause ready for use: `own` says whether an expert wrote it."""
+    """A clause ready for use.
+
+    `own`: the rule itself gives the words of all its cases, in clauses or in sentences that tell each apart; else
+    descriptions of tools stand in for what the text leaves out.
+    """
 
     clause: Clause
     own: bool
@@ -52,10 +56,11 @@ def _cases(rule: RuleText, tools: tuple[ToolText | None, ...]) -> tuple[Case, ..
         # a clause marked as an exception that still routes to the target is one more way to the target
         found = [Case(clause, True) for clause in rule.clauses if clause.route_to in alive]
     else:
-        filled = [_filled(clause, alive) for clause in derived(rule) if clause.route_to in alive]
-        found = [
-            Case(clause, False) for clause in filled if clause.when and _apart(clause, filled, alive, rule)
-        ]
+        read = [clause for clause in derived(rule) if clause.route_to in alive]
+        filled = [_filled(clause, alive) for clause in read]
+        told = len(read) > 1 and all(clause.when and clause.when[0] != "…" for clause in read)
+        kept = [clause for clause in filled if clause.when and _apart(clause, filled, alive, rule)]
+        found = [Case(replace(clause, signals=_only_here(clause, kept)), told) for clause in kept]
     return tuple(sorted(found, key=lambda case: case.clause.route_to != rule.target))
 
 
@@ -98,7 +103,9 @@ def described_task(description: str) -> str:
     """A description's first sentence as a purpose: `Returns a list of X` -> `to get a list of X`."""
     sentence = re.sub(r"\s*\((?![A-Z][a-z]+\))[^)]*\)", "", first_sentence(description))
     verb, _, rest = re.sub(r"\s\((\w+)\)", r", \1", sentence).partition(" ")
-    rest = re.split(r"\s(?:specified|identified|using|via|based on)\b|\s\w+_\w+", rest)[0]
+    rest = re.split(
+        r"\s(?:for the user specified|identified|specified by|using|via|based on)\b|\s\w+_\w+", rest
+    )[0]
     if not PLAIN_VERB.match(verb) or not rest:
         return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
     return f"to {base_form(verb) if verb.endswith('s') else verb.lower()} {rest}"

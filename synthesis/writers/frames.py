@@ -89,10 +89,10 @@ MANAGE = ["i have to sort out {thing}: {verbs}", "need to clean up {thing}, {ver
 # a wish told by what is missing or wrong, without its verb
 NEEDS: dict[str, list[str]] = {
     "create": [
-        "{company} still has no {bare}", "we are missing {np} for {company}",
-        "there is no {bare} yet for {company}",
+        "{company} still waits for {np}", "we are missing {np} for {company}",
+        "{np} is missing for {company}",
         "{company} expects {np} from us", "can {company} get {np}", "we need {np} for {company}", "{np} for {company}",
-        "no {bare} in there yet", "{person} needs {np}", "{np} has to exist by tomorrow"],
+        "{np} would help {company}", "{person} needs {np}", "{np} has to exist by tomorrow"],
     "read": ["what does {np} say", "what's in {np}", "is {np} alright", "what do we have as {bare}",
         "can't remember {np}", "what was {np} again", "quick look at {np}", "{company} asks for {np}",
         "does {np} look right", "i'd check {np} first", "status of {np}", "what about {np}"],
@@ -108,7 +108,7 @@ NEEDS: dict[str, list[str]] = {
     "send": ["{company} hasn't got {np} so far", "{np} must go out to {company}", "{company} is waiting for {np}",
         "{np} should reach {company} tomorrow"],
     "post": ["{np} isn't in the books yet", "{np} came in {lately}, put it in",
-        "{np} from {lately} is missing in the system"],
+        "{np} from {day} is missing in the system"],
     "search": ["which {bare} match {company}", "is there any {bare} for {company}", "{np} for {company}, where"],
     "check": ["is {np} ok", "is {np} valid", "can {np} be trusted", "not sure {np} is right"],
 }  # fmt: skip

@@ -15,8 +15,8 @@ _KINDS: list[tuple[str, tuple[str, ...]]] = [
         " ref {n}",
         " made {lately}", " by {company}", " over {amount}")),
     ("payout transfer refund chargeback dispute deposit withdrawal", (" of {amount}", " to {company}", " ref {n}",
-        " from {lately}", " for {company}", " over {amount}")),
-    ("transaction order sale purchase", (" no. {n}", " from {lately}", " of {company}", " over {amount}", " ref {n}")),
+        " from {day}", " for {company}", " over {amount}")),
+    ("transaction order sale purchase", (" no. {n}", " from {day}", " of {company}", " over {amount}", " ref {n}")),
     ("customer client vendor supplier merchant company organization business contact holder buyer seller payee",
         (" {company}", " {company}", " no. {n}")),
     ("employee worker person member user contractor applicant candidate operator cardholder recipient individual",
@@ -29,7 +29,7 @@ _KINDS: list[tuple[str, tuple[str, ...]]] = [
     ("report statement summary entry", (" for {month}", " of {month}", " for {company}", " no. {n}")),
     ("grant loan offer program quote estimate", (" for {company}", " no. {n}", " of {amount}")),
     ("absence leave timesheet payslip shift timecard policy pay day goal", (" of {person}", " for {person}",
-        " from {lately}", " for {month}")),
+        " from {day}", " for {month}")),
     ("address phone email document file attachment note comment image", (
         " of {company}", " for {company}", " of {person}")),
     ("item product asset inventory count stock", (" no. {n}", " in {city}", " for the {city} store")),
@@ -38,6 +38,7 @@ _KINDS: list[tuple[str, tuple[str, ...]]] = [
     ("link session page checkout", (" for {company}", " over {amount}", " for order {n}")),
 ]  # fmt: skip
 _BY_HEAD = {stem(word): told for heads, told in _KINDS for word in heads.split()}
+DAYS = ["yesterday", "last week", "monday", "last friday", "this morning", "tuesday", "last month"]
 ANY = (" for {company}", " for {person}")
 
 
@@ -63,16 +64,21 @@ def filled(text: str, rng: random.Random) -> str:
 def _value(name: str, rng: random.Random) -> str:
     if name == "amount":
         number = rng.choice((rng.randint(2, 98) * 5, rng.randint(2, 98) * 50, rng.randint(11, 9999)))
-        return rng.choice(
-            (f"{number:,} EUR", f"{number:,} USD", f"{number} euros", f"${number:,}", f"{number} pounds")
-        )
+        return rng.choice((f"{number:,} EUR", f"{number:,} USD", f"{number} euros", f"{number} pounds"))
     if name == "n":
         return str(rng.randint(1000, 9999))
     if name == "month":
         return rng.choice(MONTHS)
     if name == "who":
         return filled(rng.choice(WHO), rng)
-    sources = {"company": COMPANIES[:-2], "person": NAMES, "city": CITIES, "soon": SOON, "lately": LATELY}
+    sources = {
+        "company": COMPANIES[:-2],
+        "person": NAMES,
+        "city": CITIES,
+        "soon": SOON,
+        "lately": LATELY,
+        "day": DAYS,
+    }
     return rng.choice(sources[name])
 
 

@@ -73,7 +73,10 @@ def _versions(
     anchor: ToolText, twins: Sequence[ToolText], pool: Any, rng: random.Random
 ) -> tuple[str, tuple[str, ...]]:
     """The same wish in several named versions or products: what a pool full of twins leaves to ask for."""
-    named = [" ".join(filter(None, _product(tool.api))) for tool in (anchor, *twins)]
+    places = [product(tool.api) for tool in (anchor, *twins)]
+    named = [f"{_line(vendor, line)} {version}".strip() for vendor, line, version in places]
+    if len({place[:2] for place in places}) == 1:
+        named = [f"{_line(*places[0][:2])} {places[0][2]}", *(version for _, _, version in places[1:])]
     return f"{phrase(_want(anchor), rng)}, in {listed(named)}", (anchor.name, *(tool.name for tool in twins))
 
 
@@ -189,11 +192,11 @@ def _purpose(tool: ToolText) -> str:
 
 def _placed(text: str, anchor: ToolText, twins: Sequence[ToolText], rng: random.Random) -> str:
     """Say the product, and its version where a twin differs in nothing else."""
-    mine, version = _product(anchor.api)
-    others = [_product(tool.api) for tool in twins]
-    place = mine.split()[0] if all(other.split()[0] != mine.split()[0] for other, _ in others) else mine
-    if any(other == mine for other, _ in others) and version:
-        place = f"{mine} {version}"
+    vendor, line, version = product(anchor.api)
+    others = [product(tool.api) for tool in twins]
+    place = vendor if all(other[0] != vendor for other in others) else _line(vendor, line)
+    if any(other[:2] == (vendor, line) for other in others):
+        place = f"{_line(vendor, line)} {version}".strip()
     return rng.choice(
         (
             f"{text} in {place}",
@@ -205,18 +208,25 @@ def _placed(text: str, anchor: ToolText, twins: Sequence[ToolText], rng: random.
     )
 
 
-def _product(api: str) -> tuple[str, str]:
-    """`AdyenManagementV3` -> (Adyen Management, v3)."""
+def _line(vendor: str, line: str) -> str:
+    return f"{vendor}'s {line}" if line else vendor
+
+
+def product(api: str) -> tuple[str, str, str]:
+    """`AdyenManagementV3` -> (Adyen, management, v3)."""
     name, version = re.fullmatch(r"(.*?)(?:V(\d+))?", api).groups()  # type: ignore[union-attr]
-    return " ".join(
-        re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*|[a-z0-9]+", name)
-    ), f"v{version}" if version else ""
+    vendor = next((known for known in TWO_HUMPS if name.startswith(known)), "")
+    humps = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*|[a-z0-9]+", name.removeprefix(vendor))
+    if not vendor:
+        vendor, humps = humps[0], humps[1:]
+    return vendor, " ".join(humps).lower(), f"v{version}" if version else ""
 
 
 def _with_vendor(text: str, tool: ToolText, rng: random.Random) -> str:
     """The product an employee would name, when its name is not an ordinary word of the description."""
-    vendor = next((name for name in TWO_HUMPS if tool.api.startswith(name)), "")
-    vendor = vendor or re.split(r"(?<=[a-z])(?=[A-Z0-9])", tool.api)[0]
+    vendor = product(tool.api)[0]
+    if spaced(vendor) == spaced(tool.api) and len(words(vendor)) > 1:
+        return text  # product and thing together would be the tool's name
     if (
         len(vendor) < 4
         or not vendor[0].isupper()

@@ -20,7 +20,15 @@ from synthesis.writers.instances import filled, reason
 from synthesis.writers.offline_anchors import anchor_query
 from synthesis.writers.phrases import agreed, noun, one_of, phrase, terse
 from synthesis.writers.typed import capital, finished, sound
-from synthesis.writers.wants import OPEN_QUESTION, Want, distinguishing, want_of, want_of_task
+from synthesis.writers.wants import (
+    GENERIC,
+    OPEN_QUESTION,
+    Want,
+    distinguishing,
+    everyday,
+    want_of,
+    want_of_task,
+)
 from trace_site.lib.errors import TraceError
 
 DRAWS = 30
@@ -75,7 +83,7 @@ def _rule_query(request: QueryRequest, rng: random.Random) -> QueryDraft:
         _kept(case.clause, rivals, pool),
         request.index // len(leading) + request.attempt - 1,
     )
-    if case.own:
+    if rule.clauses:
         text = signals.query(scene.clause, rivals, request, pool, scene.turn, rng)
     else:
         text = {"explicit": _explicit, "implicit": _implicit, "underspecified": _bare}.get(
@@ -117,7 +125,7 @@ def parted(when: str) -> tuple[str, str]:
 def _explicit(scene: Scene, rng: random.Random) -> str:
     """The rule's own purpose and condition, asked as a person would."""
     condition, task = parted(scene.clause.when)
-    condition = re.split(r", for example", condition)[0]
+    condition = everyday(re.split(r", for example", condition)[0])
     want = want_of_task(one_of(task, rng)) if task else _own_want(scene)
     short = rng.random() < 0.2
     asked = terse(want, rng, scene.keep) if short else phrase(want, rng, keep=scene.keep, synonyms=0.25)
@@ -150,17 +158,20 @@ def _implicit(scene: Scene, rng: random.Random) -> str:
     condition, task = parted(scene.clause.when)
     if hints:
         left = re.sub(
-            r"(?:\s(?:in|of|and|or|by its|with|an?|the|that is))+$", "", before_hinted(task).strip()
+            r"(?:\s(?:in|of|and|or|by its|with|an?|the|that is|whose))+$", "", before_hinted(task).strip()
         )
         if re.match(r"to \w+ \S", left) and len(content_stems(left)) > 1 and rng.random() < 0.6:
             want = want_of_task(one_of(left, rng))
         hint = rng.choice(hints)
         named = 0.0 if "{" in hint else 0.3
         few = rng.random() < 0.3 and not named
+        want = _shortened(want) if rng.random() < 0.4 else want
         asked = terse(want, rng, scene.keep) if few else phrase(want, rng, keep=scene.keep, named=named)
         return _framed(rng.choice(HINTED), asked, filled(hint, rng), rng)
     if task and rng.random() < 0.5:
         want = want_of_task(one_of(task, rng))
+    if rng.random() < 0.5:
+        want = _shortened(want)
     roll = rng.random()
     if (
         roll < 0.4
@@ -174,6 +185,12 @@ def _implicit(scene: Scene, rng: random.Random) -> str:
     if len(said) < 4 and own and rng.random() < 0.5:
         text = f"{text}{rng.choice((', ', ' - ', ', i mean '))}{rng.choice(own[:3])}"
     return _with_reason(text, scene, rng) if roll >= 0.55 else text
+
+
+def _shortened(want: Want) -> Want:
+    """The thing in at most two words: who is in the situation does not say all of it."""
+    head = " ".join(want.head.split()[-2:])
+    return want if head in GENERIC or OPEN_QUESTION.match(want.thing) else Want(want.verb, want.kind, head)
 
 
 def _needed(want: Want, frames: list[str], scene: Scene, rng: random.Random) -> str:

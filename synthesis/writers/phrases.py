@@ -174,4 +174,4 @@ def terse(want: Want, rng: random.Random, keep: Collection[str] = ()) -> str:
     thing = ARTICLE.sub("", re.sub(r"^(?:our|that|another|one more)\s", "", thing))
     reading = want.kind in ("read", "list", "summarize", "find")
     verb = "" if reading and rng.random() < 0.5 else f"{verb_for(want, rng, keep, 0.3)} "
-    return f"{verb}{thing}".replace(" me all ", " ").replace(" me ", " ")
+    return f"{'show ' if ' me' in verb else verb}{thing}"

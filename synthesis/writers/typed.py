@@ -27,7 +27,11 @@ def sound(draft: QueryDraft, request: QueryRequest) -> bool:
         if one.clause.route_to in draft.answer
     )
     said, asked = words(when.removeprefix("to ")), spaced(draft.query)
-    return not any(f" {' '.join(said[i : i + 5])} " in asked for i in range(len(said) - 4))
+    if any(f" {' '.join(said[i : i + 5])} " in asked for i in range(len(said) - 4)):
+        return False
+    wanted = {word[:6] for word in content_stems(when)}
+    shared = len(wanted & {word[:6] for word in content_stems(draft.query)})
+    return shared < 3 or 2 * shared < len(wanted)
 
 
 def _leaks(draft: QueryDraft, request: QueryRequest) -> bool:
@@ -46,6 +50,7 @@ def finished(text: str, rng: random.Random) -> str:
     if rng.random() < 0.1 and "?" not in text and len(text.split()) < 12:
         text = text.rstrip(".") + rng.choice(CLOSERS)
     text = re.sub(r"\s+", " ", text).strip(" ,;:-")
+    text = re.sub(r"^this ", "the ", text)
     text = re.sub(r"\b(\w+)( \1)+\b", r"\1", text, flags=re.IGNORECASE)
     text = re.sub(r"\?(?=[,;]| [-(])", "", text)
     text = re.sub(r"\b([Aa]) (?=[aeio]|un[^i])(?!one\b|eu)", r"\1n ", text)

@@ -76,6 +76,13 @@ _PROPER = """PayPal Stripe Square Plaid Adyen Personio Mollie Xero Visa Masterca
     October November December German Payto Pix Boleto Fireblocks Recurly Chargebee Dwolla Alpaca Web Services"""
 PROPER = frozenset(_PROPER.split())
 
+# what interfaces call things -> what people call them
+PLAIN = {"your": "our", "provided": "new", "sdk": "app", "api": "system", "parameters": "settings",
+    "identifier": "number",
+    "user_id": "user number", "access_token": "access key", "asynchronously": "later on", "backend": "automatic",
+    "paginated": "long", "async": "later", "deprecated": "old", "endpoints": "addresses", "payload": "content",
+    "params": "settings", "parameter": "setting", "schema": "layout", "metadata": "extra data"}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Want:
@@ -151,8 +158,8 @@ def everyday(text: str) -> str:
 
 
 def _everyday_word(word: str) -> str:
-    if word in ("your", "provided"):
-        return {"your": "our", "provided": "new"}[word]
+    if plain := PLAIN.get(word.casefold()):
+        return plain
     bare = re.sub(r"'s$|[^\w]", "", word)
     if bare in PROPER or bare.isupper() or not any(char.isupper() for char in bare):
         return word
