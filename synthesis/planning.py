@@ -216,6 +216,8 @@ def _groups(
         versions = RuleVersion.objects.filter(rule__in=codes).values_list("pk", "rule_id")
         of_version = {pk: codes[rule] for pk, rule in versions}
     groups: defaultdict[str, Group] = defaultdict(Group)
+    # what an ended run planned and never wrote is nobody's; a new plan deletes it first, an estimate must not
+    samples = samples.exclude(machine=Sample.Machine.PENDING, run__job__state__in=ENDED)
     for row, state in inputs.states(rows_of(samples)):
         if row.number is not None:  # a row without a number stands in no slot
             of = of_version[row.version or 0] if codes is not None else row.anchor or ""
