@@ -143,19 +143,39 @@ class Client:
         loop = asyncio.get_running_loop()
         limiter = limiter_of(self.base_url, self.endpoint.concurrency)
         deadline, failures, refusals = float("inf"), 0, 0
+        last: LlmError | None = None
         while True:
-            slot = await limiter.acquire(urgent=failures + refusals > 0)
+            slot = await self._slot(limiter, deadline, last)
             deadline = min(deadline, loop.time() + self.endpoint.timeout)
             try:
                 return await self._once(call, limiter, slot, deadline)
             except LlmError as error:
-                refusals += error.code == "llm_rate_limited"
-                failures += error.code != "llm_rate_limited"
-                pause = max(error.told or 0.0, backed_off(failures + refusals))
-                over = loop.time() + pause >= deadline
-                if not error.again or not self.endpoint.retries or failures > self.endpoint.retries or over:
-                    raise self._placed(_final(error, limiter)) from None
+                last = error
+            refusals += last.code == "llm_rate_limited"
+            failures += last.code != "llm_rate_limited"
+            pause = max(last.told or 0.0, backed_off(failures + refusals))
+            over = loop.time() + pause >= deadline
+            if not last.again or not self.endpoint.retries or failures > self.endpoint.retries or over:
+                raise self._placed(_final(last, limiter)) from None
             await asyncio.sleep(pause)
+
+    async def _slot(self, limiter: Limiter, deadline: float, last: LlmError | None) -> int:
+        """A slot. `last`, or llm_unavailable, is raised when there is none for as long as a call may take.
+
+        Behind calls of our own it waits as long as they take: then the endpoint is well.
+        """
+        urgent, now = last is not None, asyncio.get_running_loop().time
+        while True:
+            try:
+                async with asyncio.timeout_at(min(deadline, now() + self.endpoint.timeout)):
+                    return await limiter.acquire(urgent=urgent)
+            except TimeoutError:
+                if last is not None:
+                    raise self._placed(_final(last, limiter)) from None
+                if limiter.shut:
+                    error = LlmError("asks to slow down (429)", "llm_rate_limited", free=True)
+                    raise self._placed(_final(error, limiter)) from None
+            urgent = True
 
     async def _once(self, call: _Call, limiter: Limiter, slot: int, deadline: float) -> Reply:
         """One exchange in a slot that is given back at its end, whatever that is."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-SECONDS = re.compile(r"\d{1,300}(\.\d{0,300})?|\.\d{1,300}")
+SECONDS = re.compile(r"\d{1,300}(\.\d{0,300})?|\.\d{1,300}", re.ASCII)
 LONGEST = 1e9  # seconds; a header may name any number
 
 
