@@ -1,11 +1,12 @@
-"""A trace cut into pieces a page can colour: tool mentions, rule codes, and the sentence that commits.
+"""Texts cut into pieces a page can colour: mentions, rule codes and the commitment of a trace; what filter V refuses.
 
-In: the trace, the tool names that may stand in it, the answer, the rules' codes. Out: spans, in reading order.
+In: a text with the names and codes that may stand in it, or with the failures told of it. Out: spans, in reading order.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from synthesis.core.names import ToolNames, last_sentence
 
@@ -56,3 +57,34 @@ def plain(text: str, start: int, end: int, final_at: int) -> list[Span]:
     cut = min(max(final_at, start), end)
     pieces = ((text[start:cut], False), (text[cut:end], True))
     return [Span("text", piece, final=final) for piece, final in pieces if piece]
+
+
+@dataclass(frozen=True, slots=True)
+class FailureSpan:
+    """A piece of a text with the checks that refuse it there and what they say; both empty where nothing is wrong."""
+
+    text: str
+    checks: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+
+
+def failure_spans(text: str, failures: Iterable[Mapping[str, Any]]) -> list[FailureSpan]:
+    """A query or trace, cut where failures (as attempts store them) begin and end; joined again it is the text.
+
+    A failure belongs to the text in which its evidence stands at its span; those of the other text, or of none, are
+    passed over, so that one attempt's failures can be given for its query and for its trace.
+    """
+    here = [(*failure["span"], failure) for failure in failures if _stands(failure, text)]
+    edges = sorted({0, len(text), *(edge for start, end, _ in here for edge in (start, end))})
+    spans = []
+    for start, end in zip(edges, edges[1:], strict=False):
+        told = [failure for first, last, failure in here if first <= start and end <= last]
+        checks = tuple(dict.fromkeys(failure["check"] for failure in told))
+        spans.append(FailureSpan(text[start:end], checks, tuple(failure["message"] for failure in told)))
+    return spans
+
+
+def _stands(failure: Mapping[str, Any], text: str) -> bool:
+    start, end = failure.get("span", (0, 0))
+    evidence = failure.get("evidence", "")
+    return bool(evidence) and 0 <= start < end <= len(text) and text.startswith(evidence, start, end)

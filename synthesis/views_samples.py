@@ -11,7 +11,7 @@ from synthesis import samples, selectors_review
 from synthesis.books import job_books
 from synthesis.forms import SampleFilters
 from synthesis.models import Attempt, Sample
-from synthesis.spans import trace_spans
+from synthesis.spans import FailureSpan, failure_spans, trace_spans
 
 
 @require_GET
@@ -56,14 +56,6 @@ def sample_context(sample: Sample) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Some of a text; with `check` it is what that check of filter V refused."""
-
-    text: str
-    check: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Score:
     axis: str
     value: int | None
@@ -79,27 +71,15 @@ class Shown:
     """One attempt as its page shows it: texts with the evidence in them, scores against their thresholds."""
 
     row: Attempt
-    query: list[Piece]
-    trace: list[Piece]
+    query: list[FailureSpan]
+    trace: list[FailureSpan]
     scores: list[Score]
 
 
 def shown(row: Attempt, least: dict[str, int]) -> Shown:
-    """A failure without a trace is about the query; the trace is only written for a query that passed."""
-    of_query, of_trace = ([], row.filter_failures) if row.trace else (row.filter_failures, [])
+    query, trace = (failure_spans(text, row.filter_failures) for text in (row.query, row.trace))
     scores = [Score(axis, row.judge.get(axis), score) for axis, score in least.items()]
-    return Shown(row, pieces(row.query, of_query), pieces(row.trace, of_trace), scores if row.judge else [])
-
-
-def pieces(text: str, failures: list[dict[str, Any]]) -> list[Piece]:
-    """The text cut where evidence starts and ends; joined again the pieces give it back."""
-    found: list[Piece] = []
-    place = 0
-    for start, end, check in sorted((*entry.get("span", (0, 0)), entry["check"]) for entry in failures):
-        if place <= start < end <= len(text):
-            found += [Piece(text[place:start]), Piece(text[start:end], check)]
-            place = end
-    return [piece for piece in (*found, Piece(text[place:])) if piece.text]
+    return Shown(row, query, trace, scores if row.judge else [])
 
 
 def costs(sample: Sample, attempts: list[Attempt]) -> dict[str, Any]:
