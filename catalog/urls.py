@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from catalog import views, views_imports
+from catalog import views, views_imports, views_queries
 
 app_name = "catalog"
 urlpatterns = [
@@ -15,5 +15,9 @@ urlpatterns = [
     path("imports/apply/", views_imports.import_apply, name="apply"),
     path("imports/<int:pk>/", views_imports.import_detail, name="import_detail"),
     path("imports/<int:pk>/undo/", views_imports.undo, name="import_undo"),
+    path("queries/", views_queries.query_list, name="queries"),
+    path("queries/import/", views_queries.query_import, name="queries_import"),
+    path("queries/apply/", views_queries.query_apply, name="queries_apply"),
+    path("queries/<int:pk>/remove/", views_queries.query_delete, name="query_remove"),
     path("refresh/", views_imports.refresh_start, name="refresh"),
 ]

@@ -158,8 +158,9 @@ def judge_call(request: JudgeRequest, recipe: JudgeStage) -> Call:
         rule_text=rule.text if rule else "",
         style=request.style,
         tier=request.tier or "easy",
-        thresholds=dict(recipe.thresholds),
-        rubric=dict(recipe.rubric),
+        # in one order: a recipe that a run stored comes back with its keys sorted
+        thresholds={axis: recipe.thresholds[axis] for axis in AXES},
+        rubric={axis: recipe.rubric[axis] for axis in AXES},
     )
     return Call("judge", text, JUDGE_SCHEMA, recipe.temperature, recipe.max_tokens, id=shown)
 

@@ -218,3 +218,8 @@ def test_a_first_attempt_asks_for_the_batch_and_a_later_one_for_itself():
     assert "Write 1 request in" in alone.text and "numbered 6 in" in alone.text
     assert alone.seed == 5 + 2 and "too long" in alone.text
     assert "numbered 6 in" in query_call(replace(requests[5], batch_seed=None), RECIPE.query).text
+
+
+def test_a_stored_recipe_makes_the_same_prompt_as_its_file():
+    stored = replace(RECIPE.judge, thresholds=dict(sorted(RECIPE.judge.thresholds.items())))
+    assert judge_call(judge_request(), stored).text == judge_call(judge_request(), RECIPE.judge).text

@@ -27,6 +27,7 @@ NAVIGATION: list[tuple[str, str, str] | None] = [
     ("Changes", "rules:requests", "changes"),
     None,
     ("Synthesis", "synthesis:list", "synthesis"),
+    ("Prompts", "synthesis:prompts", "prompts"),
     ("Review", "synthesis:review", "review"),
     ("Snapshots", "synthesis:snapshots", "snapshots"),
     ("Runs", "training:list", "runs"),
