@@ -1,0 +1,138 @@
+"""Naturalness, the judge's first axis: would an employee type this query?
+
+In: the query and the tools it may be about. Out: what is wrong with it, one sentence each; nothing is wrong when the
+list is empty. Looked for: code and markup, left-overs of templates and chats, the jargon of interfaces, the tone and
+the words of documentation, tool names in plain words, repeated and shuffled words, and queries without content.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from synthesis.core.queries import ToolText
+from synthesis.core.words import STOP, content_stems, spaced, stem, words
+
+SHORTEST, LONGEST = 3, 45
+COPIED = 6  # words in a row that a query may not take from a description, where they are most of it
+CODE = re.compile(
+    r"""\bselect\b.+\bfrom\b|\b(?:insert\sinto|where\s\w+\s*=)|\b\w+\([^)]*['"=]|\w\(['"\w]*\)\s*[;{]|[=!]=|=>|->|
+    \w\s*=\s*['"\w]|;\s*$|\b(?:const|let|var|def|await|lambda|import|return|print|fetch|curl|wget)\s?[({\w-]+\s*[=({]|
+    \bcurl\b|https?:|\?\w+=|&\w+=|(?<!\w)/\w+(?:/\w+|\?)|(?:^|\s)--?[A-Za-z]\w*\s|["'}\]]\s*:|\b[a-z]+_[a-z_]+\b|
+    \b[a-z]{2,}[a-z0-9]*[A-Z][a-z]+|\b(?:null|true|false|undefined|None|NaN)\b|^\s*[\[{<]|</|/>|\n\s*\w+:\s|
+    \b(?:GET|POST|PUT|PATCH|DELETE)\s/""",
+    re.VERBOSE,
+)
+LEFT_OVER = re.compile(
+    r"""[{}<>]|\[[^\]]*\]|%[sd]\b|\$\w|_{2,}|\b[Xx]{2,}\b|\#{2,}|\*{2,}|`|\.{4,}|^\s*(?:\d{1,2}[.)]|[-*•])\s|[\r\n]|
+    \b(?:lorem|ipsum|dolor\ssit|todo|tbd|tba|fixme|placeholder|foo\s?bar|n/a)\b|
+    ^\s*(?:["']?(?:query|request|question|prompt|input|output|example|sample|answer|user|employee|customer|human)["']?
+    \s*\#?\d*\s*["']?:)|\b(?:assistant|system|user|human)\s*:|
+    \b(?:explicit|implicit|exception|underspecified)\s(?:style|query|request|question|example|phrasing|wording)\b|
+    \b(?:style|tier|category|difficulty)\s*[:=]|^\s*(?:sure|certainly|of\scourse|okay|here)[,!:]?\s(?:here\s)?(?:is|are)\b|
+    \bas\san\sai\b|\binsert\s(?:your\s)?(?:name|date|amount)\b|\bend\sof\s(?:query|text)\b""",
+    re.VERBOSE | re.IGNORECASE,
+)
+JARGON = re.compile(
+    r"""\b(?:apis?|endpoints?|payloads?|sdk|rest(?:ful)?\s(?:call|service|api|endpoint)|crud|openapi|operationid|
+    (?:request|response|message)\s(?:body|header|payload|schema)|(?:query|path|request|input)\s?param\w*|
+    parameters?|param\s\w+|http[s]?|status\scode|(?:tool|function|method|service)\scall|call\sthe\s(?:tool|function|method)|
+    invoke\w*|(?:get|post|put|patch|delete)\s(?:request|call|body|method)|array\sof|data\stype|boolean|string\svalue|
+    callback\surl|rate\slimit|paginat\w+|retry\son|return\scode|deprecated|microservice|backend|async\w*)\b""",
+    re.VERBOSE | re.IGNORECASE,
+)
+# words of techniques: out of place unless the tools asked for are themselves about them
+TECHNIQUE = re.compile(r"\b(?:json|xml|oauth|scope|schema|webhook|token|regex|uuid|cors)\b", re.IGNORECASE)
+ABOUT_ITSELF = re.compile(
+    r"^(?:this|the)\s(?:operation|function|method|service|tool|call|action|feature)\b|^(?:used|designed|intended|allows?"
+    r"|enables?|provides?|endpoint|operation|description)\b|\bsee\salso\b|\bsupports\s(?:filter|pag|sort)\w+"
+    r"|\bthe\sfollowing:|\bthis\s(?:operation|function|method|tool)\b",
+    re.IGNORECASE,
+)
+SMELL = re.compile(
+    r"\s[,;:!]|\b(\w+)(?:\s+\1\b)+(?!')|\b(\w+(?:\W+\w+){1,5})\W+\2\b|[,;:?!]\s*[,;:]|\(\s*\)|\?\s+\?|\s{2,}|^[,;:]|[,(]\s*$",
+    re.IGNORECASE,
+)
+_DETERMINERS = r"(?:the|an?|my|our|his|their|your)"
+_NEVER_AFTER = (
+    r"(?:of|in|on|for|to|at|by|with|from|is|are|was|were|and|or|but|the|an?|my|our|we|i|he|she|they|it|who)"
+)
+SHUFFLED = re.compile(
+    rf"""\b{_DETERMINERS}\s+{_NEVER_AFTER}\b(?![-'/&.])|\b{_DETERMINERS}\W*$|\b(?:of|with|from|by)\s+
+    (?:is|are|was|were|and|or|but|we|i|he|she|they|do|does|did|on|in|at|of|to|for)\b|
+    \b(?:we|he|she|they|i)\s+(?:the|an?|of|my|our|for|from|by|with|and)\b|\b(?:is|are|was|has|did)\s+(?:are|was|is|of|and)\b
+    |\b(?:and|or|of|the|my)\W*$|(?-i:\ban\s+[bcdfgjklmnpqrstvwyz])""",
+    re.VERBOSE | re.IGNORECASE,
+)
+MISPLACED = re.compile(
+    r"(?<=[a-z,] )(?:My|The|Please|We|He|She|Is|What|When|Was|They|Could|There|How|Why|Which|Show|It)\b(?! [A-Z])"
+    r"|[a-z]{3,}[.?!]\s+[a-z]+(?:\s+[a-z]+)?,?\s*$"
+)
+
+
+def unnatural(query: str, answer: Sequence[str], pool: Sequence[ToolText], matter: str = "") -> list[str]:
+    """What an employee would not type, each as a sentence that says what to change. `matter`: the rule's words."""
+    about = " ".join([matter, *(f"{tool.name} {tool.description}" for tool in pool if tool.name in answer)])
+    return [
+        *_written_by_machine(query, about.casefold()),
+        *_documentation(query, pool),
+        *_named(query, pool),
+        *_wording(query, len(answer)),
+    ]
+
+
+def _written_by_machine(query: str, about: str) -> Iterator[str]:
+    if match := CODE.search(query):
+        yield f"'{match.group().strip()}' is code; say it in plain words."
+    elif match := LEFT_OVER.search(query):
+        yield f"'{match.group().strip() or 'a line break'}' is left over from a template; take it out."
+    if match := JARGON.search(query):
+        yield f"'{match.group()}' is not how an employee speaks; name the matter, not the interface."
+    if (match := TECHNIQUE.search(query)) and match.group().casefold() not in about:
+        yield f"'{match.group()}' is a technical word that the matter does not need."
+
+
+def _documentation(query: str, pool: Sequence[ToolText]) -> Iterator[str]:
+    said = words(query)
+    openings = {words(tool.description)[0] for tool in pool if words(tool.description)}
+    if said and said[0] in openings and said[0].endswith("s") and not said[0].endswith("ss"):
+        yield f"'{said[0]}' opens it like a manual; ask for something instead."
+    elif match := ABOUT_ITSELF.search(query):
+        yield f"'{match.group()}' is the tone of a manual; ask for something instead."
+    elif copied := next((tool.name for tool in pool if _copies(said, words(tool.description))), None):
+        yield f"The query copies the description of {copied}; use other words."
+
+
+def _copies(said: Sequence[str], description: Sequence[str]) -> bool:
+    text = f" {' '.join(description)} "
+    runs = [f" {' '.join(said[i : i + COPIED])} " in text for i in range(len(said) - COPIED + 1)]
+    return any(runs) and sum(runs) + COPIED - 1 >= 0.75 * len(said)
+
+
+def _named(query: str, pool: Sequence[ToolText]) -> Iterator[str]:
+    """A service's and an operation's name together are a tool's name, however spaced."""
+    text, said = spaced(query), content_stems(query)
+    for tool in pool:
+        service = words(tool.api)
+        titled = content_stems(tool.endpoint) or content_stems(tool.name)
+        if len(service) > 1 and spaced(tool.api) in text and 2 * len(titled & said) >= len(titled):
+            yield f"The query names the tool {tool.name} in plain words; say what is needed instead."
+            return
+
+
+def _wording(query: str, answers: int) -> Iterator[str]:
+    said = words(query)
+    if not SHORTEST <= len(said) <= LONGEST:
+        yield f"The query has {len(said)} words; people type {SHORTEST} to {LONGEST}."
+    if match := SMELL.search(query):
+        yield f"'{match.group().strip() or 'a double space'}' reads like a broken sentence."
+    elif (match := SHUFFLED.search(query)) or (match := MISPLACED.search(query)):
+        yield f"The words are out of order at '{match.group().strip()}'."
+    counted = Counter(stem(word) for word in said if word not in STOP and not word.isdigit())
+    # a request for several things may name what they share once for each
+    if counted and counted.most_common(1)[0][1] > max(2, answers):
+        yield f"'{counted.most_common(1)[0][0]}' is repeated."
+    letters = [char for char in query if char.isalpha()]
+    if letters and sum(char.isupper() for char in letters) > max(8, 0.45 * len(letters)):
+        yield "Too many capitals."
+    if len(content_stems(query)) < 2:
+        yield "The query does not say what it is about."

@@ -1,0 +1,235 @@
+"""Trace faithfulness, the judge's fourth axis: does the reasoning, read alone, lead to the answer?
+
+In: a judge request. Out: what is wrong, one sentence each. The trace must restate this request and no other, state the
+decisive case of the rule where it cites it, say of each tool only what rule and description say, take nothing from the
+answer, and end on it. What it says beyond the request, the rule and the tools' texts in more than a turn of phrase
+counts as invented.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from synthesis.core.clauses import Case, cases
+from synthesis.core.judge_label import plain_stems, rarity, stems, told_of
+from synthesis.core.judge_sentences import Sentence, sentences
+from synthesis.core.judge_vocabulary import REASONING
+from synthesis.core.limits import same_side
+from synthesis.core.queries import JudgeRequest, RuleText, by_name
+
+AFTERWARDS = re.compile(
+    r"""\b(?:(?:is|was|are|were|been|being|as|the|already|being)\s(?:the\s)?(?:selected|chosen|expected|given|provided|preset|
+    predetermined|predefined|labelled|labeled|marked|intended|designated|prescribed|supplied|stated)\b(?!\s(?:in|by|to|with|that)\b)|
+    (?:answer|solution|label|choice|tool|result)\s(?:is|was|has\sbeen|were)\s(?:already\s)?(?:given|provided|fixed|known|set|
+    decided|stated|supplied|determined)|(?:correct|right|proper|expected|gold|reference|true|final)\s(?:answer|label|choice|
+    solution|tool)\b|ground\struth|gold\b|(?:answer|solution)\skey|labels?\b|justif\w+|rationali[sz]\w+|
+    work(?:ing|ed)?\sback\w*|reverse[-\s]engineer\w*|beforehand|in\shindsight|after\sthe\sfact|already\s(?:know|knew|clear|
+    decided|settled)|we\sknow\sthat|it\sonly\sremains|to\smake\s(?:sense|it\sfit)|make\sit\sfit|must\sbe\sabout|evidently\s
+    supports|has\sto\sbe\s|fits?\sthe\sanswer|whatever\sthe\srequest)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+ASIDE = re.compile(
+    r"""\b(?:(?:leaving|leave|put(?:ting)?|setting|set)\b[^.]{0,30}\b(?:aside|away)|regardless\sof\s(?:it|the\srule|that|this)|
+    ignor\w+|skip\w*|disregard\w*|overrid\w+|overlook\w*|notwithstanding|(?:without|instead\sof)\s(?:using|applying|consulting)|
+    (?:do|does|need)\snot\s(?:need|apply|use|matter|follow)|coin\b|dice|lottery|random\w*|alphabet\w*|popular\w*|
+    more\s(?:often|common\w*|familiar|famous)|(?:shorter|longer|nicer|catchier)\sname|sounds?\s(?:closest|best|right|nicer|better)|
+    comes\sfirst|favou?rite|prefer\s(?:the\slook|it)|gut\sfeeling|by\shabit|looks?\s(?:newer|nicer|fine)|newer\slooking|seems?\sfine|
+    besides\s\S+,)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+NOT_GIVEN = re.compile(
+    r"\b(?:not\s(?:given|met|the\scase|true)|do(?:es)?\snot\s(?:hold|apply))\b", re.IGNORECASE
+)
+QUOTED = re.compile(r"[“\"‘]([^”\"“’]{3,}?)[”\"’]|(?<=\()([^()]{3,})(?=\))|(?<![\w])'([^']{3,}?)'(?!\w)")
+CLAIM = re.compile(
+    r"\b(?:they|he|she|the\s(?:person|user|request|query|message|customer|text|employee)|is\s(?:said|stated|mentioned|named|added))\b",
+    re.IGNORECASE,
+)
+NUMBER = re.compile(r"\d[\d.,/-]*\d|\d")
+NAMED = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]{2,}\b")
+
+
+def unfaithful(request: JudgeRequest) -> list[str]:
+    """What is wrong with the reasoning; empty when it leads to the answer."""
+    found = sentences(request)
+    if not found:
+        return ["There is no reasoning."]
+    notes = [*_voice(found), *_commit(request, found), *_invented(request, found)]
+    notes += _on_rule(request, request.rule, found) if request.rule else _on_texts(request, found)
+    return notes
+
+
+def _voice(found: Sequence[Sentence]) -> list[str]:
+    text = " ".join(sentence.text for sentence in found)
+    if match := AFTERWARDS.search(text):
+        return [f"'{match.group().strip()}' argues from the answer; reason from the request to it."]
+    if match := ASIDE.search(text):
+        return [f"'{match.group().strip()}' is no reason; let the rule and what the tools do decide."]
+    return []
+
+
+def _commit(request: JudgeRequest, found: Sequence[Sentence]) -> list[str]:
+    last = found[-1].tools
+    notes = []
+    if missing := [name for name in request.answer if name not in last]:
+        notes.append(f"The last sentence does not name {missing[0]}.")
+    if more := sorted(last - set(request.answer)):
+        notes.append(f"The last sentence names {more[0]} too.")
+    return notes
+
+
+def _invented(request: JudgeRequest, found: Sequence[Sentence]) -> list[str]:
+    """Quotes, numbers and names that occur nowhere; sentences mostly of words from nowhere."""
+    source = _source(request)
+    known = plain_stems(source) | REASONING
+    notes = []
+    for sentence in found:
+        for match in QUOTED.finditer(sentence.text):
+            quote = next(part for part in match.groups() if part)
+            if len(plain_stems(quote) - plain_stems(source)) > 0.34 * len(plain_stems(quote)):
+                notes.append(f"'{quote}' is quoted but said nowhere.")
+        digits = [one for one in NUMBER.findall(sentence.text) if len(one) > 1 and one not in source]
+        strange = plain_stems(sentence.text) - known
+        names = [one for one in NAMED.findall(sentence.text) if one.casefold() not in source.casefold()]
+        if digits:
+            notes.append(f"'{digits[0]}' is said neither by the request nor by rule or tools.")
+        elif len(strange) >= _allowed(sentence, names):
+            notes.append(f"'{' '.join(sorted(strange))}' has no ground in request, rule or tools.")
+    return notes[:2]
+
+
+def _allowed(sentence: Sentence, names: Sequence[str]) -> float:
+    """How many words from nowhere a sentence may hold: a claim on the request or a tool fewer than a turn of phrase."""
+    claim = CLAIM.search(sentence.text) is not None or bool(sentence.tools)
+    share = 0.4 if claim else 0.5
+    return max(2 if names else 3, share * len(sentence.said))
+
+
+def _source(request: JudgeRequest) -> str:
+    known = by_name(request.pool)
+    named = [tool for tool in request.pool if tool.name in request.trace or tool.name in request.answer]
+    parts = [request.query, *(f"{tool.name} {tool.description}" for tool in named)]
+    if request.rule:
+        parts += [request.rule.text, request.rule.code.replace("_", " ")]
+        parts += [
+            f"{case.clause.when} {' '.join(case.clause.signals)}" for case in cases(request.rule, known)
+        ]
+    return " ".join(parts)
+
+
+def _on_rule(request: JudgeRequest, rule: RuleText, found: Sequence[Sentence]) -> list[str]:
+    known = tuple(cases(rule, by_name(request.pool)))
+    weighed = _Weighed(known, *_weights(rule, known), least=2 if rule.clauses else 1)
+    cited = [number for number, sentence in enumerate(found) if sentence.cites]
+    if not cited:
+        return [f"The trace does not cite {rule.code}."]
+    notes = []
+    decisive = [found[n] for at in cited for n in (at, at + 1) if n < len(found) - 1 or n == at]
+    sides = [weighed.sides(sentence, request.answer) for sentence in decisive]
+    own = [mine for mine, other in sides if mine >= other]
+    denied = any(
+        NOT_GIVEN.search(sentence.text) and sentence.tools & set(request.answer) for sentence in decisive
+    )
+    if not any(weighed.states(sentence, request.answer) for sentence in decisive):
+        notes.append(f"The trace cites {rule.code} but not the clause of it that decides.")
+    elif not denied and (not own or max(own) <= 0 < max(other for _, other in sides)):
+        notes.append("The trace argues for another case of the rule.")
+    notes += [note for sentence in found[:-1] if (note := _misplaced(sentence, weighed, request.answer))][:1]
+    intent = frozenset().union(*(sentence.said for sentence in found[:2]))
+    said = frozenset().union(*(sentence.said for sentence in found))
+    mine = frozenset().union(
+        *(
+            own
+            for case, own in zip(known, weighed.sets, strict=True)
+            if case.clause.route_to in request.answer
+        )
+    )
+    if not stems(request.query) & said and not mine & intent:
+        notes.append("The trace does not restate what is asked.")
+    return notes
+
+
+def _misplaced(sentence: Sentence, weighed: "_Weighed", answer: Sequence[str]) -> str:
+    if barred := sorted(sentence.against & set(answer)):
+        return f"It sets the rule against {barred[0]} and then takes it."
+    if not sentence.tools:
+        return ""
+    score, tool = weighed.best(sentence)
+    held = max((weighed.score(sentence, name) for name in sentence.tools), default=0.0)
+    if score >= 2.0 and tool not in sentence.tools and score > 1.5 * held:
+        return f"It says of {sorted(sentence.tools)[0]} what the rule says of {tool}."
+    return ""
+
+
+@lru_cache(maxsize=4096)
+def _weights(rule: RuleText, known: tuple[Case, ...]) -> tuple[tuple[frozenset[str], ...], dict[str, float]]:
+    text = rule.text
+    for name in sorted(rule.tools, key=len, reverse=True):
+        text = text.replace(name, " ")
+    told = told_of(rule, known)
+    weights = rarity(one[0] for one in told)
+    # what the text of a rule without clauses says at all may be said of any of its cases
+    sets = tuple(
+        one[0] if rule.clauses else one[0] | stems(text) for case, one in zip(known, told, strict=True)
+    )
+    return sets, weights | {word: 0.0 for own in sets for word in own if word not in weights}
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """The cases of a rule with the words each is known by."""
+
+    cases: tuple[Case, ...]
+    sets: tuple[frozenset[str], ...]
+    weights: dict[str, float]
+    least: int
+
+    def score(self, sentence: Sentence, tool: str) -> float:
+        """How much a sentence says of the cases that lead to a tool."""
+        said = sentence.said - REASONING
+        return max(
+            (
+                math.fsum(self.weights[word] for word in said & own)
+                + 2 * same_side(case.clause.when, sentence.text)
+                for case, own in zip(self.cases, self.sets, strict=True)
+                if case.clause.route_to == tool
+            ),
+            default=0.0,
+        )
+
+    def states(self, sentence: Sentence, answer: Sequence[str]) -> bool:
+        """Does the sentence say what the answer's case is about, in `least` words of it?"""
+        pairs = zip(self.cases, self.sets, strict=True)
+        return any(
+            len(sentence.said & own) >= self.least and same_side(case.clause.when, sentence.text) >= 0
+            for case, own in pairs
+            if case.clause.route_to in answer
+        )
+
+    def best(self, sentence: Sentence) -> tuple[float, str]:
+        tools = sorted({case.clause.route_to for case in self.cases})
+        return max(((self.score(sentence, tool), tool) for tool in tools), default=(0.0, ""))
+
+    def sides(self, sentence: Sentence, answer: Sequence[str]) -> tuple[float, float]:
+        """(the answer's best case, the best other case) in a sentence."""
+        tools = {case.clause.route_to for case in self.cases}
+        mine = max((self.score(sentence, tool) for tool in tools & set(answer)), default=0.0)
+        return mine, max((self.score(sentence, tool) for tool in tools - set(answer)), default=0.0)
+
+
+def _on_texts(request: JudgeRequest, found: Sequence[Sentence]) -> list[str]:
+    known = by_name(request.pool)
+    said = frozenset().union(*(sentence.said for sentence in found))
+    answers = [known[name] for name in request.answer if name in known]
+    for tool in answers:
+        if not plain_stems(f"{tool.description} {tool.endpoint}") & said:
+            return [f"The trace does not say what {tool.name} does."]
+    asked = stems(request.query) | plain_stems(
+        " ".join(f"{tool.description} {tool.endpoint}" for tool in answers)
+    )
+    intent = found[0].said - REASONING
+    if not stems(request.query) & said or (len(intent) >= 2 and not intent & asked):
+        return ["The trace does not restate what is asked."]
+    return []

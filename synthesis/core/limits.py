@@ -1,0 +1,164 @@
+"""Limits in a condition (`in 2024 or later`, `above one million`, `after the third workday`, `in europe`), and on which
+side of them a query lies.
+
+In: a condition and a query. Out: +1 the query keeps the limit, -1 it breaks it, 0 nothing to compare.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+from synthesis.core.places import named_regions, regions
+
+MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_SMALL = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_ORDINAL = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"]
+_SCALE = {
+    "hundred": 100,
+    "thousand": 1_000,
+    "k": 1_000,
+    "million": 1_000_000,
+    "m": 1_000_000,
+    "mio": 1_000_000,
+}
+VALUE = {word: n for n, word in enumerate(_SMALL, 1)} | {word: 10 * n for n, word in enumerate(_TENS, 2)}
+DATE = re.compile(
+    rf"\b(?P<year>(?:19|20)\d\d)[-/.](?P<month>0?[1-9]|1[0-2])\b|\b(?P<month2>0?[1-9]|1[0-2])[-/.](?P<year2>(?:19|20)\d\d)\b"
+    rf"|\b(?:(?P<name>{_MONTH})\s+(?:\d{{1,2}}(?:st|nd|rd|th)?,?\s+)?)?(?P<year3>(?:19|20)\d\d)\b|\bfy\s?'?(?P<short>\d\d)\b",
+    re.IGNORECASE,
+)
+LATER = re.compile(
+    r"\b(?:or|and)\s(?:later|after|newer)|\bonwards?\b|\b(?:since|from|after|as\sof|starting)\b",
+    re.IGNORECASE,
+)
+EARLIER = re.compile(
+    r"\b(?:or|and)\s(?:earlier|before|older)|\b(?:before|until|up\sto|prior\sto|till)\b", re.IGNORECASE
+)
+ABOVE = re.compile(
+    r"\b(?:above|over|exceed\w*|more\sthan|greater\sthan|beyond)\s+(?P<rest>.+)", re.IGNORECASE
+)
+BELOW = re.compile(r"\b(?:below|under|less\sthan|up\sto|at\smost)\s+(?P<rest>.+)", re.IGNORECASE)
+AMOUNT = re.compile(
+    r"(?<![\w.])(?P<digits>\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?)\s?(?P<scale>k|m|mio|thousand|million)?\b(?!\s?%)",
+    re.IGNORECASE,
+)
+NUMBER_WORDS = re.compile(
+    rf"\b(?:{'|'.join([*VALUE, *_SCALE])})(?:[\s-]+(?:and\s)?(?:{'|'.join([*VALUE, *_SCALE])}))*\b"
+)
+WORKDAY = re.compile(
+    rf"\b(?:(?P<nth>{'|'.join(_ORDINAL)}|\d(?:st|nd|rd|th))\s(?:work(?:ing)?\s?)?day|(?:work(?:ing)?\s?day|wd)\s?(?P<day>\d+))\b",
+    re.IGNORECASE,
+)
+
+
+def side(condition: str, query: str) -> int:
+    """+1 the query keeps a limit of the condition, -1 it breaks one, 0 nothing to compare."""
+    found = [check(condition, query) for check in (_dates, _amounts, _workdays, _regions)]
+    return -1 if -1 in found else max(found)
+
+
+def same_side(condition: str, statement: str) -> int:
+    """+1 a statement sets the condition's date limit in the same direction, -1 in the other, 0 not comparable."""
+    edges, said = dates(condition), dates(statement)
+    if not edges or not said or not {year for year, _ in edges} & {year for year, _ in said}:
+        return 0
+    here, there = _direction(condition), _direction(statement)
+    return 0 if not here or not there else 1 if here == there else -1
+
+
+def _direction(text: str) -> int:
+    earlier, later = EARLIER.search(text) is not None, LATER.search(text) is not None
+    return 0 if earlier == later else -1 if earlier else 1
+
+
+def dates(text: str) -> list[tuple[int, int]]:
+    """(year, month) of each date, month 0 where only a year is said."""
+    found = []
+    for match in DATE.finditer(text):
+        part = match.groupdict()
+        if part["short"]:
+            found.append((2000 + int(part["short"]), 0))
+            continue
+        month = part["month"] or part["month2"] or 0
+        if part["name"]:
+            month = MONTHS.index(part["name"][:3].lower()) + 1
+        found.append((int(part["year"] or part["year2"] or part["year3"]), int(month)))
+    return found
+
+
+def _dates(condition: str, query: str) -> int:
+    edges, said = dates(condition), dates(query)
+    if not edges or not said:
+        return 0
+    edge = edges[0]
+    if EARLIER.search(condition):
+        inclusive = re.search(r"\bor\searlier|up\sto|until", condition) is not None
+        return 1 if _before(said[0], edge, inclusive) else -1
+    if LATER.search(condition):
+        return -1 if _before(said[0], edge, inclusive=False) else 1
+    return 1 if any(date[0] == edge[0] for date in said) else -1
+
+
+def _before(date: tuple[int, int], edge: tuple[int, int], inclusive: bool) -> bool:
+    if not date[1] or not edge[1]:
+        return date[0] <= edge[0] if inclusive else date[0] < edge[0]
+    return date <= edge if inclusive else date < edge
+
+
+def _amounts(condition: str, query: str) -> int:
+    compared: list[tuple[re.Pattern[str], Callable[[float, float], bool]]] = [
+        (ABOVE, lambda amount, edge: amount > edge),
+        (BELOW, lambda amount, edge: amount <= edge),
+    ]
+    for wording, keeps in compared:
+        if match := wording.search(condition):
+            edges, said = list(_numbers(match["rest"])), list(_numbers(query))
+            if edges and edges[0] >= 1_000 and said:
+                return 1 if any(keeps(amount, edges[0]) for amount in said) else -1
+    return 0
+
+
+def _numbers(text: str) -> Iterator[float]:
+    """Amounts: with a scale, with thousands marked, or in words; a bare number may be anything."""
+    for match in AMOUNT.finditer(text):
+        digits, scale = match["digits"], match["scale"]
+        if scale or "," in digits:
+            yield float(digits.replace(",", "")) * _SCALE.get((scale or "").lower(), 1)
+    for match in NUMBER_WORDS.finditer(text.casefold()):
+        value = spelled(match.group())
+        if value >= 1_000:
+            yield value
+
+
+def spelled(text: str) -> float:
+    """`two hundred fifty thousand` -> 250000."""
+    total = part = 0.0
+    for word in re.findall(r"[a-z]+", text):
+        if word in VALUE:
+            part += VALUE[word]
+        elif word == "hundred":
+            part = (part or 1) * 100
+        elif word in _SCALE:
+            total, part = total + (part or 1) * _SCALE[word], 0.0
+    return total + part
+
+
+def _workdays(condition: str, query: str) -> int:
+    edge, said = WORKDAY.search(condition), WORKDAY.search(query)
+    if not edge or not said or not re.search(r"\b(?:after|from)\b", condition):
+        return 0
+    return 1 if _day(said) > _day(edge) else -1
+
+
+def _day(match: re.Match[str]) -> int:
+    nth = (match["nth"] or "").lower()
+    return _ORDINAL.index(nth) + 1 if nth in _ORDINAL else int(re.sub(r"\D", "", nth or match["day"]))
+
+
+def _regions(condition: str, query: str) -> int:
+    wanted = named_regions(condition)
+    said = regions(query)
+    if not wanted or not said:
+        return 0
+    return 1 if wanted & said else -1
