@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from catalog.core.words import text_key
 from catalog.models import LabelledQuery
@@ -64,6 +65,13 @@ def samples_import(*, path: Path, approve: bool = False, split: str = "train", a
     with transaction.atomic():
         _write(rows, path.name, approve, catalog, counts, actor)
     return counts
+
+
+def untraced(domain: str = "") -> QuerySet[Sample]:
+    """Imported samples that no run has tried to write a trace for."""
+    rows = Sample.objects.filter(branch="imported", machine=Sample.Machine.READY, trace="")
+    rows = rows.exclude(human=Sample.Human.REJECTED).filter(attempts__isnull=True)
+    return (rows.filter(domain_id=domain) if domain else rows).order_by("id")
 
 
 def _rows(path: Path, split: str, catalog: CatalogView, counts: Counts) -> Iterable[Row]:

@@ -1,10 +1,51 @@
 """The checks of what people choose for a run or a snapshot; each refusal names the option."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from catalog.models import Domain
 from rules.models import Rule
+from synthesis.budgets import read_budget
+from synthesis.core.recipe import Recipe, default_recipe
 from trace_site.lib.errors import TraceError
 
+BRANCHES = ("rrb", "rule", "imported")
+OUTDATED = ("rewrite", "keep")
 MAX_SAMPLES = 1_000_000
+
+
+def run_params(
+    *,
+    branch: str,
+    per_rule: int = 12,
+    anchors: int = 100,
+    domain: str | None = "",
+    rule: str = "",
+    writer: str = "offline",
+    underspecified: bool = False,
+    recipe: Recipe | None = None,
+    budget: Mapping[str, Any] | None = None,
+    outdated: str = "rewrite",
+) -> dict[str, Any]:
+    """What a run puts down about how it was started, but for its endpoints. Raises TraceError naming the option."""
+    one_of("branch", branch, BRANCHES)
+    one_of("writer", writer, ("offline", "llm"))
+    one_of("outdated", outdated, OUTDATED)
+    count("per-rule", per_rule)
+    count("anchors", anchors)
+    domain = known_domain(domain)
+    published(domain, rule)
+    return {
+        "per_rule": per_rule,
+        "anchors": anchors,
+        "domain": domain,
+        "rule": rule,
+        "underspecified": underspecified,
+        "recipe": (recipe or default_recipe()).as_dict(),
+        "budget": read_budget(budget),
+        "outdated": outdated,
+        "endpoints": [],
+    }
 
 
 def published(domain: str, code: str) -> None:
@@ -37,7 +78,7 @@ def count(name: str, value: int, least: int = 1) -> None:
         )
 
 
-def domain(slug: str | None) -> str:
+def known_domain(slug: str | None) -> str:
     if slug and not Domain.objects.filter(pk=slug).exists():
         known = ", ".join(Domain.objects.values_list("pk", flat=True)) or "none yet"
         raise TraceError(

@@ -14,6 +14,7 @@ from synthesis.core.few_shots import FewShots
 from synthesis.core.pools import rule_pool
 from synthesis.core.queries import QueryDraft, QueryRequest, RuleText, Writers
 from synthesis.core.recipe import Recipe, read_recipe
+from synthesis.imports import untraced
 from synthesis.models import Attempt, Sample, SynthesisRun
 from synthesis.planning import plan
 from synthesis.selectors_standing import STANDING
@@ -74,10 +75,7 @@ def _queries_so_far(run: SynthesisRun) -> QuerySet[Sample, str]:
 def _pending(run: SynthesisRun) -> QuerySet[Sample]:
     if run.branch != SynthesisRun.Branch.IMPORTED:
         return run.samples.filter(machine=Sample.Machine.PENDING).order_by("id")
-    rows = Sample.objects.filter(branch=run.branch, machine=Sample.Machine.READY, trace="")
-    rows = rows.exclude(human=Sample.Human.REJECTED).filter(attempts__isnull=True)
-    domain = run.params.get("domain", "")
-    return (rows.filter(domain_id=domain) if domain else rows).order_by("id")
+    return untraced(run.params.get("domain", ""))
 
 
 def _units(

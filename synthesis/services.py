@@ -7,7 +7,7 @@ from django.db import transaction
 
 from synthesis import options
 from synthesis.budgets import read_budget, refuse_spent, spent
-from synthesis.core.recipe import Recipe, default_recipe
+from synthesis.core.recipe import Recipe
 from synthesis.endpoints import clients, endpoints, recorded
 from synthesis.models import SynthesisRun
 from trace_site import audit, jobs
@@ -15,9 +15,7 @@ from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import Endpoint, NoLedger
 
-BRANCHES = ("rrb", "rule", "imported")
 STRATEGIES = ("append", "replace")
-OUTDATED = ("rewrite", "keep")
 
 
 def synthesis_start(
@@ -42,30 +40,25 @@ def synthesis_start(
     right but made by other prompts or models than today's. With the `llm` writer the endpoint is tried first, so that
     a missing key fails here, in one line.
     """
-    options.one_of("branch", branch, BRANCHES)
-    options.one_of("writer", writer, ("offline", "llm"))
-    options.one_of("outdated", outdated, OUTDATED)
-    options.count("per-rule", per_rule)
-    options.count("anchors", anchors)
-    domain = options.domain(domain)
-    options.published(domain, rule)
-    params = {
-        "per_rule": per_rule,
-        "anchors": anchors,
-        "domain": domain,
-        "rule": rule,
-        "underspecified": underspecified,
-        "recipe": (recipe or default_recipe()).as_dict(),
-        "budget": read_budget(budget),
-        "outdated": outdated,
-        "endpoints": [],
-    }
+    params = options.run_params(
+        branch=branch,
+        per_rule=per_rule,
+        anchors=anchors,
+        domain=domain,
+        rule=rule,
+        writer=writer,
+        underspecified=underspecified,
+        recipe=recipe,
+        budget=budget,
+        outdated=outdated,
+    )
     name = "offline"
     if writer == "llm":
         found = _probed()
         name, params["endpoints"] = f"llm:{found['generator'].model}"[:120], recorded(found)
     active = SynthesisRun.objects.filter(job__state__in=[Job.State.QUEUED, Job.State.RUNNING])
     same = active.filter(branch=branch, writer=name, seed=seed, params__contains=params)
+    same = same.filter(params__budget=params["budget"])  # {} is contained in every budget
     if (under_way := same.select_related("job").first()) is not None:
         return under_way
     return _queued(branch, name, seed, params, actor, wake)
@@ -145,15 +138,15 @@ def snapshot_start(
     options.one_of("strategy", strategy, STRATEGIES)
     chosen = branches or ["rrb", "rule"]
     for branch in chosen:
-        options.one_of("branches", branch, BRANCHES)
+        options.one_of("branches", branch, options.BRANCHES)
     options.count("per-rule", per_rule, least=0)
     if rrb is not None:
         options.count("rrb", rrb, least=0)
-    domain = options.domain(domain)
+    domain = options.known_domain(domain)
     params = {
         "strategy": strategy,
         "per_rule": per_rule,
-        "branches": [branch for branch in BRANCHES if branch in chosen],
+        "branches": [branch for branch in options.BRANCHES if branch in chosen],
         "rrb": rrb,
         "domain": domain,
         "seed": seed,

@@ -3,17 +3,22 @@
 from collections import Counter
 from typing import Any
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Q
 
+from synthesis.books import job_books
 from synthesis.models import Attempt, SynthesisRun
 
 
 def run_counts(run: SynthesisRun) -> dict[str, Any]:
-    """The yield funnel. written: samples; filtered, judged_out: attempts refused; ready, dropped: samples."""
+    """The yield funnel. written: samples; filtered, judged_out: attempts refused; ready, dropped: samples.
+
+    calls: HTTP exchanges, lost and failed ones too; tokens and cost: what they took.
+    """
     attempts = Attempt.objects.filter(sample__run=run)
     outcomes = Counter(dict(attempts.values_list("outcome").annotate(n=Count("pk"))))
     passed = attempts.filter(outcome="ready").count()
     tried = attempts.values("sample").distinct().count()
+    paid = job_books(run.job).total
     checks: Counter[str] = Counter()
     axes: Counter[str] = Counter()
     for failures, judge in attempts.filter(Q(outcome="filtered") | Q(outcome="judged_out")).values_list(
@@ -27,7 +32,9 @@ def run_counts(run: SynthesisRun) -> dict[str, Any]:
         "judged_out": outcomes["judged_out"],
         "ready": passed,
         "dropped": tried - passed,
-        "calls": attempts.aggregate(calls=Sum("calls"))["calls"] or 0,
+        "calls": paid.calls,
+        "tokens": paid.tokens,
+        "cost": paid.cost,
         "attempts": sum(outcomes.values()),
         "errors": outcomes["error"],
         "checks": dict(checks.most_common()),
@@ -45,7 +52,8 @@ def funnel_lines(counts: dict[str, Any]) -> list[str]:
         return f" ({', '.join(f'{name} {number:,}' for name, number in reasons.items())})" if reasons else ""
 
     return [
-        f"  written     {counts['written']:>7,} samples, {counts['attempts']:,} attempts, {counts['calls']:,} calls",
+        f"  written     {counts['written']:>7,} samples, {counts['attempts']:,} attempts",
+        f"  asked       {counts['calls']:>7,} calls, {counts['tokens']:,} tokens, cost {counts['cost']:,.4f}",
         f"  filter V    {counts['filtered']:>7,} attempts refused{listed(counts['checks'])}",
         f"  judge J     {counts['judged_out']:>7,} attempts refused{listed(counts['axes'])}",
         f"  errors      {counts['errors']:>7,} attempts",

@@ -7,8 +7,9 @@ from synthesis.models import ModelCall, ModelReply, PromptVersion, Sample
 from synthesis.services import synthesis_resume, synthesis_start
 from synthesis.yields import run_counts
 from tests.llm_server import LlmServer
+from tests.synthesis.model import answers
 from tests.synthesis.rows import make_book, run_job
-from tests.synthesis.test_runs import NO_PERMISSIONS, answers
+from tests.synthesis.test_runs import NO_PERMISSIONS
 from trace_site import jobs
 from trace_site.audit import AuditEntry
 from trace_site.jobs import Job
@@ -58,10 +59,10 @@ def test_run_stops_at_its_calls_and_goes_on_with_more_paying_nothing_twice(llm):
 
 @pytest.mark.parametrize("limits", [{"tokens": 20_000}, {"money": 0.05}, {"calls": 7, "tokens": 10**9}])
 def test_no_limit_is_ever_exceeded(llm, settings, limits, monkeypatch):
-    completion = LlmServer._completion
+    completion = LlmServer.completion
     monkeypatch.setattr(
         LlmServer,
-        "_completion",
+        "completion",
         lambda *asked: completion(*asked).replace(b'"prompt_tokens": 11', b'"prompt_tokens": 2000'),
     )
     for role in ("GENERATOR", "TEACHER", "JUDGE"):

@@ -12,8 +12,8 @@ from synthesis.services import synthesis_start
 from synthesis.writers.offline import offline_writers
 from synthesis.yields import funnel_lines
 from tests.llm_server import LlmServer
+from tests.synthesis.model import answers
 from tests.synthesis.rows import make_book, publish, run_job
-from tests.synthesis.texts import TRACE
 from trace_site import jobs
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
@@ -130,46 +130,6 @@ def test_missing_parts_are_named():
         start(per_rule=0)
     job = jobs.run(start().job.pk)
     assert (job.state, job.error_code) == ("failed", "empty_catalog")
-
-
-def answers(body):
-    """A model that does as told: reads the category out of the prompt and answers for it."""
-    name = body["response_format"]["json_schema"]["name"]
-    prompt = body["messages"][0]["content"]
-    if name == "query_rule":
-        style = prompt.split('in the category "')[1].split('"')[0]
-        numbers = prompt.split("numbered ")[1].split(" in a long")[0].split(", ")
-        old = style == "exception"
-        tone = {"explicit": "kindly send over", "implicit": "where is", "exception": "cannot find"}[style]
-        when = "from November 2022" if old else "for March 2024"
-        why = ("because the bank asks", "somebody deleted mine", "my landlord wants it", "taxes are due")
-        tool = "PayOne/GetPayslip" if old else "PayNova/GetPayslip"
-        return {
-            "queries": [
-                {
-                    "number": int(number),
-                    "query": f"{tone} my pay document {when}, {why[int(number) - 1]}",
-                    "target_tool": tool,
-                    "explanation": "The year decides.",
-                }
-                for number in numbers
-            ]
-        }
-    if name == "trace":
-        tool = prompt.split("BEGIN SELECTED TOOLS")[1].split("\n")[1]
-        return {
-            "semantic_reasoning": {
-                "reasoning": TRACE.replace("PayOne/GetPayslip. So PayOne/GetPayslip.", f"{tool}. So {tool}.")
-            },
-        }
-    if name == "judge":
-        sample = prompt.split("Sample id: ")[1].split("\n")[0]
-        return {
-            "id": sample,
-            "critique": "",
-            **dict.fromkeys(("naturalness", "compliance", "label", "faithfulness"), 5),
-        }
-    return {"ok": True}
 
 
 @pytest.fixture

@@ -1,13 +1,20 @@
 """Write queries and traces for rules, catalog tools or imported queries."""
 
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from synthesis.services import BRANCHES, synthesis_start
+from synthesis.core.recipe import load_recipe
+from synthesis.estimates import Estimate, estimate
+from synthesis.models import SynthesisRun
+from synthesis.options import BRANCHES
+from synthesis.services import synthesis_start
 from synthesis.yields import funnel_lines
 from trace_site.commands import TraceCommand
 from trace_site.jobs import run_inline
+
+SHOWN = 5
 
 
 class Command(TraceCommand):
@@ -18,22 +25,61 @@ class Command(TraceCommand):
         parser.add_argument("--per-rule", type=int, default=12, help="samples per rule, over its styles")
         parser.add_argument("--anchors", type=int, default=100, help="RRB samples, one anchor tool each")
         parser.add_argument("--domain", default="")
+        parser.add_argument("--rule", default="", help="the code of the one rule to write for")
         parser.add_argument("--writer", default="offline", choices=("offline", "llm"))
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument("--underspecified", action="store_true", help="add the fourth style to rule runs")
+        parser.add_argument("--recipe", type=Path, help="a YAML file; missing fields keep their defaults")
+        parser.add_argument("--max-calls", type=int, help="stop cleanly before more calls than this")
+        parser.add_argument(
+            "--max-tokens", type=int, help="... before more tokens, prompt and answer together"
+        )
+        parser.add_argument("--max-cost", type=float, help="... before it costs more, by the prices set")
+        parser.add_argument(
+            "--keep-outdated",
+            action="store_true",
+            help="keep samples that only other prompts, models or recipes made",
+        )
+        parser.add_argument("--estimate", action="store_true", help="tell what it would do, start nothing")
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        names = ("branch", "per_rule", "anchors", "domain", "writer", "seed", "underspecified")
-        run = synthesis_start(**{name: options[name] for name in names}, wake=False)
+        chosen = _chosen(options)
+        if options["estimate"]:
+            return self._estimated(estimate(**chosen))
+        run = synthesis_start(**chosen, wake=False)
         assert run.job is not None
         counts = run_inline(run.job, self.echo)
         for line in funnel_lines(counts):
             self.echo(line)
         run.refresh_from_db()
-        for entry in run.skipped[:5]:
-            self.echo(f"  skipped {entry['style']} for {entry['rule']}: {entry['reason']}")
-        if len(run.skipped) > 5:
-            self.echo(f"  ... and {len(run.skipped) - 5:,} more styles that their rules cannot support")
+        self._skipped(run)
         if not counts["written"]:
             return counts, "nothing was missing; nothing was written."
         return counts, f"{counts['ready']:,} of {counts['written']:,} samples are ready for review."
+
+    def _skipped(self, run: SynthesisRun) -> None:
+        for entry in run.skipped[:SHOWN]:
+            self.echo(f"  skipped {entry['style']} for {entry['rule']}: {entry['reason']}")
+        if len(run.skipped) > SHOWN:
+            self.echo(f"  ... and {len(run.skipped) - SHOWN:,} more styles that their rules cannot support")
+
+    def _estimated(self, found: Estimate) -> tuple[dict[str, Any], str]:
+        told = found.as_dict()
+        for name in ("samples", "calls", "tokens", "money", "seconds"):
+            value = told[name]["value"]
+            self.echo(f"  {name:<8} {'?' if value is None else f'{value:,.10g}':>12}  {told[name]['basis']}")
+        for line in found.over:
+            self.echo(f"  over the budget: {line}")
+        del told["plan"]["rows"]
+        return told, f"about {found.samples.value:,.10g} samples would be written; nothing was started."
+
+
+def _chosen(options: dict[str, Any]) -> dict[str, Any]:
+    names = ("branch", "per_rule", "anchors", "domain", "rule", "writer", "seed", "underspecified")
+    budget = {name: options[f"max_{name}"] for name in ("calls", "tokens")}
+    return {
+        **{name: options[name] for name in names},
+        "recipe": load_recipe(options["recipe"]),
+        "budget": {**budget, "money": options["max_cost"]},
+        "outdated": "keep" if options["keep_outdated"] else "rewrite",
+    }

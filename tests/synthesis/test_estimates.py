@@ -1,0 +1,100 @@
+"""What a run would do, before it starts: counted, measured here, or a default that says so."""
+
+import pytest
+from django.core.management import call_command
+
+from synthesis.estimates import estimate
+from synthesis.models import ModelCall, Sample, SynthesisRun
+from synthesis.services import synthesis_start
+from tests.llm_server import LlmServer
+from tests.synthesis.model import answers
+from tests.synthesis.rows import make_book, run_job
+from tests.synthesis.test_runs import NO_PERMISSIONS
+from trace_site.jobs import Job
+from trace_site.lib.errors import TraceError
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def llm(transactional_db, settings):
+    server = LlmServer(answers)
+    settings.LLM_BASE_URL, settings.LLM_API_KEY = server.url, "key"
+    settings.LLM_GENERATOR_MODEL = settings.LLM_TEACHER_MODEL = settings.LLM_JUDGE_MODEL = "tester"
+    settings.LLM_CONCURRENCY = 4
+    yield server
+    server.close()
+
+
+def test_offline_estimate_counts_samples_and_asks_nothing():
+    make_book()
+    found = estimate(branch="rule", per_rule=6)
+    assert (found.samples.value, found.calls.value, found.money.value) == (6, 0, 0)
+    assert "counted: 6 new" in found.samples.basis and "default" in found.seconds.basis
+    assert Sample.objects.count() == SynthesisRun.objects.count() == Job.objects.count() == 0
+
+
+def test_what_is_there_already_is_not_counted_again():
+    make_book()
+    run_job(synthesis_start(branch="rule", per_rule=6, wake=False).job)
+    assert estimate(branch="rule", per_rule=6).samples.value == 0
+    assert estimate(branch="rule", per_rule=9).samples.value == 3
+    assert "6 kept" in estimate(branch="rule", per_rule=9).samples.basis
+
+
+def test_calls_are_a_default_that_knows_of_batches_until_a_run_measured_them(llm, settings):
+    make_book()
+    chosen = {"branch": "rule", "per_rule": 12, "writer": "llm", "recipe": NO_PERMISSIONS}
+    first = estimate(**chosen)
+    assert first.calls.value == round((3 + 12 + 12) * 1.25) and "default" in first.calls.basis
+    assert "default" in first.tokens.basis and first.money.value is None
+    assert not llm.requests
+    run_job(synthesis_start(**chosen, wake=False).job)
+    assert "default" in estimate(**chosen | {"per_rule": 30}).calls.basis  # 12 samples are too few
+    run_job(synthesis_start(**chosen | {"per_rule": 21, "seed": 5}, wake=False).job)
+    settings.LLM_GENERATOR_PRICE_IN = settings.LLM_TEACHER_PRICE_IN = 1.0
+    tried = Sample.objects.filter(attempts__number=1).count()
+    then = estimate(**chosen | {"per_rule": 60})
+    assert then.calls.value == round(then.samples.value * ModelCall.objects.count() / tried)
+    assert "measured on 2 earlier runs" in then.calls.basis and "measured" in then.tokens.basis
+    assert then.money.value > 0
+
+
+def test_budget_that_does_not_reach_is_told(llm):
+    make_book()
+    found = estimate(branch="rule", writer="llm", budget={"calls": 5, "money": 100.0})
+    assert found.over == [f"calls: about {found.calls.value} of 5"]
+
+
+def test_estimate_refuses_what_a_start_refuses():
+    make_book()
+    with pytest.raises(TraceError, match="'later' is not known") as refused:
+        estimate(branch="rule", outdated="later")
+    assert refused.value.where == "--outdated"
+
+
+def test_command_prints_the_estimate_and_starts_nothing(capsys):
+    make_book()
+    call_command("synthesis_run", "--branch", "rule", "--per-rule", "6", "--estimate", "--max-calls", "3")
+    said = capsys.readouterr().out
+    assert "counted: 6 new" in said and "nothing was started" in said
+    assert Job.objects.count() == 0
+
+
+def test_command_takes_recipe_and_budget(tmp_path, capsys):
+    make_book()
+    (tmp_path / "mine.yaml").write_text("retries: 2\ntrace: {permission_share: 0.5}\n")
+    asked = (
+        "--branch",
+        "rule",
+        "--recipe",
+        str(tmp_path / "mine.yaml"),
+        "--max-cost",
+        "2.5",
+        "--keep-outdated",
+    )
+    call_command("synthesis_run", *asked, "--per-rule", "3")
+    params = SynthesisRun.objects.get().params
+    assert params["recipe"]["retries"] == 2 and params["recipe"]["trace"]["permission_share"] == 0.5
+    assert params["budget"] == {"money": 2.5} and params["outdated"] == "keep"
+    assert "asked             0 calls" in capsys.readouterr().out
