@@ -1,7 +1,8 @@
 """What a change of rules or tools makes stale among samples and snapshots, and what writing the samples again costs.
 
-Live samples are those the machine finished and nobody rejected. For rules they are samples of the published versions:
-another version, or none, takes them out of every later snapshot. For tools they are samples whose pool holds one.
+Live samples are those the machine finished, nobody rejected and no newer one of their slot replaces; what is content
+stale already cannot become so. For rules they are samples of the published versions: another version, or none, takes
+them out of every later snapshot. For tools they are samples whose pool holds one.
 The cost is, per style, the live samples times the model calls that one sample of the style takes.
 """
 
@@ -15,7 +16,9 @@ from django.utils.http import urlencode
 
 from catalog.models import Tool
 from rules.models import Rule
+from synthesis.contents import without_stale
 from synthesis.models import Attempt, Sample, SnapshotSample, SynthesisRun
+from synthesis.selectors_standing import REPLACED
 from trace_site.impact import Impact, Subject
 
 CALLS = (
@@ -24,7 +27,7 @@ CALLS = (
 MEASURED = 2000  # newest samples of language-model runs that the calls of one sample are measured on
 MOST_TOOLS = 100  # looked up in the index; beyond it samples are read one by one
 MOST_READ = 10_000  # samples then read; of more, one in so many is read and the counts are scaled
-LIVE = Q(machine=Sample.Machine.READY) & ~Q(human=Sample.Human.REJECTED)
+LIVE = Q(machine=Sample.Machine.READY) & ~Q(human=Sample.Human.REJECTED) & ~REPLACED
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +46,13 @@ class Stale:
 
 def stale_of_rules(rules: Sequence[int]) -> Stale:
     versions = Rule.objects.filter(pk__in=rules, published__isnull=False).values("published")
-    return _counted(Sample.objects.filter(LIVE, rule_version__in=versions))
+    return _counted(without_stale(Sample.objects.filter(LIVE, rule_version__in=versions)))
 
 
 def stale_of_tools(tools: Sequence[int]) -> Stale:
     names = list(Tool.objects.filter(pk__in=tools).values_list("name", flat=True))
     if len(names) <= MOST_TOOLS:
-        return _counted(Sample.objects.filter(LIVE, pool__has_any_keys=names))
+        return _counted(without_stale(Sample.objects.filter(LIVE, pool__has_any_keys=names)))
     return _read(frozenset(names))
 
 
@@ -70,7 +73,7 @@ def _counted(live: QuerySet[Sample]) -> Stale:
 
 def _read(names: frozenset[str]) -> Stale:
     """Many tools are in most pools: reading one sample in n is exact for n = 1 and close beyond."""
-    live = Sample.objects.filter(LIVE)
+    live = without_stale(Sample.objects.filter(LIVE))
     every = max(1, live.count() // MOST_READ)
     # by a hash: samples of one rule or style follow each other, and every n-th id could always be of one kind
     rows = (

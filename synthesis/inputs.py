@@ -182,10 +182,13 @@ class Inputs:
 
     def of_row(self, row: Row) -> Ground | None:
         """What the sample stands on today; None when its rule version is not published or its anchor retired."""
-        if row.version is not None:
-            rule = self.rules.get(row.version)
+        return self.of(row.version, row.anchor)
+
+    def of(self, version: int | None, anchor: str | None) -> Ground | None:
+        if version is not None:
+            rule = self.rules.get(version)
             return self.of_rule(rule) if rule else None
-        return self.of_anchor(row.anchor) if row.anchor else None
+        return self.of_anchor(anchor) if anchor else None
 
     def seeds(self, made: Ground, kind: str, index: int, seed: int) -> tuple[int, int | None]:
         """(the sample's seed, its batch's) for a run's seed."""

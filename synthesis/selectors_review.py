@@ -7,6 +7,7 @@ from django.db.models import Count, F, Max, Q, QuerySet
 from django.utils import timezone
 
 from synthesis.models import Decision, Sample
+from synthesis.selectors_standing import OVERTAKEN, REPLACED
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,9 @@ class Progress:
 
 
 def waiting() -> QuerySet[Sample]:
-    """What a person should decide: machine-ready and not decided yet, oldest first."""
-    return Sample.objects.filter(machine=Sample.Machine.READY, human=Sample.Human.PENDING).order_by("pk")
+    """What a person should decide: machine-ready, not decided yet and not superseded, oldest first."""
+    rows = Sample.objects.filter(~REPLACED, ~OVERTAKEN, machine=Sample.Machine.READY)
+    return rows.filter(human=Sample.Human.PENDING).order_by("pk")
 
 
 def waiting_in(filters: dict[str, Any]) -> QuerySet[Sample]:
@@ -71,13 +73,13 @@ def last_own_decision(user: Any) -> Decision | None:
 
 def queue_state() -> dict[str, int]:
     """Why the queue is as it is: what is being written, ready, decided, dropped."""
-    return Sample.objects.aggregate(
+    counts = Sample.objects.aggregate(
         writing=Count("pk", filter=Q(machine=Sample.Machine.PENDING)),
-        waiting=Count("pk", filter=Q(machine=Sample.Machine.READY, human=Sample.Human.PENDING)),
         approved=Count("pk", filter=Q(human=Sample.Human.APPROVED)),
         rejected=Count("pk", filter=Q(human=Sample.Human.REJECTED)),
         dropped=Count("pk", filter=Q(machine=Sample.Machine.DROPPED)),
     )
+    return {**counts, "waiting": waiting().count()}
 
 
 def decisions(of: Sample) -> QuerySet[Decision]:

@@ -5,6 +5,7 @@ from typing import Any
 from django.db.models import Count, Q, QuerySet
 
 from synthesis.models import Sample, Snapshot
+from synthesis.selectors_standing import OUTDONE, OVERTAKEN
 
 
 def snapshots() -> QuerySet[Snapshot]:
@@ -40,7 +41,7 @@ def by_branch(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def approved_counts() -> list[dict[str, Any]]:
     """What a builder may draw from: approved samples by branch and domain, and over how many rules."""
     rows = (
-        Sample.objects.filter(human=Sample.Human.APPROVED, machine=Sample.Machine.READY)
+        Sample.objects.filter(~OUTDONE, ~OVERTAKEN, human=Sample.Human.APPROVED, machine=Sample.Machine.READY)
         .values("branch", "domain_id")
         .annotate(count=Count("id"), rules=Count("rule_version__rule", distinct=True))
         .order_by("branch", "domain_id")

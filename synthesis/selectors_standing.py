@@ -3,15 +3,19 @@
 What is read from rows alone; whether a tool of the pool has changed since is told by `staleness`.
 """
 
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q
 
+from rules.models import Rule
 from synthesis.models import Sample
 from synthesis.selectors import GONE
 
 _newer = Sample.objects.filter(branch=OuterRef("branch"), slot=OuterRef("slot"), pk__gt=OuterRef("pk"))
 REPLACED = ~Q(slot="") & Exists(_newer.exclude(GONE))
 # the version a rule sample was written for is no longer the published one
-OVERTAKEN = Q(rule_version__isnull=False) & ~Q(rule_version__rule__published=F("rule_version"))
+_published = Rule.objects.filter(published=OuterRef("rule_version"))
+OVERTAKEN = Q(rule_version__isnull=False) & ~Exists(_published)
+# of one slot the newest approved sample counts: snapshots, what is taught
+OUTDONE = ~Q(slot="") & Exists(_newer.filter(human=Sample.Human.APPROVED, machine=Sample.Machine.READY))
 STANDING = ~GONE & ~REPLACED & ~OVERTAKEN
 
 

@@ -8,6 +8,7 @@ from django.views.decorators.http import require_GET
 from rules.models import Rule
 from synthesis.impact import regeneration_calls, stale_of_rules
 from synthesis.models import Sample
+from synthesis.selectors_standing import OUTDONE
 
 MOST_SHOWN = 200  # rules of one page of the list
 
@@ -34,6 +35,7 @@ def rule_counts(request: HttpRequest) -> HttpResponse:
         int(part) for part in request.GET.get("rules", "").split(",") if part.isdecimal() and len(part) < 19
     ]
     approved = Sample.objects.filter(
+        ~OUTDONE,
         rule_version__rule__in=shown[:MOST_SHOWN],
         rule_version__rule__published=F("rule_version"),
         machine=Sample.Machine.READY,
