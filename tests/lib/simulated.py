@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
+from uuid import UUID
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import Client, Endpoint, LlmError
@@ -55,7 +56,7 @@ class SimulatedEndpoint:
         self.refused: list[float] = []
         self.busy = 0.0
 
-    async def body(self, body: bytes, exchange: Any, seconds: float) -> bytes:
+    async def post(self, body: bytes, uid: UUID, seconds: float) -> bytes:
         now = asyncio.get_running_loop().time
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
@@ -91,7 +92,7 @@ async def load(
 ) -> Counter[str]:
     """Keep so many calls going; returns how they ended."""
     client = Client(Endpoint("http://127.0.0.1:1/v1", "m", **{"timeout": 120.0, **options}))
-    client._body = endpoint.body  # type: ignore[method-assign]
+    client._wire.post = endpoint.post  # type: ignore[method-assign]
     now = asyncio.get_running_loop().time
     ends: Counter[str] = Counter()
     numbers = iter(range(10**9))

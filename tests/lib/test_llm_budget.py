@@ -52,7 +52,7 @@ def test_settled_and_reserved_never_exceed_a_limit(costs, tokens, calls, seed):
 def ask_many(budget, number, endpoint, **prices):
     async def main():
         client = Client(Endpoint("http://127.0.0.1:1/v1", "m", **prices), budget=budget)
-        client._body = endpoint.body
+        client._wire.post = endpoint.post
         asked = [
             client.ask([{"role": "user", "content": f"{n}"}], schema=SCHEMA, purpose="t", max_tokens=100)
             for n in range(number)

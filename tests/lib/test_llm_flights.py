@@ -11,7 +11,7 @@ from trace_site.lib.llm import Client, Endpoint, LlmError
 
 def client_of(endpoint):
     client = Client(Endpoint("http://127.0.0.1:1/v1", "m", retries=0))
-    client._body = endpoint.body
+    client._wire.post = endpoint.post
     return client
 
 

@@ -79,16 +79,16 @@ def test_a_refused_call_is_never_sent_again_earlier_than_told(told):
     sent: dict[bytes, list[float]] = {}
     endpoint = SimulatedEndpoint()
 
-    async def body(request, exchange, seconds):
+    async def post(request, uid, seconds):
         times = sent.setdefault(request, [])
         times.append(asyncio.get_running_loop().time())
         if len(times) == 1 and b'"0"' in request:
             raise slow_down(told)
-        return await endpoint.body(request, exchange, seconds)
+        return await endpoint.post(request, uid, seconds)
 
     async def main():
         client = Client(Endpoint("http://127.0.0.1:1/v1", "m", timeout=120.0, concurrency=2))
-        client._body = body
+        client._wire.post = post
         asked = [
             client.ask([{"role": "user", "content": f"{n}"}], schema=SCHEMA, purpose="t") for n in range(20)
         ]
@@ -109,7 +109,7 @@ def test_a_wait_beyond_the_deadline_is_an_error_at_once():
 
     async def main():
         client = Client(Endpoint("http://127.0.0.1:1/v1", "m", timeout=120.0))
-        client._body = endpoint.body
+        client._wire.post = endpoint.post
         with pytest.raises(TraceError) as caught:
             await client.ask([{"role": "user", "content": "q"}], schema=SCHEMA, purpose="t")
         await client.close()

@@ -12,12 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
-import httpx2 as httpx
-import openai
-
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
-from trace_site.lib.llm.answers import check_model, completion_of, object_of, status_error
+from trace_site.lib.llm.answers import check_model, completion_of, object_of
 from trace_site.lib.llm.budget import Budget
 from trace_site.lib.llm.exchange import (
     FATAL,
@@ -32,7 +29,8 @@ from trace_site.lib.llm.exchange import (
 from trace_site.lib.llm.flights import Flights
 from trace_site.lib.llm.limiter import Limiter, limiter_of
 from trace_site.lib.llm.retry import backed_off
-from trace_site.lib.llm.transport import Transport, check_url
+from trace_site.lib.llm.transport import check_url
+from trace_site.lib.llm.wire import Wire
 
 PROBE = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
 FRAME_TOKENS = 100  # most that an endpoint adds around the messages; a token is never shorter than a byte
@@ -69,20 +67,10 @@ class Client:
             check_url(endpoint.base_url, endpoint.allowed_hosts)
         except LlmError as error:
             raise self._placed(error) from None
-        transport = Transport(endpoint.concurrency)
-        self._http = httpx.AsyncClient(
-            transport=transport, timeout=None, follow_redirects=False, trust_env=False
-        )
-        # our own loop retries: it knows the total deadline and every form of Retry-After
-        self._openai = openai.AsyncOpenAI(
-            base_url=endpoint.base_url,
-            api_key=endpoint.api_key or "none",
-            max_retries=0,
-            http_client=self._http,
-        )
+        self._wire = Wire(endpoint)
 
     async def close(self) -> None:
-        await self._openai.close()
+        await self._wire.close()
 
     async def ask(
         self,
@@ -204,7 +192,7 @@ class Client:
         started, reply = now(), None
         try:
             left = max(0.05, min(self.endpoint.attempt_timeout, deadline - started))
-            completion = completion_of(await self._body(call.body, exchange, left))
+            completion = completion_of(await self._wire.post(call.body, exchange.uid, left))
             if completion.usage:
                 self._bill(exchange, *completion.usage)
             check_model(exchange.model, completion.model, self.endpoint.answers_as)
@@ -224,28 +212,6 @@ class Client:
             exchange.seconds = round(now() - started, 3)
             await asyncio.shield(call.ledger.ended(exchange, reply))
 
-    async def _body(self, body: bytes, exchange: Exchange, seconds: float) -> bytes:
-        """The body of a 200; everything else is an LlmError."""
-        headers = {"Content-Type": "application/json", "X-Client-Request-Id": str(exchange.uid)}
-        try:
-            async with asyncio.timeout(seconds):
-                response = await self._openai.post(
-                    "/chat/completions",
-                    cast_to=httpx.Response,
-                    content=body,
-                    options={"headers": headers},
-                )
-        except (TimeoutError, openai.APITimeoutError):
-            raise LlmError("did not answer in time", "llm_timeout", again=True, refused=True) from None
-        except openai.APIStatusError as error:
-            raise status_error(error.status_code, error.response.headers, error.response.text) from None
-        except openai.APIConnectionError as error:
-            raise _broken(error.__cause__) from None
-        key = self.endpoint.api_key
-        if len(key) >= 8 and key.encode() in response.content:
-            raise LlmError("repeated the key in its answer", "llm_key_repeated")
-        return response.content
-
     def _bill(self, exchange: Exchange, prompt_tokens: int, completion_tokens: int) -> None:
         exchange.prompt_tokens, exchange.completion_tokens = prompt_tokens, completion_tokens
         exchange.cost = self.endpoint.cost(prompt_tokens, completion_tokens)
@@ -253,16 +219,6 @@ class Client:
     def _placed(self, error: LlmError) -> LlmError:
         error.where = self.base_url
         return error
-
-
-def _broken(cause: BaseException | None) -> LlmError:
-    """What a connection that failed means."""
-    if isinstance(cause, LlmError):
-        return cause
-    if isinstance(cause, httpx.ConnectError | httpx.UnsupportedProtocol):
-        hint = "Check LLM_BASE_URL and that the server is up, or use --writer offline."
-        return LlmError("cannot be reached", "llm_unreachable", hint=hint, again=True, free=True)
-    return LlmError("broke off its answer", "llm_broken", again=True)
 
 
 def _final(error: LlmError, limiter: Limiter) -> LlmError:
