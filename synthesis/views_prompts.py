@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 from catalog.selectors_search import ToolFilter, find_tools
 from synthesis.core.queries import TIERS
 from synthesis.prompt_previews import MOST_CRITIQUE, STYLES, Chosen, example_of, prompt_preview
-from synthesis.selectors_prompts import (
+from synthesis.prompt_versions import (
     PURPOSE,
     earlier_versions,
     few_shot_counts,
