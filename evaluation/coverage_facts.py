@@ -14,7 +14,9 @@ from django.db.models import Count, F, Q
 from catalog.models import Cluster, Clustering, Domain, Tool
 from evaluation.core.coverage import ClusterFacts, RuleFacts
 from rules.models import ChangeRequest, RuleChange, RuleVersion
+from synthesis.contents import without_stale
 from synthesis.models import Sample, SnapshotSample
+from synthesis.selectors_standing import OUTDONE
 from trace_site.generation import Generation
 from training.models import AliasMove, Run
 
@@ -193,12 +195,12 @@ def _named(content: Mapping[str, Any], ids: Mapping[str, int]) -> tuple[int, ...
 
 
 def approved_samples() -> dict[int, int]:
-    """{rule version, published or not: its approved samples}; read from an index alone."""
-    counted = Sample.objects.filter(
-        rule_version__isnull=False, machine=Sample.Machine.READY, human=Sample.Human.APPROVED
+    """{rule version: its approved samples}, of every slot one; what its tools made stale does not count."""
+    approved = Sample.objects.filter(
+        ~OUTDONE, rule_version__isnull=False, machine=Sample.Machine.READY, human=Sample.Human.APPROVED
     )
-    # counts the indexed column: counting the primary key would read every row
-    return dict(counted.order_by().values_list("rule_version").annotate(n=Count("rule_version")))
+    counted = without_stale(approved).order_by().values_list("rule_version")
+    return dict(counted.annotate(n=Count("rule_version")))
 
 
 def champion_versions() -> frozenset[int]:

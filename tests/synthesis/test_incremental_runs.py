@@ -5,10 +5,13 @@ from dataclasses import replace
 import pytest
 
 from catalog.models import LabelledQuery, NeighbourList, TokenUnit, Tool
+from evaluation.coverage_facts import approved_samples
 from rules.models import Rule, RuleVersion
 from synthesis.core.recipe import default_recipe
+from synthesis.impact import of_rules, of_tools
 from synthesis.models import Attempt, ModelCall, Sample, Snapshot
 from synthesis.planning import plan_counts
+from synthesis.selectors_review import waiting
 from synthesis.services import snapshot_start, synthesis_start
 from synthesis.staleness import stale_filter, stale_map, why
 from synthesis.writers import prompts
@@ -287,6 +290,27 @@ def test_a_snapshot_takes_the_newest_of_a_slot_and_nothing_content_stale():
     Sample.objects.filter(human="pending").update(human="approved")
     counts = freeze()["counts"]
     assert (counts["rule"], counts["stale"], counts["replaced"]) == (18, {"rule changed": 6}, 12)
+
+
+def test_what_is_stale_or_written_again_is_not_taught_twice_nor_waits_for_review():
+    make_catalog(3)
+    run()
+    version = Rule.objects.get(code="RULE_1").published_id
+    Sample.objects.filter(style="explicit").update(human="approved")
+    assert (approved_samples()[version], waiting().count()) == (2, 12)
+    tool = Tool.objects.get(name="LeaveRequest1V3/GetLeaveRequest1")
+    tool.description = "Something else."
+    tool.save()
+    assert version not in approved_samples()
+    assert [line.count for line in of_rules([Rule.objects.get(code="RULE_1").pk])] == []
+    run()
+    assert waiting().filter(rule_version=version).count() == 6  # the new ones alone
+    Sample.objects.filter(rule_version=version).update(human="approved")
+    assert approved_samples()[version] == 6
+    assert of_rules([Rule.objects.get(code="RULE_1").pk])[0].count == 6
+    edit_rule("RULE_1")
+    assert waiting().filter(rule_version=version).count() == 0
+    assert of_tools([tool.pk]) == []  # stale by their rule already
 
 
 def test_a_plan_overtaken_while_its_run_was_down_is_made_again():
