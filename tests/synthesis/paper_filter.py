@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 
 REFERENCE = re.compile(r"(?<![\w/&:])\w+(?:[.\-]\w+)*/\w+(?:[.\-/&:]\w+)*")
-SENTENCES = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n+(?!\s*(?:[-*•]|\d+[.)])\s)")
+SENTENCES = re.compile(r"(?<=[.!?])(?<!\n\d\.)(?<!\n\d\d\.)[\"')\]]*\s+|\n+(?!\s*(?:[-*•]|\d+[.)])\s)")
 
 
 def paper_failures(

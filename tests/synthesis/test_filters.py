@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synthesis.core.filters import failures, query_failures
-from synthesis.core.names import ToolNames, committed
+from synthesis.core.names import ToolNames, committed, rule_codes
 from synthesis.core.words import NearDuplicates, words
 from tests.synthesis.texts import TOOLS, TRACE, candidate, context
 
@@ -34,6 +34,14 @@ def test_a_clean_sample_passes():
         ("leakage", {"query": "what does PAYSLIP_PERIOD say on November 2022"}),
         ("leakage", {"query": "by payslip period which one for November 2022"}),
         ("leakage", {"query": "i need <<PayOne&&GetPayslip>> of November 2022"}),
+        ("leakage", {"query": "i need <tid><<PayOne>><<GetPayslip>></tid> of November 2022"}),
+        ("leakage", {"query": "what does Get.PAY-slip say on November 2022"}),
+        ("leakage", {"query": "what does getpayslip say on November 2022"}),
+        ("leakage", {"query": "what does g\u0435t p\u0430yslip say on November 2022"}),
+        ("leakage", {"query": "what does G\u200bet\u200bPayslip say on November 2022"}),
+        ("leakage", {"query": "what does ＧｅｔＰａｙｓｌｉｐ say on November 2022"}),
+        ("leakage", {"query": "could time desk submit leave take November 2022"}),
+        ("leakage", {"query": "xxPayOne/GetPayslipxx for November 2022 please"}),
         ("consistency", {"answer": ("PayNova/GetPayslipLines",)}),
         ("consistency", {"answer": ("PayOne/GetPayslip", "PayOne/GetPayslip")}),
         ("consistency", {"trace": TRACE + " Or rather PayNova/GetPayslip."}),
@@ -42,7 +50,14 @@ def test_a_clean_sample_passes():
             {"trace": TRACE.replace("So PayOne/GetPayslip.", "So PayOne/GetPayslip and PayNova/GetPayslip.")},
         ),
         ("consistency", {"trace": TRACE.replace("/GetPayslip", "")}),
+        ("grounding", {"trace": TRACE.replace("look alike.", "look alike, as does PayOne/GetPayslip/more.")}),
+        ("grounding", {"trace": TRACE.replace("look alike.", "look alike, as does payone/getPayslip.")}),
+        ("grounding", {"trace": TRACE.replace("look alike.", "look alike, as does P\u0430yOne/GetPayslip.")}),
+        ("consistency", {"trace": TRACE + " Good luck with it."}),
         ("attribution", {"trace": TRACE.replace("PAYSLIP_PERIOD", "The rule")}),
+        ("attribution", {"trace": TRACE.replace("PAYSLIP_PERIOD", "Payslip period")}),
+        ("attribution", {"trace": TRACE.replace("look alike.", "look alike, says LEAVE_ATTACHMENT.")}),
+        ("attribution", {"branch": "rrb", "style": "", "rule_tools": (), "rule_code": "", "tier": "easy"}),
         ("attribution", {"trace": TRACE.replace("PAYSLIP_PERIOD", "PAYSLIP_PERIODS")}),
         ("target", {"style": "implicit"}),
         ("target", {"answer": ("PayNova/GetPayslip",)}),
@@ -67,6 +82,74 @@ def test_a_failure_shows_the_evidence_and_where_it_is():
     failure = failures(candidate(trace=trace), context())[0]
     start, end = failure.span
     assert trace[start:end] == failure.evidence == "CarPool/BookCar"
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("can you get  payslip November 2022 for me", "get  payslip"),
+        ("ask Pay-One: get_payslip, November 2022", "Pay-One: get_payslip"),
+        ("and payslipPeriod on November 2022", "payslipPeriod"),
+        ("say ＧｅｔＰａｙ\u200bｓｌｉｐ on November 2022", "ＧｅｔＰａｙ\u200bｓｌｉｐ"),
+    ],
+)
+def test_a_leak_in_another_spelling_shows_the_words_as_typed(query, shown):
+    (failure,) = query_failures(candidate(query=query), context())
+    assert (failure.check, failure.evidence) == ("leakage", shown)
+    assert query[slice(*failure.span)] == shown
+
+
+def test_word_limits_come_from_the_recipe():
+    tight = context(query_words=(2, 5), trace_words=(1, 12))
+    found = {f.message: f for f in failures(candidate(), tight)}
+    query, trace = candidate().query, candidate().trace
+    told = found["The query has 12 words; 2 to 5 are allowed."]
+    assert query[slice(*told.span)] == told.evidence == "from November 2022 for the tax office"
+    assert trace[slice(*found["The trace has 36 words; 1 to 12 are allowed."].span)].startswith("both hold")
+
+
+def test_a_code_of_one_word_may_be_said_by_chance_but_not_written_as_the_code():
+    one = {"rule_code": "PAYDOC", "trace": TRACE.replace("PAYSLIP_PERIOD", "PAYDOC")}
+    assert checks(**one, query="i need my paydoc from November 2022 now") == set()
+    assert checks(**one, query="i need my PAYDOC from November 2022 now") == {"leakage"}
+    assert list(rule_codes(["PAYDOC", "LEAVE_ATTACHMENT"]).names) == ["LEAVE_ATTACHMENT"]
+
+
+def test_an_answer_whose_token_breaks_a_json_list_is_refused():
+    odd = 'Pay/say "so"'
+    found = query_failures(
+        candidate(answer=(odd,), pool=frozenset({odd}), branch="imported", style="", rule_tools=()),
+        context(names=ToolNames([odd])),
+    )
+    assert [(failure.check, failure.evidence) for failure in found] == [("consistency", odd)]
+
+
+def test_two_answers_with_one_token_are_refused():
+    twins = ("Pay&&Now/get", "Pay/Now&&get")
+    fields = {"answer": twins, "pool": frozenset(twins), "branch": "imported", "style": "", "rule_tools": ()}
+    (failure,) = query_failures(candidate(**fields), context(names=ToolNames(twins)))
+    assert failure.message == "Two answers share a token."
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "the and/or of it",
+        "24/7 or 12/05/2024",
+        "AP/AR and HR/Payroll",
+        "Q1/Q2, v1/v2",
+        "his/her km/h",
+        "https://pay.example/help",
+    ],
+)
+def test_words_joined_by_a_slash_are_no_invented_tools(said):
+    assert checks(trace=TRACE.replace("look alike.", f"look alike, {said}.")) == set()
+
+
+def test_a_list_on_lines_of_its_own_commits_to_all_of_it():
+    names = ToolNames(["A/one", "A/two", "A/six"])
+    for text in ("Not A/six. So:\n- A/one\n- A/two", "Not A/six.\n1. A/one\n2. A/two\n"):
+        assert committed(text, names.mentions(text)) == ["A/one", "A/two"]
 
 
 def test_one_common_word_of_a_title_is_no_leak():

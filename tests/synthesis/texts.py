@@ -3,7 +3,7 @@
 from typing import Any
 
 from synthesis.core.filters import Candidate, FilterContext
-from synthesis.core.names import ToolNames
+from synthesis.core.names import ToolNames, rule_codes
 from synthesis.core.queries import Clause, QueryRequest, RuleText, ToolText
 
 TOOLS = (
@@ -60,6 +60,7 @@ def context(**overrides: Any) -> FilterContext:
     fields: dict[str, Any] = {
         "names": ToolNames(tool.name for tool in TOOLS),
         "deprecated": frozenset(tool.name for tool in TOOLS if tool.deprecated),
+        "codes": rule_codes([RULE.code, "LEAVE_ATTACHMENT"]),
     }
     return FilterContext(**{**fields, **overrides})
 
