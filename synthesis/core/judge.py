@@ -12,7 +12,6 @@ from synthesis.core.clauses import Case, cases, evidence
 from synthesis.core.judge_label import stems, told_of, tool_scores, wrong_label
 from synthesis.core.judge_query import unnatural
 from synthesis.core.judge_trace import unfaithful
-from synthesis.core.limits import side
 from synthesis.core.queries import TIERS, Clause, JudgeRequest, RuleText, Verdict, by_name
 from synthesis.core.words import words
 
@@ -106,7 +105,7 @@ def _style(request: JudgeRequest, rule: RuleText) -> tuple[int, str]:
 
 def _says(clause: Clause, query: str) -> bool:
     """Does the query use words of the condition, or a value on the condition's side of its limit?"""
-    return bool(stems(clause.when) & stems(query)) or side(clause.when, query) > 0
+    return bool(stems(clause.when) & stems(query))
 
 
 def _states(case: Case, query: str, written: bool, run: int = 6) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from synthesis.core.clauses import Case, cases
+from synthesis.core.judge_invented import invented
 from synthesis.core.judge_label import plain_stems, rarity, stems, told_of
 from synthesis.core.judge_sentences import Sentence, sentences
 from synthesis.core.judge_vocabulary import REASONING
@@ -42,13 +43,6 @@ ASIDE = re.compile(
 NOT_GIVEN = re.compile(
     r"\b(?:not\s(?:given|met|the\scase|true)|do(?:es)?\snot\s(?:hold|apply))\b", re.IGNORECASE
 )
-QUOTED = re.compile(r"[“\"‘]([^”\"“’]{3,}?)[”\"’]|(?<=\()([^()]{3,})(?=\))|(?<![\w])'([^']{3,}?)'(?!\w)")
-CLAIM = re.compile(
-    r"\b(?:they|he|she|the\s(?:person|user|request|query|message|customer|text|employee)|is\s(?:said|stated|mentioned|named|added))\b",
-    re.IGNORECASE,
-)
-NUMBER = re.compile(r"\d[\d.,/-]*\d|\d")
-NAMED = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]{2,}\b")
 
 
 def unfaithful(request: JudgeRequest) -> list[str]:
@@ -56,7 +50,7 @@ def unfaithful(request: JudgeRequest) -> list[str]:
     found = sentences(request)
     if not found:
         return ["There is no reasoning."]
-    notes = [*_voice(found), *_commit(request, found), *_invented(request, found)]
+    notes = [*_voice(found), *_commit(request, found), *invented(request, found)]
     notes += _on_rule(request, request.rule, found) if request.rule else _on_texts(request, found)
     return notes
 
@@ -78,45 +72,6 @@ def _commit(request: JudgeRequest, found: Sequence[Sentence]) -> list[str]:
     if more := sorted(last - set(request.answer)):
         notes.append(f"The last sentence names {more[0]} too.")
     return notes
-
-
-def _invented(request: JudgeRequest, found: Sequence[Sentence]) -> list[str]:
-    """Quotes, numbers and names that occur nowhere; sentences mostly of words from nowhere."""
-    source = _source(request)
-    known = plain_stems(source) | REASONING
-    notes = []
-    for sentence in found:
-        for match in QUOTED.finditer(sentence.text):
-            quote = next(part for part in match.groups() if part)
-            if len(plain_stems(quote) - plain_stems(source)) > 0.34 * len(plain_stems(quote)):
-                notes.append(f"'{quote}' is quoted but said nowhere.")
-        digits = [one for one in NUMBER.findall(sentence.text) if len(one) > 1 and one not in source]
-        strange = plain_stems(sentence.text) - known
-        names = [one for one in NAMED.findall(sentence.text) if one.casefold() not in source.casefold()]
-        if digits:
-            notes.append(f"'{digits[0]}' is said neither by the request nor by rule or tools.")
-        elif len(strange) >= _allowed(sentence, names):
-            notes.append(f"'{' '.join(sorted(strange))}' has no ground in request, rule or tools.")
-    return notes[:2]
-
-
-def _allowed(sentence: Sentence, names: Sequence[str]) -> float:
-    """How many words from nowhere a sentence may hold: a claim on the request or a tool fewer than a turn of phrase."""
-    claim = CLAIM.search(sentence.text) is not None or bool(sentence.tools)
-    share = 0.4 if claim else 0.5
-    return max(2 if names else 3, share * len(sentence.said))
-
-
-def _source(request: JudgeRequest) -> str:
-    known = by_name(request.pool)
-    named = [tool for tool in request.pool if tool.name in request.trace or tool.name in request.answer]
-    parts = [request.query, *(f"{tool.name} {tool.description}" for tool in named)]
-    if request.rule:
-        parts += [request.rule.text, request.rule.code.replace("_", " ")]
-        parts += [
-            f"{case.clause.when} {' '.join(case.clause.signals)}" for case in cases(request.rule, known)
-        ]
-    return " ".join(parts)
 
 
 def _on_rule(request: JudgeRequest, rule: RuleText, found: Sequence[Sentence]) -> list[str]:
