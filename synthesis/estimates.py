@@ -3,6 +3,7 @@
 Samples come from a plan made dry. The rest is measured on earlier runs here with the same writer, else a default.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
@@ -70,7 +71,7 @@ def estimate(*, branch: str, writer: str = "offline", seed: int = 0, **chosen: A
         return Estimate(samples, none, none, none, _offline_seconds(plan["samples"]), plan)
     calls = _calls(branch, recipe, plan)
     asked = _Asked.of({name: value for name, (value, _) in calls.items()})
-    total = Figure(round(asked.calls), _one_basis(basis for _, basis in calls.values()))
+    total = Figure(round(asked.calls), next(basis for _, basis in calls.values()))
     found = {"calls": total, "tokens": asked.tokens(), "money": asked.money()}
     over = [
         f"{name}: about {found[name].value:,.10g} of {most:,.10g}"
@@ -137,12 +138,13 @@ class _Asked:
     """Calls by purpose with what one takes."""
 
     numbers: dict[str, float]
-    each: dict[str, tuple[float, float, float]]  # prompt tokens, completion tokens, seconds
+    each: Mapping[str, tuple[float, float, float]]  # prompt tokens, completion tokens, seconds
     measured: set[str]
 
     @classmethod
     def of(cls, numbers: dict[str, float]) -> "_Asked":
-        each, measured = {}, set()
+        each: dict[str, tuple[float, float, float]] = {}
+        measured = set()
         for purpose in ROLES:
             recent = ModelCall.objects.filter(purpose__startswith=purpose, state="answered").order_by("-pk")
             row = ModelCall.objects.filter(pk__in=recent.values("pk")[:500]).aggregate(
@@ -199,7 +201,3 @@ def _offline_seconds(samples: int) -> Figure:
             round(samples / rate, 1), f"{rate:,.0f} samples/s, measured on earlier offline runs here"
         )
     return Figure(round(samples / OFFLINE_RATE, 1), f"default {OFFLINE_RATE:,.0f} samples/s")
-
-
-def _one_basis(bases: Any) -> str:
-    return next(iter(bases))
