@@ -34,8 +34,8 @@ NAMED = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]{2,}\b")
 
 def invented(request: JudgeRequest, found: Sequence[Sentence]) -> list[str]:
     """Quotes, numbers and names that occur nowhere; sentences mostly of words from nowhere."""
-    source = _source(request)
-    known = plain_stems(source) | REASONING
+    origin = source(request)
+    known = plain_stems(origin) | REASONING
     said = plain_stems(_asked(request)) | REASONING
     notes = []
     for sentence in found:
@@ -44,11 +44,11 @@ def invented(request: JudgeRequest, found: Sequence[Sentence]) -> list[str]:
             notes.append(f"'{claim.strip()}' is not what the request says.")
         for match in QUOTED.finditer(sentence.text):
             quote = next(part for part in match.groups() if part)
-            if len(plain_stems(quote) - plain_stems(source)) > 0.34 * len(plain_stems(quote)):
+            if len(plain_stems(quote) - plain_stems(origin)) > 0.34 * len(plain_stems(quote)):
                 notes.append(f"'{quote}' is quoted but said nowhere.")
-        digits = [one for one in NUMBER.findall(sentence.text) if len(one) > 1 and one not in source]
+        digits = [one for one in NUMBER.findall(sentence.text) if len(one) > 1 and one not in origin]
         strange = plain_stems(sentence.text) - known
-        names = [one for one in NAMED.findall(sentence.text) if one.casefold() not in source.casefold()]
+        names = [one for one in NAMED.findall(sentence.text) if one.casefold() not in origin.casefold()]
         if digits:
             notes.append(f"'{digits[0]}' is said neither by the request nor by rule or tools.")
         elif len(strange) >= _allowed(sentence, names):
@@ -78,7 +78,8 @@ def _asked(request: JudgeRequest) -> str:
     return " ".join(parts)
 
 
-def _source(request: JudgeRequest) -> str:
+def source(request: JudgeRequest) -> str:
+    """Everything a trace may draw on, as one text."""
     known = by_name(request.pool)
     named = [tool for tool in request.pool if tool.name in request.trace or tool.name in request.answer]
     parts = [request.query, *(f"{tool.name} {tool.description}" for tool in named)]

@@ -77,7 +77,7 @@ def tool_scores(query: str, rule: RuleText | None, pool: Sequence[ToolText]) -> 
     scores: dict[str, float] = {}
     for number, case in enumerate(found):
         score = _case_score(case.clause, told[number], weights, query, asked)
-        if not rule.clauses and case.clause.route_to in known:
+        if not case.own and case.clause.route_to in known:
             texts = [known[name] for name in rule.tools if name in known]
             score += _text_scores(query, texts)[case.clause.route_to]
         scores[case.clause.route_to] = max(scores.get(case.clause.route_to, 0.0), score)

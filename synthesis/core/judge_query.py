@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from synthesis.core.queries import ToolText
 from synthesis.core.words import STOP, content_stems, spaced, stem, words
 
-SHORTEST, LONGEST = 3, 45
+SHORTEST, LONGEST = 3, 60
 COPIED = 6  # words in a row that a query may not take from a description, where they are most of it
 CODE = re.compile(
     r"""\bselect\b.+\bfrom\b|\b(?:insert\sinto|where\s\w+\s*=)|\b\w+\([^)]*['"=]|\w\(['"\w]*\)\s*[;{]|[=!]=|=>|->|
     \w\s*=\s*['"\w]|;\s*$|\b(?:const|let|var|def|await|lambda|import|return|print|fetch|curl|wget)\s?[({\w-]+\s*[=({]|
-    \bcurl\b|https?:|\?\w+=|&\w+=|(?<!\w)/\w+(?:/\w+|\?)|(?:^|\s)--?[A-Za-z]\w*\s|["'}\]]\s*:|\b[a-z]+_[a-z_]+\b|
+    \bcurl\b|https?:|\?\w+=|&\w+=|(?<!\w)/\w+(?:/\w+|\?)|(?:^|\s)(?:-[A-Za-z]|--\w+)\s|["'}\]]\s*:|\b[a-z]+_[a-z_]+\b|
     \b[a-z]{2,}[a-z0-9]*[A-Z][a-z]+|\b(?:null|true|false|undefined|None|NaN)\b|^\s*[\[{<]|</|/>|\n\s*\w+:\s|
     \b(?:GET|POST|PUT|PATCH|DELETE)\s/""",
     re.VERBOSE,
@@ -49,7 +49,7 @@ ABOUT_ITSELF = re.compile(
     re.IGNORECASE,
 )
 SMELL = re.compile(
-    r"\s[,;:!]|\b(\w+)(?:\s+\1\b)+(?!')|\b(\w+(?:\W+\w+){1,5})\W+\2\b|[,;:?!]\s*[,;:]|\(\s*\)|\?\s+\?|\s{2,}|^[,;:]|[,(]\s*$",
+    r"\s[,;:!]|\s-(?=[A-Za-z])|\b(\w+)(?:\s+\1\b)+(?!')|\b(\w+(?:\W+\w+){1,5})\W+\2\b|[,;:?!]\s*[,;:]|\(\s*\)|\?\s+\?|\s{2,}|^[,;:]|[,(]\s*$",
     re.IGNORECASE,
 )
 _DETERMINERS = r"(?:the|an?|my|our|his|their|your)"

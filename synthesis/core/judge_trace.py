@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from synthesis.core.clauses import Case, cases
-from synthesis.core.judge_invented import invented
+from synthesis.core.judge_invented import invented, source
 from synthesis.core.judge_label import plain_stems, rarity, stems, told_of
 from synthesis.core.judge_sentences import Sentence, sentences
 from synthesis.core.judge_vocabulary import REASONING
@@ -31,6 +31,8 @@ AFTERWARDS = re.compile(
     supports|has\sto\sbe\s|fits?\sthe\sanswer|whatever\sthe\srequest)""",
     re.VERBOSE | re.IGNORECASE,
 )
+BACKWARDS = "argues from the answer; reason from the request to it."
+NO_REASON = "is no reason; let the rule and what the tools do decide."
 ASIDE = re.compile(
     r"""\b(?:(?:leaving|leave|put(?:ting)?|setting|set)\b[^.]{0,30}\b(?:aside|away)|regardless\sof\s(?:it|the\srule|that|this)|
     ignor\w+|skip\w*|disregard\w*|overrid\w+|overlook\w*|notwithstanding|(?:without|instead\sof)\s(?:using|applying|consulting)|
@@ -50,17 +52,19 @@ def unfaithful(request: JudgeRequest) -> list[str]:
     found = sentences(request)
     if not found:
         return ["There is no reasoning."]
-    notes = [*_voice(found), *_commit(request, found), *invented(request, found)]
+    notes = [*_voice(request, found), *_commit(request, found), *invented(request, found)]
     notes += _on_rule(request, request.rule, found) if request.rule else _on_texts(request, found)
     return notes
 
 
-def _voice(found: Sequence[Sentence]) -> list[str]:
+def _voice(request: JudgeRequest, found: Sequence[Sentence]) -> list[str]:
+    """Turns of phrase that argue from the answer or put the rule aside, where request and tools do not speak so."""
     text = " ".join(sentence.text for sentence in found)
-    if match := AFTERWARDS.search(text):
-        return [f"'{match.group().strip()}' argues from the answer; reason from the request to it."]
-    if match := ASIDE.search(text):
-        return [f"'{match.group().strip()}' is no reason; let the rule and what the tools do decide."]
+    matter = source(request).casefold()
+    for pattern, note in ((AFTERWARDS, BACKWARDS), (ASIDE, NO_REASON)):
+        for match in pattern.finditer(text):
+            if match.group().strip().casefold() not in matter:
+                return [f"'{match.group().strip()}' {note}"]
     return []
 
 
