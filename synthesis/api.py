@@ -10,11 +10,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from synthesis import api_examples as examples
-from synthesis import api_samples, selectors, services
+from synthesis import api_prompts, api_samples, selectors, services
 from synthesis.api_inputs import CallListIn, ResumeIn, RunListIn, RunOptions, SliceIn
-from synthesis.api_shapes import BooksOut, Call, RunDetail, RunRow
+from synthesis.api_shapes import BooksOut, Call, EstimateOut, RunDetail, RunRow
 from synthesis.books import job_books, job_calls
 from synthesis.budgets import Spent, spent
+from synthesis.estimates import estimate
 from synthesis.models import ModelCall, SynthesisRun
 from synthesis.selectors_funnel import Slice, funnel, groups
 from trace_site import jobs
@@ -95,6 +96,27 @@ class Runs(ApiView):
         run = services.synthesis_start(**self.read(RunOptions), actor=request.user)
         place = {"Location": reverse("api-synthesis-run", args=[run.pk])}
         return Response(RunDetail(detail_of(run_row(run.pk), {})).data, status=201, headers=place)
+
+
+class Estimates(ApiView):
+    write_roles = None  # it starts nothing
+
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="synthesis_estimate",
+        summary="Estimate a synthesis run without starting it",
+        description="How many samples it would write, by rule and style, and the calls, tokens, cost and seconds; each "
+        "figure says what it rests on, and null is unknown.",
+        request=RunOptions,
+        responses={200: EstimateOut},
+        examples=[
+            examples.sent(examples.OPTIONS),
+            examples.got(examples.ESTIMATE),
+            examples.got(examples.NO_RULE, 400, "no such rule"),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        return Response(EstimateOut(estimate(**self.read(RunOptions)).as_dict()).data)
 
 
 class RunOne(ApiView):
@@ -189,6 +211,7 @@ class RunCalls(ApiView):
 
 
 urlpatterns = [
+    path("synthesis/estimate", Estimates.as_view(), name="api-synthesis-estimate"),
     path("synthesis/runs", Runs.as_view(), name="api-synthesis-runs"),
     path("synthesis/runs/<int:pk>", RunOne.as_view(), name="api-synthesis-run"),
     path("synthesis/runs/<int:pk>/cancel", RunCancel.as_view(), name="api-synthesis-run-cancel"),
@@ -196,4 +219,5 @@ urlpatterns = [
     path("synthesis/runs/<int:pk>/books", RunBooks.as_view(), name="api-synthesis-run-books"),
     path("synthesis/runs/<int:pk>/calls", RunCalls.as_view(), name="api-synthesis-run-calls"),
     *api_samples.urlpatterns,
+    *api_prompts.urlpatterns,
 ]

@@ -72,6 +72,23 @@ DETAIL = {
         "groups": [GROUP],
     },
 }
+COUNTED = {"new": 4, "content_stale": 2, "outdated": 0, "kept": 6}
+ESTIMATE = {
+    "samples": {"value": 6, "basis": "counted: 4 new, 2 stale, 6 kept as they are"},
+    "calls": {"value": 21, "basis": "3.50 calls a sample, measured on 2 earlier runs here"},
+    "tokens": {"value": 30400, "basis": "tokens a call measured on the newest calls here"},
+    "money": {"value": 0.06, "basis": "those tokens at the prices set for each role"},
+    "seconds": {"value": 4, "basis": "seconds a call, 64 at a time measured on the newest calls here"},
+    "plan": {
+        **COUNTED,
+        "skipped": 0,
+        "samples": 6,
+        "rows": [
+            {"domain": "hr", "rule": "PAYSLIP_PERIOD", "style": "implicit", **COUNTED, "skipped": ""},
+        ],
+    },
+    "over": [],
+}
 NO_RULE = {
     "message": "--rule: there is no published rule 'PAYSLIP_PERIOT' in hr.",
     "code": "no_such_rule",
@@ -193,6 +210,32 @@ YIELD = {
     "attempts_per_ready": 1.89,
     "near_duplicates": 2,
     "last_run": 8,
+}
+PROMPT: dict[str, Any] = {
+    "name": "judge",
+    "purpose": "Scores a sample on four axes.",
+    "hash": "5f0c2a9be1d34c77",
+}
+PROMPT |= {"first_used": AT, "versions": 0}
+PROMPT_TEXT = {
+    "hash": "5f0c2a9be1d34c77",
+    "text": "You judge one sample ...",
+    "first_used": AT,
+    "samples": 36,
+}
+PREVIEWED_PROMPT = {
+    "prompt": "judge",
+    "hash": "5f0c2a9be1d34c77",
+    "role": "judge",
+    "model": "judge-large",
+    "text": "You judge one training sample ...",
+    "schema": {"type": "object"},
+    "temperature": 0.0,
+    "max_tokens": 600,
+    "seed": None,
+    "characters": 4120,
+    "words": 655,
+    "stands_on": "sample 812",
 }
 
 

@@ -96,6 +96,44 @@ class RunDetail(Out):
     funnel = FunnelOut()
 
 
+class FigureOut(Out):
+    value = serializers.FloatField(allow_null=True, help_text="null: unknown")
+    basis = serializers.CharField(help_text="what it rests on")
+
+
+class PlanRow(Out):
+    domain = serializers.CharField()
+    rule = serializers.CharField()
+    style = serializers.CharField(help_text="or tier")
+    new = serializers.IntegerField()
+    content_stale = serializers.IntegerField()
+    outdated = serializers.IntegerField()
+    kept = serializers.IntegerField()
+    skipped = serializers.CharField(help_text="why the style is not written, if so")
+
+
+class PlanOut(Out):
+    """`content_stale`: rule or tools changed. `outdated`: only prompt, model or recipe did. `samples`: to write."""
+
+    new = serializers.IntegerField()
+    content_stale = serializers.IntegerField(default=0)
+    outdated = serializers.IntegerField(default=0)
+    kept = serializers.IntegerField(default=0)
+    skipped = serializers.IntegerField(help_text="styles that rules cannot support")
+    samples = serializers.IntegerField()
+    rows = PlanRow(many=True)
+
+
+class EstimateOut(Out):
+    samples = FigureOut()
+    calls = FigureOut()
+    tokens = FigureOut()
+    money = FigureOut()
+    seconds = FigureOut()
+    plan = PlanOut()
+    over = serializers.ListField(child=serializers.CharField(), help_text="what the budget does not cover")
+
+
 class BookLine(Out):
     """`p50` and `p95`: seconds of answered calls."""
 

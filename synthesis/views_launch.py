@@ -10,11 +10,12 @@ from django.views.decorators.http import require_GET, require_http_methods
 from rules.models import Rule
 from synthesis import services
 from synthesis.endpoints import endpoints
+from synthesis.estimates import Estimate, estimate
 from synthesis.forms_launch import SynthesisForm
-from synthesis.planned import estimate
 from trace_site.access import ADMIN, EXPERT, role_required
 from trace_site.lib.errors import TraceError
 
+MOST_SKIPPED = 20  # shown beside the form
 PREFILLED = ("branch", "writer", "domain", "rule", "per_rule", "anchors")
 
 
@@ -58,10 +59,22 @@ def run_estimate(request: HttpRequest) -> HttpResponse:
     form.is_valid()
     context: dict[str, Any] = {"branch": form.data.get("branch", "rule")}
     try:
-        context["estimate"] = estimate(**form.options())
+        context |= shown_estimate(estimate(**form.options()))
     except TraceError as error:
         context["refusal"] = error
     return render(request, "synthesis/_estimate.html", context)
+
+
+def shown_estimate(found: Estimate) -> dict[str, Any]:
+    """The figures with what each rests on, and the first of the skipped styles."""
+    skipped = [row for row in found.plan.get("rows", ()) if row.get("skipped")]
+    figures = [
+        ("Model calls", found.calls, ""),
+        ("Tokens", found.tokens, ""),
+        ("Cost", found.money, "money"),
+        ("Time", found.seconds, "time"),
+    ]
+    return {"estimate": found, "figures": figures, "skipped": skipped[:MOST_SKIPPED]}
 
 
 @require_GET

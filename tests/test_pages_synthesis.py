@@ -4,10 +4,14 @@ import re
 
 import pytest
 
-from synthesis.selectors_funnel import Slice, funnel, groups
+from rules.models import RuleVersion
 from synthesis.models import Attempt, Snapshot, SnapshotSample, SynthesisRun
+from synthesis.selectors_funnel import Slice, funnel, groups
 from synthesis.spans import trace_spans
-from tests.factories import make_rule, make_sample, make_snapshot, make_tool
+from tests.factories import make_domain, make_rule, make_sample, make_snapshot, make_tool
+from tests.synthesis.rows import make_book
+from tests.synthesis.rows import make_sample as book_sample
+from tests.synthesis.runs_made import make_call, make_dropped, make_ready, make_slip_rule, make_started_run
 from trace_site.jobs import Job
 
 pytestmark = pytest.mark.django_db
@@ -69,7 +73,7 @@ def test_run_page_needs_the_same_queries_for_ten_rules_and_for_sixty(
     client.get("/synthesis/")
     with django_assert_num_queries(6):
         client.get(f"/synthesis/{run.pk}/")
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(8):
         client.get(f"/synthesis/{run.pk}/groups/", {"by": "rule"})
 
 
@@ -130,23 +134,30 @@ def test_language_model_writers_need_an_endpoint(client_as, settings):
     assert b"LLM_BASE_URL" in page.content
 
 
-def test_estimate_multiplies_published_rules(client_as):
-    tools = [make_tool("New/GetSlip"), make_tool("Old/GetSlip")]
-    make_rule(*tools)
-    make_rule(*tools, published=False)
-    page = client_as("expert").get(
-        "/synthesis/estimate/", {"branch": "rule", "per_rule": "7", "seed": "0", "writer": "offline"}
-    )
-    assert page.context["planned"]["count"] == 7
+ESTIMATE = "/synthesis/estimate/"
 
 
-def test_estimate_says_how_many_samples_exist_already(client_as):
-    rule = make_rule(make_tool("New/GetSlip"), make_tool("Old/GetSlip"))
-    make_sample(rule=rule, machine="ready")
-    make_sample(rule=rule, machine="dropped")
+def test_estimate_counts_what_is_missing_and_says_what_each_figure_rests_on(client_as):
+    version = make_book()
     client = client_as("expert")
-    parts = client.get("/synthesis/estimate/", {"branch": "rule", "seed": "0"}).context["planned"]["parts"]
-    assert parts[-1] == (1, "are there already")
+    page = client.get(ESTIMATE, {"branch": "rule", "per_rule": "6", "writer": "offline"})
+    assert page.context["estimate"].plan["new"] == 6
+    assert [figure.basis != "" for _, figure, _ in page.context["figures"]] == [True] * 4
+    for style in ("explicit", "explicit", "implicit", "implicit"):
+        book_sample(version, style=style)
+    page = client.get(ESTIMATE, {"branch": "rule", "per_rule": "6", "writer": "offline", "outdated": "keep"})
+    assert (page.context["estimate"].plan["samples"], SynthesisRun.objects.count()) == (6, 4)
+
+
+def test_estimate_of_a_form_that_cannot_be_read_still_counts(client_as):
+    make_book()
+    page = client_as("expert").get(ESTIMATE, {"branch": "rule", "per_rule": "many", "rule": "NO_SUCH_RULE"})
+    assert page.status_code == 200
+
+
+def test_estimate_says_what_to_do_when_there_is_nothing_to_write_for(client_as):
+    page = client_as("expert").get(ESTIMATE, {"branch": "rule"}).content.decode()
+    assert "Import tools first" in page
 
 
 def test_estimate_counts_the_imported_queries_a_run_would_take(client_as):
@@ -154,8 +165,196 @@ def test_estimate_counts_the_imported_queries_a_run_would_take(client_as):
     make_sample(**made, trace="")
     make_sample(**made, trace="", human="rejected")
     make_sample(**made, trace="Has one.")
-    page = client_as("expert").get("/synthesis/estimate/", {"branch": "imported", "seed": "0"})
-    assert page.context["planned"]["count"] == 1
+    page = client_as("expert").get(ESTIMATE, {"branch": "imported"})
+    assert page.context["estimate"].plan["samples"] == 1
+
+
+FORM = {"branch": "rule", "writer": "offline", "domain": "", "rule": "", "per_rule": "6", "seed": "3"}
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "told"),
+    [
+        ("rule", "NO_SUCH", "There is no rule NO_SUCH"),
+        ("rule", "hr/DRAFT_ONLY", "is not published"),
+        ("rule", "TWICE", "Several domains"),
+        ("per_rule", "0", "greater than or equal to 1"),
+        ("calls", "-5", "greater than or equal to 1"),
+        ("least_label", "9", "less than or equal to 5"),
+        ("query_temperature", "hot", "Enter a number"),
+    ],
+)
+def test_a_refused_launch_keeps_what_was_typed_and_tells_it_beside_the_field(client_as, field, typed, told):
+    make_rule(make_tool("A/One"), make_tool("A/Two"), code="DRAFT_ONLY", published=False)
+    for slug in ("hr", "finance"):
+        tools = [make_tool(f"{slug}/{name}", domain=make_domain(slug)) for name in ("One", "Two")]
+        make_rule(*tools, code="TWICE")
+    page = client_as("expert").post("/synthesis/new/", {**FORM, "seed": "77", field: typed})
+    text = page.content.decode()
+    assert page.status_code == 422 and not SynthesisRun.objects.exists()
+    assert told in str(page.context["form"].errors[field]) and told in text
+    assert f'value="{typed}"' in text and 'value="77"' in text
+
+
+def test_a_launch_carries_rule_budget_recipe_and_what_to_do_with_outdated_samples(client_as):
+    make_book()
+    given = {"rule": "payslip_period", "calls": "40", "outdated": "keep", "retries": "2", "least_label": "5"}
+    client_as("admin").post("/synthesis/new/", {**FORM, **given, "underspecified": "on"})
+    params = SynthesisRun.objects.get().params
+    assert (params["rule"], params["domain"], params["budget"]) == ("PAYSLIP_PERIOD", "hr", {"calls": 40})
+    assert (params["outdated"], params["underspecified"]) == ("keep", True)
+    assert (params["recipe"]["retries"], params["recipe"]["judge"]["thresholds"]["label"]) == (2, 5)
+
+
+def test_launch_form_names_the_model_of_each_role_and_its_host(client_as, settings):
+    settings.LLM_BASE_URL, settings.LLM_API_KEY = "https://models.example.org/v1", "secret-key"
+    for role in ("GENERATOR", "TEACHER", "JUDGE"):
+        setattr(settings, f"LLM_{role}_MODEL", f"{role.lower()}-large")
+    page = client_as("expert").get("/synthesis/new/").content.decode()
+    assert "judge-large" in page and "models.example.org" in page and "secret-key" not in page
+
+
+def test_launch_form_can_be_opened_for_one_rule(client_as):
+    page = client_as("expert").get("/synthesis/new/?rule=hr/SLIP_YEAR&per_rule=20&domain=hr").content.decode()
+    assert 'value="hr/SLIP_YEAR"' in page and 'value="20"' in page
+
+
+def test_a_stopped_run_says_why_and_what_to_do_and_takes_a_higher_budget(client_as):
+    run = make_started_run("failed", params={"per_rule": 2, "budget": {"calls": 1}})
+    make_call(run)
+    Job.objects.update(error="stopped at its budget: 1 of 1 calls.", error_code="llm_budget")
+    client = client_as("expert")
+    page = client.get(f"/synthesis/{run.pk}/").content.decode()
+    assert "stopped at its budget" in page and "Resume with a higher budget" in page
+    refused = client.post(f"/synthesis/{run.pk}/resume/", {"calls": "1"})
+    assert refused.status_code == 422 and 'value="1"' in refused.content.decode()
+    refused = client.post(f"/synthesis/{run.pk}/resume/", {"calls": "plenty"})
+    assert "is no number" in refused.content.decode() and Job.objects.get().state == "failed"
+    client.post(f"/synthesis/{run.pk}/resume/", {"calls": "9", "money": ""})
+    run.refresh_from_db()
+    assert (Job.objects.get().state, run.params["budget"]) == ("queued", {"calls": 9})
+
+
+def test_run_page_shows_what_was_spent_against_the_budget_and_errors_by_code(client_as):
+    run = make_started_run(params={"budget": {"calls": 4}})
+    make_call(run)
+    make_call(run, state="failed", error_code="llm_timeout")
+    client = client_as("reviewer")
+    assert client.get(f"/synthesis/{run.pk}/").context["spent"] == [
+        ("calls", 2, 4),
+        ("tokens", 240, None),
+        ("money", 0.5, None),
+    ]
+    books = client.get(f"/synthesis/{run.pk}/books/").content.decode()
+    assert "2 model calls, 1 failed" in books and "llm timeout" in books
+
+
+def test_skipped_styles_link_to_their_rule(client_as):
+    rule = make_slip_rule()
+    skipped = [{"rule": "SLIP_YEAR", "style": "exception", "reason": "Every confusable is deprecated."}]
+    run = make_started_run(skipped=skipped)
+    page = client_as("reviewer").get(f"/synthesis/{run.pk}/").content.decode()
+    assert f'href="/rules/{rule.pk}/">SLIP_YEAR' in page and "Every confusable is deprecated." in page
+
+
+def test_dropped_sample_shows_all_its_attempts_with_evidence_scores_and_what_was_told(client_as):
+    run = make_started_run(params={"recipe": {"judge": {"thresholds": {"label": 3}}}})
+    make_call(run)
+    sample = make_dropped(run, make_slip_rule())
+    page = client_as("reviewer").get(f"/synthesis/samples/{sample.pk}/")
+    text = page.content.decode()
+    assert "Dropped after 3 attempts" in text and "llm truncated" in text
+    assert ">Old/GetSlip</mark>" in text  # the evidence, where it stands in the query
+    assert "Do not name the tool." in text and "The endpoint cut the answer short." in text
+    scores = {
+        score.axis: (score.value, score.least, score.passed) for score in page.context["tried"][1].scores
+    }
+    assert (scores["label"], scores["naturalness"]) == ((2, 3, False), (5, 3, True))
+    assert page.context["costs"] == {"calls": 3, "cost": 0.75}
+
+
+XSS = "<script>alert(1)</script>"
+
+
+def test_texts_of_models_and_rules_are_shown_as_they_are_never_run(client_as):
+    run = make_started_run("failed")
+    Job.objects.update(error=XSS)
+    sample = make_dropped(run, make_slip_rule(), query=XSS, explanation=XSS)
+    failure = {"check": "leakage", "message": XSS, "evidence": XSS, "span": [0, len(XSS)]}
+    sample.attempts.update(query=XSS, trace=XSS, critique=XSS, error=XSS, filter_failures=[failure])
+    client = client_as("admin")
+    for path in (f"samples/{sample.pk}/", "samples/", f"{run.pk}/", f"samples/?q={XSS}"):
+        text = client.get(f"/synthesis/{path}").content.decode()
+        assert XSS not in text and "&lt;script&gt;alert(1)" in text, path
+
+
+def test_attempt_filters_name_a_sample_by_one_attempt_that_is_all_of_it(client_as):
+    run = make_started_run()
+    make_dropped(run, make_slip_rule())
+    client = client_as("reviewer")
+
+    def total(**query):
+        return client.get("/synthesis/samples/", query).context["found"].total
+
+    assert total(check="leakage") == total(outcome="error", error="llm_truncated") == 1
+    assert total(check="leakage", outcome="error") == 0
+    assert total(tries="again") == 1 and total(axis="naturalness") == 0
+    assert total(check="no such check") == 1  # what the filter cannot be is ignored
+
+
+def test_yield_lists_rules_below_target_first_and_fills_one_up_in_a_click(client_as):
+    run, rule = make_started_run(), make_slip_rule()
+    make_ready(run, rule)
+    make_dropped(run, rule)
+    make_slip_rule("NOTHING_YET")
+    page = client_as("expert").get("/synthesis/yield/?target=2")
+    rows = page.context["page"].rows
+    assert [(row.code, row.ready, row.missing, row.dropped) for row in rows] == [
+        ("NOTHING_YET", 0, 2, 0),
+        ("SLIP_YEAR", 1, 1, 1),
+    ]
+    assert (rows[1].per_ready, rows[1].near, rows[1].last_run) == (5.0, 1, run.pk)
+    assert "/synthesis/new/?branch=rule&amp;rule=hr/SLIP_YEAR" in page.content.decode()
+
+
+def test_yield_names_the_styles_a_rule_cannot_support_with_the_reason(client_as):
+    make_rule(make_tool("New/Slip"), make_tool("Old/Slip", deprecated=True), code="OLD_IS_DEAD")
+    client = client_as("product_manager")
+    row = client.get("/synthesis/yield/?show=unsupported").context["page"].rows[0]
+    assert (row.styles, row.reasons) == (
+        ["explicit", "implicit"],
+        {"exception": "Every confusable is deprecated or retired."},
+    )
+    text = b"".join(client.get("/synthesis/yield/yield.csv").streaming_content).decode()
+    assert "OLD_IS_DEAD" in text and "Every confusable is deprecated or retired." in text
+
+
+def test_samples_of_older_versions_do_not_count_for_the_yield(client_as):
+    rule = make_slip_rule()
+    make_ready(make_started_run(), rule)
+    old = rule.published
+    rule.published = RuleVersion.objects.create(
+        rule=rule,
+        number=2,
+        target=old.target,
+        confusable_ids=old.confusable_ids,
+        text=old.text,
+        content_hash="2",
+    )
+    rule.save()
+    assert client_as("expert").get("/synthesis/yield/").context["page"].rows[0].ready == 0
+
+
+@pytest.mark.parametrize(("path", "queries"), [("yield/", 9), ("samples/", 8), ("", 6)])
+def test_pages_need_the_same_queries_for_ten_rows_and_for_sixty(
+    client_as, path, queries, django_assert_num_queries
+):
+    client = client_as("reviewer")
+    for size in (10, 50):
+        for number in range(size):
+            make_dropped(make_started_run(), make_slip_rule(f"RULE_{size}_{number}"))
+        with django_assert_num_queries(queries):
+            assert client.get(f"/synthesis/{path}").status_code == 200
 
 
 def test_samples_are_filtered_and_paged_without_gaps(client_as, run):
