@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import api_examples as examples
-from catalog import api_imports, selectors
+from catalog import api_imports, api_queries, selectors
 from catalog.api_shapes import (
     ClusterOut,
     DomainIn,
@@ -196,4 +196,5 @@ urlpatterns = [
     path("clusters", Clusters.as_view(), name="api-clusters"),
     path("clusters/<int:pk>", ClusterOne.as_view(), name="api-cluster"),
     *api_imports.urlpatterns,
+    *api_queries.urlpatterns,
 ]

@@ -136,6 +136,12 @@ NO_UNDO = {
     "code": "conflict",
     "extra": {"reasons": ["Tools it added are named by PAYSLIP_PERIOD."]},
 }
+QUERY = {"id": 42, "text": "where is the payslip of [name] for march", "collection": "help desk, october"}
+QUERY |= {"replaced": ["name"], "created_at": AT}
+QUERIES_SENT = {"collection": "help desk, october", "queries": ["where is my payslip for march", "hello"]}
+REFUSED_QUERY = {"row": 2, "text": "hello", "replaced": [], "code": "too_short"}
+REFUSED_QUERY["reason"] = "has 1 word of its own; a request has at least 3"
+QUERIES_DONE = {"added": 1, "refused": 1, "reasons": {"too_short": 1}, "replaced": {}, "rows": [REFUSED_QUERY]}
 
 
 def sent(value: Any, name: str = "example") -> OpenApiExample:

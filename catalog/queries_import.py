@@ -7,7 +7,7 @@ scrubbed texts are stored, logged or audited.
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
@@ -50,25 +50,32 @@ class Proposal:
 
 @dataclass(slots=True)
 class Imported:
-    """What an import did."""
+    """What an import did, or would do."""
 
-    added: list[LabelledQuery] = field(default_factory=list)
-    refused: list[Proposal] = field(default_factory=list)
-    replaced: Counter[str] = field(default_factory=Counter)
+    taken: list[Proposal]
+    refused: list[Proposal]
+
+    @classmethod
+    def of(cls, proposals: Iterable[Proposal]) -> "Imported":
+        proposals = list(proposals)
+        return cls([one for one in proposals if not one.code], [one for one in proposals if one.code])
 
     def counts(self) -> dict[str, Any]:
-        reasons = Counter(one.code for one in self.refused)
         return {
-            "added": len(self.added),
+            "added": len(self.taken),
             "refused": len(self.refused),
-            "reasons": dict(reasons),
-            "replaced": dict(self.replaced),
+            "reasons": dict(Counter(one.code for one in self.refused)),
+            "replaced": dict(Counter(found.kind for one in self.taken for found in one.done.found)),
         }
 
 
-def queries_preview(given: Sequence[GivenQuery]) -> list[Proposal]:
-    """What would become of every row. Nothing is stored."""
-    proposals = [_scrubbed(row) for row in given]
+def queries_preview(given: Sequence[GivenQuery], *, no_person: Iterable[int] = ()) -> list[Proposal]:
+    """What would become of every row; nothing is stored.
+
+    `no_person`: numbers of rows in which what looks like a name is none.
+    """
+    spared = frozenset(no_person)
+    proposals = [_scrubbed(row, spare_names=row.number in spared) for row in given]
     _check(proposals)
     return proposals
 
@@ -77,22 +84,16 @@ def queries_preview(given: Sequence[GivenQuery]) -> list[Proposal]:
 def queries_import(
     *, given: Sequence[GivenQuery], collection: str, actor: Any, no_person: Iterable[int] = ()
 ) -> Imported:
-    """Store the queries that pass. `no_person`: numbers of rows in which what looks like a name is none."""
+    """Store the queries that pass; `no_person` as in `queries_preview`."""
     collection = " ".join(collection.split())[:100]
     if not collection:
         raise TraceError("the collection has no name.", code="bad_input", where="collection")
     registry_lock()
-    spared = frozenset(no_person)
-    proposals = [_scrubbed(row, spare_names=row.number in spared) for row in given]
-    _check(proposals)
-    done = Imported(refused=[one for one in proposals if one.code])
-    taken = [one for one in proposals if not one.code]
-    for one in taken:
-        done.replaced.update(found.kind for found in one.done.found)
-    done.added = LabelledQuery.objects.bulk_create(_row(one, collection) for one in taken)
-    if done.added:
+    done = Imported.of(queries_preview(given, no_person=no_person))
+    rows = LabelledQuery.objects.bulk_create(_row(one, collection) for one in done.taken)
+    if rows:
         detail = {"collection": collection, **done.counts()}
-        audit.record(actor=actor, action="queries.imported", obj=done.added[0], detail=detail)
+        audit.record(actor=actor, action="queries.imported", obj=rows[0], detail=detail)
     return done
 
 
@@ -159,7 +160,7 @@ def _no_request(text: str) -> tuple[str, str] | None:
     if own > MAX_WORDS:
         return "too_long", f"has {own} words; a request has at most {MAX_WORDS}"
     if own < MIN_WORDS:
-        return "too_short", f"has {own} words of its own; a request has at least {MIN_WORDS}"
+        return "too_short", f"has {own} word{'s' * (own != 1)} of its own; a request has at least {MIN_WORDS}"
     return None
 
 

@@ -85,9 +85,9 @@ def query_apply(request: HttpRequest) -> HttpResponse:
         no_person=reviewed.no_person,
     )
     if done.refused:
-        return _preview(request, reviewed.collection, done.refused, len(done.added), status=422)
+        return _preview(request, reviewed.collection, done.refused, len(done.taken), status=422)
     messages.success(
-        request, f"{len(done.added)} queries are in the registry." if done.added else "Nothing was stored."
+        request, f"{len(done.taken)} queries are in the registry." if done.taken else "Nothing was stored."
     )
     return redirect("catalog:queries")
 

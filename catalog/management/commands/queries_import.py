@@ -28,8 +28,7 @@ class Command(TraceCommand):
         if options["dry_run"]:
             proposals = queries_preview(given)
             self._show(proposals)
-            counts = Imported(refused=[one for one in proposals if one.code]).counts()
-            counts["added"] = len(proposals) - counts["refused"]
+            counts = Imported.of(proposals).counts()
         else:
             done = queries_import(given=given, collection=options["collection"], actor=None)
             counts = done.counts()
