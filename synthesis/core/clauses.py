@@ -118,6 +118,14 @@ def first_sentence(description: str) -> str:
     return " ".join(sentence.split()[:20])
 
 
+@lru_cache(maxsize=8192)
+def told(rule: RuleText, name: str) -> str:
+    """The part of the rule's text that names a tool first, without its full stop; empty where none does."""
+    parts = re.split(r"(?<=\.)\s+|;\s+", rule.text)
+    found = next((part for part in parts if name in part), "")
+    return re.sub(r"\s+", " ", found).strip(" .;")
+
+
 @lru_cache(maxsize=4096)
 def derived(rule: RuleText) -> tuple[Clause, ...]:
     """Clauses read out of the rule's text, the target's first; a confusable's may be empty (see `_filled`)."""

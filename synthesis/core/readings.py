@@ -84,7 +84,7 @@ def _statement(part: str) -> str:
     """`X is withdrawn with T`, `X comes from T`, `List X with T`."""
     if match := PASSIVE.match(part):
         noun, verb, place = match.group(1), match.group(2).casefold(), match.group(3) or ""
-        return f"to {_active(verb)} {_low(noun.strip(' ,'))}{place}"
+        return f"to {active(verb)} {_low(noun.strip(' ,'))}{place}"
     if match := COMES.match(part):
         verb = "make" if match.group(1).casefold().startswith("changes") else "get"
         return f"to {verb} {_low(match.group(1))}"
@@ -93,7 +93,7 @@ def _statement(part: str) -> str:
     return f"{later.group(1)}, {found}" if later and found else found
 
 
-def _active(participle: str) -> str:
+def active(participle: str) -> str:
     if participle in IRREGULAR:
         return IRREGULAR[participle]
     base = participle.removesuffix("ed")

@@ -79,7 +79,7 @@ _HINTS: list[tuple[str, tuple[str, ...]]] = [
         "the client wants the cheaper plan", "they now need 12 seats instead of 8")),
     (r"without destroying", ("we may need it again in autumn", "just switch it off for a while",
         "out of use for now, but keep it", "pause it during the audit, no deleting")),
-    (r"deploy a token", ("it's an ERC20 for our loyalty points", "we launch our own coin",
+    (r"deploy a token", ("it's an ERC20 for our loyalty points", "we launch our own currency on the chain",
         "an ERC721 for the tickets")),
     (r"authorised but not captured", ("nothing was charged yet", "the money is only reserved",
         "it's just a hold so far",

@@ -128,9 +128,13 @@ def _explicit(scene: Scene, rng: random.Random) -> str:
     condition = everyday(re.split(r", for example", condition)[0])
     want = want_of_task(one_of(task, rng)) if task else _own_want(scene)
     short = rng.random() < 0.2
-    asked = terse(want, rng, scene.keep) if short else phrase(want, rng, keep=scene.keep, synonyms=0.25)
+    asked = (
+        terse(want, rng, scene.keep, whole=True)
+        if short
+        else phrase(want, rng, keep=scene.keep, synonyms=0.25)
+    )
     if condition:
-        if not task and len(content_stems(condition) & content_stems(want.thing)) > 1:
+        if not task and len(content_stems(condition) & content_stems(want.thing)) > 0:
             return rng.choice(POINT).format(when=condition, When=capital(condition))
         return _framed(rng.choice(CONDITION), asked, condition, rng)
     return asked if short else _with_reason(asked, scene, rng)

@@ -1,7 +1,8 @@
-"""The offline trace writer: the deliberative schema in short, varied prose (40 to 90 words), full tool names.
+"""The offline trace writer: the deliberative schema in short, varied prose (40 to 110 words), full tool names.
 
-restate -> permission step (only when targets are present) -> compare APIs -> narrow endpoints -> rule code and its
-decisive case -> commit. Deterministic by seed.
+restate -> permission step (only when targets are present) -> compare APIs -> weigh the contenders -> rule code and its
+decisive case -> commit. Everything it says of a tool is in the rule's text or the tool's description. Deterministic by
+seed.
 """
 
 import random
@@ -9,77 +10,20 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from synthesis.core.clauses import cases, first_sentence
+from synthesis.core.clauses import cases, described_task, first_sentence, told
 from synthesis.core.judge import tool_scores
 from synthesis.core.queries import Clause, ToolText, TraceDraft, TraceRequest, by_name
 from synthesis.core.traces import Steps
 from synthesis.core.words import STOP, content_stems, stem, words
+from synthesis.writers import reasoning
 from synthesis.writers.wants import want_of
 
-INTENT = [
-    "The request is about {things}; '{said}' is what counts in it.",
-    "Somebody needs {things}, and the words that matter are '{said}'.",
-    "What is wanted here: {things}, told by '{said}'.",
-    "The user wants {things} and says '{said}'.",
-    "The need is {things}, seen from '{said}'.",
-    "I read '{said}' as a request for {things}.",
-    "So the ask is {things}, in their words '{said}'.",
-    "In short: {things}, with '{said}'.",
-]
-PERMISSIONS = [
-    "The person may work in this area, so what lies outside it is left aside.",
-    "Their access covers this kind of data; anything beyond it is ruled out.",
-    "The access they hold reaches the records in question, and tools outside it do not count.",
-    "Within what this person may use, the relevant services remain.",
-]
-APIS_MANY = [
-    "{apis} all deal with {thing}.",
-    "Services that touch {thing} are {apis}.",
-    "For {thing} there are {apis}.",
-    "{thing} could come from {apis}.",
-    "Looking at {thing}, {apis} come to mind.",
-]
-APIS_ONE = [
-    "{apis} is the service for {thing}.",
-    "This belongs to {apis}, which deals with {thing}.",
-    "{thing} is the work of {apis}.",
-    "The service that deals with {thing} is {apis}.",
-]
-ENDPOINTS = [
-    "The look-alikes are {names}.", "Close to each other are {names}.", "It comes down to {names}.",
-    "{names} read almost the same.", "Between {names} the words alone do not decide.",
-]  # fmt: skip
-RULE = [
-    "{code} decides: when {when}, it is {name}.",
-    "By {code}, {when} means {name}.",
-    "{code} says that if {when}, {name} is right.",
-    "The rule {code} settles it: {when} leads to {name}.",
-    "Here {code} applies: {when}, hence {name}.",
-    "{code} is the rule for this: {when} goes to {name}.",
-]
-NOT = [
-    "{name} would need that {when}.", "{name} is for another case: {when}.", "Were it that {when}, {name} would fit.",
-    "{name} applies only if {when}.",
-]  # fmt: skip
-DOES = [
-    "{name}: {what}.",
-    "{name} does this: {what}.",
-    "What {name} does: {what}.",
-    "{name} covers it: {what}.",
-]
-ELSE = [
-    "{name} is near, but: {what}.",
-    "{name} is for something else: {what}.",
-    "Not {name}, whose work is: {what}.",
-    "{name} differs: {what}.",
-]
-COMMIT = ["So {names}.", "I choose {names}.", "The answer is {names}.", "Therefore {names}.", "That leaves {names}.",
-    "Hence {names}.", "{names} it is."]  # fmt: skip
+CASE_WORDS = 40
 
 
 class OfflineTraceWriter:
     def made_with(self, branch: str) -> dict[str, Any]:
-        return {"writer": "offline-traces-2"}
+        return {"writer": "offline-traces-3"}
 
     async def write(self, request: TraceRequest) -> TraceDraft:
         rng = random.Random(f"{request.seed}|trace|{request.attempt}")
@@ -88,14 +32,12 @@ class OfflineTraceWriter:
         rivals = _rivals(request, pool, rng)
         thing = _thing(answers[0])
         steps = Steps(
-            intent=rng.choice(INTENT).format(
-                things=_listed(list(dict.fromkeys(map(_thing, answers)))), said=_said(request)
-            ),
-            permissions=rng.choice(PERMISSIONS) if request.permissions else "",
+            intent=_intent(request, answers, rng),
+            permissions=rng.choice(reasoning.PERMISSIONS).format(thing=thing) if request.permissions else "",
             apis=_apis([*answers, *rivals], thing, rng),
-            endpoints=_endpoints(answers, rivals, rng) if rivals else "",
-            rule=_rule_step(request, pool, rng) if request.rule else _text_step(answers, rivals, rng),
-            commit=rng.choice(COMMIT).format(names=_listed(request.answer)),
+            endpoints=_endpoints(answers, rivals, rng),
+            rule=_rule_step(request, pool, rivals, rng) if request.rule else _text_step(answers, rivals, rng),
+            commit=rng.choice(reasoning.COMMIT).format(names=listed(request.answer)),
         )
         return TraceDraft(steps.text())
 
@@ -104,47 +46,98 @@ def _thing(tool: ToolText) -> str:
     return re.sub(r"[.!?]+\s", " ", want_of(tool.name, tool.description).head)
 
 
+def _task(tool: ToolText) -> str:
+    want = want_of(tool.name, tool.description)
+    return f"{want.verb} {want.thing}"
+
+
+def _intent(request: TraceRequest, answers: Sequence[ToolText], rng: random.Random) -> str:
+    """What is asked, opened by its own words: the task, the thing, or what the query says of the situation."""
+    tasks = listed(
+        [_task(tool) for tool in answers] if len(answers) < 3 else list(dict.fromkeys(map(_thing, answers)))
+    )
+    said = _said(request)
+    frames = reasoning.INTENT_ONE if len(answers) < 3 else reasoning.INTENT_MANY
+    text = rng.choice(frames).format(task=tasks, thing=_thing(answers[0]), said=said)
+    return text[:1].upper() + text[1:]
+
+
 def _rivals(request: TraceRequest, pool: dict[str, ToolText], rng: random.Random) -> list[ToolText]:
-    """The live tools most easily taken for the answer: T(r) first, else the best by the query's words."""
+    """What is most easily taken for the answer: live tools of T(r), else its dead ones; without a rule, by words."""
     if request.rule:
-        names = [name for name in request.rule.tools if name in pool and name not in request.answer]
-    else:
-        scores = tool_scores(request.query, None, request.pool)
-        names = sorted((name for name in scores if name not in request.answer), key=lambda n: (-scores[n], n))
-    live = [pool[name] for name in names if not pool[name].deprecated]
-    return live[:2] if request.rule is None else rng.sample(live, min(2, len(live)))
+        others = [pool[name] for name in request.rule.tools if name in pool and name not in request.answer]
+        live = [tool for tool in others if not tool.deprecated]
+        chosen = live or others
+        return rng.sample(chosen, min(2, len(chosen)))
+    scores = tool_scores(request.query, None, request.pool)
+    names = sorted(
+        (name for name in scores if name not in request.answer), key=lambda name: (-scores[name], name)
+    )
+    return [pool[name] for name in names if not pool[name].deprecated][:2]
 
 
 def _apis(tools: Sequence[ToolText], thing: str, rng: random.Random) -> str:
     apis = list(dict.fromkeys(tool.api for tool in tools))
     rng.shuffle(apis)
-    frames = APIS_MANY if len(apis) > 1 else APIS_ONE
-    text = rng.choice(frames).format(apis=_listed(apis), thing=thing)
+    frames = reasoning.APIS_MANY if len(apis) > 1 else reasoning.APIS_ONE
+    text = rng.choice(frames).format(apis=listed(apis), thing=thing)
     return text[:1].upper() + text[1:]
 
 
 def _endpoints(answers: Sequence[ToolText], rivals: Sequence[ToolText], rng: random.Random) -> str:
+    if not rivals:
+        return ""
     names = [tool.name for tool in (*answers[:1], *rivals)]
     rng.shuffle(names)
-    return rng.choice(ENDPOINTS).format(names=_listed(names))
+    return rng.choice(reasoning.ENDPOINTS).format(names=listed(names))
 
 
-def _rule_step(request: TraceRequest, pool: dict[str, ToolText], rng: random.Random) -> str:
-    """Cite the rule's code and the case that decides; sometimes why the nearest other case does not hold."""
+def _rule_step(
+    request: TraceRequest, pool: dict[str, ToolText], rivals: Sequence[ToolText], rng: random.Random
+) -> str:
+    """Why the nearest contender is not meant, then the rule's code and the case that decides."""
     assert request.rule is not None
-    found = [case.clause for case in cases(request.rule, pool)]
+    rule = request.rule
+    found = [case.clause for case in cases(rule, pool)]
     mine = [clause for clause in found if clause.route_to in request.answer] or found[:1]
     decisive = max(mine, key=lambda clause: _fit(clause, request.query))
-    text = rng.choice(RULE).format(code=request.rule.code, when=_case(decisive), name=decisive.route_to)
+    parts = [_decisive(request, decisive, rng)]
     others = [clause for clause in found if clause.route_to not in request.answer]
-    if others and len(text.split()) < 45 and rng.random() < 0.7:
+    dead = [tool for tool in rivals if tool.deprecated]
+    if others and rng.random() < 0.75:
         near = max(others, key=lambda clause: (_fit(clause, request.query), clause.route_to))
-        text = rng.choice(NOT).format(name=near.route_to, when=_case(near)) + " " + text
-    return text
+        parts.insert(rng.choice((0, 0, 1)), _other_case(near, rng))
+    elif dead and not others:
+        parts.insert(rng.choice((0, 1)), rng.choice(reasoning.DEAD).format(name=dead[0].name))
+    elif rivals and not others:
+        parts.insert(0, rng.choice(reasoning.ELSE).format(name=rivals[0].name, what=_what(rivals[0], 14)))
+    return " ".join(parts)
 
 
-def _case(clause: Clause) -> str:
-    text = _own_voice(re.sub(r"[.!?]+\s", "; ", clause.when)).strip(" .")
+def _decisive(request: TraceRequest, clause: Clause, rng: random.Random) -> str:
+    """The case in the form it has: a condition, a purpose, both; a short one as the rule's own sentence says it."""
+    assert request.rule is not None
+    code, name = request.rule.code, clause.route_to
+    if not request.rule.clauses and len(content_stems(clause.when)) < 4:
+        sentence = told(request.rule, name)
+        if 4 <= len(sentence.split()) <= CASE_WORDS:
+            return rng.choice(reasoning.TOLD).format(code=code, sentence=sentence, name=name)
+    when, frames = case_words(clause.when), reasoning.RULE
+    if when.startswith("to "):
+        frames = reasoning.RULE_TO
+    return rng.choice(frames).format(code=code, when=when, name=name)
+
+
+def _other_case(clause: Clause, rng: random.Random) -> str:
+    when = case_words(clause.when)
+    frames = reasoning.NOT_TO if when.startswith("to ") else reasoning.NOT
+    return rng.choice(frames).format(name=clause.route_to, when=when)
+
+
+def case_words(when: str) -> str:
+    """A case in running text, at most 40 words."""
+    text = _own_voice(re.sub(r"[.!?]+\s", "; ", when)).strip(" .")
+    text = " ".join(text.split()[:CASE_WORDS]).strip(" ,;")
     return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
 
 
@@ -170,9 +163,23 @@ def _said(request: TraceRequest) -> str:
         elif not (runs[-1] and word.casefold() in STOP):
             runs.append([])
     best = max(runs, key=len)
+    while best and best[-1].casefold() in STOP:
+        best = best[:-1]
     if len(content_stems(" ".join(best))) < 2:
-        best = [word for word in said if content_stems(word)] or said
-    return " ".join(best[:6])
+        best = _content_run(said)
+    return " ".join(best[:7])
+
+
+def _content_run(said: Sequence[str]) -> list[str]:
+    """The run of words between two small ones that says most."""
+    runs: list[list[str]] = [[]]
+    for word in said:
+        if content_stems(word) or (runs[-1] and word.casefold() in ("of", "for", "a", "the", "to", "and")):
+            runs[-1].append(word)
+        else:
+            runs.append([])
+    best = max(runs, key=lambda run: (len(content_stems(" ".join(run))), -len(run)))
+    return best or list(said)
 
 
 def _clauses(request: TraceRequest) -> list[Clause]:
@@ -184,20 +191,26 @@ def _clauses(request: TraceRequest) -> list[Clause]:
 
 def _text_step(answers: Sequence[ToolText], rivals: Sequence[ToolText], rng: random.Random) -> str:
     """Without a rule: what each answer does, in its description's words, and what the nearest look-alike does."""
-    limit = 24 if len(answers) == 1 else 11
-    parts = [rng.choice(DOES).format(name=tool.name, what=_what(tool, limit)) for tool in answers]
-    if len(answers) == 1 and rivals:
-        parts.insert(0, rng.choice(ELSE).format(name=rivals[0].name, what=_what(rivals[0], 14)))
+    limit = 22 if len(answers) == 1 else 10
+    parts = [rng.choice(reasoning.DOES).format(name=tool.name, what=_what(tool, limit)) for tool in answers]
+    if len(answers) < 3 and rivals:
+        parts.insert(0, rng.choice(reasoning.ELSE).format(name=rivals[0].name, what=_what(rivals[0], 14)))
     return " ".join(parts)
 
 
 def _what(tool: ToolText, limit: int) -> str:
-    what = re.sub(r"[.!?]+\s", "; ", first_sentence(tool.description))
-    what = " ".join(_own_voice(what).split()[:limit]).strip(" ,;:")
-    return what[:1].lower() + what[1:]
+    what = (
+        described_task(tool.description)
+        if len(words(tool.description)) > 1
+        else first_sentence(tool.description)
+    )
+    what = re.sub(r"[.!?]+\s", "; ", _own_voice(what))
+    cut = " ".join(what.split()[:limit]).strip(" ,;:")
+    cut = re.sub(r"(?:\s(?:and|or|the|an?|of|for|to|in|with|that|which|by|on|from|is|are))+$", "", cut)
+    return cut or " ".join(words(tool.endpoint))
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     if len(names) == 1:
         return names[0]
     return f"{', '.join(names[:-1])} and {names[-1]}"

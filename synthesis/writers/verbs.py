@@ -184,14 +184,15 @@ VERB_CLASS: dict[str, str] = {
 }
 # further verbs that start a description; they stand for themselves
 _ACTIONS = """accept activate adjust archive assess attach authorize authorise block bulk capture cancel charge claim
-    clone complete confirm convert copy deactivate decline decrease delete deploy deprovision detach disable discard
-    display download enable enroll establish evaluate execute expire force freeze grant hold increase initiate invite issue
-    join leave lock log map mark merge migrate move override pass pause perform ping preview process promote provide
-    put query quote rate reactivate reassign rebill receive recover redeem refund register reject release rename renew
-    reopen replace resend reset resolve restore resume retry return reveal reverse revoke rotate run save sell set
-    share sign simulate skip split stop subscribe suspend swap sync synchronize tag terminate test track transfer
-    trigger unarchive unassign unblock undo unlink unlock unsubscribe update upgrade use validate verify void watch
-    withdraw write"""
+    clone
+    complete confirm convert copy deactivate decline decrease delete deploy deprovision detach disable discard
+    display download enable enroll establish evaluate execute expire force freeze grant hold increase initiate
+    invite issue join leave lock log map mark merge migrate move override pass pause perform ping preview
+    process promote provide put query quote rate reactivate reassign rebill receive recover redeem refund
+    register reject release rename renew reopen replace resend reset resolve restore resume retry return reveal
+    reverse revoke rotate run save sell set share sign simulate skip split stop subscribe suspend swap sync
+    synchronize tag terminate test track transfer trigger unarchive unassign unblock undo unlink unlock
+    unsubscribe update upgrade use validate verify void watch withdraw write"""
 ACTIONS = frozenset(_ACTIONS.split())  # fmt: skip
 IRREGULAR = {"put": "put", "set": "set", "send": "sent", "pay": "paid", "make": "made", "take": "taken",
     "get": "fetched",

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from synthesis.core.clauses import first_sentence
 from synthesis.core.queries import ToolText
-from synthesis.core.readings import base_form
+from synthesis.core.readings import active, base_form
 from synthesis.core.words import CAMEL, content_stems, stem, words
 from synthesis.writers.verbs import ACTIONS, VERB_CLASS
 
@@ -115,6 +115,8 @@ def want_of(name: str, description: str) -> Want:
 
 
 def _split_verb(sentence: str, name: str) -> tuple[str, str]:
+    if said := re.match(r"(?:an?|the|one)?\s?(.+?)\s(?:can|may)\sbe\s(\w+ed)\b", sentence, re.IGNORECASE):
+        return active(said.group(2)), said.group(1)
     first, _, rest = sentence.partition(" ")
     verb = first.casefold().strip(".,:")
     if phrasal := re.match(r"[A-Z][a-z]+( (?:up|out|off))?\s(?=(?:an?|the|all)\s)", sentence):
@@ -126,6 +128,9 @@ def _split_verb(sentence: str, name: str) -> tuple[str, str]:
             "",
             rest,
         )
+        second = re.match(r"(?:and|or) (\w+) ", rest)
+        if second and (second.group(1) in VERB_CLASS or second.group(1) in ACTIONS):
+            rest = rest[second.end() :]
         return verb, re.sub(r"^(?:to|for)\s(?=\w)", "", rest)
     endpoint = words(name.partition("/")[2])
     return next((word for word in endpoint if word in VERB_CLASS or word in ACTIONS), "get"), sentence
