@@ -17,6 +17,7 @@ from synthesis.core.keys import (
     Ground,
     MadeWith,
     batch_seed,
+    compact_made_with,
     ground,
     made_from,
     sample_seed,
@@ -143,6 +144,11 @@ class Inputs:
     shots: FewShots
     _rules: dict[tuple[str, str, int], Ground] = field(default_factory=dict)
     _anchors: dict[str, Ground] = field(default_factory=dict)
+    _versions: dict[int, Ground | None] = field(default_factory=dict)
+    _told: MadeWith = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._told = compact_made_with(self.made_with, self.share)
 
     @classmethod
     def today(
@@ -185,10 +191,12 @@ class Inputs:
         return self.of(row.version, row.anchor)
 
     def of(self, version: int | None, anchor: str | None) -> Ground | None:
-        if version is not None:
+        if version is None:
+            return self.of_anchor(anchor) if anchor else None
+        if version not in self._versions:
             rule = self.rules.get(version)
-            return self.of_rule(rule) if rule else None
-        return self.of_anchor(anchor) if anchor else None
+            self._versions[version] = self.of_rule(rule) if rule else None
+        return self._versions[version]
 
     def seeds(self, made: Ground, kind: str, index: int, seed: int) -> tuple[int, int | None]:
         """(the sample's seed, its batch's) for a run's seed."""
@@ -219,17 +227,18 @@ class Inputs:
             seed=own,
             batch=batch,
             shots=self.shots.chosen(own if batch is None else batch),
-            made_with=self.made_with,
-            share=self.share,
+            told=self._told,
         )
 
     def states(self, rows: Iterable[Row]) -> Iterator[tuple[Row, State]]:
         """Each row with its state under these inputs, at its own seed."""
         for block in blocks(rows):
             old = old_of([row.pk for row in block if row.content is None])
-            digests = self.shots.digests([row.seed if row.batch is None else row.batch for row in block])
-            for row, digest in zip(block, digests, strict=True):
-                yield row, self._state(row, digest, old.get(row.pk))
+            seeds = [row.seed if row.batch is None else row.batch for row in block]
+            once = list(dict.fromkeys(seeds))  # a batch has one for all its samples
+            digests = dict(zip(once, self.shots.digests(once), strict=True))
+            for row, seed in zip(block, seeds, strict=True):
+                yield row, self._state(row, digests[seed], old.get(row.pk))
 
     def _state(self, row: Row, shots: str, old: Old | None) -> State:
         made = self.of_row(row)

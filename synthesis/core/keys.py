@@ -93,17 +93,15 @@ def made_from(
     seed: int,
     batch: int | None,
     shots: Sequence[str],
-    made_with: MadeWith,
-    share: float,
+    told: MadeWith,
 ) -> tuple[str, dict[str, Any]]:
-    """A sample's key, and the inputs behind it that are kept on it: names, and hashes that stand for texts."""
+    """A sample's key, and the inputs behind it that are kept on it: names, and hashes that stand for texts.
+
+    `told` is `compact_made_with`, the same for all samples of a run.
+    """
     keys = stage_keys(made, kind, index, seed, batch, shots_digest(shots))
-    stages = {
-        stage: {**{name: compact(value) for name, value in sorted(made_with[stage].items())}, "key": key[:24]}
-        for stage, key in zip(STAGES, keys, strict=True)
-    }
+    stages = {stage: {**told[stage], "key": key[:24]} for stage, key in zip(STAGES, keys, strict=True)}
     stages["query"]["few_shot"] = [content_hash(text)[:12] for text in shots]
-    stages["trace"]["permission_share"] = share
     inputs = {
         "branch": branch,
         "rule": rule_facts(made.rule) if made.rule else None,
@@ -117,6 +115,11 @@ def made_from(
         "stages": stages,
     }
     return keys[-1], inputs
+
+
+def compact_made_with(made_with: MadeWith, share: float) -> MadeWith:
+    told = {stage: compact(made_with[stage]) for stage in STAGES}
+    return {**told, "trace": {**told["trace"], "permission_share": share}}
 
 
 def compact(value: Any) -> Any:

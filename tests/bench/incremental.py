@@ -36,6 +36,7 @@ def plan(keys: int) -> dict[str, Any]:
     from dataclasses import replace
 
     from synthesis.core.few_shots import FewShots
+    from synthesis.core.keys import stage_keys
     from synthesis.core.plan import Group, Held, plan_style
     from synthesis.inputs import Inputs, Row
     from synthesis.sources import CatalogView
@@ -59,7 +60,8 @@ def plan(keys: int) -> dict[str, Any]:
     started = time.perf_counter()
     table = []
     for _, style, index, own, batch, made, version in rows():
-        key, _ = base.made_from(made, style, index, own, batch)
+        digest = base.shots.digests([own if batch is None else batch])[0]
+        key = stage_keys(made, style, index, own, batch, digest)[-1]
         fields = ("rule", "all", version, None, style, "", own, key, "ready", "approved", "llm:m")
         table.append(Row(len(table), *fields, made.content, index, batch))
     prepared = time.perf_counter() - started
@@ -69,11 +71,10 @@ def plan(keys: int) -> dict[str, Any]:
     inputs = Inputs(base.catalog, now, "rule", base.made_with, base.share, shots)
     assert isinstance(inputs.catalog, CatalogView)
     of_version = {version_of(rule): rule.code for rule in rules}
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     groups = {rule.code: Group() for rule in rules}
     for row, state in inputs.states(table):
         groups[of_version[row.version or 0]].add(Held(row.kind, row.number or 0, row.key, state))
-    compared = time.perf_counter() - started
     by_code = {rule.code: rule for rule in now.values()}
     written = 0
     for code, group in groups.items():
@@ -90,8 +91,8 @@ def plan(keys: int) -> dict[str, Any]:
     seconds = time.perf_counter() - started
     return {
         "keys": len(table),
-        "compared_seconds": round(compared, 2),
         "seconds": round(seconds, 2),
+        "cpu_seconds": round(time.process_time() - worked, 2),
         "written_again": written,
         "share": round(written / len(table), 5),
         "prepared_seconds": round(prepared, 1),
