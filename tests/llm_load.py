@@ -56,7 +56,8 @@ class Exchange:
     fault: str  # "" for a plain answer
     latency: float  # seconds drawn; 0 for a 429
     at: float
-    answered: bool = False  # the answer was written to an open connection
+    ended: float = 0.0  # when the answer was written
+    answered: bool = False  # and the connection was still open
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
@@ -184,6 +185,7 @@ class Connection(asyncio.Protocol):
             exchange.prompt_tokens = sum(len(str(row.get("content"))) for row in body["messages"]) // 4 + 1
             exchange.completion_tokens = len(content) // 4 + 1
             self.send(200, completion(body, content, exchange))
+        exchange.ended = time.monotonic()
         exchange.answered = not self.transport.is_closing()
 
     def send(self, status: int, body: bytes, extra: str = "") -> None:
