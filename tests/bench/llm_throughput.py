@@ -9,7 +9,7 @@ First pairs of short runs, ours and the peer in turn (--pair-calls each), then o
 read every 1,000 calls. Each side runs in a process of its own, on the same server with the same seed: lognormal
 latency (median 300 ms), 2 % 429 with Retry-After 1, 1 % 500, 0.5 % hang, 2 % truncated, 1 % refusal. Both wait
 PATIENCE seconds for an answer before they send again. The rate is calls / (last answer - first request) in the
-server's books, so nobody's start counts; ideal is the upper bound of tests.llm_load.Books.ideal. Goals: >= 0.85 of
+server's books, so nobody's start counts; ideal is the upper bound of Books.ideal. Goals: >= 0.85 of
 the ideal in the long run, memory flat (the last quarter within 3 MB of the second), >= 1.5x the peer (median of
 the pairs' ratios).
 """
@@ -57,9 +57,8 @@ def main() -> int:
     print(f"ours: {mine['ends']}, {mine['cpu'] / options.calls * 1000:.2f} ms of processor a call")
     print(f"memory in MB every 1,000 calls: {' '.join(f'{one:.0f}' for one in memory)}; growth {growth:+.1f}")
     reached = [mine["share"] >= 0.85, growth < 3, not ratios or statistics.median(ratios) >= 1.5]
-    print(
-        f"of ideal {mine['share']:.3f} (goal 0.85), of peer {ratios} (goal 1.5): {'reached' if all(reached) else 'MISSED'}"
-    )
+    verdict = "reached" if all(reached) else "MISSED"
+    print(f"of ideal {mine['share']:.3f} (goal 0.85), of peer {ratios} (goal 1.5): {verdict}")
     return 0 if all(reached) else 1
 
 
