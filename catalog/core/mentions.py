@@ -5,6 +5,7 @@ where names contain each other; one automaton pass a text, however many names th
 """
 
 from collections.abc import Iterable
+from operator import itemgetter
 
 from ahocorasick_rs import AhoCorasick
 
@@ -12,6 +13,7 @@ from ahocorasick_rs import AhoCorasick
 JOINERS = frozenset(".-/&:")
 
 Mention = tuple[int, int, str]
+_start = itemgetter(1)
 
 
 class NameFinder:
@@ -26,8 +28,9 @@ class NameFinder:
         if self._automaton is None:
             return []
         matches = self._automaton.find_matches_as_indexes(text, overlapping=True)
-        if len(matches) > 1:
-            matches.sort(key=_leftmost_longest)
+        # they come by their ends: by start, the longest first, after this
+        matches.reverse()
+        matches.sort(key=_start)
         found: list[Mention] = []
         floor = 0
         for number, start, end in matches:
@@ -35,10 +38,6 @@ class NameFinder:
                 found.append((start, end, self.names[number]))
                 floor = end
         return found
-
-
-def _leftmost_longest(match: tuple[int, int, int]) -> tuple[int, int]:
-    return match[1], -match[2]
 
 
 def stands_alone(text: str, start: int, end: int, joiners: frozenset[str] = JOINERS) -> bool:

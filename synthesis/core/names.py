@@ -55,18 +55,30 @@ class ToolNames:
         """Where something is written like a tool name that no tool has."""
         if text.count("/") <= sum(name.count("/") for _, _, name in mentions):
             return []
-        return [
-            match.span()
-            for match in LOOKS_LIKE_NAME.finditer(text)
-            if not any(start < match.end() and match.start() < end for start, end, _ in mentions)
-            and self._named_like_tool(match.group())
-        ]
+        found: list[tuple[int, int]] = []
+        read = 0
+        for slash in re.finditer("/", text):
+            place = slash.start()
+            if place < read or within(place, mentions):
+                continue
+            start, read = _word_around(text, place)
+            for match in LOOKS_LIKE_NAME.finditer(text, start, read):
+                clear = not any(begin < match.end() and match.start() < end for begin, end, _ in mentions)
+                if clear and self._named_like_tool(match.group()):
+                    found.append(match.span())
+        return found
 
     def _named_like_tool(self, text: str) -> bool:
         api, _, endpoint = text.partition("/")
         if api.casefold() in self.apis or CODE_LIKE.search(endpoint):
             return True
         return bool(CODE_LIKE.search(api) and "-" in endpoint)
+
+
+def _word_around(text: str, place: int) -> tuple[int, int]:
+    """From the space before to the space behind."""
+    end = text.find(" ", place)
+    return text.rfind(" ", 0, place) + 1, len(text) if end < 0 else end
 
 
 def whole_words(text: str, word: str) -> Iterator[tuple[int, int]]:

@@ -75,7 +75,7 @@ class NearDuplicates:
 
     def _prefix(self, members: frozenset[str]) -> list[str]:
         # any fixed total order keeps the prefix filter exact; long words first makes the lists short
-        ordered = sorted(members, key=lambda word: (-len(word), word))
+        ordered = sorted(sorted(members), key=len, reverse=True)
         return ordered[: len(ordered) - math.ceil(self.threshold * len(ordered)) + 1]
 
     def find(self, text: str) -> str | None:
