@@ -1,0 +1,143 @@
+"""Reading samples blind: a sheet that a person fills in without knowing the answers, and how far the answers agree.
+
+In: samples as (id, stratum, query, rule text, tools, answer, trace). Out: the rows of a sheet, its key, and from a
+filled sheet the shares of agreement with 95 % Wilson intervals. Part 1 of the sheet asks of each request whether it is
+natural and which tools it needs; part 2, in another order, where the reasoning leads, with its last sentence cut off.
+"""
+
+import math
+import random
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from synthesis.core.names import SENTENCE_END
+from trace_site.lib.cells import guard
+from trace_site.lib.errors import TraceError
+
+COLUMNS = ("part", "number", "request", "rule", "tools", "reasoning", "natural", "which_tools", "leads_to")
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+YES, NO = {"yes", "y", "1", "true"}, {"no", "n", "0", "false"}
+QUESTIONS = ("natural", "which_tools", "leads_to")
+Z95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One sample as it is laid before a reader: `tools` are (name, description), already shuffled."""
+
+    id: int
+    stratum: str
+    query: str
+    rule: str
+    tools: tuple[tuple[str, str], ...]
+    answer: tuple[str, ...]
+    trace: str
+
+
+def sheet(readings: Sequence[Reading], seed: int) -> tuple[list[dict[str, str]], dict[str, Any]]:
+    """(rows of the sheet in random order, the key to it)."""
+    rng = random.Random(f"{seed}|blind")
+    first, second = rng.sample(readings, len(readings)), rng.sample(readings, len(readings))
+    rows = [_row(1, number, reading, rule=reading.rule) for number, reading in enumerate(first, start=1)] + [
+        _row(2, number, reading, reasoning=without_end(reading.trace))
+        for number, reading in enumerate(second, start=1)
+    ]
+    key = {
+        f"{part}-{number}": {
+            "sample": reading.id,
+            "stratum": reading.stratum,
+            "letters": "".join(sorted(_letter(reading, name) for name in reading.answer)),
+            "tools": len(reading.tools),
+        }
+        for part, order in ((1, first), (2, second))
+        for number, reading in enumerate(order, start=1)
+    }
+    return rows, {"seed": seed, "rows": key}
+
+
+def _row(part: int, number: int, reading: Reading, **cells: str) -> dict[str, str]:
+    tools = "\n".join(
+        f"{letter}. {name}: {text}" for letter, (name, text) in zip(LETTERS, reading.tools, strict=False)
+    )
+    shown = {"part": str(part), "number": str(number), "request": reading.query, "tools": tools, **cells}
+    return {column: guard(shown.get(column, "")) for column in COLUMNS}
+
+
+def _letter(reading: Reading, name: str) -> str:
+    return LETTERS[[tool for tool, _ in reading.tools].index(name)]
+
+
+def without_end(trace: str) -> str:
+    """The reasoning without the sentence that commits."""
+    ends = list(SENTENCE_END.finditer(trace.strip()))
+    return trace.strip()[: ends[-1].start() + 1] if ends else ""
+
+
+def score(rows: Sequence[Mapping[str, str]], key: Mapping[str, Any]) -> dict[str, Any]:
+    """{question: {stratum or "all": {agreed, of, share, low, high}}, "open": rows without an answer}."""
+    tally: dict[str, dict[str, list[bool]]] = {name: defaultdict(list) for name in QUESTIONS}
+    open_cells = 0
+    for row in rows:
+        known = _known(row, key)
+        for question in ("natural", "which_tools") if row["part"].strip() == "1" else ("leads_to",):
+            said = row.get(question, "").strip()
+            if not said:
+                open_cells += 1
+                continue
+            agreed = (
+                _yes(said, row) if question == "natural" else _letters(said, known, row) == known["letters"]
+            )
+            for group in ("all", known["stratum"]):
+                tally[question][group].append(agreed)
+    shares = {
+        question: {group: share(found) for group, found in groups.items()}
+        for question, groups in tally.items()
+    }
+    return {**shares, "open": open_cells}
+
+
+def _known(row: Mapping[str, str], key: Mapping[str, Any]) -> Mapping[str, Any]:
+    if missing := {"part", "number"} - row.keys():
+        raise _bad(f"has no column '{sorted(missing)[0]}'", "the sheet")
+    place = f"{row['part'].strip()}-{row['number'].strip()}"
+    if place not in key.get("rows", {}):
+        raise _bad("is not in the key; sheet and key must be of one printing", f"row {place}")
+    known: Mapping[str, Any] = key["rows"][place]
+    return known
+
+
+def _yes(said: str, row: Mapping[str, str]) -> bool:
+    if said.casefold() in YES | NO:
+        return said.casefold() in YES
+    raise _bad(f"'{said}' is neither yes nor no", f"row {row['part']}-{row['number']}, column natural")
+
+
+def _letters(said: str, known: Mapping[str, Any], row: Mapping[str, str]) -> str:
+    letters = sorted(set(re.findall(r"[A-Z]", said.upper())))
+    allowed = LETTERS[: known["tools"]]
+    if (
+        not letters
+        or re.sub(r"[A-Za-z,;./+&\s]", "", said)
+        or any(letter not in allowed for letter in letters)
+    ):
+        raise _bad(f"'{said}' is not letters of A to {allowed[-1]}", f"row {row['part']}-{row['number']}")
+    return "".join(letters)
+
+
+def _bad(problem: str, where: str) -> TraceError:
+    return TraceError(
+        f"{problem}.", code="bad_sheet", where=where, hint="Fill in the sheet as it was printed."
+    )
+
+
+def share(found: Sequence[bool]) -> dict[str, float]:
+    """Agreement with its 95 % Wilson interval."""
+    count, total = sum(found), len(found)
+    rate = count / total
+    spread = Z95 * math.sqrt(rate * (1 - rate) / total + Z95**2 / (4 * total**2))
+    middle, scale = rate + Z95**2 / (2 * total), 1 + Z95**2 / total
+    low, high = max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
+    return {"agreed": count, "of": total, "share": rate, "low": low, "high": high}
