@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from synthesis.core.keys import shots_digest
+from synthesis.core.keys import shot_mark
 from trace_site.lib.files import content_hash
 
 BLOCK = 4096  # seeds at a time
@@ -29,7 +29,7 @@ class FewShots:
         self.count = min(count, len(self.texts))
         marks = [int(content_hash(text)[:16], 16) for text in self.texts]
         self._marks = np.array(marks, dtype=np.uint64)
-        self._digests: dict[tuple[int, ...], str] = {}
+        self._names = [shot_mark(text) for text in self.texts]
 
     def chosen(self, seed: int) -> tuple[str, ...]:
         return tuple(self.texts[place] for place in self._places([seed])[0]) if self.count else ()
@@ -40,15 +40,9 @@ class FewShots:
             return [""] * len(seeds)
         found: list[str] = []
         for start in range(0, len(seeds), BLOCK):
-            found += [self._digest(tuple(row)) for row in self._places(seeds[start : start + BLOCK]).tolist()]
+            chosen = self._places(seeds[start : start + BLOCK]).tolist()
+            found += ["-".join([self._names[place] for place in row]) for row in chosen]
         return found
-
-    def _digest(self, places: tuple[int, ...]) -> str:
-        if (digest := self._digests.get(places)) is None:
-            if len(self._digests) > 100_000:
-                self._digests.clear()
-            digest = self._digests[places] = shots_digest([self.texts[place] for place in places])
-        return digest
 
     def _places(self, seeds: Sequence[int]) -> npt.NDArray[np.int64]:
         """len(seeds) x count positions of texts; equal lots are as good as impossible in 64 bits."""

@@ -5,11 +5,11 @@ order of the pool (by the seed), model, prompt and parameters, few-shot queries,
 Equal inputs give equal keys, so a plan made twice is one plan, and a key that differs from today's is not current.
 """
 
-import hashlib
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from synthesis.core.queries import RuleText, ToolText, batch_of
@@ -59,11 +59,11 @@ def ground(
     # the offline grammar tells a rule's tools apart by the whole pool
     shown = [row for row in pool if row[0] in rule.tools] if rule and "prompt" in query else pool
     said = [rule_facts(rule), list(rule.tools)] if rule else [of]
-    content = _digest([SCHEMA, said, pool])
+    content = content_hash([SCHEMA, said, pool])
     stages = (
-        _digest([SCHEMA, said, shown, dict(query)]),
-        _digest([content, dict(made_with["trace"]), share]),
-        _digest([content, dict(made_with["judge"])]),
+        content_hash([SCHEMA, said, shown, dict(query)]),
+        content_hash([content, dict(made_with["trace"]), share]),
+        content_hash([content, dict(made_with["judge"])]),
     )
     return Ground(domain, of, rule, dict(pool), content[:24], stages)
 
@@ -79,9 +79,10 @@ def stage_keys(
     made: Ground, kind: str, index: int, seed: int, batch: int | None, shots: str
 ) -> tuple[str, str, str]:
     """The keys of query, trace and judge; the last is the sample's. `shots` is the digest of its few-shot queries."""
-    query = _sha(f"{made.stages[0]}|{made.domain}|{made.of}|{kind}|{index}|{seed}|{batch}|{shots}")
-    trace = _sha(f"{query}|{made.stages[1]}")
-    return query, trace, _sha(f"{trace}|{made.stages[2]}")
+    said = f"{made.stages[0]}|{made.domain}|{made.of}|{kind}|{index}|{seed}|{batch}|{shots}"
+    query = sha256(said.encode()).hexdigest()
+    trace = sha256(f"{query}|{made.stages[1]}".encode()).hexdigest()
+    return query, trace, sha256(f"{trace}|{made.stages[2]}".encode()).hexdigest()
 
 
 def made_from(
@@ -101,7 +102,7 @@ def made_from(
     """
     keys = stage_keys(made, kind, index, seed, batch, shots_digest(shots))
     stages = {stage: {**told[stage], "key": key[:24]} for stage, key in zip(STAGES, keys, strict=True)}
-    stages["query"]["few_shot"] = [content_hash(text)[:12] for text in shots]
+    stages["query"]["few_shot"] = [shot_mark(text) for text in shots]
     inputs = {
         "branch": branch,
         "rule": rule_facts(made.rule) if made.rule else None,
@@ -130,8 +131,12 @@ def compact(value: Any) -> Any:
     return json.loads(said) if len(said) <= LONGEST else f"#{content_hash(value)[:12]}"
 
 
-def shots_digest(shots: Sequence[str]) -> str:
-    return _digest(list(shots))[:16] if shots else ""
+def shot_mark(text: str) -> str:
+    return content_hash(text)[:12]
+
+
+def shots_digest(shots: Iterable[str]) -> str:
+    return "-".join(map(shot_mark, shots))
 
 
 def sample_key(inputs: Mapping[str, Any]) -> str:
@@ -148,11 +153,3 @@ def batch_seed(seed: int, rule: RuleText, style: str, index: int, per_call: int)
     """The seed of a batch of rule queries: the same for every query that one call writes."""
     batch = batch_of(index, per_call)
     return sample_seed(seed, rule.domain, rule.code, style, "batch", batch, per_call)
-
-
-def _digest(value: Any) -> str:
-    return content_hash(value)
-
-
-def _sha(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
