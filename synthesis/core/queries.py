@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 RULE_STYLES = ("explicit", "implicit", "exception")
 TIERS = {"easy": (1, 1), "medium": (2, 3), "hard": (4, 6)}
+LOWEST, HIGHEST = 1, 5
 AXES = ("naturalness", "compliance", "label", "faithfulness")
 THRESHOLDS = {"naturalness": 3, "compliance": 3, "label": 4, "faithfulness": 4}
 
@@ -138,12 +139,23 @@ class Verdict:
 
     @property
     def failed_axes(self) -> tuple[str, ...]:
-        """Axes under their threshold; a missing score fails (fail closed)."""
-        return tuple(axis for axis in AXES if self.scores.get(axis, 0) < self.thresholds[axis])
+        """Axes under their threshold. Fails closed: a score that is missing, no whole number or outside 1..5 fails."""
+        return tuple(axis for axis in AXES if not self._reaches(axis))
+
+    def _reaches(self, axis: str) -> bool:
+        score: object = self.scores.get(axis)
+        whole = isinstance(score, int) and not isinstance(score, bool) and LOWEST <= score <= HIGHEST
+        return whole and axis in self.thresholds and self.scores[axis] >= self.thresholds[axis]
 
     @property
     def passed(self) -> bool:
         return not self.failed_axes
+
+    def of(self, asked: str) -> "Verdict":
+        """This verdict if it is on the sample `asked`; a verdict on another sample is none and fails."""
+        if self.id == asked:
+            return self
+        return Verdict(asked, {}, "The judge answered for another sample.", self.calls, self.thresholds)
 
 
 class QueryWriter(Protocol):
