@@ -14,7 +14,7 @@ from synthesis import api_prompts, api_samples, selectors, services
 from synthesis.api_inputs import CallListIn, ResumeIn, RunListIn, RunOptions, SliceIn
 from synthesis.api_shapes import BooksOut, Call, EstimateOut, RunDetail, RunRow
 from synthesis.books import job_books, job_calls
-from synthesis.budgets import Spent, spent
+from synthesis.budgets import spent
 from synthesis.estimates import estimate
 from synthesis.models import ModelCall, SynthesisRun
 from synthesis.selectors_funnel import Slice, funnel, groups
@@ -23,6 +23,7 @@ from trace_site.access import ADMIN, EXPERT
 from trace_site.api import ApiView, keyset_response
 from trace_site.api_schema import PAGE_PARAMETERS, page_of
 from trace_site.lib.errors import TraceError
+from trace_site.lib.llm import Spent
 
 NO_RUN = OpenApiResponse(description="no such run")
 ENDED = OpenApiResponse(description="job_state: the run is not in a state for this")

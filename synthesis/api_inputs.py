@@ -68,7 +68,7 @@ class RunListIn(InputSerializer):
 class SliceIn(InputSerializer):
     domain = serializers.CharField(**TEXT)
     rule = serializers.CharField(**TEXT, help_text="code")
-    style = serializers.ChoiceField(choices=Sample.Style.choices, default="")
+    style = serializers.ChoiceField(choices=Sample.Style.choices, default="")  # type: ignore[assignment]
     tier = serializers.ChoiceField(choices=Sample.Tier.choices, default="")
     by = serializers.ChoiceField(
         choices=["domain", "rule", "style"], default="", help_text="`groups` by this"
@@ -88,7 +88,7 @@ class SampleListIn(InputSerializer):
     branch = serializers.ChoiceField(choices=SynthesisRun.Branch.choices, required=False)
     domain = serializers.CharField(required=False, max_length=60)
     rule = serializers.CharField(required=False, max_length=200, help_text="code")
-    style = serializers.ChoiceField(choices=Sample.Style.choices, required=False)
+    style = serializers.ChoiceField(choices=Sample.Style.choices, required=False)  # type: ignore[assignment]
     tier = serializers.ChoiceField(choices=Sample.Tier.choices, required=False)
     machine = serializers.ChoiceField(choices=Sample.Machine.choices, required=False)
     human = serializers.ChoiceField(choices=Sample.Human.choices, required=False)

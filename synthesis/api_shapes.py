@@ -52,7 +52,7 @@ class FunnelCounts(Out):
     attempts = serializers.IntegerField()
     filtered = serializers.IntegerField()
     judged_out = serializers.IntegerField()
-    errors = serializers.IntegerField()
+    errors = serializers.IntegerField()  # type: ignore[assignment]
     retries = serializers.IntegerField()
     ready = serializers.IntegerField()
     dropped = serializers.IntegerField()
@@ -63,7 +63,7 @@ class FunnelCounts(Out):
 class FunnelGroup(FunnelCounts):
     domain = serializers.CharField(source="slice.domain")
     rule = serializers.CharField(source="slice.rule")
-    style = serializers.CharField(source="slice.style")
+    style = serializers.CharField(source="slice.style")  # type: ignore[assignment]
     tier = serializers.CharField(source="slice.tier")
 
 
@@ -71,13 +71,13 @@ class FunnelOut(Out):
     total = FunnelCounts()
     checks = Counted(many=True, help_text="attempts that each check of filter V refused")
     axes = Counted(many=True, help_text="attempts that scored too low on each axis of judge J")
-    errors = Counted(many=True, help_text="attempts by error code")
+    errors = Counted(many=True, help_text="attempts by error code")  # type: ignore[assignment]
     groups = FunnelGroup(many=True, help_text="by what `by` names; empty without it")
 
 
 class Skipped(Out):
     rule = serializers.CharField(default="")
-    style = serializers.CharField()
+    style = serializers.CharField()  # type: ignore[assignment]
     reason = serializers.CharField()
 
 
@@ -104,7 +104,7 @@ class FigureOut(Out):
 class PlanRow(Out):
     domain = serializers.CharField()
     rule = serializers.CharField()
-    style = serializers.CharField(help_text="or tier")
+    style = serializers.CharField(help_text="or tier")  # type: ignore[assignment]
     new = serializers.IntegerField()
     content_stale = serializers.IntegerField()
     outdated = serializers.IntegerField()
@@ -154,7 +154,7 @@ class BookLine(Out):
 class BooksOut(Out):
     total = BookLine()
     lines = BookLine(many=True, help_text="one per purpose and model")
-    errors = Counted(many=True)
+    errors = Counted(many=True)  # type: ignore[assignment]
 
 
 class Call(Out):
@@ -194,7 +194,7 @@ class SampleRow(Out):
     domain = serializers.CharField(source="domain_id")
     rule = serializers.CharField(source="rule_version.rule.code", default=None, allow_null=True)
     rule_version = serializers.IntegerField(source="rule_version.number", default=None, allow_null=True)
-    style = serializers.CharField()
+    style = serializers.CharField()  # type: ignore[assignment]
     tier = serializers.CharField()
     query = serializers.CharField()
     answer = Texts

@@ -29,9 +29,9 @@ PLACES = {
 }
 
 
-def _number(initial: Any, least: float, most: float, *, whole: bool = True, **options: Any) -> forms.Field:
-    kind: type[forms.Field] = forms.IntegerField if whole else forms.FloatField
-    return kind(initial=initial, min_value=least, max_value=most, required=False, **options)
+def _number(initial: Any, least: float, most: float, *, whole: bool = True) -> forms.Field:
+    bounds: dict[str, Any] = {"initial": initial, "min_value": least, "max_value": most, "required": False}
+    return forms.IntegerField(**bounds) if whole else forms.FloatField(**bounds)
 
 
 class SynthesisForm(forms.Form):

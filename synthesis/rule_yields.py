@@ -3,10 +3,11 @@
 Counts are of the published version: samples of an older one teach nobody any more.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Count, F, Max, Q, QuerySet
+from django.db.models import Count, F, Max, Q
 
 from catalog.models import Tool
 from synthesis.core.clauses import reasons_unsupported
@@ -92,8 +93,11 @@ class Book:
 
     def chosen(self, show: str, order: str) -> list[RuleYield]:
         """The rows of one view in one order; `-name` turns it round."""
-        keep = {"below": lambda row: row.missing > 0, "unsupported": lambda row: bool(row.reasons)}
-        rows = [row for row in self.rows if show not in keep or keep[show](row)]
+        rows = self.rows
+        if show == "below":
+            rows = [row for row in rows if row.missing]
+        elif show == "unsupported":
+            rows = [row for row in rows if row.reasons]
         name = order.removeprefix("-")
         if name not in ORDERS:
             name = ORDERS[0]
@@ -128,10 +132,10 @@ def rule_book(domain: str = "", target: int = TARGET) -> Book:
     return Book(list(rows.values()))
 
 
-def _sample_counts(versions: list[int]) -> QuerySet[Sample, dict[str, Any]]:
+def _sample_counts(versions: list[int]) -> Iterable[Any]:
     rows = Sample.objects.filter(rule_version__in=versions).order_by()
     return rows.values(version=F("rule_version_id")).annotate(
-        ready=Count("id", filter=Q(machine=Sample.Machine.READY) & ~GONE & ~REPLACED),
+        ready=Count("id", filter=Q(machine=Sample.Machine.READY) & ~GONE & Q(~REPLACED)),
         waiting=Count("id", filter=Q(machine=Sample.Machine.PENDING, run__job__state__in=ACTIVE)),
         approved=Count("id", filter=Q(human=Sample.Human.APPROVED)),
         dropped=Count("id", filter=Q(machine=Sample.Machine.DROPPED)),
@@ -139,7 +143,7 @@ def _sample_counts(versions: list[int]) -> QuerySet[Sample, dict[str, Any]]:
     )
 
 
-def _attempt_counts(versions: list[int]) -> QuerySet[Attempt, dict[str, Any]]:
+def _attempt_counts(versions: list[int]) -> Iterable[Any]:
     rows = Attempt.objects.filter(sample__rule_version__in=versions).order_by()
     return rows.values(version=F("sample__rule_version_id")).annotate(
         attempts=Count("id"), near=Count("id", filter=Q(filter_failures__contains=[{"check": NEAR}]))

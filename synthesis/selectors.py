@@ -37,7 +37,7 @@ def runs() -> QuerySet[SynthesisRun]:
 
 
 def started_with(run: SynthesisRun) -> dict[str, Any]:
-    """What a run was started with, and the styles it skipped with the rule each belongs to; two queries at most."""
+    """What a run was started with, and the styles it skipped with the rule of each; two queries at most."""
     codes = {entry["rule"] for entry in run.skipped if entry.get("rule")}
     rules = Rule.objects.filter(code__in=codes).values_list("code", "domain_id", "pk") if codes else []
     ids: dict[Any, int] = {}
@@ -48,7 +48,12 @@ def started_with(run: SynthesisRun) -> dict[str, Any]:
         for entry in run.skipped
     ]
     recipe = run.params.get("recipe", {})
-    return {"skipped": skipped, "recipe": recipe, "models": run.params.get("endpoints", [])}
+    stages = run.samples.values_list("made_from__stages", flat=True).first() or {}
+    prompts = [
+        (stage, made["prompt"], made["prompt_hash"]) for stage, made in stages.items() if "prompt" in made
+    ]
+    models = run.params.get("endpoints", [])
+    return {"skipped": skipped, "recipe": recipe, "models": models, "prompts": prompts}
 
 
 def next_step(run: SynthesisRun) -> str:

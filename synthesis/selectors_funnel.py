@@ -5,7 +5,7 @@ All from rows, so that it is right while a run writes and after any kill. Refusa
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -156,5 +156,7 @@ def _rules(versions: Iterable[int | None]) -> dict[int, tuple[str, int]]:
 
 def _part(part: Slice, values: dict[str, Any], rules: dict[int, tuple[str, int]]) -> tuple[Slice, int | None]:
     code, rule = rules.get(values.pop("rule_version_id", None), ("", None))
-    own = {name.removesuffix("_id"): value or "" for name, value in values.items()}
-    return Slice(**{"run": part.run, **part.narrowed, **own, **({"rule": code} if code else {})}), rule
+    own: dict[str, Any] = {name.removesuffix("_id"): value or "" for name, value in values.items()}
+    if code:
+        own["rule"] = code
+    return replace(part, **own), rule

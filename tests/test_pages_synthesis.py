@@ -71,7 +71,7 @@ def test_run_page_needs_the_same_queries_for_ten_rules_and_for_sixty(
         Attempt.objects.create(sample=sample, number=1, outcome="ready")
     client = client_as("reviewer")
     client.get("/synthesis/")
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(7):
         client.get(f"/synthesis/{run.pk}/")
     with django_assert_num_queries(8):
         client.get(f"/synthesis/{run.pk}/groups/", {"by": "rule"})
