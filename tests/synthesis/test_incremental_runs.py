@@ -7,6 +7,9 @@ import pytest
 from catalog.models import LabelledQuery, NeighbourList, TokenUnit, Tool
 from evaluation.coverage_facts import approved_samples
 from rules.models import Rule, RuleVersion
+from synthesis import stages
+from synthesis.core.judge import OfflineJudge
+from synthesis.core.queries import AXES, Verdict
 from synthesis.core.recipe import default_recipe
 from synthesis.impact import of_rules, of_tools
 from synthesis.models import Attempt, ModelCall, Sample, Snapshot
@@ -32,6 +35,18 @@ THINGS = (
     "badge",
     "bonus",
 )
+
+
+@pytest.fixture(autouse=True)
+def every_draft_passes(monkeypatch):
+    """What is written is tested elsewhere; here it is which slots are written."""
+
+    async def passed(self, request):
+        return Verdict(request.id, dict.fromkeys(AXES, 5))
+
+    monkeypatch.setattr(OfflineJudge, "judge", passed)
+    for name in ("query_failures", "trace_failures"):
+        monkeypatch.setattr(stages, name, lambda *given: [])
 
 
 NEW, OLD = "period is in 2024 or later", "period is before 2024"
