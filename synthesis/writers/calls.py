@@ -3,7 +3,6 @@
 The preview page shows exactly these, a run sends exactly these.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +11,13 @@ from synthesis.core.queries import (
     TIERS,
     JudgeRequest,
     QueryRequest,
-    ToolText,
     TraceRequest,
     batch_of,
     by_name,
 )
 from synthesis.core.recipe import JudgeStage, QueryStage, TraceStage
-from synthesis.writers.prompts import prompt_hash, render
+from synthesis.writers.prompts import prompt_hash, prompt_tool, render
+from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 
 TEXT = {"type": "string"}
@@ -80,6 +79,8 @@ def query_call(request: QueryRequest, recipe: QueryStage) -> Call:
     if request.rule is None:
         return _anchor_call(request, recipe)
     rule, pool = request.rule, by_name(request.pool)
+    if rule.target not in pool:
+        raise TraceError(f"the rule's tool {rule.target} is retired.", code="unknown_tool", where=rule.code)
     numbers, seed = _numbers(request, recipe)
     text = render(
         "query_rule",
@@ -87,7 +88,7 @@ def query_call(request: QueryRequest, recipe: QueryStage) -> Call:
         rule_name=rule.code,
         rule_text=rule.text,
         tool_description=pool[rule.target].description,
-        tools=_tools([pool[name] for name in rule.tools if name in pool]),
+        tools=[prompt_tool(pool[name]) for name in rule.tools if name in pool],
         category=request.style,
         few_shot=list(request.few_shot),
         n_queries=len(numbers),
@@ -110,7 +111,7 @@ def _anchor_call(request: QueryRequest, recipe: QueryStage) -> Call:
     text = render(
         "query_rrb",
         anchor=request.anchor,
-        tools=_tools(request.pool),
+        tools=[prompt_tool(tool) for tool in request.pool],
         tier=request.tier or "easy",
         few_shot=list(request.few_shot),
         number=request.index + 1,
@@ -129,7 +130,7 @@ def trace_call(request: TraceRequest, recipe: TraceStage) -> Call:
         "trace",
         user_query=request.query,
         user_query_permission_targets=list(request.permissions),
-        candidate_pool=_tools(request.pool),
+        candidate_pool=[prompt_tool(tool) for tool in request.pool],
         selected_tools=list(request.answer),
         business_rule=request.rule.text if request.rule else "",
         rule_code=request.rule.code if request.rule else "",
@@ -152,7 +153,7 @@ def judge_call(request: JudgeRequest, recipe: JudgeStage) -> Call:
         query=request.query,
         answer=list(request.answer),
         trace=request.trace,
-        tools=_tools(request.pool),
+        tools=[prompt_tool(tool) for tool in request.pool],
         rule_code=rule.code if rule else "",
         rule_target=rule.target if rule else "",
         rule_text=rule.text if rule else "",
@@ -163,15 +164,3 @@ def judge_call(request: JudgeRequest, recipe: JudgeStage) -> Call:
         rubric={axis: recipe.rubric[axis] for axis in AXES},
     )
     return Call("judge", text, JUDGE_SCHEMA, recipe.temperature, recipe.max_tokens, id=shown)
-
-
-def _tools(pool: Sequence[ToolText]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": tool.name,
-            "description": tool.description,
-            "permissions": list(tool.permissions),
-            "deprecated": tool.deprecated,
-        }
-        for tool in pool
-    ]

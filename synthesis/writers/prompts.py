@@ -6,20 +6,20 @@ prompt's content, so that no text can close the block it stands in; it is never 
 
 import hashlib
 import re
-import unicodedata
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from synthesis.core.queries import ToolText
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import content_hash
 
 FOLDER = Path(__file__).resolve().parent.parent / "prompts"
 MAX_PROMPT = 200_000  # characters
+PLACE = "\0code\0"  # where the code goes; no text of the data holds a NUL
 # what each prompt may name; a file that names anything else is refused
 FIELDS: dict[str, frozenset[str]] = {
     name: frozenset(fields.split())
@@ -38,12 +38,24 @@ CONTROL = re.compile(
     r"<(?=[|｜])|[|｜](?=>)|<(?=/?(?:s|bos|eos|pad|unk|mask|(?:start|end)_of_\w+)>)|\[(?=/?INST\])|<(?=</?SYS>>)"
 )
 BREAK = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
-JOINERS = "\u200c\u200d"  # invisible, and part of how some scripts are written
+# control, format, surrogate and private characters: they hide text from the people who read the same rule. Tab, newline
+# and the two joiners that some scripts are written with stay.
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b\u200e\u200f"
+    "\u202a-\u202e\u2060-\u206f\ud800-\uf8ff\ufeff\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001345f"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
+)
 
 _environment = ImmutableSandboxedEnvironment(
     undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=False
 )
-_environment.filters["line"] = lambda text: " ".join(str(text).split())
+
+
+def _line(text: object) -> str:
+    return " ".join(str(text).split())
+
+
+_environment.filters["line"] = _line
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +89,9 @@ def render(name: str, **fields: Any) -> str:
         raise _broken(name, f"is filled in with the wrong fields ({wrong})")
     data = {key: _data(value) for key, value in fields.items()}
     try:
-        text = _template(name, source(name)).render(mark=_mark(name, data), **data)
+        text = _marked(_template(name, source(name)).render(mark=PLACE, **data))
     except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
-        raise _broken(name, f"cannot be filled in ({error})", _line(error, name)) from error
+        raise _broken(name, f"cannot be filled in ({error})", _line_of(error, name)) from error
     if len(text) > MAX_PROMPT:
         raise TraceError(
             f"the prompt has {len(text):,} characters; the limit is {MAX_PROMPT:,}.",
@@ -103,29 +115,43 @@ def _template(name: str, text: str) -> Template:
     return Template.from_code(_environment, code, _environment.make_globals(None))
 
 
-def _mark(name: str, data: dict[str, Any]) -> str:
-    """A code that no text of the data holds; the same data gives the same code."""
+def _marked(text: str) -> str:
+    """With a code in the marker lines that the text does not hold; the same text gives the same code."""
     for number in range(1000):
-        mark = content_hash([name, prompt_hash(name), data, number])[:16]
-        if not _holds(data, mark):
-            return mark
+        code = _code(text, number)
+        if code not in text:
+            return text.replace(PLACE, code)
     raise AssertionError("a hash cannot be foreseen a thousand times")
 
 
-def _holds(value: Any, mark: str) -> bool:
-    if isinstance(value, dict):
-        return any(_holds(item, mark) for item in value.values())
-    if isinstance(value, list):
-        return any(_holds(item, mark) for item in value)
-    return isinstance(value, str) and mark in value
+def _code(text: str, number: int) -> str:
+    return hashlib.sha256(f"{number}|{text}".encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTool:
+    """A tool as a field of a prompt; its texts are harmless, one line each."""
+
+    name: str
+    description: str
+    permissions: tuple[str, ...]
+    deprecated: bool
+
+
+@lru_cache(maxsize=50_000)  # the same tools stand in many prompts
+def prompt_tool(tool: ToolText) -> PromptTool:
+    return PromptTool(
+        _line(_harmless(tool.name)),
+        _line(_harmless(tool.description)),
+        tuple(_line(_harmless(tag)) for tag in tool.permissions),
+        tool.deprecated,
+    )
 
 
 def _data(value: Any) -> Any:
     """Texts without what could be taken for a marker, a model's control token, or what nobody sees."""
     if isinstance(value, str):
-        visible = "".join(letter for letter in BREAK.sub("\n", value) if _visible(letter))
-        lowered = MARKER.sub(lambda match: match.group().lower(), visible)
-        return CONTROL.sub(lambda match: f"{match.group()} ", lowered)
+        return _harmless(value)
     if isinstance(value, dict):
         return {key: _data(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -133,11 +159,10 @@ def _data(value: Any) -> Any:
     return value
 
 
-def _visible(letter: str) -> bool:
-    """Not a control or format character: those hide text from the people who read the same rule."""
-    return (
-        letter in "\n\t" or letter in JOINERS or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Co")
-    )
+def _harmless(text: str) -> str:
+    visible = HIDDEN.sub("", BREAK.sub("\n", text))
+    lowered = MARKER.sub(lambda match: match.group().lower(), visible)
+    return CONTROL.sub(lambda match: f"{match.group()} ", lowered)
 
 
 def _broken(name: str, problem: str, line: int | None = None) -> TraceError:
@@ -145,7 +170,7 @@ def _broken(name: str, problem: str, line: int | None = None) -> TraceError:
     return TraceError(f"the prompt {problem}.", code="bad_prompt", where=where, permanent=True)
 
 
-def _line(error: BaseException, name: str) -> int | None:
+def _line_of(error: BaseException, name: str) -> int | None:
     """The line of the template that was being rendered; Jinja puts it into the traceback."""
     found, trace = None, error.__traceback__
     while trace is not None:
