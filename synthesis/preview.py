@@ -15,22 +15,23 @@ from catalog.selectors import tools_by_name
 from rules.core.rule import RuleContent, base_code, make_content
 from rules.models import Rule
 from synthesis.core.clauses import reasons_unsupported
+from synthesis.core.few_shots import FewShots
 from synthesis.core.filters import Failure, FilterContext, query_failures
 from synthesis.core.keys import sample_seed
-from synthesis.core.names import ToolNames
+from synthesis.core.names import ToolNames, rule_codes
 from synthesis.core.pools import rule_pool
 from synthesis.core.queries import RULE_STYLES, Clause, QueryDraft, QueryRequest, RuleText, ToolText
+from synthesis.core.recipe import default_recipe
 from synthesis.core.words import NearDuplicates
 from synthesis.drafts import drafted
 from synthesis.models import Sample, SynthesisRun
 from synthesis.selectors import GONE
-from synthesis.sources import few_shot_queries
+from synthesis.sources import few_shot_queries, published_codes
 from synthesis.stages import candidate_of
 from trace_site.generation import generation
 from trace_site.lib.errors import TraceError
 
 PER_STYLE = 3
-FEW_SHOTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def preview(
     tools, near = _tools_around(said)
     text = _rule_text(said, tools, rule, code)
     styles = _styles(text, tools, underspecified)
-    shots = few_shot_queries()
+    shots = FewShots(few_shot_queries(), default_recipe().query.few_shots)
     places = [PER_STYLE * page + n for n in range(PER_STYLE)]
     asked = [(style, n) for style in styles if not style.reason for n in places]
     requests = [_request(text, tools, near, shots, style.name, n) for style, n in asked]
@@ -153,7 +154,7 @@ def _request(
     text: RuleText,
     tools: dict[str, Tool],
     near: dict[str, list[str]],
-    shots: list[str],
+    shots: FewShots,
     style: str,
     index: int,
 ) -> QueryRequest:
@@ -167,7 +168,7 @@ def _request(
         index=index,
         style=style,
         rule=text,
-        few_shot=tuple(shots[seed % len(shots) :][:FEW_SHOTS]) if shots else (),
+        few_shot=shots.chosen(seed),
     )
 
 
@@ -180,7 +181,7 @@ def _context(rule: Rule | None) -> FilterContext:
         made = Sample.objects.filter(rule_version__rule=rule).exclude(GONE).exclude(query="")
         for query in made.order_by("id").values_list("query", flat=True):
             seen.add(query)
-    return FilterContext(names, deprecated, seen)
+    return FilterContext(names, deprecated, seen, rule_codes(published_codes()))
 
 
 @lru_cache(maxsize=1)

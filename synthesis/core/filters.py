@@ -159,13 +159,10 @@ def grounding_of_trace(
         if name not in candidate.pool
     ]
     for start, end, name in strangers:
-        imitated = Plain(name).text in context.names.known
-        what = (
-            "writes a tool's name in look-alike characters"
-            if imitated
-            else "names a tool that does not exist"
-        )
-        found.append((start, end, f"The trace {what}."))
+        if Plain(name).text in context.names.known:
+            found.append((start, end, "The trace writes a tool's name in look-alike characters."))
+        else:
+            found.append((start, end, "The trace names a tool that does not exist."))
     return [failure_at("grounding", message, candidate.trace, start, end) for start, end, message in found]
 
 
@@ -195,29 +192,22 @@ def consistency(candidate: Candidate, mentions: Sequence[Mention]) -> list[Failu
         return [failure_at("consistency", message, trace, first, last)]
     end = SENTENCE_END.search(trace, last)
     more = end.end() if end else len(trace)
+    message = "The trace goes on after it has committed."
     if words(trace[more:]):
-        return [
-            failure_at("consistency", "The trace goes on after it has committed.", trace, more, len(trace))
-        ]
+        return [failure_at("consistency", message, trace, more, len(trace))]
     if len(words(trace[last:more])) > AFTER_COMMITTING:
-        return [failure_at("consistency", "The trace goes on after it has committed.", trace, last, more)]
+        return [failure_at("consistency", message, trace, last, more)]
     return []
 
 
 def attribution(candidate: Candidate, context: FilterContext, mentions: Sequence[Mention]) -> list[Failure]:
     """A rule sample's trace cites its rule by code, and no trace cites another one."""
     trace, code = candidate.trace, candidate.rule_code
-    found = [
-        failure_at(
-            "attribution",
-            f"The trace cites {other}, which is not the rule of this sample.",
-            trace,
-            start,
-            end,
-        )
-        for start, end, other in context.codes.find(trace)
-        if other != code and not within(start, mentions)
-    ]
+    found = []
+    for start, end, other in context.codes.find(trace):
+        if other != code and not within(start, mentions):
+            message = f"The trace cites {other}, which is not the rule of this sample."
+            found.append(failure_at("attribution", message, trace, start, end))
     if candidate.branch == "rule" and not any(whole_words(trace, code)):
         found.append(_uncited(trace, code, mentions))
     return found

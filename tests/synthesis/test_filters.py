@@ -146,6 +146,14 @@ def test_words_joined_by_a_slash_are_no_invented_tools(said):
     assert checks(trace=TRACE.replace("look alike.", f"look alike, {said}.")) == set()
 
 
+def test_names_beyond_ascii_pass_next_to_other_odd_characters():
+    odd = ("Zahlung/r\u00fcck-\u00fcberweisung", "\u652f\u4ed8/\u9000\u6b3e", "Pay Desk/make it")
+    trace = TRACE.replace("look alike.", f"look alike, \u2713 unlike {', '.join(odd)}.")
+    names = ToolNames([*(tool.name for tool in TOOLS), *odd])
+    tried = candidate(trace=trace, pool=candidate().pool | set(odd))
+    assert failures(tried, context(names=names)) == []
+
+
 def test_a_list_on_lines_of_its_own_commits_to_all_of_it():
     names = ToolNames(["A/one", "A/two", "A/six"])
     for text in ("Not A/six. So:\n- A/one\n- A/two", "Not A/six.\n1. A/one\n2. A/two\n"):
