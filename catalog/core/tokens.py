@@ -52,7 +52,8 @@ def tool_units(name: str, fmt: str) -> list[str]:
 
 def list_json(names: Iterable[str], fmt: str) -> str:
     """The answer as a model is taught to write it: a JSON list with one string of tokens a tool."""
-    return "[%s]" % ", ".join(f'"{"".join(tool_units(name, fmt))}"' for name in names)
+    tokens = [f'"{"".join(tool_units(name, fmt))}"' for name in names]
+    return f"[{', '.join(tokens)}]"
 
 
 @dataclass(frozen=True, slots=True)
