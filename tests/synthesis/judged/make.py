@@ -219,8 +219,7 @@ def _neighbours(tools: list[str], book: str) -> list[str]:
 
 def row(at: Row, family: str, kind: str, **changed: Any) -> Row:
     shape = {key: at.get(key, "") for key in ("book", "branch", "rule", "style", "tier", "query", "pool")}
-    answer = at.get("tools") or [at["case"]["tool"]]
-    made = shape | {"answer": answer} | changed
+    made = shape | {"answer": at.get("tools") or [at["case"]["tool"]]} | changed
     rng.shuffle(pool := list(made["pool"]))
     return {"family": family, "kind": kind} | made | {"pool": pool}
 

@@ -10,6 +10,8 @@ from tests.synthesis.judged.make import PLANTS, RULES, TOOLS, Row, row
 
 rng = random.Random(make.SEED + 1)
 
+REASONED = {"posthoc": 16, "ignores": 16, "contradicts": 16, "no_clause": 16, "argues_other": 20}
+
 
 def planted(half: str, ruled: list[Row], loose: list[Row]) -> list[Row]:
     return [*labels(half, ruled, loose), *traces(half, ruled, loose), *queries(half, ruled, loose)]
@@ -87,13 +89,7 @@ def _wrong_side(code: str, line: str, tool: str) -> Row:
 
 
 def traces(half: str, ruled: list[Row], loose: list[Row]) -> Iterator[Row]:
-    for kind, count in (
-        ("posthoc", 16),
-        ("ignores", 16),
-        ("contradicts", 16),
-        ("no_clause", 16),
-        ("argues_other", 20),
-    ):
+    for kind, count in REASONED.items():
         for at in take(
             [one for one in ruled if one["book"] == "demo" or kind in ("posthoc", "ignores")], count
         ):

@@ -101,7 +101,9 @@ def _tools(*paths: Path) -> dict[str, ToolText]:
 def _rules() -> dict[Any, RuleText]:
     found: dict[Any, RuleText] = {}
     for entry in json.loads((DEMO / "rules.json").read_text(encoding="utf-8")):
-        clauses = tuple(Clause(**clause | {"signals": tuple(clause["signals"])}) for clause in entry["clauses"])
+        clauses = tuple(
+            Clause(**clause | {"signals": tuple(clause["signals"])}) for clause in entry["clauses"]
+        )
         found[entry["code"]] = _rule_text(entry, entry["code"], clauses)
     path = Path(settings.TRACE_PUBLIC_DATA) / "rules" / "rules.json"
     for number, entry in enumerate(json.loads(path.read_text(encoding="utf-8")) if path.exists() else ()):
@@ -112,7 +114,9 @@ def _rules() -> dict[Any, RuleText]:
 
 def _rule_text(entry: dict[str, Any], code: str, clauses: tuple[Clause, ...]) -> RuleText:
     confusables = tuple(entry["confusables"])
-    return RuleText(code, 1, entry["tool_name"], confusables, entry["rule_text"], clauses, code, entry["domain"])
+    return RuleText(
+        code, 1, entry["tool_name"], confusables, entry["rule_text"], clauses, code, entry["domain"]
+    )
 
 
 def _rule(row: dict[str, Any]) -> RuleText | None:
