@@ -20,7 +20,15 @@ from synthesis.core.filters import Failure, FilterContext, query_failures
 from synthesis.core.keys import sample_seed
 from synthesis.core.names import ToolNames, rule_codes
 from synthesis.core.pools import rule_pool
-from synthesis.core.queries import RULE_STYLES, Clause, QueryDraft, QueryRequest, RuleText, ToolText
+from synthesis.core.queries import (
+    RULE_STYLES,
+    Clause,
+    QueryDraft,
+    QueryRequest,
+    RuleText,
+    ToolText,
+    batch_of,
+)
 from synthesis.core.recipe import default_recipe
 from synthesis.core.words import NearDuplicates
 from synthesis.drafts import drafted
@@ -159,6 +167,9 @@ def _request(
     index: int,
 ) -> QueryRequest:
     seed = sample_seed(0, text.domain, text.code, "preview", style, index)
+    # a model writes the batch that holds this query, and so the next ones, in one call
+    place = batch_of(index, default_recipe().query.per_call)
+    batch = sample_seed(0, text.domain, text.code, "preview", style, "batch", place)
     names = rule_pool([name for name in text.tools if name in tools], near, seed)
     return QueryRequest(
         branch=SynthesisRun.Branch.RULE,
@@ -168,7 +179,8 @@ def _request(
         index=index,
         style=style,
         rule=text,
-        few_shot=shots.chosen(seed),
+        few_shot=shots.chosen(batch),
+        batch_seed=batch,
     )
 
 

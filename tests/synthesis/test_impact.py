@@ -93,7 +93,7 @@ def test_pools_are_found_in_the_index_and_not_by_reading(tools):
     from django.db import connection
 
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_indexscan = off")
         cursor.execute(
             f"EXPLAIN {Sample.objects.filter(pool__has_any_keys=['a', 'b']).only('pk').query}".replace(
                 "[a, b]", "ARRAY['a','b']"
