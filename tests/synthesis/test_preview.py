@@ -188,12 +188,12 @@ def endpoint(transactional_db, settings):
     server.close()
 
 
-def test_configured_endpoint_writes_each_query_once_and_the_ledger_knows(client_as, endpoint, tools):
+def test_configured_endpoint_writes_a_style_in_one_call_once_and_the_ledger_knows(client_as, endpoint, tools):
     client = client_as("expert")
     found = client.post(PATH, form(tools)).context["preview"]
-    assert found.writer == "llm:big" and len(endpoint.requests) == 9
+    assert found.writer == "llm:big" and len(endpoint.requests) == 3
     client.post(PATH, form(tools))
-    assert len(endpoint.requests) == 9 and ModelReply.objects.filter(purpose="query_rule").count() == 9
+    assert len(endpoint.requests) == 3 and ModelReply.objects.filter(purpose="query_rule").count() == 3
     assert Sample.objects.count() == 0
 
 
@@ -205,11 +205,11 @@ def test_endpoint_that_hangs_is_given_up_after_the_time_limit(client_as, endpoin
     assert "did not answer" in page and time.monotonic() - began < 10
 
 
-def test_one_failed_query_leaves_the_others(client_as, endpoint, tools):
+def test_one_failed_call_leaves_the_other_styles(client_as, endpoint, tools):
     endpoint.faults = ["refusal"]
     found = client_as("expert").post(PATH, form(tools)).context["preview"]
-    errors = [one.error for style in found.styles for one in style.queries if one.error]
-    assert len(errors) == 1 and "refused" in errors[0]
+    errors = {style.name: one.error for style in found.styles for one in style.queries if one.error}
+    assert len(errors) == 1 and "refused" in next(iter(errors.values()))
 
 
 def test_endpoint_that_refuses_the_key_is_one_sentence(client_as, endpoint, tools):
