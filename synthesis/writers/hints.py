@@ -5,6 +5,9 @@ and HR language; used for `implicit` queries of rules without expert-written sig
 """
 
 import re
+from collections.abc import Sequence
+
+from synthesis.core.words import content_stems
 
 _HINTS: list[tuple[str, tuple[str, ...]]] = [
     (r"keep everyone", ("the rest of the crew stays on it", "nobody else may drop off it", "those on it now stay",
@@ -95,11 +98,25 @@ HINTS = [(re.compile(pattern, re.IGNORECASE), hints) for pattern, hints in _HINT
 WHOSE = next(pattern for pattern, _ in HINTS if "account holder" in pattern.pattern)
 
 
-def hints_for(when: str) -> list[str]:
-    """Everything said instead of a part of `when`; whose it is only where nothing else is known."""
-    found = [(pattern, hints) for pattern, hints in HINTS if pattern.search(when)]
-    strong = [(pattern, hints) for pattern, hints in found if pattern is not WHOSE] or found
-    return [hint for _, hints in strong for hint in hints]
+def hints_for(when: str, against: Sequence[str] = ()) -> list[str]:
+    """Everything said instead of a part of `when` that no case of `against` shares; whose it is at last."""
+    found = [
+        (pattern, hints)
+        for pattern, hints in HINTS
+        if pattern.search(when) and not any(pattern.search(other) for other in against)
+    ]
+    strong = [(pattern, hints) for pattern, hints in found if pattern is not WHOSE]
+    return [hint for _, hints in strong or ([] if against else found) for hint in hints]
+
+
+def hint_in(query: str, when: str, against: Sequence[str] = ()) -> str:
+    """The part of a query that says a hint for `when`; empty where none does."""
+    hints = [content_stems(re.sub(r"\{\w+\}", "", hint)) for hint in hints_for(when, against)]
+    for part in re.split(r"\s-\s|[.;:()?!]\s*|,\s(?:so\s)?", query):
+        said = content_stems(part)
+        if any(len(hint & said) >= max(2, 0.7 * len(hint)) for hint in hints):
+            return part.strip()
+    return ""
 
 
 def before_hinted(when: str) -> str:

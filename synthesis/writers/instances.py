@@ -5,7 +5,7 @@ import re
 
 from synthesis.core.words import stem
 from synthesis.writers.frames import LATELY, REASONS, SOON, WHO
-from synthesis.writers.lexicon import COMPANIES, MONTHS, NAMES
+from synthesis.writers.lexicon import FIRMS, FIRST_NAMES, LAST_NAMES, MONTHS, TRADES
 
 CITIES = ["Porto", "Lyon", "Bremen", "Leeds", "Ghent", "Turin", "Malmo", "Cork", "Basel", "Graz", "Utrecht", "Gdansk",
     "Boise", "Tulsa", "Perth", "Quito"]  # fmt: skip
@@ -71,9 +71,12 @@ def _value(name: str, rng: random.Random) -> str:
         return rng.choice(MONTHS)
     if name == "who":
         return filled(rng.choice(WHO), rng)
+    if name == "person":
+        return f"{rng.choice(FIRST_NAMES)} {rng.choice(LAST_NAMES)}"
+    if name == "company":
+        firm = rng.choice(FIRMS)
+        return f"{firm} {rng.choice(TRADES)}" if rng.random() < 0.7 else firm
     sources = {
-        "company": COMPANIES[:-2],
-        "person": NAMES,
         "city": CITIES,
         "soon": SOON,
         "lately": LATELY,

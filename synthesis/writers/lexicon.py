@@ -19,14 +19,26 @@ COMPANIES = ["Halden Foods", "Brightwave", "Corvo Tools", "Nordlicht AG", "Tamar
     "Alder & Roe", "Sandpiper Hotels", "Tidewater Labs", "Oxbow Cycles", "Lumen Dairy", "Redgate Print",
     "Hollis Clinic", "Castor Travel", "Juniper Bakery", "Norrland Timber", "Bellweather", "Zephyr Ferries",
     "one of our customers", "the client"]  # fmt: skip
-NAMES = [person for person in PEOPLE if person[0].isupper() and "." not in person]
+FIRST_NAMES = """Dana Tom Aisha Luca Mei Jonas Priya Omar Ella Kofi Sara Victor Nina Hugo Grace Paul Ines Karl Fatima
+    Ben Yuki Rosa Ivan Leah Marek Chloe Amir Jill Samuel Petra Noah Lena Diego Anika Sven Maya Felix
+    Ruth Tariq Elena Boris Celia Milan Greta Pavel Nadia Oscar Irene Viktor Salma""".split()  # noqa: SIM905
+LAST_NAMES = """Ruiz Becker Noor Moretti Tan Falk Nair Haddad Brandt Mensah Lund Pinto Petrov Alvarez Obi Weber
+    Duarte Lindqvist Zahra Ashworth Mori Campos Kral Stern Nowak Durand Rahimi Tanaka Keller Okafor
+    Silva Novak Jansen Costa Meyer Khan Rossi Berg Fischer Molina Adeyemi Larsen Horvat Quinn Sato
+    Ferrer Dahl Popov Walsh""".split()  # noqa: SIM905
+FIRMS = """Halden Brightwave Corvo Nordlicht Tamarind Fenwick Ostrava Heron Quillon Maris Pinecrest Solvane
+    Varga Delphi Kestner Alder Sandpiper Tidewater Oxbow Lumen Redgate Hollis Castor Juniper
+    Norrland Bellweather Zephyr Calder Mirador Thornbury Velana Arctos Lindholm Casa Marwick Osprey
+    Kettle Amberley Rowan Stellan""".split()  # noqa: SIM905
+TRADES = """Foods Dairy Print Bakery Timber AG Ltd Group Textiles Energy Pharma Partners Brothers Holdings
+    Ceramics Glass Organics Optics""".split()  # noqa: SIM905
 MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September",
 "October", "November",
     "December"]  # fmt: skip
 # the first SYNONYMS families hold words that mean the same anywhere
 SYNONYMS = 6
 FAMILIES: list[list[str]] = [
-        ["payslip", "pay slip", "salary slip", "pay stub", "wage slip", "pay sheet", "salary statement"],
+    ["payslip", "pay slip", "salary slip", "pay stub", "wage slip", "pay sheet", "salary statement"],
     ["employee", "worker", "staff member", "team member"],
     ["supplier", "vendor"],
     ["candidate", "applicant"],
@@ -34,7 +46,7 @@ FAMILIES: list[list[str]] = [
     ["customer", "client"],
     ["time off", "leave", "days off", "vacation", "holiday"],
     ["timesheet", "working hours", "hours worked"],
-["worker", "employee", "staff member", "colleague", "team member", "associate"],
+    ["worker", "employee", "staff member", "colleague", "team member", "associate"],
     ["manager", "supervisor", "boss", "team lead", "line manager"],
     ["invoice", "bill"],
     ["customer", "client", "buyer"],

@@ -142,7 +142,7 @@ def _vague(
     """A vague wish and all that fit it, to read about a thing or to do with it; None where they are not 4..6."""
     want = _want(anchor)
     subject = words(want.head)[-1:] and want.head.split()[-1]
-    if not subject or OPEN_QUESTION.match(want.thing):
+    if not subject or subject.endswith("ed") or OPEN_QUESTION.match(want.thing):
         return None
     heads = [want.head] if want.head == subject else [want.head, subject]
     for thing in heads:
@@ -154,13 +154,21 @@ def _vague(
         mine = [one for one in fitting if not reading or _want(one).kind in READING]
         verbs = list(dict.fromkeys(_want(one).verb for one in mine))
         if 4 <= len(mine) <= 6 and anchor in mine and (reading or len(verbs) > 2):
-            plural = thing if thing.endswith("s") else f"{thing}s"
+            plural = _many(thing)
             text = rng.choice(VAGUE).replace("{thing}", f"our {plural}" if rng.random() < 0.4 else plural)
             if not reading:
                 text = rng.choice(MANAGE).replace("{thing}", plural).replace("{verbs}", listed(verbs))
             names = (anchor.name, *(one.name for one in mine if one.name != anchor.name))
             return filled(text, rng), names
     return None
+
+
+def _many(thing: str) -> str:
+    if thing.endswith("s") and not thing.endswith("ss"):
+        return thing
+    if thing.endswith("y") and thing[-2:-1] not in "aeou":
+        return f"{thing[:-1]}ies"
+    return f"{thing}es" if thing.endswith(("s", "x", "ch", "sh")) else f"{thing}s"
 
 
 def _companions(

@@ -57,6 +57,7 @@ class Scene:
 
     request: QueryRequest
     case: Case
+    rivals: tuple[Clause, ...]
     tool: ToolText
     keep: frozenset[str]
     turn: int
@@ -64,6 +65,11 @@ class Scene:
     @property
     def clause(self) -> Clause:
         return self.case.clause
+
+    @property
+    def hints(self) -> list[str]:
+        """What stands for this case and for none of the others."""
+        return hints_for(self.clause.when, [other.when for other in self.rivals])
 
 
 def _rule_query(request: QueryRequest, rng: random.Random) -> QueryDraft:
@@ -79,6 +85,7 @@ def _rule_query(request: QueryRequest, rng: random.Random) -> QueryDraft:
     scene = Scene(
         request,
         case,
+        tuple(rivals),
         pool[case.clause.route_to],
         _kept(case.clause, rivals, pool),
         request.index // len(leading) + request.attempt - 1,
@@ -142,7 +149,7 @@ def _explicit(scene: Scene, rng: random.Random) -> str:
 
 def _exception(scene: Scene, rng: random.Random) -> str:
     """A confusable's case: in the rule's words, with what goes with it, or by the confusable's own purpose."""
-    hints = hints_for(scene.clause.when)
+    hints = scene.hints
     if hints and rng.random() < 0.3:
         return _framed(rng.choice(HINTED), _explicit_core(scene, rng), filled(rng.choice(hints), rng), rng)
     return _explicit(scene, rng)
@@ -157,12 +164,14 @@ def _explicit_core(scene: Scene, rng: random.Random) -> str:
 
 def _implicit(scene: Scene, rng: random.Random) -> str:
     """What somebody in that situation would say; the rule's words only where there are no others."""
-    hints = hints_for(scene.clause.when)
+    hints = scene.hints
     want = _own_want(scene)
     condition, task = parted(scene.clause.when)
     if hints:
         left = re.sub(
-            r"(?:\s(?:in|of|and|or|by its|with|an?|the|that is|whose))+$", "", before_hinted(task).strip()
+            r"(?:\s(?:in|of|and|or|by its|with|an?|the|that is|whose|for|to|on|from|at))+$",
+            "",
+            before_hinted(task).strip(),
         )
         if re.match(r"to \w+ \S", left) and len(content_stems(left)) > 1 and rng.random() < 0.6:
             want = want_of_task(one_of(left, rng))

@@ -16,6 +16,8 @@ from synthesis.core.queries import Clause, ToolText, TraceDraft, TraceRequest, b
 from synthesis.core.traces import Steps
 from synthesis.core.words import STOP, content_stems, stem, words
 from synthesis.writers import reasoning
+from synthesis.writers.hints import hint_in
+from synthesis.writers.phrases import plural
 from synthesis.writers.wants import want_of
 
 CASE_WORDS = 40
@@ -58,7 +60,7 @@ def _intent(request: TraceRequest, answers: Sequence[ToolText], rng: random.Rand
     )
     said = _said(request)
     frames = reasoning.INTENT_ONE if len(answers) < 3 else reasoning.INTENT_MANY
-    text = rng.choice(frames).format(task=tasks, thing=_thing(answers[0]), said=said)
+    text = _agreed(rng.choice(frames), answers[0]).format(task=tasks, thing=_thing(answers[0]), said=said)
     return text[:1].upper() + text[1:]
 
 
@@ -76,11 +78,18 @@ def _rivals(request: TraceRequest, pool: dict[str, ToolText], rng: random.Random
     return [pool[name] for name in names if not pool[name].deprecated][:2]
 
 
+def _agreed(frame: str, tool: ToolText) -> str:
+    """`{thing} is` in the number of the thing."""
+    if not plural(want_of(tool.name, tool.description)):
+        return frame
+    return frame.replace("{thing} is", "{thing} are").replace("{thing} belongs", "{thing} belong")
+
+
 def _apis(tools: Sequence[ToolText], thing: str, rng: random.Random) -> str:
     apis = list(dict.fromkeys(tool.api for tool in tools))
     rng.shuffle(apis)
     frames = reasoning.APIS_MANY if len(apis) > 1 else reasoning.APIS_ONE
-    text = rng.choice(frames).format(apis=listed(apis), thing=thing)
+    text = _agreed(rng.choice(frames), tools[0]).format(apis=listed(apis), thing=thing)
     return text[:1].upper() + text[1:]
 
 
@@ -102,15 +111,17 @@ def _rule_step(
     mine = [clause for clause in found if clause.route_to in request.answer] or found[:1]
     decisive = max(mine, key=lambda clause: _fit(clause, request.query))
     parts = [_decisive(request, decisive, rng)]
+    if clue := hint_in(request.query, decisive.when, [one.when for one in found if one not in mine]):
+        parts.insert(0, rng.choice(reasoning.CLUE).format(clue=clue))
     others = [clause for clause in found if clause.route_to not in request.answer]
     dead = [tool for tool in rivals if tool.deprecated]
     if others and rng.random() < 0.75:
         near = max(others, key=lambda clause: (_fit(clause, request.query), clause.route_to))
-        parts.insert(rng.choice((0, 0, 1)), _other_case(near, rng))
+        parts.insert(rng.choice((0, 0, len(parts))), _other_case(near, rng))
     elif dead and not others:
-        parts.insert(rng.choice((0, 1)), rng.choice(reasoning.DEAD).format(name=dead[0].name))
+        parts.insert(rng.choice((0, len(parts))), rng.choice(reasoning.DEAD).format(name=dead[0].name))
     elif rivals and not others:
-        parts.insert(0, rng.choice(reasoning.ELSE).format(name=rivals[0].name, what=_what(rivals[0], 14)))
+        parts.insert(0, rng.choice(reasoning.ELSE).format(**_told_of(rivals[0], 14)))
     return " ".join(parts)
 
 
@@ -136,7 +147,7 @@ def _other_case(clause: Clause, rng: random.Random) -> str:
 
 def case_words(when: str) -> str:
     """A case in running text, at most 40 words."""
-    text = _own_voice(re.sub(r"[.!?]+\s", "; ", when)).strip(" .")
+    text = _own_voice(re.sub(r"[.!?]+\s", "; ", when)).strip(" .").replace(", to ", " and the need is to ")
     text = " ".join(text.split()[:CASE_WORDS]).strip(" ,;")
     return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
 
@@ -152,17 +163,21 @@ def _fit(clause: Clause, query: str) -> int:
 
 def _said(request: TraceRequest) -> str:
     """The query's own words that count: its longest run of words a case of the rule knows, else its content words."""
+    pool = by_name(request.pool)
     known = {
         part for case in _clauses(request) for part in content_stems(f"{case.when} {' '.join(case.signals)}")
     }
+    if not (request.rule and request.rule.clauses):
+        for name in request.answer:
+            known |= content_stems(f"{pool[name].endpoint} {pool[name].description[:200]}")
     said = re.findall(r"[^\W_]+(?:[-'/][^\W_]+)*", request.query)
     runs: list[list[str]] = [[]]
     for word in said:
-        if any(stem(part) in known for part in words(word)):
+        if any(stem(part) in known for part in words(word)) or runs[-1] and word.casefold() in STOP:
             runs[-1].append(word)
-        elif not (runs[-1] and word.casefold() in STOP):
+        else:
             runs.append([])
-    best = max(runs, key=len)
+    best = max(runs, key=lambda run: len(content_stems(" ".join(run))))
     while best and best[-1].casefold() in STOP:
         best = best[:-1]
     if len(content_stems(" ".join(best))) < 2:
@@ -192,10 +207,15 @@ def _clauses(request: TraceRequest) -> list[Clause]:
 def _text_step(answers: Sequence[ToolText], rivals: Sequence[ToolText], rng: random.Random) -> str:
     """Without a rule: what each answer does, in its description's words, and what the nearest look-alike does."""
     limit = 22 if len(answers) == 1 else 10
-    parts = [rng.choice(reasoning.DOES).format(name=tool.name, what=_what(tool, limit)) for tool in answers]
+    parts = [rng.choice(reasoning.DOES).format(**_told_of(tool, limit)) for tool in answers]
     if len(answers) < 3 and rivals:
-        parts.insert(0, rng.choice(reasoning.ELSE).format(name=rivals[0].name, what=_what(rivals[0], 14)))
+        parts.insert(0, rng.choice(reasoning.ELSE).format(**_told_of(rivals[0], 14)))
     return " ".join(parts)
+
+
+def _told_of(tool: ToolText, limit: int) -> dict[str, str]:
+    what = _what(tool, limit)
+    return {"name": tool.name, "what": what, "do": what.removeprefix("to ")}
 
 
 def _what(tool: ToolText, limit: int) -> str:

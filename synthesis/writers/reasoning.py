@@ -4,7 +4,7 @@ description says, `{said}` words of the query, `{task}` what is asked (`cancel a
 
 INTENT_ONE = [
     "{said}: a request to {task}.",
-    "{task} is what somebody wants, told by the words {said}.",
+    "To {task} is what somebody wants, told by the words {said}.",
     "{thing} is the matter here; the request says '{said}'.",
     "to {task} is the aim, and '{said}' is the part that counts.",
     "{said} - so the person wants to {task}.",
@@ -100,18 +100,23 @@ DEAD = [
 DOES = [
     "{name} serves {what}.",
     "{name} is there {what}.",
-    "What {name} does: {what}.",
-    "{name} covers it: {what}.",
-    "{name} fits, its description says {what}.",
-    "The part '{what}' belongs to {name}.",
+    "What {name} does: {do}.",
+    "{name} covers it: {do}.",
+    "{name} fits, its description says {do}.",
+    "The part '{do}' belongs to {name}.",
 ]
 ELSE = [
-    "{name} is near, but it is {what}.",
-    "{name} is for something else: {what}.",
-    "Not {name}, which is {what}.",
-    "{name} differs: {what}.",
+    "{name} is near, but it is there {what}.",
+    "{name} is for something else: {do}.",
+    "Not {name}, which is there {what}.",
+    "{name} differs: {do}.",
     "{name} would be for another need, {what}.",
 ]
 COMMIT = ["So {names}.", "I choose {names}.", "The answer is {names}.", "Therefore {names}.", "That leaves {names}.",
     "Hence {names}.", "{names} it is.", "I take {names}.", "Thus {names}.", "In the end {names}.",
     "The choice is {names}.", "My answer: {names}."]  # fmt: skip
+CLUE = [
+    "'{clue}' shows which case holds.", "The clue is '{clue}'.", "What counts is '{clue}'.",
+    "'{clue}' is the sign to follow.",
+    "The words '{clue}' tell the case.", "'{clue}' decides between them.",
+]  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from synthesis.core.queries import Clause, QueryRequest, ToolText
 from synthesis.core.words import content_stems
 from synthesis.writers.frames import CONDITION
-from synthesis.writers.instances import reason
+from synthesis.writers.instances import filled, reason
 from synthesis.writers.lexicon import COMPANIES, MONTHS, PEOPLE, ROLE
 from synthesis.writers.phrases import phrase, terse, vary_words
 from synthesis.writers.wants import Want, want_of
@@ -171,7 +171,9 @@ def _with_entity(asked: str, domain: str, rng: random.Random) -> str:
     if roll < 0.6:
         return asked
     if roll < 0.85:
-        return f"{asked} for {rng.choice(PEOPLE if domain == 'hr' else COMPANIES)}"
+        known = rng.choice(PEOPLE if domain == "hr" else COMPANIES)
+        named = filled("{person}" if domain == "hr" else "{company}", rng)
+        return f"{asked} for {named if rng.random() < 0.7 else known}"
     if domain == "hr":
         return (
             f"{asked}, {rng.choice(('emp', 'staff no', 'id', 'personnel number'))} {rng.randint(1000, 99999)}"

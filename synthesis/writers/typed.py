@@ -4,10 +4,11 @@ import random
 import re
 from collections import Counter
 
-from synthesis.core.clauses import cases
+from synthesis.core.clauses import VAGUE, cases, first_sentence
 from synthesis.core.queries import QueryDraft, QueryRequest, by_name
 from synthesis.core.words import STOP, content_stems, spaced, stem, words
 from synthesis.writers.frames import CLOSERS, OPENERS
+from synthesis.writers.hints import hint_in
 
 
 def sound(draft: QueryDraft, request: QueryRequest) -> bool:
@@ -18,6 +19,8 @@ def sound(draft: QueryDraft, request: QueryRequest) -> bool:
         return True
     counts = Counter(stem(word) for word in words(draft.query) if word not in STOP)
     if max(counts.values()) > 2:
+        return False
+    if request.style != "underspecified" and not request.rule.clauses and not decisive(draft, request):
         return False
     if request.style != "implicit":
         return True
@@ -32,6 +35,24 @@ def sound(draft: QueryDraft, request: QueryRequest) -> bool:
     wanted = {word[:6] for word in content_stems(when)}
     shared = len(wanted & {word[:6] for word in content_stems(draft.query)})
     return shared < 3 or 2 * shared < len(wanted)
+
+
+def decisive(draft: QueryDraft, request: QueryRequest) -> bool:
+    """Does a query to a rule without clauses say what only its case says: a word of its own, or a hint at it?"""
+    assert request.rule is not None
+    pool = by_name(request.pool)
+    mine, others = set[str](), set[str]()
+    whens: dict[bool, list[str]] = {True: [], False: []}
+    for one in cases(request.rule, pool):
+        name = one.clause.route_to
+        own = name in draft.answer
+        whens[own].append(one.clause.when)
+        said = content_stems(f"{one.clause.when} {first_sentence(pool[name].description)}")
+        (mine if own else others).update(said)
+    only = mine - others - VAGUE
+    if not others or not only or only & content_stems(draft.query):
+        return True
+    return any(hint_in(draft.query, when, whens[False]) for when in whens[True])
 
 
 def _leaks(draft: QueryDraft, request: QueryRequest) -> bool:

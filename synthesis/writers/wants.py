@@ -27,7 +27,7 @@ NOISE = re.compile(
 )
 CUT = re.compile(
     r"\s*(?:[;:(]|,\s|\s-\s|\s(?:using|via|based on|so that|in order|when|if|where|which|"
-    r"that matches?|with|to match|by (?=\w+ing)|by its|by the)\s"
+    r"that matches?|with|to match|by (?=\w+ing)|by its|by the|identified)\s"
     r"|\sand\s(?=\w+s\s(?:the|an?|its|every|any)\s)|\sfor (?:your|the) (?:workspace|organi[sz]ation|system|merchant)$)"
 )
 TAIL = re.compile(
@@ -190,7 +190,13 @@ def distinguishing(tool: ToolText, pool: tuple[ToolText, ...]) -> tuple[str, ...
     for run in re.split(r"[,;:.()]\s*|\s(?:and|with|for|by|from|in|on|that|which|using)\s", tool.description):
         clean = everyday(ARTICLE.sub("", DANGLING.sub("", _without_verb(run.strip(" .")))))
         said = content_stems(clean)
-        if not said or not 2 <= len(clean.split()) <= 5 or TECH.search(clean) or FINITE & set(words(clean)):
+        if (
+            run.strip().split(" ")[0] in ("and", "or", "but")
+            or not said
+            or not 2 <= len(clean.split()) <= 5
+            or TECH.search(clean)
+            or FINITE & set(words(clean))
+        ):
             continue
         scored.append((min(sum(word in other for other in others) for word in said), clean))
     limit = max(1, len(others) // 3)
