@@ -110,9 +110,9 @@ def _key(row: RuleYield, name: str) -> tuple[bool, Any]:
     return (value is not None, value)
 
 
-def rule_book(domain: str = "", target: int = TARGET) -> Book:
-    """Five queries whatever the number of rules."""
-    pairs = published_rules(domain)
+def rule_book(domain: str = "", target: int = TARGET, *, code: str = "") -> Book:
+    """Of every published rule, or of one. Five queries whatever the number of rules."""
+    pairs = published_rules(domain, code)
     wanted = {pk for version, _ in pairs for pk in version.tool_ids}
     live = Tool.objects.filter(pk__in=wanted, status=Tool.Status.ACTIVE)
     tools = {

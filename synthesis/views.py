@@ -15,6 +15,7 @@ from synthesis.budgets import LIMITS
 from synthesis.budgets import spent as job_spent
 from synthesis.forms import BudgetForm
 from synthesis.models import SynthesisRun
+from synthesis.rule_yields import rule_book
 from synthesis.selectors_funnel import GROUPS, Slice, funnel, groups
 from trace_site import jobs
 from trace_site.access import ADMIN, EXPERT, role_required
@@ -58,7 +59,7 @@ def run_live(request: HttpRequest, pk: int) -> HttpResponse:
 def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
     """The funnel's table, which a run of thousands of rules refreshes less often than its figures."""
     run = get_object_or_404(SynthesisRun.objects.select_related("job"), pk=pk)
-    return render(request, "synthesis/_funnel.html", {"run": run} | group_context(request, pk))
+    return render(request, "synthesis/_funnel.html", {"run": run} | group_context(request, run))
 
 
 def part_of(request: HttpRequest, pk: int) -> Slice:
@@ -91,15 +92,10 @@ def run_books(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "synthesis/_books.html", {"run": run, "books": job_books(run.job)})
 
 
-def group_context(request: HttpRequest, pk: int) -> dict[str, Any]:
+def group_context(request: HttpRequest, run: SynthesisRun) -> dict[str, Any]:
     """One page of the table. What a slice has only one of is not worth a table by it."""
-    part = part_of(request, pk)
-    fixed = SynthesisRun.objects.values_list("params__domain", "params__rule").get(pk=pk)
-    one = {
-        **part.narrowed,
-        **{name: value for name, value in zip(("domain", "rule"), fixed, strict=True) if value},
-    }
-    levels = [name for name in GROUPS if name not in one]
+    part = part_of(request, run.pk)
+    levels = [name for name in GROUPS if name not in part.narrowed and name not in _fixed(run)]
     by = request.GET.get("by", "")
     by = by if by in levels else (levels or ["style"])[0]
     rows = groups(part, by)
@@ -107,6 +103,12 @@ def group_context(request: HttpRequest, pk: int) -> dict[str, Any]:
     shown = rows[start : start + ROWS]
     page = Page(shown, str(start or ""), str(start + ROWS) if len(rows) > start + ROWS else None)
     return {"part": part, "by": by, "levels": levels, "groups": page, "groups_total": len(rows)}
+
+
+def _fixed(run: SynthesisRun) -> set[str]:
+    """What all samples of a run have in common."""
+    fixed = {name for name in ("domain", "rule") if run.params.get(name)}
+    return fixed if run.branch == SynthesisRun.Branch.RULE else {*fixed, "rule"}
 
 
 def _start(request: HttpRequest) -> int:
@@ -143,11 +145,11 @@ def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 def rule_samples(request: HttpRequest, rule_id: int) -> HttpResponse:
-    """Fragment for a rule's page: its yield."""
+    """Fragment for a rule's page: how far the published version is from its target, and its samples by style."""
     rule = get_object_or_404(Rule, pk=rule_id)
-    return render(
-        request, "synthesis/_rule_samples.html", {"rule": rule, "rows": selectors.rule_yields(rule)}
-    )
+    book = rule_book(rule.domain_id, code=rule.code).rows if rule.published_id else []
+    context = {"rule": rule, "rows": selectors.rule_yields(rule), "standing": book[0] if book else None}
+    return render(request, "synthesis/_rule_samples.html", context)
 
 
 @require_GET

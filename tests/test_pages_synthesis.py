@@ -73,7 +73,7 @@ def test_run_page_needs_the_same_queries_for_ten_rules_and_for_sixty(
     client.get("/synthesis/")
     with django_assert_num_queries(7):
         client.get(f"/synthesis/{run.pk}/")
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(7):
         client.get(f"/synthesis/{run.pk}/groups/", {"by": "rule"})
 
 
@@ -466,6 +466,26 @@ def test_rule_fragment_shows_yield_by_version_and_style(client_as, run):
     assert [(row["style"], row["planned"], row["ready"], row["dropped"]) for row in rows] == [
         ("explicit", 3, 2, 1)
     ]
+
+
+def test_rule_fragment_says_how_far_the_rule_is_from_its_target_and_fills_it_up(client_as):
+    rule = make_slip_rule()
+    make_ready(make_started_run(), rule)
+    client = client_as("expert")
+    page = client.get(f"/synthesis/samples/of-rule/{rule.pk}/").content.decode()
+    assert "<b>1</b> of 12 ready samples" in page and "rule=hr/SLIP_YEAR" in page
+    draft = make_rule(make_tool("A/One"), make_tool("A/Two"), published=False)
+    page = client.get(f"/synthesis/samples/of-rule/{draft.pk}/").content.decode()
+    assert "It has no published version" in page
+
+
+def test_a_dropped_sample_is_not_called_stale(client_as):
+    run = make_started_run()
+    dropped, ready = make_dropped(run, make_slip_rule()), make_ready(run)
+    client = client_as("reviewer")
+    asks = 'class="stale-place"'
+    assert asks not in client.get(f"/synthesis/samples/{dropped.pk}/").content.decode()
+    assert asks in client.get(f"/synthesis/samples/{ready.pk}/").content.decode()
 
 
 def test_tool_fragment_counts_samples_that_answer_with_it(client_as, run):
