@@ -53,7 +53,8 @@ def main() -> int:
         ratios = pairs(server, options) if options.peer else []
         mine = run(server, "ours", our_command(server, options.calls), options.calls)
     memory = mine["rss"]
-    growth = max(memory[len(memory) * 3 // 4 :]) - max(memory[len(memory) // 4 : len(memory) // 2])
+    quarter = max(1, len(memory) // 4)
+    growth = max(memory[-quarter:]) - max(memory[quarter : 2 * quarter] or memory)
     print(f"ours: {mine['ends']}, {mine['cpu'] / options.calls * 1000:.2f} ms of processor a call")
     print(f"memory in MB every 1,000 calls: {' '.join(f'{one:.0f}' for one in memory)}; growth {growth:+.1f}")
     reached = [mine["share"] >= 0.85, growth < 3, not ratios or statistics.median(ratios) >= 1.5]

@@ -6,6 +6,7 @@ those: a name server that answers differently later changes nothing. Proxies of 
 
 import asyncio
 import ipaddress
+import select
 import socket
 import ssl
 from collections.abc import AsyncIterator, Collection, Iterable
@@ -101,6 +102,32 @@ class _Capped(httpx.AsyncByteStream):
         await self._stream.aclose()
 
 
+class _Stream(httpcore.AsyncNetworkStream):
+    """A connection that tells cheaply whether it was closed: the pool asks every idle one at every request."""
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
+        self._stream = stream
+        self._closed = select.poll()
+        self._closed.register(stream.get_extra_info("socket"), select.POLLIN)
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return await self._stream.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        return _Stream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> Any:
+        return bool(self._closed.poll(0)) if info == "is_readable" else self._stream.get_extra_info(info)
+
+
 class _Checked(httpcore.AsyncNetworkBackend):
     def __init__(self) -> None:
         self._system = httpcore.AnyIOBackend()
@@ -118,8 +145,8 @@ class _Checked(httpcore.AsyncNetworkBackend):
         for number, address in enumerate(addresses, start=1):
             limit = CONNECT_SECONDS if number < len(addresses) else timeout
             try:
-                return await self._system.connect_tcp(
-                    address, port, limit, local_address, socket_options or ()
+                return _Stream(
+                    await self._system.connect_tcp(address, port, limit, local_address, socket_options or ())
                 )
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 last = error
