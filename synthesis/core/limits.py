@@ -6,6 +6,7 @@ In: a condition and a query. Out: +1 the query keeps the limit, -1 it breaks it,
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from synthesis.core.places import named_regions, regions
 
@@ -72,7 +73,8 @@ def _direction(text: str) -> int:
     return 0 if earlier == later else -1 if earlier else 1
 
 
-def dates(text: str) -> list[tuple[int, int]]:
+@lru_cache(maxsize=20_000)
+def dates(text: str) -> tuple[tuple[int, int], ...]:
     """(year, month) of each date, month 0 where only a year is said."""
     found = []
     for match in DATE.finditer(text):
@@ -84,7 +86,7 @@ def dates(text: str) -> list[tuple[int, int]]:
         if part["name"]:
             month = MONTHS.index(part["name"][:3].lower()) + 1
         found.append((int(part["year"] or part["year2"] or part["year3"]), int(month)))
-    return found
+    return tuple(found)
 
 
 def _dates(condition: str, query: str) -> int:

@@ -4,6 +4,8 @@ In: a text. Out: the regions of the places it names. The table is general knowle
 know decides nothing.
 """
 
+from functools import lru_cache
+
 from synthesis.core.words import spaced
 
 _TABLE = {
@@ -51,6 +53,7 @@ _PLACES = {
 }
 
 
+@lru_cache(maxsize=20_000)
 def regions(text: str) -> frozenset[str]:
     """The regions of the places a text names, with the wider ones they lie in."""
     said = spaced(text)
@@ -58,6 +61,7 @@ def regions(text: str) -> frozenset[str]:
     return frozenset(found | {wider for region in found for wider in _WITHIN.get(region, ())})
 
 
+@lru_cache(maxsize=4096)
 def named_regions(condition: str) -> frozenset[str]:
     """The regions a condition names outright: `employed in europe or africa`."""
     said = spaced(condition)
