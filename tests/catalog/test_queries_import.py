@@ -192,3 +192,16 @@ def test_a_file_that_cannot_be_read_is_named_by_row_without_its_text(content, na
     with pytest.raises(TraceError) as caught:
         read_queries(content, name)
     assert said in str(caught.value) and "secret" not in str(caught.value)
+
+
+def test_the_demos_requests_all_enter_beside_its_benchmark(settings):
+    folder = settings.BASE_DIR / "trace_site" / "demo"
+    LabelledQuery.objects.bulk_create(
+        LabelledQuery(collection="prb", use="benchmark", text=row["query"], text_key=row["id"], tools=[])
+        for row in map(json.loads, (folder / "prb.jsonl").read_text("utf-8").splitlines())
+    )
+    for line in [*(folder / "hr_tools.jsonl").open(), *(folder / "finance_tools.jsonl").open()]:
+        make_tool(json.loads(line)["name"])
+    given = read_queries((folder / "real_queries.txt").read_bytes(), "real_queries.txt")
+    done = queries_import(given=given, collection="demo", actor=None)
+    assert done.counts()["added"] == len(given) >= 36 and done.counts()["replaced"]["name"] == 3

@@ -16,6 +16,7 @@ from django.contrib.auth.models import User
 from django.core.management import CommandParser, call_command
 
 from catalog.models import Clustering, Domain, Tool
+from catalog.selectors_queries import real_queries
 from evaluation.models import Benchmark, Evaluation
 from evaluation.services import probe_benchmarks_build
 from rules.changes import request_submit
@@ -81,6 +82,11 @@ class Command(TraceCommand):
                 lambda: self.call("catalog_clusters"),
             ),
             ("freeze the benchmarks", lambda: Benchmark.objects.count() >= 4, self.import_benchmarks),
+            (
+                "import requests that show the tone, without names and numbers",
+                real_queries().exists,
+                lambda: self.call("queries_import", DATA / "real_queries.txt", collection="demo, made up"),
+            ),
             ("write queries and traces for the rules", lambda: _samples("rule"), self.synthesize_rules),
             ("write queries and traces for the catalog", lambda: _samples("rrb"), self.synthesize_rrb),
             (
