@@ -38,7 +38,11 @@ def run(main: Coroutine[Any, Any, Any]) -> Any:
 
 
 class SimulatedEndpoint:
-    """Stands in for the HTTP exchange of `client`. fault(now, in flight, random): None or the error to raise."""
+    """Stands in for the HTTP exchange of a client.
+
+    fault(now, in flight, random): None or the error to raise: refusals at once, others after their latency, llm_timeout
+    when the client's patience ends. busy: seconds that a client wasting nothing would have been in flight.
+    """
 
     def __init__(
         self,
@@ -61,13 +65,16 @@ class SimulatedEndpoint:
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
         try:
-            if (error := self.fault(now(), self.in_flight, self.random)) is not None:
+            error = self.fault(now(), self.in_flight, self.random)
+            if error is not None and error.code == "llm_rate_limited":
                 self.refused.append(now())
                 await asyncio.sleep(0.005)
                 raise error
             latency = self.random.lognormvariate(math.log(self.median), 0.5)
-            await asyncio.sleep(latency)
+            await asyncio.sleep(seconds if error and error.code == "llm_timeout" else latency)
             self.busy += latency
+            if error is not None:
+                raise error
             self.answered.append(now())
             return completion({"ok": True}, json.loads(body)["model"])
         finally:

@@ -1,7 +1,10 @@
 """Where an endpoint may be: hosts of the list only, and never the address where a cloud keeps its secrets."""
 
 import asyncio
+import shutil
 import socket
+import ssl
+import subprocess
 
 import pytest
 
@@ -9,6 +12,7 @@ from tests.lib.simulated import SCHEMA
 from tests.llm_server import LlmServer
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import FATAL, Client, Endpoint
+from trace_site.lib.llm.transport import _certificates
 
 
 def refused(url, hosts=()):
@@ -106,3 +110,37 @@ def test_the_connection_goes_to_the_address_that_was_checked(monkeypatch):
     finally:
         server.close()
     assert len(answers) == 2
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl to make a certificate")
+def test_over_https_the_certificate_must_name_the_host(monkeypatch, tmp_path):
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "1",
+        "-subj",
+        "/CN=localhost",
+    ]
+    made += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(made, check=True, capture_output=True)
+    server = LlmServer()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server._server.socket = context.wrap_socket(server._server.socket, server_side=True)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    _certificates.cache_clear()
+    url = server.url.replace("http:", "https:")
+    try:
+        assert ask(url.replace("127.0.0.1", "localhost")).data == {"ok": True}
+        with pytest.raises(TraceError) as caught:
+            ask(url)
+        assert caught.value.code == "llm_unreachable"
+    finally:
+        server.close()
+        _certificates.cache_clear()
