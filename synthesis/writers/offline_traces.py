@@ -18,6 +18,7 @@ from synthesis.core.words import STOP, content_stems, stem, words
 from synthesis.writers import reasoning
 from synthesis.writers.hints import hint_in
 from synthesis.writers.phrases import plural
+from synthesis.writers.signals import SENTENCE
 from synthesis.writers.wants import want_of
 
 CASE_WORDS = 40
@@ -133,7 +134,8 @@ def _decisive(request: TraceRequest, clause: Clause, rng: random.Random) -> str:
         sentence = told(request.rule, name)
         if 4 <= len(sentence.split()) <= CASE_WORDS:
             return rng.choice(reasoning.TOLD).format(code=code, sentence=sentence, name=name)
-    when, frames = case_words(clause.when), reasoning.RULE
+    when = case_words(clause.when)
+    frames = reasoning.RULE if SENTENCE.search(when) else reasoning.RULE_THING
     if when.startswith("to "):
         frames = reasoning.RULE_TO
     return rng.choice(frames).format(code=code, when=when, name=name)
@@ -141,7 +143,9 @@ def _decisive(request: TraceRequest, clause: Clause, rng: random.Random) -> str:
 
 def _other_case(clause: Clause, rng: random.Random) -> str:
     when = case_words(clause.when)
-    frames = reasoning.NOT_TO if when.startswith("to ") else reasoning.NOT
+    frames = reasoning.NOT if SENTENCE.search(when) else reasoning.NOT_THING
+    if when.startswith("to "):
+        frames = reasoning.NOT_TO
     return rng.choice(frames).format(name=clause.route_to, when=when)
 
 
@@ -182,7 +186,10 @@ def _said(request: TraceRequest) -> str:
         best = best[:-1]
     if len(content_stems(" ".join(best))) < 2:
         best = _content_run(said)
-    return " ".join(best[:7])
+    best = best[:7]
+    while len(best) > 1 and best[-1].casefold() in STOP:
+        best = best[:-1]
+    return " ".join(best)
 
 
 def _content_run(said: Sequence[str]) -> list[str]:

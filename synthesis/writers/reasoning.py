@@ -3,32 +3,32 @@ description says, `{said}` words of the query, `{task}` what is asked (`cancel a
 """
 
 INTENT_ONE = [
-    "{said}: a request to {task}.",
-    "To {task} is what somebody wants, told by the words {said}.",
+    "'{said}': a request to {task}.",
+    "To {task} is what somebody wants, told by the words '{said}'.",
     "{thing} is the matter here; the request says '{said}'.",
     "to {task} is the aim, and '{said}' is the part that counts.",
-    "{said} - so the person wants to {task}.",
-    "The words {said} ask to {task}.",
+    "'{said}', so the person wants to {task}.",
+    "The words '{said}' ask to {task}.",
     "The wish to {task} shows in '{said}'.",
-    "{thing} is asked about, since the message speaks of {said}.",
-    "Need: {task}. Its situation is told as {said}.",
-    "From {said} I understand the wish to {task}.",
-    "Somebody asks to {task}; what matters is {said}.",
+    "{thing} is asked about, since the message speaks of '{said}'.",
+    "Need: {task}. Its situation is told as '{said}'.",
+    "From '{said}' I understand the wish to {task}.",
+    "Somebody asks to {task}; what matters is '{said}'.",
     "'{said}' means the person needs to {task}.",
     "Whoever says '{said}' wants to {task}.",
     "{task}, that is the intent behind '{said}'.",
-    "In this request {said} stands for the need to {task}.",
-    "What {said} asks for is to {task}.",
+    "In this request '{said}' stands for the need to {task}.",
+    "What '{said}' asks for is to {task}.",
 ]
 INTENT_MANY = [
-    "{said}: several things are asked, namely {task}.",
+    "'{said}': several things are asked, namely {task}.",
     "{task} are all wanted in one message, as '{said}' shows.",
     "{thing} and more is needed: {task}.",
     "The message covers {task}; it starts from '{said}'.",
     "{thing} is one part, and in all the request is about {task}.",
     "With '{said}' the person needs {task}.",
-    "{said} holds several wishes: {task}.",
-    "{said} asks for {task} together.",
+    "'{said}' holds several wishes: {task}.",
+    "'{said}' asks for {task} together.",
 ]
 PERMISSIONS = [
     "Access for {thing} is allowed here, and services without it are left out.",
@@ -64,6 +64,19 @@ RULE = [
     "Since {when}, {code} leads to {name}.",
     "{when} is the condition in {code} that holds, and it brings {name}.",
 ]
+# a case told as a thing (`a call-off against a framework agreement`)
+RULE_THING = [
+    "By {code}, {when} means {name}.",
+    "The rule {code} settles it: {when} leads to {name}.",
+    "Here {code} applies: {when}, hence {name}.",
+    "{code} is the rule for this: {when} goes to {name}.",
+    "{code} decides: for {when} it is {name}.",
+    "With {when}, {code} leads to {name}.",
+]
+NOT_THING = [
+    "{name} is for another case: {when}.", "Not {name}, which is for {when}.", "{name} would need {when}.",
+    "{name} is left for {when}.", "For {when} it would be {name}.",
+]  # fmt: skip
 RULE_TO = [
     "{code} decides: {when}, it is {name}.",
     "By {code}, {name} is the one {when}.",

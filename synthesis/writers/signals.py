@@ -13,7 +13,7 @@ from synthesis.writers.frames import CONDITION
 from synthesis.writers.instances import filled, reason
 from synthesis.writers.lexicon import COMPANIES, MONTHS, PEOPLE, ROLE
 from synthesis.writers.phrases import phrase, terse, vary_words
-from synthesis.writers.wants import Want, want_of
+from synthesis.writers.wants import ARTICLE, Want, want_of
 
 NOUN_FRAMES = [
     "{ask}, {signal}", "{ask} - {signal}", "{signal}: {ask}", "{ask} ({signal})", "{signal}, {ask}",
@@ -43,6 +43,10 @@ LOOSE = re.compile(
 )
 AFTER = re.compile(r"\b((?:19|20)\d\d)\s(?:or|and)\slater|(?:since|from)\s(?:\w+\s)?((?:19|20)\d\d)")
 BEFORE = re.compile(r"before\s(?:\w+\s)?((?:19|20)\d\d)|(?:19|20)\d\d\sor\searlier")
+# set phrases in which no word may be exchanged
+FIXED = re.compile(
+    r"opening balance|flight risk|position explained|job board|open position|class of|leave of absence"
+)
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 
@@ -75,7 +79,7 @@ def query(
     if rng.random() < 0.22 and request.style != "explicit":
         return _terse(signal, want, rng)
     asked = _with_entity(_plain(want, rng), request.domain, rng)
-    if request.style == "explicit" and rng.random() < 0.55:
+    if request.style == "explicit" and rng.random() < 0.85:
         return conditioned(clause, asked, rng, signal)
     if request.style == "explicit" and rng.random() < 0.4 and len(order) > 1:
         signal = f"{signal}, {_varied(order[(turn + 1) % len(order)], clause, rng, theirs)}"
@@ -87,6 +91,7 @@ def query(
 def _plain(want: Want, rng: random.Random) -> str:
     """The wish with its thing in full, or only its core: long lists of what a document holds bore a reader."""
     thing = want.head if rng.random() < 0.55 else want.thing
+    thing = ARTICLE.sub("", thing)
     article = "the " if want.kind in ("read", "list", "summarize") else ""
     return phrase(Want(want.verb, want.kind, f"{article}{thing}", want.details), rng, named=0)
 
@@ -120,7 +125,7 @@ def conditioned(clause: Clause, asked: str, rng: random.Random, signal: str = ""
         return f"{asked}, {signal}, {when}" if signal and rng.random() < 0.5 else f"{asked}, {when}"
     when = re.sub(r"^the ", rng.choice(("the ", "the ", "this ", "our ")), when)
     text = rng.choice(CONDITION).format(ask=asked, Ask=_capital(asked), when=when, When=_capital(when))
-    return f"{text} ({signal})" if signal and rng.random() < 0.6 and "(" not in text else text
+    return f"{text} ({signal})" if signal and rng.random() < 0.75 and "(" not in text else text
 
 
 def _one_alternative(when: str, rng: random.Random) -> str:
@@ -141,7 +146,7 @@ def _varied(signal: str, clause: Clause, rng: random.Random, rivals: str) -> str
         return _dated(edge - rng.randint(0 if "or earlier" in clause.when else 1, 6), rng)
     if not YEAR.search(signal):
         signal = re.sub(r"\b\d{3,6}\b", lambda match: _like(match.group(), rng), signal)
-    return vary_words(signal, rng, 0.45, f"{rivals} {clause.when}")
+    return signal if FIXED.search(signal) else vary_words(signal, rng, 0.45, f"{rivals} {clause.when}")
 
 
 def _dated(year: int, rng: random.Random) -> str:

@@ -32,7 +32,7 @@ CUT = re.compile(
 )
 TAIL = re.compile(
     r"\s(?:for|by|of|in|from|to|on|at|between|into|against|within|as|per|under|with|without|that|which|whose|who|"
-    r"before|after|and|so|associated|attached|or)\s"
+    r"before|after|and|so|associated|attached|or(?=\s(?:an?|the)\s))\s"
 )
 ARTICLE = re.compile(r"^(?:an?|the|one|single|this|your)\s+(?:single\s)?", re.IGNORECASE)
 LISTING = re.compile(
