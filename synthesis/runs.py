@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from catalog.models import NeighbourList
 from rules.models import RuleVersion
 from synthesis.budgets import told_budget
 from synthesis.core.few_shots import FewShots
@@ -33,7 +34,9 @@ def run_synthesis(ctx: JobContext) -> dict[str, Any]:
     """The job's handler body; returns the counts of the whole run, whoever wrote them."""
     run = SynthesisRun.objects.get(pk=ctx.params["run"])
     recipe = read_recipe(run.params.get("recipe", {}))
-    catalog = load_catalog(neighbours=run.branch != SynthesisRun.Branch.IMPORTED)
+    # a trace of an imported query is written against look-alikes where they are known
+    imported = run.branch == SynthesisRun.Branch.IMPORTED
+    catalog = load_catalog(neighbours=not imported or NeighbourList.objects.exists())
     staff = run_staff(run, recipe, ctx.job)
     try:
         open_books(ctx, run, staff.writers)
@@ -154,6 +157,7 @@ def _commit(ctx: JobContext, run: SynthesisRun, writers: Writers, outcomes: list
             "writer",
             "run",
             "approved_by",
+            "pool",
         ]
         Sample.objects.bulk_update(changed, fields, batch_size=BATCH)
 
@@ -168,6 +172,7 @@ def _finished(row: Sample, outcome: Outcome, run: SynthesisRun, writers: Writers
         row.run = run
         if outcome.ready:
             row.trace, row.permissions, row.writer = outcome.trace, list(outcome.permissions), writers.name
+            row.pool = list(outcome.pool)
             if row.approved_by:
                 row.approved_by = f"{row.approved_by}; trace by {writers.name}, not read"[:200]
         return row

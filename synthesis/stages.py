@@ -14,7 +14,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import FATAL
 
 # going on with the next sample would fail the same way, or ask what no book knows of
-STOPS = FATAL | {"ledger_down"}
+STOPS = FATAL | {"ledger_down", "bad_prompt"}
 # a verdict on these axes is about the query; the trace alone cannot mend it
 QUERY_AXES = frozenset({"naturalness", "compliance", "label"})
 
@@ -46,12 +46,15 @@ class Tried:
 
 @dataclass(slots=True)
 class Outcome:
+    """`pool`: the tool names that the writers saw."""
+
     sample_id: int
     ready: bool
     draft: QueryDraft
     trace: str
     permissions: tuple[str, ...]
     attempts: list[Tried]
+    pool: tuple[str, ...] = ()
 
 
 class Pipeline:
@@ -68,6 +71,7 @@ class Pipeline:
         draft = unit.given
         critique = ""
         permissions: tuple[str, ...] = ()
+        pool = tuple(tool.name for tool in unit.request.pool)
         for number in range(1, self.retries + 2):
             tried = Tried(number)
             attempts.append(tried)
@@ -81,13 +85,13 @@ class Pipeline:
                     break
                 continue
             if tried.outcome == "ready":
-                return Outcome(unit.sample_id, True, draft, tried.trace, permissions, attempts)
+                return Outcome(unit.sample_id, True, draft, tried.trace, permissions, attempts, pool)
             critique = tried.critique
             if unit.given is None and self._query_is_bad(tried):
                 draft = None
         last = next((t for t in reversed(attempts) if t.query), attempts[-1])
         kept = QueryDraft(last.query, last.answer, "")
-        return Outcome(unit.sample_id, False, kept, last.trace, permissions, attempts)
+        return Outcome(unit.sample_id, False, kept, last.trace, permissions, attempts, pool)
 
     def _query_is_bad(self, tried: Tried) -> bool:
         return not tried.trace or bool(QUERY_AXES & set(tried.judge.get("failed", ())))
@@ -143,7 +147,7 @@ class Pipeline:
         tried.calls += written.calls
 
     async def _judged(self, unit: Unit, request: QueryRequest, draft: QueryDraft, tried: Tried) -> None:
-        verdict = await self.writers.judge.judge(
+        found = await self.writers.judge.judge(
             JudgeRequest(
                 id=str(unit.sample_id),
                 branch=request.branch,
@@ -156,6 +160,7 @@ class Pipeline:
                 rule=request.rule,
             )
         )
+        verdict = found.of(str(unit.sample_id))
         tried.calls += verdict.calls
         tried.judge = {**verdict.scores, "critique": verdict.critique, "failed": list(verdict.failed_axes)}
         tried.outcome = "ready" if verdict.passed else "judged_out"

@@ -28,6 +28,9 @@ def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
     import django
 
+    from trace_site.services import ensure_services
+
+    ensure_services()
     django.setup()
     from django.conf import settings
     from django.db import connection

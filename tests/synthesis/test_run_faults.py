@@ -1,0 +1,130 @@
+"""Every fault of an endpoint through a whole run: it ends, errors are typed, nothing invalid is ready."""
+
+import time
+from dataclasses import replace
+from itertools import groupby
+
+import pytest
+
+from synthesis.budgets import spent
+from synthesis.core.filters import query_failures, trace_failures
+from synthesis.core.queries import QueryDraft
+from synthesis.core.recipe import default_recipe
+from synthesis.imports import samples_import
+from synthesis.models import Attempt, ModelCall, Sample
+from synthesis.runs import _units
+from synthesis.services import synthesis_start
+from synthesis.sources import load_catalog
+from synthesis.stages import candidate_of
+from tests.lib.test_llm_faults import FINAL, PASSING
+from tests.llm_server import LlmServer
+from tests.synthesis.model import answers
+from tests.synthesis.rows import make_book, run_job
+from tests.synthesis.test_runs import NO_PERMISSIONS
+from trace_site import jobs
+from trace_site.lib.files import write_jsonl
+from trace_site.lib.llm import FATAL
+
+pytestmark = pytest.mark.django_db(transaction=True)
+EVERY = 2  # one request in two meets a fault
+CALLS = 150
+KEY = "sk-canary-0123456789"
+EXPECTED = {**FINAL, **PASSING}
+
+
+def groups():
+    """Faults by the error they must end as; those that stop a run get a run each."""
+    mild = sorted((fault for fault in EXPECTED if EXPECTED[fault] not in FATAL), key=EXPECTED.get)
+    return [[fault] for fault in EXPECTED if EXPECTED[fault] in FATAL] + [
+        list(same) for _, same in groupby(mild, EXPECTED.get)
+    ]
+
+
+GROUPS = groups()
+
+
+@pytest.fixture
+def llm(settings):
+    server = LlmServer(answers)
+    settings.LLM_BASE_URL, settings.LLM_API_KEY = server.url, KEY
+    settings.LLM_GENERATOR_MODEL = settings.LLM_TEACHER_MODEL = settings.LLM_JUDGE_MODEL = "tester"
+    settings.LLM_CONCURRENCY = 8
+    settings.LLM_TIMEOUT_SECONDS, settings.LLM_ATTEMPT_SECONDS = 4, 0.5
+    make_book()
+    yield server
+    server.close()
+
+
+def start(**options):
+    chosen = {"branch": "rule", "per_rule": 6, "writer": "llm", "recipe": NO_PERMISSIONS, "wake": False}
+    return synthesis_start(**{**chosen, **options})
+
+
+def invalid(run):
+    """Ready samples that filter V refuses when it looks at them anew."""
+    catalog = load_catalog()
+    context = catalog.filter_context(default_recipe())
+    rows = Sample.objects.filter(run=run, machine="ready")
+    found = []
+    for row, unit in zip(rows, _units(run, default_recipe(), rows, catalog), strict=True):
+        draft = QueryDraft(row.query, tuple(row.answer), row.explanation)
+        candidate = replace(candidate_of(unit.request, draft), trace=row.trace)
+        found += query_failures(candidate, context) + trace_failures(candidate, context)
+    return found
+
+
+@pytest.mark.parametrize("faults", GROUPS, ids=lambda faults: faults[0])
+def test_run_ends_with_typed_errors_and_no_invalid_sample(llm, faults):
+    run = start(per_rule=12, budget={"calls": CALLS})
+    llm.faults = [faults[turn // EVERY % len(faults)] if turn % EVERY else "ok" for turn in range(CALLS)]
+    began = time.monotonic()
+    job = jobs.run(run.job.pk)
+    assert time.monotonic() - began < 60
+    expected = EXPECTED[faults[0]]
+    if expected in FATAL:
+        assert job.state == "failed" and job.error_code == expected and job.error
+    else:
+        assert job.state == "done", job.error
+        assert not Sample.objects.filter(machine="pending").exists()
+        assert len(llm.requests) > EVERY * len(faults)  # each of them was met
+    assert not invalid(run)
+    codes = set(Attempt.objects.filter(outcome="error").values_list("error_code", flat=True))
+    assert codes <= {expected}
+    calls = ModelCall.objects.filter(job=job)
+    assert set(calls.filter(state="failed").values_list("error_code", flat=True)) - {"llm_cancelled"} == {
+        expected
+    }
+    assert not calls.filter(state="sent").exists()
+    assert not calls.filter(state="answered").exclude(error_code="").exists()
+    assert spent(job).calls <= CALLS
+    never_left = calls.filter(error_code="llm_cancelled").count()
+    assert calls.count() - never_left <= len(llm.requests) - 1 <= calls.count()  # one probe
+
+
+def test_wait_that_one_call_was_told_does_not_hold_up_the_others(llm, settings):
+    settings.LLM_TIMEOUT_SECONDS = 30
+    run = start(per_rule=30)
+    llm.faults = ["ok"] * 6 + ["429:3"]
+    began = time.monotonic()
+    run_job(run.job)
+    ends = sorted(ModelCall.objects.filter(job=run.job, state="answered").values_list("ended_at", flat=True))
+    assert time.monotonic() - began >= 3
+    assert (ends[-1] - ends[len(ends) // 2]).total_seconds() > 2
+
+
+def test_traces_of_imported_queries_are_written_by_a_model(llm, tmp_path):
+    rows = [
+        {"query": "book the blue car for friday", "tools": ["CarPool/BookCar"]},
+        {"query": "three days off in august please", "tools": ["TimeDesk/SubmitLeave"]},
+    ]
+    write_jsonl(tmp_path / "logs.jsonl", rows)
+    samples_import(path=tmp_path / "logs.jsonl", approve=True)
+    counts = run_job(start(branch="imported").job)
+    assert (counts["written"], counts["ready"], counts["calls"]) == (2, 2, 4)
+    row = Sample.objects.get(query__contains="car")
+    assert row.trace.endswith("CarPool/BookCar.") and row.approved_by.endswith(
+        "trace by llm:tester, not read"
+    )
+    shown = [request["messages"][0]["content"] for request in llm.requests if "CarPool" in str(request)]
+    assert all("TimeDesk/SubmitLeave" in prompt for prompt in shown)  # the pool holds more than the answer
+    assert run_job(start(branch="imported").job)["written"] == 0
