@@ -30,7 +30,7 @@ class Reason:
     def __str__(self) -> str:
         match self.kind:
             case "rule":
-                return f"rule {self.what} went {self.was} -> {self.now}"
+                return f"rule {self.what} went from {self.was} to {self.now}"
             case "tool":
                 return f"{self.what} says something else"
             case "joined":
@@ -40,7 +40,7 @@ class Reason:
             case "prompt":
                 return f"prompt {self.what} changed"
             case "model" | "writer" | "parameter":
-                return f"{self.what} went {self.was} -> {self.now}"
+                return f"{self.what} went from {self.was} to {self.now}"
             case _:
                 return self.what
 

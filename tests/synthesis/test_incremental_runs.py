@@ -242,7 +242,7 @@ def test_why_names_what_changed():
     near(new)
     near(tool, new)
     assert [str(reason) for reason in why(sample)] == [
-        "rule RULE_1 went v1 -> v2",
+        "rule RULE_1 went from v1 to v2",
         f"{tool.name} says something else",
         f"{new.name} is new in the pool",
     ]
@@ -378,7 +378,7 @@ def test_a_changed_prompt_outdates_and_tells_and_another_judge_leaves_queries_un
     settings.LLM_JUDGE_MODEL = "stricter"
     found = stale_map(Sample.objects.all())
     assert {str(reason) for one in found.values() for reason in one.reasons} == {
-        "model of the judge went tester -> stricter"
+        "model of the judge went from tester to stricter"
     }
     assert {one.level for one in found.values()} == {"outdated"}
     before = ModelCall.objects.count()
@@ -423,7 +423,9 @@ def test_the_fragment_of_the_sample_page_says_whether_it_is_current_and_shows_bo
     assert "written the same today" in page
     publish(2)
     page = client.get(f"/synthesis/samples/{sample.pk}/stale/").content.decode()
-    assert "stale" in page and "Rule PAYSLIP_PERIOD went v1 -&gt; v2" in page and "compare/1/2/" in page
+    assert "stale" in page and "Rule PAYSLIP_PERIOD went from v1 to v2" in page and "compare/1/2/" in page
     run()
     page = client.get(f"/synthesis/samples/{sample.pk}/stale/").content.decode()
-    assert "A newer sample stands in its place" in page
+    assert "A newer sample stands in its place" in page and "writes it again" not in page
+    Sample.objects.filter(pk=sample.pk).update(human="rejected")
+    assert client.get(f"/synthesis/samples/{sample.pk}/stale/").content == b""
