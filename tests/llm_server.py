@@ -134,8 +134,8 @@ class LlmServer:
             handler.wfile.write(bytes([byte]))
             handler.wfile.flush()
 
-    def flood(self, handler: BaseHTTPRequestHandler, data: bytes) -> None:
-        _head(handler, {})
+    def flood(self, handler: BaseHTTPRequestHandler, data: bytes, status: int = 200) -> None:
+        _head(handler, {}, status)
         for _ in range(FLOOD // 100_000):
             handler.wfile.write(b" " * 100_000)
             self.flooded += 100_000
@@ -190,6 +190,9 @@ FAULTS: dict[str, Callable[[LlmServer, BaseHTTPRequestHandler, bytes], None]] = 
     "hang": LlmServer.hang,
     "slow": LlmServer.slow,
     "flood": LlmServer.flood,
+    "flood_500": lambda server, handler, data: server.flood(handler, data, 500),
+    "headers": lambda server, handler, data: _head(handler, {f"X-{n}": "x" * 1000 for n in range(200)}),
+    "garbage": lambda server, handler, data: handler.wfile.write(b"\x00\xffno HTTP at all\r\n\r\n") and None,
     "key_repeated": LlmServer.key_repeated,
     "unauthorized": LlmServer.unauthorized,
     "reset": _reset,
@@ -207,8 +210,6 @@ FAULTS: dict[str, Callable[[LlmServer, BaseHTTPRequestHandler, bytes], None]] = 
         handler, 200, _events(data)[:40], {"Content-Type": "text/event-stream"}
     ),
     "utf16": lambda server, handler, data: _send(handler, 200, data.decode().encode("utf-16")),
-    "gzip": lambda server, handler, data: _send(
-        handler, 200, BOMB, {"Content-Encoding": "gzip"}
-    ),
+    "gzip": lambda server, handler, data: _send(handler, 200, BOMB, {"Content-Encoding": "gzip"}),
     "quota": lambda server, handler, data: _send(handler, 429, b'{"error": {"code": "insufficient_quota"}}'),
 }

@@ -36,6 +36,7 @@ FINAL = {
     "302:http://127.0.0.1:1/v1/chat/completions": "llm_bad_request",
     "307:/v1/elsewhere": "llm_bad_request",
     "flood": "llm_too_large",
+    "flood_500": "llm_too_large",
     "quota": "llm_quota",
     "key_repeated": "llm_key_repeated",
 }
@@ -52,6 +53,8 @@ PASSING = {
     "reset_midway": "llm_broken",
     "cut": "llm_broken",
     "cut_body": "llm_broken",
+    "headers": "llm_broken",
+    "garbage": "llm_broken",
     "html": "llm_not_json",
     "nothing": "llm_not_json",
     "sse": "llm_not_json",

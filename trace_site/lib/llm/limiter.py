@@ -136,7 +136,7 @@ class Limiter:
         self._shut_until = self._cut_at = self._now() + pause
         self.limit, self._fast_below = 1.0, float("inf")
         self._recent.clear()
-        asyncio.get_running_loop().call_later(pause, self._wake)
+        asyncio.get_running_loop().call_later(pause + 0.001, self._wake)  # timers may fire a hair early
 
     @staticmethod
     def _now() -> float:
