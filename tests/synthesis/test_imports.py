@@ -23,6 +23,11 @@ ROWS = [
     {"query": "where is my pay document please now", "tools": ["PayOne/GetPayslip"]},
 ]
 
+TYPED = (
+    "The person wants a car of the company for one day, and CarPool/BookCar is described as booking one for a trip. "
+    "Nothing else is asked for. So CarPool/BookCar."
+)
+
 
 @pytest.fixture
 def logs(tmp_path):
@@ -65,7 +70,7 @@ def test_what_a_person_typed_while_the_trace_was_written_stands(logs, monkeypatc
     def read_meanwhile(ctx, run, writers, outcomes):
         for outcome in outcomes:
             if "car" in outcome.draft.query:
-                text = {"query": "book me the blue car for friday", "trace": outcome.trace}
+                text = {"query": "book me the blue car for friday", "trace": TYPED}
                 review.edit(sample=outcome.sample_id, reviewer=reader, **text)
         commit(ctx, run, writers, outcomes)
 
@@ -104,4 +109,5 @@ def test_traces_are_written_for_imported_queries_which_stay_as_they_are(logs):
     row = Sample.objects.get(query__contains="car")
     assert row.trace.rstrip(".").endswith(("CarPool/BookCar", "CarPool/BookCar it is"))
     assert row.approved_by.endswith("trace by offline, not read")
+    assert len(row.pool) > 1 and "CarPool/BookCar" in row.pool
     assert run_job(synthesis_start(branch="imported", wake=False).job)["written"] == 0
