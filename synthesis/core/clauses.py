@@ -36,8 +36,8 @@ PLAIN_VERB = re.compile(r"^[A-Z][a-z]+$")
 class Case:
     """A clause ready for use.
 
-    `own`: the rule itself gives the words of all its cases, in clauses or in sentences that tell each apart; else
-    descriptions of tools stand in for what the text leaves out.
+    `own`: the rule itself tells its cases apart, in clauses or in sentences, so that descriptions of tools decide
+    nothing between them.
     """
 
     clause: Clause
@@ -58,7 +58,7 @@ def _cases(rule: RuleText, tools: tuple[ToolText | None, ...]) -> tuple[Case, ..
     else:
         read = [clause for clause in derived(rule) if clause.route_to in alive]
         filled = [_filled(clause, alive) for clause in read]
-        told = len(read) > 1 and all(clause.when and clause.when[0] != "…" for clause in read)
+        told = len(read) > 1 and bool(read[0].when)
         kept = [clause for clause in filled if clause.when and _apart(clause, filled, alive, rule)]
         found = [Case(replace(clause, signals=_only_here(clause, kept)), told) for clause in kept]
     return tuple(sorted(found, key=lambda case: case.clause.route_to != rule.target))
