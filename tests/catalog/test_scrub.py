@@ -277,6 +277,8 @@ def test_ids_births_and_secrets_are_found(text, stand_in):
         ("hi, this is Tove Lindqvist from payroll", "hi, this is [name] from payroll"),
         ("payslip for tomas please", "payslip for [name] please"),
         ("José's expenses", "[name]'s expenses"),
+        ("ladder safety: ahmed + jo, due in may", "ladder safety: [name] + jo, due in may"),
+        ("jens' colleagues", "[name]' colleagues"),
         ("J. Smith got hired", "J. Smith got hired"),  # an initial is no given name: an editor sees it
         ("put Jean-Pierre Dupont on the list", "put [name] on the list"),
         ("PETER MILLER", "[name] MILLER"),  # Miller is a trade too
@@ -318,6 +320,9 @@ def test_names_of_people_are_found(text, safe):
         "employee review 2024",
         "staff 12 people on 2 shifts",
         "passport renewal for 2026",
+        "Don't mark it, will you",
+        "north carolina tax office",
+        "the christmas carol evening",
         "the new password is not working",
         "Santa Clara warehouse, dock 4",
         "San Francisco to Paris, 2 nights",

@@ -46,7 +46,24 @@ LOWER_TITLE = re.compile(rf"\b(?:mr|mrs|ms|herr|frau)\b\.?\s+({_WORD})", re.I)
 INTRODUCED = re.compile(
     rf"\b(?:my name is|name's|named|signed by|regards,|cheers,|best,|sincerely,|this is)\s+({_PROPER}(?:\s+{_PROPER})?)"
 )
-PLACES = frozenset(("san", "santa", "santo", "sao", "são", "st", "saint", "port", "fort", "mount", "lake"))
+PLACES = frozenset(
+    (
+        "north",
+        "south",
+        "new",
+        "san",
+        "santa",
+        "santo",
+        "sao",
+        "são",
+        "st",
+        "saint",
+        "port",
+        "fort",
+        "mount",
+        "lake",
+    )
+)
 
 
 @cache
@@ -157,21 +174,15 @@ def _reversed_name(text: str, words: list[re.Match[str]], at: int) -> int | None
 
 
 def _meant(text: str, words: list[re.Match[str]], at: int, capital: bool) -> bool:
-    """Whether a lone given name stands where a person is meant."""
+    """Whether a lone given name, which is no everyday word, stands where a person is meant."""
     if _possessive(text, words[at]):
         return True
     before = words[at - 1].group().casefold() if at else ""
     after = words[at + 1].group().casefold() if at + 1 < len(words) else ""
     if after in _words("firms_and_places") and _joined(text, words, at):
         return False
-    if words[at].group().isupper() and len(words[at].group()) > 3:
+    if len(words[at].group()) > 3 or (capital and at > 0):
         return True
-    if capital:
-        return (
-            at > 0
-            or after in _words("words_after_names")
-            or text[words[at].end() : words[at].end() + 1] in (",", ":")
-        )
     return before in _words("words_before_names") or after in _words("words_after_names")
 
 
@@ -182,7 +193,7 @@ def _joined(text: str, words: list[re.Match[str]], at: int, *, initials: bool = 
 
 
 def _possessive(text: str, word: re.Match[str]) -> bool:
-    return bool(re.match(r"['’]s?\b|['’](?=\s)", text[word.end() : word.end() + 3])) or bool(
+    return bool(re.match(r"['’](?:s\b|\s|$)", text[word.end() : word.end() + 3])) or bool(
         re.search(r"['’]s$", word.group())
     )
 

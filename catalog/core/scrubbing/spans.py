@@ -7,9 +7,9 @@ from dataclasses import dataclass
 STAND_INS = {
     "link": "[link]",
     "e-mail": "[e-mail]",
-    "secret": "[secret]",
     "IBAN": "[IBAN]",
     "card": "[card]",
+    "secret": "[secret]",
     "IP address": "[IP address]",
     "id number": "[id number]",
     "date of birth": "[date of birth]",
