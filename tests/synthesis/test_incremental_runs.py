@@ -250,6 +250,8 @@ def test_why_names_what_changed():
     assert why(other) == []
     levels = {name: set(stale_filter(Sample.objects.all(), name)) for name in ("content", "current")}
     assert sample in levels["content"] and other in levels["current"]
+    assert levels["content"] | levels["current"] == set(Sample.objects.all())
+    assert not stale_filter(Sample.objects.all(), "outdated").exists()
 
 
 def test_samples_from_before_keys_say_so_and_are_written_again_in_their_slot():
