@@ -111,6 +111,7 @@ def described_task(description: str) -> str:
     return f"to {base_form(verb) if verb.endswith('s') else verb.lower()} {rest}"
 
 
+@lru_cache(maxsize=20_000)
 def first_sentence(description: str) -> str:
     """A description's first sentence that says something, at most 20 words."""
     parts = [part for part in re.split(r"(?<=[.!?])\s+|\n", description.strip()) if len(words(part)) >= 2]

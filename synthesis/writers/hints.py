@@ -5,7 +5,7 @@ and HR language; used for `implicit` queries of rules without expert-written sig
 """
 
 import re
-from collections.abc import Sequence
+from functools import lru_cache
 
 from synthesis.core.words import content_stems
 
@@ -98,7 +98,8 @@ HINTS = [(re.compile(pattern, re.IGNORECASE), hints) for pattern, hints in _HINT
 WHOSE = next(pattern for pattern, _ in HINTS if "account holder" in pattern.pattern)
 
 
-def hints_for(when: str, against: Sequence[str] = ()) -> list[str]:
+@lru_cache(maxsize=4096)
+def hints_for(when: str, against: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Everything said instead of a part of `when` that no case of `against` shares; whose it is at last."""
     found = [
         (pattern, hints)
@@ -106,13 +107,18 @@ def hints_for(when: str, against: Sequence[str] = ()) -> list[str]:
         if pattern.search(when) and not any(pattern.search(other) for other in against)
     ]
     strong = [(pattern, hints) for pattern, hints in found if pattern is not WHOSE]
-    return [hint for _, hints in strong or ([] if against else found) for hint in hints]
+    return tuple(hint for _, hints in strong or ([] if against else found) for hint in hints)
 
 
-def hint_in(query: str, when: str, against: Sequence[str] = ()) -> str:
+@lru_cache(maxsize=4096)
+def _hint_stems(when: str, against: tuple[str, ...]) -> tuple[frozenset[str], ...]:
+    return tuple(content_stems(re.sub(r"\{\w+\}", "", hint)) for hint in hints_for(when, against))
+
+
+def hint_in(query: str, when: str, against: tuple[str, ...] = ()) -> str:
     """The part of a query that says a hint for `when`; empty where none does."""
-    hints = [content_stems(re.sub(r"\{\w+\}", "", hint)) for hint in hints_for(when, against)]
-    for part in re.split(r"\s-\s|[.;:()?!]\s*|,\s(?:so\s)?", query):
+    hints = _hint_stems(when, against)
+    for part in re.split(r"\s-\s|[.;:()?!]\s*|,\s(?:so\s)?", query if hints else ""):
         said = content_stems(part)
         if any(len(hint & said) >= max(2, 0.7 * len(hint)) for hint in hints):
             return part.strip()

@@ -67,9 +67,9 @@ class Scene:
         return self.case.clause
 
     @property
-    def hints(self) -> list[str]:
+    def hints(self) -> tuple[str, ...]:
         """What stands for this case and for none of the others."""
-        return hints_for(self.clause.when, [other.when for other in self.rivals])
+        return hints_for(self.clause.when, tuple(other.when for other in self.rivals))
 
 
 def _rule_query(request: QueryRequest, rng: random.Random) -> QueryDraft:

@@ -112,7 +112,7 @@ def _rule_step(
     mine = [clause for clause in found if clause.route_to in request.answer] or found[:1]
     decisive = max(mine, key=lambda clause: _fit(clause, request.query))
     parts = [_decisive(request, decisive, rng)]
-    if clue := hint_in(request.query, decisive.when, [one.when for one in found if one not in mine]):
+    if clue := hint_in(request.query, decisive.when, tuple(one.when for one in found if one not in mine)):
         parts.insert(0, rng.choice(reasoning.CLUE).format(clue=clue))
     others = [clause for clause in found if clause.route_to not in request.answer]
     dead = [tool for tool in rivals if tool.deprecated]

@@ -3,9 +3,10 @@
 import random
 import re
 from collections import Counter
+from functools import lru_cache
 
 from synthesis.core.clauses import VAGUE, cases, first_sentence
-from synthesis.core.queries import QueryDraft, QueryRequest, by_name
+from synthesis.core.queries import Clause, QueryDraft, QueryRequest, by_name
 from synthesis.core.words import STOP, content_stems, spaced, stem, words
 from synthesis.writers.frames import CLOSERS, OPENERS
 from synthesis.writers.hints import hint_in
@@ -41,18 +42,24 @@ def decisive(draft: QueryDraft, request: QueryRequest) -> bool:
     """Does a query to a rule without clauses say what only its case says: a word of its own, or a hint at it?"""
     assert request.rule is not None
     pool = by_name(request.pool)
-    mine, others = set[str](), set[str]()
-    whens: dict[bool, list[str]] = {True: [], False: []}
-    for one in cases(request.rule, pool):
-        name = one.clause.route_to
-        own = name in draft.answer
-        whens[own].append(one.clause.when)
-        said = content_stems(f"{one.clause.when} {first_sentence(pool[name].description)}")
-        (mine if own else others).update(said)
-    only = mine - others - VAGUE
-    if not others or not only or only & content_stems(draft.query):
+    found = tuple((one.clause, pool[one.clause.route_to].description) for one in cases(request.rule, pool))
+    only = _only(found, draft.answer)
+    if not only or only & content_stems(draft.query):
         return True
+    whens = {
+        own: tuple(c.when for c, _ in found if (c.route_to in draft.answer) == own) for own in (True, False)
+    }
     return any(hint_in(draft.query, when, whens[False]) for when in whens[True])
+
+
+@lru_cache(maxsize=4096)
+def _only(found: tuple[tuple[Clause, str], ...], answer: tuple[str, ...]) -> frozenset[str]:
+    """The content words that only the answer's cases say; empty where there is no other case."""
+    mine, others = set[str](), set[str]()
+    for clause, description in found:
+        said = content_stems(f"{clause.when} {first_sentence(description)}")
+        (mine if clause.route_to in answer else others).update(said)
+    return frozenset(mine - others - VAGUE) if others else frozenset()
 
 
 def _leaks(draft: QueryDraft, request: QueryRequest) -> bool:
