@@ -69,7 +69,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--peer-kind", choices=("distilabel", "curator"), default="distilabel")
     parser.add_argument("--calls", type=int, default=20_000)
     parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--pair-calls", type=int, default=1_000)
+    parser.add_argument("--pair-calls", type=int, default=3_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ours", default="", help=argparse.SUPPRESS)
     return parser.parse_args()
