@@ -1,4 +1,4 @@
-"""Which tools a text names: full names with word boundaries, found in one pass over the text."""
+"""Which tools a text names, in the shapes the checks of a rule read."""
 
 from collections.abc import Iterable
 
