@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from django.db.models import F, Sum
+from django.db.models import Count, F, Sum
 
 from synthesis.models import ModelCall, Sample, SynthesisRun
 from trace_site.jobs import Job
@@ -37,8 +37,9 @@ def read_budget(given: Mapping[str, Any] | None) -> dict[str, float]:
 def spent(job: Job) -> Spent:
     """What every attempt of the job has spent so far."""
     rows = ModelCall.objects.filter(job=job)
-    sums = rows.aggregate(tokens=Sum(F("prompt_tokens") + F("completion_tokens")), money=Sum("cost"))
-    return Spent(calls=rows.count(), tokens=sums["tokens"] or 0, money=sums["money"] or 0.0)
+    tokens = Sum(F("prompt_tokens") + F("completion_tokens"))
+    sums = rows.aggregate(calls=Count("pk"), tokens=tokens, money=Sum("cost"))
+    return Spent(calls=sums["calls"], tokens=sums["tokens"] or 0, money=sums["money"] or 0.0)
 
 
 def run_budget(run: SynthesisRun, job: Job) -> Budget | None:

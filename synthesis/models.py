@@ -107,6 +107,11 @@ class Sample(models.Model):
                 condition=models.Q(machine="ready", human="approved"),
                 name="approved_of_rule_version",
             ),
+            models.Index(  # the funnel of a run is counted without reading the samples' texts
+                fields=["run", "id"],
+                include=["machine", "human", "domain", "rule_version", "style", "tier"],
+                name="funnel_of_run",
+            ),
             GinIndex(fields=["pool"], name="samples_by_pool"),  # which samples hold a tool
         ]
 
