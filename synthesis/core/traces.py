@@ -1,8 +1,8 @@
 """The deliberative schema of a trace.
 
 restate the intent -> permission step (only when the request carries permission targets) -> compare APIs -> narrow to
-endpoints -> apply the rule by its code and decisive clause -> commit. Writers fill the steps; this module orders them. Names become tokens, and tokens names, in
-catalog/core/tokens.py alone.
+endpoints -> apply the rule by its code and decisive clause -> commit. Writers fill the steps; this module orders them.
+Names become tokens, and tokens names, in catalog/core/tokens.py alone.
 """
 
 import random
