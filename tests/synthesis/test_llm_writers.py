@@ -5,9 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from synthesis.core.queries import Writers
 from synthesis.core.recipe import default_recipe
+from synthesis.stages import Pipeline, Unit
+from synthesis.writers import prompts
 from synthesis.writers.llm import LlmJudge, LlmQueryWriter, LlmTraceWriter
 from tests.synthesis.test_prompts import judge_request, query_request, trace_request
+from tests.synthesis.texts import context
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import Reply
 
@@ -103,3 +107,14 @@ def test_a_verdict_counts_only_with_the_id_that_was_asked():
     asyncio.run(LlmJudge(model, RECIPE).judge(judge_request()))
     model.answer["id"] = model.asked[0]["prompt"].split("Sample id: ")[1].split("\n")[0]
     assert asyncio.run(LlmJudge(model, RECIPE).judge(judge_request())).passed
+
+
+def test_a_broken_prompt_stops_the_run_and_costs_no_attempts(monkeypatch):
+    monkeypatch.setattr(prompts, "source", lambda name: "{% if %}")
+    model = Model(batch(1))
+    writers = Writers(
+        "llm:tester", LlmQueryWriter(model, RECIPE), LlmTraceWriter(model, RECIPE), LlmJudge(model, RECIPE)
+    )
+    with pytest.raises(TraceError, match="query_rule.jinja:1"):
+        asyncio.run(Pipeline(writers, context()).make(Unit(1, query_request(attempt=1, critique=""))))
+    assert model.asked == []
