@@ -8,13 +8,13 @@ from django.conf import settings
 
 from synthesis.writers.llm import ROLES
 from trace_site.lib.errors import TraceError
-from trace_site.lib.llm import Budget, Client, Endpoint, Ledger
+from trace_site.lib.llm import Budget, Client, Endpoint, Ledger, check_url
 
 
 def endpoints(models: Mapping[str, str] | None = None) -> dict[str, Endpoint]:
     """{role: its endpoint}; `models` names those that a run was started with, in place of the settings'.
 
-    Raises TraceError naming the setting that is missing.
+    Raises TraceError naming the setting that is missing or wrong.
     """
     found = {role: _endpoint(role, (models or {}).get(role, "")) for role in ROLES}
     for role, endpoint in found.items():
@@ -33,6 +33,8 @@ def _endpoint(role: str, model: str) -> Endpoint:
         return getattr(settings, f"LLM_{role.upper()}_{part}")
 
     base_url = own("BASE_URL") or settings.LLM_BASE_URL
+    for url in filter(None, (base_url, settings.LLM_BASE_URL)):
+        check_url(url, settings.LLM_ALLOWED_HOSTS)
     # the common key is for the common host: an endpoint elsewhere must not learn it
     common_key = settings.LLM_API_KEY if urlsplit(base_url)[:2] == urlsplit(settings.LLM_BASE_URL)[:2] else ""
     return Endpoint(

@@ -54,6 +54,7 @@ class SimulatedEndpoint:
         self.fault = fault
         self.random = random.Random(seed)
         self.median = median
+        self.received = 0
         self.in_flight = 0
         self.peak = 0
         self.answered: list[float] = []  # when
@@ -62,6 +63,7 @@ class SimulatedEndpoint:
 
     async def post(self, body: bytes, uid: UUID, seconds: float) -> bytes:
         now = asyncio.get_running_loop().time
+        self.received += 1
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
         try:

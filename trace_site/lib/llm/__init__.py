@@ -18,6 +18,7 @@ from trace_site.lib.llm.exchange import (
 )
 from trace_site.lib.llm.limiter import Limiter, limiter_of
 from trace_site.lib.llm.retry import retry_after
+from trace_site.lib.llm.transport import check_url
 
 __all__ = [
     "FATAL",
@@ -32,6 +33,7 @@ __all__ = [
     "NoLedger",
     "Reply",
     "Spent",
+    "check_url",
     "limiter_of",
     "retry_after",
 ]

@@ -41,7 +41,6 @@ class _Call:
     body: bytes
     schema: str
     first: Exchange  # the one that each attempt's exchange is a copy of
-    ledger: Ledger
 
 
 class Client:
@@ -125,7 +124,7 @@ class Client:
         first.completion_tokens = request["max_tokens"]
         first.cost = self.endpoint.cost(first.prompt_tokens, first.completion_tokens)
         schema = json.dumps(request["response_format"]["json_schema"]["schema"])
-        return await self._until_deadline(_Call(body, schema, first, self.ledger))
+        return await self._until_deadline(_Call(body, schema, first))
 
     async def _until_deadline(self, call: _Call) -> Reply:
         loop = asyncio.get_running_loop()
@@ -187,7 +186,7 @@ class Client:
 
     async def _booked(self, call: _Call, exchange: Exchange, deadline: float) -> Reply:
         """One exchange and its two entries in the ledger."""
-        await call.ledger.sent(exchange)
+        await self.ledger.sent(exchange)
         now = asyncio.get_running_loop().time
         started, reply = now(), None
         try:
@@ -210,7 +209,7 @@ class Client:
             raise
         finally:
             exchange.seconds = round(now() - started, 3)
-            await asyncio.shield(call.ledger.ended(exchange, reply))
+            await asyncio.shield(self.ledger.ended(exchange, reply))
 
     def _bill(self, exchange: Exchange, prompt_tokens: int, completion_tokens: int) -> None:
         exchange.prompt_tokens, exchange.completion_tokens = prompt_tokens, completion_tokens

@@ -183,4 +183,6 @@ def _meant(address: Address) -> list[Address]:
 
 
 def _refused(why: str) -> LlmError:
-    return LlmError(why, "llm_host_refused", hint="Check LLM_BASE_URL and LLM_ALLOWED_HOSTS.", free=True)
+    error = LlmError(why, "llm_host_refused", hint="Check it and LLM_ALLOWED_HOSTS.", free=True)
+    error.where = "LLM_BASE_URL"
+    return error
