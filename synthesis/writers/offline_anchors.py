@@ -8,7 +8,6 @@ the answer is every live tool of the pool that fits it.
 import random
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from synthesis.core.queries import TIERS, QueryDraft, QueryRequest, ToolText, by_name
 from synthesis.core.words import content_stems, spaced, words
@@ -45,8 +44,8 @@ def anchor_query(request: QueryRequest, rng: random.Random) -> QueryDraft:
         and len(twins) >= low - 1
         and len(_companions(anchor, request, twins, rng)) < low - 1
     ):
-        made = _versions(anchor, [pool[name] for name in twins][: high - 1], request.pool, rng)
-        twins = []
+        made = _versions(anchor, [pool[name] for name in twins], low, high, rng)
+        twins = [] if made else twins
     if made is None:
         names = (anchor.name, *_companions(anchor, request, twins, rng)[: rng.randint(low, min(high, 5)) - 1])
         names = _any_live(names, low, request.pool)
@@ -70,14 +69,18 @@ def _want(tool: ToolText) -> Want:
 
 
 def _versions(
-    anchor: ToolText, twins: Sequence[ToolText], pool: Any, rng: random.Random
-) -> tuple[str, tuple[str, ...]]:
+    anchor: ToolText, twins: Sequence[ToolText], low: int, high: int, rng: random.Random
+) -> tuple[str, tuple[str, ...]] | None:
     """The same wish in several named versions or products: what a pool full of twins leaves to ask for."""
-    places = [product(tool.api) for tool in (anchor, *twins)]
+    by_place = {product(tool.api): tool for tool in reversed((anchor, *twins))}
+    chosen = [anchor, *(tool for tool in by_place.values() if tool is not anchor)][:high]
+    if len(chosen) < low:
+        return None
+    places = [product(tool.api) for tool in chosen]
     named = [f"{_line(vendor, line)} {version}".strip() for vendor, line, version in places]
     if len({place[:2] for place in places}) == 1:
         named = [f"{_line(*places[0][:2])} {places[0][2]}", *(version for _, _, version in places[1:])]
-    return f"{phrase(_want(anchor), rng)}, in {listed(named)}", (anchor.name, *(tool.name for tool in twins))
+    return f"{phrase(_want(anchor), rng)}, in {listed(named)}", tuple(tool.name for tool in chosen)
 
 
 def _twins(tool: ToolText, pool: Sequence[ToolText]) -> list[str]:
@@ -201,6 +204,12 @@ def _purpose(tool: ToolText) -> str:
 def _placed(text: str, anchor: ToolText, twins: Sequence[ToolText], rng: random.Random) -> str:
     """Say the product, and its version where a twin differs in nothing else."""
     vendor, line, version = product(anchor.api)
+    same = [tool for tool in twins if product(tool.api) == (vendor, line, version)]
+    theirs = {word for tool in same for word in words(tool.endpoint)}
+    if same and (own := [word for word in words(anchor.endpoint) if word not in theirs]):
+        text = f"{text}, {' '.join(own[:4])}"
+    if spaced(vendor) == spaced(anchor.api) and len(words(vendor)) > 1:
+        return text  # product and thing together would be the tool's name
     others = [product(tool.api) for tool in twins]
     place = vendor if all(other[0] != vendor for other in others) else _line(vendor, line)
     if any(other[:2] == (vendor, line) for other in others):

@@ -202,7 +202,7 @@ def _implicit(scene: Scene, rng: random.Random) -> str:
 
 def _shortened(want: Want) -> Want:
     """The thing in at most two words: who is in the situation does not say all of it."""
-    head = " ".join(want.head.split()[-2:])
+    head = re.sub(r"^(?:or|and) ", "", " ".join(want.head.split()[-2:]))
     return want if head in GENERIC or OPEN_QUESTION.match(want.thing) else Want(want.verb, want.kind, head)
 
 

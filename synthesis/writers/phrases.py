@@ -26,6 +26,9 @@ def one_of(task: str, rng: random.Random) -> str:
         if " " not in first:
             return f"to {rng.choice((first, verb))} {thing}"
         return f"to {rng.choice((first, second))}" if "it" not in words(second) else f"to {first}"
+    verb, _, things = task.removeprefix("to ").partition(" ")
+    if len(either := re.split(r", or (?=an? )", things)) == 2:
+        return f"to {verb} {rng.choice(either)}"
     match = re.search(r"\b([\w-]+) or (?:an? |the )?([\w-]+)(?= in |$)", task)
     if not match or match.group(2) in ("later", "earlier", "more", "cached") or rng.random() < 0.3:
         return task
@@ -135,7 +138,7 @@ def phrase(want: Want, rng: random.Random, *, keep: Collection[str] = (), synony
         thing = re.sub(r"\b(?:a|an|the|one|this|that|our)\s(?:worker|employee|person|user)\b", person, thing)
     if not OPEN_QUESTION.match(thing):
         if want.kind in ("read", "list", "summarize") and rng.random() < 0.45:
-            return rng.choice(THING).format(np=_detail(want, thing, rng))
+            return agreed(rng.choice(THING), want).format(np=_detail(want, thing, rng))
         passive = want.kind not in ("read", "list", "search", "summarize", "find") and not BOUND.search(thing)
         if passive and rng.random() < 0.25:
             thing = re.sub(r"^(?:an?|another|one more)\s", "the ", thing) if want.kind == "update" else thing
@@ -158,6 +161,7 @@ def agreed(frame: str, want: Want) -> str:
         frame = re.sub(
             rf"\b{one} \{{np\}}", f"{many} {{np}}", re.sub(rf"\{{np\}} {one}\b", f"{{np}} {many}", frame)
         )
+    frame = re.sub(r"\bis there\b", "are there", frame)
     return re.sub(r"^does ", "do ", frame)
 
 

@@ -161,7 +161,6 @@ VERB_CLASS: dict[str, str] = {
     "closes": "close",
     "close": "close",
     "ends": "close",
-    "complete": "close",
     "summarizes": "summarize",
     "summarize": "summarize",
     "summarises": "summarize",

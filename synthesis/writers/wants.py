@@ -36,7 +36,7 @@ TAIL = re.compile(
 )
 ARTICLE = re.compile(r"^(?:an?|the|one|single|this|your)\s+(?:single\s)?", re.IGNORECASE)
 LISTING = re.compile(
-    r"^(?:an?\s|the\s)?(?:\w+\s)?(?:list|collection|array|page)\s(?:of|about|on|for)\s"
+    r"^(?:an?\s|the\s)?(?:\w+\s)?(?:list|collection|array|page|set)\s(?:of|about|on|for)\s"
     r"(?:(?:all|the|our|an?|available|existing)\s)*",
     re.IGNORECASE,
 )
@@ -44,7 +44,7 @@ DETAILS = re.compile(
     r"^(?:the\s)?(?:\w+\s)?(?:details|information|info)\s(?:of|about|on|for)\s", re.IGNORECASE
 )
 DANGLING = re.compile(
-    r"(?:\s+(?:and|or|the|an?|from|to|with|as|in|of|for|by|on|is|are|its?|their|whether|that))+$"
+    r"(?:\s+(?:and|or|the|an?|from|to|with|as|in|of|for|by|on|is|are|its?|their|whether|that|associated|attached))+$"
 )
 TECH = re.compile(
     r"\b(?:endpoint|api|json|id|ids|uuid|http|object|resource|payload|request|parameter|array|deprecat\w*|webhook|"
@@ -165,6 +165,7 @@ def everyday(text: str) -> str:
 def _everyday_word(word: str) -> str:
     if plain := PLAIN.get(word.casefold()):
         return plain
+    word = re.sub(r"(?<=\w)_(?=\w)", " ", word)
     bare = re.sub(r"'s$|[^\w]", "", word)
     if bare in PROPER or bare.isupper() or not any(char.isupper() for char in bare):
         return word
@@ -204,8 +205,9 @@ def distinguishing(tool: ToolText, pool: tuple[ToolText, ...]) -> tuple[str, ...
 
 
 _FINITE = """is are was were be been has have can cannot might must may will should would could does do did you your it
-    its     this these they if when not only also then therefore please note see use or as once than who where there
-    otherwise such let we us our whether how that which following later"""
+    its this these they if when not only also then therefore please note see use or as once than who where there
+    otherwise such let we us our whether how that which following later identifies identify contains
+    contain includes include cover covers represents represent"""
 FINITE = frozenset(_FINITE.split())
 
 
