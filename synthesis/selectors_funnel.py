@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import Count, F, Func, JSONField, Q, QuerySet, Value
+from django.db.models import Case, Count, F, Func, JSONField, Q, QuerySet, Value, When
 
 from rules.models import RuleVersion
 from synthesis.models import Attempt, Sample
@@ -39,7 +39,11 @@ OF_ATTEMPTS = {
 CHECKS = Func(
     F("filter_failures"), Value("$[*].check"), function="jsonb_path_query_array", output_field=JSONField()
 )
-ENDED_WITH = ("error_code", "checks", "judge__failed")
+REFUSED_BY = {
+    "checks": Case(When(outcome="filtered", then=CHECKS), output_field=JSONField()),
+    "axes": Case(When(outcome="judged_out", then=F("judge__failed")), output_field=JSONField()),
+}
+REFUSALS = {"filtered": "filtered", "judged_out": "judged_out", "error": "errors"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +113,21 @@ class Funnel:
 
 def funnel(part: Slice) -> Funnel:
     """Two queries whatever the size: samples once, attempts once by what they ended with."""
-    found = Funnel(Counts(part, **part.samples().aggregate(**OF_SAMPLES)))
+    total = Counts(part, **part.samples().aggregate(**OF_SAMPLES))
     checks: Counter[str] = Counter()
     axes: Counter[str] = Counter()
     errors: Counter[str] = Counter()
-    for row in part.attempts().annotate(checks=CHECKS).values(*ENDED_WITH).annotate(**OF_ATTEMPTS).order_by():
-        refused, failed, code = row.pop("checks"), row.pop("judge__failed"), row.pop("error_code")
-        for name, count in row.items():
-            setattr(found.total, name, getattr(found.total, name) + count)
-        checks.update(dict.fromkeys(refused, row["filtered"]))  # one attempt may fail several checks
-        axes.update(dict.fromkeys(failed or (), row["judged_out"]))
-        errors[code or "error"] += row["errors"]
-    found.checks, found.axes, found.errors = (_listed(one) for one in (checks, axes, errors))
-    return found
+    tried = part.attempts().annotate(**REFUSED_BY).values_list("outcome", "error_code", *REFUSED_BY)
+    ended = tried.annotate(Count("id"), first=Count("id", filter=Q(number=1))).order_by()
+    for outcome, code, refused, failed, count, first in ended:
+        total.attempts += count
+        total.written += first
+        if name := REFUSALS.get(outcome):
+            setattr(total, name, getattr(total, name) + count)
+        checks.update(dict.fromkeys(refused or (), count))  # one attempt may fail several checks
+        axes.update(dict.fromkeys(failed or (), count))
+        errors[code or "error"] += count if outcome == "error" else 0
+    return Funnel(total, *(_listed(one) for one in (checks, axes, errors)))
 
 
 def _listed(counts: Counter[str]) -> list[tuple[str, int]]:
