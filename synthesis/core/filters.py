@@ -72,24 +72,25 @@ def well_formed(candidate: Candidate) -> list[Failure]:
     answer = candidate.answer
     if len(set(answer)) < len(answer):
         return [Failure("consistency", "The answer names a tool twice.", ", ".join(answer))]
-    found = [
-        Failure("consistency", "The tool's token cannot stand in a JSON list.", name)
-        for name in answer
-        if not _reads_back(name)
-    ]
-    if not found and len(answer) > 1:
-        for fmt in FORMATS:
-            if len({"".join(tool_units(name, fmt)) for name in answer}) < len(answer):
-                return [Failure("consistency", "Two answers share a token.", ", ".join(answer))]
-    return found
+    tokens = [_tokens(name) for name in answer]
+    if not all(tokens):
+        message = "The tool's token cannot stand in a JSON list."
+        pairs = zip(answer, tokens, strict=True)
+        return [Failure("consistency", message, name) for name, strings in pairs if not strings]
+    if any(len(set(strings)) < len(answer) for strings in zip(*tokens, strict=True)):
+        return [Failure("consistency", "Two answers share a token.", ", ".join(answer))]
+    return []
 
 
 @lru_cache(maxsize=100_000)
-def _reads_back(name: str) -> bool:
+def _tokens(name: str) -> tuple[str, ...]:
+    """A tool's tokens in each format, empty where a JSON list of them does not give them back."""
     try:
-        return all(json.loads(list_json([name], fmt)) == ["".join(tool_units(name, fmt))] for fmt in FORMATS)
+        strings = tuple("".join(tool_units(name, fmt)) for fmt in FORMATS)
+        lists = [json.loads(list_json([name], fmt)) for fmt in FORMATS]
     except (TraceError, ValueError):
-        return False
+        return ()
+    return strings if lists == [[string] for string in strings] else ()
 
 
 def target(candidate: Candidate, context: FilterContext) -> list[Failure]:

@@ -53,7 +53,7 @@ class ToolNames:
 
     def invented(self, text: str, mentions: Sequence[Mention]) -> list[tuple[int, int]]:
         """Where something is written like a tool name that no tool has."""
-        if text.count("/") <= sum(name.count("/") for _, _, name in mentions):
+        if text.count("/") == len(mentions):
             return []
         found: list[tuple[int, int]] = []
         read = 0

@@ -63,7 +63,7 @@ class NearDuplicates:
         self.threshold = threshold
         self._sets: list[frozenset[str]] = []
         self._texts: list[str] = []
-        self._by_word: defaultdict[str, list[int]] = defaultdict(list)
+        self._by_word: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
 
     def add(self, text: str) -> None:
         members = frozenset(words(text))
@@ -71,7 +71,7 @@ class NearDuplicates:
         self._sets.append(members)
         self._texts.append(text)
         for word in self._prefix(members):
-            self._by_word[word].append(number)
+            self._by_word[word, len(members)].append(number)
 
     def _prefix(self, members: frozenset[str]) -> list[str]:
         # any fixed total order keeps the prefix filter exact; long words first makes the lists short
@@ -79,20 +79,19 @@ class NearDuplicates:
         return ordered[: len(ordered) - math.ceil(self.threshold * len(ordered)) + 1]
 
     def find(self, text: str) -> str | None:
-        """The first added text that is a near-duplicate, or None."""
+        """An added text that is a near-duplicate, or None."""
         members = frozenset(words(text))
-        least, most = self.threshold * len(members), len(members) / self.threshold
+        # sets of sizes too far apart share too little; one more on both sides, for the rounding of floats
+        sizes = range(int(self.threshold * len(members)), int(len(members) / self.threshold) + 2)
         seen: set[int] = set()
         for word in self._prefix(members):
-            for number in self._by_word.get(word, ()):
-                other = self._sets[number]
-                # sets of sizes too far apart share too little
-                if not least <= len(other) <= most or number in seen:
-                    continue
-                seen.add(number)
-                common = len(members & other)
-                if common >= self.threshold * (len(members) + len(other) - common):
-                    return self._texts[number]
+            for size in sizes:
+                for number in self._by_word.get((word, size), ()):
+                    if number not in seen:
+                        seen.add(number)
+                        common = len(members & self._sets[number])
+                        if common >= self.threshold * (len(members) + size - common):
+                            return self._texts[number]
         return None
 
 
