@@ -7,6 +7,7 @@ cancelled job, a lost lease) cancels what is under way. Writers that never wait 
 
 import asyncio
 import queue
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -19,6 +20,9 @@ Close = Callable[[], Awaitable[None]]
 
 BATCH = 100
 POLL = 0.2  # seconds between two looks at whether the job goes on
+# a batch waits for company a few times as long as the last one took to commit, so that commits stay cheap
+COMPANY = 4
+PAUSE = 0.25  # seconds, at most
 # the run ends, but what is under way is paid for and may end well
 GENTLE = frozenset({"llm_budget"})
 
@@ -50,15 +54,17 @@ def written(
     """
     rest = iter(units)
     loop = _Loop(pipeline, workers, close)
-    under_way = 0
+    under_way, pause = 0, 0.0
     try:
         while True:
             fresh = list(islice(rest, workers + BATCH - under_way))
             loop.feed(fresh)
             under_way += len(fresh)
-            if not under_way or not (batch := loop.take(check)):
+            if not under_way or not (batch := loop.take(check, pause)):
                 break
+            began = time.monotonic()
             yield batch
+            pause = min(PAUSE, COMPANY * (time.monotonic() - began))
             under_way -= len(batch)
         loop.end()
     finally:
@@ -88,10 +94,12 @@ class _Loop:
         if units:
             self._tell(put)
 
-    def take(self, check: Callable[[], None]) -> list[Outcome]:
-        """What has ended by now, at least one; nothing when the loop has ended by itself."""
+    def take(self, check: Callable[[], None], pause: float) -> list[Outcome]:
+        """What has ended `pause` seconds after the first; nothing when the loop has ended by itself."""
         first = self._first(check)
-        batch = []
+        batch: list[Outcome] = []
+        if first is not None and self._out.qsize() < BATCH:
+            time.sleep(pause)
         while first is not None:
             batch.append(first)
             if len(batch) == BATCH or self._out.empty():
