@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.lib.simulated import SCHEMA, SimulatedEndpoint, run, slow_down
 from tests.llm_load import LoadServer
+from tests.llm_server import LlmServer
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import Client, Endpoint, retry_after
 from trace_site.lib.llm.retry import LONGEST, backed_off, told_to_wait
@@ -141,3 +142,50 @@ def test_under_load_nothing_is_sent_early_and_the_books_agree():
     assert books["in_flight"] == 0
     assert len({one.uid for one in exchanges}) == len(exchanges) > 300
     assert sum(one.completion_tokens for one in exchanges) == sum(r.completion_tokens for r in replies)
+
+
+def in_seconds(seconds):
+    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("header", "least"),
+    [
+        ("1", 1.0),
+        ("0.6", 0.6),
+        (" 1 ", 1.0),
+        ("0", 0.0),
+        ("-5", 0.0),
+        ("", 0.0),
+        ("soon", 0.0),
+        (in_seconds(-60), 0.0),
+        (in_seconds, 0.9),  # dates have whole seconds
+        ("90", None),
+        ("9999999999999999999999", None),
+        (in_seconds(3600), None),
+    ],
+)
+def test_every_form_is_honoured_on_the_wire(header, least):
+    """least: seconds until the call is sent again; None: it fails at once, carrying how long it was told to wait."""
+    server = LlmServer()
+    server.faults = [f"429:{header(2) if callable(header) else header}"]
+
+    async def main():
+        client = Client(Endpoint(server.url, "m", "key", timeout=20.0))
+        try:
+            return await client.ask([{"role": "user", "content": "q"}], schema=SCHEMA, purpose="t")
+        except TraceError as error:
+            return error
+        finally:
+            await client.close()
+
+    try:
+        end = asyncio.run(main())
+    finally:
+        server.close()
+    if least is None:
+        assert (end.code, len(server.requests)) == ("llm_rate_limited", 1)
+        assert end.extra["retry_after"] >= 90.0
+    else:
+        assert end.data == {"ok": True}
+        assert server.times[1] - server.times[0] >= least
