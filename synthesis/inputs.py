@@ -29,6 +29,7 @@ from synthesis.core.plan import State
 from synthesis.core.pools import members
 from synthesis.core.queries import RuleText, ToolText, Writers
 from synthesis.core.recipe import Recipe
+from synthesis.core.traces import carries_permissions
 from synthesis.endpoints import endpoints
 from synthesis.models import Sample
 from synthesis.sources import CatalogView, few_shot_queries
@@ -57,6 +58,7 @@ class Row(NamedTuple):
     content: str | None
     number: int | None
     batch: int | None
+    granted: bool | None
 
     @property
     def kind(self) -> str:
@@ -83,6 +85,7 @@ COLUMNS = (
     "made_from__content",
     "made_from__index",
     "made_from__batch_seed",
+    "made_from__granted",
 )
 
 
@@ -181,9 +184,15 @@ class Inputs:
 
     def _ground(self, domain: str, of: str, rule: RuleText | None, own: list[str]) -> Ground:
         pool = members(own, self.catalog.neighbours)
-        tools = {name: self.catalog.mark(name) for name in pool if name in self.catalog.tools}
+        granted = {name: self.catalog.mark(name) for name in pool if name in self.catalog.tools}
         return ground(
-            domain=domain, of=of, rule=rule, tools=tools, made_with=self.made_with, share=self.share
+            domain=domain,
+            of=of,
+            rule=rule,
+            plain={name: mark.partition("+")[0] for name, mark in granted.items()},
+            granted=granted,
+            made_with=self.made_with,
+            share=self.share,
         )
 
     def of_row(self, row: Row) -> Ground | None:
@@ -210,7 +219,8 @@ class Inputs:
         """The key of a slot as a run with this seed would write it."""
         own, batch = self.seeds(made, kind, index, seed)
         digest = shots_digest(self.shots.chosen(own if batch is None else batch))
-        return stage_keys(made, kind, index, own, batch, digest)[-1]
+        granted = carries_permissions(self.share, own)
+        return stage_keys(made, kind, index, own, batch, digest, granted)[-1]
 
     def slot(self, made: Ground, kind: str, index: int) -> str:
         return slot_name(self.branch, made.domain, made.of, kind, index)
@@ -227,6 +237,7 @@ class Inputs:
             seed=own,
             batch=batch,
             shots=self.shots.chosen(own if batch is None else batch),
+            granted=carries_permissions(self.share, own),
             told=self._told,
         )
 
@@ -247,9 +258,9 @@ class Inputs:
                 return State.STALE
             # of an imported query no more is known that could change
             return State.CURRENT if row.branch == "imported" else State.OUTDATED
-        if made is None or row.content != made.content:
+        if made is None or row.content != made.side(row.granted).content:
             return State.STALE
-        key = stage_keys(made, row.kind, row.number, row.seed, row.batch, shots)[-1]
+        key = stage_keys(made, row.kind, row.number, row.seed, row.batch, shots, row.granted)[-1]
         return State.CURRENT if key == row.key else State.OUTDATED
 
     def stale(self, rows: Iterable[Row]) -> Iterator[tuple[Row, str]]:
@@ -257,13 +268,19 @@ class Inputs:
         for block in blocks(rows):
             grounds = [self.of_row(row) for row in block]
             pairs = list(zip(block, grounds, strict=True))
-            old = old_of([row.pk for row, made in pairs if made is None or row.content != made.content])
+            old = old_of(
+                [
+                    row.pk
+                    for row, made in pairs
+                    if made is None or row.content != made.side(row.granted).content
+                ]
+            )
             for row, made in pairs:
                 yield row, self._stale_because(row, made, old[row.pk]) if row.pk in old else ""
 
     def _stale_because(self, row: Row, made: Ground | None, old: Old) -> str:
         """For a row whose content is not today's, or is not known."""
-        known, now = self.catalog.tools, made.tools if made else {}
+        known, now = self.catalog.tools, made.side(row.granted).tools if made else {}
         if row.version is not None and row.version not in self.rules:
             return "rule changed"
         if any(name not in known for name in (*old.answer, *([row.anchor] if row.anchor else ()))):

@@ -9,7 +9,7 @@ from django.db.models import F, Q, QuerySet
 from catalog.models import LabelledQuery, NeighbourList, Tool
 from rules.models import Rule, RuleVersion
 from synthesis.core.filters import FilterContext
-from synthesis.core.keys import tool_mark
+from synthesis.core.keys import granted_mark
 from synthesis.core.names import ToolNames, rule_codes
 from synthesis.core.queries import Clause, RuleText, ToolText
 from synthesis.core.recipe import Recipe
@@ -28,9 +28,9 @@ class CatalogView:
     _marks: dict[str, str] = field(default_factory=dict)
 
     def mark(self, name: str) -> str:
-        """`tool_mark` of an active tool."""
+        """`granted_mark` of an active tool; before its plus stands its `tool_mark`."""
         if name not in self._marks:
-            self._marks[name] = tool_mark(self.tools[name])
+            self._marks[name] = granted_mark(self.tools[name])
         return self._marks[name]
 
     @property

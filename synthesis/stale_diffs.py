@@ -56,7 +56,7 @@ def _tools(reasons: Sequence[Reason]) -> dict[str, tuple[str, str]]:
     """{tool: (what it said by the mark kept, what it says now)}, from its revisions."""
     if not reasons:
         return {}
-    marks = {reason.what: reason.was for reason in reasons}
+    marks = {reason.what: reason.was.partition("+")[0] for reason in reasons}
     now = dict(Tool.objects.filter(name__in=marks).values_list("name", "description"))
     found: dict[str, tuple[str, str]] = {}
     revisions = ToolRevision.objects.filter(tool__name__in=marks).order_by("-id")

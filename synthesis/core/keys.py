@@ -24,20 +24,44 @@ MadeWith = Mapping[str, Mapping[str, Any]]  # {stage: what makes its artefacts}
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """`content` is what can make a sample wrong; `stages`: per stage a digest of what all its samples share."""
+
+    tools: Mapping[str, str]  # P: {name: mark of what prompts show of it}
+    content: str
+    stages: tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Ground:
-    """What every sample of one rule, or of one anchor, is made from. `content` is what can make a sample wrong."""
+    """What every sample of one rule, or of one anchor, is made from.
+
+    Permissions are shown to the samples that carry permission targets alone: those stand on `granted`.
+    """
 
     domain: str
     of: str  # rule code or anchor
     rule: RuleText | None
-    tools: Mapping[str, str]  # P: {name: mark of its text}
-    content: str
-    stages: tuple[str, str, str]  # per stage a digest of what all its samples share
+    plain: Side
+    granted: Side
+
+    @property
+    def tools(self) -> Mapping[str, str]:
+        """P by name, whatever is shown of it."""
+        return self.plain.tools
+
+    def side(self, granted: bool | None) -> Side:
+        return self.granted if granted else self.plain
 
 
 def tool_mark(tool: ToolText) -> str:
-    """Changes when anything that a prompt shows of the tool does."""
-    return content_hash([tool.name, tool.description, list(tool.permissions), tool.deprecated])[:12]
+    """Changes when anything that every prompt shows of the tool does."""
+    return content_hash([tool.name, tool.description, tool.deprecated])[:12]
+
+
+def granted_mark(tool: ToolText) -> str:
+    """The same with its permissions, after a plus."""
+    return f"{tool_mark(tool)}+{content_hash(list(tool.permissions))[:12]}"
 
 
 def rule_facts(rule: RuleText) -> dict[str, Any]:
@@ -49,23 +73,27 @@ def ground(
     domain: str,
     of: str,
     rule: RuleText | None,
-    tools: Mapping[str, str],
+    plain: Mapping[str, str],
+    granted: Mapping[str, str],
     made_with: MadeWith,
     share: float,
 ) -> Ground:
-    """`tools` is P(r) or P(t) with the tools' marks. A query prompt of a rule shows T(r), every other one the pool."""
+    """`plain`, `granted`: P with the tools' marks. A rule's query prompt shows T(r), all other prompts the pool."""
     query = made_with["query"]
-    pool = sorted(tools.items())
+    pool = sorted(plain.items())
     # the offline grammar tells a rule's tools apart by the whole pool
     shown = [row for row in pool if row[0] in rule.tools] if rule and "prompt" in query else pool
     said = [rule_facts(rule), list(rule.tools)] if rule else [of]
+    asked = content_hash([SCHEMA, said, shown, dict(query)])
     content = content_hash([SCHEMA, said, pool])
-    stages = (
-        content_hash([SCHEMA, said, shown, dict(query)]),
-        content_hash([content, dict(made_with["trace"]), share]),
-        content_hash([content, dict(made_with["judge"])]),
-    )
-    return Ground(domain, of, rule, dict(pool), content[:24], stages)
+    judged = content_hash([content, dict(made_with["judge"])])
+
+    def side(tools: Mapping[str, str], content: str) -> Side:
+        traced = content_hash([content, dict(made_with["trace"]), share])
+        return Side(tools, content[:24], (asked, traced, judged))
+
+    with_permissions = content_hash([SCHEMA, said, sorted(granted.items())])
+    return Ground(domain, of, rule, side(plain, content), side(granted, with_permissions))
 
 
 def slot_name(branch: str, domain: str, of: str, kind: str, index: int) -> str:
@@ -76,13 +104,14 @@ def slot_name(branch: str, domain: str, of: str, kind: str, index: int) -> str:
 
 
 def stage_keys(
-    made: Ground, kind: str, index: int, seed: int, batch: int | None, shots: str
+    made: Ground, kind: str, index: int, seed: int, batch: int | None, shots: str, granted: bool | None
 ) -> tuple[str, str, str]:
     """The keys of query, trace and judge; the last is the sample's. `shots` is the digest of its few-shot queries."""
-    said = f"{made.stages[0]}|{made.domain}|{made.of}|{kind}|{index}|{seed}|{batch}|{shots}"
+    stages = made.side(granted).stages
+    said = f"{stages[0]}|{made.domain}|{made.of}|{kind}|{index}|{seed}|{batch}|{shots}"
     query = sha256(said.encode()).hexdigest()
-    trace = sha256(f"{query}|{made.stages[1]}".encode()).hexdigest()
-    return query, trace, sha256(f"{trace}|{made.stages[2]}".encode()).hexdigest()
+    trace = sha256(f"{query}|{stages[1]}".encode()).hexdigest()
+    return query, trace, sha256(f"{trace}|{stages[2]}".encode()).hexdigest()
 
 
 def made_from(
@@ -94,13 +123,15 @@ def made_from(
     seed: int,
     batch: int | None,
     shots: Sequence[str],
+    granted: bool,
     told: MadeWith,
 ) -> tuple[str, dict[str, Any]]:
     """A sample's key, and the inputs behind it that are kept on it: names, and hashes that stand for texts.
 
     `told` is `compact_made_with`, the same for all samples of a run.
     """
-    keys = stage_keys(made, kind, index, seed, batch, shots_digest(shots))
+    keys = stage_keys(made, kind, index, seed, batch, shots_digest(shots), granted)
+    side = made.side(granted)
     stages = {stage: {**told[stage], "key": key[:24]} for stage, key in zip(STAGES, keys, strict=True)}
     stages["query"]["few_shot"] = [shot_mark(text) for text in shots]
     inputs = {
@@ -111,8 +142,9 @@ def made_from(
         "index": index,
         "seed": seed,
         "batch_seed": batch,
-        "content": made.content,
-        "tools": dict(made.tools),
+        "granted": granted,
+        "content": side.content,
+        "tools": dict(sorted(side.tools.items())),
         "stages": stages,
     }
     return keys[-1], inputs

@@ -16,7 +16,7 @@ NO_PART = frozenset({"key", "few_shot", "prompt", "prompt_hash", "model", "write
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """`kind`: rule, tool, joined, left, gone, prompt, model, writer, parameter, few_shot or before."""
+    """`kind`: rule, tool, permissions, joined, left, gone, prompt, model, writer, parameter, few_shot or before."""
 
     kind: str
     what: str
@@ -25,7 +25,7 @@ class Reason:
 
     @property
     def content(self) -> bool:
-        return self.kind in ("rule", "tool", "joined", "left", "gone")
+        return self.kind in ("rule", "tool", "permissions", "joined", "left", "gone")
 
     def __str__(self) -> str:
         match self.kind:
@@ -33,6 +33,8 @@ class Reason:
                 return f"rule {self.what} went from {self.was} to {self.now}"
             case "tool":
                 return f"{self.what} says something else"
+            case "permissions":
+                return f"{self.what} asks for other permissions"
             case "joined":
                 return f"{self.what} is new in the pool"
             case "left":
@@ -73,8 +75,10 @@ def _rule(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Reason]:
 
 def _tools(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reason]:
     for name in sorted(was.keys() & now.keys()):
-        if was[name] != now[name]:
+        if was[name].partition("+")[0] != now[name].partition("+")[0]:
             yield Reason("tool", name, was[name], now[name])
+        elif was[name] != now[name]:
+            yield Reason("permissions", name, was[name], now[name])
     for name in sorted(now.keys() - was.keys()):
         yield Reason("joined", name, "", now[name])
     for name in sorted(was.keys() - now.keys()):

@@ -28,6 +28,11 @@ class Steps:
         return " ".join(step.strip() for step in order if step.strip())
 
 
+def carries_permissions(share: float, seed: int) -> bool:
+    """Whether a sample belongs to the share whose requests carry permission targets."""
+    return random.Random(f"{seed}|permissions").random() < share
+
+
 def permission_targets(
     answer: Sequence[str], pool: Sequence[ToolText], share: float, seed: int
 ) -> tuple[str, ...]:

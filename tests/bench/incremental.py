@@ -61,9 +61,9 @@ def plan(keys: int) -> dict[str, Any]:
     table = []
     for _, style, index, own, batch, made, version in rows():
         digest = base.shots.digests([own if batch is None else batch])[0]
-        key = stage_keys(made, style, index, own, batch, digest)[-1]
+        key = stage_keys(made, style, index, own, batch, digest, False)[-1]
         fields = ("rule", "all", version, None, style, "", own, key, "ready", "approved", "llm:m")
-        table.append(Row(len(table), *fields, made.content, index, batch))
+        table.append(Row(len(table), *fields, made.plain.content, index, batch, False))
     prepared = time.perf_counter() - started
     edited = replace(rules[0], version=2, text=f"{rules[0].text} Twice.", hash="edited")
     now = {version_of(rule): rule for rule in (edited, *rules[1:])}

@@ -77,6 +77,7 @@ def written(world: World) -> Written:
             behind["content"],
             index,
             batch,
+            behind["granted"],
         )
         found.bytes[place] = sent(world, place, seed, batch)
         found.keys[place] = keys_now(known, made, found.rows[place])
@@ -89,7 +90,7 @@ def ground(world: World, inputs: Inputs, place: Place) -> Any:
 
 def keys_now(inputs: Inputs, made: Any, row: Row) -> tuple[str, str, str]:
     digest = inputs.shots.digests([row.seed if row.batch is None else row.batch])[0]
-    return stage_keys(made, row.kind, row.number or 0, row.seed, row.batch, digest)
+    return stage_keys(made, row.kind, row.number or 0, row.seed, row.batch, digest, row.granted)
 
 
 def replanned(world: World, before: Written) -> tuple[set[Place], dict[Place, State]]:

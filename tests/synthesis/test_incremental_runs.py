@@ -254,6 +254,20 @@ def test_why_names_what_changed():
     assert not stale_filter(Sample.objects.all(), "outdated").exists()
 
 
+def test_other_permissions_reach_only_the_samples_that_carry_some():
+    make_catalog(1)
+    run(per_rule=30)
+    tool = Tool.objects.get(name="Payslip0V1/GetPayslip0")
+    tool.permissions = ["payslip.read.all"]
+    tool.save()
+    carrying = {sample.pk for sample in Sample.objects.all() if sample.made_from["granted"]}
+    found = stale_map(Sample.objects.all())
+    assert {pk for pk, one in found.items() if one.level == "content"} == carrying != set()
+    assert {str(one.reasons[0]) for one in found.values() if one.reasons} == {
+        f"{tool.name} asks for other permissions"
+    }
+
+
 def test_samples_from_before_keys_say_so_and_are_written_again_in_their_slot():
     make_catalog(1)
     run()

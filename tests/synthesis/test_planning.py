@@ -12,7 +12,9 @@ from synthesis.core.few_shots import FewShots
 from synthesis.core.keys import shots_digest, slot_name
 from synthesis.core.plan import Group, Held, Slot, State, plan_anchors, plan_style
 from synthesis.core.pools import rule_pool, stratified
+from synthesis.core.queries import ToolText
 from synthesis.core.recipe import default_recipe
+from synthesis.core.traces import carries_permissions, permission_targets
 from synthesis.models import Sample, SynthesisRun
 from synthesis.planning import plan
 from synthesis.services import synthesis_start
@@ -144,6 +146,12 @@ def test_every_query_is_shown_about_as_often():
     shots = FewShots([f"query {number}" for number in range(50)], 5)
     shown = Counter(text for seed in range(4000) for text in shots.chosen(seed))
     assert chi_square_p([shown[text] for text in shots.texts]) > 0.001
+
+
+def test_samples_that_carry_permissions_are_known_before_their_answer_is():
+    tool = ToolText("A/b", "Reads.", ("read",))
+    for seed in range(300):
+        assert bool(permission_targets(("A/b",), (tool,), 0.3, seed)) == carries_permissions(0.3, seed)
 
 
 def test_slots_hold_names_of_any_length():
