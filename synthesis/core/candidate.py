@@ -7,6 +7,8 @@ from synthesis.core.names import ToolNames, rule_codes
 from synthesis.core.recipe import QueryStage, TraceStage
 from synthesis.core.words import NearDuplicates
 
+LONGEST_EVIDENCE = 400  # characters, as many as the longest tool name
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -27,8 +29,8 @@ class Failure:
 
 
 def failure_at(check: str, message: str, text: str, start: int, end: int) -> Failure:
-    """A failure with text[start:end] as its evidence."""
-    return Failure(check, message, text[start:end], (start, end))
+    """A failure with text[start:end] as its evidence, cut where it is long."""
+    return Failure(check, message, text[start : min(end, start + LONGEST_EVIDENCE)], (start, end))
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,7 @@ def _length(what: str, text: str, count: int, limits: tuple[int, int]) -> list[F
         return [Failure("length", message, text[:80])]
     starts = [match.start() for match in re.finditer(r"\S+", text)]
     over = starts[min(high, len(starts) - 1)]
-    return [Failure("length", message, text[over : over + 80], (over, len(text)))]
+    return [failure_at("length", message, text, over, len(text))]
 
 
 def near_duplicate(candidate: Candidate, context: FilterContext) -> list[Failure]:
