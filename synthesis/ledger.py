@@ -3,7 +3,7 @@
 One thread with a connection of its own serves every call under way. What comes in while it commits goes into the next
 transaction together (group commit), so the event loop never waits for the database and 64 calls share one commit. A
 call waits for its own row, so the queue is never longer than the calls under way. A lost connection is made anew and
-the transaction repeated (each write may be repeated); after PATIENCE seconds the waiting calls fail with `ledger_down`.
+the transaction repeated (each write may be repeated); after some time the waiting calls fail with `ledger_down`.
 """
 
 import asyncio
@@ -13,17 +13,17 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from synthesis.models import ModelCall, ModelReply
+from synthesis.patience import AWAY, patiently
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import Exchange, Reply
 
 BATCH = 200
 LINGER = 0.002  # seconds that a transaction waits for company
-PATIENCE = 30.0  # seconds that a lost database is waited for
 MOST = 2**31 - 1
 CLOSING = ["state", "error_code", "prompt_tokens", "completion_tokens", "cost", "seconds", "ended_at"]
 
@@ -121,21 +121,15 @@ class DatabaseLedger:
         return entries
 
     def _settle(self, entries: list[_Entry]) -> None:
-        given_up = time.monotonic() + PATIENCE
-        while True:
-            try:
-                return _tell(entries, _committed(entries))
-            except (OperationalError, InterfaceError) as error:
-                connection.close()
-                if time.monotonic() > given_up:
-                    return _tell(entries, _failure("the ledger of calls cannot be written", error))
-                time.sleep(0.2)
-            except Exception as error:  # noqa: BLE001 - whoever waits is told; the thread lives on
-                if len(entries) == 1:
-                    return _tell(entries, _failure("a call cannot be written to the ledger", error))
-                for entry in entries:
-                    self._settle([entry])
-                return None
+        try:
+            return _tell(entries, patiently(lambda: _committed(entries)))
+        except AWAY as error:
+            return _tell(entries, _failure("the ledger of calls cannot be written", error))
+        except Exception as error:  # noqa: BLE001 - whoever waits is told; the thread lives on
+            if len(entries) == 1:
+                return _tell(entries, _failure("a call cannot be written to the ledger", error))
+        for entry in entries:
+            self._settle([entry])
 
 
 def _committed(entries: list[_Entry]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ Killed at any moment it goes on with the rows still pending; no row is written t
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from django.db.models import QuerySet
@@ -17,6 +18,7 @@ from synthesis.core.queries import QueryDraft, QueryRequest, RuleText, Writers
 from synthesis.core.recipe import Recipe, read_recipe
 from synthesis.imports import untraced
 from synthesis.models import Attempt, Sample, SynthesisRun
+from synthesis.patience import patiently
 from synthesis.planning import plan
 from synthesis.selectors_standing import STANDING
 from synthesis.sources import CatalogView, few_shot_queries, load_catalog, published_codes, rule_texts
@@ -49,7 +51,7 @@ def run_synthesis(ctx: JobContext) -> dict[str, Any]:
         raise (told_budget(run, ctx.job) if error.code == "llm_budget" else error) from error
     finally:
         staff.ledger.close()
-    return run_counts(run)
+    return patiently(lambda: run_counts(run))
 
 
 def _write(ctx: JobContext, run: SynthesisRun, recipe: Recipe, catalog: CatalogView, staff: Staff) -> None:
@@ -63,11 +65,12 @@ def _write(ctx: JobContext, run: SynthesisRun, recipe: Recipe, catalog: CatalogV
     units = _units(run, recipe, pending, catalog)
 
     def progress() -> None:
-        ctx.progress(done, total, "writing")
+        patiently(lambda: ctx.progress(done, total, "writing"))
 
     progress()
     for outcomes in staff.written(pipeline, units, progress):
-        _commit(ctx, run, staff.writers, outcomes)
+        # a batch whose commit was not heard of is found committed
+        patiently(partial(_commit, ctx, run, staff.writers, outcomes))
         done += len(outcomes)
         progress()
 
@@ -92,14 +95,17 @@ def _units(
     shots = FewShots(few_shot_queries(), recipe.query.few_shots)
     share = recipe.trace.permission_share
     for chunk in (waiting[first : first + CHUNK] for first in range(0, len(waiting), CHUNK)):
-        rows = list(Sample.objects.filter(pk__in=chunk).select_related("anchor").order_by("pk"))
-        wanted = {row.rule_version_id for row in rows if row.rule_version_id}
-        versions = list(RuleVersion.objects.filter(pk__in=wanted).select_related("rule"))
-        rules = dict(zip((version.pk for version in versions), rule_texts(versions), strict=True))
-        for row in rows:
-            rule = rules.get(row.rule_version_id or 0)
+        for row, rule in patiently(partial(_planned, chunk)):
             given = QueryDraft(row.query, tuple(row.answer), row.explanation) if row.query else None
             yield Unit(row.pk, _request(row, rule, catalog, shots), share, given)
+
+
+def _planned(chunk: list[int]) -> list[tuple[Sample, RuleText | None]]:
+    rows = list(Sample.objects.filter(pk__in=chunk).select_related("anchor").order_by("pk"))
+    wanted = {row.rule_version_id for row in rows if row.rule_version_id}
+    versions = list(RuleVersion.objects.filter(pk__in=wanted).select_related("rule"))
+    rules = dict(zip((version.pk for version in versions), rule_texts(versions), strict=True))
+    return [(row, rules.get(row.rule_version_id or 0)) for row in rows]
 
 
 def _request(row: Sample, rule: RuleText | None, catalog: CatalogView, shots: FewShots) -> QueryRequest:

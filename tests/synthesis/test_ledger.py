@@ -4,9 +4,10 @@ import asyncio
 import uuid
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 
 from synthesis import ledger as module
+from synthesis import patience
 from synthesis.ledger import DatabaseLedger
 from synthesis.models import ModelCall, ModelReply
 from trace_site.lib.errors import TraceError
@@ -134,9 +135,9 @@ def terminate_the_ledger():
 
 def test_database_that_stays_away_fails_the_waiting_calls_with_a_type(ledger, monkeypatch):
     def away(entries):
-        raise module.OperationalError("server closed the connection")
+        raise OperationalError("server closed the connection")
 
-    monkeypatch.setattr(module, "PATIENCE", 0.5)
+    monkeypatch.setattr(patience, "PATIENCE", 0.5)
     monkeypatch.setattr(module, "_committed", away)
     with pytest.raises(TraceError, match="cannot be written .server closed the connection.") as told:
         asyncio.run(ledger.sent(exchange()))

@@ -1,10 +1,12 @@
 """Every fault of an endpoint through a whole run: it ends, errors are typed, nothing invalid is ready."""
 
+import threading
 import time
 from dataclasses import replace
 from itertools import groupby
 
 import pytest
+from django.db import connection
 
 from synthesis.budgets import spent
 from synthesis.core.filters import query_failures, trace_failures
@@ -110,6 +112,34 @@ def test_wait_that_one_call_was_told_does_not_hold_up_the_others(llm, settings):
     ends = sorted(ModelCall.objects.filter(job=run.job, state="answered").values_list("ended_at", flat=True))
     assert time.monotonic() - began >= 3
     assert (ends[-1] - ends[len(ends) // 2]).total_seconds() > 2
+
+
+def test_run_goes_on_over_a_database_that_ends_its_connections_all_the_time(llm):
+    run = start(per_rule=60)
+    llm.faults = ["ok"]
+    over = threading.Event()
+
+    def cut():
+        while not over.wait(0.3):
+            if len(llm.requests) > 10:
+                with connection.cursor() as cursor:
+                    cursor.execute(
+                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                    )
+        connection.close()
+
+    cutter = threading.Thread(target=cut)
+    cutter.start()
+    try:
+        job = jobs.run(run.job.pk)
+    finally:
+        over.set()
+        cutter.join()
+    assert (job.state, job.error) == ("done", "")
+    calls = ModelCall.objects.filter(job=job)
+    assert Sample.objects.filter(machine="ready").count() == Sample.objects.count() == 60
+    assert calls.filter(state="answered").count() == calls.count() == len(llm.requests) - 1
 
 
 def test_traces_of_imported_queries_are_written_by_a_model(llm, tmp_path):
