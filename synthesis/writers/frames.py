@@ -31,7 +31,7 @@ DONE = [
     "{np} has to be {done}", "{np} needs to be {done}", "can {np} be {done}", "get {np} {done}",
     "{np} should be {done}", "i want {np} {done}", "{np} still has to be {done}", "please have {np} {done}",
     "{np} must be {done}", "how does {np} get {done}", "who gets {np} {done}", "{np} isn't {done} yet, please do it",
-    "{np} was never {done}", "can i have {np} {done}", "{np} waiting to be {done}",
+    "{np} was never {done}", "can i have {np} {done}", "{np} is waiting to be {done}",
 ]  # fmt: skip
 CONDITION = [
     "{when}, {ask}", "{when} - {ask}", "{when}. {Ask}", "{ask}, {when}", "{ask}. {When}", "{ask} since {when}",

@@ -26,7 +26,8 @@ _HINTS: list[tuple[str, tuple[str, ...]]] = [
         "the store uses the latest checkout", "placed in the relaunched checkout")),
     (r"classic integration", ("that shop is still on the old setup", "from the old webshop that never moved",
         "it came through the integration we had before", "on the legacy shop")),
-    (r"reference is known", ("i have the reference, 8835{n}", "reference 8816{n}", "their PSP reference is at hand",
+    (r"reference is known|by its PSP reference", (
+        "i have the reference, 8835{n}", "reference 8816{n}", "their PSP reference is at hand",
         "PSP reference 8836{n}")),
     (r"reference is (?:missing|not available)|own reference", ("i only have our own order number {n}",
         "we lost the PSP reference, just our own reference {n}", "all i have is our own reference {n}",
@@ -78,7 +79,8 @@ _HINTS: list[tuple[str, tuple[str, ...]]] = [
         "{company} has a new street", "{company} changed the tax number")),
     (r"card number|card token", ("she read me the new card over the phone", "{company} sent a new visa, ends in {n}",
         "the old card expired, got the digits of the new one")),
-    (r"billed amount", ("they go up to the bigger plan", "5 more seats from may", "price goes down to 40 a month",
+    (r"affect the billed amount", ("they go up to the bigger plan", "5 more seats from may",
+        "price goes down to 40 a month",
         "the client wants the cheaper plan", "they now need 12 seats instead of 8")),
     (r"without destroying", ("we may need it again in autumn", "just switch it off for a while",
         "out of use for now, but keep it", "pause it during the audit, no deleting")),
@@ -107,7 +109,18 @@ def hints_for(when: str, against: tuple[str, ...] = ()) -> tuple[str, ...]:
         if pattern.search(when) and not any(pattern.search(other) for other in against)
     ]
     strong = [(pattern, hints) for pattern, hints in found if pattern is not WHOSE]
-    return tuple(hint for _, hints in strong or ([] if against else found) for hint in hints)
+    return tuple(hint for _, hints in strong or found for hint in hints)
+
+
+@lru_cache(maxsize=4096)
+def shared_hints(when: str, against: tuple[str, ...]) -> tuple[str, ...]:
+    """Everything said instead of what `when` has in common with a case of `against`."""
+    both = [
+        hints
+        for pattern, hints in HINTS
+        if pattern is not WHOSE and pattern.search(when) and any(pattern.search(other) for other in against)
+    ]
+    return tuple(hint for hints in both for hint in hints)
 
 
 @lru_cache(maxsize=4096)

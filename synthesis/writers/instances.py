@@ -32,7 +32,7 @@ _KINDS: list[tuple[str, tuple[str, ...]]] = [
         " from {day}", " for {month}")),
     ("address phone email document file attachment note comment image", (
         " of {company}", " for {company}", " of {person}")),
-    ("item product asset inventory count stock", (" no. {n}", " in {city}", " for the {city} store")),
+    ("item product asset inventory count stock", (" no. {n}", " in {city}")),
     ("application job opening interview position", (" for {city}", " in {city}", " no. {n}", " of {person}")),
     ("tax rate price fee budget cost", (" for {month}", " in {city}", " for {company}")),
     ("link session page checkout", (" for {company}", " over {amount}", " for order {n}")),

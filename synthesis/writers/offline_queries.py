@@ -15,11 +15,11 @@ from synthesis.core.queries import Clause, QueryDraft, QueryRequest, RuleText, T
 from synthesis.core.words import content_stems, words
 from synthesis.writers import signals
 from synthesis.writers.frames import CONDITION, FOUND, HINTED, NEEDS, POINT
-from synthesis.writers.hints import before_hinted, hints_for
+from synthesis.writers.hints import before_hinted, hints_for, shared_hints
 from synthesis.writers.instances import filled, reason
 from synthesis.writers.offline_anchors import anchor_query
 from synthesis.writers.phrases import agreed, noun, one_of, phrase, terse
-from synthesis.writers.typed import capital, finished, sound
+from synthesis.writers.typed import capital, decisive, finished, sound
 from synthesis.writers.wants import (
     GENERIC,
     OPEN_QUESTION,
@@ -42,13 +42,16 @@ class OfflineQueryWriter:
     async def write(self, request: QueryRequest) -> QueryDraft:
         """One query; draws again until it gives no name away and has a natural length."""
         rng = random.Random(f"{request.seed}|{request.attempt}")
+        spare: QueryDraft | None = None
         for _ in range(DRAWS):
             draft = _rule_query(request, rng) if request.rule else anchor_query(request, rng)
             text = finished(draft.query, rng)
             draft = QueryDraft(text, draft.answer, draft.explanation)
             if WORDS[0] <= len(words(text)) <= WORDS[1] and sound(draft, request):
                 return draft
-        return draft
+            if spare is None and decisive(draft, request):
+                spare = draft  # not sound in style or length, but true to its case
+        return spare or draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,11 @@ class Scene:
     def hints(self) -> tuple[str, ...]:
         """What stands for this case and for none of the others."""
         return hints_for(self.clause.when, tuple(other.when for other in self.rivals))
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """What stands for a part of the condition that this case shares with another."""
+        return shared_hints(self.clause.when, tuple(other.when for other in self.rivals))
 
 
 def _rule_query(request: QueryRequest, rng: random.Random) -> QueryDraft:
@@ -132,7 +140,7 @@ def parted(when: str) -> tuple[str, str]:
 def _explicit(scene: Scene, rng: random.Random) -> str:
     """The rule's own purpose and condition, asked as a person would."""
     condition, task = parted(scene.clause.when)
-    condition = everyday(re.split(r", for example", condition)[0])
+    condition = _as_said(everyday(re.split(r", for example", condition)[0]))
     want = want_of_task(one_of(task, rng)) if task else _own_want(scene)
     short = rng.random() < 0.2
     asked = (
@@ -147,10 +155,16 @@ def _explicit(scene: Scene, rng: random.Random) -> str:
     return asked if short else _with_reason(asked, scene, rng)
 
 
+def _as_said(condition: str) -> str:
+    """`you do not have it` in a rule is `we do not have it` in a request."""
+    condition = re.sub(r"^you are\b", "i am", condition)
+    return re.sub(r"^you\b", "we", condition)
+
+
 def _exception(scene: Scene, rng: random.Random) -> str:
     """A confusable's case: in the rule's words, with what goes with it, or by the confusable's own purpose."""
     hints = scene.hints
-    if hints and rng.random() < 0.3:
+    if hints and not scene.shared and rng.random() < 0.3:
         return _framed(rng.choice(HINTED), _explicit_core(scene, rng), filled(rng.choice(hints), rng), rng)
     return _explicit(scene, rng)
 
@@ -168,19 +182,7 @@ def _implicit(scene: Scene, rng: random.Random) -> str:
     want = _own_want(scene)
     condition, task = parted(scene.clause.when)
     if hints:
-        left = re.sub(
-            r"(?:\s(?:in|of|and|or|by its|with|an?|the|that is|whose|for|to|on|from|at))+$",
-            "",
-            before_hinted(task).strip(),
-        )
-        if re.match(r"to \w+ \S", left) and len(content_stems(left)) > 1 and rng.random() < 0.6:
-            want = want_of_task(one_of(left, rng))
-        hint = rng.choice(hints)
-        named = 0.0 if "{" in hint else 0.3
-        few = rng.random() < 0.3 and not named
-        want = _shortened(want) if rng.random() < 0.4 else want
-        asked = terse(want, rng, scene.keep) if few else phrase(want, rng, keep=scene.keep, named=named)
-        return _framed(rng.choice(HINTED), asked, filled(hint, rng), rng)
+        return _hinted(scene, _before_hint(task, want, rng), rng)
     if task and rng.random() < 0.5:
         want = want_of_task(one_of(task, rng))
     if rng.random() < 0.5:
@@ -200,10 +202,42 @@ def _implicit(scene: Scene, rng: random.Random) -> str:
     return _with_reason(text, scene, rng) if roll >= 0.55 else text
 
 
+def _hinted(scene: Scene, want: Want, rng: random.Random) -> str:
+    """A wish and the hint at its case; what the case shares with the others is hinted at too, or it would be open."""
+    hint = rng.choice(scene.hints)
+    if scene.shared:
+        hint = f"{hint}, {rng.choice(scene.shared)}"
+    named = 0.0 if "{" in hint else 0.3
+    few = rng.random() < 0.3 and not named
+    want = _shortened(want) if rng.random() < 0.4 else want
+    asked = terse(want, rng, scene.keep) if few else phrase(want, rng, keep=scene.keep, named=named)
+    return _framed(rng.choice(HINTED), asked, filled(hint, rng), rng)
+
+
+def _before_hint(task: str, own: Want, rng: random.Random) -> Want:
+    """The purpose up to what is hinted at, where that says something; else the tool's own."""
+    left = re.sub(
+        r"(?:\s(?:in|of|and|or|by|its|with|an?|the|that|is|whose|for|to|on|from|at))+$",
+        "",
+        before_hinted(task).strip(),
+    )
+    says = re.match(r"to \w+ \S", left) and len(content_stems(left)) > 1 and " whether " not in left
+    return want_of_task(one_of(left, rng)) if says and rng.random() < 0.6 else own
+
+
 def _shortened(want: Want) -> Want:
     """The thing in at most two words: who is in the situation does not say all of it."""
-    head = re.sub(r"^(?:or|and) ", "", " ".join(want.head.split()[-2:]))
-    return want if head in GENERIC or OPEN_QUESTION.match(want.thing) else Want(want.verb, want.kind, head)
+    parts = want.head.split()
+    if len(parts) == 3 and not (parts[0].endswith("ed") or parts[0][0].isupper() or parts[1] == "or"):
+        return want
+    head = re.sub(r"^(?:or|and) ", "", " ".join(parts[-2:]))
+    if (
+        head in GENERIC
+        or OPEN_QUESTION.match(want.thing)
+        or re.search(r"\d|\s(?:as|to|from|into)\s", want.thing)
+    ):
+        return want
+    return Want(want.verb, want.kind, head)
 
 
 def _needed(want: Want, frames: list[str], scene: Scene, rng: random.Random) -> str:

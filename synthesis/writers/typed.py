@@ -21,7 +21,7 @@ def sound(draft: QueryDraft, request: QueryRequest) -> bool:
     counts = Counter(stem(word) for word in words(draft.query) if word not in STOP)
     if max(counts.values()) > 2:
         return False
-    if request.style != "underspecified" and not request.rule.clauses and not decisive(draft, request):
+    if request.style != "underspecified" and not decisive(draft, request):
         return False
     if request.style != "implicit":
         return True
@@ -40,7 +40,8 @@ def sound(draft: QueryDraft, request: QueryRequest) -> bool:
 
 def decisive(draft: QueryDraft, request: QueryRequest) -> bool:
     """Does a query to a rule without clauses say what only its case says: a word of its own, or a hint at it?"""
-    assert request.rule is not None
+    if request.rule is None or request.rule.clauses:
+        return True
     pool = by_name(request.pool)
     found = tuple((one.clause, pool[one.clause.route_to].description) for one in cases(request.rule, pool))
     only = _only(found, draft.answer)

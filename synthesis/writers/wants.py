@@ -52,7 +52,7 @@ TECH = re.compile(
     re.I,
 )
 # things that take no article and no number: questions, pronouns, `with our own reference`
-OPEN_QUESTION = re.compile(r"^(?:which|whether|what|how|if|where|who|out|it|them|with|in|without|by)\b")
+OPEN_QUESTION = re.compile(r"^(?:which|whether|what|how|if|where|who|out|it|them|with|in|without|by|that)\b")
 GENERIC = frozenset(
     (
         "details",
@@ -110,6 +110,8 @@ def want_of(name: str, description: str) -> Want:
         core = DETAILS.sub("", core) or core
     core = core or " ".join(words(name.partition("/")[2])[-3:])
     core = re.sub(r"^(create(?:/update)?|update) (.+) model$", r"model to \1 a \2", everyday(core))
+    if verb == "return" and words(name.partition("/")[2])[:1] == ("return",):
+        return Want(verb, "", core, _details(description))
     kind = VERB_CLASS.get(verb, "")
     return Want(base_form(verb), kind, core, _details(description))
 
@@ -152,7 +154,7 @@ def want_of_task(task: str) -> Want:
     verb = phrasal.group() if phrasal else said.partition(" ")[0]
     rest = said[len(verb) :].strip()
     rest = re.sub(r"\s*\([^)]*\)", "", rest)
-    kind = VERB_CLASS.get(verb.casefold().split()[0], "") if verb else ""
+    kind = VERB_CLASS.get(verb.casefold().split()[0], "") if verb and verb != "return" else ""
     return Want(verb.casefold(), kind, everyday(rest.strip()))
 
 
