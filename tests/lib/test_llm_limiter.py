@@ -32,8 +32,7 @@ def test_refusals_by_chance_cost_nothing_but_themselves(told):
     assert after(endpoint, 5, 60) > 0.97
 
 
-@pytest.mark.parametrize("told", [None, 0.0, 1.0, 30.0])
-@pytest.mark.parametrize("median", [1.0, 2.0])
+@pytest.mark.parametrize(("told", "median"), [(None, 1.0), (0.0, 2.0), (1.0, 1.0), (30.0, 2.0)])
 def test_thirty_seconds_after_a_storm_it_is_back(told, median):
     endpoint = SimulatedEndpoint(
         lambda at, flying, random: slow_down(told) if 20 < at < 50 else None, median=median
