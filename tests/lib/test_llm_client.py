@@ -61,7 +61,7 @@ def test_an_answer_is_validated_and_counted(server):
         ("bad_usage", "llm_not_json"),
         ("truncated", "llm_truncated"),
         ("broken", "llm_truncated"),
-        ("duplicate", "llm_not_json"),
+        ("duplicate", "llm_bad_json"),
         ("refusal", "llm_refused"),
         ("empty", "llm_empty"),
         ("401", "llm_unauthorized"),

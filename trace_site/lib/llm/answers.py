@@ -1,8 +1,8 @@
 """Reading what an endpoint answered: a validated object, or an LlmError that says what it was instead. No repair.
 
-Codes: llm_not_json (HTML, an event stream, anything but a completion; content that is no strict JSON, doubled keys and
-NaN among it), llm_truncated, llm_refused, llm_content_filter, llm_empty, llm_wrong_model, llm_bad_schema; and by
-status llm_rate_limited, llm_quota, llm_unauthorized, llm_server_error, llm_bad_request.
+Codes of the envelope: llm_not_json (HTML, an event stream, anything but a completion), llm_broken, llm_wrong_model.
+Of what the model wrote: llm_truncated, llm_refused, llm_content_filter, llm_empty, llm_bad_json (doubled keys and NaN
+among it), llm_bad_schema. By status: llm_rate_limited, llm_quota, llm_unauthorized, llm_server_error, llm_bad_request.
 """
 
 import json
@@ -97,13 +97,13 @@ def object_of(choice: dict[str, Any], schema: str) -> dict[str, Any]:
         if isinstance(error, json.JSONDecodeError) and _cut(error):
             raise LlmError("cut its JSON off", "llm_truncated") from None
         reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        raise LlmError(f"did not answer in valid JSON ({reason[:60]})", "llm_not_json") from None
+        raise LlmError(f"did not answer in valid JSON ({reason[:60]})", "llm_bad_json") from None
     if (wrong := validator(schema)(data)) is not None:
         raise LlmError(f"answered outside the schema ({wrong.message[:80]})", "llm_bad_schema")
     if not isinstance(data, dict):
         raise LlmError("did not answer with an object", "llm_bad_schema")
     if not storable(data):
-        raise LlmError("put characters no database stores into its answer", "llm_not_json")
+        raise LlmError("put characters no database stores into its answer", "llm_bad_json")
     return data
 
 
