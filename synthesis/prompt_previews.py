@@ -12,7 +12,7 @@ from django.db.models import F
 from catalog.models import Tool
 from rules.models import RuleVersion
 from synthesis.core.clauses import reasons_unsupported
-from synthesis.core.pools import shuffled
+from synthesis.core.pools import rule_pool
 from synthesis.core.queries import (
     RULE_STYLES,
     TIERS,
@@ -139,6 +139,7 @@ def _request(chosen: Chosen, recipe: Recipe) -> tuple[QueryRequest, int | None]:
     of_rule = bool(chosen.rule)
     rule, version = _rule(chosen.rule) if of_rule else (None, None)
     catalog = catalog_around(rule.tools if rule else [chosen.tool])
+    named = [name for name in (rule.tools if rule else [chosen.tool]) if name in catalog.tools]
     if rule and (reason := reasons_unsupported(rule, catalog.tools).get(chosen.kind)):
         raise TraceError(f"no run writes this: {reason}", code="bad_input", where="kind")
     branch = "rule" if of_rule else "rrb"
@@ -153,7 +154,7 @@ def _request(chosen: Chosen, recipe: Recipe) -> tuple[QueryRequest, int | None]:
     request = QueryRequest(
         branch=branch,
         domain=made.domain,
-        pool=catalog.pool(shuffled(made.tools, own)),
+        pool=catalog.pool(rule_pool(named, catalog.neighbours, own)),
         seed=own,
         index=chosen.index,
         style=chosen.kind if of_rule else "",

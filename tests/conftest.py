@@ -16,6 +16,11 @@ def sql_flush_of_frozen_tables(self, style, tables, **options):
 DatabaseOperations.sql_flush = sql_flush_of_frozen_tables
 
 
+def pytest_collection_modifyitems(items):
+    """Browser tests last: their event loop runs until the end, and no other may start in its thread."""
+    items.sort(key=lambda item: "browser" in item.keywords)
+
+
 @pytest.fixture(autouse=True)
 def fast_passwords(settings):
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
