@@ -66,7 +66,7 @@ def test_a_refused_launch_shows_the_reason_beside_what_was_typed(open_page, tran
     page.goto("/synthesis/new/")
     page.fill("#id_rule", "NO_SUCH_RULE")
     page.fill("#id_seed", "77")
-    open_page.expected.append("422")
+    open_page.expected += ["422", "htmx:"]
     page.get_by_role("button", name="Start synthesis").click()
     page.wait_for_selector(".has-error:has(#id_rule)")
     assert (page.input_value("#id_rule"), page.input_value("#id_seed")) == ("NO_SUCH_RULE", "77")
