@@ -8,8 +8,8 @@ Unknown styles or tiers, empty texts and a style without its rule fail.
 from collections.abc import Mapping
 from typing import Any
 
-from synthesis.core.clauses import Case, cases, evidence
-from synthesis.core.judge_label import stems, told_of, tool_scores, wrong_label
+from synthesis.core.clauses import Case, cases
+from synthesis.core.judge_label import stems, strength_of, told_of, tool_scores, wrong_label
 from synthesis.core.judge_query import unnatural
 from synthesis.core.judge_trace import unfaithful
 from synthesis.core.queries import TIERS, Clause, JudgeRequest, RuleText, Verdict, by_name
@@ -73,6 +73,7 @@ def _tier(request: JudgeRequest) -> tuple[int, str]:
 
 
 def _style(request: JudgeRequest, rule: RuleText) -> tuple[int, str]:
+    asked = stems(request.query)
     known = tuple(cases(rule, by_name(request.pool)))
     found = [case.clause for case in known]
     mine = [clause for clause in found if clause.route_to in request.answer]
@@ -80,10 +81,10 @@ def _style(request: JudgeRequest, rule: RuleText) -> tuple[int, str]:
         told[1] for case, told in zip(known, told_of(rule, known), strict=True) if case.clause in mine
     ]
     match request.style:
-        case "explicit" | "implicit" if tuple(request.answer) != (rule.target,):
+        case "explicit" | "implicit" | "underspecified" if tuple(request.answer) != (rule.target,):
             return 1, f"An {request.style} query leads to the rule's main tool alone, {rule.target}."
         case "explicit" if not any(
-            _says(clause, request.query) or len(said & stems(request.query)) > 1
+            _says(clause, request.query) or len(said & asked) > 1
             for clause, said in zip(mine, sentences, strict=True)
         ):
             return 2, "An explicit query says key words of the rule's condition itself."
@@ -96,7 +97,7 @@ def _style(request: JudgeRequest, rule: RuleText) -> tuple[int, str]:
             )
         case "exception" if rule.target in request.answer:
             return 1, "An exception query leads away from the rule's main tool."
-        case "underspecified" if any(evidence(c) and _says(c, request.query) for c in found if c not in mine):
+        case "underspecified" if any(strength_of(c.signals, asked) > 0 for c in found if c not in mine):
             return 2, "An underspecified query carries no signal of another case."
         case "explicit" | "implicit" | "exception" | "underspecified":
             return 5, ""

@@ -27,6 +27,7 @@ NOT = re.compile(
     re.IGNORECASE,
 )
 PARTS = re.compile(r"[,;:.?!]\s|\s-\s|\b(?:and|then|also|plus|n|after\sthat|as\swell\sas)\b|&", re.IGNORECASE)
+SAID = 3.0  # from here on a query says which case it is
 LEAST = 4.0  # what a part of a query must weigh to ask for a tool of its own
 LIMIT, FIRST = 4.0, 4.0  # how much a limit, and a case that the rule puts first, count
 KEPT = frozenset(["intern", "extern", "genera"])  # stems whose longer words mean something else
@@ -53,7 +54,7 @@ def _by_rule(request: JudgeRequest, rule: RuleText) -> tuple[int, str]:
     mine = min(scores.get(name, 0.0) for name in request.answer)
     winner = max(scores, key=lambda name: (scores[name], name), default="")
     if request.style == "underspecified":
-        return (5, "") if mine >= 0.5 * best else (2, f"Another case of the rule fits better: {winner}.")
+        return (5, "") if best - mine < SAID else (2, f"Another case of the rule fits better: {winner}.")
     if best <= 0:
         return 2, "Nothing in the query tells which case of the rule holds; say what makes it that case."
     if len(request.answer) > 1 and mine < 0.75 * best:
@@ -92,7 +93,7 @@ def _case_score(
     asked: frozenset[str],
 ) -> float:
     every, sentences, prior = told
-    strength = _strength(clause.signals, asked)
+    strength = strength_of(clause.signals, asked)
     condition = math.fsum(weights.get(word, 0.0) for word in asked & stems(clause.when))
     hinted = math.fsum(weights.get(word, 0.0) for word in asked & (every - stems(clause.when)))
     limit = side(clause.when, query)
@@ -160,7 +161,7 @@ def _short(word: str) -> str:
     return word[:8] if word[:6] in KEPT else word[:6]
 
 
-def _strength(signals: Iterable[str], asked: frozenset[str]) -> float:
+def strength_of(signals: Iterable[str], asked: frozenset[str]) -> float:
     """The share of the best-matching signal's content words that the query says."""
     best = 0.0
     for signal in signals:

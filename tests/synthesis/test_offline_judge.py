@@ -85,6 +85,17 @@ def test_a_planted_fault_fails_its_axis(axis, changes):
     assert verdict.critique
 
 
+def test_an_underspecified_query_says_nothing_of_any_case():
+    def scores(query, answer="PayNova/GetPayslip"):
+        return judge(query, answer, NEW, "underspecified").scores
+
+    assert scores("can I see the payslip of Dana Ruiz")["compliance"] == 5
+    assert scores("can I see the payslip of Dana Ruiz")["label"] == 5
+    assert scores("can I see the payslip of Dana Ruiz, November 2022")["compliance"] < 3
+    assert scores("can I see the payslip of Dana Ruiz, November 2022")["label"] < 4
+    assert scores("can I see the payslip of Dana Ruiz", "PayOne/GetPayslip")["compliance"] == 1
+
+
 def test_a_missing_score_fails_closed():
     assert Verdict("1", dict.fromkeys(AXES, 5)).passed
     assert Verdict("1", {"naturalness": 5, "compliance": 5, "label": 5}).failed_axes == ("faithfulness",)
