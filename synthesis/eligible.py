@@ -7,8 +7,9 @@ from typing import Any
 from django.db.models import QuerySet
 
 from synthesis.core.snapshot import Entry
-from synthesis.inputs import CHUNK, Row, content_inputs, rows_of
+from synthesis.inputs import content_inputs
 from synthesis.models import Sample
+from synthesis.sample_rows import CHUNK, Row, rows_of
 from synthesis.sources import catalog_around, published_rules
 
 Slot = tuple[str, int | str, str, int]

@@ -4,12 +4,9 @@ Built from a catalog view that holds the pools in question (the whole catalog fo
 what the writers say they are made with, and the few-shot queries.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any, NamedTuple, cast
-
-from django.db.models import QuerySet
+from typing import Any, cast
 
 from synthesis.core.few_shots import FewShots
 from synthesis.core.keys import (
@@ -31,74 +28,11 @@ from synthesis.core.queries import RuleText, ToolText, Writers
 from synthesis.core.recipe import Recipe
 from synthesis.core.traces import carries_permissions
 from synthesis.endpoints import endpoints
-from synthesis.models import Sample
+from synthesis.sample_rows import Old, Row, blocks, old_of
 from synthesis.sources import CatalogView, few_shot_queries
 from synthesis.writers.llm import llm_writers
 from synthesis.writers.offline import offline_writers
 from trace_site.lib.llm import Client, Endpoint
-
-CHUNK = 5000
-
-
-class Row(NamedTuple):
-    """A sample as staleness reads it: no texts, no pool."""
-
-    pk: int
-    branch: str
-    domain: str
-    version: int | None
-    anchor: str | None
-    style: str
-    tier: str
-    seed: int
-    key: str
-    machine: str
-    human: str
-    writer: str
-    content: str | None
-    number: int | None
-    batch: int | None
-    granted: bool | None
-
-    @property
-    def kind(self) -> str:
-        return self.style or self.tier
-
-    @property
-    def gone(self) -> bool:
-        return self.machine == Sample.Machine.DROPPED or self.human == Sample.Human.REJECTED
-
-
-COLUMNS = (
-    "pk",
-    "branch",
-    "domain_id",
-    "rule_version_id",
-    "anchor__name",
-    "style",
-    "tier",
-    "seed",
-    "key",
-    "machine",
-    "human",
-    "writer",
-    "made_from__content",
-    "made_from__index",
-    "made_from__batch_seed",
-    "made_from__granted",
-)
-
-
-class Old(NamedTuple):
-    """What is known of a sample beside its keys; all there is of an imported query, or of one before keys were kept."""
-
-    answer: list[str]
-    tools: dict[str, str]
-
-
-def rows_of(samples: QuerySet[Sample]) -> Iterator[Row]:
-    found = samples.order_by("pk").values_list(*COLUMNS).iterator(CHUNK)
-    return (Row(*row) for row in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +48,6 @@ def telling_writers(writer: str, recipe: Recipe, models: Mapping[str, str] | Non
         return offline_writers(recipe)
     named = {role: cast(Client, _Named(endpoint)) for role, endpoint in endpoints(models).items()}
     return llm_writers(named, recipe)
-
-
-def old_of(pks: Sequence[int]) -> dict[int, Old]:
-    """What these samples were made from, without keys; no query when there are none."""
-    if not pks:
-        return {}
-    found = Sample.objects.filter(pk__in=pks).values_list("pk", "answer", "made_from__tools")
-    return {pk: Old(answer, tools or {}) for pk, answer, tools in found}
-
-
-def blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    given = iter(rows)
-    while block := list(islice(given, CHUNK)):
-        yield block
 
 
 def content_inputs(catalog: CatalogView, rules: Mapping[int, RuleText]) -> "Inputs":

@@ -6,8 +6,7 @@ old row; planning again when nothing is missing plans nothing.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -18,52 +17,17 @@ from synthesis.core.keys import Ground
 from synthesis.core.plan import Group, Held, Planned, Slot, State, plan_anchors, plan_style
 from synthesis.core.pools import shuffled, stratified
 from synthesis.core.queries import RULE_STYLES, TIERS, RuleText, Writers
-from synthesis.core.recipe import Recipe, read_recipe
-from synthesis.inputs import Inputs, rows_of, telling_writers
+from synthesis.core.recipe import Recipe
+from synthesis.inputs import Inputs, telling_writers
 from synthesis.models import Sample, SynthesisRun
+from synthesis.run_plan import Part, RunPlan, inputs_of
+from synthesis.sample_rows import rows_of
 from synthesis.sources import CatalogView, load_catalog, published_rules
 from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError
 
 REWRITE = "rewrite"  # or "keep": outdated samples stay, only stale and missing ones are written
 ENDED = [Job.State.DONE, Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED]
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The plan of one rule and style, or of one domain and tier. `skipped`: why the style cannot be written."""
-
-    domain: str
-    rule: str
-    kind: str
-    planned: Planned
-    skipped: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        named = {"domain": self.domain, "rule": self.rule, "style": self.kind}
-        return {**named, **self.planned.counts(), "skipped": self.skipped}
-
-
-@dataclass(slots=True)
-class RunPlan:
-    """`rules`: {what a slot's `of` says: its rule}, empty for an RRB run, whose slots say the anchor."""
-
-    inputs: Inputs
-    seed: int
-    parts: list[Part] = field(default_factory=list)
-    rules: dict[str, tuple[RuleVersion, RuleText]] = field(default_factory=dict)
-
-    def slots(self) -> Iterator[Slot]:
-        for part in self.parts:
-            yield from part.planned.slots
-
-    def ground(self, of: str) -> Ground:
-        made = self.inputs.of_rule(self.rules[of][1]) if self.rules else self.inputs.of_anchor(of)
-        assert made is not None, of
-        return made
-
-    def key_of(self, of: str, kind: str, index: int) -> str:
-        return self.inputs.key(self.ground(of), kind, index, self.seed)
 
 
 def plan(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: CatalogView) -> None:
@@ -115,17 +79,6 @@ def planned(
     else:
         _anchors(found, params)
     return found
-
-
-def inputs_of(
-    branch: str,
-    params: Mapping[str, Any],
-    writers: Writers,
-    catalog: CatalogView,
-    rules: Mapping[int, RuleText],
-) -> Inputs:
-    share = read_recipe(params.get("recipe", {})).trace.permission_share
-    return Inputs.today(catalog, rules, branch, writers, share)
 
 
 def _forget_abandoned(run: SynthesisRun) -> None:

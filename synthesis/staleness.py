@@ -18,8 +18,9 @@ from synthesis.core.plan import State
 from synthesis.core.queries import RuleText
 from synthesis.core.reasons import BEFORE_KEYS, Reason, reasons
 from synthesis.core.recipe import Recipe, default_recipe, read_recipe
-from synthesis.inputs import Inputs, Old, Row, old_of, rows_of, telling_writers
+from synthesis.inputs import Inputs, telling_writers
 from synthesis.models import Sample, SynthesisRun
+from synthesis.sample_rows import Old, Row, old_of, rows_of
 from synthesis.sources import CatalogView, catalog_around, few_shot_queries, rule_texts
 
 MOST_AROUND = 200  # rows whose pools are read one by one; for more the whole catalog is

@@ -38,7 +38,8 @@ def plan(keys: int) -> dict[str, Any]:
     from synthesis.core.few_shots import FewShots
     from synthesis.core.keys import stage_keys
     from synthesis.core.plan import Group, Held, plan_style
-    from synthesis.inputs import Inputs, Row
+    from synthesis.inputs import Inputs
+    from synthesis.sample_rows import Row
     from synthesis.sources import CatalogView
     from tests.synthesis.edited_world import SEED, make_world
     from tests.synthesis.test_incremental_oracle import inputs_of, version_of

@@ -10,7 +10,8 @@ import pytest
 from synthesis.core.few_shots import FewShots
 from synthesis.core.keys import stage_keys
 from synthesis.core.plan import Group, Held, State, plan_anchors, plan_style
-from synthesis.inputs import Inputs, Row
+from synthesis.inputs import Inputs
+from synthesis.sample_rows import Row
 from synthesis.sources import CatalogView
 from synthesis.writers import prompts
 from synthesis.writers.llm import llm_writers
