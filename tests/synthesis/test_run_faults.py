@@ -8,6 +8,7 @@ from itertools import groupby
 import pytest
 from django.db import connection
 
+from synthesis.books import job_books
 from synthesis.budgets import spent
 from synthesis.core.filters import query_failures, trace_failures
 from synthesis.core.queries import QueryDraft
@@ -15,7 +16,7 @@ from synthesis.core.recipe import default_recipe
 from synthesis.imports import samples_import
 from synthesis.models import Attempt, ModelCall, Sample
 from synthesis.runs import _units
-from synthesis.services import synthesis_start
+from synthesis.services import synthesis_resume, synthesis_start
 from synthesis.sources import load_catalog
 from synthesis.stages import candidate_of
 from tests.lib.test_llm_faults import FINAL, PASSING
@@ -24,6 +25,7 @@ from tests.synthesis.model import answers
 from tests.synthesis.rows import make_book, run_job
 from tests.synthesis.test_runs import NO_PERMISSIONS
 from trace_site import jobs
+from trace_site.jobs import Job
 from trace_site.lib.files import write_jsonl
 from trace_site.lib.llm import FATAL
 
@@ -51,7 +53,7 @@ def llm(settings):
     settings.LLM_BASE_URL, settings.LLM_API_KEY = server.url, KEY
     settings.LLM_GENERATOR_MODEL = settings.LLM_TEACHER_MODEL = settings.LLM_JUDGE_MODEL = "tester"
     settings.LLM_CONCURRENCY = 8
-    settings.LLM_TIMEOUT_SECONDS, settings.LLM_ATTEMPT_SECONDS = 4, 0.5
+    settings.LLM_TIMEOUT_SECONDS, settings.LLM_ATTEMPT_SECONDS = 10, 5
     make_book()
     yield server
     server.close()
@@ -76,7 +78,9 @@ def invalid(run):
 
 
 @pytest.mark.parametrize("faults", GROUPS, ids=lambda faults: faults[0])
-def test_run_ends_with_typed_errors_and_no_invalid_sample(llm, faults):
+def test_run_ends_with_typed_errors_and_no_invalid_sample(llm, faults, settings):
+    if EXPECTED[faults[0]] == "llm_timeout":
+        settings.LLM_ATTEMPT_SECONDS = 0.5
     run = start(per_rule=12, budget={"calls": CALLS})
     llm.faults = [faults[turn // EVERY % len(faults)] if turn % EVERY else "ok" for turn in range(CALLS)]
     began = time.monotonic()
@@ -112,6 +116,43 @@ def test_wait_that_one_call_was_told_does_not_hold_up_the_others(llm, settings):
     ends = sorted(ModelCall.objects.filter(job=run.job, state="answered").values_list("ended_at", flat=True))
     assert time.monotonic() - began >= 3
     assert (ends[-1] - ends[len(ends) // 2]).total_seconds() > 2
+
+
+def test_cancelled_run_ends_soon_while_an_endpoint_hangs_and_its_books_are_closed(llm, settings):
+    settings.LLM_TIMEOUT_SECONDS = settings.LLM_ATTEMPT_SECONDS = 60
+    run = start()
+    llm.faults = ["ok", "ok", *["hang"] * 50]
+
+    def cancel():
+        while len(llm.requests) < 5:
+            time.sleep(0.05)
+        jobs.cancel(Job.objects.get(pk=run.job.pk))
+        connection.close()
+
+    threading.Thread(target=cancel).start()
+    began = time.monotonic()
+    assert jobs.run(run.job.pk).state == "cancelled"
+    assert time.monotonic() - began < 15
+    books = job_books(run.job)
+    assert books.errors["llm_cancelled"] == books.total.failed > 0
+    assert books.total.under_way == 0 and books.total.calls == len(llm.requests) - 1
+    llm.faults.clear()
+    synthesis_resume(run)
+    assert run_job(run.job)["ready"] == 6
+
+
+def test_books_tell_calls_tokens_seconds_and_errors_by_purpose(llm, django_assert_num_queries):
+    run = start()
+    llm.faults = ["ok", "refusal", "ok", "500"]
+    run_job(run.job)
+    with django_assert_num_queries(3):
+        books = job_books(run.job)
+    assert books.errors == {"llm_refused": 1, "llm_server_error": 1}
+    assert [line.purpose for line in books.lines] == ["judge", "query_rule", "trace"]
+    assert sum(line.calls for line in books.lines) == books.total.calls == len(llm.requests) - 1
+    assert books.total.calls == books.total.answered + books.total.failed
+    assert books.total.completion_tokens == 7 * (books.total.answered + 1)  # the refusal is billed
+    assert 0 < books.total.p50 <= books.total.p95 < 10
 
 
 def test_run_goes_on_over_a_database_that_ends_its_connections_all_the_time(llm):
