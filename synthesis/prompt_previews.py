@@ -5,6 +5,7 @@ a query: the newest sample of the rule or tool, or, where there is none, one of 
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import F
@@ -19,7 +20,9 @@ from synthesis.core.queries import (
     JudgeRequest,
     QueryRequest,
     RuleText,
+    ToolText,
     TraceRequest,
+    by_name,
 )
 from synthesis.core.recipe import Recipe, default_recipe
 from synthesis.core.traces import permission_targets
@@ -140,8 +143,6 @@ def _request(chosen: Chosen, recipe: Recipe) -> tuple[QueryRequest, int | None]:
     rule, version = _rule(chosen.rule) if of_rule else (None, None)
     catalog = catalog_around(rule.tools if rule else [chosen.tool])
     named = [name for name in (rule.tools if rule else [chosen.tool]) if name in catalog.tools]
-    if rule and (reason := reasons_unsupported(rule, catalog.tools).get(chosen.kind)):
-        raise TraceError(f"no run writes this: {reason}", code="bad_input", where="kind")
     branch = "rule" if of_rule else "rrb"
     writers = telling_writers("llm", recipe)
     rules = {version: rule} if version and rule else {}
@@ -151,10 +152,12 @@ def _request(chosen: Chosen, recipe: Recipe) -> tuple[QueryRequest, int | None]:
         name = rule.target if rule else chosen.tool
         raise TraceError(f"'{name[:200]}' is no active tool.", code="unknown_tool", where="tool")
     own, batch = inputs.seeds(made, chosen.kind, chosen.index, chosen.seed)
+    pool = catalog.pool(rule_pool(named, catalog.neighbours, own))
+    _check_kind(rule, chosen.kind, pool)
     request = QueryRequest(
         branch=branch,
         domain=made.domain,
-        pool=catalog.pool(rule_pool(named, catalog.neighbours, own)),
+        pool=pool,
         seed=own,
         index=chosen.index,
         style=chosen.kind if of_rule else "",
@@ -181,6 +184,17 @@ def _check(chosen: Chosen) -> None:
     kinds = STYLES if chosen.rule else tuple(TIERS)
     if chosen.kind not in kinds:
         raise TraceError(f"choose one of {', '.join(kinds)}.", code="bad_input", where="kind")
+
+
+def _check_kind(rule: RuleText | None, kind: str, pool: Sequence[ToolText]) -> None:
+    """Refuse a style that the rule does not support, and a tier for which too few tools live."""
+    reason = ""
+    if rule:
+        reason = reasons_unsupported(rule, by_name(pool)).get(kind, "")
+    elif sum(not tool.deprecated for tool in pool) < TIERS[kind][0]:
+        reason = f"a {kind} query needs {TIERS[kind][0]} live tools in the pool."
+    if reason:
+        raise TraceError(f"no run writes this: {reason}", code="bad_input", where="kind")
 
 
 def _rule(name: str) -> tuple[RuleText, int]:

@@ -8,6 +8,7 @@ import pytest
 from catalog.models import LabelledQuery
 from synthesis.models import PromptVersion, Sample
 from synthesis.services import synthesis_start
+from tests.factories import make_tool
 from tests.llm_server import LlmServer
 from tests.synthesis.payloads import INJECTIONS
 from tests.synthesis.rows import make_benchmark_query, make_book, run_job
@@ -90,11 +91,13 @@ def test_an_earlier_text_stands_beside_todays(client_as):
         ("query_rrb/preview/?tool=No/Tool", "is no active tool"),
         (f"query_rule/preview/?rule={RULE}&style=loud", "choose one of"),
         ("query_rrb/preview/?tool=PayNova/GetPayslip&tier=huge", "choose one of"),
+        ("query_rrb/preview/?tool=Lonely/Tool&tier=hard", "needs 4 live tools in the pool"),
         ("trace/preview/?tool=CarPool/BookCar&number=x&seed=-1", "ask for"),
     ],
 )
 def test_a_preview_that_cannot_be_filled_in_says_why(client_as, query, said):
     make_book()
+    make_tool("Lonely/Tool")
     page = unescape(client_as("expert").get(f"/synthesis/prompts/{query}").content.decode())
     assert said in page or (said == "ask for" and "BEGIN USER QUERY" in page)
 
