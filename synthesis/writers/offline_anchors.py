@@ -6,25 +6,17 @@ the answer is every live tool of the pool that fits it.
 """
 
 import random
-import re
 from collections.abc import Sequence
 
 from synthesis.core.queries import TIERS, QueryDraft, QueryRequest, ToolText, by_name
-from synthesis.core.words import content_stems, spaced, words
+from synthesis.core.words import content_stems, words
 from synthesis.writers.frames import FOUND, MANAGE, NEEDS, SECOND, SEVERAL, VAGUE
 from synthesis.writers.instances import filled, reason
 from synthesis.writers.phrases import agreed, noun, phrase, terse, verb_for
+from synthesis.writers.products import in_line, placed, product, with_vendor
 from synthesis.writers.wants import OPEN_QUESTION, Want, distinguishing, want_of
 
 READING = frozenset(("read", "list", "search", "summarize", "find"))
-_ORDINARY_WORDS = (
-    "payroll people work workforce time absence benefit benefits talent reward comp ledger close consol invoice "
-    "payables pay payments bill billing cash receivables trip expense asset rate rates treasury fx plan budget "
-    "procure supplier vendor entity open bank tax hire learn shift team staff core "
-    "account cards data file store stock order"
-)
-TWO_HUMPS = ("CyberSource", "MercadoPago", "KillBill", "HiBob", "PayPal", "SumUp", "BambooHr", "InvoiceNinja")
-ORDINARY = frozenset(_ORDINARY_WORDS.split())
 
 
 def anchor_query(request: QueryRequest, rng: random.Random) -> QueryDraft:
@@ -51,10 +43,10 @@ def anchor_query(request: QueryRequest, rng: random.Random) -> QueryDraft:
         names = _any_live(names, low, request.pool)
         made = _wishes([pool[name] for name in names], request, rng), names
         if twins:
-            made = _placed(made[0], anchor, [pool[name] for name in twins], rng), names
+            made = placed(made[0], anchor, [pool[name] for name in twins], rng), names
     text, answer = made
     if not twins and rng.random() < 0.45:
-        text = _with_vendor(text, anchor, rng)
+        text = with_vendor(text, anchor, rng)
     why = "; ".join(f"{name} does: {_purpose(pool[name])}" for name in answer)
     return QueryDraft(text, tuple(answer), f"{why}.")
 
@@ -77,9 +69,9 @@ def _versions(
     if len(chosen) < low:
         return None
     places = [product(tool.api) for tool in chosen]
-    named = [f"{_line(vendor, line)} {version}".strip() for vendor, line, version in places]
+    named = [f"{in_line(vendor, line)} {version}".strip() for vendor, line, version in places]
     if len({place[:2] for place in places}) == 1:
-        named = [f"{_line(*places[0][:2])} {places[0][2]}", *(version for _, _, version in places[1:])]
+        named = [f"{in_line(*places[0][:2])} {places[0][2]}", *(version for _, _, version in places[1:])]
     return f"{phrase(_want(anchor), rng)}, in {listed(named)}", tuple(tool.name for tool in chosen)
 
 
@@ -199,61 +191,6 @@ def _any_live(names: tuple[str, ...], low: int, pool: Sequence[ToolText]) -> tup
 def _purpose(tool: ToolText) -> str:
     want = _want(tool)
     return f"{want.verb} {want.thing}"
-
-
-def _placed(text: str, anchor: ToolText, twins: Sequence[ToolText], rng: random.Random) -> str:
-    """Say the product, and its version where a twin differs in nothing else."""
-    vendor, line, version = product(anchor.api)
-    same = [tool for tool in twins if product(tool.api) == (vendor, line, version)]
-    theirs = {word for tool in same for word in words(tool.endpoint)}
-    if same and (own := [word for word in words(anchor.endpoint) if word not in theirs]):
-        text = f"{text}, {' '.join(own[:4])}"
-    if spaced(vendor) == spaced(anchor.api) and len(words(vendor)) > 1:
-        return text  # product and thing together would be the tool's name
-    others = [product(tool.api) for tool in twins]
-    place = vendor if all(other[0] != vendor for other in others) else _line(vendor, line)
-    if any(other[:2] == (vendor, line) for other in others):
-        place = f"{_line(vendor, line)} {version}".strip()
-    return rng.choice(
-        (
-            f"{text} in {place}",
-            f"{text}, {place}",
-            f"{place}: {text}",
-            f"{text} on {place}",
-            f"{text} ({place})",
-        )
-    )
-
-
-def _line(vendor: str, line: str) -> str:
-    return f"{vendor}'s {line}" if line else vendor
-
-
-def product(api: str) -> tuple[str, str, str]:
-    """`AdyenManagementV3` -> (Adyen, management, v3)."""
-    name, version = re.fullmatch(r"(.*?)(?:V(\d+))?", api).groups()  # type: ignore[union-attr]
-    vendor = next((known for known in TWO_HUMPS if name.startswith(known)), "")
-    humps = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*|[a-z0-9]+", name.removeprefix(vendor))
-    if not vendor:
-        vendor, humps = humps[0], humps[1:]
-    return vendor, " ".join(humps).lower(), f"v{version}" if version else ""
-
-
-def _with_vendor(text: str, tool: ToolText, rng: random.Random) -> str:
-    """The product an employee would name, when its name is not an ordinary word of the description."""
-    vendor = product(tool.api)[0]
-    if spaced(vendor) == spaced(tool.api) and len(words(vendor)) > 1:
-        return text  # product and thing together would be the tool's name
-    if (
-        len(vendor) < 4
-        or not vendor[0].isupper()
-        or vendor.casefold() in spaced(text)
-        or vendor.casefold() in ORDINARY
-    ):
-        return text
-    return rng.choice(
-        (f"{text} in {vendor}", f"{text}, {vendor}", f"{vendor}: {text}", f"{text} on {vendor}")
-    )
 
 
 def listed(parts: Sequence[str]) -> str:

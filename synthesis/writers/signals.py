@@ -70,12 +70,8 @@ def query(
     # each signal has its turn before any comes back, in an order of the rule's own
     order = random.Random(f"{clause.when}|{request.style}").sample(clause.signals, len(clause.signals))
     signal = _varied(order[turn % len(order)], clause, rng, theirs)
-    role = re.search(ROLE, signal, re.IGNORECASE) and not LOOSE.search(signal)
-    if role and rng.random() < 0.6:
-        person = _determined(signal, rng)
-        asked = phrase(want, rng, person=person, named=0)
-        if person in asked:
-            return asked if request.style != "explicit" else conditioned(clause, asked, rng)
+    if said := _by_role(signal, want, rng):
+        return said if request.style != "explicit" else conditioned(clause, said, rng)
     if rng.random() < 0.22 and request.style != "explicit":
         return _terse(signal, want, rng)
     asked = _with_entity(_plain(want, rng), request.domain, rng)
@@ -83,9 +79,17 @@ def query(
         return conditioned(clause, asked, rng, signal)
     if request.style == "explicit" and rng.random() < 0.4 and len(order) > 1:
         signal = f"{signal}, {_varied(order[(turn + 1) % len(order)], clause, rng, theirs)}"
-    return _with_reason(
-        _joined(asked, signal, rng), f"{theirs} {clause.when} {' '.join(clause.signals)}", rng
-    )
+    evidence = f"{theirs} {clause.when} {' '.join(clause.signals)}"
+    return _with_reason(_joined(asked, signal, rng), evidence, rng)
+
+
+def _by_role(signal: str, want: Want, rng: random.Random) -> str:
+    """The wish with the signal as the person it is about, where the signal is a role; now and then."""
+    if not re.search(ROLE, signal, re.IGNORECASE) or LOOSE.search(signal) or rng.random() > 0.6:
+        return ""
+    person = _determined(signal, rng)
+    asked = phrase(want, rng, person=person, named=0)
+    return asked if person in asked else ""
 
 
 def _plain(want: Want, rng: random.Random) -> str:

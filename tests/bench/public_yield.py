@@ -87,9 +87,8 @@ def write_rules(
     began = time.perf_counter()
     for turn in range(1 + TOP_UPS):
         for rule in rules:
-            reasons = reasons_unsupported(rule, tools)
-            made.skipped[rule.code] = reasons
-            styles = [style for style in RULE_STYLES if style not in reasons]
+            made.skipped[rule.code] = reasons_unsupported(rule, tools)
+            styles = [style for style in RULE_STYLES if style not in made.skipped[rule.code]]
             for place, style in enumerate(styles):
                 goal = per_rule // len(styles) + (place < per_rule % len(styles))
                 mine = [one for one in made.outcomes[rule.code] if one.style == style]
@@ -97,11 +96,10 @@ def write_rules(
                     one = _Rule(style, _make(pipeline, rule, style, index, tools, neighbours, seed))
                     made.outcomes[rule.code].append(one)
         if not turn:
-            made.first = sum(sum(o.ready for o in group) >= per_rule for group in made.outcomes.values())
             made.seconds = time.perf_counter() - began
-            made.short = {
-                code: n for code, g in made.outcomes.items() if (n := sum(o.ready for o in g)) < per_rule
-            }
+            ready = {code: sum(o.ready for o in group) for code, group in made.outcomes.items()}
+            made.short = {code: count for code, count in ready.items() if count < per_rule}
+            made.first = len(ready) - len(made.short)
     return made
 
 
@@ -178,11 +176,11 @@ def common_grams(queries: Sequence[str], size: int = 4, share: float = 0.02) -> 
     return hit, [(" ".join(gram), n) for gram, n in counts.most_common(5)]
 
 
-def near_within(groups: Iterable[list[Any]]) -> float:
+def near_within(groups: Iterable[list[Any]], threshold: float = 0.8) -> float:
     """The mean over rules of the near-duplicate rate among the rule's own ready queries."""
     from synthesis.core.words import near_duplicate_rate
 
-    rates = [near_duplicate_rate([o.draft.query for o in group if o.ready]) for group in groups]
+    rates = [near_duplicate_rate([o.draft.query for o in group if o.ready], threshold) for group in groups]
     return statistics.fmean(rates) if rates else 0.0
 
 
@@ -200,47 +198,45 @@ def table(made: Made, title: str, per_rule: int = 12) -> list[str]:
 
     queries, ready = made.queries, made.ready
     lengths = sorted(len(words(query)) for query in queries)
-    spread = Counter(
-        "3-5" if n < 6 else "6-9" if n < 10 else "10-15" if n < 16 else "16-24" if n < 25 else "25+"
-        for n in lengths
-    )
     traces = [len(outcome.trace.split()) for outcome in ready]
     often, top = common_grams(queries)
     opened, commonest = openings([outcome.trace for outcome in ready])
     attempts = Counter(len(outcome.attempts) for outcome in made.all)
+    speed = len(made.all) / max(0.01, made.seconds)
+    return [
+        f"{title}: {len(ready):,} of {len(made.all):,} planned samples ready, {made.seconds:.1f} s, "
+        f"{speed:.0f} samples/s",
+        f"  yield             {', '.join(f'{k} {v:.1%}' for k, v in _yields(made).items())}",
+        f"  first attempt     {attempts[1] / max(1, len(made.all)):.1%}; attempts {dict(sorted(attempts.items()))}",
+        f"  near-duplicates   {near_duplicate_rate(queries):.1%} overall, "
+        f"{near_within(made.outcomes.values()):.1%} within a rule or tier; at 0.6: "
+        f"{near_duplicate_rate(queries, 0.6):.1%}, {near_within(made.outcomes.values(), 0.6):.1%}",
+        f"  distinct-2        {distinct_2(queries):.3f}",
+        f"  query words       mean {statistics.fmean(lengths):.1f}, median {lengths[len(lengths) // 2]}; "
+        f"{_spread(lengths)}",
+        f"  common 4-grams    {often:.1%} of queries hold one that over 2 % share; top {top}",
+        f"  trace words       mean {statistics.fmean(traces):.0f}, {min(traces)}..{max(traces)}; "
+        f"first five words distinct {opened:.0%}, commonest {commonest:.1%}",
+        f"  refused attempts  {_refused(made)}",
+    ]
+
+
+def _spread(lengths: Sequence[int]) -> str:
+    """Shares of queries by number of words."""
+    edges = ((5, "3-5"), (9, "6-9"), (15, "10-15"), (24, "16-24"), (999, "25+"))
+    found = Counter(next(name for edge, name in edges if n <= edge) for n in lengths)
+    return ", ".join(f"{name}: {found[name] / max(1, len(lengths)):.0%}" for _, name in edges)
+
+
+def _refused(made: Made) -> dict[str, int]:
+    """Attempts refused, by check of the filter (V), axis of the judge (J) and error."""
     reasons: Counter[str] = Counter()
     for outcome in made.all:
         for tried in outcome.attempts:
             reasons.update({f"V {failure.check}" for failure in tried.failures})
             reasons.update(f"J {axis}" for axis in tried.judge.get("failed", ()))
             reasons.update([tried.error_code] if tried.error_code else [])
-    yields = _yields(made)
-    first = len(made.all) - sum(len(o.attempts) > 1 for o in made.all)
-    share = {name: f"{n / max(1, len(lengths)):.0%}" for name, n in sorted(spread.items())}
-    return [
-        f"{title}: {len(ready):,} of {len(made.all):,} planned samples ready, {made.seconds:.1f} s, "
-        f"{len(made.all) / max(0.01, made.seconds):.0f} samples/s",
-        f"  yield             {', '.join(f'{k} {v:.1%}' for k, v in yields.items())}",
-        f"  first attempt     {first / max(1, len(made.all)):.1%}; attempts {dict(sorted(attempts.items()))}",
-        f"  near-duplicates   {near_duplicate_rate(queries):.1%} overall, "
-        f"{near_within(made.outcomes.values()):.1%} within a rule or tier; at 0.6: "
-        f"{near_duplicate_rate(queries, 0.6):.1%}, {_near_6(made):.1%}",
-        f"  distinct-2        {distinct_2(queries):.3f}",
-        f"  query words       mean {statistics.fmean(lengths):.1f}, median {lengths[len(lengths) // 2]}; {share}",
-        f"  common 4-grams    {often:.1%} of queries hold one that over 2 % share; top {top}",
-        f"  trace words       mean {statistics.fmean(traces):.0f}, {min(traces)}..{max(traces)}; "
-        f"first five words distinct {opened:.0%}, commonest {commonest:.1%}",
-        f"  refused attempts  {dict(reasons.most_common())}",
-    ]
-
-
-def _near_6(made: Made) -> float:
-    from synthesis.core.words import near_duplicate_rate
-
-    groups = made.outcomes.values()
-    return statistics.fmean(
-        near_duplicate_rate([o.draft.query for o in group if o.ready], 0.6) for group in groups
-    )
+    return dict(reasons.most_common())
 
 
 def _yields(made: Made) -> dict[str, float]:
