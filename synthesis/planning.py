@@ -7,6 +7,7 @@ old row; planning again when nothing is missing plans nothing.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from django.db.models import QuerySet
@@ -27,6 +28,7 @@ from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError
 
 REWRITE = "rewrite"  # or "keep": outdated samples stay, only stale and missing ones are written
+BATCH = 500
 ENDED = [Job.State.DONE, Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED]
 
 
@@ -44,8 +46,10 @@ def plan(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: CatalogV
                 for part in found.parts
                 if part.skipped
             ]
-            rows = (_sample(run, writers.name, found, slot) for slot in found.slots())
-            Sample.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
+            slots = found.slots()
+            while some := list(islice(slots, BATCH)):  # a plan may have more rows than fit in memory
+                rows = [_sample(run, writers.name, found, slot) for slot in some]
+                Sample.objects.bulk_create(rows, ignore_conflicts=True)
         run.params["planned"] = True
         run.save(update_fields=["params", "skipped"])
 

@@ -13,15 +13,19 @@ from synthesis.core.queries import AXES, Verdict
 from synthesis.core.recipe import default_recipe
 from synthesis.impact import of_rules, of_tools
 from synthesis.models import Attempt, ModelCall, Sample, Snapshot
-from synthesis.planning import plan_counts
+from synthesis.planning import plan, plan_counts
 from synthesis.selectors_review import waiting
 from synthesis.services import snapshot_start, synthesis_start
+from synthesis.sources import load_catalog
 from synthesis.staleness import stale_filter, stale_map, why
 from synthesis.writers import prompts
+from synthesis.writers.offline import offline_writers
 from tests.factories import make_domain, make_tool
 from tests.llm_server import LlmServer
 from tests.synthesis.rows import make_book, publish, run_job
 from tests.synthesis.test_runs import NO_PERMISSIONS, answers
+from trace_site import jobs
+from trace_site.jobs import Job
 
 pytestmark = pytest.mark.django_db
 
@@ -344,22 +348,30 @@ def test_what_is_stale_or_written_again_is_not_taught_twice_nor_waits_for_review
     assert of_tools([tool.pk]) == []  # stale by their rule already
 
 
-def test_a_plan_overtaken_while_its_run_was_down_is_made_again():
-    make_catalog(2)
-    begun = synthesis_start(branch="rule", per_rule=6, seed=1, wake=False)
-    from synthesis.planning import plan
-    from synthesis.sources import load_catalog
-    from synthesis.writers.offline import offline_writers
-    from trace_site import jobs
-
+def plan_only(begun) -> None:
+    """As a worker that is killed once it has planned."""
     context = jobs.claim(begun.job.pk)
     plan(context, begun, offline_writers(default_recipe()), load_catalog())
     context.close()
+    Job.objects.filter(pk=begun.job.pk).update(state="failed")
+
+
+def test_a_plan_overtaken_while_its_run_was_down_is_made_again():
+    make_catalog(2)
+    begun = synthesis_start(branch="rule", per_rule=6, seed=1, wake=False)
+    plan_only(begun)
     edit_rule("RULE_0")
-    begun.job.__class__.objects.filter(pk=begun.job.pk).update(state="failed")
-    assert jobs.retry(begun.job.__class__.objects.get(pk=begun.job.pk))
+    assert jobs.retry(Job.objects.get(pk=begun.job.pk))
     assert run_job(begun.job)["written"] == 12
     assert {s.rule_version.number for s in Sample.objects.filter(rule_version__rule__code="RULE_0")} == {2}
+
+
+def test_plans_of_ended_runs_count_for_nothing_and_those_of_live_ones_do():
+    make_catalog(2)
+    plan_only(synthesis_start(branch="rule", per_rule=6, seed=1, wake=False))
+    assert counted() == {"new": 12, "content_stale": 0, "outdated": 0, "kept": 0}
+    Job.objects.update(state="running")
+    assert counted() == {"new": 0, "content_stale": 0, "outdated": 0, "kept": 12}
 
 
 @pytest.fixture
