@@ -31,7 +31,7 @@ class Found:
 def samples(filters: Mapping[str, Any], after: str = "") -> Found:
     """Needs the same queries whatever the number of samples."""
     found = filtered_samples(filters)
-    page = keyset(found.select_related("rule_version__rule", "domain"), after, newest=True)
+    page = keyset(found.select_related("rule_version__rule", "domain", "run__job"), after, newest=True)
     tell_why(page.rows)
     tried = attempts_named(filters)
     counted = None
