@@ -6,11 +6,11 @@ or dropped sample blocks its slot only under the key that would be tried again.
 """
 
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import islice
+from itertools import count, islice
 
 
 class State(IntEnum):
@@ -34,36 +34,34 @@ class Held:
 
 @dataclass(slots=True)
 class Group:
-    """What is known of the slots of one rule and style, or of one anchor."""
+    """What is known of the slots of one rule, or of one anchor, by kind and index."""
 
-    best: dict[tuple[str, int], State] = field(default_factory=dict)  # of the samples that are not gone
+    best: defaultdict[str, dict[int, State]] = field(default_factory=lambda: defaultdict(dict))  # not gone
+    refused: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))  # under today's key
     dead: set[str] = field(default_factory=set)  # keys of gone samples
-    refused: set[tuple[str, int]] = field(default_factory=set)  # slots gone under today's key
 
     def add(self, held: Held) -> None:
-        place = (held.kind, held.index)
-        if not held.gone:
-            self.best[place] = min(held.state, self.best.get(place, State.STALE))
+        if held.gone:
+            self.dead.add(held.key)
+            if held.state == State.CURRENT:
+                self.refused[held.kind].add(held.index)
             return
-        self.dead.add(held.key)
-        if held.state == State.CURRENT:
-            self.refused.add(place)
+        states = self.best[held.kind]
+        if held.state < states.get(held.index, 3):
+            states[held.index] = held.state
 
     def free(self, kind: str) -> Iterator[int]:
         """Indexes nothing stands in and nothing was refused in, from 0."""
-        index = 0
-        while True:
-            if (kind, index) not in self.best and (kind, index) not in self.refused:
-                yield index
-            index += 1
+        states, refused = self.best[kind], self.refused[kind]
+        return (index for index in count() if index not in states and index not in refused)
 
-    @property
-    def asked(self) -> int:
-        return len(self.best.keys() | self.refused)
+    def slots(self) -> set[tuple[str, int]]:
+        """Every slot that has been asked for."""
+        return {(kind, index) for part in (self.best, self.refused) for kind in part for index in part[kind]}
 
     def beyond(self) -> int:
         """An index that no sample of any kind has had."""
-        return max((index for _, index in self.best.keys() | self.refused), default=-1) + 1
+        return max((index for _, index in self.slots()), default=-1) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +98,7 @@ def plan_style(of: str, kind: str, group: Group, goal: int, *, rewrite: bool, ke
     """One rule and style: keep, write again in place, then fill up to `goal` from the lowest free index."""
     found = Planned()
     again = []
-    for (style, index), state in sorted(group.best.items()):
-        if style != kind:
-            continue
+    for index, state in sorted(group.best[kind].items()):
         if _kept(state, rewrite):
             found.kept[of, kind] += 1
         elif key_of(of, kind, index) not in group.dead:
@@ -127,7 +123,7 @@ def plan_anchors(
     tiers: Counter[str] = Counter()
     again: list[Slot] = []
     for anchor in order:
-        for (tier, index), state in sorted(groups[anchor].best.items()) if anchor in groups else ():
+        for tier, index, state in _standing(groups.get(anchor)):
             if _kept(state, rewrite):
                 found.kept[anchor, tier] += 1
                 tiers[tier] += 1
@@ -142,19 +138,24 @@ def plan_anchors(
     return found
 
 
+def _standing(group: Group | None) -> list[tuple[str, int, State]]:
+    states = group.best if group else {}
+    return sorted((kind, index, states[kind][index]) for kind in states for index in states[kind])
+
+
 def _kept(state: State, rewrite: bool) -> bool:
     return state == State.CURRENT or (state == State.OUTDATED and not rewrite)
 
 
-def _least_asked(order: Sequence[str], groups: Mapping[str, Group], count: int) -> Iterable[tuple[str, int]]:
+def _least_asked(order: Sequence[str], groups: Mapping[str, Group], wanted: int) -> Iterable[tuple[str, int]]:
     """(anchor, a fresh index), the least asked first, by the stratified order among equals."""
     empty = Group()
     turns = [
-        (groups.get(name, empty).asked, place, groups.get(name, empty).beyond())
+        (len(groups.get(name, empty).slots()), place, groups.get(name, empty).beyond())
         for place, name in enumerate(order)
     ]
     heapq.heapify(turns)
-    for _ in range(count if turns else 0):
+    for _ in range(wanted if turns else 0):
         asked, place, index = turns[0]
         yield order[place], index
         heapq.heapreplace(turns, (asked + 1, place, index + 1))
