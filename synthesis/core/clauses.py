@@ -119,6 +119,11 @@ def first_sentence(description: str) -> str:
     return " ".join(sentence.split()[:20])
 
 
+def in_text(rule: RuleText, name: str) -> bool:
+    """Whether the rule's text itself says when a tool is right."""
+    return any(one.when for one in derived(rule) if one.route_to == name)
+
+
 @lru_cache(maxsize=8192)
 def told(rule: RuleText, name: str) -> str:
     """The part of the rule's text that names a tool first, without its full stop; empty where none does."""

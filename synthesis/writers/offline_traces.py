@@ -10,14 +10,15 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from synthesis.core.clauses import cases, described_task, first_sentence, told
+from synthesis.core.clauses import cases, described_task, first_sentence, in_text, told
 from synthesis.core.judge import tool_scores
-from synthesis.core.queries import Clause, ToolText, TraceDraft, TraceRequest, by_name
+from synthesis.core.queries import Clause, RuleText, ToolText, TraceDraft, TraceRequest, by_name
 from synthesis.core.traces import Steps
-from synthesis.core.words import STOP, content_stems, stem, words
+from synthesis.core.words import content_stems, words
 from synthesis.writers import reasoning
 from synthesis.writers.hints import hint_in
 from synthesis.writers.phrases import plural
+from synthesis.writers.restated import said_in
 from synthesis.writers.signals import SENTENCE
 from synthesis.writers.wants import want_of
 
@@ -59,7 +60,7 @@ def _intent(request: TraceRequest, answers: Sequence[ToolText], rng: random.Rand
     tasks = listed(
         [_task(tool) for tool in answers] if len(answers) < 3 else list(dict.fromkeys(map(_thing, answers)))
     )
-    said = _said(request)
+    said = said_in(request)
     frames = reasoning.INTENT_ONE if len(answers) < 3 else reasoning.INTENT_MANY
     text = _agreed(rng.choice(frames), answers[0]).format(task=tasks, thing=_thing(answers[0]), said=said)
     return text[:1].upper() + text[1:]
@@ -122,8 +123,16 @@ def _rule_step(
     elif dead and not others:
         parts.insert(rng.choice((0, len(parts))), rng.choice(reasoning.DEAD).format(name=dead[0].name))
     elif rivals and not others:
-        parts.insert(0, rng.choice(reasoning.ELSE).format(**_told_of(rivals[0], 14)))
+        parts.insert(0, _besides(rule, rivals[0], rng))
     return " ".join(parts)
+
+
+def _besides(rule: RuleText, rival: ToolText, rng: random.Random) -> str:
+    """A look-alike without a case of its own: what the rule says of it, else what its description does."""
+    sentence = told(rule, rival.name)
+    if sentence and rule.target not in sentence and len(sentence.split()) <= CASE_WORDS:
+        return f"{sentence}."
+    return rng.choice(reasoning.ELSE).format(**_told_of(rival, 14))
 
 
 def _decisive(request: TraceRequest, clause: Clause, rng: random.Random) -> str:
@@ -135,6 +144,10 @@ def _decisive(request: TraceRequest, clause: Clause, rng: random.Random) -> str:
         if 4 <= len(sentence.split()) <= CASE_WORDS:
             return rng.choice(reasoning.TOLD).format(code=code, sentence=sentence, name=name)
     when = case_words(clause.when)
+    if not request.rule.clauses and not in_text(request.rule, name):
+        return rng.choice(reasoning.UNSAID).format(
+            code=code, when=when, name=name, target=request.rule.target
+        )
     frames = reasoning.RULE if SENTENCE.search(when) else reasoning.RULE_THING
     if when.startswith("to "):
         frames = reasoning.RULE_TO
@@ -163,52 +176,6 @@ def _own_voice(text: str) -> str:
 
 def _fit(clause: Clause, query: str) -> int:
     return len(content_stems(query) & content_stems(f"{clause.when} {' '.join(clause.signals)}"))
-
-
-def _said(request: TraceRequest) -> str:
-    """The query's own words that count: its longest run of words a case of the rule knows, else its content words."""
-    pool = by_name(request.pool)
-    known = {
-        part for case in _clauses(request) for part in content_stems(f"{case.when} {' '.join(case.signals)}")
-    }
-    if not (request.rule and request.rule.clauses):
-        for name in request.answer:
-            known |= content_stems(f"{pool[name].endpoint} {pool[name].description[:200]}")
-    said = re.findall(r"[^\W_]+(?:[-'/][^\W_]+)*", request.query)
-    runs: list[list[str]] = [[]]
-    for word in said:
-        if any(stem(part) in known for part in words(word)) or runs[-1] and word.casefold() in STOP:
-            runs[-1].append(word)
-        else:
-            runs.append([])
-    best = max(runs, key=lambda run: len(content_stems(" ".join(run))))
-    while best and best[-1].casefold() in STOP:
-        best = best[:-1]
-    if len(content_stems(" ".join(best))) < 2:
-        best = _content_run(said)
-    best = best[:7]
-    while len(best) > 1 and best[-1].casefold() in STOP:
-        best = best[:-1]
-    return " ".join(best)
-
-
-def _content_run(said: Sequence[str]) -> list[str]:
-    """The run of words between two small ones that says most."""
-    runs: list[list[str]] = [[]]
-    for word in said:
-        if content_stems(word) or (runs[-1] and word.casefold() in ("of", "for", "a", "the", "to", "and")):
-            runs[-1].append(word)
-        else:
-            runs.append([])
-    best = max(runs, key=lambda run: (len(content_stems(" ".join(run))), -len(run)))
-    return best or list(said)
-
-
-def _clauses(request: TraceRequest) -> list[Clause]:
-    if request.rule is None:
-        return []
-    found = [case.clause for case in cases(request.rule, by_name(request.pool))]
-    return [clause for clause in found if clause.route_to in request.answer] or found
 
 
 def _text_step(answers: Sequence[ToolText], rivals: Sequence[ToolText], rng: random.Random) -> str:

@@ -87,6 +87,13 @@ RULE_TO = [
     "What {code} says fits this request: {when}, {name}.",
     "{code} has the clause for it: {when}, use {name}.",
 ]
+# a case that the rule leaves to what its tool does
+UNSAID = [
+    "{code} takes {target} for its own condition only, which is not asked; {when}, it is {name}.",
+    "The condition of {code} for {target} does not hold, so {when} it is {name}.",
+    "By {code} only that condition leads to {target}; {when} it is {name}.",
+    "Nothing in the request meets the condition of {code}, and {when} there is {name}.",
+]
 TOLD = [
     "{code} decides: {sentence}.",
     "The rule {code} says: {sentence}.",

@@ -79,7 +79,7 @@ PROPER = frozenset(_PROPER.split())
 # what interfaces call things -> what people call them
 PLAIN = {"your": "our", "provided": "new", "sdk": "app", "api": "system", "parameters": "settings",
     "identifier": "number",
-    "user_id": "user number", "access_token": "access key", "asynchronously": "later on", "backend": "automatic",
+    "user_id": "user number", "access_token": "access key", "asynchronously": "", "backend": "automatic",
     "paginated": "long", "async": "later", "deprecated": "old", "endpoints": "addresses", "payload": "content",
     "params": "settings", "parameter": "setting", "schema": "layout", "metadata": "extra data"}  # fmt: skip
 
@@ -165,7 +165,7 @@ def everyday(text: str) -> str:
 
 
 def _everyday_word(word: str) -> str:
-    if plain := PLAIN.get(word.casefold()):
+    if (plain := PLAIN.get(word.casefold())) is not None:
         return plain
     word = re.sub(r"(?<=\w)_(?=\w)", " ", word)
     bare = re.sub(r"'s$|[^\w]", "", word)

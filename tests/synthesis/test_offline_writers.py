@@ -4,12 +4,16 @@ import asyncio
 import re
 from dataclasses import replace
 
+import pytest
+
 from synthesis.core.clauses import cases, derived, reasons_unsupported
 from synthesis.core.filters import Candidate, failures
 from synthesis.core.queries import TIERS, RuleText, ToolText, TraceRequest, by_name
 from synthesis.core.recipe import default_recipe
 from synthesis.core.traces import permission_targets
+from synthesis.writers.hints import hints_for
 from synthesis.writers.offline import offline_writers
+from synthesis.writers.wants import want_of, want_of_task
 from tests.synthesis.texts import RULE, TOOLS, context, request
 
 WRITERS = offline_writers(default_recipe())
@@ -140,3 +144,85 @@ def test_a_description_in_any_form_still_gives_a_query():
             branch="rrb", rule=None, style="", tier="easy", anchor=tool.name, pool=(tool, *TOOLS[:2])
         )
         assert len(asyncio.run(WRITERS.query.write(asked)).query) > 3
+
+
+def prose(text, *confusables, target="Desk/open"):
+    return RuleText("DESK_RULE", 1, target, confusables, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "If the parcel is still in the depot, hold it with Desk/open; Desk/close ships a parcel again.",
+            {
+                "Desk/open": "the parcel is still in the depot, to hold it",
+                "Desk/close": "to ship a parcel again",
+            },
+        ),
+        (
+            "Broken parcels are withdrawn with Desk/open. Desk/close is for parcels on the road.",
+            {"Desk/open": "to withdraw broken parcels", "Desk/close": "… for parcels on the road"},
+        ),
+        (
+            "To weigh a parcel in a newer integration, use Desk/open rather than the classic Desk/close.",
+            {
+                "Desk/open": "to weigh a parcel in a newer integration",
+                "Desk/close": "to weigh a parcel in the classic integration",
+            },
+        ),
+        (
+            "To find a parcel, use Desk/open instead of calling a driver with Desk/close.",
+            {"Desk/open": "to find a parcel", "Desk/close": "to call a driver"},
+        ),
+        ("List parcels with Desk/open; Desk/close is deprecated.", {"Desk/open": "to list parcels"}),
+    ],
+)
+def test_a_rule_in_prose_gives_conditions_and_purposes(text, expected):
+    found = derived(prose(text, "Desk/close"))
+    assert {clause.route_to: clause.when for clause in found} == expected
+
+
+def test_a_case_that_reads_like_another_is_no_exception():
+    rule = prose("When the door is locked, ring with Desk/open instead of Desk/close.", "Desk/close")
+    same = {
+        "Desk/open": ToolText("Desk/open", "Ring a bell."),
+        "Desk/close": ToolText("Desk/close", "Ring a bell."),
+    }
+    assert "exception" in reasons_unsupported(rule, same)
+    other = {**same, "Desk/close": ToolText("Desk/close", "Send a telegram to the owner.")}
+    assert reasons_unsupported(rule, other) == {}
+
+
+def test_a_hint_stands_only_for_the_case_that_alone_has_its_condition():
+    newer = "to weigh a parcel in a newer integration"
+    assert hints_for(newer, ("to weigh a parcel in the classic integration",))
+    assert not hints_for(newer, ("to ship a parcel in a newer integration",))
+
+
+def test_returning_a_thing_is_not_asked_as_a_look_up():
+    tool = ToolText("Shop/returnParcel", "Return parcel. Returns a parcel to its sender.")
+    assert want_of(tool.name, tool.description).kind == ""
+    assert want_of_task("to return parcels").verb == "return"
+
+
+def test_an_underspecified_query_says_no_signal_of_any_case():
+    signals = [signal for clause in RULE.clauses for signal in clause.signals]
+    for seed in range(20):
+        draft, _ = made(style="underspecified", index=seed, seed=seed)
+        assert draft.answer == (RULE.target,)
+        assert not any(signal in draft.query for signal in signals), draft.query
+
+
+def test_a_wish_that_two_versions_answer_is_answered_by_both_or_says_which():
+    pool = (
+        ToolText("ParcelDeskV1/getParcels", "Lists parcels of a depot."),
+        ToolText("ParcelDeskV2/getParcels", "Lists parcels of a depot."),
+        *TOOLS[:4],
+    )
+    for seed in range(30):
+        overrides = {"branch": "rrb", "rule": None, "style": "", "pool": pool, "seed": seed}
+        draft, _ = made(**overrides, tier="easy", anchor="ParcelDeskV2/getParcels")
+        assert "v2" in draft.query, draft.query
+        draft, _ = made(**overrides, tier="medium", anchor="ParcelDeskV2/getParcels")
+        assert "v2" in draft.query or "ParcelDeskV1/getParcels" in draft.answer, draft.query

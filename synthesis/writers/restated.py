@@ -1,0 +1,54 @@
+"""The words of a query that count: what a trace restates."""
+
+import re
+from collections.abc import Sequence
+
+from synthesis.core.clauses import cases
+from synthesis.core.queries import Clause, TraceRequest, by_name
+from synthesis.core.words import STOP, content_stems, stem, words
+
+
+def said_in(request: TraceRequest) -> str:
+    """The query's own words that count: its longest run of words a case of the rule knows, else its content words."""
+    pool = by_name(request.pool)
+    known = {
+        part for case in _clauses(request) for part in content_stems(f"{case.when} {' '.join(case.signals)}")
+    }
+    if not (request.rule and request.rule.clauses):
+        for name in request.answer:
+            known |= content_stems(f"{pool[name].endpoint} {pool[name].description[:200]}")
+    said = re.findall(r"[^\W_]+(?:[-'/][^\W_]+)*", request.query)
+    runs: list[list[str]] = [[]]
+    for word in said:
+        if any(stem(part) in known for part in words(word)) or runs[-1] and word.casefold() in STOP:
+            runs[-1].append(word)
+        else:
+            runs.append([])
+    best = max(runs, key=lambda run: len(content_stems(" ".join(run))))
+    while best and best[-1].casefold() in STOP:
+        best = best[:-1]
+    if len(content_stems(" ".join(best))) < 2:
+        best = _content_run(said)
+    best = best[:7]
+    while len(best) > 1 and best[-1].casefold() in STOP:
+        best = best[:-1]
+    return " ".join(best)
+
+
+def _content_run(said: Sequence[str]) -> list[str]:
+    """The run of words between two small ones that says most."""
+    runs: list[list[str]] = [[]]
+    for word in said:
+        if content_stems(word) or (runs[-1] and word.casefold() in ("of", "for", "a", "the", "to", "and")):
+            runs[-1].append(word)
+        else:
+            runs.append([])
+    best = max(runs, key=lambda run: (len(content_stems(" ".join(run))), -len(run)))
+    return best or list(said)
+
+
+def _clauses(request: TraceRequest) -> list[Clause]:
+    if request.rule is None:
+        return []
+    found = [case.clause for case in cases(request.rule, by_name(request.pool))]
+    return [clause for clause in found if clause.route_to in request.answer] or found
