@@ -1,14 +1,15 @@
 """Text as normalised words, and which texts are near-duplicates.
 
 In: any text. Out: case-folded words (camelCase, underscores and punctuation split), two-word variety, and an exact
-index of near-duplicates by Jaccard similarity (prefix filtering: only texts that share an early word are compared).
+index of near-duplicates by Jaccard similarity (prefix filtering: only texts that share early words are compared).
 """
 
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import combinations
 
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 WORD = re.compile(r"[^\W_]+(?:'[a-z]+)?")
@@ -57,40 +58,51 @@ def distinct_2(texts: Iterable[str]) -> float:
 
 
 class NearDuplicates:
-    """Finds the texts already added whose word sets overlap a new one by at least `threshold` (Jaccard)."""
+    """Finds the texts already added whose word sets overlap a new one by at least `threshold` (Jaccard), exactly.
+
+    Two such sets of n and m words share `joint` words among the first n - ceil(threshold n) + joint of the one and
+    the like of the other, in any fixed order of all words: texts are found by the words they share there.
+    """
 
     def __init__(self, threshold: float = 0.8) -> None:
         self.threshold = threshold
         self._sets: list[frozenset[str]] = []
         self._texts: list[str] = []
-        self._by_word: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        self._by_words: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
 
     def add(self, text: str) -> None:
         members = frozenset(words(text))
-        number = len(self._sets)
+        for key in self._keys(members, self._joint(len(members))):
+            self._by_words[key].append(len(self._sets))
         self._sets.append(members)
         self._texts.append(text)
-        for word in self._prefix(members):
-            self._by_word[word, len(members)].append(number)
 
-    def _prefix(self, members: frozenset[str]) -> list[str]:
-        # any fixed total order keeps the prefix filter exact; long words first makes the lists short
+    def _least(self, size: int) -> int:
+        return math.ceil(self.threshold * size - 1e-9)
+
+    def _joint(self, size: int) -> int:
+        """How many shared words to look texts up by: fewer make long lists, more make many of them."""
+        return min(3 if size <= 60 else 2 if size <= 200 else 1, self._least(size))
+
+    def _keys(self, members: frozenset[str], joint: int) -> Iterator[tuple[str, ...]]:
+        # long words first makes the lists short
         ordered = sorted(sorted(members), key=len, reverse=True)
-        return ordered[: len(ordered) - math.ceil(self.threshold * len(ordered)) + 1]
+        return combinations(ordered[: len(ordered) - self._least(len(ordered)) + joint], joint)
 
     def find(self, text: str) -> str | None:
         """An added text that is a near-duplicate, or None."""
         members = frozenset(words(text))
-        # sets of sizes too far apart share too little; one more on both sides, for the rounding of floats
-        sizes = range(int(self.threshold * len(members)), int(len(members) / self.threshold) + 2)
+        size = len(members)
+        sizes = range(self._least(size), int(size / self.threshold) + 2)
         seen: set[int] = set()
-        for word in self._prefix(members):
-            for size in sizes:
-                for number in self._by_word.get((word, size), ()):
+        for joint in sorted({self._joint(other) for other in sizes if other}):
+            for key in self._keys(members, joint):
+                for number in self._by_words.get(key, ()):
                     if number not in seen:
                         seen.add(number)
-                        common = len(members & self._sets[number])
-                        if common >= self.threshold * (len(members) + size - common):
+                        other = self._sets[number]
+                        common = len(members & other)
+                        if common >= self.threshold * (size + len(other) - common):
                             return self._texts[number]
         return None
 

@@ -210,18 +210,28 @@ def test_no_text_breaks_the_filter(text):
             assert failure.message
 
 
-@given(
-    st.lists(st.text(alphabet="abcde ", min_size=1, max_size=30), max_size=25),
-    st.text(alphabet="abcde ", max_size=30),
-)
-def test_near_duplicates_are_found_exactly(texts, query):
-    index = NearDuplicates(0.8)
+WORDS = st.lists(st.sampled_from([letter * 2 for letter in "abcdefghijkl"]), max_size=14).map(" ".join)
+
+
+@given(st.lists(WORDS, max_size=25), WORDS, st.sampled_from([0.5, 0.6, 0.75, 0.8, 0.9, 1.0]))
+def test_near_duplicates_are_found_exactly(texts, query, threshold):
+    index = NearDuplicates(threshold)
     for text in texts:
         index.add(text)
     asked = set(words(query))
 
     def close(text):
         other = set(words(text))
-        return bool(asked and other) and len(asked & other) / len(asked | other) >= 0.8
+        common = len(asked & other)
+        return bool(asked and other) and common >= threshold * len(asked | other)
 
     assert (index.find(query) is not None) == any(map(close, texts))
+
+
+@pytest.mark.parametrize("size", [58, 60, 61, 75, 190, 205, 3000])
+def test_near_duplicates_of_any_length_are_found_and_cost_little(size):
+    index, text = NearDuplicates(), " ".join(f"word{number}" for number in range(size))
+    index.add(text)
+    longer = f"{text} {' '.join(f'more{number}' for number in range(size // 4))}"
+    assert index.find(longer) == text
+    assert index.find(f"{longer} {' '.join(f'other{number}' for number in range(size // 10 + 1))}") is None
