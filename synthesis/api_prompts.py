@@ -95,16 +95,16 @@ class PromptOne(ApiView):
         responses={200: PromptDetail, 404: NO_PROMPT},
         examples=[examples.got({**examples.PROMPT, "texts": [examples.PROMPT_TEXT]})],
     )
-    def get(self, request: Request, name: str) -> Response:
-        prompt = _prompt(name)
-        counts = samples_by_prompt(name)
-        was = [(row.hash, row.source, row.first_used) for row in earlier_versions(prompt.now)]
-        now = (prompt.now.hash, prompt.now.source, prompt.first_used)
+    def get(self, request: Request, prompt: str) -> Response:
+        found = _prompt(prompt)
+        counts = samples_by_prompt(prompt)
+        was = [(row.hash, row.source, row.first_used) for row in earlier_versions(found.now)]
+        now = (found.now.hash, found.now.source, found.first_used)
         texts = [
             {"hash": digest, "text": text, "first_used": used, "samples": counts.get(digest, 0)}
             for digest, text, used in (now, *was)
         ]
-        return Response({**PromptRow(prompt).data, "texts": PromptText(texts, many=True).data})
+        return Response({**PromptRow(found).data, "texts": PromptText(texts, many=True).data})
 
 
 class PromptPreviewed(ApiView):
@@ -117,10 +117,10 @@ class PromptPreviewed(ApiView):
         responses={200: PreviewedPrompt, 404: NO_PROMPT},
         examples=[examples.got(examples.PREVIEWED_PROMPT)],
     )
-    def get(self, request: Request, name: str) -> Response:
-        _prompt(name)
+    def get(self, request: Request, prompt: str) -> Response:
+        _prompt(prompt)
         given = self.read_query(PreviewIn)
-        found: PromptPreview = prompt_preview(Chosen(name, index=given.pop("number") - 1, **given))
+        found: PromptPreview = prompt_preview(Chosen(prompt, index=given.pop("number") - 1, **given))
         return Response(PreviewedPrompt(found).data)
 
 
@@ -132,6 +132,6 @@ def _prompt(name: str) -> Prompt:
 
 urlpatterns = [
     path("synthesis/prompts", Prompts.as_view(), name="api-prompts"),
-    path("synthesis/prompts/<slug:name>", PromptOne.as_view(), name="api-prompt"),
-    path("synthesis/prompts/<slug:name>/preview", PromptPreviewed.as_view(), name="api-prompt-preview"),
+    path("synthesis/prompts/<str:name>", PromptOne.as_view(), name="api-prompt"),
+    path("synthesis/prompts/<str:name>/preview", PromptPreviewed.as_view(), name="api-prompt-preview"),
 ]
