@@ -146,9 +146,9 @@ class Inputs:
         return slot_name(self.branch, made.domain, made.of, kind, index)
 
     def made_from(
-        self, made: Ground, kind: str, index: int, own: int, batch: int | None
+        self, made: Ground, kind: str, index: int, own: int, batch: int | None, granted: bool | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """(key, the inputs behind it) for the seeds of a sample."""
+        """(key, the inputs behind it) for the seeds of a sample. `granted`: None as the share of today says."""
         return made_from(
             made,
             branch=self.branch,
@@ -157,7 +157,7 @@ class Inputs:
             seed=own,
             batch=batch,
             shots=self.shots.chosen(own if batch is None else batch),
-            granted=carries_permissions(self.share, own),
+            granted=carries_permissions(self.share, own) if granted is None else granted,
             told=self._told,
         )
 

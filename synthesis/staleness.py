@@ -80,6 +80,7 @@ class Today:
 
     rows: Sequence[Row]
     catalog: CatalogView = field(init=False)
+    numbers: dict[int, int] = field(init=False)  # {sample's version: its number}
     rules: dict[int, RuleText] = field(init=False)  # {sample's version: the version published now}
     current: dict[int, RuleText] = field(init=False)  # {published version: its text}
     old: dict[int, Old] = field(init=False)
@@ -87,7 +88,7 @@ class Today:
     _texts: list[str] | None = None
 
     def __post_init__(self) -> None:
-        self.rules, self.current = _published({row.version for row in self.rows if row.version})
+        self.numbers, self.rules, self.current = _published({row.version for row in self.rows if row.version})
         self.old = old_of([row.pk for row in self.rows if row.content is None])
         self.catalog = self._catalog()
 
@@ -125,18 +126,20 @@ class Today:
         if row.version and row.version not in self.rules:
             return (Reason("gone", "the rule is withdrawn"),)
         if row.content is None or row.number is None:
-            return (*self._of_old(row), Reason("before", BEFORE_KEYS))
+            before = () if row.branch == "imported" else (Reason("before", BEFORE_KEYS),)
+            return (*self._of_old(row), *before)
         inputs = self.inputs(row)
         rule = self.rules[row.version] if row.version else None
         ground = inputs.of_rule(rule) if rule else inputs.of_anchor(row.anchor or "")
         if ground is None:
             return (Reason("gone", f"{row.anchor} is retired"),)
-        _, now = inputs.made_from(ground, row.kind, row.number, row.seed, row.batch)
+        _, now = inputs.made_from(ground, row.kind, row.number, row.seed, row.batch, bool(row.granted))
         return tuple(reasons(made, now))
 
     def _of_old(self, row: Row) -> Iterable[Reason]:
         if row.version and row.version not in self.current:
-            yield Reason("rule", self.rules[row.version].code, "", f"v{self.rules[row.version].version}")
+            now = self.rules[row.version]
+            yield Reason("rule", now.code, f"v{self.numbers[row.version]}", f"v{now.version}")
         old = self.old[row.pk]
         for name in old.answer:
             if name not in self.catalog.tools:
@@ -159,13 +162,12 @@ def _newest(branch: str, llm: bool) -> tuple[Recipe, dict[str, str]]:
     return recipe, {} if settings.LLM_GENERATOR_MODEL else models
 
 
-def _published(versions: set[int]) -> tuple[dict[int, RuleText], dict[int, RuleText]]:
-    """({version: the rule as published now}, {published version: the rule}) of the rules of these versions."""
-    pairs = dict(
-        RuleVersion.objects.filter(pk__in=versions, rule__published__isnull=False).values_list(
-            "pk", "rule__published_id"
-        )
-    )
-    rows = list(RuleVersion.objects.filter(pk__in=set(pairs.values())).select_related("rule"))
-    current = {version.pk: text for version, text in zip(rows, rule_texts(rows), strict=True)}
-    return {pk: current[now] for pk, now in pairs.items()}, current
+def _published(versions: set[int]) -> tuple[dict[int, int], dict[int, RuleText], dict[int, RuleText]]:
+    """({version: number}, {version: the rule as published now}, {published version: the rule}) of these rules."""
+    columns = ("pk", "number", "rule__published_id")
+    known = RuleVersion.objects.filter(pk__in=versions, rule__published__isnull=False)
+    found = list(known.values_list(*columns))
+    rows = RuleVersion.objects.filter(pk__in={now for _, _, now in found}).select_related("rule")
+    listed = list(rows)
+    current = {version.pk: text for version, text in zip(listed, rule_texts(listed), strict=True)}
+    return {pk: number for pk, number, _ in found}, {pk: current[now] for pk, _, now in found}, current

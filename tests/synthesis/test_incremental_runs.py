@@ -20,7 +20,7 @@ from synthesis.sources import load_catalog
 from synthesis.staleness import stale_filter, stale_map, why
 from synthesis.writers import prompts
 from synthesis.writers.offline import offline_writers
-from tests.factories import make_domain, make_tool
+from tests.factories import make_domain, make_sample, make_tool
 from tests.llm_server import LlmServer
 from tests.synthesis.rows import make_book, publish, run_job
 from tests.synthesis.test_runs import NO_PERMISSIONS, answers
@@ -272,6 +272,17 @@ def test_other_permissions_reach_only_the_samples_that_carry_some():
     }
 
 
+def test_another_share_of_permissions_is_a_parameter_and_no_news_of_a_tool():
+    make_catalog(1)
+    run()
+    Sample.objects.update(human="approved")
+    more = replace(default_recipe(), trace=replace(default_recipe().trace, permission_share=1.0))
+    run(recipe=more)
+    old = Sample.objects.filter(human="approved").first()
+    assert [str(reason) for reason in why(old)] == ["trace permission_share went from 0.1 to 1.0"]
+    assert freeze()["counts"]["rule"] == 6
+
+
 def test_samples_from_before_keys_say_so_and_are_written_again_in_their_slot():
     make_catalog(1)
     run()
@@ -286,6 +297,21 @@ def test_samples_from_before_keys_say_so_and_are_written_again_in_their_slot():
     assert counted(params={"outdated": "keep"})["kept"] == 6
     run()
     assert slots(pk__gt=last) == before
+    edit_rule("RULE_0")
+    assert str(why(Sample.objects.first())[0]) == "rule RULE_0 went from v1 to v2"
+
+
+def test_an_imported_query_is_stale_once_its_answer_is_retired():
+    make_catalog(1)
+    tool = Tool.objects.get(name="Payslip0V1/GetPayslip0")
+    sample = make_sample(
+        branch="imported", answer=[tool.name], tools=[tool] * 2, made_from={"branch": "imported"}, style=""
+    )
+    assert why(sample) == []
+    tool.status = "retired"
+    tool.save()
+    assert [str(reason) for reason in why(sample)] == [f"{tool.name} is retired"]
+    assert list(stale_filter(Sample.objects.all(), "content")) == [sample]
 
 
 def test_staleness_of_a_page_takes_the_same_queries_for_few_samples_and_many(django_assert_max_num_queries):
