@@ -25,7 +25,7 @@ THING = [
     "{np}?", "{np}", "{np}", "asking for {np}", "where can i look up {np}", "who can give me {np}", "searching {np}",
     "got to check {np}", "want a look at {np}", "is there {np} somewhere", "let me have {np}", "i was asked for {np}",
     "need {np} again", "where is {np} kept", "how do i get to {np}", "i lost {np}", "curious about {np}",
-    "just need {np}", "after {np}", "how can i see {np}", "anyone got {np}",
+    "just need {np}", "how can i see {np}", "anyone got {np}",
 ]  # fmt: skip
 DONE = [
     "{np} has to be {done}", "{np} needs to be {done}", "can {np} be {done}", "get {np} {done}",

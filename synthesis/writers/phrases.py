@@ -172,9 +172,11 @@ def _detail(want: Want, thing: str, rng: random.Random) -> str:
     return thing
 
 
-def terse(want: Want, rng: random.Random, keep: Collection[str] = (), *, whole: bool = False) -> str:
+def terse(
+    want: Want, rng: random.Random, keep: Collection[str] = (), *, whole: bool = False, named: float = 0.6
+) -> str:
     """As into a search box; `whole`: with all limits of the thing."""
-    thing = noun(want, rng, keep=keep, short=not whole and rng.random() < 0.4, named=0.6)
+    thing = noun(want, rng, keep=keep, short=not whole and rng.random() < 0.4, named=named)
     thing = ARTICLE.sub("", re.sub(r"^(?:our|that|another|one more)\s", "", thing))
     reading = want.kind in ("read", "list", "summarize", "find")
     verb = "" if reading and rng.random() < 0.5 else f"{verb_for(want, rng, keep, 0.3)} "

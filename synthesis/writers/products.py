@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from synthesis.core.queries import ToolText
-from synthesis.core.words import spaced, words
+from synthesis.core.words import content_stems, spaced, words
 
 _ORDINARY_WORDS = (
     "payroll people work workforce time absence benefit benefits talent reward comp ledger close consol invoice "
@@ -22,8 +22,10 @@ def placed(text: str, anchor: ToolText, twins: Sequence[ToolText], rng: random.R
     vendor, line, version = product(anchor.api)
     same = [tool for tool in twins if product(tool.api) == (vendor, line, version)]
     theirs = {word for tool in same for word in words(tool.endpoint)}
-    if same and (own := [word for word in words(anchor.endpoint) if word not in theirs]):
-        text = f"{text}, {' '.join(own[:4])}"
+    said = content_stems(text)
+    own = [word for word in words(anchor.endpoint) if word not in theirs and not content_stems(word) & said]
+    if same and own:
+        text = f"{text}, {' '.join(list(dict.fromkeys(own))[:3])}"
     if spaced(vendor) == spaced(anchor.api) and len(words(vendor)) > 1:
         return text  # product and thing together would be the tool's name
     others = [product(tool.api) for tool in twins]

@@ -142,7 +142,9 @@ def _hinted(scene: Scene, want: Want, rng: random.Random) -> str:
     named = 0.0 if "{" in hint else 0.3
     few = rng.random() < 0.3 and not named
     want = _shortened(want) if rng.random() < 0.4 else want
-    asked = terse(want, rng, scene.keep) if few else phrase(want, rng, keep=scene.keep, named=named)
+    asked = (
+        terse(want, rng, scene.keep, named=named) if few else phrase(want, rng, keep=scene.keep, named=named)
+    )
     return _framed(rng.choice(HINTED), asked, filled(hint, rng), rng)
 
 

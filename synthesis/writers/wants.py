@@ -66,6 +66,10 @@ GENERIC = frozenset(
         "type",
         "record",
         "records",
+        "summary",
+        "set",
+        "copy",
+        "version",
     )
 )
 _MASS = """information data access communication help income history equipment support inventory feedback material
@@ -96,7 +100,8 @@ class Want:
     @property
     def head(self) -> str:
         """The thing without article and limits."""
-        return ARTICLE.sub("", TAIL.split(self.thing, maxsplit=1)[0].strip()) or self.thing
+        head = ARTICLE.sub("", TAIL.split(self.thing, maxsplit=1)[0].strip())
+        return ARTICLE.sub("", self.thing) if head in GENERIC else head or self.thing
 
 
 @lru_cache(maxsize=20_000)
