@@ -132,6 +132,6 @@ def _prompt(name: str) -> Prompt:
 
 urlpatterns = [
     path("synthesis/prompts", Prompts.as_view(), name="api-prompts"),
-    path("synthesis/prompts/<str:name>", PromptOne.as_view(), name="api-prompt"),
-    path("synthesis/prompts/<str:name>/preview", PromptPreviewed.as_view(), name="api-prompt-preview"),
+    path("synthesis/prompts/<str:prompt>", PromptOne.as_view(), name="api-prompt"),
+    path("synthesis/prompts/<str:prompt>/preview", PromptPreviewed.as_view(), name="api-prompt-preview"),
 ]
