@@ -66,17 +66,17 @@ def test_nearly_every_rule_gets_its_samples_and_no_two_are_alike(made):
     written, _ = made
     full = [code for code, group in written.outcomes.items() if sum(o.ready for o in group) >= 12]
     assert len(full) >= 0.95 * len(written.outcomes), set(written.outcomes) - set(full)
-    assert len(written.ready) >= 0.9 * len(written.all)
+    assert len(written.ready) >= 0.97 * len(written.all)
     assert near_duplicate_rate(written.queries) <= 0.05
-    assert near_duplicate_rate(written.queries, 0.6) <= 0.2
+    assert near_duplicate_rate(written.queries, 0.6) <= 0.15
 
 
 def test_queries_vary_in_words_and_length(made):
     written, _ = made
     lengths = [len(words(query)) for query in written.queries]
-    assert distinct_2(written.queries) >= 0.35
-    assert common_grams(written.queries)[0] <= 0.25
-    assert 0.25 <= sum(n <= 9 for n in lengths) / len(lengths) <= 0.6
+    assert distinct_2(written.queries) >= 0.4
+    assert common_grams(written.queries)[0] <= 0.1
+    assert 0.3 <= sum(n <= 9 for n in lengths) / len(lengths) <= 0.6
     assert max(lengths) <= 30
 
 
@@ -91,8 +91,8 @@ def test_explicit_says_more_of_the_condition_than_implicit(made, public):
             if outcome.ready and main:
                 shares[outcome.style].append(len(main & content_stems(outcome.draft.query)) / len(main))
     mean = {style: sum(found) / len(found) for style, found in shares.items()}
-    assert mean["explicit"] >= 0.6
-    assert mean["implicit"] <= 0.6 * mean["explicit"]
+    assert mean["explicit"] >= 0.8
+    assert mean["implicit"] <= 0.5 * mean["explicit"]
 
 
 def test_exceptions_lead_to_live_confusables_and_each_gap_has_its_reason(made, public):
@@ -119,13 +119,13 @@ def test_traces_are_of_the_asked_length_and_open_differently(made):
         assert 45 <= sum(lengths) / len(lengths) <= 85
         assert sum(35 <= n <= 115 for n in lengths) >= 0.95 * len(lengths)
         distinct, commonest = openings(traces)
-        assert distinct >= 0.6
+        assert distinct >= 0.75
         assert commonest <= 0.05
 
 
 def test_wishes_of_every_tier_are_written(made):
     _, anchors = made
-    assert len(anchors.ready) >= 0.85 * len(anchors.all)
+    assert len(anchors.ready) >= 0.95 * len(anchors.all)
     sizes = {
         tier: {len(o.draft.answer) for o in group if o.ready} for tier, group in anchors.outcomes.items()
     }
