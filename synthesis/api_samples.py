@@ -8,7 +8,7 @@ from rest_framework.response import Response
 from synthesis import api_examples as examples
 from synthesis import samples
 from synthesis.api_inputs import SampleListIn, YieldIn
-from synthesis.api_shapes import SampleDetail, SampleRow, YieldRow
+from synthesis.api_shapes_samples import SampleDetail, SampleRow, YieldRow
 from synthesis.models import Sample
 from synthesis.rule_yields import rule_book
 from synthesis.staleness import stale_map

@@ -288,6 +288,18 @@ def test_texts_of_models_and_rules_are_shown_as_they_are_never_run(client_as):
         assert XSS not in text and "&lt;script&gt;alert(1)" in text, path
 
 
+@pytest.mark.parametrize("value", ["%00", "%27%22", "9" * 40, "%F0%9F%99%82", "-1", "x" * 500])
+def test_addresses_that_nobody_wrote_are_answered(client_as, value):
+    run = make_started_run()
+    make_dropped(run, make_slip_rule())
+    client = client_as("expert")
+    names = "domain rule style tier by after run check axis error outcome tries stale order show target per_rule seed q"
+    query = "&".join(f"{name}={value}" for name in names.split())
+    pages = ["", "new/", "new/rules/", "estimate/", "samples/", "yield/", f"{run.pk}/", f"{run.pk}/groups/"]
+    for path in pages:
+        assert client.get(f"/synthesis/{path}?{query}").status_code == 200, path
+
+
 def test_attempt_filters_name_a_sample_by_one_attempt_that_is_all_of_it(client_as):
     run = make_started_run()
     make_dropped(run, make_slip_rule())
