@@ -195,7 +195,7 @@ def _resolved(condition: str, target: str) -> str:
 
 
 def _swapped(task: str, noun: str) -> str:
-    """The main purpose with its last thing exchanged: `absence of an hours-based type` for `a days-based type`."""
+    """The main purpose with its last thing exchanged: `end a lease of the short kind` for `the long kind`."""
     last = noun.split()[-1]
     match = re.search(rf"\b(?:an?|the)\s(?:[\w-]+\s){{0,2}}{re.escape(last)}$", task)
     if match:

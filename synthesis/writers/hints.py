@@ -62,7 +62,7 @@ _HINTS: list[tuple[str, tuple[str, ...]]] = [
     (r"stripe integration", ("it's for taking money over Stripe", "to hand over to Stripe", "Stripe needs it")),
     (r"deleted catalog items", ("what we took off the menu last year", "things we removed from the shop",
         "the items somebody threw out")),
-    (r"outcome of a payment request is unknown", ("the connection dropped while charging",
+    (r"outcome\b.{0,30}\bis unknown", ("the connection dropped while charging",
         "the till froze in the middle of it", "timeout, no idea if the customer paid",
         "never got an answer after pressing pay")),
     (r"change a card's pin", ("the customer picked a new one", "she forgot hers and wants 4 other digits",

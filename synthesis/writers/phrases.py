@@ -19,7 +19,7 @@ BOUND = re.compile(r"\s(?:and|to|from|by|with|without|in a|on a|now|at)\s|\.$")
 
 
 def one_of(task: str, rng: random.Random) -> str:
-    """`list terminals or read a terminal's details` -> one of the two; either is what the tool does."""
+    """`open or close a desk` -> one of the two; either is what the tool does."""
     first, _, second = task.removeprefix("to ").partition(" or ")
     verb, _, thing = second.partition(" ")
     if verb in VERB_CLASS or verb in ACTIONS:
