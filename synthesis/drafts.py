@@ -8,7 +8,7 @@ from django.conf import settings
 
 from synthesis.core.queries import QueryDraft, QueryRequest, Writers
 from synthesis.core.recipe import default_recipe
-from synthesis.endpoints import clients, endpoints
+from synthesis.endpoints import clients, configured, endpoints
 from synthesis.ledger import DatabaseLedger
 from synthesis.writers.llm import llm_writers
 from synthesis.writers.offline import offline_writers
@@ -24,7 +24,7 @@ def drafted(requests: Sequence[QueryRequest]) -> tuple[str, list[QueryDraft | Tr
     The writer is the language model where an endpoint is configured, else the offline one. What a model is paid for
     stands in the ledger, and is not paid twice.
     """
-    if not settings.LLM_BASE_URL:
+    if not configured():
         writers = offline_writers(default_recipe())
         return writers.name, asyncio.run(_drafts(writers, requests))
     name, drafts = asyncio.run(_asked(requests))

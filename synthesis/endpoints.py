@@ -11,6 +11,11 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import Budget, Client, Endpoint, Ledger, check_url
 
 
+def configured() -> bool:
+    """Whether every role has an endpoint: the common one, or its own."""
+    return all(settings.LLM_BASE_URL or getattr(settings, f"LLM_{role.upper()}_BASE_URL") for role in ROLES)
+
+
 def endpoints(models: Mapping[str, str] | None = None) -> dict[str, Endpoint]:
     """{role: its endpoint}; `models` names those that a run was started with, in place of the settings'.
 

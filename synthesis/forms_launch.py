@@ -3,11 +3,11 @@
 from typing import Any
 
 from django import forms
-from django.conf import settings
 
 from rules.models import Rule
 from synthesis.core.queries import AXES
 from synthesis.core.recipe import Recipe, default_recipe, read_recipe
+from synthesis.endpoints import configured
 from synthesis.forms import domain_choices
 from synthesis.models import SynthesisRun
 from trace_site.lib.errors import TraceError
@@ -89,9 +89,9 @@ class SynthesisForm(forms.Form):
 
     def clean_writer(self) -> str:
         writer: str = self.cleaned_data["writer"]
-        if writer == "llm" and not settings.LLM_BASE_URL:
+        if writer == "llm" and not configured():
             raise forms.ValidationError(
-                "No endpoint is configured: set LLM_BASE_URL, or choose the offline writers."
+                "No endpoint is configured: set LLM_BASE_URL (or one for each role), or choose the offline writers."
             )
         return writer
 

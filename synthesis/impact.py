@@ -9,7 +9,6 @@ The cost is, per style, the live samples times the model calls that one sample o
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from django.conf import settings
 from django.db.models import Count, Func, IntegerField, Q, QuerySet, Sum
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -17,6 +16,7 @@ from django.utils.http import urlencode
 from catalog.models import Tool
 from rules.models import Rule
 from synthesis.contents import without_stale
+from synthesis.endpoints import configured
 from synthesis.models import Attempt, Sample, SnapshotSample, SynthesisRun
 from synthesis.selectors_standing import REPLACED
 from trace_site.impact import Impact, Subject
@@ -107,7 +107,7 @@ def calls_per_sample() -> dict[str, float]:
 
     Measured on the newest samples of language-model runs; `CALLS` (under "") where a style has none.
     """
-    if not settings.LLM_BASE_URL:
+    if not configured():
         return {}
     runs = SynthesisRun.objects.filter(writer__startswith="llm").order_by("-id").values("pk")[:5]
     newest = Sample.objects.filter(run__in=runs).exclude(machine=Sample.Machine.PENDING)
@@ -153,6 +153,6 @@ def _lines(found: Stale, url: str = "", blocks: str = "") -> list[Impact]:
         what = "snapshot holds some of them" if held == 1 else "snapshots hold some of them"
         lines.append(Impact("snapshots", held, what, reverse("synthesis:snapshots")))
     words = "model calls to write them again" + (
-        " (estimate)" if settings.LLM_BASE_URL else ", with the offline writers"
+        " (estimate)" if configured() else ", with the offline writers"
     )
     return [*lines, Impact("calls", regeneration_calls(found.styles), words)]

@@ -42,6 +42,7 @@ class Tried:
     error: str = ""
     error_code: str = ""
     calls: int = 0
+    passed: QueryDraft | None = None  # the query, once filter V let it through
 
 
 @dataclass(slots=True)
@@ -81,6 +82,7 @@ class Pipeline:
                 if error.code in STOPS:
                     raise
                 tried.error, tried.error_code = str(error), error.code
+                draft = tried.passed  # not paid for again because its trace or verdict failed
                 if error.permanent:
                     break
                 continue
@@ -88,10 +90,19 @@ class Pipeline:
                 return Outcome(unit.sample_id, True, draft, tried.trace, permissions, attempts, pool)
             critique = tried.critique
             if unit.given is None and self._query_is_bad(tried):
+                self._give_up(tried)
                 draft = None
+        if unit.given is None:
+            self._give_up(tried)
         last = next((t for t in reversed(attempts) if t.query), attempts[-1])
         kept = QueryDraft(last.query, last.answer, "")
         return Outcome(unit.sample_id, False, kept, last.trace, permissions, attempts, pool)
+
+    def _give_up(self, tried: Tried) -> None:
+        """A query that will not be used stands in the way of no better one."""
+        if tried.passed is not None:
+            self.context.seen.discard(tried.passed.query)
+            tried.passed = None
 
     def _query_is_bad(self, tried: Tried) -> bool:
         return not tried.trace or bool(QUERY_AXES & set(tried.judge.get("failed", ())))
@@ -109,6 +120,7 @@ class Pipeline:
         candidate = candidate_of(request, draft)
         if (fresh or unit.given) and not self._query_passes(candidate, tried, fresh):
             return draft, ()
+        tried.passed = draft
         permissions = permission_targets(draft.answer, request.pool, unit.permission_share, request.seed)
         await self._trace(request, draft, permissions, tried)
         tried.failures = trace_failures(replace(candidate, trace=tried.trace), self.context)

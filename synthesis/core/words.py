@@ -69,6 +69,7 @@ class NearDuplicates:
         self._sets: list[frozenset[str]] = []
         self._texts: list[str] = []
         self._by_words: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+        self._gone: set[int] = set()
 
     def add(self, text: str) -> None:
         members = frozenset(words(text))
@@ -76,6 +77,13 @@ class NearDuplicates:
             self._by_words[key].append(len(self._sets))
         self._sets.append(members)
         self._texts.append(text)
+
+    def discard(self, text: str) -> None:
+        """Take back the text added last, if it was added: what was given up stands in nobody's way."""
+        for number in range(len(self._texts) - 1, -1, -1):
+            if self._texts[number] == text and number not in self._gone:
+                self._gone.add(number)
+                return
 
     def _least(self, size: int) -> int:
         return math.ceil(self.threshold * size - 1e-9)
@@ -98,7 +106,7 @@ class NearDuplicates:
         for joint in sorted({self._joint(other) for other in sizes if other}):
             for key in self._keys(members, joint):
                 for number in self._by_words.get(key, ()):
-                    if number not in seen:
+                    if number not in seen and number not in self._gone:
                         seen.add(number)
                         other = self._sets[number]
                         common = len(members & other)
