@@ -152,6 +152,7 @@ class SynthesisForm(forms.Form):
     def refuse(self, error: TraceError) -> None:
         """The service's refusal, beside the field it names; else above the form."""
         name = PLACES.get(error.where)
-        if name is None and error.code.startswith("llm_"):
-            name = "writer"
-        self.add_error(name, f"{error.message} {error.hint}".strip() if name else str(error))
+        if name is not None:
+            self.add_error(name, f"{error.message} {error.hint}".strip())
+        else:  # it names an endpoint or a setting, or nothing on the form
+            self.add_error("writer" if error.code.startswith("llm_") else None, str(error))

@@ -66,10 +66,7 @@ def part_of(request: HttpRequest, pk: int) -> Slice:
     """The part of the run that the address names."""
     return Slice(
         pk,
-        **{
-            name: request.GET.get(name, "").replace("\0", "")[:200]
-            for name in ("domain", "rule", "style", "tier")
-        },
+        **{name: request.GET.get(name, "")[:200] for name in ("domain", "rule", "style", "tier")},
     )
 
 

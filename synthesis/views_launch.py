@@ -80,9 +80,9 @@ def shown_estimate(found: Estimate) -> dict[str, Any]:
 @require_GET
 def run_rules(request: HttpRequest) -> HttpResponse:
     """Fragment: the published rules that one may write for, suggested while somebody types."""
-    typed = request.GET.get("rule", "").replace("\0", "").rpartition("/")[2][:100]
+    typed = request.GET.get("rule", "").rpartition("/")[2][:100]
     rules = Rule.objects.filter(published__isnull=False, code__icontains=typed)
-    if domain := request.GET.get("domain", "").replace("\0", ""):
+    if domain := request.GET.get("domain", ""):
         rules = rules.filter(domain=domain)
     names = [f"{rule.domain_id}/{rule.code}" for rule in rules.order_by("code", "domain_id")[:50]]
     return render(request, "synthesis/_codes.html", {"codes": names})

@@ -49,7 +49,7 @@ def chosen_from(request: HttpRequest) -> dict[str, Any]:
     given = request.GET
     order, target = given.get("order", ""), given.get("target", "")
     return {
-        "domain": given.get("domain", "").replace("\0", "")[:60],
+        "domain": given.get("domain", "")[:60],
         "show": given["show"] if given.get("show") in SHOWS else "all",
         "order": order if order.removeprefix("-") in ORDERS else ORDERS[0],
         "target": int(target)
