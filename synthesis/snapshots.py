@@ -28,6 +28,8 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
 from trace_site.webhooks import emit
 
+SHOWN = 20  # contaminated samples that a preview names
+
 
 def run_snapshot(ctx: JobContext) -> dict[str, Any]:
     """The job's handler body. Started again after a kill it builds the same content and finds the same hash."""
@@ -91,6 +93,7 @@ def preview(
         **{branch: found[branch] for branch in ("rrb", "rule", "imported")},
         "removed": len(composition.removed),
         "contaminated": len(contaminated),
+        "repeats": contaminated[:SHOWN],
         "stale": eligible.stale.total(),
         "replaced": eligible.replaced,
         "refused": strict and bool(contaminated),

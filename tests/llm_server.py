@@ -211,5 +211,8 @@ FAULTS: dict[str, Callable[[LlmServer, BaseHTTPRequestHandler, bytes], None]] = 
     ),
     "utf16": lambda server, handler, data: _send(handler, 200, data.decode().encode("utf-16")),
     "gzip": lambda server, handler, data: _send(handler, 200, BOMB, {"Content-Encoding": "gzip"}),
+    "too_long": lambda server, handler, data: _send(
+        handler, 400, b'{"error": {"code": "context_length_exceeded"}}'
+    ),
     "quota": lambda server, handler, data: _send(handler, 429, b'{"error": {"code": "insufficient_quota"}}'),
 }

@@ -75,7 +75,7 @@ def test_a_snapshot_refuses_change():
 
 
 @pytest.mark.django_db
-def test_what_repeats_a_benchmark_query_is_left_out_and_listed():
+def test_what_repeats_a_benchmark_query_is_left_out_and_listed(client_as):
     version = make_book()
     bad = approved(version, query="where is my pay document from May 2021 please")
     approved(version)
@@ -86,6 +86,9 @@ def test_what_repeats_a_benchmark_query_is_left_out_and_listed():
     assert [(row["sample"], row["benchmark"], row["kind"]) for row in listed] == [(bad.pk, "prb", "exact")]
     job = jobs.run(build(strict=True).pk)
     assert (job.state, job.error_code) == ("failed", "contaminated")
+    options = {"strategy": "append", "per_rule": 12, "branches": "rule", "seed": 0}
+    page = client_as("admin").get("/synthesis/snapshots/preview/", options).content.decode()
+    assert "repeat a benchmark</dt><dd>1<" in page and f"/synthesis/samples/{bad.pk}/" in page
 
 
 @pytest.mark.django_db

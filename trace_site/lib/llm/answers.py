@@ -2,7 +2,8 @@
 
 Codes of the envelope: llm_not_json (HTML, an event stream, anything but a completion), llm_broken, llm_wrong_model.
 Of what the model wrote: llm_truncated, llm_refused, llm_content_filter, llm_empty, llm_bad_json (doubled keys and NaN
-among it), llm_bad_schema. By status: llm_rate_limited, llm_quota, llm_unauthorized, llm_server_error, llm_bad_request.
+among it), llm_bad_schema. By status: llm_rate_limited, llm_quota, llm_unauthorized, llm_server_error, llm_too_long,
+llm_bad_request.
 """
 
 import json
@@ -19,6 +20,8 @@ from trace_site.lib.files import storable
 from trace_site.lib.llm.exchange import LlmError
 from trace_site.lib.llm.retry import told_to_wait
 
+# how OpenAI, vLLM and their like say that a prompt does not fit: this one's fault, not the endpoint's
+TOO_LONG = re.compile(r"context_length_exceeded|maximum context length|max_model_len|prompt is too long", re.I)
 MOST_TOKENS = 2**31 - 1
 NUMBER = {"type": ["integer", "null"], "minimum": 0, "maximum": MOST_TOKENS}
 COMPLETION = json.dumps(
@@ -138,6 +141,8 @@ def status_error(status: int, headers: Mapping[str, str], body: str) -> LlmError
         return LlmError(
             f"failed ({status})", "llm_server_error", again=True, refused=refused, told=told, free=True
         )
+    if status == 413 or (status in (400, 422) and TOO_LONG.search(body)):
+        return LlmError(f"found the prompt too long ({status})", "llm_too_long", free=True, permanent=True)
     what = (
         f"answered with a redirect ({status})" if 300 <= status < 400 else f"refused the request ({status})"
     )

@@ -125,7 +125,7 @@ class LlmError(TraceError):
     """An exchange that gave no answer.
 
     again: another exchange may go better. refused: the endpoint takes no more just now. told: seconds it asks to wait.
-    free: it surely was not billed.
+    free: it surely was not billed. permanent: the same prompt will fail again, others need not.
     """
 
     def __init__(
@@ -138,9 +138,11 @@ class LlmError(TraceError):
         refused: bool = False,
         told: float | None = None,
         free: bool = False,
+        permanent: bool = False,
     ) -> None:
         extra = {} if told is None else {"retry_after": told}
-        super().__init__(f"the language-model endpoint {what}.", code=code, hint=hint, extra=extra)
+        message = f"the language-model endpoint {what}."
+        super().__init__(message, code=code, hint=hint, extra=extra, permanent=permanent)
         self.again = again
         self.refused = refused
         self.told = told
