@@ -141,7 +141,13 @@ QUERY |= {"replaced": ["name"], "created_at": AT}
 QUERIES_SENT = {"collection": "help desk, october", "queries": ["where is my payslip for march", "hello"]}
 REFUSED_QUERY = {"row": 2, "text": "hello", "replaced": [], "code": "too_short"}
 REFUSED_QUERY["reason"] = "has 1 word of its own; a request has at least 3"
-QUERIES_DONE = {"added": 1, "refused": 1, "reasons": {"too_short": 1}, "replaced": {}, "rows": [REFUSED_QUERY]}
+QUERIES_DONE = {
+    "added": 1,
+    "refused": 1,
+    "reasons": {"too_short": 1},
+    "replaced": {},
+    "rows": [REFUSED_QUERY],
+}
 
 
 def sent(value: Any, name: str = "example") -> OpenApiExample:

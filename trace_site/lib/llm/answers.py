@@ -21,7 +21,9 @@ from trace_site.lib.llm.exchange import LlmError
 from trace_site.lib.llm.retry import told_to_wait
 
 # how OpenAI, vLLM and their like say that a prompt does not fit: this one's fault, not the endpoint's
-TOO_LONG = re.compile(r"context_length_exceeded|maximum context length|max_model_len|prompt is too long", re.I)
+TOO_LONG = re.compile(
+    r"context_length_exceeded|maximum context length|max_model_len|prompt is too long", re.I
+)
 MOST_TOKENS = 2**31 - 1
 NUMBER = {"type": ["integer", "null"], "minimum": 0, "maximum": MOST_TOKENS}
 COMPLETION = json.dumps(
