@@ -57,9 +57,13 @@ def preview(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_GET
 def prompt_counts(request: HttpRequest) -> HttpResponse:
-    """Fragment: how many samples were made with every version of every prompt, swapped into place."""
-    counts = {one.name: samples_by_prompt(one.name) for one in prompt_sources()}
-    rows = [(name, one, count) for name, found in counts.items() for one, count in found.items()]
+    """Fragment, swapped into place: the samples made with today's prompts, or with each text of ?name=."""
+    named = [one for one in prompt_sources() if request.GET.get("name") in (None, one.name)]
+    rows = []
+    for now in named:
+        earlier = earlier_versions(now) if "name" in request.GET else []
+        made = samples_by_prompt(now.name)
+        rows += [(digest, made.get(digest, 0)) for digest in (now.hash, *(one.hash for one in earlier))]
     return render(request, "synthesis/_prompt_counts.html", {"rows": rows})
 
 
