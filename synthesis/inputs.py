@@ -50,6 +50,13 @@ def telling_writers(writer: str, recipe: Recipe, models: Mapping[str, str] | Non
     return llm_writers(named, recipe)
 
 
+def pool_marks(catalog: CatalogView, own: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """P of these tools with their marks: without permissions, and with them."""
+    pool = members(own, catalog.neighbours)
+    granted = {name: catalog.mark(name) for name in pool if name in catalog.tools}
+    return {name: mark.partition("+")[0] for name, mark in granted.items()}, granted
+
+
 def content_inputs(catalog: CatalogView, rules: Mapping[int, RuleText]) -> "Inputs":
     """For what makes samples wrong alone: rules and tools, whoever writes."""
     return Inputs(catalog, rules, "", {stage: {} for stage in STAGES}, 0.0, FewShots((), 0))
@@ -103,13 +110,12 @@ class Inputs:
         return self._anchors.get(anchor)
 
     def _ground(self, domain: str, of: str, rule: RuleText | None, own: list[str]) -> Ground:
-        pool = members(own, self.catalog.neighbours)
-        granted = {name: self.catalog.mark(name) for name in pool if name in self.catalog.tools}
+        plain, granted = pool_marks(self.catalog, own)
         return ground(
             domain=domain,
             of=of,
             rule=rule,
-            plain={name: mark.partition("+")[0] for name, mark in granted.items()},
+            plain=plain,
             granted=granted,
             made_with=self.made_with,
             share=self.share,

@@ -3,6 +3,7 @@
 from django.conf import settings
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
+from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Now
 
 from catalog.models import Domain, LabelledQuery, Tool
@@ -92,6 +93,11 @@ class Sample(models.Model):
     made_from = models.JSONField(
         default=dict, help_text="the inputs behind the key, so that 'why stale' has an answer"
     )
+    content = models.GeneratedField(
+        expression=KeyTextTransform("content", "made_from"),
+        output_field=models.CharField(max_length=64),
+        db_persist=True,
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -112,6 +118,7 @@ class Sample(models.Model):
                 include=["machine", "human", "domain", "rule_version", "style", "tier"],
                 name="funnel_of_run",
             ),
+            models.Index(fields=["rule_version", "anchor", "content"], name="content_of_samples"),
             GinIndex(fields=["pool"], name="samples_by_pool"),  # which samples hold a tool
         ]
 

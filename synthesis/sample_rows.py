@@ -53,7 +53,7 @@ COLUMNS = (
     "machine",
     "human",
     "writer",
-    "made_from__content",
+    "content",
     "made_from__index",
     "made_from__batch_seed",
     "made_from__granted",

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from rules.models import RuleVersion
-from synthesis.contents import stale_contents
+from synthesis.contents import content_stale
 from synthesis.core.plan import State
 from synthesis.core.queries import RuleText
 from synthesis.core.reasons import BEFORE_KEYS, Reason, reasons
@@ -64,9 +64,7 @@ def stale_filter(samples: QuerySet[Sample], level: str) -> QuerySet[Sample]:
     if level not in LEVELS:
         return samples
     if level == "content":
-        before_keys = states(samples.exclude(made_from__has_key="content"))
-        old = [pk for pk, state in before_keys.items() if state == State.STALE]
-        return samples.filter(Q(made_from__content__in=sorted(stale_contents(samples))) | Q(pk__in=old))
+        return samples.filter(content_stale(samples))
     found = states(samples)
     hits = [pk for pk, state in found.items() if state == LEVELS[level]]
     if 2 * len(hits) <= len(found):

@@ -83,17 +83,32 @@ def ground(
     pool = sorted(plain.items())
     # the offline grammar tells a rule's tools apart by the whole pool
     shown = [row for row in pool if row[0] in rule.tools] if rule and "prompt" in query else pool
-    said = [rule_facts(rule), list(rule.tools)] if rule else [of]
+    said = _said(rule, of)
     asked = content_hash([SCHEMA, said, shown, dict(query)])
-    content = content_hash([SCHEMA, said, pool])
+    content = _content(said, plain)
     judged = content_hash([content, dict(made_with["judge"])])
 
     def side(tools: Mapping[str, str], content: str) -> Side:
         traced = content_hash([content, dict(made_with["trace"]), share])
         return Side(tools, content[:24], (asked, traced, judged))
 
-    with_permissions = content_hash([SCHEMA, said, sorted(granted.items())])
-    return Ground(domain, of, rule, side(plain, content), side(granted, with_permissions))
+    return Ground(domain, of, rule, side(plain, content), side(granted, _content(said, granted)))
+
+
+def contents(
+    rule: RuleText | None, of: str, plain: Mapping[str, str], granted: Mapping[str, str]
+) -> tuple[str, str]:
+    """The `content` of both sides of a ground, without what its stages are made with."""
+    said = _said(rule, of)
+    return _content(said, plain)[:24], _content(said, granted)[:24]
+
+
+def _said(rule: RuleText | None, of: str) -> list[Any]:
+    return [rule_facts(rule), list(rule.tools)] if rule else [of]
+
+
+def _content(said: list[Any], tools: Mapping[str, str]) -> str:
+    return content_hash([SCHEMA, said, sorted(tools.items())])
 
 
 def slot_name(branch: str, domain: str, of: str, kind: str, index: int) -> str:
