@@ -85,20 +85,25 @@ def _read(bases: set[Base]) -> dict[Base, frozenset[str]]:
 
 
 def content_stale(samples: QuerySet[Sample]) -> Q:
-    """What tells the stale among these samples from the others; nothing that one does not ask for is read."""
-    return _known_stale(samples) | BEFORE_CONTENTS & (OVERTAKEN | RETIRED | Q(AnswerChanged()))
+    """What tells the stale among these samples from the others."""
+    found, all_known = _known_stale(samples)
+    return found if all_known else found | BEFORE_CONTENTS & (OVERTAKEN | RETIRED | Q(AnswerChanged()))
 
 
 def without_stale(samples: QuerySet[Sample]) -> QuerySet[Sample]:
     """Those whose content is today's, or not known."""
-    return samples.exclude(_known_stale(samples))
+    return samples.exclude(_known_stale(samples)[0])
 
 
-def _known_stale(samples: QuerySet[Sample]) -> Q:
-    """A content stands for one base, unless rules of two domains have code, version, text and tools in common."""
-    known = samples.order_by().filter(content__isnull=False)
-    rows = known.values_list("rule_version_id", "anchor_id", "content").distinct()
-    groups = [((version, None if version else anchor), content) for version, anchor, content in rows]
+def _known_stale(samples: QuerySet[Sample]) -> tuple[Q, bool]:
+    """(the stale among those with a content, whether all have one).
+
+    A content stands for one base, unless rules of two domains have code, version, text and tools in common.
+    """
+    rows = set(samples.order_by().values_list("rule_version_id", "anchor_id", "content").distinct())
+    groups = [
+        ((version, None if version else anchor), content) for version, anchor, content in rows if content
+    ]
     today = todays_contents({base for base, _ in groups})
     stale = [(base, content) for base, content in groups if content not in today[base]]
     current = {content for base, content in groups if content in today[base]}
@@ -107,4 +112,4 @@ def _known_stale(samples: QuerySet[Sample]) -> Q:
     for (version, _), content in stale:
         if content in current:
             found |= Q(content=content, rule_version=version)
-    return found
+    return found, len(groups) == len(rows)
