@@ -8,11 +8,12 @@ Unknown styles or tiers, empty texts and a style without its rule fail.
 from collections.abc import Mapping
 from typing import Any
 
-from synthesis.core.clauses import Case, cases
-from synthesis.core.judge_label import stems, strength_of, told_of, tool_scores, wrong_label
+from synthesis.core.judge_cases import Known, known_rule
+from synthesis.core.judge_label import strength_of, tool_scores, wrong_label
 from synthesis.core.judge_query import unnatural
+from synthesis.core.judge_stems import stems
 from synthesis.core.judge_trace import unfaithful
-from synthesis.core.queries import TIERS, Clause, JudgeRequest, RuleText, Verdict, by_name
+from synthesis.core.queries import TIERS, JudgeRequest, RuleText, Verdict
 from synthesis.core.words import words
 
 __all__ = ["OfflineJudge", "tool_scores"]
@@ -43,10 +44,7 @@ def _naturalness(request: JudgeRequest) -> tuple[int, str]:
         return 1, "The query is empty."
     if request.branch == "imported":
         return 5, ""
-    matter = ""
-    if request.rule:
-        found = cases(request.rule, by_name(request.pool))
-        matter = " ".join([request.rule.text, *(" ".join([c.clause.when, *c.clause.signals]) for c in found)])
+    matter = known_rule(request.rule, request.pool).matter if request.rule else ""
     notes = unnatural(request.query, request.answer, request.pool, matter)
     return max(1, 5 - 3 * len(notes)), " ".join(notes)
 
@@ -74,47 +72,35 @@ def _tier(request: JudgeRequest) -> tuple[int, str]:
 
 def _style(request: JudgeRequest, rule: RuleText) -> tuple[int, str]:
     asked = stems(request.query)
-    known = tuple(cases(rule, by_name(request.pool)))
-    found = [case.clause for case in known]
-    mine = [clause for clause in found if clause.route_to in request.answer]
-    sentences = [
-        told[1] for case, told in zip(known, told_of(rule, known), strict=True) if case.clause in mine
-    ]
+    known = known_rule(rule, request.pool).cases
+    mine = [one for one in known if one.tool in request.answer]
     match request.style:
         case "explicit" | "implicit" | "underspecified" if tuple(request.answer) != (rule.target,):
             return 1, f"An {request.style} query leads to the rule's main tool alone, {rule.target}."
-        case "explicit" if not any(
-            _says(clause, request.query) or len(said & asked) > 1
-            for clause, said in zip(mine, sentences, strict=True)
-        ):
+        case "explicit" if not any(one.condition & asked or len(one.told & asked) > 1 for one in mine):
             return 2, "An explicit query says key words of the rule's condition itself."
-        case "implicit" if any(
-            _states(case, request.query, bool(rule.clauses)) for case in known if case.clause in mine
-        ):
+        case "implicit" if any(_states(one, request.query, bool(rule.clauses)) for one in mine):
             return (
                 2,
                 "An implicit query does not state the rule's condition; hint at it through the situation.",
             )
         case "exception" if rule.target in request.answer:
             return 1, "An exception query leads away from the rule's main tool."
-        case "underspecified" if any(strength_of(c.signals, asked) > 0 for c in found if c not in mine):
+        case "underspecified" if any(
+            strength_of(one.case.clause.signals, asked) > 0 for one in known if one not in mine
+        ):
             return 2, "An underspecified query carries no signal of another case."
         case "explicit" | "implicit" | "exception" | "underspecified":
             return 5, ""
     return 1, f"'{request.style}' is not a style."
 
 
-def _says(clause: Clause, query: str) -> bool:
-    """Does the query use words of the condition, or a value on the condition's side of its limit?"""
-    return bool(stems(clause.when) & stems(query))
-
-
-def _states(case: Case, query: str, written: bool, run: int = 6) -> bool:
+def _states(one: Known, query: str, written: bool, run: int = 6) -> bool:
     """Does the query say most of the condition, or `run` words of it in a row?"""
-    condition, asked = words(case.clause.when), " ".join(words(query))
+    condition, asked = words(one.when), " ".join(words(query))
     if any(" ".join(condition[i : i + run]) in asked for i in range(len(condition) - run + 1)):
         return True
-    wanted = stems(case.clause.when)
+    wanted = one.condition
     # a condition read out of a text is mostly what the tool is for, which every query says
     return len(wanted & stems(query)) >= (max(3, 0.5 * len(wanted)) if written else max(4, 0.8 * len(wanted)))
 

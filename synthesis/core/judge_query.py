@@ -71,52 +71,57 @@ MISPLACED = re.compile(
 
 def unnatural(query: str, answer: Sequence[str], pool: Sequence[ToolText], matter: str = "") -> list[str]:
     """What an employee would not type, each as a sentence that says what to change. `matter`: the rule's words."""
-    about = " ".join([matter, *(f"{tool.name} {tool.description}" for tool in pool if tool.name in answer)])
+    about = (matter, *(f"{tool.name} {tool.description}" for tool in pool if tool.name in answer))
     return [
-        *_written_by_machine(query, about.casefold()),
+        *_written_by_machine(query, about),
         *_documentation(query, pool),
         *_named(query, pool),
         *_wording(query, len(answer)),
     ]
 
 
-def _written_by_machine(query: str, about: str) -> Iterator[str]:
+def _written_by_machine(query: str, about: Sequence[str]) -> Iterator[str]:
     if match := CODE.search(query):
         yield f"'{match.group().strip()}' is code; say it in plain words."
     elif match := LEFT_OVER.search(query):
         yield f"'{match.group().strip() or 'a line break'}' is left over from a template; take it out."
     if match := JARGON.search(query):
         yield f"'{match.group()}' is not how an employee speaks; name the matter, not the interface."
-    if (match := TECHNIQUE.search(query)) and match.group().casefold() not in about:
+    if (match := TECHNIQUE.search(query)) and match.group().casefold() not in " ".join(about).casefold():
         yield f"'{match.group()}' is a technical word that the matter does not need."
 
 
 def _documentation(query: str, pool: Sequence[ToolText]) -> Iterator[str]:
     said = words(query)
-    openings = {words(tool.description)[0] for tool in pool if words(tool.description)}
-    if said and said[0] in openings and said[0].endswith("s") and not said[0].endswith("ss"):
+    manual = bool(said) and said[0].endswith("s") and not said[0].endswith("ss")
+    if manual and any(words(tool.description)[:1] == said[:1] for tool in pool):
         yield f"'{said[0]}' opens it like a manual; ask for something instead."
     elif match := ABOUT_ITSELF.search(query):
         yield f"'{match.group()}' is the tone of a manual; ask for something instead."
-    elif copied := next((tool.name for tool in pool if _copies(said, words(tool.description))), None):
+    elif copied := _copied(said, pool):
         yield f"The query copies the description of {copied}; use other words."
 
 
-def _copies(said: Sequence[str], description: Sequence[str]) -> bool:
-    text = f" {' '.join(description)} "
-    runs = [f" {' '.join(said[i : i + COPIED])} " in text for i in range(len(said) - COPIED + 1)]
-    return any(runs) and sum(runs) + COPIED - 1 >= 0.75 * len(said)
+def _copied(said: Sequence[str], pool: Sequence[ToolText]) -> str:
+    """The first tool whose description holds most of the query in runs of COPIED words."""
+    runs = [f" {' '.join(said[at : at + COPIED])} " for at in range(len(said) - COPIED + 1)]
+    for tool in pool if runs else ():
+        text = spaced(tool.description)
+        held = sum(run in text for run in runs)
+        if held and held + COPIED - 1 >= 0.75 * len(said):
+            return tool.name
+    return ""
 
 
 def _named(query: str, pool: Sequence[ToolText]) -> Iterator[str]:
     """A service's and an operation's name together are a tool's name, however spaced."""
     text, said = spaced(query), content_stems(query)
     for tool in pool:
-        service = words(tool.api)
-        titled = content_stems(tool.endpoint) or content_stems(tool.name)
-        if len(service) > 1 and spaced(tool.api) in text and 2 * len(titled & said) >= len(titled):
-            yield f"The query names the tool {tool.name} in plain words; say what is needed instead."
-            return
+        if len(words(tool.api)) > 1 and spaced(tool.api) in text:
+            titled = content_stems(tool.endpoint) or content_stems(tool.name)
+            if 2 * len(titled & said) >= len(titled):
+                yield f"The query names the tool {tool.name} in plain words; say what is needed instead."
+                return
 
 
 def _wording(query: str, answers: int) -> Iterator[str]:

@@ -1,10 +1,11 @@
 """A trace as sentences, with what each names: tools, the rule, and the tools it is set against."""
 
 import re
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
-from synthesis.core.judge_label import stems
+from synthesis.core.judge_stems import stems
 from synthesis.core.names import SENTENCE_END
 from synthesis.core.queries import JudgeRequest
 
@@ -26,7 +27,7 @@ class Sentence:
     cites: bool
     against: frozenset[str]
 
-    @property
+    @cached_property
     def said(self) -> frozenset[str]:
         return stems(self.text)
 
@@ -34,9 +35,7 @@ class Sentence:
 def sentences(request: JudgeRequest) -> list[Sentence]:
     tools = frozenset({tool.name for tool in request.pool} | set(request.answer))
     code = request.rule.code if request.rule else ""
-    names, pattern = _named(tools, code)
-    text = pattern.sub(lambda found: f"⟦{names[found.group()]}⟧", request.trace)
-    by_number = {number: name for name, number in names.items()}
+    text, by_number = _marked(request.trace, tools | {name.partition("/")[0] for name in tools} | {code})
     made = []
     for part in SENTENCE_END.split(text):
         held = [by_number[number] for number in MARK.findall(part)]
@@ -46,10 +45,30 @@ def sentences(request: JudgeRequest) -> list[Sentence]:
     return made
 
 
-@lru_cache(maxsize=512)
-def _named(tools: frozenset[str], code: str) -> tuple[dict[str, str], re.Pattern[str]]:
-    """Names of tools and services and the rule's code, numbered, and one pattern that finds them, longest first."""
-    known = tools | {name.partition("/")[0] for name in tools} | ({code} if code else set())
-    ordered = sorted(known, key=lambda name: (-len(name), name))
-    pattern = re.compile(rf"(?<![\w/])(?:{'|'.join(map(re.escape, ordered))})(?![\w/])")
-    return {name: str(number) for number, name in enumerate(ordered)}, pattern
+def _marked(text: str, names: Set[str]) -> tuple[str, dict[str, str]]:
+    """The text with each name as ⟦its number⟧, and the names by number; the longest name at each place."""
+    made: list[str] = []
+    by_number: dict[str, str] = {}
+    read = 0
+    for start, end in sorted(_places(text, names), key=lambda place: (place[0], -place[1])):
+        if start >= read:
+            number = str(len(by_number))
+            by_number[number] = text[start:end]
+            made += [text[read:start], f"⟦{number}⟧"]
+            read = end
+    return "".join([*made, text[read:]]), by_number
+
+
+def _places(text: str, names: Set[str]) -> Iterator[tuple[int, int]]:
+    """Where a name stands that is no part of a longer one."""
+    for name in names:
+        at = text.find(name) if name else -1
+        while at >= 0:
+            end = at + len(name)
+            if not (_goes_on(text[at - 1 : at]) or _goes_on(text[end : end + 1])):
+                yield at, end
+            at = text.find(name, at + 1)
+
+
+def _goes_on(char: str) -> bool:
+    return char.isalnum() or char in {"_", "/"}

@@ -9,18 +9,17 @@ counts as invented.
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 
-from synthesis.core.clauses import Case, cases
+from synthesis.core.judge_cases import KnownRule, known_rule
 from synthesis.core.judge_invented import invented, source
-from synthesis.core.judge_label import plain_stems, rarity, stems, told_of
 from synthesis.core.judge_sentences import Sentence, sentences
+from synthesis.core.judge_stems import plain_stems, stems
 from synthesis.core.judge_vocabulary import REASONING
 from synthesis.core.limits import same_side
 from synthesis.core.queries import JudgeRequest, RuleText, by_name
+from synthesis.core.wordings import Wording
 
-AFTERWARDS = re.compile(
+AFTERWARDS = Wording(
     r"""\b(?:(?:is|was|are|were|been|being|as|the|already|being)\s(?:the\s)?(?:selected|chosen|expected|given|provided|preset|
     predetermined|predefined|labelled|labeled|marked|intended|designated|prescribed|supplied|stated)\b(?!\s(?:in|by|to|with|that)\b)|
     (?:answer|solution|label|choice|tool|result)\s(?:is|was|has\sbeen|were)\s(?:already\s)?(?:given|provided|fixed|known|set|
@@ -28,19 +27,17 @@ AFTERWARDS = re.compile(
     solution|tool)\b|ground\struth|gold\b|(?:answer|solution)\skey|labels?\b|justif\w+|rationali[sz]\w+|
     work(?:ing|ed)?\sback\w*|reverse[-\s]engineer\w*|beforehand|in\shindsight|after\sthe\sfact|already\s(?:know|knew|clear|
     decided|settled)|we\sknow\sthat|it\sonly\sremains|to\smake\s(?:sense|it\sfit)|make\sit\sfit|must\sbe\sabout|evidently\s
-    supports|has\sto\sbe\s|fits?\sthe\sanswer|whatever\sthe\srequest)""",
-    re.VERBOSE | re.IGNORECASE,
+    supports|has\sto\sbe\s|fits?\sthe\sanswer|whatever\sthe\srequest)"""
 )
 BACKWARDS = "argues from the answer; reason from the request to it."
 NO_REASON = "is no reason; let the rule and what the tools do decide."
-ASIDE = re.compile(
+ASIDE = Wording(
     r"""\b(?:(?:leaving|leave|put(?:ting)?|setting|set)\b[^.]{0,30}\b(?:aside|away)|regardless\sof\s(?:it|the\srule|that|this)|
     ignor\w+|skip\w*|disregard\w*|overrid\w+|overlook\w*|notwithstanding|(?:without|instead\sof)\s(?:using|applying|consulting)|
     (?:do|does|need)\snot\s(?:need|apply|use|matter|follow)|coin\b|dice|lottery|random\w*|alphabet\w*|popular\w*|
     more\s(?:often|common\w*|familiar|famous)|(?:shorter|longer|nicer|catchier)\sname|sounds?\s(?:closest|best|right|nicer|better)|
     comes\sfirst|favou?rite|prefer\s(?:the\slook|it)|gut\sfeeling|by\shabit|looks?\s(?:newer|nicer|fine)|newer\slooking|seems?\sfine|
-    besides\s\S+,)""",
-    re.VERBOSE | re.IGNORECASE,
+    besides\s\S+,)"""
 )
 NOT_GIVEN = re.compile(
     r"\b(?:not\s(?:given|met|the\scase|true)|do(?:es)?\snot\s(?:hold|apply))\b", re.IGNORECASE
@@ -60,10 +57,9 @@ def unfaithful(request: JudgeRequest) -> list[str]:
 def _voice(request: JudgeRequest, found: Sequence[Sentence]) -> list[str]:
     """Turns of phrase that argue from the answer or put the rule aside, where request and tools do not speak so."""
     text = " ".join(sentence.text for sentence in found)
-    matter = source(request).casefold()
     for pattern, note in ((AFTERWARDS, BACKWARDS), (ASIDE, NO_REASON)):
         for match in pattern.finditer(text):
-            if match.group().strip().casefold() not in matter:
+            if match.group().strip().casefold() not in source(request).casefold():
                 return [f"'{match.group().strip()}' {note}"]
     return []
 
@@ -79,8 +75,7 @@ def _commit(request: JudgeRequest, found: Sequence[Sentence]) -> list[str]:
 
 
 def _on_rule(request: JudgeRequest, rule: RuleText, found: Sequence[Sentence]) -> list[str]:
-    known = tuple(cases(rule, by_name(request.pool)))
-    weighed = _Weighed(known, *_weights(rule, known), least=2 if rule.clauses else 1)
+    weighed = _Weighed(known_rule(rule, request.pool), least=2 if rule.clauses else 1)
     cited = [number for number, sentence in enumerate(found) if sentence.cites]
     if not cited:
         return [f"The trace does not cite {rule.code}."]
@@ -98,13 +93,7 @@ def _on_rule(request: JudgeRequest, rule: RuleText, found: Sequence[Sentence]) -
     notes += [note for sentence in found[:-1] if (note := _misplaced(sentence, weighed, request.answer))][:1]
     intent = frozenset().union(*(sentence.said for sentence in found[:2]))
     said = frozenset().union(*(sentence.said for sentence in found))
-    mine = frozenset().union(
-        *(
-            own
-            for case, own in zip(known, weighed.sets, strict=True)
-            if case.clause.route_to in request.answer
-        )
-    )
+    mine = frozenset().union(*(one.stated for one in weighed.known.cases if one.tool in request.answer))
     if not stems(request.query) & said and not mine & intent:
         notes.append("The trace does not restate what is asked.")
     return notes
@@ -115,67 +104,49 @@ def _misplaced(sentence: Sentence, weighed: "_Weighed", answer: Sequence[str]) -
         return f"It sets the rule against {barred[0]} and then takes it."
     if not sentence.tools:
         return ""
-    score, tool = weighed.best(sentence)
-    held = max((weighed.score(sentence, name) for name in sentence.tools), default=0.0)
+    scores = weighed.scores(sentence)
+    score, tool = max(((score, tool) for tool, score in scores.items()), default=(0.0, ""))
+    held = max((scores.get(name, 0.0) for name in sentence.tools), default=0.0)
     if score >= 2.0 and tool not in sentence.tools and score > 1.5 * held:
         return f"It says of {sorted(sentence.tools)[0]} what the rule says of {tool}."
     return ""
 
 
-@lru_cache(maxsize=4096)
-def _weights(rule: RuleText, known: tuple[Case, ...]) -> tuple[tuple[frozenset[str], ...], dict[str, float]]:
-    text = rule.text
-    for name in sorted(rule.tools, key=len, reverse=True):
-        text = text.replace(name, " ")
-    told = told_of(rule, known)
-    weights = rarity(one[0] for one in told)
-    # what the text of a rule without clauses says at all may be said of any of its cases
-    sets = tuple(
-        one[0] if rule.clauses else one[0] | stems(text) for case, one in zip(known, told, strict=True)
-    )
-    return sets, weights | {word: 0.0 for own in sets for word in own if word not in weights}
-
-
-@dataclass(frozen=True)
 class _Weighed:
-    """The cases of a rule with the words each is known by."""
+    """The cases of a rule set against the sentences of one trace, each sentence once."""
 
-    cases: tuple[Case, ...]
-    sets: tuple[frozenset[str], ...]
-    weights: dict[str, float]
-    least: int
+    def __init__(self, known: KnownRule, least: int) -> None:
+        self.known, self.least = known, least
+        self._scores: dict[str, dict[str, float]] = {}
 
-    def score(self, sentence: Sentence, tool: str) -> float:
-        """How much a sentence says of the cases that lead to a tool."""
+    def scores(self, sentence: Sentence) -> dict[str, float]:
+        """How much a sentence says of the cases that lead to each tool."""
+        if sentence.text not in self._scores:
+            self._scores[sentence.text] = self._score(sentence)
+        return self._scores[sentence.text]
+
+    def _score(self, sentence: Sentence) -> dict[str, float]:
         said = sentence.said - REASONING
-        return max(
-            (
-                math.fsum(self.weights[word] for word in said & own)
-                + 2 * same_side(case.clause.when, sentence.text)
-                for case, own in zip(self.cases, self.sets, strict=True)
-                if case.clause.route_to == tool
-            ),
-            default=0.0,
-        )
+        scores: dict[str, float] = {}
+        for one in self.known.cases:
+            score = math.fsum(self.known.weights.get(word, 0.0) for word in said & one.stated)
+            score += 2 * same_side(one.when, sentence.text)
+            scores[one.tool] = max(scores.get(one.tool, score), score)
+        return scores
 
     def states(self, sentence: Sentence, answer: Sequence[str]) -> bool:
         """Does the sentence say what the answer's case is about, in `least` words of it?"""
-        pairs = zip(self.cases, self.sets, strict=True)
         return any(
-            len(sentence.said & own) >= self.least and same_side(case.clause.when, sentence.text) >= 0
-            for case, own in pairs
-            if case.clause.route_to in answer
+            len(sentence.said & one.stated) >= self.least and same_side(one.when, sentence.text) >= 0
+            for one in self.known.cases
+            if one.tool in answer
         )
-
-    def best(self, sentence: Sentence) -> tuple[float, str]:
-        tools = sorted({case.clause.route_to for case in self.cases})
-        return max(((self.score(sentence, tool), tool) for tool in tools), default=(0.0, ""))
 
     def sides(self, sentence: Sentence, answer: Sequence[str]) -> tuple[float, float]:
         """(the answer's best case, the best other case) in a sentence."""
-        tools = {case.clause.route_to for case in self.cases}
-        mine = max((self.score(sentence, tool) for tool in tools & set(answer)), default=0.0)
-        return mine, max((self.score(sentence, tool) for tool in tools - set(answer)), default=0.0)
+        scores = self.scores(sentence)
+        mine = max((score for tool, score in scores.items() if tool in answer), default=0.0)
+        return mine, max((score for tool, score in scores.items() if tool not in answer), default=0.0)
 
 
 def _on_texts(request: JudgeRequest, found: Sequence[Sentence]) -> list[str]:

@@ -1,6 +1,6 @@
 """The words of reasoning itself: what a trace may say beyond the request, the rule and the tools' texts."""
 
-from synthesis.core.judge_label import plain_stems
+from synthesis.core.judge_stems import plain_stems
 
 REASONING = plain_stems(
     """

@@ -55,14 +55,27 @@ WORKDAY = re.compile(
 
 def side(condition: str, query: str) -> int:
     """+1 the query keeps a limit of the condition, -1 it breaks one, 0 nothing to compare."""
-    found = [check(condition, query) for check in (_dates, _amounts, _workdays, _regions)]
-    return -1 if -1 in found else max(found)
+    found = {check(condition, query) for check in _checks(condition)}
+    return -1 if -1 in found else max(found, default=0)
+
+
+@lru_cache(maxsize=4096)
+def _checks(condition: str) -> tuple[Callable[[str, str], int], ...]:
+    """The comparisons that a condition gives an edge for."""
+    edges = {
+        _dates: dates(condition),
+        _amounts: ABOVE.search(condition) or BELOW.search(condition),
+        _workdays: WORKDAY.search(condition),
+        _regions: named_regions(condition),
+    }
+    return tuple(check for check, edge in edges.items() if edge)
 
 
 def same_side(condition: str, statement: str) -> int:
     """+1 a statement sets the condition's date limit in the same direction, -1 in the other, 0 not comparable."""
-    edges, said = dates(condition), dates(statement)
-    if not edges or not said or not {year for year, _ in edges} & {year for year, _ in said}:
+    edges = dates(condition)
+    said = dates(statement) if edges else ()
+    if not said or not {year for year, _ in edges} & {year for year, _ in said}:
         return 0
     here, there = _direction(condition), _direction(statement)
     return 0 if not here or not there else 1 if here == there else -1

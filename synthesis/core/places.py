@@ -6,7 +6,7 @@ know decides nothing.
 
 from functools import lru_cache
 
-from synthesis.core.words import spaced
+from synthesis.core.words import spaced, words
 
 _TABLE = {
     "united states": """united states|usa|u s|us payroll|american|alabama|alaska|arizona|arkansas|california|colorado|
@@ -49,15 +49,24 @@ _TABLE = {
 }
 _WITHIN = {"united states": ("americas",), "european union": ("europe",)}
 _PLACES = {
-    spaced(place): region for region, names in _TABLE.items() for place in " ".join(names.split()).split("|")
+    words(place): region for region, names in _TABLE.items() for place in " ".join(names.split()).split("|")
+}
+_BY_FIRST = {
+    first: [(place, region) for place, region in _PLACES.items() if place[0] == first]
+    for first in {place[0] for place in _PLACES}
 }
 
 
 @lru_cache(maxsize=20_000)
 def regions(text: str) -> frozenset[str]:
     """The regions of the places a text names, with the wider ones they lie in."""
-    said = spaced(text)
-    found = {region for place, region in _PLACES.items() if place in said}
+    said = words(text)
+    found = {
+        region
+        for at, word in enumerate(said)
+        for place, region in _BY_FIRST.get(word, ())
+        if said[at : at + len(place)] == place
+    }
     return frozenset(found | {wider for region in found for wider in _WITHIN.get(region, ())})
 
 

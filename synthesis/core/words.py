@@ -27,9 +27,10 @@ STOP = frozenset(_SMALL_WORDS.split())
 @lru_cache(maxsize=200_000)
 def words(text: str) -> tuple[str, ...]:
     """The normalised words of a text, in order: `GetPay_slip v2` -> (get, pay, slip, v2)."""
-    return tuple(match.group().casefold() for match in WORD.finditer(CAMEL.sub(" ", text)))
+    return tuple(" ".join(WORD.findall(CAMEL.sub(" ", text))).casefold().split())
 
 
+@lru_cache(maxsize=20_000)
 def spaced(text: str) -> str:
     """The words with single spaces, padded, so that ` a b ` finds whole words only."""
     return f" {' '.join(words(text))} "
@@ -48,7 +49,7 @@ def stem(word: str) -> str:
 @lru_cache(maxsize=100_000)
 def content_stems(text: str) -> frozenset[str]:
     """What a text is about: stems of its words without the small ones."""
-    return frozenset(stem(word) for word in words(text) if word not in STOP)
+    return frozenset(map(stem, set(words(text)) - STOP))
 
 
 def distinct_2(texts: Iterable[str]) -> float:
