@@ -202,6 +202,7 @@ YIELD = {
     "unsupported": {"exception": "Every confusable is deprecated or retired."},
     "target": 12,
     "ready": 9,
+    "stale": 1,
     "missing": 3,
     "waiting": 0,
     "approved": 6,

@@ -104,7 +104,8 @@ class YieldRow(Out):
         child=serializers.CharField(), source="reasons", help_text="{style: why}"
     )
     target = serializers.IntegerField(help_text="0 where no style is supported")
-    ready = serializers.IntegerField()
+    ready = serializers.IntegerField(help_text="whose rule and tools still say what they said")
+    stale = serializers.IntegerField(help_text="made ready, but a tool of the pool changed since")
     missing = serializers.IntegerField()
     waiting = serializers.IntegerField(help_text="planned by a run under way")
     approved = serializers.IntegerField()

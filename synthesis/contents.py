@@ -108,8 +108,9 @@ def _known_stale(samples: QuerySet[Sample]) -> tuple[Q, bool]:
     stale = [(base, content) for base, content in groups if content not in today[base]]
     current = {content for base, content in groups if content in today[base]}
     never = list({content for _, content in stale} - current)
-    found = Q(content__in=RawSQL("SELECT unnest(%s::text[])", (never,)))
+    # a row without content is neither: its negation must hold
+    found = Q(content__isnull=False, content__in=RawSQL("SELECT unnest(%s::text[])", (never,)))
     for (version, _), content in stale:
         if content in current:
-            found |= Q(content=content, rule_version=version)
+            found |= Q(content__isnull=False, content=content, rule_version=version)
     return found, len(groups) == len(rows)

@@ -1,6 +1,7 @@
 """Yield per rule: what the writers made of each published rule, what it supports, and how far it is from its target.
 
-Counts are of the published version: samples of an older one teach nobody any more.
+Counts are of the published version: samples of an older one teach nobody any more. Nor do those whose tools say
+something else since: they are counted apart.
 """
 
 from collections.abc import Iterable
@@ -10,6 +11,7 @@ from typing import Any
 from django.db.models import Count, F, Max, Q
 
 from catalog.models import Tool
+from synthesis.contents import content_stale
 from synthesis.core.clauses import reasons_unsupported
 from synthesis.core.queries import RULE_STYLES, ToolText
 from synthesis.models import Attempt, Sample
@@ -29,6 +31,7 @@ ORDERS = (
     "domain",
     "target",
     "ready",
+    "stale",
     "approved",
     "dropped",
     "per_ready",
@@ -39,7 +42,10 @@ ORDERS = (
 
 @dataclass(slots=True)
 class RuleYield:
-    """One published rule. `target` is 0 where it supports no style; `reasons`: {style: why it is not supported}."""
+    """One published rule. `stale` samples would be ready, had no tool changed.
+
+    `target` is 0 where it supports no style; `reasons`: {style: why it is not supported}.
+    """
 
     rule_id: int
     code: str
@@ -48,6 +54,7 @@ class RuleYield:
     target: int
     reasons: dict[str, str] = field(default_factory=dict)
     ready: int = 0
+    stale: int = 0
     waiting: int = 0
     approved: int = 0
     dropped: int = 0
@@ -111,7 +118,7 @@ def _key(row: RuleYield, name: str) -> tuple[bool, Any]:
 
 
 def rule_book(domain: str = "", target: int = TARGET, *, code: str = "") -> Book:
-    """Of every published rule, or of one. Five queries whatever the number of rules."""
+    """Of every published rule, or of one. Seven queries whatever the number of rules, six more once tools moved."""
     pairs = published_rules(domain, code)
     wanted = {pk for version, _ in pairs for pk in version.tool_ids}
     live = Tool.objects.filter(pk__in=wanted, status=Tool.Status.ACTIVE)
@@ -134,8 +141,11 @@ def rule_book(domain: str = "", target: int = TARGET, *, code: str = "") -> Book
 
 def _sample_counts(versions: list[int]) -> Iterable[Any]:
     rows = Sample.objects.filter(rule_version__in=versions).order_by()
+    made = Q(machine=Sample.Machine.READY) & ~GONE & Q(~REPLACED)
+    stale = content_stale(rows)
     return rows.values(version=F("rule_version_id")).annotate(
-        ready=Count("id", filter=Q(machine=Sample.Machine.READY) & ~GONE & Q(~REPLACED)),
+        ready=Count("id", filter=made & ~stale),
+        stale=Count("id", filter=made & stale),
         waiting=Count("id", filter=Q(machine=Sample.Machine.PENDING, run__job__state__in=ACTIVE)),
         approved=Count("id", filter=Q(human=Sample.Human.APPROVED)),
         dropped=Count("id", filter=Q(machine=Sample.Machine.DROPPED)),

@@ -22,6 +22,7 @@ COLUMNS = (
         "version",
         "target",
         "ready",
+        "stale",
         "missing",
         "waiting",
         "approved",
