@@ -34,12 +34,12 @@ _KINDS: list[tuple[str, tuple[str, ...]]] = [
         " of {company}", " for {company}", " of {person}")),
     ("item product asset inventory count stock", (" no. {n}", " in {city}")),
     ("application job opening interview position", (" for {city}", " in {city}", " no. {n}", " of {person}")),
-    ("tax rate price fee budget cost", (" for {month}", " in {city}", " for {company}")),
+    ("tax rate price fee budget cost", (" for {month}", " for {company}")),
     ("link session page checkout", (" for {company}", " over {amount}", " for order {n}")),
 ]  # fmt: skip
 _BY_HEAD = {stem(word): told for heads, told in _KINDS for word in heads.split()}
 DAYS = ["yesterday", "last week", "monday", "last friday", "this morning", "tuesday", "last month"]
-ANY = (" for {company}", " for {person}")
+ANY = (" for {company}", " for {company}", " of {company}")
 
 
 def instance(core: str, rng: random.Random) -> str:
@@ -47,7 +47,7 @@ def instance(core: str, rng: random.Random) -> str:
     last = re.sub(r"\W", "", core.split()[-1]) if core.split() else ""
     told = _BY_HEAD.get(stem(last.casefold()))
     if told is None:
-        return filled(rng.choice(ANY), rng) if rng.random() < 0.35 else ""
+        return filled(rng.choice(ANY), rng) if rng.random() < 0.4 else ""
     text = rng.choice(told)
     if last.endswith("s") and not text.startswith(
         (" of", " for", " from", " in", " to", " by", " made", " at")
@@ -71,6 +71,8 @@ def _value(name: str, rng: random.Random) -> str:
         return rng.choice(MONTHS)
     if name == "who":
         return filled(rng.choice(WHO), rng)
+    if name == "first":
+        return rng.choice(FIRST_NAMES)
     if name == "person":
         return f"{rng.choice(FIRST_NAMES)} {rng.choice(LAST_NAMES)}"
     if name == "company":

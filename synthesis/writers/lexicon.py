@@ -21,17 +21,22 @@ COMPANIES = ["Halden Foods", "Brightwave", "Corvo Tools", "Nordlicht AG", "Tamar
     "one of our customers", "the client"]  # fmt: skip
 FIRST_NAMES = """Dana Tom Aisha Luca Mei Jonas Priya Omar Ella Kofi Sara Victor Nina Hugo Grace Paul Ines Karl Fatima
     Ben Yuki Rosa Ivan Leah Marek Chloe Amir Jill Samuel Petra Noah Lena Diego Anika Sven Maya Felix
-    Ruth Tariq Elena Boris Celia Milan Greta Pavel Nadia Oscar Irene Viktor Salma""".split()  # noqa: SIM905
+    Ruth Tariq Elena Boris Celia Milan Greta Pavel Nadia Oscar Irene Viktor Salma
+    Anna Bruno Clara Daniel Emma Farid Gina Henrik Isabel Jakub Kira Leon Marta Nils Olga Pedro Rania Simon Tessa
+    Ulrich Vera Wendy Xenia Yara Zoe Andre Bianca Carlos Dimitri Esther""".split()  # noqa: SIM905
 LAST_NAMES = """Ruiz Becker Noor Moretti Tan Falk Nair Haddad Brandt Mensah Lund Pinto Petrov Alvarez Obi Weber
     Duarte Lindqvist Zahra Ashworth Mori Campos Kral Stern Nowak Durand Rahimi Tanaka Keller Okafor
     Silva Novak Jansen Costa Meyer Khan Rossi Berg Fischer Molina Adeyemi Larsen Horvat Quinn Sato
-    Ferrer Dahl Popov Walsh""".split()  # noqa: SIM905
+    Ferrer Dahl Popov Walsh Ahmed Baker Carter Dubois Evans Fontaine Garcia Hansen Ito Jensen Kumar Lopez Murphy
+    Nielsen Olsen Patel Quist Romano Schmidt Tran Ueda Vogel Wagner Young Ziegler Bianchi Cooper Dawson""".split()  # noqa: SIM905
 FIRMS = """Halden Brightwave Corvo Nordlicht Tamarind Fenwick Ostrava Heron Quillon Maris Pinecrest Solvane
     Varga Delphi Kestner Alder Sandpiper Tidewater Oxbow Lumen Redgate Hollis Castor Juniper
     Norrland Bellweather Zephyr Calder Mirador Thornbury Velana Arctos Lindholm Casa Marwick Osprey
-    Kettle Amberley Rowan Stellan""".split()  # noqa: SIM905
+    Kettle Amberley Rowan Stellan Ashford Bramwell Corvina Drayton Everest Falcon Gladstone Harrow Ivory Jasper
+    Keswick Larkspur Meridian Newbury Oakfield Palmer Quayside Ridley Sterling Thistle Upland Vantage Westbrook
+    Yarrow Zenith Belmont Crestview Dunmore""".split()  # noqa: SIM905
 TRADES = """Foods Dairy Print Bakery Timber AG Ltd Group Textiles Energy Pharma Partners Brothers Holdings
-    Ceramics Glass Organics Optics""".split()  # noqa: SIM905
+    Ceramics Glass Organics Optics Logistics Media Hotels Motors Clinics Studios Tools Paper Farms Systems""".split()  # noqa: SIM905
 MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September",
 "October", "November",
     "December"]  # fmt: skip

@@ -12,11 +12,10 @@ from synthesis.core.queries import TIERS, QueryDraft, QueryRequest, ToolText, by
 from synthesis.core.words import content_stems, words
 from synthesis.writers.frames import FOUND, MANAGE, NEEDS, SECOND, SEVERAL, VAGUE
 from synthesis.writers.instances import filled, reason
-from synthesis.writers.phrases import agreed, noun, phrase, terse, verb_for
+from synthesis.writers.phrases import LOOKING, agreed, noun, phrase, terse, verb_for
 from synthesis.writers.products import in_line, placed, product, with_vendor
+from synthesis.writers.spoken import About, owner_kind, spoken
 from synthesis.writers.wants import OPEN_QUESTION, Want, distinguishing, want_of
-
-READING = frozenset(("read", "list", "search", "summarize", "find"))
 
 
 def anchor_query(request: QueryRequest, rng: random.Random) -> QueryDraft:
@@ -60,6 +59,18 @@ def _want(tool: ToolText) -> Want:
     return want_of(tool.name, tool.description)
 
 
+def _asked(tool: ToolText, pool: Sequence[ToolText], rng: random.Random) -> Want:
+    """The tool's want as people say it, where that still tells it from the pool's other things."""
+    want = _want(tool)
+    kind = owner_kind(want)
+    name = filled("{person}" if kind == "person" else "{company}", rng) if kind and rng.random() < 0.5 else ""
+    said = spoken(want, About(name, kind), rng)
+    left = content_stems(said.thing) - content_stems(name)
+    mine = content_stems(want.thing)
+    rivals = [content_stems(_want(one).thing) for one in pool if one.name != tool.name]
+    return want if any(left <= rival and rival != mine for rival in rivals) or len(left) < 2 else said
+
+
 def _versions(
     anchor: ToolText, twins: Sequence[ToolText], low: int, high: int, rng: random.Random
 ) -> tuple[str, tuple[str, ...]] | None:
@@ -83,7 +94,7 @@ def _twins(tool: ToolText, pool: Sequence[ToolText]) -> list[str]:
 
 def _one_wish(tool: ToolText, pool: tuple[ToolText, ...], rng: random.Random) -> str:
     """One wish, in a sentence, in few words, or by what is missing; with a detail that few look-alikes share."""
-    want = _want(tool)
+    want = _asked(tool, pool, rng)
     roll = rng.random()
     frames = NEEDS.get(FOUND.get(want.kind, want.kind))
     if roll < 0.2 and frames and not OPEN_QUESTION.match(want.thing):
@@ -93,7 +104,7 @@ def _one_wish(tool: ToolText, pool: tuple[ToolText, ...], rng: random.Random) ->
     text = terse(want, rng) if roll < 0.4 else phrase(want, rng)
     own = [run for run in distinguishing(tool, pool) if not content_stems(run) & content_stems(text)]
     if own and rng.random() < (0.6 if len(content_stems(text)) < 4 else 0.25):
-        text = f"{text}{rng.choice((', ', ' - ', ', with ', ', i mean ', ', about '))}{rng.choice(own[:3])}"
+        text = f"{text}{rng.choice((', ', ' - ', ' with ', ', including '))}{rng.choice(own[:3])}"
     elif rng.random() < 0.2:
         text = f"{text}, {reason(rng)}"
     return text
@@ -103,7 +114,7 @@ def _wishes(tools: Sequence[ToolText], request: QueryRequest, rng: random.Random
     """Several wishes: two sentences, or one list with each verb said once."""
     if len(tools) == 1:
         return _one_wish(tools[0], request.pool, rng)
-    wants = [_want(tool) for tool in tools]
+    wants = [_asked(tool, request.pool, rng) for tool in tools]
     if len(wants) == 2 and rng.random() < 0.6:
         first = phrase(wants[0], rng)
         return first + rng.choice(SECOND).format(b=_brief(wants[1], rng))
@@ -119,7 +130,7 @@ def _grouped(wants: Sequence[Want], rng: random.Random) -> list[str]:
     heads: set[str] = set()
     reading = rng.choice(("show", "get", "check", "look up", "pull up", "list"))
     for place, want in enumerate(wants):
-        verb = reading if want.kind in READING else verb_for(want, rng, (), 0.3)
+        verb = reading if want.kind in LOOKING else verb_for(want, rng, (), 0.3)
         short = place > 2 and want.head not in heads
         heads.add(want.head)
         groups.setdefault(verb, []).append(noun(want, rng, short=short, named=0.1 if place else 0.5))
@@ -145,8 +156,8 @@ def _vague(
         fitting = [
             one for one in pool if not one.deprecated and stems and stems <= content_stems(_want(one).thing)
         ]
-        reading = want.kind in READING
-        mine = [one for one in fitting if not reading or _want(one).kind in READING]
+        reading = want.kind in LOOKING
+        mine = [one for one in fitting if not reading or _want(one).kind in LOOKING]
         verbs = list(dict.fromkeys(_want(one).verb for one in mine))
         if 4 <= len(mine) <= 6 and anchor in mine and (reading or len(verbs) > 2):
             plural = _many(thing)

@@ -22,7 +22,7 @@ WORDS = (4, 30)
 
 class OfflineQueryWriter:
     def made_with(self, branch: str) -> dict[str, Any]:
-        return {"writer": "offline-queries-2"}
+        return {"writer": "offline-queries-3"}
 
     async def write(self, request: QueryRequest) -> QueryDraft:
         """One query; draws again until it gives no name away and has a natural length."""

@@ -19,7 +19,7 @@ from synthesis.writers import reasoning
 from synthesis.writers.hints import hint_in
 from synthesis.writers.phrases import plural
 from synthesis.writers.restated import said_in
-from synthesis.writers.signals import SENTENCE
+from synthesis.writers.stated import SENTENCE
 from synthesis.writers.wants import want_of
 
 CASE_WORDS = 40

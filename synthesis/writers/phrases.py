@@ -9,13 +9,14 @@ from collections.abc import Collection
 from functools import lru_cache
 
 from synthesis.core.words import STOP, content_stems, words
-from synthesis.writers.frames import ASK, ASK_ME, DONE, THING
-from synthesis.writers.instances import instance
-from synthesis.writers.lexicon import FAMILIES, SYNONYMS
+from synthesis.writers.frames import ASK, ASK_ME, DONE, LOOK, THING
+from synthesis.writers.instances import filled, instance
+from synthesis.writers.lexicon import FAMILIES, MONTHS, SYNONYMS
+from synthesis.writers.spoken import OWNER, PERSON, possessive, without_keys
 from synthesis.writers.verbs import ACTIONS, IRREGULAR, VERB_CLASS, VERBS
 from synthesis.writers.wants import ARTICLE, GENERIC, MASS, OPEN_QUESTION, TAIL, Want
 
-BOUND = re.compile(r"\s(?:and|to|from|by|with|without|in a|on a|now|at)\s|\.$")
+BOUND = re.compile(r"\s(?:and|as|to|from|by|with|without|in a|on a|now|at)\s|\.$")
 
 
 def one_of(task: str, rng: random.Random) -> str:
@@ -79,9 +80,15 @@ def verb_for(want: Want, rng: random.Random, keep: Collection[str], share: float
     if OPEN_QUESTION.match(want.thing) and want.kind != "find":
         return want.verb
     choices = [verb for verb in VERBS.get(want.kind, ()) if not content_stems(verb) & set(keep)]
+    if not plural(want):
+        choices = [verb for verb in choices if not verb.endswith(" all")]
     if " from " in want.thing:
         choices = [verb for verb in choices if verb != "get rid of"]
-    plain = want.verb if want.verb != "get" or not choices else choices[0]
+    plain = (
+        want.verb
+        if want.verb not in ("get", "query", "read", "fetch", "retrieve") or not choices
+        else rng.choice(choices)
+    )
     return rng.choice(choices) if choices and rng.random() < share else plain
 
 
@@ -91,39 +98,73 @@ def noun(
     """The thing with an article, now and then told apart by a number, a name or a date (`named`: how often)."""
     if OPEN_QUESTION.match(want.thing):
         return want.thing
-    match = TAIL.search(want.thing)
-    core, tail = (want.thing[: match.start()], want.thing[match.start() :]) if match else (want.thing, "")
-    new_one = want.kind in ("create", "submit", "post", "generate") or re.match(r"new\b", core)
-    told = instance(core, rng) if rng.random() < named and not OPEN_QUESTION.match(core) else ""
-    if short and core.split()[-1] not in GENERIC:
-        tail = ""
-        core = ARTICLE.sub("", core)
+    thing = without_keys(want.thing) if rng.random() < 0.7 else want.thing
+    if not short and named < rng.random() and (theirs := possessive(thing)) != thing and rng.random() < 0.5:
+        text = theirs
     else:
-        core = _article(core, rng, new=bool(new_one))
-    text = (
-        f"{core}{told}{tail}"
-        if told.startswith((" ending", " no", " ref", " #")) or not tail
-        else f"{core}{tail}{told}"
-    )
+        text = _limited(thing, want, rng, short=short, named=named)
     return vary_words(text, rng, 0.35, " ".join(sorted(keep)), synonyms=True)
 
 
-def _article(core: str, rng: random.Random, *, new: bool) -> str:
+def _limited(thing: str, want: Want, rng: random.Random, *, short: bool, named: float) -> str:
+    """The thing with its article, its limits, and a name, number or date."""
+    match = TAIL.search(thing)
+    core, tail = (thing[: match.start()], thing[match.start() :]) if match else (thing, "")
+    new_one = want.kind in ("create", "submit", "post", "generate") or bool(re.match(r"new\b", core))
+    if tail and (whose := OWNER.search(tail)) and rng.random() < named:
+        tail = f"{tail[: whose.start('who')]}{_whose(whose['who'], rng)}{tail[whose.end('who') :]}"
+        tail = re.sub(r"\b(?:an?|the|one) (?=our |[a-z]+ [A-Z])", "", tail)
+    told = instance(core, rng) if rng.random() < named and not OPEN_QUESTION.match(core) else ""
+    if (tail or "'s " in core) and re.match(r" (?:for|of|from|to|in)\b", told):
+        told = ""  # one limit is enough
+    if told and not tail and (named_one := _named_one(core, told, rng)):
+        return named_one
+    if short and core.split()[-1] not in GENERIC:
+        tail = ""
+    if re.match(r"\s(?:of|for) [A-Z]", tail) and not new_one:
+        core = f"the {ARTICLE.sub('', core)}"
+    else:
+        core = _article(core, rng, new=new_one, handled=want.kind not in LOOKING)
+    near = told.startswith((" ending", " no", " ref", " #")) or not tail
+    return f"{core}{told}{tail}" if near else f"{core}{tail}{told}"
+
+
+def _whose(who: str, rng: random.Random) -> str:
+    """`customer` -> `our customer Brightwave`; `employee` -> `employee Dana Ruiz`."""
+    if who.endswith("s"):
+        return who
+    person = bool(re.fullmatch(PERSON, who))
+    name = filled("{person}" if person else "{company}", rng)
+    return rng.choice((f"{who} {name}", f"our {who} {name}"))
+
+
+def _named_one(core: str, told: str, rng: random.Random) -> str:
+    """`invoice INV-2041`, `customer Brightwave`, `Dana Ruiz's payslip`: what has a name needs no article."""
+    bare = ARTICLE.sub("", core)
+    if re.match(r"(?:new|all|our|my|both|each|every|more|own|any|\d)\b", bare) or "'s " in core:
+        return ""
+    whose = re.match(r" (?:of|for) ((?:[A-Z][\w&]+ ?)+)$", told)
+    if whose and whose.group(1).strip() not in MONTHS and rng.random() < 0.5:
+        return f"{whose.group(1).strip()}'s {bare}"
+    if re.match(r" (?:no\b|INV|ref|#|\d|[A-Z])", told) and rng.random() < 0.7:
+        return f"{bare}{told}"
+    return ""
+
+
+def _article(core: str, rng: random.Random, *, new: bool, handled: bool) -> str:
     bare = ARTICLE.sub("", core)
     last = bare.split()[-1] if bare else ""
     if re.match(r"(?:all|our|my|both|each|every|more|own|any|\d)\b", bare) or "'s " in core:
         return core
     if (last.endswith("s") and not last.endswith(("ss", "us", "is"))) or last in MASS:
-        return rng.choice(("the ", "", "our ", "the ", "")) + bare
+        return rng.choice(("the ", "the ", "our ", "")) + bare
+    if re.match(r"(?:their |[A-Z]\w+ [A-Z])", core):
+        return core
     if bare.startswith("new "):
         return f"a {bare}"
     if new:
-        return (
-            rng.choice((_an(bare), _an(bare), "another ", "one more ")) + bare
-            if not core.startswith("the ")
-            else core
-        )
-    return rng.choice((_an(bare), "the ", "this ", "the ", "our ", "that ")) + bare
+        return rng.choice((*[_an(bare)] * 11, "another ")) + bare if not core.startswith("the ") else core
+    return rng.choice(("the ", "the ", "the ", "this " if handled else "the ", _an(bare), "our ")) + bare
 
 
 def _an(word: str) -> str:
@@ -144,7 +185,11 @@ def phrase(want: Want, rng: random.Random, *, keep: Collection[str] = (), synony
             thing = re.sub(r"^(?:an?|another|one more)\s", "the ", thing) if want.kind == "update" else thing
             return agreed(rng.choice(DONE), want).format(np=thing, done=participle(want.verb))
     verb = verb_for(want, rng, keep, synonyms)
-    return rng.choice(ASK_ME if verb.endswith(" me") else ASK).format(vp=f"{verb} {thing}")
+    frames = ASK_ME if re.search(r"\bme\b", verb) else LOOK if want.kind in LOOKING else ASK
+    return rng.choice(frames).format(vp=f"{verb} {thing}")
+
+
+LOOKING = frozenset(("read", "list", "search", "summarize", "find"))
 
 
 def plural(want: Want) -> bool:

@@ -13,7 +13,20 @@ _ORDINARY_WORDS = (
     "procure supplier vendor entity open bank tax hire learn shift team staff core "
     "account cards data file store stock order"
 )
-TWO_HUMPS = ("CyberSource", "MercadoPago", "KillBill", "HiBob", "PayPal", "SumUp", "BambooHr", "InvoiceNinja")
+TWO_HUMPS = ("CyberSource", "MercadoPago", "KillBill", "HiBob", "PayPal", "SumUp", "BambooHr", "InvoiceNinja",
+    "OpenBanking")  # fmt: skip
+# vendors with several products: `AdyenManagementV3` is Adyen's management; other names are one piece (`SourcingOne`)
+_VENDORS = """Adyen Alpaca Apideck Aws Azure Cds Chargebee Codat Dwolla Fireblocks Google Gusto Hmrc Lago Lithic Marqeta
+    Mastercard Merge Mollie Mx Personio Plaid Recurly Square Stripe Taxamo Unit Xero"""
+VENDORS = frozenset(_VENDORS.split())
+SPELLED = {
+    "Aws": "AWS",
+    "Mx": "MX",
+    "Hmrc": "HMRC",
+    "Cds": "CDS",
+    "OpenBanking": "Open Banking",
+    "BambooHr": "BambooHR",
+}
 ORDINARY = frozenset(_ORDINARY_WORDS.split())
 
 
@@ -44,7 +57,9 @@ def placed(text: str, anchor: ToolText, twins: Sequence[ToolText], rng: random.R
 
 
 def in_line(vendor: str, line: str) -> str:
-    return f"{vendor}'s {line}" if line else vendor
+    """`Adyen` and `management` -> `Adyen's management`."""
+    spelled = SPELLED.get(vendor, vendor)
+    return f"{spelled}'s {line}" if line else spelled
 
 
 def product(api: str) -> tuple[str, str, str]:
@@ -53,8 +68,12 @@ def product(api: str) -> tuple[str, str, str]:
     vendor = next((known for known in TWO_HUMPS if name.startswith(known)), "")
     humps = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*|[a-z0-9]+", name.removeprefix(vendor))
     if not vendor:
-        vendor, humps = humps[0], humps[1:]
-    return vendor, " ".join(humps).lower(), f"v{version}" if version else ""
+        vendor, humps = (humps[0], humps[1:]) if humps[0] in VENDORS else (name, [])
+    return (
+        vendor,
+        re.sub(r"\b(?:uk|us|eu|au|vat|sdk)\b", lambda m: m[0].upper(), " ".join(humps).lower()),
+        f"v{version}" if version else "",
+    )
 
 
 def with_vendor(text: str, tool: ToolText, rng: random.Random) -> str:

@@ -215,7 +215,7 @@ def _framed(frame: str, asked: str, told: str, rng: random.Random) -> str:
 
 def _with_reason(asked: str, scene: Scene, rng: random.Random) -> str:
     """Now and then why somebody asks; never in a word that another case owns."""
-    if rng.random() > 0.3:
+    if rng.random() > 0.36:
         return asked
     why = reason(rng)
     if content_stems(why) & scene.keep:

@@ -6,39 +6,36 @@ Years, places, people and things in a signal are exchanged for others that leave
 import random
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from synthesis.core.queries import Clause, QueryRequest, ToolText
 from synthesis.core.words import content_stems
-from synthesis.writers.frames import CONDITION
-from synthesis.writers.instances import filled, reason
+from synthesis.writers.instances import filled, instance, reason
 from synthesis.writers.lexicon import COMPANIES, MONTHS, PEOPLE, ROLE
 from synthesis.writers.phrases import phrase, terse, vary_words
-from synthesis.writers.wants import ARTICLE, Want, want_of
+from synthesis.writers.spoken import About, is_owner, owner_kind, spoken
+from synthesis.writers.stated import conditioned, plainly, under
+from synthesis.writers.typed import capital
+from synthesis.writers.wants import Want, want_of
 
 NOUN_FRAMES = [
-    "{ask}, {signal}", "{ask} - {signal}", "{signal}: {ask}", "{ask} ({signal})", "{signal}, {ask}",
-    "it's {a_signal}, {ask}",
-    "{ask} for {the_signal}", "{ask}, it is about {the_signal}", "we have {a_signal} here, {ask}",
-    "re {signal}, {ask}",
-    "{ask}, this one is {a_signal}", "about {the_signal}: {ask}", "{ask}. It concerns {the_signal}",
-    "got {a_signal}, {ask}",
-    "{ask} because of {the_signal}", "{ask}, {signal} again", "{signal} - {ask}", "for {the_signal}, {ask}",
-    "{signal} here. {Ask}", "{ask}, think {signal}", "{Signal}. {Ask}", "it's about {the_signal}, {ask}",
-    "{ask}; {signal}", "on {the_signal}: {ask}", "{ask}. {Signal}",
+    "{ask}, {signal}", "{ask} - {signal}", "{signal}: {ask}", "{ask} ({signal})", "{signal} - {ask}",
+    "it's about {the_signal}, {ask}", "{ask}, it's about {the_signal}", "{ask}. It's about {the_signal}",
+    "{ask}, it's for {the_signal}", "about {the_signal}: {ask}", "this is about {the_signal}, {ask}",
+    "re {signal}: {ask}", "{ask} for {the_signal}", "{ask} regarding {the_signal}", "{ask}. {Signal}",
+    "{Signal}. {Ask}", "question on {the_signal}: {ask}", "{ask}, {signal}",
+    "it's for {the_signal}, {ask}",
 ]  # fmt: skip
 LOOSE_FRAMES = [
-    "{ask}, {signal}", "{signal}, {ask}", "{signal} - {ask}", "{ask} ({signal})",
-    "{signal}, so {ask}", "{signal}: {ask}",
-    "{ask}. {Signal}", "{Signal}. {Ask}", "{ask}, note {signal}", "{ask} - {signal}", "{ask}; {signal}",
+    "{ask}, {signal}", "{ask} - {signal}", "{ask} ({signal})", "{signal} - {ask}", "{signal}: {ask}",
+    "{ask}. {Signal}", "{Signal}. {Ask}", "{signal}, {ask}", "{ask}, {signal}", "{ask} - {signal}",
 ]  # fmt: skip
-SENTENCE = re.compile(
-    r"\b(?:is|are|was|were|has|have|had|asks?|needs?|wants?|pays?|belongs?|arriv\w+|comes?|came|uses?)\b"
-)
 LOOSE = re.compile(
-    r"^(?:called|paid|sold|why|back|before|after|as|cannot|was|who|when|charged|joined|moves?|moved|got|started|booked|"
+    r"^(?:\w+ed(?= \w+ )|called|"
+    r"paid|sold|why|back|before|after|as|cannot|was|who|when|charged|joined|moves?|moved|got|started|booked|"
     r"referred|promoted|through|collected|waiting|posted|my|from|via|in|at|same|needs|no|not|works|reversed|split|"
     r"revalue|rebill|driven|ship|switch)\b|\b(?:is|are|was|were|wants|pays|paid|shows|offered|lost|taken|needed|"
-    r"reimburses|transfers|withheld|differs|charged|asked|missing|ends)\b",
+    r"reimburses|exposed|owned|bounced|transfers|withheld|differs|charged|asked|missing|ends)\b",
     re.IGNORECASE,
 )
 AFTER = re.compile(r"\b((?:19|20)\d\d)\s(?:or|and)\slater|(?:since|from)\s(?:\w+\s)?((?:19|20)\d\d)")
@@ -65,18 +62,23 @@ def query(
     want = want_of(source.name, source.description)
     theirs = " ".join(f"{other.when} {' '.join(other.signals)}" for other in rivals)
     if request.style == "underspecified" or not clause.signals:
-        asked = _plain(want, rng)
-        return conditioned(clause, asked, rng) if request.style == "explicit" else asked
+        about = _about(want, rng)
+        return (
+            conditioned(clause, want, about, rng)
+            if request.style == "explicit"
+            else plainly(want, rng, about)
+        )
     # each signal has its turn before any comes back, in an order of the rule's own
     order = random.Random(f"{clause.when}|{request.style}").sample(clause.signals, len(clause.signals))
     signal = _varied(order[turn % len(order)], clause, rng, theirs)
     if said := _by_role(signal, want, rng):
-        return said if request.style != "explicit" else conditioned(clause, said, rng)
+        return said if request.style != "explicit" else under(clause, said, rng)
     if rng.random() < 0.22 and request.style != "explicit":
         return _terse(signal, want, rng)
-    asked = _with_entity(_plain(want, rng), request.domain, rng)
+    about = _about(want, rng)
     if request.style == "explicit" and rng.random() < 0.85:
-        return conditioned(clause, asked, rng, signal)
+        return conditioned(clause, want, about, rng, signal)
+    asked = _numbered(plainly(want, rng, about), want, about, rng)
     if request.style == "explicit" and rng.random() < 0.4 and len(order) > 1:
         signal = f"{signal}, {_varied(order[(turn + 1) % len(order)], clause, rng, theirs)}"
     evidence = f"{theirs} {clause.when} {' '.join(clause.signals)}"
@@ -88,23 +90,33 @@ def _by_role(signal: str, want: Want, rng: random.Random) -> str:
     if not re.search(ROLE, signal, re.IGNORECASE) or LOOSE.search(signal) or rng.random() > 0.6:
         return ""
     person = _determined(signal, rng)
-    asked = phrase(want, rng, person=person, named=0)
+    asked = phrase(replace(want, details=()), rng, person=person, named=0)
     return asked if person in asked else ""
 
 
-def _plain(want: Want, rng: random.Random) -> str:
-    """The wish with its thing in full, or only its core: long lists of what a document holds bore a reader."""
-    thing = want.head if rng.random() < 0.55 else want.thing
-    thing = ARTICLE.sub("", thing)
-    article = "the " if want.kind in ("read", "list", "summarize") else ""
-    return phrase(Want(want.verb, want.kind, f"{article}{thing}", want.details), rng, named=0)
+def _about(want: Want, rng: random.Random) -> About:
+    """Whom the request names, now and then, where its thing belongs to a person or a firm."""
+    kind = owner_kind(want)
+    if not kind or rng.random() < 0.45:
+        return About()
+    if kind == "person":
+        return About(filled("{person}", rng) if rng.random() < 0.75 else rng.choice(PEOPLE), kind)
+    return About(filled("{company}", rng) if rng.random() < 0.7 else rng.choice(COMPANIES), kind)
 
 
 def _terse(signal: str, want: Want, rng: random.Random) -> str:
     """As into a search box."""
-    head = terse(Want(want.verb, want.kind, want.head), rng) if rng.random() < 0.6 else want.head
-    frames = ("{h} {s}", "{s} {h}", "{h} - {s}", "{s}, {h}", "{h}, {s}")
-    return rng.choice(frames).format(h=head, s=re.sub(r"^(?:an?|the) ", "", signal))
+    said = spoken(Want(want.verb, want.kind, want.head), About(), rng)
+    head = (
+        terse(said, rng, named=0)
+        if rng.random() < 0.5 or is_owner(want)
+        else re.sub(r"^(?:the|my) ", "", said.thing)
+    )
+    bare = re.sub(r"^(?:an?|the) ", "", signal)
+    if LOOSE.search(signal) or len(signal.split()) > 3:
+        return rng.choice(("{h} - {s}", "{h}, {s}", "{s}, {h}")).format(h=head, s=bare)
+    frames = ("{h} {s}", "{h} - {s}", "{h} for {s}", "{h}, {s}", "{s} - {h}", "{s}: {h}")
+    return rng.choice(frames).format(h=head, s=bare)
 
 
 def _joined(asked: str, signal: str, rng: random.Random) -> str:
@@ -114,30 +126,12 @@ def _joined(asked: str, signal: str, rng: random.Random) -> str:
     bare = re.sub(r"^(?:an?|the) ", "", signal)
     return rng.choice(frames).format(
         ask=asked,
-        Ask=_capital(asked),
+        Ask=capital(asked),
         signal=signal,
-        Signal=_capital(signal),
+        Signal=capital(signal),
         a_signal=_determined(signal, rng),
         the_signal=f"the {bare}",
     )
-
-
-def conditioned(clause: Clause, asked: str, rng: random.Random, signal: str = "") -> str:
-    """Say the condition itself, shortened where it lists alternatives."""
-    when = _one_alternative(clause.when, rng)
-    if not SENTENCE.search(when):
-        return f"{asked}, {signal}, {when}" if signal and rng.random() < 0.5 else f"{asked}, {when}"
-    when = re.sub(r"^the ", rng.choice(("the ", "the ", "this ", "our ")), when)
-    text = rng.choice(CONDITION).format(ask=asked, Ask=_capital(asked), when=when, When=_capital(when))
-    return f"{text} ({signal})" if signal and rng.random() < 0.75 and "(" not in text else text
-
-
-def _one_alternative(when: str, rng: random.Random) -> str:
-    """`in a plant or warehouse` -> one of the two, now and then both."""
-    match = re.search(r"\b([\w-]+) or (?:an? |the )?([\w-]+)$", when)
-    if not match or rng.random() < 0.35 or match.group(2) in ("later", "earlier", "more"):
-        return when
-    return when[: match.start()] + rng.choice(match.groups())
 
 
 def _varied(signal: str, clause: Clause, rng: random.Random, rivals: str) -> str:
@@ -174,23 +168,14 @@ def _determined(signal: str, rng: random.Random) -> str:
     return f"{rng.choice((article, article, 'the'))} {signal}"
 
 
-def _with_entity(asked: str, domain: str, rng: random.Random) -> str:
-    """Now and then whom or what it is about: a name, a number, an amount."""
-    roll = rng.random()
-    if roll < 0.6:
+def _numbered(asked: str, want: Want, about: About, rng: random.Random) -> str:
+    """Now and then the number or amount it is about, where nobody is named."""
+    if about.name or rng.random() < 0.75:
         return asked
-    if roll < 0.85:
-        known = rng.choice(PEOPLE if domain == "hr" else COMPANIES)
-        named = filled("{person}" if domain == "hr" else "{company}", rng)
-        return f"{asked} for {named if rng.random() < 0.7 else known}"
-    if domain == "hr":
-        return (
-            f"{asked}, {rng.choice(('emp', 'staff no', 'id', 'personnel number'))} {rng.randint(1000, 99999)}"
-        )
-    amount = f"{rng.randint(2, 98) * 50:,} {rng.choice(('EUR', 'USD', 'GBP', 'euros', 'dollars'))}"
-    return (
-        f"{asked}, {rng.choice((amount, f'no. {rng.randint(1000, 99999)}', f'ref {rng.randint(100, 9999)}'))}"
-    )
+    if owner_kind(want) == "person":
+        return f"{asked}, {rng.choice(('employee no.', 'staff no.', 'personnel number'))} {rng.randint(1000, 99999)}"
+    told = instance(want.head, rng)
+    return f"{asked}, {told.strip()}" if re.match(r" (?:no|ref|INV|over)\b", told) else asked
 
 
 def _with_reason(text: str, evidence: str, rng: random.Random) -> str:
@@ -199,7 +184,3 @@ def _with_reason(text: str, evidence: str, rng: random.Random) -> str:
         return text
     why = reason(rng)
     return text if content_stems(why) & content_stems(evidence) else f"{text}, {why}"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

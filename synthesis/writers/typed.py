@@ -10,6 +10,7 @@ from synthesis.core.queries import Clause, QueryDraft, QueryRequest, by_name
 from synthesis.core.words import STOP, content_stems, spaced, stem, words
 from synthesis.writers.frames import CLOSERS, OPENERS
 from synthesis.writers.hints import hint_in
+from synthesis.writers.instances import filled
 
 
 def sound(draft: QueryDraft, request: QueryRequest) -> bool:
@@ -72,14 +73,21 @@ def _leaks(draft: QueryDraft, request: QueryRequest) -> bool:
     return any(title in asked and title.count(" ") > 2 for title in titles)
 
 
+# what takes no closing word any more: it has a time, a question mark or a please
+DATED = re.compile(
+    r"\?|please|pls|\b(?:today|tomorrow|week|soon|noon|when|by|friday|monday|tuesday|wednesday|tonight|morning|yesterday|noon|lunch|meeting)\b",
+    re.IGNORECASE,
+)
+
+
 def finished(text: str, rng: random.Random) -> str:
     """Typed as people type: openers, haste, small letters, missing full stops."""
-    if rng.random() < 0.07:
-        text = rng.choice(OPENERS) + text
-    if rng.random() < 0.1 and "?" not in text and len(text.split()) < 12:
+    if rng.random() < 0.15:
+        text = filled(rng.choice(OPENERS), rng) + text
+    if rng.random() < 0.1 and not DATED.search(text) and len(text.split()) < 12:
         text = text.rstrip(".") + rng.choice(CLOSERS)
     text = re.sub(r"\s+", " ", text).strip(" ,;:-")
-    text = re.sub(r"^this ", "the ", text)
+    text = re.sub(r"s's\b", "s'", re.sub(r"^this (?!is )", "the ", text))
     text = re.sub(r"\b(\w+)( \1)+\b", r"\1", text, flags=re.IGNORECASE)
     text = re.sub(r"\?(?=[,;]| [-(])", "", text)
     text = re.sub(r"\b([Aa]) (?=[aeio]|un[^i])(?!one\b|eu)", r"\1n ", text)
@@ -88,7 +96,7 @@ def finished(text: str, rng: random.Random) -> str:
     asks = re.match(r"^(?:[\w ]+, )?(?:can|could|how|what|where|who|is|do|would|may|which|are|any)\b", text)
     if asks and not re.search(r"[.?]", text) and rng.random() < 0.55:
         text += "?"
-    elif rng.random() < 0.2 and text[-1:] not in ".?":
+    elif not asks and rng.random() < 0.2 and text[-1:] not in ".?":
         text += "."
     return capital(text) if rng.random() < 0.5 else text
 

@@ -21,14 +21,16 @@ LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 NOISE = re.compile(
-    r"\s*\([^)]*\)|\bv\d+(?:\.\d+)*\b|\bone or more\s|\s(?:by|for|of)\s(?:\w*_\w+|UUID)|`|\*|\"|"
-    r"\b(?:specified|the given|given|particular|specific|supplied)\b\s?|\s(?:by|with|for)\s(?:its\s|the\s)?"
+    r"\s*\([^)]*\)|\bv\d+(?:\.\d+)*\b|\bone or more\s|\bmultiple\s|\s(?:by|for|of)\s(?:\w*_\w+|UUID)|`|\*|\"|"
+    r"\b(?:specified|the given|given|particular|specific|supplied|selected)\b\s?|\s(?:by|with|for)\s(?:its\s|the\s)?"
     r"(?:id|ids|ID|IDs|uuid|identifier|token)\b|\b(?:object|resource|instance|endpoint)s?\b|/\S+|\bAPI\b|\s-\s.*$",
 )
 CUT = re.compile(
     r"\s*(?:[;:(]|,\s|\s-\s|\s(?:using|via|based on|so that|in order|when|if|where|which|"
     r"that matches?|with|to match|by (?=\w+ing)|by its|by the|identified)\s"
-    r"|\sand\s(?=\w+s\s(?:the|an?|its|every|any)\s)|\sfor (?:your|the) (?:workspace|organi[sz]ation|system|merchant)$)"
+    r"|\sand\s(?=\w+s\s(?:the|an?|its|every|any)\s)|\sand\s(?:creates|validates|returns|computes|informs|stores|"
+    r"notifies|releases|keeps|splits|collects|publishes|sends|sets|attaches|assigns|captures|invites)\b"
+    r"|\sfor (?:your|the) (?:workspace|organi[sz]ation|system|merchant)$)"
 )
 TAIL = re.compile(
     r"\s(?:for|by|of|in|from|to|on|at|between|into|against|within|as|per|under|with|without|that|which|whose|who|"
@@ -73,7 +75,7 @@ GENERIC = frozenset(
     )
 )
 _MASS = """information data access communication help income history equipment support inventory feedback material
-    metadata security"""
+    metadata security leave depreciation tax"""
 MASS = frozenset(_MASS.split())
 _PROPER = """PayPal Stripe Square Plaid Adyen Personio Mollie Xero Visa Mastercard Google Apple Amazon Treasury Monday
     PIN Bacs Klarna Codat Lago Kill Travel Marqeta Lithic January February March April June July August September
@@ -113,7 +115,7 @@ def want_of(name: str, description: str) -> Want:
     core = LISTING.sub("", core) or core
     if VERB_CLASS.get(verb) == "read":
         core = DETAILS.sub("", core) or core
-    core = core or " ".join(words(name.partition("/")[2])[-3:])
+    core = core if ARTICLE.sub("", f"{core} ").strip() else " ".join(words(name.partition("/")[2])[-3:])
     core = re.sub(r"^(create(?:/update)?|update) (.+) model$", r"model to \1 a \2", everyday(core))
     if verb == "return" and words(name.partition("/")[2])[:1] == ("return",):
         return Want(verb, "", core, _details(description))
@@ -128,6 +130,8 @@ def _split_verb(sentence: str, name: str) -> tuple[str, str]:
     verb = first.casefold().strip(".,:")
     if phrasal := re.match(r"[A-Z][a-z]+( (?:up|out|off))?\s(?=(?:an?|the|all)\s)", sentence):
         return f"{verb}{phrasal.group(1) or ''}", sentence[phrasal.end() :]
+    if verb == "takes" and rest.startswith("in "):
+        verb, rest = "records", rest[3:]  # takes in an invoice
     known = verb in VERB_CLASS or base_form(verb) in ACTIONS
     if rest and (known or _is_verb(verb, rest, name)):
         rest = re.sub(
