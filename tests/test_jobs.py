@@ -22,6 +22,12 @@ def failing_handler(ctx):
     raise TraceError("the file is gone.", code="no_such_file", hint="Upload it again.")
 
 
+def stopping_handler(ctx):
+    for done in range(8):
+        ctx.progress(done, 10, "writing")
+    raise TraceError("stopped at its budget.", code="llm_budget")
+
+
 def crashing_handler(ctx):
     raise ValueError("a\0b \ud800")
 
@@ -41,6 +47,7 @@ def handlers(settings):
     settings.JOB_HANDLERS = {
         "ok": ("tests.test_jobs.ok_handler", "default"),
         "failing": ("tests.test_jobs.failing_handler", "default"),
+        "stopping": ("tests.test_jobs.stopping_handler", "default"),
         "crashing": ("tests.test_jobs.crashing_handler", "default"),
         "overtaken": ("tests.test_jobs.overtaken_handler", "default"),
     }
@@ -74,6 +81,13 @@ def test_failed_job_says_why_and_can_be_retried():
     assert jobs.cancel(job) and not jobs.cancel(job)
     actions = audit.AuditEntry.objects.filter(object_id=str(job.pk)).values_list("action", flat=True)
     assert sorted(actions) == ["job.cancelled", "job.resumed"]
+
+
+@pytest.mark.django_db
+def test_a_job_that_ends_early_tells_how_far_it_came():
+    """Progress is written twice a second; what came after the last time must not be lost."""
+    job = jobs.run(jobs.enqueue("stopping", {}, wake=False).pk)
+    assert (job.state, job.done, job.total) == ("failed", 7, 10)
 
 
 @pytest.mark.django_db

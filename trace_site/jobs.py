@@ -128,6 +128,7 @@ class JobContext:
         self._first: tuple[float, int] | None = None
         self._done = 0
         self._written = 0.0
+        self.told: dict[str, int] = {}  # done and total of the last progress, written or not
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._heartbeat, daemon=True, name=f"heartbeat-{job.pk}")
         self._thread.start()
@@ -159,7 +160,8 @@ class JobContext:
             raise JobReleased
 
     def progress(self, done: int, total: int, note: str = "") -> None:
-        """Record how far the job is (at most twice a second) and check whether to go on."""
+        """Record how far the job is (at most twice a second, and at its end) and check whether to go on."""
+        self.told = {"done": done, "total": total}
         self.check()
         now = time.monotonic()
         if self._first is None or done < self._done:  # a new stage counts from its own start
@@ -289,7 +291,7 @@ def _finish(context: JobContext, **fields: Any) -> None:
         connection.close_if_unusable_or_obsolete()
     if "error" in fields:  # what a database refuses must not keep it from being told that the job failed
         fields["error"] = fields["error"].replace("\0", "").encode(errors="replace").decode()
-    context._mine().update(**{"finished_at": Now(), "lease_until": None, **fields})
+    context._mine().update(**{"finished_at": Now(), "lease_until": None, **context.told, **fields})
 
 
 def reap() -> int:

@@ -47,6 +47,7 @@ def test_run_stops_at_its_calls_and_goes_on_with_more_paying_nothing_twice(llm):
     run = start(budget={"calls": 10})
     job = stopped(run)
     left = Sample.objects.filter(machine="pending").count()
+    assert (job.done, job.total) == (12 - left, 12)
     assert f"stopped at its budget: 10 of 10 calls; {left} samples are not written." in job.error
     assert "Raise the budget and resume" in job.error
     assert ModelCall.objects.count() == 10 == len(llm.requests) - 1  # one probe
@@ -55,6 +56,13 @@ def test_run_stops_at_its_calls_and_goes_on_with_more_paying_nothing_twice(llm):
     assert run_job(run.job)["ready"] == 12
     assert ModelCall.objects.count() == ModelReply.objects.count() == 27 == len(llm.requests) - 1
     assert AuditEntry.objects.filter(action="synthesis.budget_changed").count() == 1
+
+
+@pytest.mark.parametrize("calls", [18, 24, 26])
+def test_progress_of_a_run_that_stopped_at_its_budget_counts_what_is_written(llm, calls):
+    job = stopped(start(budget={"calls": calls}))
+    written = Sample.objects.exclude(machine="pending").count()
+    assert (job.done, job.total) == (written, 12)
 
 
 @pytest.mark.parametrize("limits", [{"tokens": 20_000}, {"money": 0.05}, {"calls": 7, "tokens": 10**9}])
