@@ -8,10 +8,9 @@ them. Without a rule the tools' own words decide, and nothing the query asks for
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 
 from synthesis.core.judge_cases import Known, known_rule
-from synthesis.core.judge_stems import rarity, stems
+from synthesis.core.judge_stems import rarity, stems, tool_stems
 from synthesis.core.limits import side
 from synthesis.core.queries import JudgeRequest, RuleText, ToolText, by_name
 
@@ -97,18 +96,13 @@ def strength_of(signals: Iterable[str], asked: frozenset[str]) -> float:
     return best if best > 0.5 else 0.0
 
 
-@lru_cache(maxsize=50_000)
-def _tool_words(name: str, description: str) -> frozenset[str]:
-    return stems(f"{name} {description}")
-
-
 def _text_scores(query: str, tools: Sequence[ToolText]) -> dict[str, float]:
     return _scored(stems(query), *_texts(tools))
 
 
 def _texts(tools: Sequence[ToolText]) -> tuple[dict[str, frozenset[str]], dict[str, float]]:
     """(words by tool, how much each word weighs)."""
-    sets = {tool.name: _tool_words(tool.name, tool.description) for tool in tools}
+    sets = {tool.name: tool_stems(tool.name, tool.description) for tool in tools}
     return sets, rarity(sets.values())
 
 

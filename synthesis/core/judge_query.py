@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from synthesis.core.queries import ToolText
+from synthesis.core.wordings import Wording
 from synthesis.core.words import STOP, content_stems, spaced, stem, words
 
 SHORTEST, LONGEST = 3, 60
@@ -32,13 +33,12 @@ LEFT_OVER = re.compile(
     \bas\san\sai\b|\binsert\s(?:your\s)?(?:name|date|amount)\b|\bend\sof\s(?:query|text)\b""",
     re.VERBOSE | re.IGNORECASE,
 )
-JARGON = re.compile(
+JARGON = Wording(
     r"""\b(?:apis?|endpoints?|payloads?|sdk|rest(?:ful)?\s(?:call|service|api|endpoint)|crud|openapi|operationid|
     (?:request|response|message)\s(?:body|header|payload|schema)|(?:query|path|request|input)\s?param\w*|
     parameters?|param\s\w+|http[s]?|status\scode|(?:tool|function|method|service)\scall|call\sthe\s(?:tool|function|method)|
     invoke\w*|(?:get|post|put|patch|delete)\s(?:request|call|body|method)|array\sof|data\stype|boolean|string\svalue|
-    callback\surl|rate\slimit|paginat\w+|retry\son|return\scode|deprecated|microservice|backend|async\w*)\b""",
-    re.VERBOSE | re.IGNORECASE,
+    callback\surl|rate\slimit|paginat\w+|retry\son|return\scode|deprecated|microservice|backend|async\w*)\b"""
 )
 # words of techniques: out of place unless the tools asked for are themselves about them
 TECHNIQUE = re.compile(r"\b(?:json|xml|oauth|scope|schema|webhook|token|regex|uuid|cors)\b", re.IGNORECASE)
@@ -56,12 +56,11 @@ _DETERMINERS = r"(?:the|an?|my|our|his|their|your)"
 _NEVER_AFTER = (
     r"(?:of|in|on|for|to|at|by|with|from|is|are|was|were|and|or|but|the|an?|my|our|we|i|he|she|they|it|who)"
 )
-SHUFFLED = re.compile(
+SHUFFLED = Wording(
     rf"""\b{_DETERMINERS}\s+{_NEVER_AFTER}\b(?![-'/&.])|\b{_DETERMINERS}\W*$|\b(?:of|with|from|by)\s+
     (?:is|are|was|were|and|or|but|we|i|he|she|they|do|does|did|on|in|at|of|to|for)\b|
     \b(?:we|he|she|they|i)\s+(?:the|an?|of|my|our|for|from|by|with|and)\b|\b(?:is|are|was|has|did)\s+(?:are|was|is|of|and)\b
-    |\b(?:and|or|of|the|my)\W*$|(?-i:\ban\s+[bcdfgjklmnpqrstvwyz])""",
-    re.VERBOSE | re.IGNORECASE,
+    |\b(?:and|or|of|the|my)\W*$|(?-i:\ban\s+[bcdfgjklmnpqrstvwyz])"""
 )
 MISPLACED = re.compile(
     r"(?<=[a-z,] )(?:My|The|Please|We|He|She|Is|What|When|Was|They|Could|There|How|Why|Which|Show|It)\b(?! [A-Z])"
@@ -105,7 +104,10 @@ def _documentation(query: str, pool: Sequence[ToolText]) -> Iterator[str]:
 def _copied(said: Sequence[str], pool: Sequence[ToolText]) -> str:
     """The first tool whose description holds most of the query in runs of COPIED words."""
     runs = [f" {' '.join(said[at : at + COPIED])} " for at in range(len(said) - COPIED + 1)]
+    distinct = set(said)
     for tool in pool if runs else ():
+        if len(distinct.difference(words(tool.description))) > 0.25 * len(said):
+            continue
         text = spaced(tool.description)
         held = sum(run in text for run in runs)
         if held and held + COPIED - 1 >= 0.75 * len(said):
@@ -116,12 +118,12 @@ def _copied(said: Sequence[str], pool: Sequence[ToolText]) -> str:
 def _named(query: str, pool: Sequence[ToolText]) -> Iterator[str]:
     """A service's and an operation's name together are a tool's name, however spaced."""
     text, said = spaced(query), content_stems(query)
-    for tool in pool:
-        if len(words(tool.api)) > 1 and spaced(tool.api) in text:
-            titled = content_stems(tool.endpoint) or content_stems(tool.name)
-            if 2 * len(titled & said) >= len(titled):
-                yield f"The query names the tool {tool.name} in plain words; say what is needed instead."
-                return
+    services = {api for api in {tool.api for tool in pool} if len(words(api)) > 1 and spaced(api) in text}
+    for tool in pool if services else ():
+        titled = content_stems(tool.endpoint) or content_stems(tool.name)
+        if tool.api in services and 2 * len(titled & said) >= len(titled):
+            yield f"The query names the tool {tool.name} in plain words; say what is needed instead."
+            return
 
 
 def _wording(query: str, answers: int) -> Iterator[str]:
@@ -136,8 +138,8 @@ def _wording(query: str, answers: int) -> Iterator[str]:
     # a request for several things may name what they share once for each
     if counted and counted.most_common(1)[0][1] > max(2, answers):
         yield f"'{counted.most_common(1)[0][0]}' is repeated."
-    letters = [char for char in query if char.isalpha()]
-    if letters and sum(char.isupper() for char in letters) > max(8, 0.45 * len(letters)):
+    capitals = sum(map(str.isupper, query))
+    if capitals > 8 and capitals > 0.45 * sum(map(str.isalpha, query)):
         yield "Too many capitals."
     if len(content_stems(query)) < 2:
         yield "The query does not say what it is about."

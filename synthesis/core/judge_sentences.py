@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
-from functools import cached_property
 
 from synthesis.core.judge_stems import stems
 from synthesis.core.names import SENTENCE_END
@@ -18,18 +17,18 @@ AGAINST = re.compile(
 MARK = re.compile(r"⟦(\d+)⟧")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence with its tool and service names and the rule's code taken out, and the tools it is set against."""
+    """One sentence with its tool and service names and the rule's code taken out.
+
+    `against`: the tools it is set against; `said`: the stems of its words.
+    """
 
     text: str
     tools: frozenset[str]
     cites: bool
     against: frozenset[str]
-
-    @cached_property
-    def said(self) -> frozenset[str]:
-        return stems(self.text)
+    said: frozenset[str]
 
 
 def sentences(request: JudgeRequest) -> list[Sentence]:
@@ -41,7 +40,8 @@ def sentences(request: JudgeRequest) -> list[Sentence]:
         held = [by_number[number] for number in MARK.findall(part)]
         against = frozenset(by_number[number] for number in AGAINST.findall(part))
         if part.strip():
-            made.append(Sentence(MARK.sub("·", part), tools.intersection(held), code in held, against))
+            bare = MARK.sub("·", part)
+            made.append(Sentence(bare, tools.intersection(held), code in held, against, stems(bare)))
     return made
 
 

@@ -17,10 +17,18 @@ KEPT = frozenset(["intern", "extern", "genera"])  # stems whose longer words mea
 @lru_cache(maxsize=50_000)
 def stems(text: str) -> frozenset[str]:
     """Content words by their first letters; long numbers are one kind of word, negated words are other words."""
+    return _negated(text, plain_stems(text))
+
+
+@lru_cache(maxsize=20_000)
+def tool_stems(name: str, description: str) -> frozenset[str]:
+    """The stems of a tool's name and description."""
+    return _negated(f"{name} {description}", plain_stems(name) | plain_stems(description))
+
+
+def _negated(text: str, found: frozenset[str]) -> frozenset[str]:
     refused = plain_stems(" ".join(match.group(1) for match in NOT.finditer(text)))
-    if not refused:
-        return plain_stems(text)
-    return (plain_stems(text) - refused) | {f"no {word}" for word in refused}
+    return (found - refused) | {f"no {word}" for word in refused} if refused else found
 
 
 @lru_cache(maxsize=50_000)

@@ -154,11 +154,10 @@ def _on_texts(request: JudgeRequest, found: Sequence[Sentence]) -> list[str]:
     said = frozenset().union(*(sentence.said for sentence in found))
     answers = [known[name] for name in request.answer if name in known]
     for tool in answers:
-        if not plain_stems(f"{tool.description} {tool.endpoint}") & said:
+        if said.isdisjoint(plain_stems(tool.description)) and said.isdisjoint(plain_stems(tool.endpoint)):
             return [f"The trace does not say what {tool.name} does."]
-    asked = stems(request.query) | plain_stems(
-        " ".join(f"{tool.description} {tool.endpoint}" for tool in answers)
-    )
+    texts = [plain_stems(text) for tool in answers for text in (tool.description, tool.endpoint)]
+    asked = stems(request.query).union(*texts)
     intent = found[0].said - REASONING
     if not stems(request.query) & said or (len(intent) >= 2 and not intent & asked):
         return ["The trace does not restate what is asked."]

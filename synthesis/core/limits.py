@@ -5,7 +5,7 @@ In: a condition and a query. Out: +1 the query keeps the limit, -1 it breaks it,
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 
 from synthesis.core.places import named_regions, regions
@@ -65,7 +65,7 @@ def _checks(condition: str) -> tuple[Callable[[str, str], int], ...]:
     edges = {
         _dates: dates(condition),
         _amounts: ABOVE.search(condition) or BELOW.search(condition),
-        _workdays: WORKDAY.search(condition),
+        _workdays: _workday(condition) is not None,
         _regions: named_regions(condition),
     }
     return tuple(check for check, edge in edges.items() if edge)
@@ -128,22 +128,25 @@ def _amounts(condition: str, query: str) -> int:
     ]
     for wording, keeps in compared:
         if match := wording.search(condition):
-            edges, said = list(_numbers(match["rest"])), list(_numbers(query))
+            edges, said = _numbers(match["rest"]), _numbers(query)
             if edges and edges[0] >= 1_000 and said:
                 return 1 if any(keeps(amount, edges[0]) for amount in said) else -1
     return 0
 
 
-def _numbers(text: str) -> Iterator[float]:
+@lru_cache(maxsize=4096)
+def _numbers(text: str) -> tuple[float, ...]:
     """Amounts: with a scale, with thousands marked, or in words; a bare number may be anything."""
+    found = []
     for match in AMOUNT.finditer(text):
         digits, scale = match["digits"], match["scale"]
         if scale or "," in digits:
-            yield float(digits.replace(",", "")) * _SCALE.get((scale or "").lower(), 1)
+            found.append(float(digits.replace(",", "")) * _SCALE.get((scale or "").lower(), 1))
     for match in NUMBER_WORDS.finditer(text.casefold()):
         value = spelled(match.group())
         if value >= 1_000:
-            yield value
+            found.append(value)
+    return tuple(found)
 
 
 def spelled(text: str) -> float:
@@ -160,13 +163,18 @@ def spelled(text: str) -> float:
 
 
 def _workdays(condition: str, query: str) -> int:
-    edge, said = WORKDAY.search(condition), WORKDAY.search(query)
-    if not edge or not said or not re.search(r"\b(?:after|from)\b", condition):
+    edge, said = _workday(condition), _workday(query)
+    if edge is None or said is None or not re.search(r"\b(?:after|from)\b", condition):
         return 0
-    return 1 if _day(said) > _day(edge) else -1
+    return 1 if said > edge else -1
 
 
-def _day(match: re.Match[str]) -> int:
+@lru_cache(maxsize=4096)
+def _workday(text: str) -> int | None:
+    """The number of the workday that a text names."""
+    match = WORKDAY.search(text)
+    if not match:
+        return None
     nth = (match["nth"] or "").lower()
     return _ORDINAL.index(nth) + 1 if nth in _ORDINAL else int(re.sub(r"\D", "", nth or match["day"]))
 

@@ -26,6 +26,9 @@ class ToolText:
     deprecated: bool = False
     hash: str = ""
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.description))
+
     @property
     def api(self) -> str:
         return self.name.partition("/")[0]
@@ -57,6 +60,9 @@ class RuleText:
     clauses: tuple[Clause, ...] = ()
     hash: str = ""
     domain: str = ""
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.version, self.text))
 
     @property
     def tools(self) -> tuple[str, ...]:

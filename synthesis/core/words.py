@@ -27,7 +27,8 @@ STOP = frozenset(_SMALL_WORDS.split())
 @lru_cache(maxsize=200_000)
 def words(text: str) -> tuple[str, ...]:
     """The normalised words of a text, in order: `GetPay_slip v2` -> (get, pay, slip, v2)."""
-    return tuple(" ".join(WORD.findall(CAMEL.sub(" ", text))).casefold().split())
+    parted = text if text[1:].islower() else CAMEL.sub(" ", text)
+    return tuple(" ".join(WORD.findall(parted)).casefold().split())
 
 
 @lru_cache(maxsize=20_000)
