@@ -77,6 +77,8 @@ REASONS = [
     "i'm new here", "couldn't find it in the manual", "it has to be done {soon}", "{who} wrote to me {lately}",
     "already tried twice", "i don't know where to start", "need it {soon}", "we talked about it {lately}",
     "got the request {lately}", "{who} noticed it {lately}", "{who} brought it up {lately}",
+    "{who} wants an answer {soon}", "{who} emailed {lately}", "on behalf of {who}", "{who} raised it {lately}",
+    "{who} and {person} are waiting", "{person} and {person} both asked", "i owe {who} an answer {soon}",
     "i have a call with {who} {soon}", "i'm meeting {who} {soon}", "{who} is getting impatient",
 ]  # fmt: skip
 SOON = ["today", "by friday", "this week", "before noon", "tomorrow", "by monday", "tonight", "before the meeting",

@@ -22,7 +22,8 @@ _KINDS: list[tuple[str, tuple[str, ...]]] = [
     ("employee worker person member user contractor applicant candidate operator cardholder recipient individual",
         (" {person}", " {person}", " no. {n}")),
     ("card wallet", (" ending in {n}", " of {person}", " for {person}", " for {company}", " no. {n}")),
-    ("account vault ledger balance", (" no. {n}", " of {company}", " for {company}", " {n}")),
+    ("balance", (" of {company}", " for {company}", " for {month}")),
+    ("account vault ledger", (" no. {n}", " of {company}", " for {company}", " {n}")),
     ("subscription plan contract agreement mandate coupon", (" of {company}", " for {company}", " no. {n}")),
     ("store location branch site warehouse", (" in {city}", " no. {n}", " {city}")),
     ("terminal device reader", (" in the {city} store", " no. {n}", " at the {city} counter")),
@@ -47,7 +48,7 @@ def instance(core: str, rng: random.Random) -> str:
     last = re.sub(r"\W", "", core.split()[-1]) if core.split() else ""
     told = _BY_HEAD.get(stem(last.casefold()))
     if told is None:
-        return filled(rng.choice(ANY), rng) if rng.random() < 0.4 else ""
+        return filled(rng.choice(ANY), rng) if rng.random() < 0.5 else ""
     text = rng.choice(told)
     if last.endswith("s") and not text.startswith(
         (" of", " for", " from", " in", " to", " by", " made", " at")

@@ -68,7 +68,7 @@ def _asked(tool: ToolText, pool: Sequence[ToolText], rng: random.Random) -> Want
     left = content_stems(said.thing) - content_stems(name)
     mine = content_stems(want.thing)
     rivals = [content_stems(_want(one).thing) for one in pool if one.name != tool.name]
-    return want if any(left <= rival and rival != mine for rival in rivals) or len(left) < 2 else said
+    return want if any(left <= rival and rival != mine for rival in rivals) or not left else said
 
 
 def _versions(

@@ -110,13 +110,18 @@ def _limited(thing: str, want: Want, rng: random.Random, *, short: bool, named: 
     """The thing with its article, its limits, and a name, number or date."""
     match = TAIL.search(thing)
     core, tail = (thing[: match.start()], thing[match.start() :]) if match else (thing, "")
-    new_one = want.kind in ("create", "submit", "post", "generate") or bool(re.match(r"new\b", core))
+    new_one = want.kind in ("create", "submit", "post", "generate", "open", "order") or bool(
+        re.match(r"new\b", core)
+    )
     if tail and (whose := OWNER.search(tail)) and rng.random() < named:
         tail = f"{tail[: whose.start('who')]}{_whose(whose['who'], rng)}{tail[whose.end('who') :]}"
         tail = re.sub(r"\b(?:an?|the|one) (?=our |[a-z]+ [A-Z])", "", tail)
     told = instance(core, rng) if rng.random() < named and not OPEN_QUESTION.match(core) else ""
-    if (tail or "'s " in core) and re.match(r" (?:for|of|from|to|in)\b", told):
-        told = ""  # one limit is enough
+    limited = (tail or "'s " in core or core.startswith("my ")) and re.match(
+        r" (?:for|of|from|to|in)\b", told
+    )
+    if limited or (want.kind in ("create", "generate") and re.match(r" (?:no|ref|INV|\d)\b", told)):
+        told = ""  # one limit is enough, and what is not made yet has no number
     if told and not tail and (named_one := _named_one(core, told, rng)):
         return named_one
     if short and core.split()[-1] not in GENERIC:
@@ -157,6 +162,8 @@ def _article(core: str, rng: random.Random, *, new: bool, handled: bool) -> str:
     if re.match(r"(?:all|our|my|both|each|every|more|own|any|\d)\b", bare) or "'s " in core:
         return core
     if (last.endswith("s") and not last.endswith(("ss", "us", "is"))) or last in MASS:
+        if last in MASS:
+            return rng.choice(("the ", "")) + bare
         return rng.choice(("the ", "the ", "our ", "")) + bare
     if re.match(r"(?:their |[A-Z]\w+ [A-Z])", core):
         return core
@@ -164,7 +171,7 @@ def _article(core: str, rng: random.Random, *, new: bool, handled: bool) -> str:
         return f"a {bare}"
     if new:
         return rng.choice((*[_an(bare)] * 11, "another ")) + bare if not core.startswith("the ") else core
-    return rng.choice(("the ", "the ", "the ", "this " if handled else "the ", _an(bare), "our ")) + bare
+    return rng.choice(("the ", "the ", "the ", "this " if handled else "our ", _an(bare))) + bare
 
 
 def _an(word: str) -> str:

@@ -78,7 +78,7 @@ def _explicit(scene: Scene, rng: random.Random) -> str:
     asked = (
         terse(want, rng, scene.keep, whole=True)
         if short
-        else phrase(want, rng, keep=scene.keep, synonyms=0.25)
+        else phrase(want, rng, keep=scene.keep, synonyms=0.5)
     )
     if condition:
         if not task and len(content_stems(condition) & content_stems(want.thing)) > 0:
@@ -215,7 +215,7 @@ def _framed(frame: str, asked: str, told: str, rng: random.Random) -> str:
 
 def _with_reason(asked: str, scene: Scene, rng: random.Random) -> str:
     """Now and then why somebody asks; never in a word that another case owns."""
-    if rng.random() > 0.36:
+    if rng.random() > 0.42:
         return asked
     why = reason(rng)
     if content_stems(why) & scene.keep:

@@ -21,10 +21,10 @@ from synthesis.writers.wants import Want, want_of
 NOUN_FRAMES = [
     "{ask}, {signal}", "{ask} - {signal}", "{signal}: {ask}", "{ask} ({signal})", "{signal} - {ask}",
     "it's about {the_signal}, {ask}", "{ask}, it's about {the_signal}", "{ask}. It's about {the_signal}",
-    "{ask}, it's for {the_signal}", "about {the_signal}: {ask}", "this is about {the_signal}, {ask}",
+    "{ask}, {signal}", "about {the_signal}: {ask}", "this is about {the_signal}, {ask}",
     "re {signal}: {ask}", "{ask} for {the_signal}", "{ask} regarding {the_signal}", "{ask}. {Signal}",
     "{Signal}. {Ask}", "question on {the_signal}: {ask}", "{ask}, {signal}",
-    "it's for {the_signal}, {ask}",
+    "{signal}, {ask}",
 ]  # fmt: skip
 LOOSE_FRAMES = [
     "{ask}, {signal}", "{ask} - {signal}", "{ask} ({signal})", "{signal} - {ask}", "{signal}: {ask}",

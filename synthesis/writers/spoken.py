@@ -114,11 +114,8 @@ def _limits(tail: str) -> str:
 def _unowned(core: str, found: re.Match[str], want: Want, rng: random.Random) -> str:
     if found["who"].rstrip("s") in core or TAIL.search(f"{core} "):
         return core
-    if (
-        re.fullmatch(FIRM, found["who"])
-        and (want.kind not in ("create", "post", "send") or core.startswith("master"))
-        and (rng.random() < 0.5 or core.startswith("master"))
-    ):
+    reads = want.kind in ("read", "list", "summarize")
+    if reads and re.fullmatch(FIRM, found["who"]) and (core.startswith("master") or rng.random() < 0.5):
         return f"{found['who']} {core}"
     mine = (
         re.fullmatch(PERSON, found["who"]) and found["prep"] in ("of", "for") and not core.endswith("change")

@@ -42,7 +42,7 @@ def conditioned(clause: Clause, want: Want, about: About, rng: random.Random, si
 def under(clause: Clause, asked: str, rng: random.Random, signal: str = "", when: str = "") -> str:
     """The wish and its condition in one request, and now and then the signal too."""
     when = when or _proper(_one_alternative(clause.when, rng), clause.signals)
-    told = signal and rng.random() < 0.65
+    told = signal and signal not in f"{asked} {when}" and rng.random() < 0.65
     if not SENTENCE.search(when):
         lead = (
             "it's for" if re.match(r"an? (?:\w+ )*(?:seller|supplier|partner|applicant)\b", when) else "it's"
