@@ -16,7 +16,7 @@ from synthesis.writers.spoken import OWNER, PERSON, possessive, without_keys
 from synthesis.writers.verbs import ACTIONS, IRREGULAR, VERB_CLASS, VERBS
 from synthesis.writers.wants import ARTICLE, GENERIC, MASS, OPEN_QUESTION, TAIL, Want
 
-BOUND = re.compile(r"\s(?:and|as|to|from|by|with|without|in a|on a|now|at)\s|\.$")
+BOUND = re.compile(r"\s(?:and|as|to|into|from|by|with|without|in a|on a|now|at)\s|\.$")
 
 
 def one_of(task: str, rng: random.Random) -> str:
@@ -120,9 +120,9 @@ def _limited(thing: str, want: Want, rng: random.Random, *, short: bool, named: 
     limited = (tail or "'s " in core or core.startswith("my ")) and re.match(
         r" (?:for|of|from|to|in)\b", told
     )
-    if limited or (want.kind in ("create", "generate") and re.match(r" (?:no|ref|INV|\d)\b", told)):
+    if limited or (want.kind in ("create", "generate", "submit") and re.match(r" (?:no|ref|INV|\d)\b", told)):
         told = ""  # one limit is enough, and what is not made yet has no number
-    if told and not tail and (named_one := _named_one(core, told, rng)):
+    if told and not tail and not new_one and (named_one := _named_one(core, told, rng)):
         return named_one
     if short and core.split()[-1] not in GENERIC:
         tail = ""
@@ -193,7 +193,12 @@ def phrase(want: Want, rng: random.Random, *, keep: Collection[str] = (), synony
             return agreed(rng.choice(DONE), want).format(np=thing, done=participle(want.verb))
     verb = verb_for(want, rng, keep, synonyms)
     frames = ASK_ME if re.search(r"\bme\b", verb) else LOOK if want.kind in LOOKING else ASK
-    return rng.choice(frames).format(vp=f"{verb} {thing}")
+    frame = rng.choice(frames)
+    if verb in ("see", "view", "look at", "open") and re.match(
+        r"(?:can|could) (?:you|some)|please|pls", frame
+    ):
+        verb = "show me"  # nobody asks another to see it
+    return frame.format(vp=f"{verb} {thing}")
 
 
 LOOKING = frozenset(("read", "list", "search", "summarize", "find"))

@@ -78,11 +78,11 @@ def query(
     about = _about(want, rng)
     if request.style == "explicit" and rng.random() < 0.85:
         return conditioned(clause, want, about, rng, signal)
-    asked = _numbered(plainly(want, rng, about), want, about, rng)
+    asked = plainly(want, rng, about)
     if request.style == "explicit" and rng.random() < 0.4 and len(order) > 1:
         signal = f"{signal}, {_varied(order[(turn + 1) % len(order)], clause, rng, theirs)}"
     evidence = f"{theirs} {clause.when} {' '.join(clause.signals)}"
-    return _with_reason(_joined(asked, signal, rng), evidence, rng)
+    return _with_reason(_numbered(_joined(asked, signal, rng), want, about, rng), evidence, rng)
 
 
 def _by_role(signal: str, want: Want, rng: random.Random) -> str:

@@ -15,6 +15,7 @@ SENTENCE = re.compile(
     r"\b(?:is|are|was|were|has|have|had|asks?|needs?|wants?|pays?|paid|belongs?|arriv\w+|comes?|came|uses?|goes|bought|"
     r"changes|follows?|supports?|exceeds|delivers|drove|took|cross|refers|collects|move|applies|covers)\b"
 )
+AFTER_ALL = ["{ask}, {when}", "{ask} - {when}", "{ask}. {When}"]
 SUBJECT = re.compile(
     r"the (worker|person|employee|customer|supplier)(?= (?:is|are|has|came|bought|paid|wants|drove)\b)"
 )
@@ -58,7 +59,11 @@ def under(clause: Clause, asked: str, rng: random.Random, signal: str = "", when
         if when.startswith("the c")
         else when
     )
-    text = rng.choice(CONDITION).format(ask=asked, Ask=capital(asked), when=when, When=capital(when))
+    named = re.match(r"the (\w+) is (?=for |from )", when)
+    frames = CONDITION
+    if named and re.search(rf"\b{named[1]}\b", asked):
+        when, frames = f"it's {when[named.end() :]}", AFTER_ALL
+    text = rng.choice(frames).format(ask=asked, Ask=capital(asked), when=when, When=capital(when))
     if not told or "(" in text:
         return text
     return f"{text}{rng.choice((f' ({signal})', f' - {signal}', f', {signal}'))}"

@@ -208,6 +208,7 @@ def distinguishing(tool: ToolText, pool: tuple[ToolText, ...]) -> tuple[str, ...
             or not 2 <= len(clean.split()) <= 5
             or TECH.search(clean)
             or FINITE & set(words(clean))
+            or re.search(r"[a-z]\d|\d[a-z]", clean)
         ):
             continue
         scored.append((min(sum(word in other for other in others) for word in said), clean))
