@@ -61,7 +61,7 @@ def answers(body: dict[str, Any]) -> Any:
 
 def _queries(prompt: str) -> dict[str, Any]:
     style = prompt.split('in the category "')[1].split('"')[0]
-    numbers = prompt.split("numbered ")[1].split(" in a long")[0].split(", ")
+    numbers = prompt.split(" in a long varied series")[0].rsplit("numbered ", 1)[1].split(", ")
     old = style == "exception"
     tool = "PayOne/GetPayslip" if old else "PayNova/GetPayslip"
 

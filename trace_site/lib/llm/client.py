@@ -27,12 +27,17 @@ from trace_site.lib.llm.exchange import (
     Reply,
 )
 from trace_site.lib.llm.flights import Flights
-from trace_site.lib.llm.limiter import Limiter, limiter_of
+from trace_site.lib.llm.limiter import GATE_SECONDS, Limiter, limiter_of
 from trace_site.lib.llm.retry import backed_off
 from trace_site.lib.llm.transport import check_url
 from trace_site.lib.llm.wire import Wire
 
+TINY = [{"role": "user", "content": 'Answer with {"ok": true}.'}]
 PROBE = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+HINTS = {
+    "llm_rate_limited": "It refuses every request; retry the job when it takes some again.",
+    "llm_timeout": "It answers nothing; retry the job when it answers again.",
+}
 FRAME_TOKENS = 100  # most that an endpoint adds around the messages; a token is never shorter than a byte
 
 
@@ -62,6 +67,7 @@ class Client:
         self.ledger = ledger or NoLedger()
         self.budget = budget or Budget()
         self._flights: Flights[Reply] = Flights()
+        self._alive: Flights[bool] = Flights()
         try:
             check_url(endpoint.base_url, endpoint.allowed_hosts)
         except LlmError as error:
@@ -83,7 +89,26 @@ class Client:
         prompt_hash: str = "",
     ) -> Reply:
         """The answer to one prompt: from the ledger or from a call under way when the same was asked before."""
-        request = {
+        request = self._request(messages, schema, purpose, temperature, max_tokens, seed)
+        key = content_hash(request)
+        return await self._flights.join(
+            key,
+            lambda: self._answer(
+                request, Exchange(key, purpose, self.base_url, self.endpoint.model, prompt_hash)
+            ),
+            lambda reply: replace(reply, shared=True),
+        )
+
+    def _request(
+        self,
+        messages: Sequence[Message],
+        schema: dict[str, Any],
+        purpose: str,
+        temperature: float = 0.0,
+        max_tokens: int = 2000,
+        seed: int | None = None,
+    ) -> dict[str, Any]:
+        return {
             "model": self.endpoint.model,
             "messages": list(messages),
             "temperature": temperature,
@@ -94,21 +119,12 @@ class Client:
                 "json_schema": {"name": purpose, "schema": schema, "strict": True},
             },
         }
-        key = content_hash(request)
-        return await self._flights.join(
-            key,
-            lambda: self._answer(
-                request, Exchange(key, purpose, self.base_url, self.endpoint.model, prompt_hash)
-            ),
-            lambda reply: replace(reply, shared=True),
-        )
 
     async def probe(self) -> None:
         """One tiny call before work starts, outside of ledger and budget; raises TraceError when it cannot serve."""
         prober = Client(self.endpoint)
         try:
-            request = [{"role": "user", "content": 'Answer with {"ok": true}.'}]
-            await prober.ask(request, schema=PROBE, purpose="probe", max_tokens=200)
+            await prober.ask(TINY, schema=PROBE, purpose="probe", max_tokens=200)
         except TraceError as error:
             if error.code in FATAL | {"llm_timeout"}:
                 raise
@@ -118,13 +134,15 @@ class Client:
     async def _answer(self, request: dict[str, Any], first: Exchange) -> Reply:
         if (kept := await self.ledger.kept(first.key)) is not None:
             return Reply(kept, self.endpoint.model, cached=True)
-        sent = {name: value for name, value in request.items() if value is not None}
-        body = json.dumps(sent, ensure_ascii=False, separators=(",", ":")).encode()
+        return await self._until_deadline(self._call(request, first))
+
+    def _call(self, request: dict[str, Any], first: Exchange) -> _Call:
+        stated = {name: value for name, value in request.items() if value is not None}
+        body = json.dumps(stated, ensure_ascii=False, separators=(",", ":")).encode()
         first.prompt_tokens = len(body) + FRAME_TOKENS
         first.completion_tokens = request["max_tokens"]
         first.cost = self.endpoint.cost(first.prompt_tokens, first.completion_tokens)
-        schema = json.dumps(request["response_format"]["json_schema"]["schema"])
-        return await self._until_deadline(_Call(body, schema, first))
+        return _Call(body, json.dumps(request["response_format"]["json_schema"]["schema"]), first)
 
     async def _until_deadline(self, call: _Call) -> Reply:
         loop = asyncio.get_running_loop()
@@ -143,7 +161,8 @@ class Client:
             pause = max(last.told or 0.0, backed_off(failures + refusals))
             over = loop.time() + pause >= deadline
             if not last.again or not self.endpoint.retries or failures > self.endpoint.retries or over:
-                raise self._placed(_final(last, limiter)) from None
+                asked = failures + refusals
+                raise self._placed(await self._final(last, limiter, asked=asked)) from None
             await asyncio.sleep(pause)
 
     async def _slot(self, limiter: Limiter, deadline: float, last: LlmError | None) -> int:
@@ -158,10 +177,10 @@ class Client:
                     return await limiter.acquire(urgent=urgent)
             except TimeoutError:
                 if last is not None:
-                    raise self._placed(_final(last, limiter)) from None
+                    raise self._placed(await self._final(last, limiter)) from None
                 if limiter.shut:
                     error = LlmError("asks to slow down (429)", "llm_rate_limited", free=True)
-                    raise self._placed(_final(error, limiter)) from None
+                    raise self._placed(await self._final(error, limiter)) from None
             urgent = True
 
     async def _once(self, call: _Call, limiter: Limiter, slot: int, deadline: float) -> Reply:
@@ -219,10 +238,36 @@ class Client:
         error.where = self.base_url
         return error
 
+    async def _final(self, error: LlmError, limiter: Limiter, *, asked: int = 2) -> LlmError:
+        """The error a call ends with. An endpoint that serves nothing stops the run; a prompt that hangs fails alone.
 
-def _final(error: LlmError, limiter: Limiter) -> LlmError:
-    """The error a call ends with; a refusal of everything stops the run instead of failing its samples one by one."""
-    if error.code == "llm_rate_limited" and limiter.shut:
-        error.code = "llm_unavailable"
-        error.hint = "It refuses every request; retry the job when it takes some again."
-    return error
+        While everything is refused or silent, a tiny question tells which of the two it is; not so for a call that was
+        asked once and told to wait too long.
+        """
+        if not limiter.shut or error.code not in HINTS:
+            return error
+        if asked > 1 and not limiter.dead and await self._alive.join("alive", self._lives, bool):
+            limiter.reopen()
+        elif asked > 1 or error.code == "llm_rate_limited":
+            limiter.dead = asked > 1
+            error.code, error.hint = "llm_unavailable", HINTS[error.code]
+        return error
+
+    async def _lives(self) -> bool:
+        """Whether the endpoint answers a tiny question in three tries. Past the limiter, whose gate is shut."""
+        request = self._request(TINY, PROBE, "probe", max_tokens=200)
+        first = Exchange(content_hash(request), "probe", self.base_url, self.endpoint.model, "")
+        call, now = self._call(request, first), asyncio.get_running_loop().time
+        for _ in range(3):
+            exchange = replace(first, uid=uuid4())
+            reserved = await self.budget.reserve(exchange.spent)
+            try:
+                await self._booked(call, exchange, now() + self.endpoint.attempt_timeout)
+                return True
+            except LlmError as error:
+                if not error.again:
+                    return True
+                await asyncio.sleep(min(error.told or 1.0, GATE_SECONDS))
+            finally:
+                self.budget.settle(reserved, exchange.spent)
+        return False

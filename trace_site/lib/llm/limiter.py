@@ -40,6 +40,7 @@ class Limiter:
         self._in_a_row = 0
         self._row_since = 0.0
         self._shut_times = 0
+        self.dead = False  # a tiny question got no answer either
         self._shut_until = 0.0
         self._fast_below = float("inf")
         self._cut_at = 0.0
@@ -77,6 +78,12 @@ class Limiter:
             self._refused(since, told or 0.0)
         self._wake()
 
+    def reopen(self) -> None:
+        """The endpoint serves after all: what was refused in a row was not its doing."""
+        self._taken()
+        self._shut_until = 0.0
+        self._wake()
+
     def _take(self) -> int:
         slot = next(self._slots)
         self._flying[slot] = self._now()
@@ -97,6 +104,7 @@ class Limiter:
         if self.shut:
             self.limit = min(REOPENED, self.most)
         self._in_a_row = self._shut_times = 0
+        self.dead = False
         if now - self._cut_at > PROBE_AFTER:
             self._fast_below = float("inf")
         if self.in_flight >= int(self.limit):  # else nobody asked for more
