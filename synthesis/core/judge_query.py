@@ -8,6 +8,7 @@ the words of documentation, tool names in plain words, repeated and shuffled wor
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from synthesis.core.queries import ToolText
 from synthesis.core.wordings import Wording
@@ -23,15 +24,16 @@ CODE = re.compile(
     \b(?:GET|POST|PUT|PATCH|DELETE)\s/""",
     re.VERBOSE,
 )
-LEFT_OVER = re.compile(
+# every alternative of CODE holds one of these
+CODE_MARK = re.compile(r"[=(;<>{\[/:_-]|[a-z0-9][A-Z]|select|insert|curl|null|true|false|undefined|None|NaN")
+LEFT_OVER = Wording(
     r"""[{}<>]|\[[^\]]*\]|%[sd]\b|\$\w|_{2,}|\b[Xx]{2,}\b|\#{2,}|\*{2,}|`|\.{4,}|^\s*(?:\d{1,2}[.)]|[-*•])\s|[\r\n]|
     \b(?:lorem|ipsum|dolor\ssit|todo|tbd|tba|fixme|placeholder|foo\s?bar|n/a)\b|
     ^\s*(?:["']?(?:query|request|question|prompt|input|output|example|sample|answer|user|employee|customer|human)["']?
     \s*\#?\d*\s*["']?:)|\b(?:assistant|system|user|human)\s*:|
     \b(?:explicit|implicit|exception|underspecified)\s(?:style|query|request|question|example|phrasing|wording)\b|
     \b(?:style|tier|category|difficulty)\s*[:=]|^\s*(?:sure|certainly|of\scourse|okay|here)[,!:]?\s(?:here\s)?(?:is|are)\b|
-    \bas\san\sai\b|\binsert\s(?:your\s)?(?:name|date|amount)\b|\bend\sof\s(?:query|text)\b""",
-    re.VERBOSE | re.IGNORECASE,
+    \bas\san\sai\b|\binsert\s(?:your\s)?(?:name|date|amount)\b|\bend\sof\s(?:query|text)\b"""
 )
 JARGON = Wording(
     r"""\b(?:apis?|endpoints?|payloads?|sdk|rest(?:ful)?\s(?:call|service|api|endpoint)|crud|openapi|operationid|
@@ -48,9 +50,10 @@ ABOUT_ITSELF = re.compile(
     r"|\bthe\sfollowing:|\bthis\s(?:operation|function|method|tool)\b",
     re.IGNORECASE,
 )
-SMELL = re.compile(
-    r"\s[,;:!]|\s-(?=[A-Za-z])|\b(\w+)(?:\s+\1\b)+(?!')|\b(\w+(?:\W+\w+){1,5})\W+\2\b|[,;:?!]\s*[,;:]|\(\s*\)|\?\s+\?|\s{2,}|^[,;:]|[,(]\s*$",
-    re.IGNORECASE,
+_BROKEN = r"\s[,;:!]|\s-(?=[A-Za-z])|[,;:?!]\s*[,;:]|\(\s*\)|\?\s+\?|\s{2,}|^[,;:]|[,(]\s*$"
+BROKEN = re.compile(_BROKEN)
+BROKEN_OR_REPEATED = re.compile(
+    rf"\b(\w+)(?:\s+\1\b)+(?!')|\b(\w+(?:\W+\w+){{1,5}})\W+\2\b|{_BROKEN}", re.IGNORECASE
 )
 _DETERMINERS = r"(?:the|an?|my|our|his|their|your)"
 _NEVER_AFTER = (
@@ -80,7 +83,7 @@ def unnatural(query: str, answer: Sequence[str], pool: Sequence[ToolText], matte
 
 
 def _written_by_machine(query: str, about: Sequence[str]) -> Iterator[str]:
-    if match := CODE.search(query):
+    if CODE_MARK.search(query) and (match := CODE.search(query)):
         yield f"'{match.group().strip()}' is code; say it in plain words."
     elif match := LEFT_OVER.search(query):
         yield f"'{match.group().strip() or 'a line break'}' is left over from a template; take it out."
@@ -126,11 +129,19 @@ def _named(query: str, pool: Sequence[ToolText]) -> Iterator[str]:
             return
 
 
+def _smell(query: str) -> re.Match[str] | None:
+    """Where a sentence is broken; the costly search for repeats is left out where no word and no two come again."""
+    said = re.findall(r"\w+", query.lower())
+    pairs = list(pairwise(said))
+    again = len(set(pairs)) < len(pairs) or any(one == two for one, two in pairs)
+    return (BROKEN_OR_REPEATED if again else BROKEN).search(query)
+
+
 def _wording(query: str, answers: int) -> Iterator[str]:
     said = words(query)
     if not SHORTEST <= len(said) <= LONGEST:
         yield f"The query has {len(said)} words; people type {SHORTEST} to {LONGEST}."
-    if match := SMELL.search(query):
+    if match := _smell(query):
         yield f"'{match.group().strip() or 'a double space'}' reads like a broken sentence."
     elif (match := SHUFFLED.search(query)) or (match := MISPLACED.search(query)):
         yield f"The words are out of order at '{match.group().strip()}'."
