@@ -106,7 +106,7 @@ def _about(want: Want, rng: random.Random) -> About:
 
 def _terse(signal: str, want: Want, rng: random.Random) -> str:
     """As into a search box."""
-    said = spoken(Want(want.verb, want.kind, want.head), About(), rng)
+    said = spoken(want, About(), rng)
     head = (
         terse(said, rng, named=0)
         if rng.random() < 0.5 or is_owner(want)
@@ -170,7 +170,7 @@ def _determined(signal: str, rng: random.Random) -> str:
 
 def _numbered(asked: str, want: Want, about: About, rng: random.Random) -> str:
     """Now and then the number or amount it is about, where nobody is named."""
-    if about.name or rng.random() < 0.75:
+    if about.name or want.kind in ("create", "generate", "submit") or rng.random() < 0.75:
         return asked
     if owner_kind(want) == "person":
         return f"{asked}, {rng.choice(('employee no.', 'staff no.', 'personnel number'))} {rng.randint(1000, 99999)}"

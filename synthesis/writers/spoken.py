@@ -121,7 +121,7 @@ def _unowned(core: str, found: re.Match[str], want: Want, rng: random.Random) ->
         re.fullmatch(PERSON, found["who"]) and found["prep"] in ("of", "for") and not core.endswith("change")
     )
     return (
-        f"my {core}" if mine and rng.random() < 0.35 and not core.startswith(("worker", "employee")) else core
+        f"my {core}" if mine and rng.random() < 0.6 and not core.startswith(("worker", "employee")) else core
     )
 
 
