@@ -38,11 +38,12 @@ class Group:
 
     best: defaultdict[str, dict[int, State]] = field(default_factory=lambda: defaultdict(dict))  # not gone
     refused: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))  # under today's key
-    dead: set[str] = field(default_factory=set)  # keys of gone samples
+    # keys of gone samples, by kind and index
+    dead: defaultdict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def add(self, held: Held) -> None:
         if held.gone:
-            self.dead.add(held.key)
+            self.dead[held.kind, held.index].add(held.key)
             if held.state == State.CURRENT:
                 self.refused[held.kind].add(held.index)
             return
@@ -54,6 +55,10 @@ class Group:
         """Indexes nothing stands in and nothing was refused in, from 0."""
         states, refused = self.best[kind], self.refused[kind]
         return (index for index in count() if index not in states and index not in refused)
+
+    def is_dead(self, of: str, kind: str, index: int, key_of: "KeyOf") -> bool:
+        """Whether a gone sample of the slot has the key that would be tried again. A key is of one slot."""
+        return (kind, index) in self.dead and key_of(of, kind, index) in self.dead[kind, index]
 
     def slots(self) -> set[tuple[str, int]]:
         """Every slot that has been asked for."""
@@ -101,10 +106,10 @@ def plan_style(of: str, kind: str, group: Group, goal: int, *, rewrite: bool, ke
     for index, state in sorted(group.best[kind].items()):
         if _kept(state, rewrite):
             found.kept[of, kind] += 1
-        elif key_of(of, kind, index) not in group.dead:
+        elif not group.is_dead(of, kind, index, key_of):
             again.append(Slot(of, kind, index, state))
     found.slots += again[: found.missing(goal)]
-    fresh = (index for index in group.free(kind) if key_of(of, kind, index) not in group.dead)
+    fresh = (index for index in group.free(kind) if not group.is_dead(of, kind, index, key_of))
     found.slots += [Slot(of, kind, index) for index in islice(fresh, found.missing(goal))]
     return found
 
@@ -127,7 +132,7 @@ def plan_anchors(
             if _kept(state, rewrite):
                 found.kept[anchor, tier] += 1
                 tiers[tier] += 1
-            elif tier in tiers_of(anchor) and key_of(anchor, tier, index) not in groups[anchor].dead:
+            elif tier in tiers_of(anchor) and not groups[anchor].is_dead(anchor, tier, index, key_of):
                 again.append(Slot(anchor, tier, index, state))
     found.slots += again[: found.missing(goal)]
     tiers.update(slot.kind for slot in found.slots)
