@@ -24,7 +24,7 @@ class OfflineJudge:
         self.thresholds = dict(thresholds)
 
     def made_with(self, branch: str) -> dict[str, Any]:
-        return {"writer": "offline-judge-2", "thresholds": self.thresholds}
+        return {"writer": "offline-judge-3", "thresholds": self.thresholds}
 
     async def judge(self, request: JudgeRequest) -> Verdict:
         axes = {

@@ -27,8 +27,15 @@ def tool_stems(name: str, description: str) -> frozenset[str]:
 
 
 def _negated(text: str, found: frozenset[str]) -> frozenset[str]:
-    refused = plain_stems(" ".join(match.group(1) for match in NOT.finditer(text)))
-    return (found - refused) | {f"no {word}" for word in refused} if refused else found
+    """`found`, the stems of the text, with the words set apart where they are negated; elsewhere they count."""
+    matches = list(NOT.finditer(text))
+    if not matches:
+        return found
+    rest = text
+    for match in reversed(matches):
+        rest = f"{rest[: match.start(1)]} {rest[match.end(1) :]}"
+    refused = plain_stems(" ".join(match.group(1) for match in matches))
+    return plain_stems(rest) | {f"no {word}" for word in refused}
 
 
 @lru_cache(maxsize=50_000)

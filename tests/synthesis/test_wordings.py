@@ -38,3 +38,10 @@ def test_a_rule_is_read_again_only_when_it_or_one_of_its_tools_changes():
     assert known_rule(replace(rule, clauses=rule.clauses[:-1]), pool) is not first
     dead = tuple(replace(tool, deprecated=True) for tool in pool)
     assert known_rule(rule, dead).cases == ()
+
+
+def test_a_negated_word_still_counts_where_it_is_said_plainly_too():
+    assert {"paysli", "no receip"} <= judge_stems.stems("a payslip without a receipt")
+    assert "receip" not in judge_stems.stems("a payslip without a receipt")
+    assert {"receip", "no receip"} <= judge_stems.stems("a receipt, where last month had no receipt")
+    assert {"receip", "no receip"} <= judge_stems.tool_stems("Pay/GetReceipt", "Not receipts of others.")
