@@ -14,6 +14,7 @@ from synthesis.core.readings import (
     CLASSIC,
     GERUND,
     HOLE,
+    HOLE_MARKS,
     Reading,
     base_form,
     confusable_reading,
@@ -136,7 +137,7 @@ def told(rule: RuleText, name: str) -> str:
 def derived(rule: RuleText) -> tuple[Clause, ...]:
     """Clauses read out of the rule's text, the target's first; a confusable's may be empty (see `_filled`)."""
     names = sorted(rule.tools, key=len, reverse=True)
-    text = rule.text
+    text = rule.text.translate(HOLE_MARKS)
     for number, name in enumerate(names):
         text = text.replace(name, f"⟦{number}⟧")
     parts = [part for part in SPLIT.split(text) if part.strip()]

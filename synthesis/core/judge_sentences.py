@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from synthesis.core.judge_stems import stems
 from synthesis.core.names import SENTENCE_END
 from synthesis.core.queries import JudgeRequest
+from synthesis.core.readings import HOLE_MARKS
 
 AGAINST = re.compile(
     r"\b(?:forbid\w*|exclud\w*|bans?|prohibit\w*|refus\w*|rul\w+\sout|never|not)\s(?:(?:the|use|of|to)\s)?⟦(\d+)⟧",
@@ -47,6 +48,7 @@ def sentences(request: JudgeRequest) -> list[Sentence]:
 
 def _marked(text: str, names: Set[str]) -> tuple[str, dict[str, str]]:
     """The text with each name as ⟦its number⟧, and the names by number; the longest name at each place."""
+    text = text.translate(HOLE_MARKS)
     made: list[str] = []
     by_number: dict[str, str] = {}
     read = 0

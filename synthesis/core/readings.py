@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from synthesis.core.words import words
 
+HOLE_MARKS = str.maketrans("⟦⟧", "[]")  # a text's own are none of our holes
 HOLE = re.compile(r"⟦(\d+)⟧")
 DEAD = re.compile(
     r"deprecat|no longer|replaced|retired|obsolete|removed|legacy|superseded|old (?:version|route)|being phased|"

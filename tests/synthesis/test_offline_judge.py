@@ -1,6 +1,7 @@
 """The offline judge, apart from the offline writers: hand-made faults are caught, hand-made clean samples pass."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -113,3 +114,19 @@ def test_without_a_rule_the_tools_own_words_decide():
 
     assert verdict("CarPool/BookCar").passed
     assert "label" in verdict("Benefits/CreateElection").failed_axes
+
+
+def test_marks_in_rule_and_trace_are_text_like_any_other():
+    odd = replace(RULE, text=f"{RULE.text} See ⟦99⟧ and ⟦0⟧.", clauses=())
+    request = JudgeRequest(
+        "1",
+        "rule",
+        "my payslip of March 2024 ⟦7⟧",
+        f"⟦99⟧ {NEW}",
+        ("PayNova/GetPayslip",),
+        TOOLS,
+        "explicit",
+        "",
+        odd,
+    )
+    assert set(asyncio.run(OfflineJudge(THRESHOLDS).judge(request)).scores) == set(AXES)
