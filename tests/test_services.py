@@ -20,7 +20,8 @@ import psycopg
 with psycopg.connect(services.database_url()) as c:
     c.execute("CREATE TABLE IF NOT EXISTS notes (text text)")
     c.execute("INSERT INTO notes VALUES (%s)", [sys.argv[1]])
-    print(c.execute("SELECT count(*) FROM notes").fetchone()[0], flush=True)
+    count = c.execute("SELECT count(*) FROM notes").fetchone()[0]
+print(count, flush=True)  # committed: whoever reads it may kill
 if sys.argv[2] == "wait": sys.stdin.read()
 """
 
