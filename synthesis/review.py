@@ -1,17 +1,24 @@
-"""Decisions about samples. Every change is conditional on the state the person saw: of two reviewers one wins, the
-other gets TraceError "conflict". Decisions are append-only rows; an undo is one more of them.
+"""Decisions about samples: one a reading, by the one who holds the item, in one transaction.
+
+A first reading is final unless the sample is drawn for a second, which is blind: it shows the sample as the machine
+made it. Two readings that ask for the same end it, others go to a third person. Decisions are append-only rows; an
+undo is one more of them. Who comes too late gets TraceError "conflict", and nothing is changed.
 """
 
 import random
+import uuid
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
+from django.db.models.functions import Now
 
 from catalog.queries import benchmark_firewall
+from synthesis.claims import open_to
 from synthesis.core.filters import Candidate, Failure, query_failures, trace_failures
 from synthesis.core.recipe import read_recipe
-from synthesis.models import Decision, Sample
-from synthesis.selectors_review import waiting
+from synthesis.models import Decision, ReviewItem, Sample
+from synthesis.second_shares import drawn_for_second
 from synthesis.sources import load_catalog, published_codes, rule_texts
 from trace_site import audit
 from trace_site.lib.errors import TraceError
@@ -20,37 +27,69 @@ from trace_site.webhooks import emit
 REASONS = {
     "wrong_tool": "wrong tool",
     "wrong_rule": "rule misread",
+    "rule_unclear": "rule text ambiguous",
+    "unclear": "several tools fit",
     "unnatural": "nobody would type this",
     "leak": "gives the answer away",
-    "unclear": "several tools fit",
     "bad_trace": "reasoning does not lead to the answer",
-    "duplicate": "almost a duplicate",
     "personal_data": "personal data",
     "other": "other (see note)",
 }
-STATE = ("human", "query", "trace", "answer", "approved_by")
+TEXTS = ("query", "trace", "answer")
+STATE = ("human", *TEXTS, "approved_by", "approved_how")
+Verdict, Human, How, Round = Decision.Verdict, Sample.Human, Sample.How, ReviewItem.Round
+HUMAN_OF_ROUND = {Round.FIRST: Human.PENDING, Round.SECOND: Human.SECOND, Round.THIRD: Human.DISPUTED}
 
 
-def approve(*, sample: Sample | int, reviewer: Any, note: str = "") -> Sample:
-    return _decide(
-        sample,
-        reviewer,
-        Decision.Verdict.APPROVE,
-        note=note,
-        human=Sample.Human.APPROVED,
-        approved_by=str(reviewer),
-    )
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a reviewer asks for."""
+
+    verdict: str
+    query: str
+    trace: str
+    answer: list[str]
+    reason: str = ""
+    note: str = ""
+    follow_up: str = ""
+    claim: uuid.UUID | str | None = None  # the claim the item was shown under; None: no page was shown
+    seconds: float | None = None
+
+    @property
+    def outcome(self) -> tuple[Any, ...]:
+        """Two readings agree when this is equal: the same refusal, or approval of the same texts."""
+        return (
+            (Verdict.REJECT,)
+            if self.verdict == Verdict.REJECT
+            else (self.query, self.trace, tuple(self.answer))
+        )
 
 
-def reject(*, sample: Sample | int, reviewer: Any, reason: str, note: str = "") -> Sample:
-    """Reject with a reason; a later run writes a sample in its place."""
+def approve(*, sample: Sample | int, reviewer: Any, note: str = "", **shown: Any) -> Sample:
+    """shown: `claim` and `seconds`, see Wish."""
+    row = _row(sample)
+    return _decide(row, reviewer, Wish(Verdict.APPROVE, row.query, row.trace, row.answer, note=note, **shown))
+
+
+def reject(
+    *, sample: Sample | int, reviewer: Any, reason: str, note: str = "", follow_up: str = "drop", **shown: Any
+) -> Sample:
+    """Reject with a reason; follow_up says whether it is written again with the reason as critique, or dropped."""
     if reason not in REASONS:
         raise TraceError(
             "choose a reason.", code="bad_reason", where="reason", hint=f"One of: {', '.join(REASONS)}."
         )
-    return _decide(
-        sample, reviewer, Decision.Verdict.REJECT, reason=reason, note=note, human=Sample.Human.REJECTED
-    )
+    if follow_up not in Decision.FollowUp.values:
+        raise TraceError(
+            "choose what follows.",
+            code="bad_follow_up",
+            where="follow_up",
+            hint=f"One of: {', '.join(Decision.FollowUp.values)}.",
+        )
+    row = _row(sample)
+    texts = {name: getattr(row, name) for name in TEXTS}
+    wish = Wish(Verdict.REJECT, **texts, reason=reason, note=note, follow_up=follow_up, **shown)
+    return _decide(row, reviewer, wish)
 
 
 def edit(
@@ -61,6 +100,7 @@ def edit(
     trace: str,
     answer: list[str] | None = None,
     note: str = "",
+    **shown: Any,
 ) -> Sample:
     """Correct and approve in one step; what the filter refuses is not taken."""
     row = _row(sample)
@@ -73,17 +113,7 @@ def edit(
             hint="Correct it and try again.",
             extra={"failures": [failure.as_dict() for failure in failures]},
         )
-    return _decide(
-        row,
-        reviewer,
-        Decision.Verdict.EDIT,
-        note=note,
-        human=Sample.Human.APPROVED,
-        query=query,
-        trace=trace,
-        answer=answer,
-        approved_by=str(reviewer),
-    )
+    return _decide(row, reviewer, Wish(Verdict.EDIT, query, trace, answer, note=note, **shown))
 
 
 def check(*, sample: Sample, query: str, trace: str, answer: list[str] | None = None) -> list[Failure]:
@@ -114,39 +144,53 @@ def check(*, sample: Sample, query: str, trace: str, answer: list[str] | None = 
 
 
 def undo(*, reviewer: Any) -> Sample:
-    """Take back one's own last decision that still stands."""
+    """Take back one's own last decision that still stands; its item is the reviewer's again."""
     with transaction.atomic():
         for decision in Decision.objects.filter(reviewer=reviewer, policy="").order_by("-pk")[:200]:
-            if decision.verdict == Decision.Verdict.UNDO or _undone(decision):
-                continue
-            return _take_back(decision, reviewer)
+            if decision.verdict != Verdict.UNDO and not undone(decision):
+                return _take_back(decision, reviewer)
     raise TraceError("you have no decision to undo.", code="nothing_to_undo")
 
 
-def _undone(decision: Decision) -> bool:
+def undone(decision: Decision) -> bool:
     return Decision.objects.filter(
-        sample=decision.sample_id, verdict=Decision.Verdict.UNDO, after__undoes=decision.pk
+        sample=decision.sample_id, verdict=Verdict.UNDO, after__undoes=decision.pk
     ).exists()
 
 
+def standing(sample: Sample | int, round: int) -> Decision | None:
+    """The decision of a round that was not taken back."""
+    rows = Decision.objects.filter(sample=sample, round=round, policy="").exclude(verdict=Verdict.UNDO)
+    newest = rows.order_by("-take").first()
+    return None if newest is None or undone(newest) else newest
+
+
 def _take_back(decision: Decision, reviewer: Any) -> Sample:
-    later = Decision.objects.filter(sample=decision.sample_id, pk__gt=decision.pk)
-    if later.exclude(verdict=Decision.Verdict.UNDO).exists():
-        raise _conflict(decision.sample_id)
+    item = ReviewItem.objects.select_for_update().filter(pk=decision.item_id or 0).first()
+    row = Sample.objects.select_for_update(no_key=True).get(pk=decision.sample_id)
+    later = Decision.objects.filter(sample=row, pk__gt=decision.pk).exclude(verdict=Verdict.UNDO)
+    calibration = item is not None and item.calibration
+    if item is None or later.exists() or not (calibration or row.human == decision.after["human"]):
+        raise _conflict(row.pk)
     before = {name: decision.before[name] for name in STATE}
-    changed = Sample.objects.filter(pk=decision.sample_id, human=decision.after["human"]).update(**before)
-    if not changed:
-        raise _conflict(decision.sample_id)
-    row = Sample.objects.get(pk=decision.sample_id)
     Decision.objects.create(
         sample=row,
+        item=item,
+        round=decision.round,
+        take=decision.take,
         reviewer=reviewer,
-        verdict=Decision.Verdict.UNDO,
+        verdict=Verdict.UNDO,
         before=decision.after,
         after={**before, "undoes": decision.pk},
     )
+    if calibration:
+        item.takes += 1
+        item.state, item.decided_by, item.decided_at = ReviewItem.State.OPEN, None, None
+        item.save(update_fields=["takes", "state", "decided_by", "decided_at"])
+    else:  # the trigger opens the item of this round again and withdraws the next one
+        Sample.objects.filter(pk=row.pk).update(**before)
     audit.record(actor=reviewer, action="sample.undo", obj=row, detail={"undoes": decision.pk})
-    return row
+    return Sample.objects.get(pk=row.pk)
 
 
 def _row(sample: Sample | int) -> Sample:
@@ -160,37 +204,124 @@ def _row(sample: Sample | int) -> Sample:
 
 
 @transaction.atomic
-def _decide(
-    sample: Sample | int, reviewer: Any, verdict: str, *, reason: str = "", note: str = "", **changes: Any
-) -> Sample:
-    """Move a waiting sample and record it, or lose to whoever came first."""
-    row = _row(sample)
-    before = {name: getattr(row, name) for name in STATE}
-    waiting = Sample.objects.filter(pk=row.pk, machine=Sample.Machine.READY, human=Sample.Human.PENDING)
-    # what was read must be what is approved: a text changed in between is a conflict too
-    if not waiting.filter(query=row.query, trace=row.trace).update(**changes):
+def _decide(read: Sample, reviewer: Any, wish: Wish) -> Sample:
+    """End the reading that waits, or lose to whoever came first."""
+    item = _locked_item(read, reviewer, wish)
+    if item.state == ReviewItem.State.DECIDED:  # the same submission once more
+        return Sample.objects.get(pk=read.pk)
+    row = Sample.objects.select_for_update(no_key=True).get(pk=read.pk)
+    # what was read must be what is decided: a text changed in between is a conflict too
+    if any(getattr(row, name) != getattr(read, name) for name in TEXTS):
         raise _conflict(row.pk)
-    row = Sample.objects.get(pk=row.pk)
-    Decision.objects.create(
+    item.state, item.decided_by, item.claimed_by, item.claimed_until = (
+        ReviewItem.State.DECIDED,
+        reviewer,
+        None,
+        None,
+    )
+    item.save(update_fields=["state", "decided_by", "claimed_by", "claimed_until"])
+    ReviewItem.objects.filter(pk=item.pk).update(decided_at=Now())
+    before = {name: getattr(row, name) for name in STATE}
+    changes = {} if item.calibration else _outcome(row, item, reviewer, wish)
+    Sample.objects.filter(pk=row.pk).update(**changes)
+    asked = {name: getattr(wish, name) for name in TEXTS}
+    decision = Decision.objects.create(
         sample=row,
+        item=item,
+        round=item.round,
+        take=item.takes,
         reviewer=reviewer,
-        verdict=verdict,
-        reason=reason,
-        note=note,
+        verdict=wish.verdict,
+        reason=wish.reason,
+        note=wish.note,
+        follow_up=wish.follow_up,
+        seconds=wish.seconds,
         before=before,
-        after={name: getattr(row, name) for name in STATE},
+        after={**before, **changes, **asked},
     )
     audit.record(
-        actor=reviewer, action=f"sample.{verdict}", obj=row, detail={"reason": reason} if reason else {}
+        actor=reviewer,
+        action=f"sample.{wish.verdict}",
+        obj=row,
+        detail={"reason": wish.reason} if wish.reason else {},
     )
-    if row.human == Sample.Human.APPROVED:
-        emit("sample.approved", {"count": 1, "sample": row.pk, "by": str(reviewer)})
+    row = Sample.objects.get(pk=row.pk)
+    _follow(row, item, decision)
     return row
+
+
+def _follow(row: Sample, item: ReviewItem, decision: Decision) -> None:
+    """What a decision sets off, in its transaction."""
+    if row.human == Human.APPROVED:
+        emit("sample.approved", {"count": 1, "sample": row.pk, "by": row.approved_by})
+
+
+def _locked_item(sample: Sample, reviewer: Any, wish: Wish) -> ReviewItem:
+    """The waiting item of a sample, locked, if it is this reviewer's to decide; or the one this submission decided."""
+    items = list(ReviewItem.objects.select_for_update().filter(sample=sample).order_by("-round"))
+    for item in items:
+        if (
+            item.state == ReviewItem.State.DECIDED
+            and item.decided_by_id == reviewer.pk
+            and _replayed(item, wish)
+        ):
+            return item
+        mine = item.state == ReviewItem.State.CLAIMED and item.claimed_by_id == reviewer.pk
+        if mine and (wish.claim is None or str(item.claim) == str(wish.claim)):
+            return item
+        if (
+            item.state == ReviewItem.State.OPEN
+            and open_to(reviewer, ReviewItem.objects.filter(pk=item.pk)).exists()
+        ):
+            return item
+    raise _conflict(sample.pk)
+
+
+def _replayed(item: ReviewItem, wish: Wish) -> bool:
+    """Whether this submission is the one that decided the item: sent twice, answered twice, counted once."""
+    decision = standing(item.sample_id, item.round)
+    asked = {name: getattr(wish, name) for name in TEXTS}
+    return (
+        wish.claim is not None
+        and str(item.claim) == str(wish.claim)
+        and decision is not None
+        and (decision.verdict, decision.reason) == (wish.verdict, wish.reason)
+        and all(decision.after[name] == asked[name] for name in TEXTS)
+    )
+
+
+def _outcome(row: Sample, item: ReviewItem, reviewer: Any, wish: Wish) -> dict[str, Any]:
+    """What becomes of the sample: a next reading, or the end."""
+    if item.round == Round.FIRST:
+        if item.batch_id is None and drawn_for_second(row):
+            return {"human": Human.SECOND}
+        return _final(wish, str(reviewer), How.EDITED if wish.verdict == Verdict.EDIT else How.READ)
+    if item.round == Round.THIRD:
+        return _final(wish, str(reviewer), How.ADJUDICATED)
+    first = standing(row, Round.FIRST)
+    if first is None or wish_of(first).outcome != wish.outcome:
+        return {"human": Human.DISPUTED}
+    return _final(wish, f"{first.reviewer} and {reviewer}"[:200], How.SECOND)
+
+
+def wish_of(decision: Decision) -> Wish:
+    """What a decision asked for."""
+    asked = {name: decision.after[name] for name in TEXTS}
+    return Wish(
+        decision.verdict, **asked, reason=decision.reason, note=decision.note, follow_up=decision.follow_up
+    )
+
+
+def _final(wish: Wish, by: str, how: str) -> dict[str, Any]:
+    if wish.verdict == Verdict.REJECT:
+        return {"human": Human.REJECTED}
+    texts = {name: getattr(wish, name) for name in TEXTS}
+    return {"human": Human.APPROVED, **texts, "approved_by": by, "approved_how": how}
 
 
 def _conflict(sample: int) -> TraceError:
     return TraceError(
-        "somebody else has decided it meanwhile.",
+        "somebody else has it, or has decided it meanwhile.",
         code="conflict",
         where=f"sample {sample}",
         hint="Take the next one.",
@@ -200,22 +331,24 @@ def _conflict(sample: int) -> TraceError:
 @transaction.atomic
 def policy_approve(*, count: int | None, actor: Any = None, seed: int = 0) -> dict[str, int]:
     """Approve by an explicit, audited policy instead of reading: `count` waiting samples by lot, or all of them."""
-    rows = list(waiting().select_for_update(skip_locked=True).only("pk", *STATE))
+    items = ReviewItem.objects.filter(state=ReviewItem.State.OPEN, round=Round.FIRST, calibration=False)
+    locked = items.select_for_update(skip_locked=True).order_by("sample").values_list("sample", flat=True)
+    rows = list(Sample.objects.filter(pk__in=list(locked)).order_by("pk").only("pk", *STATE))
     asked = len(rows) if count is None else min(count, len(rows))
     chosen = rows if count is None else random.Random(seed).sample(rows, asked)
     how = "all" if count is None else f"{count} by lot, seed {seed}"
     policy = f"auto-approve {how}: {asked} of {len(rows)} waiting, none read"
     Sample.objects.filter(pk__in=[row.pk for row in chosen]).update(
-        human=Sample.Human.APPROVED, approved_by=f"policy {policy}"[:200]
+        human=Human.APPROVED, approved_by=f"policy {policy}"[:200], approved_how=How.POLICY
     )
-    after = {"human": Sample.Human.APPROVED, "approved_by": f"policy {policy}"[:200]}
+    after = {"human": Human.APPROVED, "approved_by": f"policy {policy}"[:200], "approved_how": How.POLICY}
     Decision.objects.bulk_create(
         (
             Decision(
                 sample=row,
                 reviewer=actor,
                 policy=policy,
-                verdict=Decision.Verdict.APPROVE,
+                verdict=Verdict.APPROVE,
                 before={"human": row.human, "approved_by": row.approved_by},
                 after=after,
             )

@@ -4,6 +4,17 @@ from trace_site.audit import AuditChange, AuditEntry
 from trace_site.generation import Generation
 from trace_site.idempotency import IdempotencyKey
 from trace_site.jobs import Job
+from trace_site.notices import MailChoice, Notice
 from trace_site.webhooks import Webhook, WebhookDelivery
 
-__all__ = ["AuditChange", "AuditEntry", "Generation", "IdempotencyKey", "Job", "Webhook", "WebhookDelivery"]
+__all__ = [
+    "AuditChange",
+    "AuditEntry",
+    "Generation",
+    "IdempotencyKey",
+    "Job",
+    "MailChoice",
+    "Notice",
+    "Webhook",
+    "WebhookDelivery",
+]

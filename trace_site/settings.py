@@ -192,6 +192,7 @@ STORE_OPTIONS = (
 # Functions without arguments that every worker calls now and then; each may be called twice at once.
 SWEEPERS = [
     "rules.changes.apply_due",
+    "synthesis.claims.sweep",
     "trace_site.deliveries.deliver_due",
     "trace_site.deliveries.forget_old",
     "trace_site.idempotency.forget_old",

@@ -1,10 +1,9 @@
-"""Samples with every attempt behind them, decisions, model replies, the ledger of calls, and frozen snapshots."""
+"""Runs, samples, and every attempt behind a sample."""
 
 from django.conf import settings
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Now
 
 from catalog.models import Domain, LabelledQuery, Tool
 from rules.models import RuleVersion
@@ -56,8 +55,20 @@ class Sample(models.Model):
 
     class Human(models.TextChoices):
         PENDING = "pending", "to review"
+        SECOND = "second", "second reading"
+        DISPUTED = "disputed", "to adjudicate"
         APPROVED = "approved"
         REJECTED = "rejected"
+
+    class How(models.TextChoices):
+        READ = "read", "read"
+        EDITED = "edited", "edited"
+        SECOND = "second", "read twice"
+        ADJUDICATED = "adjudicated"
+        BULK = "bulk", "read in bulk"
+        BATCH = "batch", "accepted with its batch, not read"
+        POLICY = "policy", "by policy, not read"
+        IMPORT = "import", "imported as approved"
 
     run = models.ForeignKey(SynthesisRun, on_delete=models.PROTECT, related_name="samples")
     key = models.CharField(
@@ -90,6 +101,7 @@ class Sample(models.Model):
     approved_by = models.CharField(
         max_length=200, blank=True, help_text="person, or the policy and its numbers"
     )
+    approved_how = models.CharField(max_length=11, choices=How, blank=True, db_default="")
     made_from = models.JSONField(
         default=dict, help_text="the inputs behind the key, so that 'why stale' has an answer"
     )
@@ -149,147 +161,3 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"attempt {self.number} of sample {self.sample_id}"
-
-
-class PromptVersion(models.Model):
-    """The text of every prompt that ever made something, by its hash: what a changed prompt is compared with."""
-
-    hash = models.CharField(max_length=64, primary_key=True)
-    name = models.CharField(max_length=40)
-    source = models.TextField()
-    first_used = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ["-first_used"]
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.hash[:8]}"
-
-
-class ModelReply(models.Model):
-    """Valid answers by content key: what has been paid once is not asked again."""
-
-    key = models.CharField(
-        max_length=64, unique=True, help_text="hash of model, messages, schema and parameters"
-    )
-    purpose = models.CharField(max_length=20)
-    model = models.CharField(max_length=200)
-    prompt_hash = models.CharField(max_length=64)
-    response = models.JSONField()
-    prompt_tokens = models.PositiveIntegerField(default=0)
-    completion_tokens = models.PositiveIntegerField(default=0)
-    at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ["-id"]
-        verbose_name_plural = "model replies"
-
-    def __str__(self) -> str:
-        return f"{self.purpose} {self.key[:8]}"
-
-
-class ModelCall(models.Model):
-    """The ledger: one row per HTTP exchange, committed before it is sent and again before its answer is used.
-
-    A row still `sent` whose job is not running was lost with its process: sent, perhaps paid, never read.
-    """
-
-    class State(models.TextChoices):
-        SENT = "sent"
-        ANSWERED = "answered"
-        FAILED = "failed"
-
-    uid = models.UUIDField(
-        unique=True, help_text="sent as X-Client-Request-Id: the endpoint's own books name it"
-    )
-    key = models.CharField(max_length=64, help_text="content key of what was asked")
-    purpose = models.CharField(max_length=20)
-    endpoint = models.CharField(max_length=200)
-    model = models.CharField(max_length=200)
-    prompt_hash = models.CharField(max_length=64)
-    state = models.CharField(max_length=8, choices=State, default=State.SENT)
-    error_code = models.CharField(max_length=60, blank=True)
-    prompt_tokens = models.PositiveIntegerField(default=0)
-    completion_tokens = models.PositiveIntegerField(default=0)
-    cost = models.FloatField(default=0.0, help_text="in the currency of the endpoint's prices")
-    seconds = models.FloatField(default=0.0)
-    job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
-    sent_at = models.DateTimeField(db_default=Now())
-    ended_at = models.DateTimeField(null=True)
-
-    class Meta:
-        ordering = ["-id"]
-        indexes = [models.Index(fields=["job", "state"], name="synthesis_m_job_id_state")]
-
-    def __str__(self) -> str:
-        return f"{self.purpose} {self.uid}"
-
-
-class Decision(models.Model):
-    """What a person (or a named policy) decided about a sample; append-only."""
-
-    class Verdict(models.TextChoices):
-        APPROVE = "approve"
-        EDIT = "edit", "edit and approve"
-        REJECT = "reject"
-        UNDO = "undo"
-
-    sample = models.ForeignKey(Sample, on_delete=models.PROTECT, related_name="decisions")
-    reviewer = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
-    )
-    policy = models.CharField(max_length=200, blank=True)
-    verdict = models.CharField(max_length=7, choices=Verdict)
-    reason = models.CharField(max_length=40, blank=True)
-    note = models.TextField(blank=True)
-    before = models.JSONField(default=dict)
-    after = models.JSONField(default=dict)
-    at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ["-id"]
-
-    def __str__(self) -> str:
-        return f"{self.verdict} of sample {self.sample_id}"
-
-
-class Snapshot(models.Model):
-    """A frozen dataset; a database trigger refuses UPDATE and DELETE here and on its members."""
-
-    hash = models.CharField(max_length=64, unique=True)
-    strategy = models.CharField(max_length=10)
-    per_rule = models.PositiveIntegerField()
-    params = models.JSONField(default=dict)
-    counts = models.JSONField(default=dict)
-    manifest = models.JSONField(default=dict)
-    store_key = models.CharField(max_length=200)
-    store_digest = models.CharField(max_length=64)
-    catalog_hash = models.CharField(
-        max_length=64, help_text="over tools, neighbours and tokens: Stage 1 depends on it"
-    )
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
-    )
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ["-id"]
-
-    def __str__(self) -> str:
-        return f"snapshot {self.pk}"
-
-
-class SnapshotSample(models.Model):
-    snapshot = models.ForeignKey(Snapshot, on_delete=models.PROTECT, related_name="members")
-    sample = models.ForeignKey(Sample, on_delete=models.PROTECT, related_name="memberships")
-    position = models.PositiveIntegerField()
-    sample_key = models.CharField(max_length=64)
-
-    class Meta:
-        ordering = ["snapshot", "position"]
-        constraints = [
-            models.UniqueConstraint(fields=["snapshot", "sample"], name="sample_once_per_snapshot")
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.snapshot_id}:{self.sample_id}"

@@ -1,0 +1,122 @@
+"""What waits for review follows from samples and rules: triggers open and withdraw the queue's items, whoever writes.
+
+A sample waits when the machine is done with it, no newer one stands in its slot and its rule version is the published
+one; `human` says for which reading. The same in Python: `selectors_standing`, and a test holds the two together.
+"""
+
+from django.db import migrations, models
+
+SYNC = """
+CREATE FUNCTION synthesis_review_sync(ids bigint[]) RETURNS void LANGUAGE sql AS $$
+  WITH wanted AS (
+    SELECT s.id, s.domain_id, s.branch, s.style, s.tier, s.rule_version_id, v.rule_id,
+      CASE s.human WHEN 'pending' THEN 1 WHEN 'second' THEN 2 ELSE 3 END AS round
+    FROM synthesis_sample s LEFT JOIN rules_ruleversion v ON v.id = s.rule_version_id
+    WHERE s.id = ANY(ids) AND s.machine = 'ready' AND s.human IN ('pending', 'second', 'disputed')
+      AND (s.rule_version_id IS NULL
+           OR EXISTS (SELECT 1 FROM rules_rule r WHERE r.published_id = s.rule_version_id))
+      AND NOT (s.slot <> '' AND EXISTS (
+        SELECT 1 FROM synthesis_sample n
+        WHERE n.branch = s.branch AND n.slot = s.slot AND n.id > s.id
+          AND n.machine <> 'dropped' AND n.human <> 'rejected'))
+  ), withdrawn AS (
+    UPDATE synthesis_reviewitem i
+    SET state = 'withdrawn', claimed_by_id = NULL, claimed_until = NULL, claim = NULL
+    WHERE i.sample_id = ANY(ids) AND NOT i.calibration AND i.state IN ('held', 'open', 'claimed')
+      AND NOT EXISTS (SELECT 1 FROM wanted w WHERE w.id = i.sample_id AND w.round = i.round)
+  )
+  INSERT INTO synthesis_reviewitem AS i
+    (sample_id, round, rank, domain_id, branch, style, tier, rule_id, rule_version_id)
+  SELECT id, round, CASE round WHEN 3 THEN 0 ELSE 1 END, domain_id, branch, style, tier, rule_id, rule_version_id
+  FROM wanted ORDER BY id
+  ON CONFLICT (sample_id, round) DO UPDATE
+    SET state = 'open', calibration = false, decided_by_id = NULL, decided_at = NULL, claim = NULL,
+        takes = i.takes + (i.state = 'decided')::int
+    WHERE i.state IN ('withdrawn', 'decided')
+$$;
+"""
+
+SAMPLES = """
+CREATE FUNCTION synthesis_sample_waits() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE ids bigint[];
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    SELECT array_agg(id) INTO ids FROM (
+      SELECT n.id FROM new_rows n WHERE n.machine = 'ready'
+      UNION SELECT o.id FROM new_rows n JOIN synthesis_sample o ON o.branch = n.branch AND o.slot = n.slot
+        WHERE n.slot <> '' AND o.id < n.id AND o.machine = 'ready'
+    ) touched;
+  ELSIF TG_OP = 'UPDATE' THEN
+    SELECT array_agg(id) INTO ids FROM (
+      WITH changed AS (
+        SELECT n.* FROM new_rows n JOIN old_rows p ON p.id = n.id
+        WHERE n.machine <> p.machine OR n.human <> p.human OR n.slot <> p.slot
+      )
+      SELECT c.id FROM changed c
+      UNION SELECT o.id FROM changed c JOIN synthesis_sample o ON o.branch = c.branch AND o.slot = c.slot
+        WHERE c.slot <> '' AND o.id < c.id AND o.machine = 'ready'
+    ) touched;
+  ELSE
+    SELECT array_agg(o.id) INTO ids FROM old_rows p
+      JOIN synthesis_sample o ON o.branch = p.branch AND o.slot = p.slot
+      WHERE p.slot <> '' AND o.machine = 'ready';
+  END IF;
+  IF ids IS NOT NULL THEN PERFORM synthesis_review_sync(ids); END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER synthesis_sample_waits_new AFTER INSERT ON synthesis_sample
+  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION synthesis_sample_waits();
+CREATE TRIGGER synthesis_sample_waits_changed AFTER UPDATE ON synthesis_sample
+  REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
+  FOR EACH STATEMENT EXECUTE FUNCTION synthesis_sample_waits();
+CREATE TRIGGER synthesis_sample_waits_gone AFTER DELETE ON synthesis_sample
+  REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION synthesis_sample_waits();
+"""
+
+RULES = """
+CREATE FUNCTION synthesis_rule_waits() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE ids bigint[];
+BEGIN
+  SELECT array_agg(s.id) INTO ids
+  FROM new_rows n JOIN old_rows p ON p.id = n.id
+    JOIN synthesis_sample s ON s.rule_version_id IN (n.published_id, p.published_id)
+  WHERE n.published_id IS DISTINCT FROM p.published_id
+    AND s.machine = 'ready' AND s.human IN ('pending', 'second', 'disputed');
+  IF ids IS NOT NULL THEN PERFORM synthesis_review_sync(ids); END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER rules_rule_waits AFTER UPDATE ON rules_rule
+  REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
+  FOR EACH STATEMENT EXECUTE FUNCTION synthesis_rule_waits();
+"""
+
+FILL = """
+SELECT synthesis_review_sync(coalesce(array_agg(id), '{}')) FROM synthesis_sample
+WHERE machine = 'ready' AND human = 'pending';
+"""
+
+UNDO = """
+DROP TRIGGER rules_rule_waits ON rules_rule;
+DROP TRIGGER synthesis_sample_waits_new ON synthesis_sample;
+DROP TRIGGER synthesis_sample_waits_changed ON synthesis_sample;
+DROP TRIGGER synthesis_sample_waits_gone ON synthesis_sample;
+DROP FUNCTION synthesis_rule_waits();
+DROP FUNCTION synthesis_sample_waits();
+DROP FUNCTION synthesis_review_sync(bigint[]);
+"""
+
+
+class Migration(migrations.Migration):
+    dependencies = [("synthesis", "0009_takes_and_how"), ("rules", "0007_health_words")]
+    operations = [
+        migrations.AddConstraint(
+            "decision",
+            models.UniqueConstraint(
+                condition=~models.Q(verdict="undo"),
+                fields=("sample", "round", "take"),
+                name="one_decision_a_round",
+            ),
+        ),
+        migrations.RunSQL(SYNC + SAMPLES + RULES, UNDO),
+        migrations.RunSQL(FILL, migrations.RunSQL.noop),
+    ]
