@@ -17,6 +17,7 @@ from catalog.queries import benchmark_firewall
 from synthesis.claims import open_to
 from synthesis.core.filters import Candidate, Failure, query_failures, trace_failures
 from synthesis.core.recipe import read_recipe
+from synthesis.core.rejections import REASONS
 from synthesis.models import Decision, ReviewItem, Sample
 from synthesis.second_shares import drawn_for_second
 from synthesis.sources import load_catalog, published_codes, rule_texts
@@ -24,17 +25,6 @@ from trace_site import audit
 from trace_site.lib.errors import TraceError
 from trace_site.webhooks import emit
 
-REASONS = {
-    "wrong_tool": "wrong tool",
-    "wrong_rule": "rule misread",
-    "rule_unclear": "rule text ambiguous",
-    "unclear": "several tools fit",
-    "unnatural": "nobody would type this",
-    "leak": "gives the answer away",
-    "bad_trace": "reasoning does not lead to the answer",
-    "personal_data": "personal data",
-    "other": "other (see note)",
-}
 TEXTS = ("query", "trace", "answer")
 STATE = ("human", *TEXTS, "approved_by", "approved_how")
 Verdict, Human, How, Round = Decision.Verdict, Sample.Human, Sample.How, ReviewItem.Round

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from synthesis import review, selectors_review
+from synthesis.core.rejections import REASONS
 from synthesis.forms import SampleFilters
 from synthesis.models import Sample
 from synthesis.views_samples import sample_context
@@ -76,7 +77,7 @@ def item_page(request: HttpRequest, pk: int, status: int = 200, **more: Any) -> 
         **shared(request, filters),
         **sample_context(sample),
         "seen": seen_key(sample),
-        "reasons": list(review.REASONS.items())[:9],
+        "reasons": list(REASONS.items())[:9],
         "previous": selectors_review.previous_waiting(filters, before=pk),
         "following": following,
         **more,
