@@ -13,14 +13,11 @@ from typing import Any
 from django.db import transaction
 from django.db.models.functions import Now
 
-from catalog.queries import benchmark_firewall
+from synthesis.checks import check
 from synthesis.claims import open_to
-from synthesis.core.filters import Candidate, Failure, query_failures, trace_failures
-from synthesis.core.recipe import read_recipe
 from synthesis.core.rejections import REASONS
 from synthesis.models import Decision, ReviewItem, Sample
 from synthesis.second_shares import drawn_for_second
-from synthesis.sources import load_catalog, published_codes, rule_texts
 from trace_site import audit
 from trace_site.lib.errors import TraceError
 from trace_site.webhooks import emit
@@ -104,33 +101,6 @@ def edit(
             extra={"failures": [failure.as_dict() for failure in failures]},
         )
     return _decide(row, reviewer, Wish(Verdict.EDIT, query, trace, answer, note=note, **shown))
-
-
-def check(*, sample: Sample, query: str, trace: str, answer: list[str] | None = None) -> list[Failure]:
-    """What filter V says about a text as a person typed it, benchmark queries included."""
-    catalog = load_catalog(neighbours=False)
-    recipe = read_recipe(sample.run.params.get("recipe", {}))
-    context = catalog.filter_context(recipe, codes=published_codes())
-    rule = rule_texts([sample.rule_version])[0] if sample.rule_version else None
-    pool = catalog.pool(sample.pool or sample.answer)
-    candidate = Candidate(
-        branch=sample.branch,
-        query=query,
-        answer=tuple(sample.answer if answer is None else answer),
-        pool=frozenset(tool.name for tool in pool),
-        trace=trace,
-        style=sample.style,
-        tier=sample.tier,
-        rule_code=rule.code if rule else "",
-        rule_tools=rule.tools if rule else (),
-        permission_tags=frozenset(tag for tool in pool for tag in tool.permissions),
-    )
-    failures = query_failures(candidate, context)
-    if trace or sample.trace:
-        failures += trace_failures(candidate, context)
-    if query != sample.query and (hit := benchmark_firewall().check(query)):
-        failures.append(Failure("near_duplicate", "The query repeats a benchmark query.", hit.query))
-    return failures
 
 
 def undo(*, reviewer: Any) -> Sample:
