@@ -5,7 +5,6 @@ filled sheet the shares of agreement with 95 % Wilson intervals. Part 1 of the s
 natural and which tools it needs; part 2, in another order, where the reasoning leads, with its last sentence cut off.
 """
 
-import math
 import random
 import re
 from collections import defaultdict
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from synthesis.core.names import SENTENCE_END
+from synthesis.core.rates import wilson
 from trace_site.lib.cells import guard
 from trace_site.lib.errors import TraceError
 
@@ -21,7 +21,6 @@ COLUMNS = ("part", "number", "request", "rule", "tools", "reasoning", "natural",
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 YES, NO = {"yes", "y", "1", "true"}, {"no", "n", "0", "false"}
 QUESTIONS = ("natural", "which_tools", "leads_to")
-Z95 = 1.959963984540054
 
 
 @dataclass(frozen=True)
@@ -135,9 +134,12 @@ def _bad(problem: str, where: str) -> TraceError:
 
 def share(found: Sequence[bool]) -> dict[str, float]:
     """Agreement with its 95 % Wilson interval."""
-    count, total = sum(found), len(found)
-    rate = count / total
-    spread = Z95 * math.sqrt(rate * (1 - rate) / total + Z95**2 / (4 * total**2))
-    middle, scale = rate + Z95**2 / (2 * total), 1 + Z95**2 / total
-    low, high = max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
-    return {"agreed": count, "of": total, "share": rate, "low": low, "high": high}
+    rate = wilson(sum(found), len(found))
+    assert rate.value is not None, "needs a reading"
+    return {
+        "agreed": sum(found),
+        "of": len(found),
+        "share": rate.value,
+        "low": rate.low,
+        "high": rate.high,
+    }
