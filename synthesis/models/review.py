@@ -85,24 +85,44 @@ class ReviewItem(models.Model):
         default=1, db_default=1, help_text="0 comes before 1: adjudications first"
     )
     state = models.CharField(max_length=9, choices=State, default=State.OPEN, db_default="open")
-    domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="+")
+    first_by = models.ForeignKey(
+        USER,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,
+        help_text="of a later round: who decided the first (by trigger, migration 0012)",
+    )
+    domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="+", db_index=False)
     branch = models.CharField(max_length=8, choices=SynthesisRun.Branch)
     style = models.CharField(max_length=14, choices=Sample.Style, blank=True)
     tier = models.CharField(max_length=6, choices=Sample.Tier, blank=True)
-    rule = models.ForeignKey(Rule, null=True, on_delete=models.PROTECT, related_name="+")
-    rule_version = models.ForeignKey(RuleVersion, null=True, on_delete=models.PROTECT, related_name="+")
+    rule = models.ForeignKey(Rule, null=True, on_delete=models.PROTECT, related_name="+", db_index=False)
+    rule_version = models.ForeignKey(
+        RuleVersion, null=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
     calibration = models.BooleanField(
         default=False,
         db_default=False,
         help_text="refused by the judge and read all the same, to measure the judge; never enters a snapshot",
     )
-    batch = models.ForeignKey(Batch, null=True, on_delete=models.PROTECT, related_name="items")
-    assignment = models.ForeignKey(Assignment, null=True, on_delete=models.PROTECT, related_name="items")
-    assigned_to = models.ForeignKey(USER, null=True, on_delete=models.PROTECT, related_name="+")
-    claimed_by = models.ForeignKey(USER, null=True, on_delete=models.PROTECT, related_name="+")
+    batch = models.ForeignKey(
+        Batch, null=True, on_delete=models.PROTECT, related_name="items", db_index=False
+    )
+    assignment = models.ForeignKey(
+        Assignment, null=True, on_delete=models.PROTECT, related_name="items", db_index=False
+    )
+    assigned_to = models.ForeignKey(
+        USER, null=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
+    claimed_by = models.ForeignKey(
+        USER, null=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
     claimed_until = models.DateTimeField(null=True, help_text="by the database's clock")
     claim = models.UUIDField(null=True, help_text="names this claim; a decision must bring it")
-    decided_by = models.ForeignKey(USER, null=True, on_delete=models.PROTECT, related_name="+")
+    decided_by = models.ForeignKey(
+        USER, null=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
     decided_at = models.DateTimeField(null=True)
     takes = models.PositiveSmallIntegerField(default=0, db_default=0, help_text="decisions taken back")
     opened_at = models.DateTimeField(db_default=Now())
@@ -123,6 +143,7 @@ class ReviewItem(models.Model):
                 name="claimed_by_somebody",
             ),
         ]
+        # a claim rewrites a row and with it its entries of every index: those that are partial cost it nothing
         indexes = [
             models.Index(fields=["rank", "id"], condition=Q(state="open"), name="queue_open"),
             models.Index(
@@ -136,9 +157,24 @@ class ReviewItem(models.Model):
                 condition=Q(state="open", assigned_to__isnull=False),
                 name="queue_open_assigned",
             ),
+            models.Index(
+                fields=["first_by", "rank", "id"],
+                condition=Q(state="open", first_by__isnull=False),
+                name="queue_open_again",
+            ),
             models.Index(fields=["claimed_until"], condition=Q(state="claimed"), name="queue_leases"),
             models.Index(fields=["claimed_by"], condition=Q(state="claimed"), name="queue_claimed_by"),
-            models.Index(fields=["decided_by", "decided_at"], name="queue_decided_by"),
+            models.Index(
+                fields=["decided_by", "decided_at"],
+                condition=Q(decided_by__isnull=False),
+                name="queue_decided_by",
+            ),
+            models.Index(fields=["batch", "state"], condition=Q(batch__isnull=False), name="queue_of_batch"),
+            models.Index(
+                fields=["assignment", "state"],
+                condition=Q(assignment__isnull=False),
+                name="queue_of_assignment",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -317,35 +353,52 @@ class Guideline(models.Model):
 
 
 class SampleCount(models.Model):
-    """Rollup: samples by what lists filter on. Rows are deltas; their sum is the count (`manage.py` folds them)."""
+    """Rollup: samples by what lists filter on. Rows are deltas, written by triggers (migration 0012); their sum is the
+    count, and `counts.fold` puts those of one kind together.
+    """
 
-    domain = models.CharField(max_length=60)
     branch = models.CharField(max_length=8)
+    domain = models.CharField(max_length=60)
+    rule_version = models.BigIntegerField(null=True)
     style = models.CharField(max_length=14)
     tier = models.CharField(max_length=6)
-    rule = models.BigIntegerField(null=True)
-    rule_version = models.BigIntegerField(null=True)
-    run = models.BigIntegerField()
     machine = models.CharField(max_length=8)
     human = models.CharField(max_length=8)
+    approved_how = models.CharField(max_length=11)
+    writer = models.CharField(max_length=120, help_text="offline, llm or import")
     n = models.BigIntegerField()
+    folded = models.BooleanField(db_default=False)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["rule_version"], name="sample_counts_of_version"),
+            models.Index(fields=["id"], condition=Q(folded=False), name="sample_counts_loose"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.n:+}"
 
 
 class ReviewCount(models.Model):
-    """Rollup: items that wait (open, claimed or held) by what the queue filters on. Rows are deltas."""
+    """Rollup: items that wait (open, claimed or held) by what the queue filters on. Rows are deltas, as above; a claim
+    changes none of them.
+    """
 
     round = models.PositiveSmallIntegerField()
-    domain = models.CharField(max_length=60)
     branch = models.CharField(max_length=8)
-    style = models.CharField(max_length=14)
+    domain = models.CharField(max_length=60)
     rule = models.BigIntegerField(null=True)
-    assigned_to = models.BigIntegerField(null=True)
+    style = models.CharField(max_length=14)
+    tier = models.CharField(max_length=6)
     held = models.BooleanField()
     calibration = models.BooleanField()
+    assigned_to = models.BigIntegerField(null=True)
+    first_by = models.BigIntegerField(null=True)
     n = models.BigIntegerField()
+    folded = models.BooleanField(db_default=False)
+
+    class Meta:
+        indexes = [models.Index(fields=["id"], condition=Q(folded=False), name="review_counts_loose")]
 
     def __str__(self) -> str:
         return f"{self.n:+}"

@@ -1,13 +1,23 @@
 """Runs, samples, and every attempt behind a sample."""
 
 from django.conf import settings
-from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.indexes import GinIndex, OpClass
+from django.contrib.postgres.search import SearchVector
 from django.db import models
-from django.db.models.fields.json import KeyTextTransform
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
 from catalog.models import Domain, LabelledQuery, Tool
 from rules.models import RuleVersion
 from trace_site.jobs import Job
+
+# What lists filter on, as one number (an SQL function, migration 0012): few values, and one index over them serves
+# every combination of filters at any depth.
+FACET = models.Func(
+    *("branch", "domain", "style", "tier", "machine", "human", "approved_how", "writer"),
+    function="synthesis_facet",
+    output_field=models.BigIntegerField(),
+)
+WORDS = SearchVector("query", config="simple")
 
 
 class SynthesisRun(models.Model):
@@ -70,7 +80,7 @@ class Sample(models.Model):
         POLICY = "policy", "by policy, not read"
         IMPORT = "import", "imported as approved"
 
-    run = models.ForeignKey(SynthesisRun, on_delete=models.PROTECT, related_name="samples")
+    run = models.ForeignKey(SynthesisRun, on_delete=models.PROTECT, related_name="samples", db_index=False)
     key = models.CharField(
         max_length=64, unique=True, help_text="content key over everything that makes the sample"
     )
@@ -80,8 +90,10 @@ class Sample(models.Model):
         help_text="its place in the plan, kept while rule, tools and prompts change: `rule:hr:PAYOUT:explicit:3`",
     )
     branch = models.CharField(max_length=8, choices=SynthesisRun.Branch)
-    domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="+")
-    rule_version = models.ForeignKey(RuleVersion, null=True, on_delete=models.PROTECT, related_name="samples")
+    domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="+", db_index=False)
+    rule_version = models.ForeignKey(
+        RuleVersion, null=True, on_delete=models.PROTECT, related_name="samples", db_index=False
+    )
     anchor = models.ForeignKey(Tool, null=True, on_delete=models.PROTECT, related_name="+")
     labelled_query = models.ForeignKey(LabelledQuery, null=True, on_delete=models.PROTECT, related_name="+")
     style = models.CharField(max_length=14, choices=Style, blank=True)
@@ -117,7 +129,6 @@ class Sample(models.Model):
         ordering = ["id"]
         indexes = [
             models.Index(fields=["human", "machine", "id"]),
-            models.Index(fields=["branch", "domain", "human"]),
             models.Index(fields=["branch", "slot"], name="samples_by_slot"),
             models.Index(fields=["rule_version", "style", "human"]),
             models.Index(
@@ -132,6 +143,8 @@ class Sample(models.Model):
             ),
             models.Index(fields=["rule_version", "anchor", "content"], name="content_of_samples"),
             GinIndex(fields=["pool"], name="samples_by_pool"),  # which samples hold a tool
+            models.Index(FACET, "id", name="samples_by_facet"),
+            GinIndex(WORDS, name="samples_by_words"),
         ]
 
     def __str__(self) -> str:
@@ -158,6 +171,25 @@ class Attempt(models.Model):
     class Meta:
         ordering = ["sample", "number"]
         constraints = [models.UniqueConstraint(fields=["sample", "number"], name="one_attempt_number")]
+        indexes = [  # what the lists' filters name; attempts that passed are in none of them
+            models.Index(
+                fields=["outcome", "sample"], condition=~models.Q(outcome="ready"), name="attempts_refused"
+            ),
+            models.Index(fields=["sample"], condition=models.Q(number__gt=1), name="attempts_again"),
+            models.Index(
+                fields=["error_code", "sample"], condition=models.Q(outcome="error"), name="attempts_by_error"
+            ),
+            GinIndex(
+                OpClass("filter_failures", "jsonb_path_ops"),
+                condition=models.Q(outcome="filtered"),
+                name="attempts_by_check",
+            ),
+            GinIndex(
+                OpClass(KeyTransform("failed", "judge"), "jsonb_path_ops"),
+                condition=models.Q(outcome="judged_out"),
+                name="attempts_by_axis",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"attempt {self.number} of sample {self.sample_id}"
