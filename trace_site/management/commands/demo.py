@@ -22,7 +22,7 @@ from evaluation.services import probe_benchmarks_build
 from rules.changes import request_submit
 from rules.exchange_requests import file_preview, file_request
 from rules.models import ChangeRequest, Rule
-from synthesis.models import Sample, Snapshot
+from synthesis.models import Snapshot, SynthesisRun
 from trace_site.accounts import DEMO_NAMES, ensure_demo_users
 from trace_site.commands import TraceCommand
 from trace_site.jobs import Job, reap
@@ -35,6 +35,7 @@ FORMAT = "a"
 CELLS = [("none", "none"), ("m", "none"), ("m", "r"), ("m", "r+R")]
 ANCHORS = 645
 PER_RULE = 36  # three times the default of 12, so that each rule's many signals are seen
+MORE = 3  # a rule more after the freeze, so that the reviewer has a queue
 
 
 class Command(TraceCommand):
@@ -91,7 +92,7 @@ class Command(TraceCommand):
             ("write queries and traces for the catalog", lambda: _samples("rrb"), self.synthesize_rrb),
             (
                 "approve what passed filter and judge",
-                _all_reviewed,
+                Snapshot.objects.exists,
                 lambda: self.call("review_policy", auto_approve="all"),
             ),
             ("freeze the dataset", Snapshot.objects.exists, self.build_snapshot),
@@ -101,6 +102,7 @@ class Command(TraceCommand):
             ],
             ("evaluate every model", _evaluated, self.evaluate),
             ("promote the model trained with rules", AliasMove.objects.exists, self.promote),
+            ("write more queries, for the reviewer to decide", _waiting, self.synthesize_more),
             ("propose two rules for approval", ChangeRequest.objects.exists, self.propose),
             ("coverage", lambda: False, lambda: self.call("coverage")),
         ]
@@ -119,6 +121,9 @@ class Command(TraceCommand):
 
     def synthesize_rules(self) -> None:
         self.call("synthesis_run", branch="rule", per_rule=PER_RULE, writer="offline", seed=1)
+
+    def synthesize_more(self) -> None:
+        self.call("synthesis_run", branch="rule", per_rule=PER_RULE + MORE, writer="offline", seed=1)
 
     def synthesize_rrb(self) -> None:
         self.call("synthesis_run", branch="rrb", anchors=ANCHORS, writer="offline", seed=1)
@@ -165,8 +170,9 @@ def _samples(branch: str) -> bool:
     return Job.objects.filter(synthesis_run__branch=branch, state="done").exists()
 
 
-def _all_reviewed() -> bool:
-    return not Sample.objects.filter(machine=Sample.Machine.READY, human=Sample.Human.PENDING).exists()
+def _waiting() -> bool:
+    """Whether the queue was filled once: these samples are younger than the snapshot."""
+    return SynthesisRun.objects.filter(branch="rule", job__state="done").count() > 1
 
 
 def _trained(memo: str, retrieval: str) -> Callable[[], bool]:
