@@ -31,7 +31,7 @@ RESTRICTED = {
 }
 # one's own token and session, what only computes, and what the object decides; each has tests of its own
 ANYBODY_SENDS = [
-    *("account-token", "account-token-revoke", "logout"),
+    *("account-token", "account-token-revoke", "logout", "notices:read", "notices:mail"),
     *("rules:fields", "rules:sentence_fix", "rules:check", "rules:confusables", "rules:affected"),
     *("jobs:cancel", "jobs:retry", "catalog:import_undo", "rules:request_action"),
 ]

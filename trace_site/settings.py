@@ -41,6 +41,20 @@ def env_float(name: str, default: float) -> float:
     return number
 
 
+def env_url(name: str) -> str:
+    """The address of a site without the slash at its end, or nothing."""
+    value = os.environ.get(name, "").strip().rstrip("/")
+    parts = urlparse(value)
+    if value and (parts.scheme not in {"http", "https"} or not parts.netloc):
+        raise TraceError(
+            f"{value!r} is no address of a site.",
+            code="bad_setting",
+            where=name,
+            hint="Use https://trace.example.com.",
+        )
+    return value
+
+
 def env_list(name: str) -> list[str]:
     """What stands between commas, without spaces."""
     return [part.strip() for part in os.environ.get(name, "").split(",") if part.strip()]
@@ -196,10 +210,30 @@ SWEEPERS = [
     "trace_site.deliveries.deliver_due",
     "trace_site.deliveries.forget_old",
     "trace_site.idempotency.forget_old",
+    "trace_site.mails.send_due",
+    "trace_site.notices.forget_old",
 ]
 
 # Webhooks go to public https addresses only, unless this installation talks to servers of its own network.
 WEBHOOK_ALLOW_PRIVATE = env_bool("WEBHOOK_ALLOW_PRIVATE", False)
+
+# Notices by e-mail: only where a mail server is named. SITE_URL makes the links in them.
+EMAIL_HOST = os.environ.get("EMAIL_HOST", "")
+EMAIL_PORT = env_int("EMAIL_PORT", 25)
+EMAIL_HOST_USER = os.environ.get("EMAIL_HOST_USER", "")
+EMAIL_HOST_PASSWORD = os.environ.get("EMAIL_HOST_PASSWORD", "")
+EMAIL_USE_TLS = env_bool("EMAIL_USE_TLS", False)
+EMAIL_USE_SSL = env_bool("EMAIL_USE_SSL", False)
+EMAIL_TIMEOUT = 5  # seconds of silence
+DEFAULT_FROM_EMAIL = os.environ.get("DEFAULT_FROM_EMAIL", "")
+SITE_URL = env_url("SITE_URL")
+if EMAIL_HOST and not (SITE_URL and DEFAULT_FROM_EMAIL):
+    raise TraceError(
+        "e-mail needs the address of this site and the address it sends from.",
+        code="bad_setting",
+        where="EMAIL_HOST",
+        hint="Set SITE_URL and DEFAULT_FROM_EMAIL, or leave EMAIL_HOST empty.",
+    )
 
 # Language models: one endpoint for all roles, and what a role has of its own.
 LLM_BASE_URL = os.environ.get("LLM_BASE_URL", "")

@@ -31,6 +31,7 @@ urlpatterns = [
     path("audit/audit.csv", views_audit.audit_csv, name="audit-csv"),
     path("audit/events/<int:pk>/", views_audit.audit_event, name="audit-event"),
     path("audit/changes/<int:pk>/", views_audit.audit_change, name="audit-change"),
+    path("notices/", include("trace_site.views_notices")),
     path("webhooks/", include("trace_site.views_webhooks")),
     path("catalog/", include("catalog.urls")),
     path("rules/", include("rules.urls")),

@@ -3,6 +3,7 @@
 import json
 from typing import Any, cast
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
@@ -19,6 +20,7 @@ from trace_site import audit, jobs
 from trace_site.access import ADMIN, ROLE_LABELS, roles_of
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
+from trace_site.notices import KINDS, MailChoice
 from trace_site.paging import keyset
 from trace_site.services import home as data_home
 
@@ -81,7 +83,17 @@ def healthz(request: HttpRequest) -> JsonResponse:
 @require_GET
 def account(request: HttpRequest) -> HttpResponse:
     token = Token.objects.filter(user=request.user.pk).first()
-    return render(request, "account.html", {"token": token})
+    return render(request, "account.html", {"token": token, **mail_context(request.user)})
+
+
+def mail_context(user: Any) -> dict[str, Any]:
+    """What the account page says about notices by e-mail."""
+    choice = MailChoice.objects.filter(user=user.pk).first()
+    return {
+        "mail_host": settings.EMAIL_HOST,
+        "mail_kinds": KINDS,
+        "mail_chosen": choice.kinds if choice else [],
+    }
 
 
 @require_POST
@@ -91,7 +103,8 @@ def account_token(request: HttpRequest) -> HttpResponse:
     Token.objects.filter(user=request.user.pk).delete()
     token = Token.objects.create(user=cast(User, request.user))
     audit.record(actor=request.user, action="token.created", obj=request.user)  # type: ignore[arg-type]
-    return render(request, "account.html", {"token": token, "shown": token.key})
+    context = {"token": token, "shown": token.key, **mail_context(request.user)}
+    return render(request, "account.html", context)
 
 
 @require_POST

@@ -148,3 +148,22 @@ document.addEventListener("change", (event) => {
 document.addEventListener("htmx:afterSwap", (event) => {
   for (const input of document.querySelectorAll(`[data-clear-after="${event.detail.target.id}"]`)) input.value = "";
 });
+
+// The bell: how many notices are unread, asked once a minute while somebody looks.
+const bell = document.querySelector("[data-unread]");
+
+async function ring() {
+  if (document.hidden) return;
+  const answer = await fetch(bell.dataset.unread, { headers: { "HX-Request": "true" } }).catch(() => null);
+  if (!answer?.ok) return;
+  const unread = Number(await answer.text());
+  const mark = bell.querySelector(".bell-count");
+  mark.hidden = !unread;
+  mark.textContent = unread > 99 ? "99+" : unread;
+  bell.setAttribute("aria-label", unread ? `Notices: ${unread} unread` : "Notices");
+}
+if (bell) {
+  ring();
+  setInterval(ring, 60000);
+  document.addEventListener("visibilitychange", ring);
+}
