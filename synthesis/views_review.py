@@ -1,31 +1,37 @@
-"""The review queue: one sample a screen; a decision answers with the next sample."""
+"""The review queue's pages: one claimed item a screen, the next one fetched ahead, and why there is none."""
 
-from collections.abc import Callable
+import json
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
-from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from synthesis import review, selectors_review
-from synthesis.core.rejections import REASONS
-from synthesis.forms import SampleFilters
-from synthesis.models import Sample
-from synthesis.views_samples import sample_context
+from synthesis import claims, review, samples, selectors_queue, selectors_review
+from synthesis.forms_review import QueueFilters
+from synthesis.models import Decision, Sample
+from synthesis.reading import (
+    Reading,
+    empty_queue,
+    next_reading,
+    own_decisions,
+    reading_of,
+    seen_key,
+    shown_samples,
+)
+from synthesis.spans import trace_spans
 from trace_site.access import ADMIN, REVIEWER, role_required, roles_of
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import content_hash
 
-KEPT = ("branch", "domain", "style", "rule")
+POLL_S = 20  # how often an empty queue asks again
 
 
 def kept_filters(request: HttpRequest) -> dict[str, Any]:
     """The part of the queue one has chosen; it travels in the address."""
-    values = SampleFilters(request.GET).values()
-    return {name: values[name] for name in KEPT if name in values}
+    return QueueFilters(request.GET).values()
 
 
 def address(pk: int | None, filters: dict[str, Any]) -> str:
@@ -33,29 +39,31 @@ def address(pk: int | None, filters: dict[str, Any]) -> str:
     return f"{page}?{urlencode(filters)}" if filters else page
 
 
+def by_script(request: HttpRequest) -> bool:
+    return "HX-Request" in request.headers
+
+
 @role_required(REVIEWER, ADMIN)
 @require_GET
 def queue(request: HttpRequest) -> HttpResponse:
-    """To the next waiting sample, or to the page that says why there is none."""
+    """To the next item, claimed, or to the page that says why there is none."""
     filters = kept_filters(request)
-    after = request.GET.get("after", "")
-    pk = selectors_review.next_waiting(filters, after=int(after) if after.isdecimal() else 0)
-    if pk is not None:
-        return redirect(address(pk, filters))
-    return render(request, "synthesis/review.html", {**shared(request, filters), "sample": None})
+    reading = next_reading(request.user, filters, [])
+    if reading is not None:
+        return redirect(address(reading.sample.pk, filters))
+    return empty_page(request, filters)
 
 
-def shared(request: HttpRequest, filters: dict[str, Any]) -> dict[str, Any]:
-    """What every state of the queue shows."""
-    return {
-        "progress": selectors_review.progress(request.user),
-        "last": selectors_review.last_own_decision(request.user),
-        "state": selectors_review.queue_state(),
-        "filters": SampleFilters(request.GET),
-        "active": filters,
-        "suffix": f"?{urlencode(filters)}" if filters else "",
-        "more": f"&{urlencode(filters)}" if filters else "",
-    }
+@role_required(REVIEWER, ADMIN)
+@require_POST
+def ahead(request: HttpRequest) -> HttpResponse:
+    """Fragment: the next item, claimed, besides the ones on this screen; or why there is none."""
+    filters = kept_filters(request)
+    besides = [int(pk) for pk in request.POST.getlist("besides") if pk.isdecimal()]
+    reading = next_reading(request.user, filters, besides)
+    if reading is None:
+        return empty_page(request, filters)
+    return reading_page(request, reading)
 
 
 @role_required(REVIEWER, ADMIN)
@@ -64,110 +72,60 @@ def item(request: HttpRequest, pk: int) -> HttpResponse:
     return item_page(request, pk)
 
 
-def item_page(request: HttpRequest, pk: int, status: int = 200, **more: Any) -> HttpResponse:
-    sample = get_object_or_404(
-        Sample.objects.select_related(
-            "run", "domain", "rule_version__rule", "rule_version__target", "anchor"
-        ),
-        pk=pk,
-    )
-    filters = kept_filters(request)
-    following = selectors_review.waiting_in(filters).filter(pk__gt=pk).values_list("pk", flat=True).first()
+def empty_page(request: HttpRequest, filters: dict[str, Any]) -> HttpResponse:
     context = {
-        **shared(request, filters),
-        **sample_context(sample),
-        "seen": seen_key(sample),
-        "reasons": list(REASONS.items())[:9],
-        "previous": selectors_review.previous_waiting(filters, before=pk),
-        "following": following,
-        **more,
+        **frame(request, filters),
+        "state": empty_queue(request.user, filters),
+        "previous": own_decisions(request.user).first(),
+        "poll": POLL_S,
     }
-    return render(request, "synthesis/review.html", context, status=status)
+    return drawn(request, context)
 
 
-def seen_key(sample: Sample) -> str:
-    """Names the text a person has on screen, so that nobody approves words they did not see."""
-    return content_hash([sample.query, sample.trace, sample.answer])[:16]
+def item_page(request: HttpRequest, pk: int, status: int = 200, **more: Any) -> HttpResponse:
+    sample = get_object_or_404(shown_samples(), pk=pk)
+    return reading_page(request, reading_of(sample, request.user), status, **more)
 
 
-def decided(
-    request: HttpRequest, pk: int, decide: Callable[[Sample], Any], typed: dict[str, Any] | None = None
-) -> HttpResponse:
-    """The next sample, or the same one with what stood in the way: 409 somebody was faster, 422 refused."""
-    sample = get_object_or_404(Sample.objects.select_related("rule_version__rule"), pk=pk)
-    if request.POST.get("seen") != seen_key(sample):
-        return item_page(
-            request, pk, 409, conflict="The text has changed since you opened it; this is how it stands."
-        )
-    try:
-        decide(sample)
-    except TraceError as error:
-        if error.code == "conflict":
-            return item_page(request, pk, 409, conflict="Somebody else has decided this sample meanwhile.")
-        failures = error.extra.get("failures", [])
-        return item_page(
-            request,
-            pk,
-            422,
-            editing=bool(typed),
-            typed=typed,
-            failures=failures,
-            refused="" if failures else error,
-        )
+def reading_page(request: HttpRequest, reading: Reading, status: int = 200, **more: Any) -> HttpResponse:
     filters = kept_filters(request)
-    return redirect(address(selectors_review.next_waiting(filters, after=pk), filters))
+    context = {**frame(request, filters), **reading_context(reading), **more}
+    return drawn(request, context, status)
 
 
-def typed_texts(request: HttpRequest) -> dict[str, Any]:
+def drawn(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
+    """The whole page, or only the item for the script that shows one after the other."""
+    if by_script(request):
+        return render(request, "synthesis/_review_item.html", context, status=status)
+    whole = {"progress": selectors_review.progress(request.user), "filters": QueueFilters(request.GET)}
+    return render(request, "synthesis/review.html", {**context, **whole}, status=status)
+
+
+def frame(request: HttpRequest, filters: dict[str, Any]) -> dict[str, Any]:
+    """What every state of the queue knows."""
+    return {"active": filters, "suffix": f"?{urlencode(filters)}" if filters else ""}
+
+
+def reading_context(reading: Reading) -> dict[str, Any]:
+    sample = reading.sample
+    if reading.why:
+        return {"sample": sample, "reading": reading}
+    code = sample.rule_version.rule.code if sample.rule_version else ""
+    pool = samples.pool_tools(sample)
     return {
-        "query": request.POST.get("query", "").strip(),
-        "trace": request.POST.get("trace", "").replace("\r\n", "\n").strip(),
-        "answer": request.POST.getlist("answer"),
+        "sample": sample,
+        "reading": reading,
+        "live": reading.item is not None,
+        "previous": reading.previous,
+        "spans": trace_spans(sample.trace, sample.pool, sample.answer, [code] if code else []),
+        "pool": pool,
+        "main": pool[0] if pool else None,
+        "rule_ids": sample.rule_version.tool_ids if sample.rule_version else [],
+        "attempts": samples.attempts(sample),
+        "seen": seen_key(sample),
+        "reasons": list(review.REASONS.items())[:9],
+        "own_reason": review.REASONS.get(reading.decision.reason, "") if reading.decision else "",
     }
-
-
-@role_required(REVIEWER, ADMIN)
-@require_POST
-def approve(request: HttpRequest, pk: int) -> HttpResponse:
-    return decided(request, pk, lambda sample: review.approve(sample=sample, reviewer=request.user))
-
-
-@role_required(REVIEWER, ADMIN)
-@require_POST
-def reject(request: HttpRequest, pk: int) -> HttpResponse:
-    given = {name: request.POST.get(name, "").strip() for name in ("reason", "note")}
-    return decided(request, pk, lambda sample: review.reject(sample=sample, reviewer=request.user, **given))
-
-
-@role_required(REVIEWER, ADMIN)
-@require_POST
-def edit(request: HttpRequest, pk: int) -> HttpResponse:
-    typed = typed_texts(request)
-    return decided(
-        request, pk, lambda sample: review.edit(sample=sample, reviewer=request.user, **typed), typed
-    )
-
-
-@role_required(REVIEWER, ADMIN)
-@require_POST
-def check(request: HttpRequest, pk: int) -> HttpResponse:
-    """Fragment: what filter V says about the text as typed so far."""
-    sample = get_object_or_404(Sample.objects.select_related("rule_version__rule"), pk=pk)
-    failures = review.check(sample=sample, **typed_texts(request))
-    return render(request, "synthesis/_check.html", {"failures": failures, "checked": True})
-
-
-@role_required(REVIEWER, ADMIN)
-@require_POST
-def undo(request: HttpRequest) -> HttpResponse:
-    """Take back one's own last decision and show its sample again."""
-    filters = kept_filters(request)
-    try:
-        sample = review.undo(reviewer=request.user)
-    except TraceError as error:
-        messages.error(request, str(error))
-        return redirect(address(None, filters))
-    return redirect(address(sample.pk, filters))
 
 
 @require_GET
@@ -175,5 +133,60 @@ def count(request: HttpRequest) -> HttpResponse:
     """The number beside Review in the sidebar; empty for those who do not review."""
     if not roles_of(request.user) & {REVIEWER, ADMIN}:
         return HttpResponse("")
-    left = selectors_review.waiting().count()
+    left = selectors_queue.waiting_items().count()
     return HttpResponse(f"{left:,}" if left else "")
+
+
+@role_required(REVIEWER, ADMIN)
+@require_POST
+def heartbeat(request: HttpRequest) -> JsonResponse:
+    """Keep what is on the screen: {item: its claim, or null when it is somebody else's or decided}.
+
+    items: JSON {item: claim}. What was free again meanwhile is claimed anew.
+    """
+    return JsonResponse({"items": {str(pk): kept(request.user, pk, claim) for pk, claim in held(request)}})
+
+
+def kept(reviewer: Any, item: int, claim: str) -> str | None:
+    try:
+        claims.heartbeat(reviewer, item, claim)
+        return claim
+    except TraceError:
+        try:
+            return str(claims.claim_item(reviewer, item).claim)
+        except TraceError:
+            return None
+
+
+@role_required(REVIEWER, ADMIN)
+@require_POST
+def release(request: HttpRequest) -> JsonResponse:
+    """Give back what was on the screen; the browser calls this when it leaves."""
+    return JsonResponse({"released": claims.release(request.user, [pk for pk, _ in held(request)])})
+
+
+def held(request: HttpRequest) -> list[tuple[int, str]]:
+    """The items and claims a screen says it has."""
+    try:
+        told = json.loads(request.POST.get("items", "{}"))
+        return [(int(pk), claim_of(str(claim))) for pk, claim in told.items()][:10]
+    except (ValueError, AttributeError) as error:
+        message = 'items is no JSON object {"item": "claim"}.'
+        raise TraceError(message, code="bad_items", where="items") from error
+
+
+def claim_of(text: str) -> str:
+    """A claim as the database compares it. Raises ValueError."""
+    return str(UUID(text))
+
+
+def last_words(decision: Decision | None) -> dict[str, Any] | None:
+    """The own last decision as the page tells it beside the undo button."""
+    if decision is None:
+        return None
+    words = f"{decision.get_verdict_display().lower()} of {decision.sample_id}"
+    return {"sample": decision.sample_id, "words": words}
+
+
+def sample_or_404(pk: int) -> Sample:
+    return get_object_or_404(Sample.objects.select_related("rule_version__rule"), pk=pk)
