@@ -1,0 +1,142 @@
+"""Judge J against people: what they decided of what it accepted and refused, per judge, domain and style.
+
+Accepted: final decisions of people about samples the judge let through; a sample approved without being read (policy,
+rest of a batch) is no decision about it, and counts in the population alone. Refused: readings of the calibration draw,
+which change no sample. Imported samples are left out: people, not the judge, vouch for their queries.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from django.db import connection
+
+from synthesis.core.calibration import FLOOR, TARGET, Matrix, Proposal, Reads, pooled, proposal
+from synthesis.models import SynthesisRun
+
+JUDGED = ("rule", "rrb")
+OUTCOMES = ("approve", "edit", "reject")
+
+# of a batch that is not read fully, n of N are read by lot: each stands for N / n
+READ = """
+SELECT s.run_id, i.domain_id, coalesce(nullif(i.style, ''), i.tier), NOT i.calibration, d.verdict,
+  count(*), sum(coalesce(b.lot_size::float / b.sample_size, 1)),
+  sum(coalesce(b.lot_size::float / b.sample_size, 1) ^ 2)
+FROM synthesis_reviewitem i
+JOIN synthesis_decision d ON d.item_id = i.id AND d.take = i.takes AND d.verdict <> 'undo'
+JOIN synthesis_sample s ON s.id = i.sample_id
+LEFT JOIN synthesis_batch b ON b.id = i.batch_id AND b.state IN ('sampling', 'accepted') AND b.sample_size > 0
+WHERE i.state = 'decided' AND i.branch IN ('rule', 'rrb') AND (i.calibration OR (
+  s.human IN ('approved', 'rejected') AND NOT EXISTS (SELECT FROM synthesis_reviewitem later
+    WHERE later.sample_id = i.sample_id AND later.round > i.round AND later.state = 'decided')))
+GROUP BY 1, 2, 3, 4, 5
+"""
+ACCEPTED = """
+SELECT run_id, domain_id, coalesce(nullif(style, ''), tier), true, count(*)
+FROM synthesis_sample WHERE machine = 'ready' AND run_id = ANY(%s) GROUP BY 1, 2, 3
+"""
+# the last attempt of a dropped sample tells whether the judge refused it, or the filter, or an error
+REFUSED = """
+SELECT run_id, domain_id, coalesce(nullif(style, ''), tier), false, count(*)
+FROM synthesis_sample s WHERE machine = 'dropped' AND run_id = ANY(%s) AND 'judged_out' = (
+  SELECT outcome FROM synthesis_attempt WHERE sample_id = s.id ORDER BY number DESC LIMIT 1)
+GROUP BY 1, 2, 3
+"""
+
+
+class Stratum(NamedTuple):
+    judge: str
+    domain: str
+    kind: str  # the style of a rule sample, the tier of another
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One row of the page; without a domain or kind it is over all of them."""
+
+    judge: str
+    domain: str
+    kind: str
+    matrix: Matrix
+    proposal: Proposal
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Of one judge."""
+
+    judge: str
+    overall: Slice
+    domains: list[Slice]
+    kinds: list[Slice]
+    cells: list[Slice]  # every domain and kind
+
+
+def judges(runs: Iterable[tuple[int, str, Any]]) -> dict[int, str]:
+    """{run: its judge}: the model of the role judge, or the offline one."""
+    found = {}
+    for pk, writer, endpoints in runs:
+        models = {row["role"]: row["model"] for row in endpoints or ()}
+        found[pk] = f"llm:{models['judge']}" if "judge" in models else writer
+    return found
+
+
+def calibrations(*, strict: bool = False, target: float = TARGET, floor: float = FLOOR) -> list[Calibration]:
+    """One for each judge people have read something of, or could; by name. Four queries."""
+    strata = readings()
+    return [
+        _calibration(
+            judge, {at: reads for at, reads in strata.items() if at.judge == judge}, strict, target, floor
+        )
+        for judge in sorted({at.judge for at in strata})
+    ]
+
+
+def readings() -> dict[Stratum, Reads]:
+    """Of every judge, domain, kind and verdict: what was read, and how many samples there are."""
+    runs = SynthesisRun.objects.filter(branch__in=JUDGED).values_list("pk", "writer", "params__endpoints")
+    judge_of = judges(runs)
+    counts: dict[Stratum, Any] = defaultdict(lambda: [[0, 0, 0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], 0])
+    for run, domain, kind, accepted, verdict, n, weight, square in _rows(READ):
+        found = counts[Stratum(judge_of[run], domain, kind, accepted)]
+        for place, more in enumerate((n, weight, square)):
+            found[place][OUTCOMES.index(verdict)] += more
+    for sql in (ACCEPTED, REFUSED):
+        for run, domain, kind, accepted, n in _rows(sql, list(judge_of)):
+            counts[Stratum(judge_of[run], domain, kind, accepted)][3] += n
+    return {at: Reads(tuple(n), tuple(w), tuple(q), whole) for at, (n, w, q, whole) in counts.items()}
+
+
+def _calibration(
+    judge: str, strata: dict[Stratum, Reads], strict: bool, target: float, floor: float
+) -> Calibration:
+    def of(domain: str, kind: str) -> Slice:
+        def side(accepted: bool) -> Reads:
+            return pooled(
+                reads
+                for at, reads in strata.items()
+                if at.accepted == accepted and domain in ("", at.domain) and kind in ("", at.kind)
+            )
+
+        matrix = Matrix(side(True), side(False), strict)
+        asked = proposal(matrix.accepted, strict=strict, target=target, floor=floor)
+        return Slice(judge, domain, kind, matrix, asked)
+
+    def names(key: Callable[[Stratum], Any]) -> list[Any]:
+        return sorted({key(at) for at in strata})
+
+    return Calibration(
+        judge,
+        of("", ""),
+        [of(domain, "") for domain in names(lambda at: at.domain)],
+        [of("", kind) for kind in names(lambda at: at.kind)],
+        [of(*cell) for cell in names(lambda at: (at.domain, at.kind))],
+    )
+
+
+def _rows(sql: str, *given: Any) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, given)
+        return list(cursor.fetchall())

@@ -1,0 +1,122 @@
+"""How good each reviewer's readings are: against adjudications, against what became of them, against the team.
+
+Counted by the database from the decisions that stand; readings of the judge's refusals are left out, they are no fair
+share of anybody's work.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import connection
+
+from synthesis.core.rates import Rate, wilson
+
+STANDING = "d.item_id = i.id AND d.take = i.takes AND d.verdict <> 'undo'"
+SAME = """(d.verdict = 'reject') = (x.verdict = 'reject') AND (d.verdict = 'reject' OR
+  (d.after -> 'query', d.after -> 'trace', d.after -> 'answer')
+  = (x.after -> 'query', x.after -> 'trace', x.after -> 'answer'))"""
+
+READ = f"""
+SELECT d.reviewer_id, i.domain_id, coalesce(nullif(i.style, ''), i.tier),
+  count(*), count(*) FILTER (WHERE d.verdict = 'reject')
+FROM synthesis_reviewitem i JOIN synthesis_decision d ON {STANDING}
+WHERE i.state = 'decided' AND NOT i.calibration AND i.round IN (1, 2) GROUP BY 1, 2, 3
+"""
+# a sample read twice has ended when its readings agreed or a third person decided (x)
+ENDED = f"""
+SELECT d.reviewer_id, count(*), count(x.id), count(*) FILTER (WHERE {SAME})
+FROM synthesis_reviewitem two
+JOIN synthesis_reviewitem i ON i.sample_id = two.sample_id AND i.round IN (1, 2) AND i.state = 'decided'
+JOIN synthesis_decision d ON {STANDING}
+LEFT JOIN synthesis_reviewitem three
+  ON three.sample_id = two.sample_id AND three.round = 3 AND three.state <> 'withdrawn'
+LEFT JOIN synthesis_decision x ON x.item_id = three.id AND x.take = three.takes AND x.verdict <> 'undo'
+WHERE two.round = 2 AND two.state = 'decided' AND (three.id IS NULL OR three.state = 'decided') GROUP BY 1
+"""
+TAKEN_BACK = """
+SELECT reviewer_id, count(*) FILTER (WHERE verdict <> 'undo'), count(*) FILTER (WHERE verdict = 'undo')
+FROM synthesis_decision WHERE reviewer_id IS NOT NULL AND item_id IS NOT NULL GROUP BY 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """One reviewer. Rates carry their n; `expected` is the rejection rate of the others on the same strata."""
+
+    reviewer: int
+    name: str
+    readings: int
+    adjudicated: Rate  # of the readings a third person decided about: those with the same outcome
+    reversed: Rate  # of the readings of samples read twice: those that ended otherwise
+    rejected: Rate
+    expected: float | None
+    compared: int  # readings in strata where others have read too
+    taken_back: Rate
+
+    @property
+    def stands_out(self) -> str:
+        """high or low: the others' rate lies outside the interval. By chance alone 1 reviewer in 20 does so."""
+        if self.expected is None or self.rejected.low <= self.expected <= self.rejected.high:
+            return ""
+        return "high" if self.rejected.low > self.expected else "low"
+
+
+def qualities(reviewer: int | None = None) -> list[Quality]:
+    """One row a reviewer, the most readings first; or one reviewer's own row. Four queries."""
+    strata, read = _read()
+    ended = {who: tuple(counts) for who, *counts in _rows(ENDED)}
+    undone = {who: tuple(counts) for who, *counts in _rows(TAKEN_BACK)}
+    people = sorted(read, key=lambda who: (-sum(n for n, _ in read[who].values()), who))
+    shown = [who for who in people if reviewer in (None, who)]
+    names = dict(User.objects.filter(pk__in=shown).values_list("pk", "username"))
+    return [
+        _quality(who, names[who], read[who], strata, ended.get(who, (0, 0, 0)), undone.get(who, (0, 0)))
+        for who in shown
+    ]
+
+
+Strata = dict[tuple[str, str], tuple[int, int]]  # (domain, kind) -> (read, rejected)
+
+
+def _read() -> tuple[Strata, dict[int, Strata]]:
+    """What was read and rejected per stratum: by all, and by each."""
+    everybody: Strata = {}
+    by: dict[int, Strata] = defaultdict(dict)
+    for who, domain, kind, read, rejected in _rows(READ):
+        by[who][domain, kind] = read, rejected
+        before = everybody.get((domain, kind), (0, 0))
+        everybody[domain, kind] = before[0] + read, before[1] + rejected
+    return everybody, by
+
+
+def _quality(
+    who: int, name: str, own: Strata, team: Strata, ended: tuple[int, ...], undone: tuple[int, ...]
+) -> Quality:
+    twice, judged, same = ended
+    kept, back = undone
+    compared = {at: counts for at, counts in own.items() if team[at][0] > counts[0]}
+    n = sum(read for read, _ in compared.values())
+    wanted = sum(
+        read * (team[at][1] - rejected) / (team[at][0] - read) for at, (read, rejected) in compared.items()
+    )
+    return Quality(
+        reviewer=who,
+        name=name,
+        readings=sum(read for read, _ in own.values()),
+        adjudicated=wilson(same, judged),
+        reversed=wilson(judged - same, twice),
+        rejected=wilson(sum(rejected for _, rejected in compared.values()), n)
+        if n
+        else wilson(sum(rejected for _, rejected in own.values()), sum(read for read, _ in own.values())),
+        expected=wanted / n if n else None,
+        compared=n,
+        taken_back=wilson(back, kept),
+    )
+
+
+def _rows(sql: str) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return list(cursor.fetchall())

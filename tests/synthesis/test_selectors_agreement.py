@@ -1,0 +1,111 @@
+"""Which readings count as a blind pair, and what the figures per style, domain and pair are made of."""
+
+import pytest
+
+from synthesis import review
+from synthesis.models import Sample
+from synthesis.selectors_agreement import agreements, read_twice, table_of
+from tests.factories import make_rule, make_tool
+from tests.synthesis.readings import read, read_by_two
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def people(user_with):
+    return [user_with("reviewer", username=name) for name in ("ada", "bob", "cyd")]
+
+
+@pytest.fixture
+def texts():
+    tools = [make_tool("New/GetSlip"), make_tool("Old/GetSlip")]
+    return {"rule": make_rule(*tools, code="SLIP_YEAR"), "tools": tools}
+
+
+def test_a_pair_is_the_first_and_the_second_reading_whoever_came_first(people, texts):
+    ada, bob, _ = people
+    read_by_two()
+    read(None, (ada, "approve"), (bob, "reject"), **texts)
+    read(None, (bob, "reject"), (ada, "approve"), **texts)
+    assert table_of(read_twice()) == [[0, 0, 2], [0, 0, 0], [0, 0, 0]]
+    assert [row.units for row in read_twice()] == [2]
+    assert agreements().overall.same_verdict.n == 2
+
+
+def test_a_sample_read_once_or_not_yet_twice_or_by_policy_is_no_pair(people, texts):
+    ada, bob, _ = people
+    read(None, (ada, "approve"), **texts)
+    read_by_two()
+    read(None, (bob, "approve"), **texts)
+    read(None, **texts)
+    review.policy_approve(count=None)
+    assert read_twice() == []
+    assert agreements().overall.alpha.why == "fewer than 2 units read twice"
+
+
+def test_an_adjudication_is_no_reading_and_its_sample_is_not_settled_alike(people, texts):
+    ada, bob, cyd = people
+    read_by_two()
+    read(None, (ada, "approve"), (bob, "reject"), (cyd, "reject"), **texts)
+    read(None, (ada, "approve"), (bob, "approve"), **texts)
+    found = agreements().overall
+    assert (found.same_verdict.hits, found.same_verdict.n) == (1, 2)
+    assert (found.same_outcome.hits, found.same_outcome.n) == (1, 2)
+    assert {(row.one, row.other) for row in read_twice()} == {(ada.pk, bob.pk)}
+
+
+def test_two_edits_to_different_texts_agree_in_verdict_and_not_in_outcome(people, texts):
+    ada, bob, _ = people
+    read_by_two()
+    read(None, (ada, "edit", "this month"), (bob, "edit", "last month"), **texts)
+    found = agreements().overall
+    assert (found.same_verdict.hits, found.same_outcome.hits) == (1, 0)
+
+
+def test_a_reading_taken_back_counts_no_more_and_the_new_one_does(people, texts):
+    ada, bob, _ = people
+    read_by_two()
+    sample = read(None, (ada, "approve"), (bob, "reject"), **texts)
+    assert sample.human == Sample.Human.DISPUTED
+    review.undo(reviewer=bob)
+    assert read_twice() == []
+    read(sample, (bob, "approve"))
+    assert table_of(read_twice()) == [[1, 0, 0], [0, 0, 0], [0, 0, 0]]
+    assert agreements().overall.same_outcome.hits == 1, "the dispute that was taken back is none"
+
+
+def test_figures_are_per_domain_style_and_pair_and_a_reviewer_gets_own_pairs(people, texts):
+    ada, bob, cyd = people
+    read_by_two()
+    read(None, (ada, "approve"), (bob, "approve"), **texts)
+    read(None, (ada, "approve"), (cyd, "approve"), **texts)
+    read(None, (cyd, "reject"), (bob, "reject"), **texts, style="implicit")
+    read(None, (ada, "reject"), (bob, "reject"))
+    found = agreements()
+    assert [row.name for row in found.domains] == ["hr"]
+    assert [(row.name, row.same_verdict.n) for row in found.styles] == [
+        ("easy", 1),
+        ("explicit", 2),
+        ("implicit", 1),
+    ]
+    assert [(pair.one, pair.other, pair.same_verdict.n) for pair in found.pairs] == [
+        (ada.pk, bob.pk, 2),
+        (ada.pk, cyd.pk, 1),
+        (bob.pk, cyd.pk, 1),
+    ]
+    assert found.pairs[0].kappa.value == pytest.approx(1)
+    assert [(pair.one, pair.other) for pair in agreements(reviewer=cyd.pk).pairs] == [
+        (ada.pk, cyd.pk),
+        (bob.pk, cyd.pk),
+    ]
+    shown = agreements(most_pairs=1)
+    assert (len(shown.pairs), shown.more_pairs) == (1, 2)
+
+
+def test_all_figures_come_from_one_query_however_many_pairs(people, texts, django_assert_num_queries):
+    ada, bob, cyd = people
+    read_by_two()
+    for one, other in ((ada, bob), (bob, cyd), (cyd, ada)):
+        read(None, (one, "approve"), (other, "approve"), **texts)
+    with django_assert_num_queries(1):
+        agreements()
