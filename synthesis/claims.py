@@ -1,8 +1,8 @@
 """Who reads what: claims on the items of the review queue, with a lease.
 
 One row is taken by one transaction (FOR UPDATE SKIP LOCKED), so that reviewers never wait for each other and never
-meet. Time is the database's. A lease that ran out is nobody's after the next sweep; its holder may still decide until
-somebody else has taken the item.
+meet. Time is the database's. A lease that ran out is nobody's after the next sweep; the item keeps the name of the
+claim, so that its holder may still decide or go on until somebody else has taken it.
 """
 
 import uuid
@@ -10,16 +10,20 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
+from synthesis.conflicts import conflict
 from synthesis.models import ReviewItem, ReviewSkip
 from synthesis.selectors_queue import in_filters
+from trace_site.access import ADMIN, REVIEWER
 from trace_site.lib.errors import TraceError
 
+State = ReviewItem.State
 LEASE = timedelta(minutes=5)
-FREE = {"claimed_by": None, "claimed_until": None, "claim": None}
+NOBODYS = {"claimed_by": None, "claimed_until": None}
 
 
 def claim_next(
@@ -32,37 +36,48 @@ def claim_next(
     """
     filters = filters or {}
     with transaction.atomic():
-        mine = ReviewItem.objects.filter(claimed_by=reviewer, state=ReviewItem.State.CLAIMED)
-        held = in_filters(mine, filters).exclude(pk__in=besides).select_for_update(skip_locked=True).first()
-        return _take(held or _first_open(reviewer, filters), reviewer)
+        held = in_filters(_held(reviewer), filters).exclude(pk__in=besides)
+        row = held.select_for_update(skip_locked=True, no_key=True, of=("self",)).first()
+        row = row or _first_open(reviewer, filters, besides)
+        return take(row, reviewer) if row else None
 
 
 def claim_item(reviewer: Any, item: int) -> ReviewItem:
     """This very item, claimed. Raises TraceError "conflict" when it is decided, withdrawn or another's."""
     with transaction.atomic():
-        row = ReviewItem.objects.select_for_update().filter(pk=item).first()
-        mine = row is not None and row.state == ReviewItem.State.CLAIMED and row.claimed_by_id == reviewer.pk
-        if row is None or not (mine or open_to(reviewer, ReviewItem.objects.filter(pk=item)).exists()):
-            raise conflict(item)
-        taken = _take(row, reviewer)
-        assert taken is not None
-        return taken
+        row = ReviewItem.objects.select_for_update(no_key=True).filter(pk=item).first()
+        if row is None or not (_is_held(row, reviewer) or open_to(reviewer, _only(row)).exists()):
+            raise _taken(item, reviewer)
+        return take(row, reviewer)
+
+
+def take(row: ReviewItem, reviewer: Any) -> ReviewItem:
+    """Claim a locked row that is the reviewer's to read; a claim already held is renewed and keeps its name."""
+    row.claim = row.claim if _is_held(row, reviewer) else uuid.uuid4()
+    row.state, row.claimed_by = State.CLAIMED, reviewer
+    _only(row).update(state=State.CLAIMED, claimed_by=reviewer, claimed_until=Now() + LEASE, claim=row.claim)
+    return row
 
 
 def heartbeat(reviewer: Any, item: int, claim: uuid.UUID | str) -> None:
-    """Renew the lease. Raises TraceError "conflict" when the item is no longer the reviewer's."""
-    mine = ReviewItem.objects.filter(
-        pk=item, claimed_by=reviewer, claim=claim, state=ReviewItem.State.CLAIMED
-    )
-    if not mine.update(claimed_until=Now() + LEASE):
-        raise conflict(item)
+    """Renew the lease, also one that ran out while nobody took the item.
+
+    Raises TraceError "conflict" when the item is no longer the reviewer's.
+    """
+    shown = ReviewItem.objects.filter(pk=item, claim=claim)
+    lease = {"state": State.CLAIMED, "claimed_by": reviewer, "claimed_until": Now() + LEASE}
+    held = shown.filter(state=State.CLAIMED, claimed_by=reviewer)
+    if not held.update(**lease) and not open_to(reviewer, shown).update(**lease):
+        raise _taken(item, reviewer)
 
 
+@transaction.atomic
 def release(reviewer: Any, items: Collection[int] | None = None) -> int:
     """Give back what `reviewer` holds (these items, or all); how many."""
-    held = ReviewItem.objects.filter(claimed_by=reviewer, state=ReviewItem.State.CLAIMED)
-    held = held if items is None else held.filter(pk__in=items)
-    return held.update(state=ReviewItem.State.OPEN, **FREE)
+    held = _held(reviewer) if items is None else _held(reviewer).filter(pk__in=items)
+    locked = held.select_for_update(no_key=True).order_by("-sample", "-round")
+    rows = list(locked.values_list("pk", flat=True))
+    return ReviewItem.objects.filter(pk__in=rows).update(state=State.OPEN, claim=None, **NOBODYS)
 
 
 @transaction.atomic
@@ -70,54 +85,52 @@ def skip(reviewer: Any, item: int) -> None:
     """Put an item off: free for everybody at once, and for `reviewer` after all others."""
     row = ReviewItem.objects.filter(pk=item).first()
     if row is None:
-        raise conflict(item)
+        raise conflict([], reviewer)
     ReviewSkip.objects.update_or_create(item=row, reviewer=reviewer, defaults={"at": Now()})
     release(reviewer, [item])
 
 
+@transaction.atomic
 def sweep() -> int:
-    """Free every item whose lease has run out; how many."""
-    late = ReviewItem.objects.filter(state=ReviewItem.State.CLAIMED, claimed_until__lt=Now())
-    with transaction.atomic():
-        rows = list(late.select_for_update(skip_locked=True).values_list("pk", flat=True))
-        return ReviewItem.objects.filter(pk__in=rows).update(state=ReviewItem.State.OPEN, **FREE)
+    """Free every item whose lease has run out or whose holder may no longer review; how many."""
+    reviewers = User.objects.filter(pk=OuterRef("claimed_by"), is_active=True)
+    reviewers = reviewers.filter(Q(is_superuser=True) | Q(groups__name__in=[REVIEWER, ADMIN]))
+    claimed = ReviewItem.objects.filter(state=State.CLAIMED)
+    late = claimed.filter(Q(claimed_until__lt=Now()) | ~Exists(reviewers)).order_by()
+    rows = list(late.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
+    return ReviewItem.objects.filter(pk__in=rows).update(state=State.OPEN, **NOBODYS)
 
 
 def open_to(reviewer: Any, items: QuerySet[ReviewItem]) -> QuerySet[ReviewItem]:
     """Open items this person may read: not another's, and of no sample they have decided in another round."""
     read = ReviewItem.objects.filter(sample=OuterRef("sample"), decided_by=reviewer)
     mine = Q(assigned_to=None) | Q(assigned_to=reviewer)
-    return items.filter(mine, ~Exists(read), state=ReviewItem.State.OPEN)
+    return items.filter(mine, ~Exists(read), state=State.OPEN)
 
 
-def conflict(item: int) -> TraceError:
-    return TraceError(
-        "somebody else has it, or it is decided already.",
-        code="conflict",
-        where=f"item {item}",
-        hint="Take the next one.",
-    )
-
-
-def _first_open(reviewer: Any, filters: Mapping[str, Any]) -> ReviewItem | None:
+def _first_open(reviewer: Any, filters: Mapping[str, Any], besides: Collection[int]) -> ReviewItem | None:
     """Own assignments first, then what is everybody's, then what one skipped, the longest ago first."""
-    found = in_filters(open_to(reviewer, ReviewItem.objects.all()), filters)
-    skipped = ReviewSkip.objects.filter(item=OuterRef("pk"), reviewer=reviewer)
-    fresh = found.filter(~Exists(skipped))
+    found = in_filters(open_to(reviewer, ReviewItem.objects.exclude(pk__in=besides)), filters)
+    fresh = found.filter(~Exists(ReviewSkip.objects.filter(item=OuterRef("pk"), reviewer=reviewer)))
     again = found.filter(skips__reviewer=reviewer).order_by("skips__at")
     for rows in (fresh.filter(assigned_to=reviewer), fresh.filter(assigned_to=None), again):
-        if row := rows.select_for_update(skip_locked=True, of=("self",)).first():
+        if row := rows.select_for_update(skip_locked=True, no_key=True, of=("self",)).first():
             return row
-    return _first_open(reviewer, filters) if sweep() else None
+    return _first_open(reviewer, filters, besides) if sweep() else None
 
 
-def _take(row: ReviewItem | None, reviewer: Any) -> ReviewItem | None:
-    """Claim a locked row; a claim already held is renewed and keeps its name."""
-    if row is None:
-        return None
-    row.state, row.claimed_by = ReviewItem.State.CLAIMED, reviewer
-    row.claim = row.claim or uuid.uuid4()
-    ReviewItem.objects.filter(pk=row.pk).update(
-        state=row.state, claimed_by=reviewer, claimed_until=Now() + LEASE, claim=row.claim
-    )
-    return row
+def _held(reviewer: Any) -> QuerySet[ReviewItem]:
+    return ReviewItem.objects.filter(claimed_by=reviewer, state=State.CLAIMED)
+
+
+def _is_held(row: ReviewItem, reviewer: Any) -> bool:
+    return row.state == State.CLAIMED and row.claimed_by_id == reviewer.pk
+
+
+def _only(row: ReviewItem) -> QuerySet[ReviewItem]:
+    return ReviewItem.objects.filter(pk=row.pk)
+
+
+def _taken(item: int, reviewer: Any) -> TraceError:
+    rows = ReviewItem.objects.select_related("claimed_by", "decided_by", "assigned_to")
+    return conflict(list(rows.filter(sample__review_items=item).order_by("-round")), reviewer)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from synthesis import review
+from synthesis import claims, review
 from synthesis.models import Decision, Sample
 from tests.synthesis.rows import make_benchmark_query, make_book, make_sample
 from tests.synthesis.texts import TRACE
@@ -86,6 +86,9 @@ def test_undo_takes_back_ones_own_last_decisions_one_by_one(ada, bob):
     with pytest.raises(TraceError, match="no decision to undo"):
         review.undo(reviewer=ada)
     assert Sample.objects.get(pk=others.pk).human == "approved"
+    with pytest.raises(TraceError, match="ada has it now"):
+        review.approve(sample=first.pk, reviewer=bob)
+    claims.release(ada)
     review.approve(sample=first.pk, reviewer=bob)
 
 

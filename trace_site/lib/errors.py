@@ -19,6 +19,7 @@ STATUSES: dict[int, tuple[str, ...]] = {
         "job_ended",
         "job_state",
         "nothing_to_undo",
+        "in_snapshot",
         "nothing_imported",
     ),
     412: ("precondition_failed",),
