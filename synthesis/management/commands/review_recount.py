@@ -1,0 +1,32 @@
+"""Compare the counts and items of the review queue with what the samples say; --repair puts right what differs."""
+
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from synthesis import counts, reconcile
+from trace_site.commands import TraceCommand
+
+
+class Command(TraceCommand):
+    help = __doc__
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--repair", action="store_true")
+
+    def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        repair: bool = options["repair"]
+        items = reconcile.wrong()
+        if items and repair:
+            reconcile.repair(items)
+        differences = counts.recount(repair=repair)
+        if repair:
+            counts.fold(1)
+        result = {
+            "items": sorted(items),
+            "counts": [asdict(difference) for difference in differences],
+            "repaired": repair,
+        }
+        found = f"{len(items):,} samples have the wrong item, {len(differences):,} counts are wrong"
+        return result, f"{found}{', repaired' if repair and (items or differences) else ''}."
