@@ -23,6 +23,7 @@ from synthesis.inputs import Inputs, telling_writers
 from synthesis.models import Sample, SynthesisRun
 from synthesis.run_plan import Part, RunPlan, inputs_of
 from synthesis.sample_rows import rows_of
+from synthesis.selectors_regenerations import written_again
 from synthesis.sources import CatalogView, load_catalog, published_rules
 from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError
@@ -36,7 +37,7 @@ def plan(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: CatalogV
     """Create the run's sample rows, once; a resumed run finds them made."""
     with ctx.guard():
         run.refresh_from_db()
-        if run.params.get("planned") and not _overtaken(run, writers, catalog):
+        if run.params.get("planned") and not drop_overtaken(run, writers, catalog):
             return
         _forget_abandoned(run)
         if run.branch != SynthesisRun.Branch.IMPORTED:
@@ -91,7 +92,7 @@ def _forget_abandoned(run: SynthesisRun) -> None:
     rows.filter(run__job__state__in=ENDED).exclude(run=run).delete()
 
 
-def _overtaken(run: SynthesisRun, writers: Writers, catalog: CatalogView) -> bool:
+def drop_overtaken(run: SynthesisRun, writers: Writers, catalog: CatalogView) -> bool:
     """Whether a resumed run's plan was made from other inputs than today's; such rows leave, unwritten."""
     waiting = run.samples.filter(machine=Sample.Machine.PENDING, attempts__isnull=True)
     if run.branch == SynthesisRun.Branch.IMPORTED or not waiting.exists():
@@ -117,7 +118,7 @@ def _rules(found: RunPlan, rules: Sequence[tuple[RuleVersion, RuleText]], params
     for version, rule in rules:
         of = codes[version.rule_id]
         found.rules[of] = version, rule
-        reasons = _unsupported(rule, found.inputs.catalog)
+        reasons = unsupported(rule, found.inputs.catalog)
         for style in (style for style in wanted if style in reasons):
             found.parts.append(Part(rule.domain, rule.code, style, Planned(), reasons[style]))
         styles = [style for style in wanted if style not in reasons]
@@ -126,7 +127,7 @@ def _rules(found: RunPlan, rules: Sequence[tuple[RuleVersion, RuleText]], params
             found.parts.append(Part(rule.domain, rule.code, style, slots))
 
 
-def _unsupported(rule: RuleText, catalog: CatalogView) -> dict[str, str]:
+def unsupported(rule: RuleText, catalog: CatalogView) -> dict[str, str]:
     """{style: why not}. Without a live target a rule teaches nothing, opt-in styles neither."""
     reasons = reasons_unsupported(rule, catalog.tools)
     return {**reasons, "underspecified": reasons["explicit"]} if "explicit" in reasons else reasons
@@ -154,7 +155,7 @@ def _anchors(found: RunPlan, params: Mapping[str, Any]) -> None:
         params["anchors"],
         rewrite=rewrites(params),
         key_of=found.key_of,
-        tiers_of=lambda anchor: _tiers(found.ground(anchor), catalog),
+        tiers_of=lambda anchor: tiers_of(found.ground(anchor), catalog),
     )
     found.parts += _by_domain(slots, catalog)
 
@@ -175,14 +176,16 @@ def _groups(
     groups: defaultdict[str, Group] = defaultdict(Group)
     # what an ended run planned and never wrote is nobody's; a new plan deletes it first, an estimate must not
     samples = samples.exclude(machine=Sample.Machine.PENDING, run__job__state__in=ENDED)
+    again = written_again(inputs.branch)  # their slots are spoken for
     for row, state in inputs.states(rows_of(samples)):
         if row.number is not None:  # a row without a number stands in no slot
             of = of_version[row.version or 0] if codes is not None else row.anchor or ""
-            groups[of].add(Held(row.kind, row.number, row.key, state, row.gone))
+            gone = row.gone and row.pk not in again
+            groups[of].add(Held(row.kind, row.number, row.key, state, gone))
     return groups
 
 
-def _tiers(made: Ground, catalog: CatalogView) -> list[str]:
+def tiers_of(made: Ground, catalog: CatalogView) -> list[str]:
     """Tiers that the pool has enough live tools for."""
     live = sum(not catalog.tools[name].deprecated for name in made.tools)
     return [tier for tier, (least, _) in TIERS.items() if live >= least]

@@ -20,6 +20,7 @@ from synthesis.imports import untraced
 from synthesis.models import Attempt, Sample, SynthesisRun
 from synthesis.patience import patiently
 from synthesis.planning import plan
+from synthesis.regeneration_plans import plan_again, settle
 from synthesis.selectors_standing import STANDING
 from synthesis.sources import CatalogView, few_shot_queries, load_catalog, published_codes, rule_texts
 from synthesis.staff import Staff, open_books, run_staff
@@ -45,7 +46,7 @@ def run_synthesis(ctx: JobContext) -> dict[str, Any]:
     staff = run_staff(run, recipe, ctx.job)
     try:
         open_books(ctx, run, staff.writers)
-        plan(ctx, run, staff.writers, catalog)
+        (plan_again if run.params.get("regenerate") else plan)(ctx, run, staff.writers, catalog)
         _write(ctx, run, recipe, catalog, staff)
     except TraceError as error:
         raise (told_budget(run, ctx.job) if error.code == "llm_budget" else error) from error
@@ -78,6 +79,8 @@ def _write(ctx: JobContext, run: SynthesisRun, recipe: Recipe, catalog: CatalogV
 def _queries_so_far(run: SynthesisRun) -> QuerySet[Sample, str]:
     """Every query that new ones must not almost repeat; what is being replaced is no rival of its replacement."""
     rows = Sample.objects.filter(STANDING, branch=run.branch).exclude(query="")
+    # a query kept while its trace is written again stands in a row of this run already
+    rows = rows.exclude(run=run, machine=Sample.Machine.PENDING)
     return rows.order_by("id").values_list("query", flat=True)
 
 
@@ -97,7 +100,8 @@ def _units(
     for chunk in (waiting[first : first + CHUNK] for first in range(0, len(waiting), CHUNK)):
         for row, rule in patiently(partial(_planned, chunk)):
             given = QueryDraft(row.query, tuple(row.answer), row.explanation) if row.query else None
-            yield Unit(row.pk, _request(row, rule, catalog, shots), share, given)
+            refused = frozenset(row.made_from.get("again", {}).get("refused", ()))
+            yield Unit(row.pk, _request(row, rule, catalog, shots), share, given, refused)
 
 
 def _planned(chunk: list[int]) -> list[tuple[Sample, RuleText | None]]:
@@ -123,6 +127,7 @@ def _request(row: Sample, rule: RuleText | None, catalog: CatalogView, shots: Fe
         anchor=row.anchor.name if row.anchor else "",
         few_shot=shots.chosen(row.seed if batch is None else batch),
         batch_seed=batch,
+        critique=row.made_from.get("again", {}).get("critique", ""),
     )
 
 
@@ -143,6 +148,7 @@ def _commit(ctx: JobContext, run: SynthesisRun, writers: Writers, outcomes: list
         Sample.objects.bulk_create(
             changed, update_conflicts=True, unique_fields=["id"], update_fields=WRITTEN
         )
+        settle(changed)
 
 
 def _attempts(outcomes: list[Outcome]) -> list[Attempt]:

@@ -61,24 +61,19 @@ def synthesis_start(
     same = same.filter(params__budget=params["budget"])  # {} is contained in every budget
     if (under_way := same.select_related("job").first()) is not None:
         return under_way
-    return _queued(branch, name, seed, params, actor, wake)
+    about = params["rule"] or params["domain"]
+    title = f"synthesis of {branch} samples{f' for {about}' if about else ''} ({name})"
+    return queue_run(branch, name, seed, params, actor, wake, title=title)
 
 
 @transaction.atomic
-def _queued(
-    branch: str, writer: str, seed: int, params: dict[str, Any], actor: Any, wake: bool
+def queue_run(
+    branch: str, writer: str, seed: int, params: dict[str, Any], actor: Any, wake: bool, *, title: str
 ) -> SynthesisRun:
     run = SynthesisRun.objects.create(
         branch=branch, writer=writer, seed=seed, params=params, created_by=actor
     )
-    about = params["rule"] or params["domain"]
-    run.job = jobs.enqueue(
-        "synthesis",
-        {"run": run.pk},
-        title=f"synthesis of {branch} samples{f' for {about}' if about else ''} ({writer})",
-        created_by=actor,
-        wake=wake,
-    )
+    run.job = jobs.enqueue("synthesis", {"run": run.pk}, title=title, created_by=actor, wake=wake)
     run.save(update_fields=["job"])
     audit.record(actor=actor, action="synthesis.started", obj=run, detail={"writer": writer, **params})
     return run

@@ -17,16 +17,21 @@ from trace_site.lib.llm import FATAL
 STOPS = FATAL | {"ledger_down", "bad_prompt"}
 # a verdict on these axes is about the query; the trace alone cannot mend it
 QUERY_AXES = frozenset({"naturalness", "compliance", "label"})
+REFUSED = "A reviewer rejected this very query."
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One planned sample. With `given`, query and answer are fixed and only the trace is written."""
+    """One planned sample. With `given`, query and answer are fixed and only the trace is written.
+
+    `refused`: queries that people rejected in its place. A critique in the request is told at every attempt.
+    """
 
     sample_id: int
     request: QueryRequest
     permission_share: float = 0.0
     given: QueryDraft | None = None
+    refused: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -70,7 +75,7 @@ class Pipeline:
         """All attempts at one sample. Raises TraceError only for what would fail every other sample too."""
         attempts: list[Tried] = []
         draft = unit.given
-        critique = ""
+        critique = unit.request.critique
         permissions: tuple[str, ...] = ()
         pool = tuple(tool.name for tool in unit.request.pool)
         for number in range(1, self.retries + 2):
@@ -88,7 +93,7 @@ class Pipeline:
                 continue
             if tried.outcome == "ready":
                 return Outcome(unit.sample_id, True, draft, tried.trace, permissions, attempts, pool)
-            critique = tried.critique
+            critique = f"{unit.request.critique} {tried.critique}".strip()
             if unit.given is None and self._query_is_bad(tried):
                 self._give_up(tried)
                 draft = None
@@ -118,7 +123,7 @@ class Pipeline:
             tried.calls += draft.calls
         tried.query, tried.answer = draft.query, draft.answer
         candidate = candidate_of(request, draft)
-        if (fresh or unit.given) and not self._query_passes(candidate, tried, fresh):
+        if (fresh or unit.given) and not self._query_passes(candidate, tried, fresh, unit.refused):
             return draft, ()
         tried.passed = draft
         permissions = permission_targets(draft.answer, request.pool, unit.permission_share, request.seed)
@@ -130,9 +135,11 @@ class Pipeline:
             await self._judged(unit, request, draft, tried)
         return draft, permissions
 
-    def _query_passes(self, candidate: Candidate, tried: Tried, fresh: bool) -> bool:
+    def _query_passes(self, candidate: Candidate, tried: Tried, fresh: bool, refused: frozenset[str]) -> bool:
         """Filter the query; one that passes is remembered at once, so that no other unit writes its twin."""
         tried.failures = query_failures(candidate, self.context)
+        if fresh and candidate.query in refused:
+            tried.failures.append(Failure("near_duplicate", REFUSED, candidate.query))
         if not tried.failures and fresh:
             self.context.seen.add(candidate.query)
         if tried.failures:

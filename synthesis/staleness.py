@@ -153,6 +153,7 @@ def _writers_of(row: Row) -> tuple[str, bool]:
 def _newest(branch: str, llm: bool) -> tuple[Recipe, dict[str, str]]:
     """The recipe of the newest run of this branch and kind of writer, and its models where settings name none."""
     runs = SynthesisRun.objects.filter(branch=branch, params__has_key="recipe")
+    runs = runs.exclude(params__has_key="regenerate")  # those follow the run of what was rejected
     kind = runs.filter(writer__startswith="llm") if llm else runs.exclude(writer__startswith="llm")
     params = kind.order_by("-id").values_list("params", flat=True).first() or {}
     recipe = read_recipe(params["recipe"]) if params else default_recipe()

@@ -206,7 +206,9 @@ STORE_OPTIONS = (
 # Functions without arguments that every worker calls now and then; each may be called twice at once.
 SWEEPERS = [
     "rules.changes.apply_due",
+    "synthesis.batches.sweep",
     "synthesis.claims.sweep",
+    "synthesis.regenerations.sweep",
     "trace_site.deliveries.deliver_due",
     "trace_site.deliveries.forget_old",
     "trace_site.idempotency.forget_old",
@@ -260,6 +262,10 @@ LLM_ALLOWED_HOSTS = env_list("LLM_ALLOWED_HOSTS")  # "host" or "host:port"; empt
 LLM_TIMEOUT_SECONDS = env_int("LLM_TIMEOUT_SECONDS", 120)  # of one call, waiting and retries included
 LLM_ATTEMPT_SECONDS = env_int("LLM_ATTEMPT_SECONDS", 60)  # of one exchange
 LLM_CONCURRENCY = env_int("LLM_CONCURRENCY", 64)  # most exchanges in flight at one endpoint
+
+# Rejected samples are written again once so many wait or one waits so long; 0: not for that (both: by the button alone)
+REVIEW_REGENERATE_COUNT = env_int("REVIEW_REGENERATE_COUNT", 20)
+REVIEW_REGENERATE_MINUTES = env_int("REVIEW_REGENERATE_MINUTES", 10)
 
 CHANGE_APPROVALS = env_int("CHANGE_APPROVALS", 1)  # approvals a change request needs before it may be applied
 

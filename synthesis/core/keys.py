@@ -10,9 +10,11 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import count
 from typing import Any
 
 from synthesis.core.queries import RuleText, ToolText, batch_of
+from synthesis.core.traces import carries_permissions
 from trace_site.lib.files import canonical_json, content_hash
 
 SCHEMA = 1
@@ -194,6 +196,16 @@ def sample_key(inputs: Mapping[str, Any]) -> str:
 def sample_seed(seed: int, *parts: object) -> int:
     """A seed of its own for every sample, from the run's seed and the sample's place; it outlives rule versions."""
     return random.Random(f"{seed}|{'|'.join(map(str, parts))}").getrandbits(31)
+
+
+def seed_again(seed: int, critique: str, share: float) -> int:
+    """The seed of a sample written again after people refused one: each critique draws anew, so has its own key.
+
+    It falls on the same side of the permission share, so that both samples stand on the same tool contents.
+    """
+    granted = carries_permissions(share, seed)
+    draws = (sample_seed(seed, "again", critique, number) for number in count())
+    return next(draw for draw in draws if carries_permissions(share, draw) == granted)
 
 
 def batch_seed(seed: int, rule: RuleText, style: str, index: int, per_call: int) -> int:
