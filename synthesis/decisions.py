@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
+from synthesis import batches, regenerations
 from synthesis.claims import NOBODYS, open_to
 from synthesis.conflicts import conflict
 from synthesis.holds import hold_rules
@@ -63,6 +64,8 @@ def _follow(row: Sample, item: ReviewItem, decision: Decision) -> None:
     """What a decision sets off, in its transaction."""
     if row.human == Human.APPROVED:
         emit("sample.approved", {"count": 1, "sample": row.pk, "by": row.approved_by})
+    if row.human == Human.REJECTED and decision.follow_up == Decision.FollowUp.REGENERATE:
+        regenerations.ask(row, decision)
 
 
 def standing(sample: Sample | int, round: int) -> Decision | None:
@@ -157,9 +160,9 @@ def _written(
 def _outcome(row: Sample, item: ReviewItem, reviewer: Any, wish: Wish) -> dict[str, Any]:
     """What becomes of the sample: a next reading, or the end."""
     if item.round == Round.FIRST:
-        if item.batch_id is None and drawn_for_second(row):
+        if not batches.samples_batch(item) and drawn_for_second(row):
             return {"human": Human.SECOND}
-        return _final(wish, str(reviewer), How.EDITED if wish.verdict == Verdict.EDIT else How.READ)
+        return _final(wish, str(reviewer), How.EDITED if wish.verdict == Verdict.EDIT else wish.how)
     if item.round == Round.THIRD:
         return _final(wish, str(reviewer), How.ADJUDICATED)
     first = standing(row, Round.FIRST)

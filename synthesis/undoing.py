@@ -5,6 +5,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
+from synthesis import batches, regenerations
 from synthesis.claims import NOBODYS, take
 from synthesis.decisions import STATE
 from synthesis.holds import hold_rules
@@ -30,8 +31,10 @@ def undo(*, reviewer: Any) -> Sample:
     item = next(item for item in items.order_by("-round") if item.pk == decision.item_id)
     row = Sample.objects.select_for_update(no_key=True).get(pk=decision.sample_id)
     _check(decision, item, row)
+    regenerations.take_back(row)
     _take_back(decision, item, row)
     item.refresh_from_db()
+    batches.taken_back(item, decision)
     if item.state == State.OPEN:  # withdrawn where a newer rule or sample has taken its place meanwhile
         take(item, reviewer)
     return Sample.objects.get(pk=row.pk)

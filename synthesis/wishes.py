@@ -15,7 +15,7 @@ class Wish:
     """What a reviewer asks for.
 
     claim: the claim the item was shown under; None: no page was shown. seen: `seen_key` of what was on screen, empty:
-    not told. seconds: from the item on screen to the decision.
+    not told. seconds: from the item on screen to the decision. how: as what an approval without an edit counts.
     """
 
     verdict: str
@@ -28,6 +28,7 @@ class Wish:
     claim: uuid.UUID | str | None = None
     seen: str = ""
     seconds: float | None = None
+    how: str = Sample.How.READ
 
     @property
     def outcome(self) -> tuple[Any, ...]:

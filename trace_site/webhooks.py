@@ -32,6 +32,7 @@ EVENTS = {
     "catalog.imported": "A catalog file was applied.",
     "catalog.import_undone": "A catalog import was undone.",
     "sample.approved": "Samples were approved, one by one or by a policy.",
+    "batch.failed": "A batch failed its acceptance sampling; all of it is read.",
     "snapshot.frozen": "A dataset was frozen.",
     "run.finished": "A training run made a model.",
     "model.promoted": "An alias names another model.",

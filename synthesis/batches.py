@@ -1,0 +1,175 @@
+"""Acceptance sampling: of a lot of samples of one rule version some are read by lot, and the lot stands or falls.
+
+A reader who edits or rejects has found a defect. At most `accept` defects when all drawn ones are read: the rest is
+approved unread, and every sample says so. More: the rest is opened and read like any other. Whatever happens to the
+lot from outside (the rule has a newer version, a drawn sample is gone) withdraws the batch, and nothing is approved.
+
+Each step is part of the transaction of the decision that causes it. The order of locks is item, sample, batch; of the
+rest, which a run may be replacing at this moment, only rows that nobody holds are taken (SKIP LOCKED), so that no
+one waits for another. What was held by somebody stays in the queue: `sweep` opens it.
+"""
+
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Q
+from django.urls import reverse
+from django.utils import timezone
+
+from synthesis.models import Batch, Decision, ReviewItem
+from synthesis.selectors_batches import progress
+from trace_site import audit
+from trace_site.lib.errors import TraceError
+from trace_site.notices import tell
+from trace_site.webhooks import emit
+
+State = Batch.State
+HELD, OPEN = ReviewItem.State.HELD, ReviewItem.State.OPEN
+
+APPROVE_REST = """
+WITH rest AS (
+  SELECT i.id, i.takes, i.sample_id, s.human, s.approved_by
+  FROM synthesis_reviewitem i JOIN synthesis_sample s ON s.id = i.sample_id
+  WHERE i.batch_id = %(batch)s AND i.state = 'held' AND s.machine = 'ready' AND s.human = 'pending'
+  ORDER BY i.id FOR UPDATE OF i SKIP LOCKED FOR NO KEY UPDATE OF s SKIP LOCKED
+), ended AS (
+  UPDATE synthesis_reviewitem i SET state = 'decided', decided_at = now() FROM rest WHERE i.id = rest.id
+), told AS (
+  INSERT INTO synthesis_decision
+    (sample_id, item_id, round, take, policy, verdict, reason, note, follow_up, before, after, at)
+  SELECT sample_id, id, 1, takes, %(by)s, 'approve', '', '', '',
+    jsonb_build_object('human', human, 'approved_by', approved_by),
+    jsonb_build_object('human', 'approved', 'approved_by', %(by)s, 'approved_how', 'batch'), now()
+  FROM rest ORDER BY id
+)
+UPDATE synthesis_sample s
+SET human = 'approved', approved_by = %(by)s, approved_how = 'batch', updated_at = now()
+FROM rest WHERE s.id = rest.sample_id
+"""
+
+
+def samples_batch(item: ReviewItem) -> bool:
+    """Whether this reading counts for a batch that is not closed yet."""
+    return item.batch_id is not None and Batch.objects.filter(pk=item.batch_id, state=State.SAMPLING).exists()
+
+
+def decided(item: ReviewItem, actor: Any) -> None:
+    """After a decision about an item, in its transaction: count it, and close the batch when it says enough."""
+    if item.batch_id is not None:
+        batch = _locked(item.batch_id)
+        if batch.state == State.SAMPLING:
+            _settle(batch, actor)
+
+
+def taken_back(item: ReviewItem, decision: Decision) -> None:
+    """After a decision was undone, in its transaction. Raises TraceError when a closed batch has counted it."""
+    if item.batch_id is None:
+        return
+    batch = _locked(item.batch_id)
+    if batch.state == State.SAMPLING:
+        _settle(batch, decision.reviewer)
+    elif batch.state != State.WITHDRAWN and (batch.closed_at is None or decision.at <= batch.closed_at):
+        raise TraceError(
+            f"batch {batch.pk} counted this decision and has {batch.get_state_display().split(':')[0]} since.",
+            code="batch_closed",
+            where=f"sample {decision.sample_id}",
+            hint="It stands; what is wrong in the sample can be written again from its page.",
+        )
+
+
+def batch_withdraw(*, batch: int, actor: Any) -> Batch:
+    """Give a batch up before anything of it was read; later that would be a second draw."""
+    with transaction.atomic():
+        row = _locked(batch)
+        read = progress([batch])[batch].read
+        if row.state != State.SAMPLING or read:
+            raise TraceError(
+                f"{read:,} of its samples are read already." if read else "it is closed.",
+                code="conflict",
+                where=f"batch {batch}",
+                hint="Read it to the end." if read else "",
+            )
+        _withdraw(row, actor, "given up before anything was read")
+    return row
+
+
+def sweep() -> int:
+    """Withdraw batches whose drawn samples are gone, open what a closed batch could not take; how many were met."""
+    gone = Q(state=State.SAMPLING, items__state=ReviewItem.State.WITHDRAWN)
+    late = Q(closed_at=None) & ~Q(state=State.SAMPLING)
+    found = list(Batch.objects.filter(gone | late).distinct().values_list("pk", flat=True))
+    for pk in found:
+        with transaction.atomic():
+            batch = Batch.objects.select_for_update(no_key=True, skip_locked=True).filter(pk=pk).first()
+            if batch is not None and batch.state == State.SAMPLING:
+                _settle(batch, None)
+            elif batch is not None and batch.closed_at is None:
+                _close(batch, batch.state)
+    return len(found)
+
+
+def _locked(batch: int) -> Batch:
+    return Batch.objects.select_for_update(no_key=True).get(pk=batch)
+
+
+def _settle(batch: Batch, actor: Any) -> None:
+    """Count what is read, and close the batch if that is enough to know."""
+    now = progress([batch.pk])[batch.pk]
+    batch.defects = now.defects
+    if now.read + now.waiting != batch.sample_size:
+        _withdraw(batch, actor, "drawn samples are no longer in the queue")
+    elif now.defects > batch.accept:
+        _fail(batch, actor)
+    elif now.read == batch.sample_size:
+        _accept(batch, actor)
+    else:
+        batch.save(update_fields=["defects"])
+
+
+def _accept(batch: Batch, actor: Any) -> None:
+    by = said(batch)
+    with connection.cursor() as cursor:
+        cursor.execute(APPROVE_REST, {"batch": batch.pk, "by": by})
+        approved = cursor.rowcount
+    _close(batch, State.ACCEPTED)
+    audit.record(actor=actor, action="batch.accepted", obj=batch, detail={"by": by, "approved": approved})
+    if approved:
+        emit("sample.approved", {"count": approved, "sample": None, "by": by})
+
+
+def said(batch: Batch) -> str:
+    """What stands on every sample approved with its batch."""
+    defects = f"{batch.defects} defect{'' if batch.defects == 1 else 's'}"
+    read = f"{batch.sample_size:,} of {batch.lot_size:,} read"
+    return f"batch {batch.pk}: {read}, {defects}, AQL {batch.aql}, c {batch.accept}"
+
+
+def _fail(batch: Batch, actor: Any) -> None:
+    _close(batch, State.FAILED)
+    detail = {"defects": batch.defects, "accept": batch.accept}
+    audit.record(actor=actor, action="batch.failed", obj=batch, detail=detail)
+    version = batch.rule_version
+    text = (
+        f"Batch {batch.pk} of rule {version.rule.code} failed: {batch.defects} defects, "
+        f"{batch.accept} allowed. All of it is read now."
+    )
+    people = {person.pk: person for person in (batch.created_by, version.author) if person is not None}
+    tell(people.values(), "batch_failed", text, link=reverse("synthesis:batch", args=[batch.pk]))
+    emit("batch.failed", {"batch": batch.pk, "rule": version.rule.code, **detail})
+
+
+def _withdraw(batch: Batch, actor: Any, why: str) -> None:
+    _close(batch, State.WITHDRAWN)
+    ReviewItem.objects.filter(
+        pk__in=ReviewItem.objects.filter(batch=batch, state=OPEN).select_for_update(skip_locked=True)
+    ).update(batch=None)
+    audit.record(actor=actor, action="batch.withdrawn", obj=batch, detail={"why": why})
+
+
+def _close(batch: Batch, state: str) -> None:
+    """Open whatever is still held. Where somebody locks a row of it, `closed_at` waits for `sweep`."""
+    held = ReviewItem.objects.filter(batch=batch, state=HELD)
+    free = list(held.order_by("pk").select_for_update(skip_locked=True).values_list("pk", flat=True))
+    ReviewItem.objects.filter(pk__in=free).update(state=OPEN)
+    batch.state, batch.closed_at = state, None if held.exists() else timezone.now()
+    batch.save(update_fields=["state", "closed_at", "defects"])

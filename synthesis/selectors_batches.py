@@ -1,0 +1,93 @@
+"""Reads behind the batches: what a lot could be made of, how far a batch is, who read what of it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, F, Q, QuerySet
+from django.shortcuts import get_object_or_404
+
+from rules.models import RuleVersion
+from synthesis.models import Batch, Decision, ReviewItem
+from trace_site.audit import AuditEntry
+
+State, Verdict = ReviewItem.State, Decision.Verdict
+DEFECTS = (Verdict.EDIT, Verdict.REJECT)
+LARGEST_LOT = 20_000
+LISTED = 50  # of the samples that were left out
+# first readings that nobody holds, was given, or that are in a batch already
+FREE = ReviewItem.objects.filter(
+    round=ReviewItem.Round.FIRST, state=State.OPEN, calibration=False, batch=None, assigned_to=None
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a batch is: samples drawn and read, drawn and waiting, held back unread; defects among those read."""
+
+    read: int = 0
+    waiting: int = 0
+    held: int = 0
+    defects: int = 0
+
+
+def lot_items(version: RuleVersion | int, style: str = "") -> QuerySet[ReviewItem]:
+    """What a batch may be made of."""
+    found = FREE.filter(rule_version=version)
+    return found.filter(style=style) if style else found
+
+
+def published_version(code: str) -> RuleVersion | None:
+    """The version of this rule that is taught."""
+    rows = RuleVersion.objects.filter(rule__code=code, rule__published=F("pk"))
+    return rows.select_related("rule").order_by("pk").first()
+
+
+def progress(batches: Iterable[int]) -> dict[int, Progress]:
+    """Two queries, whatever the number of batches."""
+    items = ReviewItem.objects.filter(batch__in=list(batches))
+    counts = items.values("batch").annotate(
+        read=Count("pk", filter=Q(state=State.DECIDED, decided_by__isnull=False)),
+        waiting=Count("pk", filter=Q(state__in=(State.OPEN, State.CLAIMED))),
+        held=Count("pk", filter=Q(state=State.HELD)),
+    )
+    defects = dict(
+        standing_decisions(batches)
+        .filter(verdict__in=DEFECTS)
+        .values("item__batch")
+        .annotate(n=Count("pk"))
+        .values_list("item__batch", "n")
+        .order_by()
+    )
+    return {
+        row["batch"]: Progress(row["read"], row["waiting"], row["held"], defects.get(row["batch"], 0))
+        for row in counts.order_by()
+    }
+
+
+def standing_decisions(batches: Iterable[int]) -> QuerySet[Decision]:
+    """What people decided about first readings of these batches and did not take back."""
+    rows = Decision.objects.filter(item__batch__in=list(batches), item__state=State.DECIDED, policy="")
+    return rows.filter(take=F("item__takes")).exclude(verdict=Verdict.UNDO)
+
+
+def rules_with_lots() -> list[tuple[str, int]]:
+    """Rules of which samples wait that could be a lot, with how many, the most first."""
+    found = FREE.filter(rule__isnull=False).values("rule__code").annotate(n=Count("pk"))
+    return list(found.order_by("-n", "rule__code").values_list("rule__code", "n")[:500])
+
+
+def batches() -> QuerySet[Batch]:
+    return Batch.objects.select_related("rule_version__rule", "created_by")
+
+
+def batch(pk: int) -> Batch:
+    """Raises Http404."""
+    return get_object_or_404(batches(), pk=pk)
+
+
+def left_out(of: Batch) -> dict[str, Any]:
+    """Who did not pass filter V when the lot was made: {"left_out": count, "failing": [{"sample", "why"}]}."""
+    notes = AuditEntry.objects.filter(object_type="batch", object_id=str(of.pk), action="batch.created")
+    detail: dict[str, Any] = notes.values_list("detail", flat=True).first() or {}
+    return detail
