@@ -2,12 +2,18 @@
 
 A sample waits when the machine is done with it, no newer one stands in its slot and its rule version is the published
 one; `human` says for which reading. The same in Python: `selectors_standing`, and a test holds the two together.
+
+Locks are taken in one order, as in `synthesis.holds`: rule, then items, the newest sample and highest round first. A
+sample that becomes ready or is decided holds its rule, so that it is seen by whoever publishes the rule, or sees that.
 """
 
 from django.db import migrations, models
 
 SYNC = """
-CREATE FUNCTION synthesis_review_sync(ids bigint[]) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION synthesis_review_sync(ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM 1 FROM synthesis_reviewitem WHERE sample_id = ANY(ids)
+    ORDER BY sample_id DESC, round DESC FOR NO KEY UPDATE;
   WITH wanted AS (
     SELECT s.id, s.domain_id, s.branch, s.style, s.tier, s.rule_version_id, v.rule_id,
       CASE s.human WHEN 'pending' THEN 1 WHEN 'second' THEN 2 ELSE 3 END AS round
@@ -28,25 +34,31 @@ CREATE FUNCTION synthesis_review_sync(ids bigint[]) RETURNS void LANGUAGE sql AS
   INSERT INTO synthesis_reviewitem AS i
     (sample_id, round, rank, domain_id, branch, style, tier, rule_id, rule_version_id)
   SELECT id, round, CASE round WHEN 3 THEN 0 ELSE 1 END, domain_id, branch, style, tier, rule_id, rule_version_id
-  FROM wanted ORDER BY id
+  FROM wanted ORDER BY id DESC
   ON CONFLICT (sample_id, round) DO UPDATE
-    SET state = 'open', calibration = false, decided_by_id = NULL, decided_at = NULL, claim = NULL,
+    SET state = 'open', calibration = false, decided_by_id = NULL, decided_at = NULL,
+        claim = NULL, claimed_by_id = NULL, claimed_until = NULL,
         takes = i.takes + (i.state = 'decided')::int
-    WHERE i.state IN ('withdrawn', 'decided')
-$$;
+    WHERE i.state IN ('withdrawn', 'decided') OR i.calibration;
+END $$;
 """
 
 SAMPLES = """
 CREATE FUNCTION synthesis_sample_waits() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE ids bigint[];
+DECLARE
+  ids bigint[];
+  versions bigint[];
 BEGIN
   IF TG_OP = 'INSERT' THEN
+    SELECT array_agg(rule_version_id) INTO versions FROM new_rows WHERE machine = 'ready';
     SELECT array_agg(id) INTO ids FROM (
       SELECT n.id FROM new_rows n WHERE n.machine = 'ready'
       UNION SELECT o.id FROM new_rows n JOIN synthesis_sample o ON o.branch = n.branch AND o.slot = n.slot
         WHERE n.slot <> '' AND o.id < n.id AND o.machine = 'ready'
     ) touched;
   ELSIF TG_OP = 'UPDATE' THEN
+    SELECT array_agg(n.rule_version_id) INTO versions FROM new_rows n JOIN old_rows p ON p.id = n.id
+      WHERE n.machine = 'ready' AND (n.machine <> p.machine OR n.human <> p.human);
     SELECT array_agg(id) INTO ids FROM (
       WITH changed AS (
         SELECT n.* FROM new_rows n JOIN old_rows p ON p.id = n.id
@@ -61,7 +73,11 @@ BEGIN
       JOIN synthesis_sample o ON o.branch = p.branch AND o.slot = p.slot
       WHERE p.slot <> '' AND o.machine = 'ready';
   END IF;
-  IF ids IS NOT NULL THEN PERFORM synthesis_review_sync(ids); END IF;
+  IF ids IS NOT NULL THEN
+    PERFORM 1 FROM rules_rule WHERE id IN (SELECT rule_id FROM rules_ruleversion WHERE id = ANY(versions))
+      ORDER BY id FOR SHARE;
+    PERFORM synthesis_review_sync(ids);
+  END IF;
   RETURN NULL;
 END $$;
 CREATE TRIGGER synthesis_sample_waits_new AFTER INSERT ON synthesis_sample
@@ -116,6 +132,9 @@ class Migration(migrations.Migration):
                 fields=("sample", "round", "take"),
                 name="one_decision_a_round",
             ),
+        ),
+        migrations.AddConstraint(
+            "reviewitem", models.UniqueConstraint(fields=("claim",), name="one_item_a_claim")
         ),
         migrations.RunSQL(SYNC + SAMPLES + RULES, UNDO),
         migrations.RunSQL(FILL, migrations.RunSQL.noop),

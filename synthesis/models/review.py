@@ -132,6 +132,7 @@ class ReviewItem(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["sample", "round"], name="one_item_a_round"),
             models.UniqueConstraint(fields=["sample", "decided_by"], name="one_round_a_reviewer"),
+            models.UniqueConstraint(fields=["claim"], name="one_item_a_claim"),
             models.CheckConstraint(
                 condition=Q(
                     state="claimed",
