@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from synthesis import batches, regenerations
+from synthesis import batches, regenerations, rejections
 from synthesis.claims import NOBODYS, open_to
 from synthesis.conflicts import conflict
 from synthesis.holds import hold_rules
@@ -64,8 +64,10 @@ def _follow(row: Sample, item: ReviewItem, decision: Decision) -> None:
     """What a decision sets off, in its transaction."""
     if row.human == Human.APPROVED:
         emit("sample.approved", {"count": 1, "sample": row.pk, "by": row.approved_by})
-    if row.human == Human.REJECTED and decision.follow_up == Decision.FollowUp.REGENERATE:
-        regenerations.ask(row, decision)
+    if row.human == Human.REJECTED and not item.calibration:
+        rejections.tell_author(row, decision)
+        if decision.follow_up == Decision.FollowUp.REGENERATE:
+            regenerations.ask(row, decision)
 
 
 def standing(sample: Sample | int, round: int) -> Decision | None:
