@@ -30,7 +30,7 @@ ROWS = 100  # groups on one page of the funnel's table
 def run_list(request: HttpRequest) -> HttpResponse:
     page = keyset(selectors.runs(), request.GET.get("after", ""), newest=True)
     return render(
-        request, "synthesis/run_list.html", {"page": page, "totals": selectors_review.queue_state()}
+        request, "synthesis/run_list.html", {"page": page, "totals": selectors_review.sample_totals()}
     )
 
 

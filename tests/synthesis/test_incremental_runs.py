@@ -14,7 +14,7 @@ from synthesis.core.recipe import default_recipe
 from synthesis.impact import of_rules, of_tools
 from synthesis.models import Attempt, ModelCall, Sample, Snapshot
 from synthesis.planning import plan, plan_counts
-from synthesis.selectors_review import waiting
+from synthesis.selectors_queue import waiting_items
 from synthesis.services import snapshot_start, synthesis_start
 from synthesis.sources import load_catalog
 from synthesis.staleness import stale_filter, stale_map, why
@@ -358,19 +358,19 @@ def test_what_is_stale_or_written_again_is_not_taught_twice_nor_waits_for_review
     run()
     version = Rule.objects.get(code="RULE_1").published_id
     Sample.objects.filter(style="explicit").update(human="approved")
-    assert (approved_samples()[version], waiting().count()) == (2, 12)
+    assert (approved_samples()[version], waiting_items().count()) == (2, 12)
     tool = Tool.objects.get(name="LeaveRequest1V3/GetLeaveRequest1")
     tool.description = "Something else."
     tool.save()
     assert version not in approved_samples()
     assert [line.count for line in of_rules([Rule.objects.get(code="RULE_1").pk])] == []
     run()
-    assert waiting().filter(rule_version=version).count() == 6  # the new ones alone
+    assert waiting_items().filter(rule_version=version).count() == 6  # the new ones alone
     Sample.objects.filter(rule_version=version).update(human="approved")
     assert approved_samples()[version] == 6
     assert of_rules([Rule.objects.get(code="RULE_1").pk])[0].count == 6
     edit_rule("RULE_1")
-    assert waiting().filter(rule_version=version).count() == 0
+    assert waiting_items().filter(rule_version=version).count() == 0
     assert of_tools([tool.pk]) == []  # stale by their rule already
 
 
