@@ -1,7 +1,8 @@
 """The registry of labelled queries kept apart: benchmarks from everything that teaches.
 
-The firewall says whether a text repeats a benchmark query. A benchmark that comes later takes the few-shot queries out
-that repeat it. Both sides hold `registry_lock`, so that neither misses the other.
+The firewall says whether a text repeats a benchmark query; the one for what is frozen to train on looks at few-shot
+queries too. A benchmark that comes later takes the few-shot queries out that repeat it. Both sides hold
+`registry_lock`, so that neither misses the other.
 """
 
 from collections.abc import Iterable
@@ -17,6 +18,7 @@ from catalog.models import LabelledQuery
 from trace_site import audit
 
 LOCK = 7152901  # of pg_advisory_xact_lock; any number that nothing else uses
+GUARDED = (LabelledQuery.Use.BENCHMARK, LabelledQuery.Use.FEW_SHOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,45 @@ def benchmark_firewall() -> BenchmarkFirewall:
 @lru_cache(maxsize=1)
 def _indexed(count: int, newest: int | None) -> BenchmarkFirewall:
     return BenchmarkFirewall()
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A text repeats a registered query: exactly, or nearly. `similarity`: Jaccard of the word sets, 0.85 to 1."""
+
+    kind: str
+    similarity: float
+    use: str
+    collection: str
+    query: str
+
+
+class TeachingFirewall:
+    """All benchmark and few-shot queries, indexed once: none of them may be in what a model is trained on."""
+
+    def __init__(self) -> None:
+        stored = LabelledQuery.objects.filter(use__in=GUARDED).order_by("use", "id")  # benchmarks first
+        self._rows = list(stored.values_list("use", "collection", "text"))
+        self._index = DuplicateIndex(text for _, _, text in self._rows)
+
+    def check(self, text: str) -> Repeat | None:
+        """The worst repetition, or None: of a benchmark before one of a few-shot query, the most similar first."""
+        found = self._index.find(text) if self._rows else []
+        if not found:
+            return None
+        worst = min(found, key=lambda hit: (self._rows[hit.position][0] != GUARDED[0], -hit.score))
+        return Repeat(worst.kind, round(worst.score, 3), *self._rows[worst.position])
+
+
+def teaching_firewall() -> TeachingFirewall:
+    """The firewall as the registry stands; indexed again only when queries have come or gone."""
+    rows = LabelledQuery.objects.filter(use__in=GUARDED)
+    return _indexed_for_teaching(**rows.aggregate(count=Count("pk"), newest=Max("pk")))
+
+
+@lru_cache(maxsize=1)
+def _indexed_for_teaching(count: int, newest: int | None) -> TeachingFirewall:
+    return TeachingFirewall()
 
 
 def registry_lock() -> None:

@@ -88,3 +88,23 @@ def known_domain(slug: str | None) -> str:
             hint=f"Known domains: {known}.",
         )
     return slug or ""
+
+
+def domain_budgets(given: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict[str, int]]:
+    """{domain: {"rule", "rrb", "share"}} without what is not limited. Raises TraceError naming the domain's limit."""
+    found: dict[str, dict[str, int]] = {}
+    for domain, limits in (given or {}).items():
+        for name, number in limits.items():
+            if number is None:
+                continue
+            most = 100 if name == "share" else MAX_SAMPLES
+            whole = isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= most
+            if name not in ("rule", "rrb", "share") or not whole:
+                raise TraceError(
+                    f"{number!r} is no budget.",
+                    code="bad_option",
+                    where=f"budgets.{domain}.{name}",
+                    hint=f"Use rule, rrb (0 to {MAX_SAMPLES:,} samples) or share (0 to 100 percent).",
+                )
+            found.setdefault(str(known_domain(domain)), {})[name] = number
+    return dict(sorted(found.items()))

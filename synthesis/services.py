@@ -1,6 +1,7 @@
 """Starting synthesis and snapshot jobs."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
@@ -9,7 +10,7 @@ from synthesis import options
 from synthesis.budgets import read_budget, refuse_spent, spent
 from synthesis.core.recipe import Recipe
 from synthesis.endpoints import clients, endpoints, recorded
-from synthesis.models import SynthesisRun
+from synthesis.models import Snapshot, SynthesisRun
 from trace_site import audit, jobs
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
@@ -126,10 +127,11 @@ def snapshot_start(
     domain: str | None = "",
     seed: int = 0,
     strict: bool = False,
+    budgets: Mapping[str, Mapping[str, Any]] | None = None,
     actor: Any = None,
     wake: bool = True,
 ) -> Job:
-    """Queue the building of a snapshot."""
+    """Queue the building of a snapshot. budgets: {domain: {"rule", "rrb": at most so many, "share": percent}}."""
     options.one_of("strategy", strategy, STRATEGIES)
     chosen = branches or ["rrb", "rule"]
     for branch in chosen:
@@ -146,7 +148,26 @@ def snapshot_start(
         "domain": domain,
         "seed": seed,
         "strict": strict,
+        "budgets": options.domain_budgets(budgets),
         "actor": actor.pk if actor else None,
     }
     title = f"snapshot {strategy}({per_rule})"
     return jobs.enqueue("snapshot", params, title=title, created_by=actor, wake=wake)
+
+
+def rebuild_start(*, snapshot: Snapshot, actor: Any = None, wake: bool = True) -> Job:
+    """Queue the rebuilding of a snapshot's folder from the database, or return the one that is under way."""
+    active = Job.objects.filter(
+        kind="snapshot_rebuild",
+        params__snapshot=snapshot.pk,
+        state__in=[Job.State.QUEUED, Job.State.RUNNING],
+    )
+    if (under_way := active.first()) is not None:
+        return under_way
+    return jobs.enqueue(
+        "snapshot_rebuild",
+        {"snapshot": snapshot.pk},
+        title=f"rebuild of {snapshot}",
+        created_by=actor,
+        wake=wake,
+    )

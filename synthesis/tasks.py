@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from synthesis import runs, snapshots
+from synthesis import runs, snapshot_rebuilds, snapshots
 from trace_site.jobs import JobContext
 
 
@@ -12,3 +12,7 @@ def run_synthesis(ctx: JobContext) -> dict[str, Any]:
 
 def run_snapshot(ctx: JobContext) -> dict[str, Any]:
     return snapshots.run_snapshot(ctx)
+
+
+def run_rebuild(ctx: JobContext) -> dict[str, Any]:
+    return snapshot_rebuilds.run_rebuild(ctx)

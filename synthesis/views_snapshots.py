@@ -11,6 +11,7 @@ from synthesis import selectors_snapshots as reads
 from synthesis import services, snapshots
 from synthesis.forms import SnapshotForm
 from synthesis.models import Snapshot
+from synthesis.snapshot_plans import preview as preview_of
 from trace_site.access import ADMIN, EXPERT, role_required
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
@@ -49,7 +50,7 @@ def snapshot_preview(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return render(request, "synthesis/_snapshot_preview.html", {"errors": form.errors})
     try:
-        preview = snapshots.preview(**form.cleaned_data)
+        preview = preview_of(**form.cleaned_data)
     except TraceError as error:
         return render(request, "synthesis/_snapshot_preview.html", {"error": error})
     return render(request, "synthesis/_snapshot_preview.html", {"preview": preview})

@@ -189,6 +189,7 @@ JOB_HANDLERS = {
     "catalog": ("catalog.tasks.run_refresh", "gpu"),  # encodes, so it needs the worker that has torch
     "synthesis": ("synthesis.tasks.run_synthesis", "default"),
     "snapshot": ("synthesis.tasks.run_snapshot", "default"),
+    "snapshot_rebuild": ("synthesis.tasks.run_rebuild", "default"),
     "training": ("training.tasks.run_training", "gpu"),
     "evaluation": ("evaluation.tasks.run_evaluation", "gpu"),
     "rule_tests": ("evaluation.tasks.run_rule_tests", "gpu"),

@@ -1,19 +1,25 @@
 """Composing a frozen dataset: which approved samples go in, and what its folder says.
 
 append(k) = all RRB (at most `rrb`) + k samples per rule; replace(k) = the same with as many RRB samples taken out of
-those rules' pools. Choices depend on the seed and the samples' keys alone, never on the order of rows.
+those rules' pools. Domains may have budgets. Choices depend on the seed and the samples' keys alone, never on the
+order of rows.
 """
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from synthesis.core.shares import Budgets, within
 from trace_site.lib.files import content_hash
 
 FILES = ("tools.jsonl", "neighbours.jsonl", "rules.jsonl", "tokens.jsonl", "samples.jsonl")
 CATALOG_FILES = ("tools.jsonl", "neighbours.jsonl", "tokens.jsonl")
+# samples as a table and the dataset card: made from the five, so they are no part of what the dataset is
+DERIVED_FILES = ("samples.parquet", "README.md")
+# why an approved sample that might have gone in did not, as `Composition.left_out` counts it
+BEYOND_K, OVER_RRB, OVER_BUDGET, TAKEN_OUT = "beyond_k", "over_rrb", "over_budget", "taken_out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +33,19 @@ class Entry:
     rule: str = ""
     answer: tuple[str, ...] = ()
     pool: frozenset[str] = frozenset()
+    domain: str = ""
 
 
 @dataclass(slots=True)
 class Composition:
+    """`left_out`: {(reason, domain, branch): how many}."""
+
     chosen: list[Entry]
     removed: list[Entry] = field(default_factory=list)
+    left_out: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+    def leave(self, reason: str, entries: Iterable[Entry]) -> None:
+        self.left_out.update((reason, entry.domain, entry.branch) for entry in entries)
 
 
 def lot(seed: int, key: str) -> str:
@@ -41,37 +54,72 @@ def lot(seed: int, key: str) -> str:
 
 
 def compose(
-    entries: Iterable[Entry], *, strategy: str, per_rule: int, rrb: int | None, seed: int
+    entries: Iterable[Entry],
+    *,
+    strategy: str,
+    per_rule: int,
+    rrb: int | None,
+    seed: int,
+    budgets: Budgets | None = None,
 ) -> Composition:
+    limits = budgets or {}
     by_branch: defaultdict[str, list[Entry]] = defaultdict(list)
     for entry in sorted(entries, key=lambda entry: lot(seed, entry.key)):
         by_branch[entry.branch].append(entry)
-    rule = per_rule_choice(by_branch["rule"], per_rule)
-    kept = by_branch["rrb"] if rrb is None else by_branch["rrb"][:rrb]
-    removed: list[Entry] = []
+    made = Composition([])
+    rule = _rule_part(by_branch["rule"], per_rule, limits, made)
+    kept, over_budget, over_most = within(by_branch["rrb"], limits, "rrb", rrb)
+    imported, over_share, _ = within(by_branch["imported"], limits, "imported")
+    made.leave(OVER_BUDGET, [*over_budget, *over_share])
+    made.leave(OVER_RRB, over_most)
     if strategy == "replace":
-        pools: set[str] = set().union(*(entry.pool for entry in rule)) if rule else set()
-        removed = [entry for entry in kept if not pools.isdisjoint(entry.answer)][: len(rule)]
-        gone = {entry.id for entry in removed}
-        kept = [entry for entry in kept if entry.id not in gone]
-    chosen = [*kept, *rule, *by_branch["imported"]]
-    return Composition(
-        sorted(chosen, key=lambda entry: entry.id), sorted(removed, key=lambda entry: entry.id)
-    )
+        kept = _replaced(kept, rule, made)
+    made.chosen = sorted([*kept, *rule, *imported], key=lambda entry: entry.id)
+    return made
 
 
-def per_rule_choice(entries: Sequence[Entry], per_rule: int) -> list[Entry]:
-    """k samples of every rule, its styles taken in turn so that the mix stays equal."""
+def _rule_part(entries: Sequence[Entry], per_rule: int, budgets: Budgets, made: Composition) -> list[Entry]:
+    wanted, beyond = per_rule_choice(entries, per_rule)
+    kept, over_budget, _ = within(wanted, budgets, "rule")
+    made.leave(BEYOND_K, beyond)
+    made.leave(OVER_BUDGET, over_budget)
+    return kept
+
+
+def _replaced(kept: list[Entry], rule: Sequence[Entry], made: Composition) -> list[Entry]:
+    """Without as many RRB samples, whose tools are in those rules' pools, as there are rule samples."""
+    pools: set[str] = set().union(*(entry.pool for entry in rule)) if rule else set()
+    removed = [entry for entry in kept if not pools.isdisjoint(entry.answer)][: len(rule)]
+    gone = {entry.id for entry in removed}
+    made.removed = sorted(removed, key=lambda entry: entry.id)
+    made.leave(TAKEN_OUT, removed)
+    return [entry for entry in kept if entry.id not in gone]
+
+
+def per_rule_choice(entries: Sequence[Entry], per_rule: int) -> tuple[list[Entry], list[Entry]]:
+    """(k samples of every rule, the rest), a rule's styles taken in turn so that the mix stays equal.
+
+    In the order of turns over all rules: a budget that ends early leaves every rule about as many.
+    """
     groups: defaultdict[str, defaultdict[str, list[Entry]]] = defaultdict(lambda: defaultdict(list))
     for entry in entries:
         groups[entry.rule][entry.style].append(entry)
-    chosen: list[Entry] = []
-    for _, styles in sorted(groups.items()):
+    chosen: list[tuple[int, str, Entry]] = []
+    beyond: list[Entry] = []
+    for rule, styles in groups.items():
         turns = sorted(
             (place, style, entry.id, entry) for style, of in styles.items() for place, entry in enumerate(of)
         )
-        chosen += [turn[3] for turn in turns[:per_rule]]
-    return chosen
+        chosen += [(turn, rule, one[3]) for turn, one in enumerate(turns[:per_rule])]
+        beyond += [one[3] for one in turns[per_rule:]]
+    return [entry for _, _, entry in sorted(chosen, key=lambda one: one[:2])], beyond
+
+
+def shortfall(chosen: Iterable[Entry], rules: Iterable[str], per_rule: int) -> dict[str, int]:
+    """{rule: how many it has} of the rules that have fewer than k, the emptiest first."""
+    found = Counter(entry.rule for entry in chosen if entry.branch == "rule")
+    short = {rule: found[rule] for rule in rules if found[rule] < per_rule}
+    return dict(sorted(short.items(), key=lambda item: (item[1], item[0])))
 
 
 def snapshot_hash(files: Mapping[str, Mapping[str, Any]]) -> str:

@@ -16,13 +16,14 @@ from synthesis.models.review import (
     SecondShare,
 )
 from synthesis.models.samples import Attempt, Sample, SynthesisRun
-from synthesis.models.snapshots import Snapshot, SnapshotSample
+from synthesis.models.snapshots import FrozenLines, Snapshot, SnapshotSample
 
 __all__ = [
     "Assignment",
     "Attempt",
     "Batch",
     "Decision",
+    "FrozenLines",
     "Guideline",
     "ModelCall",
     "ModelReply",

@@ -4,7 +4,7 @@ import pytest
 from django.contrib.sessions.models import Session
 
 from rules.models import ChangeRequest, Rule, RuleChange
-from synthesis.snapshots import preview
+from synthesis.snapshot_plans import preview
 from tests.factories import make_sample
 from tests.rules.saving import rule_save
 from trace_site.audit import AuditEntry

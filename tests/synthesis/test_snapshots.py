@@ -6,10 +6,11 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from catalog.models import Tool
-from synthesis.core.snapshot import FILES, Entry, compose
+from synthesis.core.snapshot import DERIVED_FILES, FILES, Entry, compose
 from synthesis.models import Sample, Snapshot
 from synthesis.services import snapshot_start
-from synthesis.snapshots import preview, snapshot_dir
+from synthesis.snapshot_plans import preview
+from synthesis.snapshots import snapshot_dir
 from tests.synthesis.rows import make_benchmark_query, make_book, make_sample, publish, run_job
 from trace_site import jobs
 from trace_site.lib.files import read_jsonl, sha256_file
@@ -36,10 +37,10 @@ def test_a_snapshot_is_the_folder_that_training_reads():
     folder = snapshot_dir(Snapshot.objects.get(pk=result["id"]))
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["hash"] == result["hash"]
-    assert set(manifest["files"]) == set(FILES)
+    assert set(manifest["files"]) == {*FILES, *DERIVED_FILES}
     for name, entry in manifest["files"].items():
         assert sha256_file(folder / name) == entry["sha256"]
-        assert len(list(read_jsonl(folder / name))) == entry["rows"]
+        assert name in DERIVED_FILES or len(list(read_jsonl(folder / name))) == entry["rows"]
     samples = [row for _, row in read_jsonl(folder / "samples.jsonl")]
     assert {row["rule"] for row in samples} == {"PAYSLIP_PERIOD", None}
     assert list(samples[0]) == [
@@ -47,7 +48,7 @@ def test_a_snapshot_is_the_folder_that_training_reads():
     ]  # fmt: skip
     tools = [row["name"] for _, row in read_jsonl(folder / "tools.jsonl")]
     assert tools == sorted(tools)
-    assert manifest["rules"] == [{"code": "PAYSLIP_PERIOD", "version": 1, "hash": "rule-1"}]
+    assert manifest["rules"] == [{"domain": "hr", "code": "PAYSLIP_PERIOD", "version": 1, "hash": "rule-1"}]
 
 
 @pytest.mark.django_db
@@ -83,7 +84,7 @@ def test_what_repeats_a_benchmark_query_is_left_out_and_listed(client_as):
     result = run_job(build())
     assert (result["contaminated"], result["counts"]["rule"]) == (1, 1)
     listed = Snapshot.objects.get(pk=result["id"]).manifest["contaminated"]
-    assert [(row["sample"], row["benchmark"], row["kind"]) for row in listed] == [(bad.pk, "prb", "exact")]
+    assert [(row["sample"], row["collection"], row["kind"]) for row in listed] == [(bad.pk, "prb", "exact")]
     job = jobs.run(build(strict=True).pk)
     assert (job.state, job.error_code) == ("failed", "contaminated")
     options = {"strategy": "append", "per_rule": 12, "branches": "rule", "seed": 0}

@@ -4,9 +4,11 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from synthesis.core.shares import read_budgets
 from synthesis.services import STRATEGIES, snapshot_start
 from trace_site.commands import TraceCommand
 from trace_site.jobs import run_inline
+from trace_site.lib.errors import TraceError
 
 
 class Command(TraceCommand):
@@ -20,17 +22,40 @@ class Command(TraceCommand):
         parser.add_argument("--domain", default="")
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument(
-            "--strict", action="store_true", help="refuse when a sample repeats a benchmark query"
+            "--strict",
+            action="store_true",
+            help="refuse when a sample repeats a benchmark or few-shot query",
+        )
+        parser.add_argument(
+            "--budget",
+            action="append",
+            default=[],
+            metavar="DOMAIN:LIMITS",
+            help="hr:rule=100,rrb=50 (at most so many) or hr:share=40 (percent of each branch); may be repeated",
         )
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         names = ("strategy", "per_rule", "rrb", "domain", "seed", "strict")
         branches = [name.strip() for name in options["branches"].split(",") if name.strip()]
-        job = snapshot_start(branches=branches, wake=False, **{name: options[name] for name in names})
+        budgets = _budgets(options["budget"])
+        given = {name: options[name] for name in names}
+        job = snapshot_start(branches=branches, budgets=budgets, wake=False, **given)
         result = run_inline(job, self.echo)
         counts = result["counts"]
         return result, (
             f"snapshot {result['id']} ({result['hash'][:12]}): {counts['samples']:,} samples "
             f"({counts['rrb']:,} rrb, {counts['rule']:,} rule, {counts['imported']:,} imported); "
-            f"{result['contaminated']:,} left out as too close to a benchmark."
+            f"{result['contaminated']:,} left out as too close to a benchmark or few-shot query."
         )
+
+
+def _budgets(texts: list[str]) -> dict[str, dict[str, int]]:
+    try:
+        return read_budgets(texts)
+    except ValueError as error:
+        raise TraceError(
+            f"{str(error)!r} is no budget.",
+            code="bad_option",
+            where="--budget",
+            hint="Write hr:rule=100,rrb=50 or hr:share=40.",
+        ) from error
