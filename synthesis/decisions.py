@@ -68,6 +68,7 @@ def _follow(row: Sample, item: ReviewItem, decision: Decision) -> None:
         rejections.tell_author(row, decision)
         if decision.follow_up == Decision.FollowUp.REGENERATE:
             regenerations.ask(row, decision)
+    batches.decided(item, decision.reviewer)
 
 
 def standing(sample: Sample | int, round: int) -> Decision | None:
