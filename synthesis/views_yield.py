@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET
 from catalog.selectors import domains
 from synthesis.core.queries import RULE_STYLES
 from synthesis.rule_yields import ORDERS, SHOWS, TARGET, RuleYield, rule_book
+from synthesis.selectors_rejections import rejections_of_published
 from trace_site.lib.cells import guard
 from trace_site.paging import Page
 
@@ -40,6 +41,10 @@ def yields(request: HttpRequest) -> HttpResponse:
     rows = book.chosen(chosen["show"], chosen["order"])
     after = request.GET.get("after", "")
     start = int(after) if after.isdecimal() and len(after) < 7 else 0
+    told = rejections_of_published(row.rule_id for row in rows[start : start + ROWS])
+    for row in rows[start : start + ROWS]:
+        one = told.get(row.rule_id)
+        row.rejections = one.sentence if one and one.rejected else ""
     page = Page(rows[start : start + ROWS], after, str(start + ROWS) if len(rows) > start + ROWS else None)
     context = {"book": book, "page": page, "shown": len(rows), "chosen": chosen, "domains": domains()}
     return render(request, "synthesis/yield.html", {**context, "heads": heads(request, chosen["order"])})
