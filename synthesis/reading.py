@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from synthesis import claims, review
+from synthesis import claims
+from synthesis.conflicts import conflict
+from synthesis.core.rejections import REASONS
+from synthesis.decisions import standing
 from synthesis.models import Decision, ReviewItem, Sample
-from synthesis.selectors_queue import WAITS, queue_state
+from synthesis.selectors_queue import queue_state
+from synthesis.wishes import Wish, seen_key, wish_of
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import content_hash
 
 State, Round = ReviewItem.State, ReviewItem.Round
 
@@ -19,7 +22,7 @@ class Side:
 
     number: int
     decision: Decision
-    wish: review.Wish
+    wish: Wish
 
     @property
     def who(self) -> str:
@@ -27,7 +30,7 @@ class Side:
 
     @property
     def reason(self) -> str:
-        return review.REASONS.get(self.wish.reason, "")
+        return REASONS.get(self.wish.reason, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +46,6 @@ class Reading:
     following: int | None = None  # the sample of the own decision after this one
 
 
-def seen_key(sample: Sample) -> str:
-    """Names the text a person has on screen, so that nobody approves words they did not see."""
-    return content_hash([sample.query, sample.trace, sample.answer])[:16]
-
-
 def next_reading(reviewer: Any, filters: Mapping[str, Any], besides: list[int]) -> Reading | None:
     """The next item claimed for `reviewer`; None: see `empty_queue`."""
     item = claims.claim_next(reviewer, filters, besides=besides)
@@ -57,18 +55,18 @@ def next_reading(reviewer: Any, filters: Mapping[str, Any], besides: list[int]) 
 def reading_of(sample: Sample, reviewer: Any) -> Reading:
     """The sample's waiting item, claimed; else one's own decision about it; else why not."""
     items = list(ReviewItem.objects.filter(sample=sample).order_by("-round"))
-    waiting = next((item for item in items if item.state in WAITS), None)
-    if waiting is not None and waiting.state != State.HELD:
+    waiting = next((item for item in items if item.state in (State.OPEN, State.CLAIMED)), None)
+    if waiting is not None:
         try:
             return _live(claims.claim_item(reviewer, waiting.pk), reviewer, sample)
         except TraceError as error:
             if error.code != "conflict":
                 raise
-            waiting.refresh_from_db()
     own = next((item for item in items if item.decided_by_id == reviewer.pk), None)
     if own is not None and (decision := own_decisions(reviewer).filter(item=own).first()):
         return _back(sample, decision, reviewer)
-    return Reading(sample, why=_why(waiting, items, reviewer))
+    why = conflict(items, reviewer).message if items else "it does not wait for review."
+    return Reading(sample, why=why[:1].upper() + why[1:])
 
 
 def own_decisions(reviewer: Any) -> Any:
@@ -101,11 +99,11 @@ def shown_samples() -> Any:
 
 def _sides(sample: Sample) -> tuple[Side, ...]:
     """In an order that does not tell who came first."""
-    found = [review.standing(sample, number) for number in (Round.FIRST, Round.SECOND)]
+    found = [standing(sample, number) for number in (Round.FIRST, Round.SECOND)]
     decisions = [decision for decision in found if decision is not None]
     if int(seen_key(sample), 16) % 2:
         decisions.reverse()
-    return tuple(Side(at, decision, review.wish_of(decision)) for at, decision in enumerate(decisions, 1))
+    return tuple(Side(at, decision, wish_of(decision)) for at, decision in enumerate(decisions, 1))
 
 
 def _back(sample: Sample, decision: Decision, reviewer: Any) -> Reading:
@@ -117,17 +115,3 @@ def _back(sample: Sample, decision: Decision, reviewer: Any) -> Reading:
         previous=own.filter(at__lt=decision.at).first(),
         following=later.sample_id if later else None,
     )
-
-
-def _why(waiting: ReviewItem | None, items: list[ReviewItem], reviewer: Any) -> str:
-    """Why this sample is not one's to read now."""
-    if waiting is None:
-        decided = any(item.state == State.DECIDED for item in items)
-        return "It is decided." if decided else "It does not wait for review."
-    if waiting.state == State.HELD:
-        return "Its batch holds it: only a sample of the batch is read. It comes back if the batch fails."
-    if waiting.state == State.CLAIMED and waiting.claimed_by_id != reviewer.pk:
-        return "Somebody else is reading it now."
-    if waiting.assigned_to_id not in (None, reviewer.pk):
-        return "It is assigned to somebody else."
-    return "You have read it in another round; this reading is somebody else's."

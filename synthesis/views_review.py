@@ -10,7 +10,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from synthesis import claims, review, samples, selectors_queue, selectors_review
+from synthesis import claims, samples, selectors_review
+from synthesis.core.rejections import REASONS
 from synthesis.forms_review import QueueFilters
 from synthesis.models import Decision, Sample
 from synthesis.reading import (
@@ -19,10 +20,11 @@ from synthesis.reading import (
     next_reading,
     own_decisions,
     reading_of,
-    seen_key,
     shown_samples,
 )
+from synthesis.selectors_counts import waiting_total
 from synthesis.spans import trace_spans
+from synthesis.wishes import seen_key
 from trace_site.access import ADMIN, REVIEWER, role_required, roles_of
 from trace_site.lib.errors import TraceError
 
@@ -123,8 +125,8 @@ def reading_context(reading: Reading) -> dict[str, Any]:
         "rule_ids": sample.rule_version.tool_ids if sample.rule_version else [],
         "attempts": samples.attempts(sample),
         "seen": seen_key(sample),
-        "reasons": list(review.REASONS.items())[:9],
-        "own_reason": review.REASONS.get(reading.decision.reason, "") if reading.decision else "",
+        "reasons": list(REASONS.items())[:9],
+        "own_reason": REASONS.get(reading.decision.reason, "") if reading.decision else "",
     }
 
 
@@ -133,7 +135,7 @@ def count(request: HttpRequest) -> HttpResponse:
     """The number beside Review in the sidebar; empty for those who do not review."""
     if not roles_of(request.user) & {REVIEWER, ADMIN}:
         return HttpResponse("")
-    left = selectors_queue.waiting_items().count()
+    left = waiting_total()
     return HttpResponse(f"{left:,}" if left else "")
 
 

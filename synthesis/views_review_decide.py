@@ -9,10 +9,17 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from synthesis import claims, review, selectors_review
-from synthesis.models import ReviewItem, Sample
-from synthesis.reading import own_decisions, seen_key
+from synthesis.models import ReviewItem
+from synthesis.reading import own_decisions
 from synthesis.spans import failure_spans
-from synthesis.views_review import address, item_page, kept_filters, last_words, sample_or_404
+from synthesis.views_review import (
+    address,
+    claim_of,
+    item_page,
+    kept_filters,
+    last_words,
+    sample_or_404,
+)
 from trace_site.access import ADMIN, REVIEWER, role_required
 from trace_site.lib.errors import TraceError, status_of
 from trace_site.middleware import wants_json
@@ -28,12 +35,8 @@ def decided(
     A script gets the same as JSON, and shows the item that it has fetched ahead.
     """
     sample = sample_or_404(pk)
-    claim = request.POST.get("claim", "")
     try:
-        if request.POST.get("seen") != seen_key(sample) and not decided_before(sample, request.user, claim):
-            message = "the text has changed since you opened it."
-            raise TraceError(message, code="conflict", hint="Open it again to read how it stands.")
-        decide(sample=sample, reviewer=request.user, claim=claim, seconds=seconds_of(request))
+        decide(sample=sample, reviewer=request.user, **shown(request))
     except TraceError as error:
         return refused(request, pk, error, typed)
     if wants_json(request):
@@ -41,10 +44,14 @@ def decided(
     return redirect(address(None, kept_filters(request)))
 
 
-def decided_before(sample: Sample, reviewer: Any, claim: str) -> bool:
-    """Whether this claim has decided already: the text it saw may be what it changed."""
-    rows = ReviewItem.objects.filter(sample=sample, decided_by=reviewer).values_list("claim", flat=True)
-    return claim in map(str, rows)
+def shown(request: HttpRequest) -> dict[str, Any]:
+    """Under which claim the item was on the screen, with which text, and how long."""
+    try:
+        claim = claim_of(request.POST.get("claim", ""))
+    except ValueError as error:
+        message = "the form does not say under which claim the item was shown."
+        raise TraceError(message, code="conflict", hint="Open the item again.") from error
+    return {"claim": claim, "seen": request.POST.get("seen") or "nothing", "seconds": seconds_of(request)}
 
 
 def refused(request: HttpRequest, pk: int, error: TraceError, typed: dict[str, Any] | None) -> HttpResponse:
@@ -54,8 +61,8 @@ def refused(request: HttpRequest, pk: int, error: TraceError, typed: dict[str, A
     if conflict:
         return item_page(request, pk, 409, conflict=str(error))
     failures = error.extra.get("failures", [])
-    shown = {"editing": bool(typed), "typed": typed, "refused": "" if failures else error}
-    return item_page(request, pk, 422, **shown, **marked(failures, typed))
+    kept = {"editing": bool(typed), "typed": typed, "refused": "" if failures else error}
+    return item_page(request, pk, 422, **kept, **marked(failures, typed))
 
 
 def marked(failures: list[dict[str, Any]], typed: dict[str, Any] | None) -> dict[str, Any]:
@@ -102,10 +109,10 @@ def reject(request: HttpRequest, pk: int) -> HttpResponse:
     given = {name: request.POST.get(name, "").strip() for name in ("reason", "note", "follow_up")}
     given["follow_up"] = given["follow_up"] or "regenerate"
 
-    def decide(**shown: Any) -> None:
+    def decide(**how: Any) -> None:
         if given["reason"] == "other" and not given["note"]:
             raise TraceError("say in the note what is wrong.", code="note_needed", where="note")
-        review.reject(**given, **shown)
+        review.reject(**given, **how)
 
     return decided(request, pk, decide)
 
@@ -114,7 +121,7 @@ def reject(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def edit(request: HttpRequest, pk: int) -> HttpResponse:
     typed = typed_texts(request)
-    return decided(request, pk, lambda **shown: review.edit(**typed, **shown), typed)
+    return decided(request, pk, lambda **how: review.edit(**typed, **how), typed)
 
 
 @role_required(REVIEWER, ADMIN)

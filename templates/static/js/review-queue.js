@@ -1,6 +1,6 @@
 // The items this tab holds: one on the screen, one fetched ahead. The next one shows only when the server has said yes.
 const BEAT_MS = 60_000;
-const REPAIR_MS = 2_000; // what the page before this one gave back while it left is claimed again
+const REPAIR_MS = 500; // what the page before this one gave back while it left is claimed again
 const IDLE_MS = 600_000; // who has gone does not keep items from others
 const queue = { ahead: [], behind: [], fetching: null, busy: false, shownAt: 0, seenFrom: 0, touchedAt: 0, last: null };
 
@@ -57,15 +57,16 @@ async function alone(work) {
 
 const decide = (form, submitter) => alone(async () => {
   const item = shown();
-  const body = new FormData(form, submitter);
-  body.set("seconds", spent(item).toFixed(1));
+  const seconds = spent(item).toFixed(1);
+  const body = () => { const data = new FormData(form, submitter); data.set("seconds", seconds); return data; };
   const said = submitter && submitter.dataset.digit ? "Rejected" : form.id === "edit" ? "Saved and approved" : "Decided";
   let answer;
   try {
-    answer = await ask(form.action, { body });
+    answer = await ask(form.action, { body: body() });
   } catch (error) {
     if (error.code === "filtered") htmx.trigger("#check", "check");
-    throw error;
+    if (error.code !== "conflict" || !await regained(item)) throw error;
+    answer = await ask(form.action, { body: body() });
   }
   forgetDraft(item);
   tell(answer, `${said}: sample ${item.dataset.sample}.`);
@@ -205,6 +206,15 @@ function holding() {
   body.set("items", JSON.stringify(Object.fromEntries(held().map((item) => [item.dataset.item, item.dataset.claim]))));
   body.set("csrfmiddlewaretoken", csrfToken() || "");
   return body;
+}
+
+// A claim given back by another tab that closed: when nobody took the item it is claimed anew, and the decision sent.
+async function regained(item) {
+  const answer = await ask(review().dataset.heartbeat, { body: holding() });
+  const claim = answer.items[item.dataset.item];
+  const anew = Boolean(claim) && claim !== item.dataset.claim;
+  if (anew) renew(item, claim);
+  return anew;
 }
 
 async function beat() {
