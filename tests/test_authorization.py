@@ -23,7 +23,7 @@ RESTRICTED = {
         evaluation:run_rule_tests evaluation:start_rule_tests""",
     "reviewer admin": """
         synthesis:review synthesis:undo synthesis:review_item synthesis:approve synthesis:reject synthesis:edit
-        synthesis:check""",
+        synthesis:check synthesis:skip synthesis:review_next synthesis:review_heartbeat synthesis:review_release""",
     "admin": """
         webhooks:list webhooks:detail webhooks:test webhooks:pause webhooks:resume webhooks:rotate webhooks:delete
         webhooks:delivery webhooks:again training:create training:recipe training:cancel training:resume

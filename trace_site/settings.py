@@ -217,6 +217,9 @@ SWEEPERS = [
     "trace_site.notices.forget_old",
 ]
 
+# Functions of a user that are called when they sign out.
+AT_SIGN_OUT = ["synthesis.claims.release"]
+
 # Webhooks go to public https addresses only, unless this installation talks to servers of its own network.
 WEBHOOK_ALLOW_PRIVATE = env_bool("WEBHOOK_ALLOW_PRIVATE", False)
 

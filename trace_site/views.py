@@ -12,6 +12,7 @@ from django.db import DatabaseError, connection, transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.decorators import method_decorator
+from django.utils.module_loading import import_string
 from django.views.decorators.http import require_GET, require_POST
 from django.views.defaults import page_not_found, server_error
 from rest_framework.authtoken.models import Token
@@ -44,6 +45,12 @@ class Logout(LogoutView):
         if not request.user.is_authenticated:
             return redirect("login")
         return render(request, "registration/sign_out.html")
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if request.user.is_authenticated:
+            for name in settings.AT_SIGN_OUT:
+                import_string(name)(request.user)
+        return super().post(request, *args, **kwargs)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
