@@ -94,13 +94,14 @@ def queue_totals(reviewer: Any, filters: Mapping[str, Any]) -> dict[str, int]:
     others = Q(assigned_to__isnull=False) & ~Q(assigned_to=reviewer.pk)
     sums = ReviewCount.objects.aggregate(
         left=Sum("n", filter=within & waits),
-        held=Sum("n", filter=within & ~waits),
+        by_batches=Sum("n", filter=within & ~waits),  # `held` is a column
         assigned_to_others=Sum("n", filter=within & waits & others),
         read_by_you=Sum("n", filter=within & waits & Q(first_by=reviewer.pk)),
         all=Sum("n", filter=waits),
     )
     counts = {name: count or 0 for name, count in sums.items()}
-    return {**counts, "elsewhere": counts.pop("all") - counts["left"]}
+    held, everywhere = counts.pop("by_batches"), counts.pop("all")
+    return {**counts, "held": held, "elsewhere": everywhere - counts["left"]}
 
 
 def in_queue(filters: Mapping[str, Any]) -> QuerySet[ReviewCount]:

@@ -1,0 +1,231 @@
+"""Claims: one holder at a time, an order that is fair, leases that end, and nothing that is shut in for ever."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
+
+from synthesis import claims, review
+from synthesis.models import ReviewItem, Sample, SecondShare
+from synthesis.selectors_queue import queue_state
+from tests.factories import make_rule, make_sample, make_tool
+from trace_site.lib.errors import TraceError
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ada(user_with):
+    return user_with("reviewer", username="ada")
+
+
+@pytest.fixture
+def bob(user_with):
+    return user_with("reviewer", username="bob")
+
+
+@pytest.fixture
+def samples():
+    tools = [make_tool("New/GetSlip"), make_tool("Old/GetSlip")]
+    rule = make_rule(*tools, code="SLIP_YEAR")
+    return [make_sample(rule=rule, tools=tools) for _ in range(4)]
+
+
+def item_of(sample, round=1):
+    return ReviewItem.objects.get(sample=sample, round=round)
+
+
+def end_leases(**which):
+    rows = ReviewItem.objects.filter(state="claimed", **which)
+    return rows.update(claimed_until=Now() - timedelta(seconds=1))
+
+
+def next_sample(reviewer, filters=None, **options):
+    item = claims.claim_next(reviewer, filters, **options)
+    return item and item.sample_id
+
+
+def test_what_one_holds_comes_back_under_the_same_claim(ada, samples):
+    first, again = claims.claim_next(ada), claims.claim_next(ada)
+    assert (first.pk, first.claim) == (again.pk, again.claim)
+    ahead = claims.claim_next(ada, besides=[first.pk])
+    assert ahead.sample_id == samples[1].pk
+    assert claims.claim_next(ada, besides=[first.pk]).claim == ahead.claim
+
+
+def test_two_reviewers_never_hold_the_same_item(ada, bob, samples):
+    held = [next_sample(who, besides=besides) for who, besides in ((ada, []), (bob, []))]
+    assert held == [samples[0].pk, samples[1].pk]
+    with pytest.raises(TraceError, match="ada has it now, for 5 min") as caught:
+        claims.claim_item(bob, item_of(samples[0]).pk)
+    assert caught.value.code == "conflict"
+
+
+def test_one_claim_names_one_item(ada, samples):
+    item = claims.claim_next(ada)
+    with pytest.raises(IntegrityError, match="one_item_a_claim"), transaction.atomic():
+        ReviewItem.objects.filter(sample=samples[1]).update(claim=item.claim)
+
+
+def test_assigned_items_are_met_first_and_by_nobody_else(ada, bob, samples):
+    ReviewItem.objects.filter(sample=samples[2]).update(assigned_to=ada)
+    assert next_sample(ada) == samples[2].pk
+    claims.release(ada)
+    with pytest.raises(TraceError, match="assigned to ada"):
+        claims.claim_item(bob, item_of(samples[2]).pk)
+    taken = [
+        next_sample(bob, besides=list(ReviewItem.objects.filter(claimed_by=bob).values_list("pk", flat=True)))
+        for _ in range(4)
+    ]
+    assert taken == [samples[0].pk, samples[1].pk, samples[3].pk, None]
+
+
+def test_adjudications_come_before_first_readings(ada, samples):
+    Sample.objects.filter(pk=samples[3].pk).update(human="disputed")
+    assert next_sample(ada) == samples[3].pk
+
+
+def test_what_one_skipped_comes_last_the_longest_ago_first_and_is_free_for_others(ada, bob, samples):
+    for sample in (samples[1], samples[0]):
+        claims.skip(ada, claims.claim_item(ada, item_of(sample).pk).pk)
+    ReviewItem.objects.filter(sample__in=samples[3:]).update(state="held")
+    met = []
+    for _ in range(3):
+        item = claims.claim_next(ada)
+        met.append(item.sample_id)
+        review.approve(sample=item.sample_id, reviewer=ada, claim=item.claim)
+        if len(met) == 1:
+            assert next_sample(bob) == samples[0].pk
+            claims.release(bob)
+    assert met == [samples[2].pk, samples[1].pk, samples[0].pk]
+
+
+def test_filters_narrow_what_is_claimed(ada, samples):
+    other = make_sample(tier="hard")
+    assert next_sample(ada, {"tier": "hard"}) == other.pk
+    claims.release(ada)
+    assert next_sample(ada, {"branch": "rrb", "domain": "hr"}) == other.pk
+    claims.release(ada)
+    assert next_sample(ada, {"rule": "SLIP_YEAR", "style": "explicit", "round": 1}) == samples[0].pk
+    assert next_sample(ada, {"rule": "NO_SUCH"}) is None
+
+
+def test_a_lease_ends_by_the_databases_clock_and_one_sweep_brings_all_back(ada, bob, samples):
+    items = [claims.claim_item(ada, item_of(sample).pk) for sample in samples[:3]]
+    assert claims.sweep() == 0
+    end_leases(pk__in=[item.pk for item in items])
+    assert claims.sweep() == 3
+    assert ReviewItem.objects.filter(state="open", claimed_by=None, claimed_until=None).count() == 4
+    assert claims.sweep() == 0
+
+
+def test_an_empty_queue_sweeps_before_it_says_so(ada, bob, samples):
+    for sample in samples:
+        claims.claim_item(ada, item_of(sample).pk)
+    assert claims.claim_next(bob) is None
+    end_leases(sample=samples[2])
+    assert next_sample(bob) == samples[2].pk
+
+
+def test_a_heartbeat_renews_a_lease_also_one_that_was_swept_and_nobody_took(ada, bob, samples):
+    item = claims.claim_next(ada)
+    end_leases()
+    claims.heartbeat(ada, item.pk, item.claim)
+    assert claims.sweep() == 0
+    end_leases()
+    claims.sweep()
+    claims.heartbeat(ada, item.pk, item.claim)
+    assert (item_of(samples[0]).claimed_by, item_of(samples[0]).claim) == (ada, item.claim)
+    end_leases()
+    claims.sweep()
+    claims.claim_item(bob, item.pk)
+    with pytest.raises(TraceError, match="bob has it now"):
+        claims.heartbeat(ada, item.pk, item.claim)
+
+
+def test_who_came_back_late_may_decide_until_somebody_else_has_taken_the_item(ada, bob, samples):
+    kept, lost = (claims.claim_item(ada, item_of(sample).pk) for sample in samples[:2])
+    end_leases()
+    claims.sweep()
+    review.approve(sample=samples[0].pk, reviewer=ada, claim=kept.claim)
+    claims.claim_item(bob, lost.pk)
+    with pytest.raises(TraceError, match="bob has it now"):
+        review.approve(sample=samples[1].pk, reviewer=ada, claim=lost.claim)
+    assert Sample.objects.get(pk=samples[1].pk).human == "pending"
+
+
+@pytest.mark.parametrize("gone", ["deactivated", "without a role"])
+def test_claims_of_who_may_no_longer_review_come_back_at_once(gone, ada, bob, samples):
+    claims.claim_next(ada)
+    boss = User.objects.create_superuser("boss")
+    claims.claim_next(boss)
+    if gone == "deactivated":
+        User.objects.filter(pk=ada.pk).update(is_active=False)
+    else:
+        ada.groups.clear()
+    assert claims.sweep() == 1
+    assert item_of(samples[1]).claimed_by == boss
+    assert next_sample(bob) == samples[0].pk
+
+
+def test_what_is_given_back_is_not_decided_by_a_page_left_open(ada, samples):
+    item = claims.claim_next(ada)
+    assert claims.release(ada) == 1
+    with pytest.raises(TraceError, match="opened anew"):
+        review.approve(sample=item.sample_id, reviewer=ada, claim=item.claim)
+
+
+def test_a_batch_holds_what_it_does_not_read(ada, samples):
+    ReviewItem.objects.update(state="held")
+    assert claims.claim_next(ada) is None
+    with pytest.raises(TraceError, match="its batch holds it"):
+        claims.claim_item(ada, item_of(samples[0]).pk)
+    assert queue_state(ada, {})["held"] == 4
+
+
+def test_an_empty_queue_says_why_in_numbers(ada, bob, user_with, samples):
+    cid, dan = user_with("reviewer", username="cid"), user_with("reviewer", username="dan")
+    SecondShare.objects.create(share=1.0)
+    for who, verdict in ((ada, "unnatural"), (bob, "leak")):
+        review.reject(sample=samples[0].pk, reviewer=who, reason=verdict)
+    review.approve(sample=samples[1].pk, reviewer=bob)
+    review.reject(sample=samples[1].pk, reviewer=ada, reason="leak")
+    ReviewItem.objects.filter(sample=samples[2]).update(assigned_to=cid)
+    other = make_sample(tier="hard")
+    ReviewItem.objects.filter(sample=other).update(state="held")
+    claims.claim_item(dan, item_of(samples[3]).pk)
+    assert Sample.objects.get(pk=samples[0].pk).human == "rejected"  # both refused it
+    assert claims.claim_next(ada) is None
+    state = queue_state(ada, {})
+    assert state.pop("frees_at") == item_of(samples[3]).claimed_until
+    assert state == {
+        "left": 3,
+        "claimed_by_others": 1,
+        "assigned_to_others": 1,
+        "read_by_you": 1,
+        "adjudications_read_by_you": 1,
+        "held": 1,
+        "elsewhere": 0,
+    }
+    assert queue_state(ada, {"tier": "hard"})["elsewhere"] == 3
+
+
+def test_why_a_queue_is_empty_takes_the_same_queries_however_much_waits(
+    ada, samples, django_assert_num_queries
+):
+    with django_assert_num_queries(3):
+        queue_state(ada, {"domain": "hr"})
+    for sample in samples:
+        make_sample(rule=sample.rule_version.rule, tools=[make_tool(), make_tool()])
+    with django_assert_num_queries(3):
+        queue_state(ada, {"domain": "hr"})
+
+
+def test_the_next_item_takes_few_queries_and_reads_no_text(ada, samples, django_assert_num_queries):
+    with django_assert_num_queries(
+        6
+    ) as caught:  # what one holds, assigned, everybody's, the claim; a savepoint
+        claims.claim_next(ada)
+    assert not [query for query in caught if "synthesis_sample" in query["sql"].replace("sample_id", "")]
