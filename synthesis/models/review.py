@@ -172,6 +172,9 @@ class ReviewItem(models.Model):
             ),
             models.Index(fields=["batch", "state"], condition=Q(batch__isnull=False), name="queue_of_batch"),
             models.Index(
+                fields=["state", "rank", "id"], condition=Q(calibration=True), name="queue_of_calibration"
+            ),
+            models.Index(
                 fields=["assignment", "state"],
                 condition=Q(assignment__isnull=False),
                 name="queue_of_assignment",
@@ -213,7 +216,9 @@ class Decision(models.Model):
         DROP = "drop"
 
     sample = models.ForeignKey(Sample, on_delete=models.PROTECT, related_name="decisions")
-    item = models.ForeignKey(ReviewItem, null=True, on_delete=models.PROTECT, related_name="decisions")
+    item = models.ForeignKey(
+        ReviewItem, null=True, on_delete=models.PROTECT, related_name="decisions", db_index=False
+    )
     round = models.PositiveSmallIntegerField(choices=ReviewItem.Round, default=1, db_default=1)
     take = models.PositiveSmallIntegerField(
         default=0, db_default=0, help_text="how many decisions of this round were taken back before"
@@ -236,7 +241,12 @@ class Decision(models.Model):
                 fields=["sample", "round", "take"], condition=~Q(verdict="undo"), name="one_decision_a_round"
             )
         ]
-        indexes = [models.Index(fields=["reviewer", "at"], name="decisions_of_reviewer")]
+        indexes = [
+            models.Index(fields=["reviewer", "at"], name="decisions_of_reviewer"),
+            models.Index(  # what stands is counted without reading the texts
+                fields=["item", "take"], include=["verdict", "reviewer"], name="decisions_that_stand"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.verdict} of sample {self.sample_id}"

@@ -170,7 +170,11 @@ class Attempt(models.Model):
 
     class Meta:
         ordering = ["sample", "number"]
-        constraints = [models.UniqueConstraint(fields=["sample", "number"], name="one_attempt_number")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["sample", "number"], include=["outcome"], name="one_attempt_number"
+            )
+        ]
         indexes = [  # what the lists' filters name; attempts that passed are in none of them
             models.Index(
                 fields=["outcome", "sample"], condition=~models.Q(outcome="ready"), name="attempts_refused"
