@@ -6,7 +6,7 @@ which change no sample. Imported samples are left out: people, not the judge, vo
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,28 +20,37 @@ OUTCOMES = ("approve", "edit", "reject")
 
 # of a batch that is not read fully, n of N are read by lot: each stands for N / n
 READ = """
+WITH last AS (
+  SELECT sample_id, max(round) AS round FROM synthesis_reviewitem
+  WHERE state = 'decided' AND branch IN ('rule', 'rrb') GROUP BY 1
+)
 SELECT s.run_id, i.domain_id, coalesce(nullif(i.style, ''), i.tier), NOT i.calibration, d.verdict,
   count(*), sum(coalesce(b.lot_size::float / b.sample_size, 1)),
   sum(coalesce(b.lot_size::float / b.sample_size, 1) ^ 2)
-FROM synthesis_reviewitem i
+FROM last
+JOIN synthesis_reviewitem i ON i.sample_id = last.sample_id AND i.round = last.round AND i.state = 'decided'
 JOIN synthesis_decision d ON d.item_id = i.id AND d.take = i.takes AND d.verdict <> 'undo'
 JOIN synthesis_sample s ON s.id = i.sample_id
 LEFT JOIN synthesis_batch b ON b.id = i.batch_id AND b.state IN ('sampling', 'accepted') AND b.sample_size > 0
-WHERE i.state = 'decided' AND i.branch IN ('rule', 'rrb') AND (i.calibration OR (
-  s.human IN ('approved', 'rejected') AND NOT EXISTS (SELECT FROM synthesis_reviewitem later
-    WHERE later.sample_id = i.sample_id AND later.round > i.round AND later.state = 'decided')))
+WHERE i.calibration OR s.human IN ('approved', 'rejected')
 GROUP BY 1, 2, 3, 4, 5
 """
 ACCEPTED = """
 SELECT run_id, domain_id, coalesce(nullif(style, ''), tier), true, count(*)
 FROM synthesis_sample WHERE machine = 'ready' AND run_id = ANY(%s) GROUP BY 1, 2, 3
 """
-# the last attempt of a dropped sample tells whether the judge refused it, or the filter, or an error
-REFUSED = """
+# the last attempt of a dropped sample tells whether the judge refused it, or the filter, or an error; the sample's
+# row holds the texts of that attempt
+JUDGED_OUT = """machine = 'dropped' AND 'judged_out' = (
+  SELECT outcome FROM synthesis_attempt WHERE sample_id = s.id ORDER BY number DESC LIMIT 1)"""
+REFUSED = f"""
 SELECT run_id, domain_id, coalesce(nullif(style, ''), tier), false, count(*)
-FROM synthesis_sample s WHERE machine = 'dropped' AND run_id = ANY(%s) AND 'judged_out' = (
-  SELECT outcome FROM synthesis_attempt WHERE sample_id = s.id ORDER BY number DESC LIMIT 1)
-GROUP BY 1, 2, 3
+FROM synthesis_sample s WHERE {JUDGED_OUT} AND run_id = ANY(%s) GROUP BY 1, 2, 3
+"""
+UNREAD = f"""
+SELECT id FROM synthesis_sample s
+WHERE {JUDGED_OUT} AND run_id = ANY(%s) AND (%s = '' OR domain_id = %s) AND (%s = '' OR style = %s OR tier = %s)
+  AND NOT EXISTS (SELECT FROM synthesis_reviewitem WHERE sample_id = s.id) ORDER BY id
 """
 
 
@@ -74,13 +83,20 @@ class Calibration:
     cells: list[Slice]  # every domain and kind
 
 
-def judges(runs: Iterable[tuple[int, str, Any]]) -> dict[int, str]:
+def judged_runs() -> dict[int, str]:
     """{run: its judge}: the model of the role judge, or the offline one."""
+    runs = SynthesisRun.objects.filter(branch__in=JUDGED).values_list("pk", "writer", "params__endpoints")
     found = {}
     for pk, writer, endpoints in runs:
         models = {row["role"]: row["model"] for row in endpoints or ()}
         found[pk] = f"llm:{models['judge']}" if "judge" in models else writer
     return found
+
+
+def unread_refusals(*, judge: str = "", domain: str = "", kind: str = "") -> list[int]:
+    """Samples the judge refused for good and nobody has been asked to read, by id."""
+    runs = [run for run, name in judged_runs().items() if judge in ("", name)]
+    return [pk for (pk,) in _rows(UNREAD, runs, domain, domain, kind, kind, kind)]
 
 
 def calibrations(*, strict: bool = False, target: float = TARGET, floor: float = FLOOR) -> list[Calibration]:
@@ -96,8 +112,7 @@ def calibrations(*, strict: bool = False, target: float = TARGET, floor: float =
 
 def readings() -> dict[Stratum, Reads]:
     """Of every judge, domain, kind and verdict: what was read, and how many samples there are."""
-    runs = SynthesisRun.objects.filter(branch__in=JUDGED).values_list("pk", "writer", "params__endpoints")
-    judge_of = judges(runs)
+    judge_of = judged_runs()
     counts: dict[Stratum, Any] = defaultdict(lambda: [[0, 0, 0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], 0])
     for run, domain, kind, accepted, verdict, n, weight, square in _rows(READ):
         found = counts[Stratum(judge_of[run], domain, kind, accepted)]
