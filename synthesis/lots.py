@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db import transaction
 
+from rules.models import RuleVersion
 from synthesis.checks import Checker
 from synthesis.core.acceptance import draw, plan
 from synthesis.models import Batch, ReviewItem, Sample
@@ -39,7 +40,7 @@ def batch_create(
     if version is None:
         raise TraceError(f"no rule '{rule}' is published.", code="no_such_rule", where="rule")
     plan(2, level=level, aql=aql)  # what the tables do not hold is refused before the long part
-    passing, failing = _checked(version.pk, style)
+    passing, failing = _checked(version, style)
     with transaction.atomic():
         free = lot_items(version, style).filter(sample__in=passing).select_for_update(skip_locked=True)
         items = dict(free.order_by("pk").values_list("sample", "pk"))
@@ -83,7 +84,7 @@ def _hold_back(batch: Batch, items: dict[int, int]) -> None:
     ReviewItem.objects.filter(pk__in=list(drawn)).update(batch=batch)
 
 
-def _checked(version: int, style: str) -> tuple[list[int], list[dict[str, Any]]]:
+def _checked(version: RuleVersion, style: str) -> tuple[list[int], list[dict[str, Any]]]:
     """Samples of the lot that pass filter V now, and those that do not. Without locks: it takes seconds."""
     wanted = list(lot_items(version, style).order_by("pk").values_list("sample", flat=True)[:LARGEST_LOT])
     parts = ("run", "rule_version__rule")

@@ -9,7 +9,9 @@ from django.shortcuts import get_object_or_404
 
 from rules.models import RuleVersion
 from synthesis.models import Batch, Decision, ReviewItem
+from synthesis.selectors_counts import waiting_by_rule
 from trace_site.audit import AuditEntry
+from trace_site.lib.errors import TraceError
 
 State, Verdict = ReviewItem.State, Decision.Verdict
 DEFECTS = (Verdict.EDIT, Verdict.REJECT)
@@ -31,16 +33,28 @@ class Progress:
     defects: int = 0
 
 
-def lot_items(version: RuleVersion | int, style: str = "") -> QuerySet[ReviewItem]:
+def lot_items(version: RuleVersion, style: str = "") -> QuerySet[ReviewItem]:
     """What a batch may be made of."""
-    found = FREE.filter(rule_version=version)
+    found = FREE.filter(rule=version.rule_id, rule_version=version)  # the rule has the index
     return found.filter(style=style) if style else found
 
 
-def published_version(code: str) -> RuleVersion | None:
-    """The version of this rule that is taught."""
-    rows = RuleVersion.objects.filter(rule__code=code, rule__published=F("pk"))
-    return rows.select_related("rule").order_by("pk").first()
+def published_version(rule: str) -> RuleVersion | None:
+    """The version of this rule that is taught. rule: its code, or domain/code where two domains have it.
+
+    Raises TraceError when the code alone does not name one.
+    """
+    domain, _, code = rule.rpartition("/")
+    rows = RuleVersion.objects.filter(rule__code=code, rule__published=F("pk")).select_related("rule")
+    found = list((rows.filter(rule__domain=domain) if domain else rows).order_by("rule__domain")[:2])
+    if len(found) == 2:
+        raise TraceError(
+            f"two domains have a rule '{code}'.",
+            code="ambiguous_rule",
+            where="rule",
+            hint=f"Write {found[0].rule.domain_id}/{code} or {found[1].rule.domain_id}/{code}.",
+        )
+    return found[0] if found else None
 
 
 def progress(batches: Iterable[int]) -> dict[int, Progress]:
@@ -71,10 +85,10 @@ def standing_decisions(batches: Iterable[int]) -> QuerySet[Decision]:
     return rows.filter(take=F("item__takes")).exclude(verdict=Verdict.UNDO)
 
 
-def rules_with_lots() -> list[tuple[str, int]]:
-    """Rules of which samples wait that could be a lot, with how many, the most first."""
-    found = FREE.filter(rule__isnull=False).values("rule__code").annotate(n=Count("pk"))
-    return list(found.order_by("-n", "rule__code").values_list("rule__code", "n")[:500])
+def waiting_rules() -> list[tuple[str, int]]:
+    """Rules of which first readings wait, with how many, the most first."""
+    found = waiting_by_rule({"round": 1})
+    return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 def batches() -> QuerySet[Batch]:

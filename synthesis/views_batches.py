@@ -39,7 +39,7 @@ def create(request: HttpRequest) -> HttpResponse:
             form.add_error(None, f"{error.message} {error.hint}".strip())
         else:
             return redirect("synthesis:batch", made.batch.pk)
-    context = {"form": form, "rules": reads.rules_with_lots()}
+    context = {"form": form, "rules": reads.waiting_rules()}
     return render(request, "synthesis/batch_form.html", context, status=422 if form.errors else 200)
 
 
