@@ -5,6 +5,7 @@ meet. Time is the database's. A lease that ran out is nobody's after the next sw
 claim, so that its holder may still decide or go on until somebody else has taken it.
 """
 
+import random
 import uuid
 from collections.abc import Collection, Mapping
 from datetime import timedelta
@@ -23,6 +24,7 @@ from trace_site.lib.errors import TraceError
 
 State = ReviewItem.State
 LEASE = timedelta(minutes=5)
+MIXED = 0.1  # the share of claims that look for an item of the calibration draw first
 NOBODYS = {"claimed_by": None, "claimed_until": None}
 
 
@@ -113,7 +115,9 @@ def _first_open(reviewer: Any, filters: Mapping[str, Any], besides: Collection[i
     found = in_filters(open_to(reviewer, ReviewItem.objects.exclude(pk__in=besides)), filters)
     fresh = found.filter(~Exists(ReviewSkip.objects.filter(item=OuterRef("pk"), reviewer=reviewer)))
     again = found.filter(skips__reviewer=reviewer).order_by("skips__at")
-    for rows in (fresh.filter(assigned_to=reviewer), fresh.filter(assigned_to=None), again):
+    # the calibration draw was opened last: by lot among the others, its items are not told by their place
+    drawn = fresh.filter(calibration=True, assigned_to=None) if random.random() < MIXED else fresh.none()
+    for rows in (fresh.filter(assigned_to=reviewer), drawn, fresh.filter(assigned_to=None), again):
         if row := rows.select_for_update(skip_locked=True, no_key=True, of=("self",)).first():
             return row
     return _first_open(reviewer, filters, besides) if sweep() else None

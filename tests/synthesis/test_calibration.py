@@ -1,8 +1,10 @@
 """The calibration draw and the counts behind the judge's matrix."""
 
+import random
+
 import pytest
 
-from synthesis import review
+from synthesis import claims, review
 from synthesis.calibration import MOST, calibration_draw, calibration_withdraw
 from synthesis.claims import claim_next
 from synthesis.models import Attempt, Batch, ReviewItem, Sample, SynthesisRun
@@ -101,6 +103,23 @@ def test_a_drawn_item_is_read_in_the_queue_with_the_judged_text_and_the_sample_s
     assert readings()[explicit(False)].n == 0
     decide(sample, ada, "reject")
     assert readings()[explicit(False)].counts == (0, 0, 1)
+
+
+def test_drawn_items_come_by_lot_between_older_ones_and_not_as_a_block(texts, ada, monkeypatch):
+    for _ in range(40):
+        make_sample(**texts)
+    for _ in range(4):
+        refused(**texts)
+    calibration_draw(count=4, actor=ada)
+    monkeypatch.setattr(claims, "random", random.Random(1))
+    taken: list[int] = []
+    places = []
+    for place in range(44):
+        item = claim_next(ada, {}, besides=taken)
+        taken.append(item.pk)
+        places += [place] * item.calibration
+    assert len(places) == 4 and places[0] < 20, "some come long before the older ones are read"
+    assert places != list(range(places[0], places[0] + 4)), "and not one after the other"
 
 
 def test_what_was_opened_or_decided_is_not_withdrawn(texts, ada):
