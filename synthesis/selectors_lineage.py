@@ -1,0 +1,156 @@
+"""Reads behind a sample's lineage: tools and prompts as they were, its place's samples, decisions one may see."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from catalog.models import Tool, ToolRevision
+from synthesis.core.keys import STAGES, granted_mark, tool_mark
+from synthesis.core.queries import ToolText
+from synthesis.models import Decision, PromptVersion, ReviewItem, Sample, SnapshotSample
+from trace_site.access import ADMIN, REVIEWER, roles_of
+
+MOST_REVISIONS = 50  # of one tool that are looked through
+OPEN = (Sample.Human.SECOND, Sample.Human.DISPUTED)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolThen:
+    """A tool of the pool. `then`, `now`: its description, None where not known; `since`: of the content then."""
+
+    name: str
+    role: str  # answer, rule or pool
+    state: str  # same, changed, retired or not recorded
+    then: str | None = None
+    now: str | None = None
+    since: datetime | None = None
+
+
+def tools_then(sample: Sample) -> list[ToolThen]:
+    """P, the answer first, then T(r), with what each said by the mark kept, and says now; two queries."""
+    marks: Mapping[str, str] = sample.made_from.get("tools", {})
+    names = list(dict.fromkeys([*sample.answer, *marks, *sample.pool]))
+    now = {tool.name: tool for tool in Tool.objects.filter(name__in=names).defer("search", "words")}
+    own = set(sample.rule_version.tool_ids) if sample.rule_version else set()
+    changed = {
+        name: mark for name, mark in marks.items() if name not in now or _mark(now[name], mark) != mark
+    }
+    old = _revisions(changed)
+    found = []
+    for name in names:
+        tool = now.get(name)
+        role = "answer" if name in sample.answer else "rule" if tool and tool.pk in own else "pool"
+        found.append(_tool_then(name, role, tool, marks.get(name), old))
+    return sorted(found, key=lambda one: ("answer", "rule", "pool").index(one.role))
+
+
+def _tool_then(
+    name: str, role: str, tool: Tool | None, mark: str | None, old: Mapping[str, tuple[str, datetime]]
+) -> ToolThen:
+    now = tool.description if tool else None
+    if mark is None:
+        return ToolThen(name, role, "not recorded", None, now)
+    if name not in old and tool is not None and _mark(tool, mark) != mark:
+        return ToolThen(name, role, "not recorded", None, now)
+    then, since = old.get(name, (now, None))
+    state = "changed" if name in old else "same"
+    return ToolThen(name, role, "retired" if _gone(tool) else state, then, now, since)
+
+
+def _gone(tool: Tool | None) -> bool:
+    return tool is None or tool.status != Tool.Status.ACTIVE
+
+
+def _mark(tool: Tool, like: str) -> str:
+    text = ToolText(tool.name, tool.description, tuple(tool.permissions), tool.deprecated)
+    return _mark_of(text, like)
+
+
+def _mark_of(text: ToolText, like: str) -> str:
+    """With permissions where the mark kept has them."""
+    return granted_mark(text) if "+" in like else tool_mark(text)
+
+
+def _revisions(marks: Mapping[str, str]) -> dict[str, tuple[str, datetime]]:
+    """{tool: (its description, since when)} of the newest revision with the mark."""
+    if not marks:
+        return {}
+    found: dict[str, tuple[str, datetime]] = {}
+    rows = ToolRevision.objects.filter(tool__name__in=marks).order_by("-id")
+    for data, at in rows.values_list("data", "at")[: MOST_REVISIONS * len(marks)]:
+        text = ToolText(data["name"], data["description"], tuple(data["permissions"]), data["deprecated"])
+        if text.name in marks and _mark_of(text, marks[text.name]) == marks[text.name]:
+            found.setdefault(text.name, (text.description, at))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class StageThen:
+    """What made one of query, trace and judgement: a model with a prompt, or an offline writer's version."""
+
+    stage: str
+    by: str
+    prompt: str
+    prompt_hash: str
+    kept: bool  # the prompt's text is here
+    key: str
+    parameters: dict[str, Any]
+
+
+NAMED = ("model", "writer", "prompt", "prompt_hash", "key")
+
+
+def stages_then(sample: Sample) -> list[StageThen]:
+    """One query."""
+    stages: Mapping[str, Mapping[str, Any]] = sample.made_from.get("stages") or {}
+    hashes = {made["prompt_hash"] for made in stages.values() if "prompt_hash" in made}
+    kept = (
+        set(PromptVersion.objects.filter(hash__in=hashes).values_list("hash", flat=True)) if hashes else set()
+    )
+    return [
+        StageThen(
+            stage,
+            str(made.get("model") or made.get("writer") or ""),
+            made.get("prompt", ""),
+            made.get("prompt_hash", ""),
+            made.get("prompt_hash", "") in kept,
+            made.get("key", ""),
+            {name: value for name, value in made.items() if name not in NAMED},
+        )
+        for stage, made in sorted(stages.items(), key=lambda pair: STAGES.index(pair[0]))
+    ]
+
+
+def in_its_place(sample: Sample) -> list[Sample]:
+    """Every sample of its slot, in order; of one without a slot, itself and what was written in its stead."""
+    if not sample.slot:
+        return [sample]
+    rows = Sample.objects.filter(branch=sample.branch, slot=sample.slot).defer("trace", "pool", "explanation")
+    return list(rows.select_related("rule_version", "regeneration").order_by("pk"))
+
+
+def decisions_shown(sample: Sample, person: Any) -> tuple[list[Decision], int]:
+    """(the decisions in order, how many are hidden).
+
+    While a sample waits for another reading, whoever may still read it sees none: it is blind.
+    """
+    rows = list(sample.decisions.select_related("reviewer", "item__batch").order_by("pk"))
+    if sample.human not in OPEN or not roles_of(person) & {REVIEWER, ADMIN}:
+        return rows, 0
+    if ReviewItem.objects.filter(sample=sample, decided_by=person).exists():
+        return rows, 0
+    return [], len(rows)
+
+
+def batches_of(sample: Sample) -> list[ReviewItem]:
+    return list(sample.review_items.filter(batch__isnull=False).select_related("batch").order_by("round"))
+
+
+def memberships(sample: Sample) -> list[SnapshotSample]:
+    rows = sample.memberships.select_related("snapshot").defer("snapshot__manifest", "snapshot__counts")
+    return list(rows.order_by("snapshot"))
+
+
+def few_shots_then(marks: Iterable[str], texts: Mapping[str, str]) -> list[str]:
+    return [texts.get(mark, f"not recorded ({mark})") for mark in marks]
