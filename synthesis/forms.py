@@ -1,5 +1,6 @@
-"""Forms of the samples pages, of a review decision, and of the snapshot builder."""
+"""Forms of the samples pages and of a review decision."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -36,6 +37,7 @@ class SampleFilters(forms.Form):
     tier = forms.ChoiceField(choices=[("", "any tier"), *Sample.Tier.choices], required=False)
     machine = forms.ChoiceField(choices=[("", "any machine status"), *Sample.Machine.choices], required=False)
     human = forms.ChoiceField(choices=[("", "any human status"), *Sample.Human.choices], required=False)
+    approved_how = forms.ChoiceField(choices=[("", "approved anyhow"), *Sample.How.choices], required=False)
     writer = forms.ChoiceField(
         choices=[("", "any writer"), ("offline", "offline"), ("llm", "llm")], required=False
     )
@@ -70,7 +72,7 @@ class SampleFilters(forms.Form):
 
     @property
     def always(self) -> list[forms.BoundField]:
-        return self.chosen("branch domain style tier machine human writer")
+        return self.chosen("branch domain style tier machine human approved_how writer")
 
     @property
     def of_attempts(self) -> list[forms.BoundField]:
@@ -84,6 +86,15 @@ class SampleFilters(forms.Form):
     def values(self) -> dict[str, Any]:
         self.is_valid()
         return {name: value for name, value in self.cleaned_data.items() if value}
+
+    def tell(self, counts: Mapping[str, Mapping[Any, int]]) -> None:
+        """Write beside every value how many it would leave: {filter: {value: n}}."""
+        for name, found in counts.items():
+            field: Any = self.fields[name]
+            field.choices = [
+                (value, f"{label} ({found.get(value, 0):,})" if value else label)
+                for value, label in field.choices
+            ]
 
 
 class BudgetForm(forms.Form):
@@ -104,17 +115,3 @@ class BudgetForm(forms.Form):
                 hint="Use digits, or leave it empty.",
             )
         return {name: value for name, value in self.cleaned_data.items() if value is not None}
-
-
-class SnapshotForm(forms.Form):
-    strategy = forms.ChoiceField(choices=[("append", "append"), ("replace", "replace")], initial="append")
-    per_rule = forms.IntegerField(initial=12, min_value=0, max_value=10_000)
-    branches = forms.MultipleChoiceField(
-        choices=SynthesisRun.Branch.choices,
-        initial=["rrb", "rule"],
-        widget=forms.CheckboxSelectMultiple,
-    )
-    rrb = forms.IntegerField(min_value=0, required=False)
-    domain = forms.ChoiceField(choices=domain_choices, required=False)
-    seed = forms.IntegerField(initial=0, min_value=0)
-    strict = forms.BooleanField(required=False)

@@ -68,9 +68,10 @@ def samples_import(*, path: Path, approve: bool = False, split: str = "train", a
 
 
 def untraced(domain: str = "") -> QuerySet[Sample]:
-    """Imported samples that no run has tried to write a trace for."""
+    """Imported samples that no run has tried to write a trace for; what a snapshot holds stays as it is."""
     rows = Sample.objects.filter(branch="imported", machine=Sample.Machine.READY, trace="")
-    rows = rows.exclude(human=Sample.Human.REJECTED).filter(attempts__isnull=True)
+    rows = rows.exclude(human=Sample.Human.REJECTED)
+    rows = rows.filter(attempts__isnull=True, memberships__isnull=True)
     return (rows.filter(domain_id=domain) if domain else rows).order_by("id")
 
 

@@ -5,14 +5,12 @@ from typing import Any
 from django.db.models import Count, Q, QuerySet
 
 from synthesis.models import Sample, Snapshot
-from synthesis.selectors_standing import OUTDONE, OVERTAKEN
+from trace_site.jobs import Job
 
 
 def snapshots() -> QuerySet[Snapshot]:
-    """Without the manifests: they hold every contaminated and removed sample."""
-    return (
-        Snapshot.objects.select_related("created_by").defer("manifest").annotate(members_n=Count("members"))
-    )
+    """Without the manifests, which hold every contaminated and removed sample; members are counted by the build."""
+    return Snapshot.objects.select_related("created_by").defer("manifest", "parts")
 
 
 def composition(of: Snapshot) -> list[dict[str, Any]]:
@@ -38,12 +36,10 @@ def by_branch(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def approved_counts() -> list[dict[str, Any]]:
-    """What a builder may draw from: approved samples by branch and domain, and over how many rules."""
-    rows = (
-        Sample.objects.filter(~OUTDONE, ~OVERTAKEN, human=Sample.Human.APPROVED, machine=Sample.Machine.READY)
-        .values("branch", "domain_id")
-        .annotate(count=Count("id"), rules=Count("rule_version__rule", distinct=True))
-        .order_by("branch", "domain_id")
-    )
-    return [dict(row) for row in rows]
+def any_approved() -> bool:
+    return Sample.objects.filter(human=Sample.Human.APPROVED, machine=Sample.Machine.READY).exists()
+
+
+def last_rebuild(of: int) -> Job | None:
+    """The newest job that rebuilt the snapshot."""
+    return Job.objects.filter(kind="snapshot_rebuild", params__snapshot=of).order_by("-pk").first()

@@ -97,7 +97,7 @@ def _draft(folder: Path, ctx: JobContext) -> Draft:
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Last of all files: where it stands, the folder is complete. Sorted, so that the database's copy gives the same."""
+    """Last of all files: where it stands, the folder is whole. Sorted, so that the database's copy gives the same."""
     text = json.dumps(manifest, ensure_ascii=False, indent=1, sort_keys=True)
     write_atomic(folder / "manifest.json", text + "\n")
 

@@ -1,30 +1,27 @@
-"""Snapshots: the list, the builder with live counts, one frozen snapshot, its samples as a file."""
+"""Snapshots: the list, the builder with live counts, one frozen snapshot, its files, its rebuild."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from synthesis import selectors_snapshots as reads
 from synthesis import services, snapshots
-from synthesis.forms import SnapshotForm
+from synthesis.core.card import REASONS
+from synthesis.forms_snapshots import SnapshotForm
 from synthesis.models import Snapshot
-from synthesis.snapshot_plans import preview as preview_of
+from synthesis.snapshot_downloads import NAMES, TYPES, blocks, card_of, zipped
+from synthesis.snapshot_plans import preview
 from trace_site.access import ADMIN, EXPERT, role_required
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
-
-CHUNK = 1 << 16
 
 
 @require_GET
 def snapshot_list(request: HttpRequest) -> HttpResponse:
     page = keyset(reads.snapshots(), request.GET.get("after", ""), newest=True)
-    return render(
-        request, "synthesis/snapshot_list.html", {"page": page, "approved": reads.approved_counts()}
-    )
+    approved = bool(page.rows) or reads.any_approved()
+    return render(request, "synthesis/snapshot_list.html", {"page": page, "approved": approved})
 
 
 @role_required(EXPERT, ADMIN)
@@ -33,13 +30,12 @@ def snapshot_create(request: HttpRequest) -> HttpResponse:
     form = SnapshotForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            job = services.snapshot_start(**form.cleaned_data, actor=request.user)
+            job = services.snapshot_start(**form.options(), actor=request.user)
         except TraceError as error:
             form.add_error(None, str(error))
         else:
             return redirect("jobs:detail", job.pk)
-    context = {"form": form, "approved": reads.approved_counts()}
-    return render(request, "synthesis/snapshot_form.html", context, status=422 if form.errors else 200)
+    return render(request, "synthesis/snapshot_form.html", {"form": form}, status=422 if form.errors else 200)
 
 
 @role_required(EXPERT, ADMIN)
@@ -50,10 +46,10 @@ def snapshot_preview(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return render(request, "synthesis/_snapshot_preview.html", {"errors": form.errors})
     try:
-        preview = preview_of(**form.cleaned_data)
+        found = preview(**form.options())
     except TraceError as error:
         return render(request, "synthesis/_snapshot_preview.html", {"error": error})
-    return render(request, "synthesis/_snapshot_preview.html", {"preview": preview})
+    return render(request, "synthesis/_snapshot_preview.html", {"preview": found, "why": REASONS})
 
 
 @require_GET
@@ -65,24 +61,59 @@ def snapshot_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "rows": rows,
         "branches": reads.by_branch(rows),
         "manifest": snapshot.manifest,
+        "why": REASONS,
+        "rebuild": reads.last_rebuild(snapshot.pk),
+        "others": reads.snapshots().exclude(pk=pk).order_by("-pk")[:20],
     }
     return render(request, "synthesis/snapshot_detail.html", context)
 
 
 @require_GET
-def snapshot_download(request: HttpRequest, pk: int) -> StreamingHttpResponse:
-    """samples.jsonl exactly as trained on, from the store, verified."""
+def snapshot_card(request: HttpRequest, pk: int) -> HttpResponse:
+    """Fragment: the dataset card as text."""
     snapshot = get_object_or_404(Snapshot.objects.defer("manifest"), pk=pk)
-    path = snapshots.snapshot_dir(snapshot) / "samples.jsonl"
-    response = StreamingHttpResponse(chunks(path), content_type="application/x-ndjson")
-    response["Content-Disposition"] = (
-        f'attachment; filename="snapshot-{pk}-{snapshot.hash[:8]}-samples.jsonl"'
-    )
+    try:
+        card = card_of(snapshots.snapshot_dir(snapshot))
+    except TraceError as error:
+        return render(request, "synthesis/_snapshot_card.html", {"error": error, "snapshot": snapshot})
+    return render(request, "synthesis/_snapshot_card.html", {"card": card, "snapshot": snapshot})
+
+
+@require_GET
+def snapshot_download(request: HttpRequest, pk: int, name: str = "samples.jsonl") -> StreamingHttpResponse:
+    return file_response(get_object_or_404(Snapshot.objects.defer("manifest"), pk=pk), name)
+
+
+def file_response(snapshot: Snapshot, name: str) -> StreamingHttpResponse:
+    """A file exactly as it was frozen, from the store, verified. Raises Http404."""
+    if name not in NAMES:
+        raise Http404
+    path = snapshots.snapshot_dir(snapshot) / name
+    if not path.is_file():
+        raise Http404
+    response = StreamingHttpResponse(blocks(path), content_type=TYPES[path.suffix])
+    called = f"snapshot-{snapshot.pk}-{snapshot.hash[:8]}-{name}"
+    response["Content-Disposition"] = f'attachment; filename="{called}"'
     response["Content-Length"] = str(path.stat().st_size)
     return response
 
 
-def chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as handle:
-        while block := handle.read(CHUNK):
-            yield block
+@require_GET
+def snapshot_zip(request: HttpRequest, pk: int) -> StreamingHttpResponse:
+    """The whole folder; unpacked, `datasets.load_dataset(folder)` reads it."""
+    snapshot = get_object_or_404(Snapshot.objects.defer("manifest"), pk=pk)
+    name = f"snapshot-{pk}-{snapshot.hash[:8]}"
+    found = zipped(snapshots.snapshot_dir(snapshot), name)
+    response = StreamingHttpResponse(found, content_type="application/zip")
+    response["Content-Disposition"] = f'attachment; filename="{name}.zip"'
+    return response
+
+
+@role_required(EXPERT, ADMIN)
+@require_POST
+def snapshot_rebuild(request: HttpRequest, pk: int) -> HttpResponse:
+    """Queue the rebuild; the snapshot's page shows how it ended."""
+    snapshot = get_object_or_404(Snapshot.objects.defer("manifest"), pk=pk)
+    services.rebuild_start(snapshot=snapshot, actor=request.user)
+    messages.success(request, "The folder is written again from the database and compared, file by file.")
+    return redirect("synthesis:snapshot", pk)

@@ -22,6 +22,7 @@ from trace_site import idempotency
 from trace_site.access import ROLE_LABELS, roles_of
 from trace_site.acting import identify
 from trace_site.api_input import InputSerializer, StrictJSONParser
+from trace_site.frozen import frozen_error
 from trace_site.lib.errors import TraceError, status_of
 from trace_site.paging import SIZE, keyset
 
@@ -168,6 +169,8 @@ def handle_error(error: Exception, context: dict[str, Any]) -> Response | None:
     """REST framework's hook: every error of the API in the one shape."""
     if isinstance(error, RequestDataTooBig):
         error = TraceError("the body is larger than the server reads.", code="too_large")
+    elif (frozen := frozen_error(error)) is not None:
+        error = frozen
     elif isinstance(error, IntegrityError):
         log.warning("the database refused an API write", exc_info=error)
         error = TraceError(

@@ -4,8 +4,10 @@ import json
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import IntegrityError
 
 from trace_site.acting import acting
+from trace_site.frozen import frozen_error
 from trace_site.lib.errors import TraceError
 
 
@@ -34,6 +36,10 @@ class TraceCommand(BaseCommand):
                 result, sentence = self.run(options)
         except TraceError as error:
             raise CommandError(str(error)) from error
+        except IntegrityError as error:
+            if (frozen := frozen_error(error)) is None:
+                raise
+            raise CommandError(str(frozen)) from error
         if sentence:
             self.stdout.write(sentence)
         if options["json"]:

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonR
 from django.shortcuts import render, resolve_url
 
 from trace_site.acting import acting
+from trace_site.frozen import frozen_error
 from trace_site.lib.errors import TraceError, status_of
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -26,7 +27,8 @@ class trace_errors:  # noqa: N801 - used as a function in MIDDLEWARE
     def __call__(self, request: HttpRequest) -> HttpResponse:
         return self.get_response(request)
 
-    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+    def process_exception(self, request: HttpRequest, raised: Exception) -> HttpResponse | None:
+        exception = frozen_error(raised) or raised
         if not isinstance(exception, TraceError):
             return None
         status = status_of(exception.code)

@@ -1,4 +1,4 @@
-"""The dataset card of a snapshot: README.md with the YAML that Hugging Face `datasets` reads, written from its manifest.
+"""The dataset card of a snapshot: README.md with the YAML that Hugging Face `datasets` reads.
 
 In: the manifest's facts. Out: Markdown. It says what was counted, and of what was not measured that it was not.
 """
@@ -91,7 +91,8 @@ this card are made from them and are no part of the identity: their bytes also d
 that write them. `manifest.json` has the digest of every file.
 
 - composition: {facts["strategy"]}({facts["per_rule"]}), seed {facts["seed"]}
-- branches: {_cell(", ".join(facts["branches"]))}; RRB samples asked for: {"all" if facts["rrb"] is None else facts["rrb"]}
+- branches: {_cell(", ".join(facts["branches"]))}
+- RRB samples asked for: {"all" if facts["rrb"] is None else facts["rrb"]}
 - budgets of domains: {_cell(budgets) or "none"}
 """
 

@@ -13,7 +13,11 @@ from trace_site.lib.frozen import freeze_sql, unfreeze_sql
 
 FROZEN = ["synthesis_frozenlines", "synthesis_attempt", "synthesis_promptversion"]
 # every column of a sample but human, approved_by, approved_how and updated_at (`content` is generated from made_from)
-CONTENT = ["id", "run_id", "key", "slot", "branch", "domain_id", "rule_version_id", "anchor_id", "labelled_query_id", "style", "tier", "seed", "pool", "answer", "query", "explanation", "trace", "permissions", "writer", "machine", "made_from", "created_at"]
+CONTENT = [
+    *("id", "run_id", "key", "slot", "branch", "domain_id", "rule_version_id", "anchor_id", "labelled_query_id"),
+    *("style", "tier", "seed", "pool", "answer", "query", "explanation", "trace", "permissions", "writer"),
+    *("machine", "made_from", "created_at"),
+]
 OLD, NEW = (", ".join(f"{side}.{name}" for name in CONTENT) for side in ("OLD", "NEW"))
 
 SAMPLES = f"""

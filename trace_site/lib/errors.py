@@ -11,6 +11,7 @@ STATUSES: dict[int, tuple[str, ...]] = {
         "conflict",
         "stale_revision",
         "edited_meanwhile",
+        "frozen",
         "bad_state",
         "findings",
         "stale_preview",
