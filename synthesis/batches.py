@@ -70,10 +70,10 @@ def taken_back(item: ReviewItem, decision: Decision) -> None:
         _settle(batch, decision.reviewer)
     elif batch.state != State.WITHDRAWN and (batch.closed_at is None or decision.at <= batch.closed_at):
         raise TraceError(
-            f"batch {batch.pk} counted this decision and has {batch.get_state_display().split(':')[0]} since.",
+            f"batch {batch.pk} has counted your decision and is closed: {batch.state}.",
             code="batch_closed",
             where=f"sample {decision.sample_id}",
-            hint="It stands; what is wrong in the sample can be written again from its page.",
+            hint="Say what is wrong in a comment on the sample.",
         )
 
 
