@@ -3,6 +3,7 @@
 from django.urls import path
 
 from synthesis import (
+    urls_team,
     views,
     views_batches,
     views_bulk,
@@ -71,6 +72,7 @@ urlpatterns = [
     path("batches/preview/", views_batches.preview, name="batch_preview"),
     path("batches/<int:pk>/", views_batches.batch, name="batch"),
     path("batches/<int:pk>/withdraw/", views_batches.withdraw, name="batch_withdraw"),
+    *urls_team.urlpatterns,
     path("prompts/", views_prompts.prompt_list, name="prompts"),
     path("prompts/counts/", views_prompts.prompt_counts, name="prompt_counts"),
     path("prompts/tools/", views_prompts.prompt_tools, name="prompt_tools"),

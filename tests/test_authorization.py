@@ -22,9 +22,11 @@ RESTRICTED = {
         synthesis:snapshot_preview synthesis:regenerate catalog:queries_import catalog:queries_apply catalog:query_remove
         evaluation:run_rule_tests evaluation:start_rule_tests""",
     "reviewer admin": """
+        synthesis:team synthesis:assign synthesis:assignable synthesis:take_back
         synthesis:review synthesis:undo synthesis:review_item synthesis:approve synthesis:reject synthesis:edit
         synthesis:check synthesis:skip synthesis:review_next synthesis:review_heartbeat synthesis:review_release""",
     "admin": """
+        synthesis:reassign synthesis:team_release synthesis:guideline_edit synthesis:guideline_example
         webhooks:list webhooks:detail webhooks:test webhooks:pause webhooks:resume webhooks:rotate webhooks:delete
         webhooks:delivery webhooks:again training:create training:recipe training:cancel training:resume
         training:promote""",
@@ -33,7 +35,8 @@ RESTRICTED = {
 ANYBODY_SENDS = [
     *("account-token", "account-token-revoke", "logout", "notices:read", "notices:mail"),
     *("rules:fields", "rules:sentence_fix", "rules:check", "rules:confusables", "rules:affected"),
-    *("jobs:cancel", "jobs:retry", "catalog:import_undo", "rules:request_action"),
+    *("synthesis:sample_comments", "synthesis:saved_views", "synthesis:saved_view_change"),
+    *("synthesis:saved_view_delete", "jobs:cancel", "jobs:retry", "catalog:import_undo", "rules:request_action"),
 ]
 PUBLIC = ["login", "logout", "healthz"]
 FILLED = {"int": "999999", "path": "a/b"}

@@ -208,6 +208,8 @@ STORE_OPTIONS = (
 SWEEPERS = [
     "rules.changes.apply_due",
     "synthesis.batches.sweep",
+    "synthesis.adjudications.tell_waiting",
+    "synthesis.assignments.end_done",
     "synthesis.claims.sweep",
     "synthesis.regenerations.sweep",
     "trace_site.deliveries.deliver_due",

@@ -1,0 +1,83 @@
+"""Reads of comments: who sees which, and the people they mention.
+
+A reading is independent of what others say: who may still read a sample for the first or second time sees only their
+own comments on it, whatever page asks. Adjudicators, and those who have decided, see all.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from synthesis.models import ReviewItem, Sample, SampleComment
+from synthesis.selectors_queue import WAITS
+from trace_site.access import ADMIN, REVIEWER, roles_of
+
+MENTION = re.compile(r"(?<![\w.@+-])@([\w.@+-]{1,150})")  # of Django's user names
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a comment; `mention` is true where it names an account."""
+
+    text: str
+    mention: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    comment: SampleComment
+    parts: list[Part]
+
+
+def visible_to(viewer: Any) -> QuerySet[SampleComment]:
+    """Comments this person sees now, with their authors."""
+    rows = SampleComment.objects.select_related("author")
+    if not roles_of(viewer) & {REVIEWER, ADMIN}:
+        return rows
+    waits, read = _reading(viewer, OuterRef("sample"))
+    return rows.filter(Q(author=viewer) | ~Exists(waits) | Exists(read))
+
+
+def is_blind(viewer: Any, sample: Sample) -> bool:
+    """Whether others' comments on this sample are kept from this person until they have decided."""
+    if not roles_of(viewer) & {REVIEWER, ADMIN}:
+        return False
+    waits, read = _reading(viewer, sample.pk)
+    return waits.exists() and not read.exists()
+
+
+def _reading(viewer: Any, sample: Any) -> tuple[QuerySet[ReviewItem], QuerySet[ReviewItem]]:
+    items = ReviewItem.objects.filter(sample=sample)
+    return items.filter(round__lt=ReviewItem.Round.THIRD, state__in=WAITS), items.filter(decided_by=viewer)
+
+
+def names_in(text: str) -> set[str]:
+    """What may be a user name after an @; a full stop behind it belongs to the sentence."""
+    found = set(MENTION.findall(text))
+    return found | {name.rstrip(".-+@") for name in found}
+
+
+def mentioned(text: str) -> QuerySet[User]:
+    return User.objects.filter(username__in=names_in(text), is_active=True)
+
+
+def said(comments: Sequence[SampleComment]) -> list[Said]:
+    """Comments with their mentions marked; one query."""
+    names = set().union(*(names_in(comment.text) for comment in comments))
+    known = set(User.objects.filter(username__in=names).values_list("username", flat=True)) if names else set()
+    return [Said(comment, _parts(comment.text, known)) for comment in comments]
+
+
+def _parts(text: str, known: set[str]) -> list[Part]:
+    parts, end = [], 0
+    for found in MENTION.finditer(text):
+        name = next((n for n in (found[1], found[1].rstrip(".-+@")) if n in known), "")
+        if name:
+            stop = found.start() + 1 + len(name)
+            parts += [Part(text[end : found.start()], False), Part(text[found.start() : stop], True)]
+            end = stop
+    return [part for part in [*parts, Part(text[end:], False)] if part.text]
