@@ -54,7 +54,9 @@ def example_copy(*, sample: Sample, actor: Any) -> Guideline:
 
     Raises TraceError `bad_state` for a sample that is not decided.
     """
-    verdict = {Sample.Human.APPROVED: "approve", Sample.Human.REJECTED: "reject"}.get(Sample.Human(sample.human))
+    verdict = {Sample.Human.APPROVED: "approve", Sample.Human.REJECTED: "reject"}.get(
+        Sample.Human(sample.human)
+    )
     if verdict is None:
         raise TraceError("it is not decided yet.", code="bad_state", where=f"sample {sample.pk}")
     last = newest_of(sample.domain_id, sample.style)
@@ -83,7 +85,9 @@ def example_copy(*, sample: Sample, actor: Any) -> Guideline:
 
 def _why(sample: Sample) -> str:
     """What the last word on the sample gave as its reason."""
-    last = Decision.objects.filter(sample=sample).exclude(verdict=Decision.Verdict.UNDO).order_by("-pk").first()
+    last = (
+        Decision.objects.filter(sample=sample).exclude(verdict=Decision.Verdict.UNDO).order_by("-pk").first()
+    )
     if last is None:
         return ""
     said = [REASONS.get(last.reason, last.reason), last.note]

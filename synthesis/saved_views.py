@@ -36,9 +36,7 @@ def view_save(*, owner: Any, page: str, name: str, query: str, shared: bool = Fa
     row, _ = SavedView.objects.update_or_create(
         owner=owner, page=page, name=name, defaults={"query": query, "shared": shared}
     )
-    audit.record(
-        actor=owner, action="saved_view.saved", obj=row, detail={"query": query, "shared": shared}
-    )
+    audit.record(actor=owner, action="saved_view.saved", obj=row, detail={"query": query, "shared": shared})
     return row
 
 

@@ -68,7 +68,9 @@ def mentioned(text: str) -> QuerySet[User]:
 def said(comments: Sequence[SampleComment]) -> list[Said]:
     """Comments with their mentions marked; one query."""
     names = set().union(*(names_in(comment.text) for comment in comments))
-    known = set(User.objects.filter(username__in=names).values_list("username", flat=True)) if names else set()
+    known = (
+        set(User.objects.filter(username__in=names).values_list("username", flat=True)) if names else set()
+    )
     return [Said(comment, _parts(comment.text, known)) for comment in comments]
 
 

@@ -27,7 +27,7 @@ SELECT reviewer_id, sum(step), extract(epoch FROM sum(gap)) FROM (
   SELECT reviewer_id, CASE verdict WHEN 'undo' THEN -1 ELSE 1 END AS step,
     at - lag(at) OVER (PARTITION BY reviewer_id ORDER BY at) AS gap
   FROM synthesis_decision WHERE reviewer_id = ANY(%s) AND at >= %s AND policy = ''
-) steps WHERE gap <= %s GROUP BY 1
+) steps WHERE gap <= %s::interval GROUP BY 1
 """
 
 
@@ -131,7 +131,7 @@ def _decided(people: Collection[int], day: datetime) -> dict[int, tuple[int, int
 
 def _paces(people: Collection[int], day: datetime) -> dict[int, Pace]:
     with connection.cursor() as cursor:
-        cursor.execute(PACE, [list(people), day, BREAK])
+        cursor.execute(PACE, (list(people), day, str(BREAK)))
         return {pk: Pace(int(items), float(seconds)) for pk, items, seconds in cursor.fetchall()}
 
 

@@ -29,7 +29,12 @@ def guideline_detail(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Guideline.objects.select_related("domain", "author"), pk=pk)
     versions = list(selectors_guidelines.versions_of(row.domain_id, row.style))
     before = next((other for other in versions if other.number < row.number), None)
-    context = {"guideline": row, "versions": versions, "before": before, "is_current": versions[0].pk == row.pk}
+    context = {
+        "guideline": row,
+        "versions": versions,
+        "before": before,
+        "is_current": versions[0].pk == row.pk,
+    }
     return render(request, "synthesis/guideline.html", context)
 
 

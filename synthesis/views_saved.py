@@ -15,7 +15,10 @@ from synthesis.models import SavedView
 from trace_site.access import ADMIN, roles_of
 from trace_site.lib.errors import TraceError
 
-FORMS = {SavedView.Page.REVIEW: QueueFilters, SavedView.Page.SAMPLES: SampleFilters}
+FORMS: dict[str, type[QueueFilters] | type[SampleFilters]] = {
+    SavedView.Page.REVIEW: QueueFilters,
+    SavedView.Page.SAMPLES: SampleFilters,
+}
 ADDRESSES = {SavedView.Page.REVIEW: "synthesis:review", SavedView.Page.SAMPLES: "synthesis:samples"}
 
 

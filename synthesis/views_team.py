@@ -25,7 +25,9 @@ def team(request: HttpRequest) -> HttpResponse:
     return _page(request)
 
 
-def _page(request: HttpRequest, form: AssignForm | None = None, error: TraceError | None = None) -> HttpResponse:
+def _page(
+    request: HttpRequest, form: AssignForm | None = None, error: TraceError | None = None
+) -> HttpResponse:
     found = selectors_team.team()
     filters = QueueFilters(request.POST if error else request.GET)
     context = {
