@@ -19,14 +19,17 @@ RESTRICTED = {
         cluster-dismiss cluster-restore catalog:import catalog:apply catalog:refresh rules:create rules:update
         rules:propose rules:withdraw rules:change rules:change_save rules:import rules:import_request
         synthesis:create synthesis:editor_preview synthesis:cancel synthesis:resume synthesis:snapshot_create
-        synthesis:snapshot_preview synthesis:regenerate catalog:queries_import catalog:queries_apply catalog:query_remove
-        evaluation:run_rule_tests evaluation:start_rule_tests""",
+        synthesis:snapshot_preview synthesis:snapshot_rebuild synthesis:regenerate catalog:queries_import
+        catalog:queries_apply catalog:query_remove evaluation:run_rule_tests evaluation:start_rule_tests""",
     "reviewer admin": """
-        synthesis:team synthesis:assign synthesis:assignable synthesis:take_back
         synthesis:review synthesis:undo synthesis:review_item synthesis:approve synthesis:reject synthesis:edit
-        synthesis:check synthesis:skip synthesis:review_next synthesis:review_heartbeat synthesis:review_release""",
+        synthesis:check synthesis:skip synthesis:review_next synthesis:review_heartbeat synthesis:review_release
+        synthesis:batch_create synthesis:batch_preview synthesis:batch_withdraw synthesis:review_bulk
+        synthesis:bulk_take synthesis:bulk_approve synthesis:bulk_keep synthesis:bulk_release synthesis:bulk_open
+        synthesis:quality synthesis:quality_judge synthesis:quality_reviewers synthesis:quality_csv
+        synthesis:calibration_draw""",
     "admin": """
-        synthesis:reassign synthesis:team_release synthesis:guideline_edit synthesis:guideline_example
+        synthesis:second_shares synthesis:calibration_withdraw
         webhooks:list webhooks:detail webhooks:test webhooks:pause webhooks:resume webhooks:rotate webhooks:delete
         webhooks:delivery webhooks:again training:create training:recipe training:cancel training:resume
         training:promote""",
