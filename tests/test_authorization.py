@@ -22,6 +22,7 @@ RESTRICTED = {
         synthesis:snapshot_preview synthesis:snapshot_rebuild synthesis:regenerate catalog:queries_import
         catalog:queries_apply catalog:query_remove evaluation:run_rule_tests evaluation:start_rule_tests""",
     "reviewer admin": """
+        synthesis:team synthesis:assign synthesis:assignable synthesis:take_back
         synthesis:review synthesis:undo synthesis:review_item synthesis:approve synthesis:reject synthesis:edit
         synthesis:check synthesis:skip synthesis:review_next synthesis:review_heartbeat synthesis:review_release
         synthesis:batch_create synthesis:batch_preview synthesis:batch_withdraw synthesis:review_bulk
@@ -29,6 +30,7 @@ RESTRICTED = {
         synthesis:quality synthesis:quality_judge synthesis:quality_reviewers synthesis:quality_csv
         synthesis:calibration_draw""",
     "admin": """
+        synthesis:reassign synthesis:team_release synthesis:guideline_edit synthesis:guideline_example
         synthesis:second_shares synthesis:calibration_withdraw
         webhooks:list webhooks:detail webhooks:test webhooks:pause webhooks:resume webhooks:rotate webhooks:delete
         webhooks:delivery webhooks:again training:create training:recipe training:cancel training:resume
