@@ -2,11 +2,11 @@
 
 WORDS = {
     "good": "done, ready, approved, approve, published, resolved, taught, in champion, champion, pass, ok, covered, "
-    "applied, delivered",
+    "applied, delivered, reliable",
     "run": "running, being written, scheduled, challenger, edit, edit and approve",
     "wait": "queued, pending, to review, draft, in review, new, previous, cannot tell",
-    "warn": "warning, deprecated, stale, changed, judged out, touched, paused",
-    "bad": "failed, fail, blocked, quarantined, rejected, reject, error, no rule, uncovered, filtered",
+    "warn": "warning, deprecated, stale, changed, judged out, touched, paused, tentative",
+    "bad": "failed, fail, blocked, quarantined, rejected, reject, error, no rule, uncovered, filtered, unreliable",
     "idle": "cancelled, retired, dropped, dismissed, removed, unchanged, undo, not measured",
     "info": "active, added, info, offline",
 }
