@@ -142,6 +142,7 @@ SAMPLE = {
     "answer": ["PayrollNova/GetPayslip"],
     "machine": "dropped",
     "human": "pending",
+    "approved_how": "",
     "why": "filter V: leakage",
     "writer": "llm:writer-large",
     "created_at": AT,

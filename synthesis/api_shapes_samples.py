@@ -36,6 +36,9 @@ class SampleRow(Out):
     answer = Texts
     machine = serializers.ChoiceField(Sample.Machine.choices)
     human = serializers.ChoiceField(Sample.Human.choices)
+    approved_how = serializers.ChoiceField(
+        Sample.How.choices, allow_blank=True, help_text="empty unless it is approved"
+    )
     why = serializers.CharField(help_text="what the last attempt of a dropped sample ended with")
     writer = serializers.CharField()
     created_at = serializers.DateTimeField()

@@ -170,5 +170,6 @@ def _sample(
         machine=Sample.Machine.READY,
         human=Sample.Human.APPROVED if policy else Sample.Human.PENDING,
         approved_by=policy[:200],
+        approved_how=Sample.How.IMPORT if policy else "",
         made_from=row.inputs,
     )
