@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from synthesis import api_examples as examples
-from synthesis import api_prompts, api_samples, api_snapshots, selectors, services
+from synthesis import api_lineage, api_prompts, api_quality, api_samples, api_snapshots, selectors, services
 from synthesis.api_inputs import CallListIn, ResumeIn, RunListIn, RunOptions, SliceIn
 from synthesis.api_shapes import BooksOut, Call, EstimateOut, RunDetail, RunRow
 from synthesis.books import job_books, job_calls
@@ -220,6 +220,8 @@ urlpatterns = [
     path("synthesis/runs/<int:pk>/books", RunBooks.as_view(), name="api-synthesis-run-books"),
     path("synthesis/runs/<int:pk>/calls", RunCalls.as_view(), name="api-synthesis-run-calls"),
     *api_samples.urlpatterns,
+    *api_lineage.urlpatterns,
     *api_prompts.urlpatterns,
+    *api_quality.urlpatterns,
     *api_snapshots.urlpatterns,
 ]
