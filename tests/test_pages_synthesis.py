@@ -292,7 +292,10 @@ def test_texts_of_models_and_rules_are_shown_as_they_are_never_run(client_as):
     Job.objects.update(error=XSS)
     sample = make_dropped(run, make_slip_rule(), query=XSS, explanation=XSS)
     failure = {"check": "leakage", "message": XSS, "evidence": XSS, "span": [0, len(XSS)]}
-    sample.attempts.update(query=XSS, trace=XSS, critique=XSS, error=XSS, filter_failures=[failure])
+    texts = dict.fromkeys(("query", "trace", "critique", "error"), XSS)
+    Attempt.objects.create(
+        sample=sample, number=4, outcome="filtered", filter_failures=[failure], **texts
+    )
     client = client_as("admin")
     for path in (f"samples/{sample.pk}/", "samples/", f"{run.pk}/", f"samples/?q={XSS}"):
         text = client.get(f"/synthesis/{path}").content.decode()

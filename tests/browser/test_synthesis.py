@@ -48,8 +48,12 @@ def test_a_run_is_launched_followed_live_and_read_down_to_an_attempt(launched):
     assert page.locator("#live").get_by_text("6 of 6 planned samples are ready").is_visible()
     dropped = Sample.objects.first()
     Sample.objects.filter(pk=dropped.pk).update(machine="dropped", query="show Old/GetSlip of March")
-    Attempt.objects.filter(sample=dropped).update(
-        outcome="filtered", query="show Old/GetSlip of March", trace="", filter_failures=[LEAK], judge={}
+    Attempt.objects.create(
+        sample=dropped,
+        number=2,
+        outcome="filtered",
+        query="show Old/GetSlip of March",
+        filter_failures=[LEAK],
     )
     page.wait_for_load_state("networkidle")
     page.reload()
@@ -57,7 +61,7 @@ def test_a_run_is_launched_followed_live_and_read_down_to_an_attempt(launched):
     page.wait_for_url("**check=leakage**")
     page.get_by_role("link", name="show Old/GetSlip of March").first.click()
     assert page.locator("mark.evidence").inner_text() == "Old/GetSlip"
-    assert page.get_by_text("Dropped after 1 attempt.").is_visible()
+    assert page.get_by_text("Dropped after 2 attempts.").is_visible()
 
 
 def test_a_refused_launch_shows_the_reason_beside_what_was_typed(open_page, transactional_db):

@@ -89,7 +89,7 @@ def test_what_repeats_a_benchmark_query_is_left_out_and_listed(client_as):
     assert (job.state, job.error_code) == ("failed", "contaminated")
     options = {"strategy": "append", "per_rule": 12, "branches": "rule", "seed": 0}
     page = client_as("admin").get("/synthesis/snapshots/preview/", options).content.decode()
-    assert "repeat a benchmark</dt><dd>1<" in page and f"/synthesis/samples/{bad.pk}/" in page
+    assert "1 repeat a benchmark or few-shot query" in page and f"/synthesis/samples/{bad.pk}/" in page
 
 
 @pytest.mark.django_db
