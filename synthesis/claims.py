@@ -5,7 +5,6 @@ meet. Time is the database's. A lease that ran out is nobody's after the next sw
 claim, so that its holder may still decide or go on until somebody else has taken it.
 """
 
-import random
 import uuid
 from collections.abc import Collection, Mapping
 from datetime import timedelta
@@ -18,7 +17,7 @@ from django.db.models.functions import Now
 
 from synthesis.conflicts import conflict
 from synthesis.models import ReviewItem, ReviewSkip
-from synthesis.selectors_queue import in_filters
+from synthesis.queue_order import take_next
 from trace_site.access import ADMIN, REVIEWER
 from trace_site.lib.errors import TraceError
 
@@ -36,12 +35,10 @@ def claim_next(
 
     besides: items that are not meant, by id: what is on screen while the next one is fetched ahead.
     """
-    filters = filters or {}
-    with transaction.atomic():
-        held = in_filters(_held(reviewer), filters).exclude(pk__in=besides)
-        row = held.select_for_update(skip_locked=True, no_key=True, of=("self",)).first()
-        row = row or _first_open(reviewer, filters, besides)
-        return take(row, reviewer) if row else None
+    while (row := take_next(reviewer.pk, filters or {}, besides, LEASE)) is None:
+        if not sweep():
+            return None
+    return row
 
 
 def claim_item(reviewer: Any, item: int) -> ReviewItem:
@@ -108,19 +105,6 @@ def open_to(reviewer: Any, items: QuerySet[ReviewItem]) -> QuerySet[ReviewItem]:
     read = ReviewItem.objects.filter(sample=OuterRef("sample"), decided_by=reviewer)
     mine = Q(assigned_to=None) | Q(assigned_to=reviewer)
     return items.filter(mine, ~Exists(read), state=State.OPEN)
-
-
-def _first_open(reviewer: Any, filters: Mapping[str, Any], besides: Collection[int]) -> ReviewItem | None:
-    """Own assignments first, then what is everybody's, then what one skipped, the longest ago first."""
-    found = in_filters(open_to(reviewer, ReviewItem.objects.exclude(pk__in=besides)), filters)
-    fresh = found.filter(~Exists(ReviewSkip.objects.filter(item=OuterRef("pk"), reviewer=reviewer)))
-    again = found.filter(skips__reviewer=reviewer).order_by("skips__at")
-    # the calibration draw was opened last: by lot among the others, its items are not told by their place
-    drawn = fresh.filter(calibration=True, assigned_to=None) if random.random() < MIXED else fresh.none()
-    for rows in (fresh.filter(assigned_to=reviewer), drawn, fresh.filter(assigned_to=None), again):
-        if row := rows.select_for_update(skip_locked=True, no_key=True, of=("self",)).first():
-            return row
-    return _first_open(reviewer, filters, besides) if sweep() else None
 
 
 def _held(reviewer: Any) -> QuerySet[ReviewItem]:

@@ -1,0 +1,54 @@
+"""The order of the queue, as one statement that takes a reviewer's next item: what claims run most.
+
+What one holds, then own assignments, then what is everybody's, then what one skipped, the longest ago first. Rows that
+another transaction has locked are passed over, so that nobody waits and no two take the same.
+"""
+
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+from typing import Any
+
+from rules.models import Rule
+from synthesis.models import ReviewItem
+
+COLUMNS = {
+    "branch": "branch",
+    "domain": "domain_id",
+    "style": "style",
+    "tier": "tier",
+    "round": "round",
+    "batch": "batch_id",
+}
+PICK = """(SELECT i.id FROM synthesis_reviewitem i {join} WHERE {who} AND i.id <> ALL(%(besides)s) {narrow}
+  ORDER BY {order} LIMIT 1 FOR NO KEY UPDATE OF i SKIP LOCKED)"""
+OPEN = """i.state = 'open' AND NOT EXISTS (SELECT 1 FROM synthesis_reviewitem r
+  WHERE r.sample_id = i.sample_id AND r.decided_by_id = %(reviewer)s)"""
+FRESH = """NOT EXISTS (SELECT 1 FROM synthesis_reviewskip s
+  WHERE s.item_id = i.id AND s.reviewer_id = %(reviewer)s)"""
+SKIPPED = "JOIN synthesis_reviewskip k ON k.item_id = i.id AND k.reviewer_id = %(reviewer)s"
+MINE, FREE = "i.assigned_to_id = %(reviewer)s", "i.assigned_to_id IS NULL"
+PICKS = (  # (who may be met, in which order, joined with)
+    ("i.state = 'claimed' AND i.claimed_by_id = %(reviewer)s", "i.rank, i.id", ""),
+    (f"{OPEN} AND {MINE} AND {FRESH}", "i.rank, i.id", ""),
+    (f"{OPEN} AND {FREE} AND {FRESH}", "i.rank, i.id", ""),
+    (f"{OPEN} AND ({FREE} OR {MINE})", "k.at", SKIPPED),
+)
+TAKE = """WITH following AS MATERIALIZED (SELECT coalesce({picks}) AS id)
+UPDATE synthesis_reviewitem i SET state = 'claimed', claimed_by_id = %(reviewer)s,
+  claimed_until = statement_timestamp() + %(lease)s,
+  claim = CASE WHEN i.state = 'claimed' THEN i.claim ELSE gen_random_uuid() END
+FROM following WHERE i.id = following.id RETURNING i.*"""
+
+
+def take_next(
+    reviewer: int, filters: Mapping[str, Any], besides: Collection[int], lease: timedelta
+) -> ReviewItem | None:
+    """Claim the next item of the selection for `reviewer` (an id) and give it; None: there is none to take."""
+    given = {"reviewer": reviewer, "besides": list(besides), "lease": lease}
+    narrow = "".join(f" AND i.{column} = %({name})s" for name, column in COLUMNS.items() if filters.get(name))
+    given |= {name: filters[name] for name in COLUMNS if filters.get(name)}
+    if code := filters.get("rule"):
+        narrow += " AND i.rule_id = ANY(%(rules)s)"
+        given["rules"] = list(Rule.objects.filter(code=code).values_list("pk", flat=True))
+    picks = (PICK.format(who=who, order=order, join=join, narrow=narrow) for who, order, join in PICKS)
+    return next(iter(ReviewItem.objects.raw(TAKE.format(picks=",\n".join(picks)), given)), None)
