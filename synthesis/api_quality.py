@@ -1,0 +1,56 @@
+"""/api/v1/review/quality: agreement of readers, the judge against people, the reviewers."""
+
+from django.urls import path
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from synthesis import api_examples as examples
+from synthesis import api_examples_quality
+from synthesis.api_shapes_quality import QualityOut
+from synthesis.core.calibration import FLOOR, TARGET
+from synthesis.quality import agreement_report, judge_report, reviewer_report
+from trace_site.access import ADMIN, REVIEWER
+from trace_site.api import ApiView
+from trace_site.api_input import InputSerializer
+
+
+class QualityIn(InputSerializer):
+    target = serializers.FloatField(
+        default=TARGET, min_value=0.001, max_value=0.5, help_text="share of defects one can live with"
+    )
+    floor = serializers.FloatField(
+        default=FLOOR, min_value=0, max_value=1, help_text="least share to read that is proposed"
+    )
+    edits = serializers.ChoiceField(
+        ["approve", "reject"], default="approve", help_text="what an edit counts as against the judge"
+    )
+
+
+class QualityOne(ApiView):
+    read_roles = (REVIEWER, ADMIN)
+
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="review_quality_read",
+        summary="Read how good the readings are",
+        description="Agreement of blind readings per style, domain and pair; per judge its verdicts against people's "
+        "decisions with the share to read that follows; each reviewer against adjudications and the others. A reviewer "
+        "gets totals, the own row and own pairs; an admin all.",
+        parameters=[QualityIn],
+        responses={200: QualityOut},
+        examples=[examples.got(api_examples_quality.QUALITY)],
+    )
+    def get(self, request: Request) -> Response:
+        given = self.read_query(QualityIn)
+        strict = given.pop("edits") == "reject"
+        report = {
+            "agreement": agreement_report(request.user),
+            "judges": judge_report(strict=strict, **given),
+            "reviewers": reviewer_report(request.user),
+        }
+        return Response(QualityOut(report).data)
+
+
+urlpatterns = [path("review/quality", QualityOne.as_view(), name="api-review-quality")]
