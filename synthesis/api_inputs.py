@@ -92,6 +92,7 @@ class SampleListIn(InputSerializer):
     tier = serializers.ChoiceField(choices=Sample.Tier.choices, required=False)
     machine = serializers.ChoiceField(choices=Sample.Machine.choices, required=False)
     human = serializers.ChoiceField(choices=Sample.Human.choices, required=False)
+    approved_how = serializers.ChoiceField(choices=Sample.How.choices, required=False)
     writer = serializers.ChoiceField(choices=["offline", "llm"], required=False)
     outcome = serializers.ChoiceField(
         choices=["filtered", "judged_out", "error"], required=False, help_text="of one of its attempts"

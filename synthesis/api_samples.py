@@ -11,8 +11,9 @@ from synthesis.api_inputs import SampleListIn, YieldIn
 from synthesis.api_shapes_samples import SampleDetail, SampleRow, YieldRow
 from synthesis.models import Sample
 from synthesis.rule_yields import rule_book
+from synthesis.sample_search import Search
 from synthesis.staleness import stale_map
-from trace_site.api import ApiView, keyset_response, page_limit
+from trace_site.api import ApiView, page_limit
 from trace_site.api_schema import PAGE_PARAMETERS, page_of
 from trace_site.lib.errors import TraceError
 
@@ -24,15 +25,20 @@ class Samples(ApiView):
         tags=["synthesis"],
         operation_id="samples_list",
         summary="List samples",
-        description="Newest first. The attempt filters (`outcome`, `check`, `axis`, `error`, `tries`) ask for samples "
-        "with one attempt that is all of them.",
+        description="Newest first; `after=last` asks for the oldest. The attempt filters (`outcome`, `check`, `axis`, "
+        "`error`, `tries`) ask for samples with one attempt that is all of them. With `stale`, a page may be short or "
+        "empty while `next` says where to go on: only so many samples are compared for one page.",
         parameters=[SampleListIn, *PAGE_PARAMETERS],
         responses=page_of(SampleRow),
         examples=[examples.page(examples.SAMPLE, "812")],
     )
     def get(self, request: Request) -> Response:
-        rows = samples.filtered_samples(self.read_query(SampleListIn)).select_related("rule_version__rule")
-        return keyset_response(request, rows, SampleRow, newest=True)
+        search = Search(self.read_query(SampleListIn))
+        after, limit = request.query_params.get("after", ""), page_limit(request)
+        if after != samples.LAST and not (after.isascii() and (after or "0").isdecimal()):
+            raise TraceError(f"{after[:40]!r} is no key of a page.", code="bad_input", where="after")
+        page = samples.sample_page(search, after, limit)
+        return Response({"results": SampleRow(page.rows, many=True).data, "next": page.next_key})
 
 
 class SampleOne(ApiView):

@@ -1,7 +1,7 @@
 """Rollups of samples and waiting items: triggers append what changed (migration 0012), here it is folded and recounted.
 
-A count is the sum of its rows, whenever it is read. Folding replaces rows of one kind by their sum in one statement,
-so that readers see the rows or the sum, and writers, who only append, wait for nobody.
+A count is the sum of its rows, whenever it is read. Folding replaces loose rows by sums in one statement, so that
+readers see the rows or the sums, and writers, who only append, wait for nobody.
 """
 
 from collections.abc import Iterable
@@ -23,10 +23,17 @@ class Rollup:
     counted: str
     columns: tuple[str, ...]
     which: str
+    rule: str  # the column that the coarse level leaves out
 
     @property
     def key(self) -> str:
         return ", ".join(self.names)
+
+    @property
+    def truth(self) -> str:
+        columns = ", ".join(self.columns)
+        rows = f"SELECT {columns} FROM {self.counted} WHERE {self.which}"
+        return f"SELECT {self.key}, count(*) AS n FROM ({rows}) t ({self.key}) GROUP BY {self.key}"
 
 
 SAMPLES = Rollup(
@@ -46,7 +53,7 @@ SAMPLES = Rollup(
     (
         "branch",
         "domain_id",
-        "rule_version_id",
+        "coalesce(rule_version_id, 0)",
         "style",
         "tier",
         "machine",
@@ -55,6 +62,7 @@ SAMPLES = Rollup(
         "split_part(writer, ':', 1)",
     ),
     "true",
+    "rule_version",
 )
 ITEMS = Rollup(
     "synthesis_reviewcount",
@@ -75,46 +83,58 @@ ITEMS = Rollup(
         "round",
         "branch",
         "domain_id",
-        "rule_id",
+        "coalesce(rule_id, 0)",
         "style",
         "tier",
         "state = 'held'",
         "calibration",
-        "assigned_to_id",
-        "first_by_id",
+        "coalesce(assigned_to_id, 0)",
+        "coalesce(first_by_id, 0)",
     ),
     "state IN ('held', 'open', 'claimed')",
+    "rule",
 )
 ROLLUPS = (SAMPLES, ITEMS)
 
+# the loose rows go, and with them the folded ones of the same kinds; what comes back are their sums
 FOLD = """
-WITH mixed AS (
-  SELECT unnest(array_agg(id)) AS id FROM {table} GROUP BY {key}
-  HAVING count(*) > 1 OR sum(n) = 0 OR NOT bool_and(folded)
+WITH loose AS (
+  DELETE FROM {table} WHERE level = 0 RETURNING *
+), kinds AS (
+  SELECT {key}, 1 AS level, n FROM loose UNION ALL SELECT {coarse}, 2, n FROM loose
 ), gone AS (
-  DELETE FROM {table} r USING mixed WHERE r.id = mixed.id RETURNING r.*
+  DELETE FROM {table} r USING (SELECT DISTINCT {key}, level FROM kinds) k
+  WHERE (r.level, {kept}) = (k.level, {named}) RETURNING r.*
 )
-INSERT INTO {table} ({key}, n, folded) SELECT {key}, sum(n), true FROM gone GROUP BY {key} HAVING sum(n) <> 0
+INSERT INTO {table} ({key}, level, n)
+SELECT {key}, level, sum(n) FROM (SELECT {key}, level, n FROM kinds UNION ALL SELECT {key}, level, n FROM gone) d
+GROUP BY {key}, level HAVING sum(n) <> 0
 """
+# at each level: the rule's level is short of what counting says, the coarse one of what the finer rows sum up to
 DIFFERENCES = """
-SELECT {key}, sum(n)::bigint AS n FROM (
-  SELECT {key}, count(*) AS n FROM (SELECT {columns} FROM {counted} WHERE {which}) t ({key}) GROUP BY {key}
-  UNION ALL SELECT {key}, -n FROM {table}
+SELECT {key}, 0 AS level, sum(n)::bigint AS n FROM (
+  {truth} UNION ALL SELECT {key}, -n FROM {table} WHERE level < 2
 ) d GROUP BY {key} HAVING sum(n) <> 0
+UNION ALL
+SELECT {key}, 2, sum(n)::bigint FROM (
+  SELECT {coarse}, n FROM {table} WHERE level = 1
+  UNION ALL SELECT {key}, -n FROM {table} WHERE level = 2
+) d ({key}, n) GROUP BY {key} HAVING sum(n) <> 0
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A kind of which the rollup has `n` too few (below zero: too many)."""
+    """A kind of which the rollup has `n` too few (below zero: too many), at one level."""
 
     rollup: str
     kind: dict[str, Any]
+    level: int
     n: int
 
 
 def fold(least: int = LOOSE) -> int:
-    """Put rows of one kind together in every rollup that has `least` loose ones; how many rows it has fewer.
+    """Put loose rows into the folded ones, in every rollup that has `least` of them; how many there were.
 
     Two at once do not wait for each other: the second does nothing.
     """
@@ -124,15 +144,13 @@ def fold(least: int = LOOSE) -> int:
 @transaction.atomic
 def _fold(rollup: Rollup, least: int) -> int:
     with connection.cursor() as cursor:
-        loose = f"SELECT count(*) FROM (SELECT 1 FROM {rollup.table} WHERE NOT folded LIMIT %s) l"
-        if _one(cursor, loose, [least]) < least:
+        loose: int = _one(cursor, f"SELECT count(*) FROM {rollup.table} WHERE level = 0")
+        if loose < least or not _one(
+            cursor, "SELECT pg_try_advisory_xact_lock(hashtext(%s))", [LOCK + rollup.table]
+        ):
             return 0
-        if not _one(cursor, "SELECT pg_try_advisory_xact_lock(hashtext(%s))", [LOCK + rollup.table]):
-            return 0
-        rows = f"SELECT count(*) FROM {rollup.table}"
-        before = _one(cursor, rows)
-        cursor.execute(FOLD.format(table=rollup.table, key=rollup.key))
-        return before - _one(cursor, rows)
+        cursor.execute(_sql(FOLD, rollup))
+        return loose
 
 
 @transaction.atomic
@@ -145,20 +163,27 @@ def recount(*, repair: bool = False) -> list[Difference]:
 
 
 def _recount(rollup: Rollup, repair: bool) -> Iterable[Difference]:
-    sql = DIFFERENCES.format(
-        table=rollup.table,
-        key=rollup.key,
-        counted=rollup.counted,
-        columns=", ".join(rollup.columns),
-        which=rollup.which,
-    )
+    sql = _sql(DIFFERENCES, rollup)
     with connection.cursor() as cursor:
         if repair:  # two repairs at once would both add what is missing
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [LOCK + rollup.table])
-            sql = f"INSERT INTO {rollup.table} ({rollup.key}, n) {sql} RETURNING {rollup.key}, n"
+            sql = (
+                f"INSERT INTO {rollup.table} ({rollup.key}, level, n) {sql} RETURNING {rollup.key}, level, n"
+            )
         cursor.execute(sql)
-        for *kind, n in cursor.fetchall():
-            yield Difference(rollup.table, dict(zip(rollup.names, kind, strict=True)), n)
+        for *kind, level, n in cursor.fetchall():
+            yield Difference(rollup.table, dict(zip(rollup.names, kind, strict=True)), level, n)
+
+
+def _sql(template: str, rollup: Rollup) -> str:
+    return template.format(
+        table=rollup.table,
+        key=rollup.key,
+        truth=rollup.truth,
+        coarse=", ".join("0" if name == rollup.rule else name for name in rollup.names),
+        kept=", ".join(f"r.{name}" for name in rollup.names),
+        named=", ".join(f"k.{name}" for name in rollup.names),
+    )
 
 
 def _one(cursor: Any, sql: str, params: list[Any] | None = None) -> Any:

@@ -1,50 +1,91 @@
-"""Reads behind the samples pages: filters by what became of a sample, one page of them, one sample's attempts."""
+"""Reads behind the samples pages: one page of them with how many there are, one sample's attempts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 
 from catalog.models import Tool
-from rules.models import Rule
 from synthesis.core.queries import AXES, THRESHOLDS
 from synthesis.models import Attempt, Sample
-from synthesis.staleness import stale_filter
-from trace_site.paging import Page, keyset
+from synthesis.sample_search import EXAMINED, Search
+from synthesis.selectors_counts import Tally, covers, sample_counts
+from trace_site.paging import SIZE, Page
 
-EQUAL = ("run", "branch", "domain", "style", "tier", "machine", "human")
-# what an attempt of the sample must have been for it to be listed, by the filter's name
-TRIED = ("check", "axis", "error", "outcome", "tries")
+LAST = "last"  # the key of the last page
+MOST = 10_000  # what is counted one by one
+# what a row of a list shows; the trace is not in it
+SHOWN = (
+    *("run__job__state", "branch", "domain_id", "style", "tier", "query", "answer", "machine", "human"),
+    *("rule_version__number", "rule_version__rule__code", "rule_version__rule__published_id"),
+    *("approved_how", "writer", "created_at"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One page of samples, newest first. `attempts` counts those the attempt filters name, None without any."""
+    """One page of samples, newest first.
+
+    `total` is None where it is not known, and a floor where there are `more`. `attempts` counts those the attempt
+    filters name, None without any. `tally`: what each value of each filter would leave. `examined`: only so many of
+    the samples were looked at for this page, None where all were.
+    """
 
     page: Page
-    total: int
+    total: int | None
+    more: bool
     attempts: int | None
+    tally: Tally
+    examined: int | None = None
 
 
-def samples(filters: Mapping[str, Any], after: str = "") -> Found:
-    """Needs the same queries whatever the number of samples."""
-    found = filtered_samples(filters)
-    page = keyset(found.select_related("rule_version__rule", "domain", "run__job"), after, newest=True)
+def samples(filters: Mapping[str, Any], after: str = "", size: int = SIZE) -> Found:
+    """Needs the same queries whatever the number of samples. after: a page's next key, or `last`."""
+    search = Search(filters)
+    page = sample_page(search, after, size)
     tell_why(page.rows)
-    tried = attempts_named(filters)
-    counted = None
-    if tried is not None and "tries" not in filters:
-        counted = Attempt.objects.filter(tried, sample__in=found.values("pk")).count()
-    return Found(page, found.count(), counted)
+    tally = sample_counts(filters)
+    examined = EXAMINED if search.level else None
+    if covers(filters):
+        return Found(page, tally.total, False, None, tally)
+    if search.level:
+        return Found(page, None, False, None, tally, examined)
+    if search.tried is None:
+        total, attempts = bounded(search.rows().values("pk")), None
+    else:
+        total = bounded(search.attempts().values("sample").distinct())
+        attempts = None if "tries" in filters else bounded(search.attempts().values("pk"))
+    return Found(page, min(total, MOST), total > MOST, attempts, tally)
+
+
+def sample_page(search: Search, after: str = "", size: int = SIZE) -> Page:
+    """Rows with what a list shows of them; a key that is none starts anew."""
+    last = after == LAST
+    after = after if after.isascii() and after.isdecimal() and len(after) < 99 else ""
+    within = search.range(after, newest=not last)
+    if search.level and not last:
+        found, following = search.stale_ids(within, size)
+        key = None if following is None else str(following)
+    else:
+        found = search.ids(within, size + (not last))
+        key = str(found[size - 1]) if len(found) > size else None
+    rows = Sample.objects.filter(pk__in=found[:size]).select_related("rule_version__rule", "run__job")
+    return Page(list(rows.only(*SHOWN).order_by("-pk")), LAST if last else after, key)
+
+
+def bounded(rows: QuerySet[Any, Any]) -> int:
+    """How many, up to one more than MOST."""
+    return rows.order_by()[: MOST + 1].count()
 
 
 def tell_why(rows: list[Sample]) -> None:
     """Put `why` on dropped samples: what their last attempt ended with. One query."""
     dropped = [row.pk for row in rows if row.machine == Sample.Machine.DROPPED]
     last = Attempt.objects.filter(sample__in=dropped).order_by("sample_id", "-number").distinct("sample_id")
-    why = {attempt.sample_id: ended_with(attempt) for attempt in last}
+    narrow = last.only("sample_id", "outcome", "filter_failures", "judge", "error_code")
+    why = {attempt.sample_id: ended_with(attempt) for attempt in narrow}
     for row in rows:
         row.why = why.get(row.pk, "")  # type: ignore[attr-defined]
 
@@ -70,39 +111,6 @@ def thresholds(of: Sample) -> dict[str, int]:
     return {axis: asked.get(axis, THRESHOLDS[axis]) for axis in AXES}
 
 
-def filtered_samples(filters: Mapping[str, Any]) -> QuerySet[Sample]:
-    """Samples that match every filter given (see `forms.SampleFilters`)."""
-    found = Sample.objects.filter(**{name: filters[name] for name in EQUAL if filters.get(name)})
-    if code := filters.get("rule"):
-        found = found.filter(rule_version__rule__code=code)
-    if writer := filters.get("writer"):
-        found = found.filter(writer__startswith=writer)
-    if text := filters.get("q"):
-        found = found.filter(query__icontains=text)
-    if (tried := attempts_named(filters)) is not None:
-        found = found.filter(Exists(Attempt.objects.filter(tried, sample=OuterRef("pk"))))
-    return stale_filter(found, filters["stale"]) if filters.get("stale") else found
-
-
-def attempts_named(filters: Mapping[str, Any]) -> Q | None:
-    """The condition on an attempt that the filters make; None when they make none."""
-    given = [name for name in TRIED if filters.get(name)]
-    if not given:
-        return None
-    wanted = Q()
-    if check := filters.get("check"):
-        wanted &= Q(outcome="filtered", filter_failures__contains=[{"check": check}])
-    if axis := filters.get("axis"):
-        wanted &= Q(outcome="judged_out", judge__failed__contains=[axis])
-    if code := filters.get("error"):
-        wanted &= Q(outcome="error") if code == "error" else Q(error_code=code)
-    if outcome := filters.get("outcome"):
-        wanted &= Q(outcome=outcome)
-    if tries := filters.get("tries"):
-        wanted &= Q(number__gt=1) if tries == "again" else Q(number=1)
-    return wanted
-
-
 def attempts(of: Sample) -> list[Attempt]:
     return list(of.attempts.order_by("number"))
 
@@ -113,12 +121,3 @@ def pool_tools(of: Sample) -> list[Tool]:
     own = set(of.rule_version.tool_ids) if of.rule_version else set()
     order = [tools[name] for name in dict.fromkeys([*of.answer, *of.pool]) if name in tools]
     return sorted(order, key=lambda tool: (tool.name not in of.answer, tool.pk not in own))
-
-
-def rules_with_samples() -> list[str]:
-    return list(
-        Rule.objects.filter(versions__samples__isnull=False)
-        .values_list("code", flat=True)
-        .distinct()
-        .order_by("code")
-    )

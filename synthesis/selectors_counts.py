@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import Q, QuerySet, Sum
 
 from rules.models import Rule, RuleVersion
-from synthesis.models import ReviewCount, SampleCount
+from synthesis.models import Level, ReviewCount, SampleCount
 
 SAMPLE_FACETS = ("branch", "domain", "style", "tier", "machine", "human", "approved_how", "writer")
+BY_RULE, TOGETHER = (Level.LOOSE, Level.FINE), (Level.LOOSE, Level.COARSE)
 QUEUE_FACETS = ("branch", "domain", "style", "tier", "round")
 
 
@@ -31,10 +32,10 @@ def sample_counts(filters: Mapping[str, Any]) -> Tally:
 
 def sample_kinds(filters: Mapping[str, Any]) -> QuerySet[SampleCount]:
     """The rollup's rows of one rule, or all."""
-    rows = SampleCount.objects.all()
     if code := filters.get("rule"):
-        rows = rows.filter(rule_version__in=RuleVersion.objects.filter(rule__code=code).values("pk"))
-    return rows
+        versions = list(RuleVersion.objects.filter(rule__code=code).values_list("pk", flat=True))
+        return SampleCount.objects.filter(level__in=BY_RULE, rule_version__in=versions)
+    return SampleCount.objects.filter(level__in=TOGETHER)
 
 
 def covers(filters: Mapping[str, Any]) -> bool:
@@ -44,16 +45,14 @@ def covers(filters: Mapping[str, Any]) -> bool:
 
 def rules_with_samples() -> list[str]:
     """Codes, in order."""
-    versions = SampleCount.objects.exclude(rule_version=None).values("rule_version")
-    rows = Rule.objects.filter(
-        versions__in=versions.annotate(sum=Sum("n")).filter(sum__gt=0).values("rule_version")
-    )
+    counts = SampleCount.objects.filter(level__in=BY_RULE).values("rule_version").annotate(sum=Sum("n"))
+    rows = Rule.objects.filter(versions__in=counts.filter(sum__gt=0).values("rule_version"))
     return list(rows.order_by("code").values_list("code", flat=True).distinct())
 
 
 def status_totals() -> dict[tuple[str, str], int]:
     """{(machine status, human status): samples}"""
-    rows = SampleCount.objects.values_list("machine", "human").annotate(sum=Sum("n")).order_by()
+    rows = sample_kinds({}).values_list("machine", "human").annotate(sum=Sum("n")).order_by()
     return {(machine, human): count for machine, human, count in rows}
 
 
@@ -68,53 +67,48 @@ def waiting_counts(filters: Mapping[str, Any], reviewer: Any = None) -> Tally:
 
 def waiting_total(reviewer: Any = None) -> int:
     """Items open or claimed; of one reviewer, those they may read."""
-    rows = ReviewCount.objects.filter(held=False)
-    return _sum(rows if reviewer is None else readable(rows, reviewer))
+    rows = in_queue({}).filter(held=False)
+    found = rows if reviewer is None else readable(rows, reviewer)
+    return found.aggregate(sum=Sum("n"))["sum"] or 0
 
 
 def waiting_by_rule(filters: Mapping[str, Any]) -> dict[str, int]:
     """{rule's code: items open or claimed}, for the other filters."""
-    rows = in_queue({name: value for name, value in filters.items() if name != "rule"}).filter(held=False)
     named = {name: filters[name] for name in QUEUE_FACETS if filters.get(name)}
-    found = dict(rows.filter(**named).exclude(rule=None).values_list("rule").annotate(sum=Sum("n")))
-    codes = Rule.objects.filter(pk__in=found).values_list("pk", "code")
-    return {code: found[pk] for pk, code in codes if found[pk]}
+    rows = ReviewCount.objects.filter(level__in=BY_RULE, rule__gt=0, held=False, **named)
+    found = dict(rows.values_list("rule").annotate(sum=Sum("n")).filter(sum__gt=0))
+    return {code: found[pk] for pk, code in Rule.objects.filter(pk__in=found).values_list("pk", "code")}
 
 
 def queue_totals(reviewer: Any, filters: Mapping[str, Any]) -> dict[str, int]:
-    """{"left", "held", "assigned_to_others", "read_by_you", "elsewhere"}: the queue as `reviewer` meets it. One query.
+    """{"left", "held", "assigned_to_others", "read_by_you", "elsewhere"}: the queue as `reviewer` meets it.
 
     `read_by_you` wait for a later reading by somebody else; `left` are open or claimed, `elsewhere` those of them
     outside the filters.
     """
-    within = Q(**{name: filters[name] for name in QUEUE_FACETS if filters.get(name)})
-    if code := filters.get("rule"):
-        within &= Q(rule__in=list(Rule.objects.filter(code=code).values_list("pk", flat=True)))
+    rows = in_queue(filters).filter(**{name: filters[name] for name in QUEUE_FACETS if filters.get(name)})
     waits = Q(held=False)
-    others = Q(assigned_to__isnull=False) & ~Q(assigned_to=reviewer.pk)
-    sums = ReviewCount.objects.aggregate(
-        left=Sum("n", filter=within & waits),
-        by_batches=Sum("n", filter=within & ~waits),  # `held` is a column
-        assigned_to_others=Sum("n", filter=within & waits & others),
-        read_by_you=Sum("n", filter=within & waits & Q(first_by=reviewer.pk)),
-        all=Sum("n", filter=waits),
+    sums = rows.aggregate(
+        left=Sum("n", filter=waits),
+        by_batches=Sum("n", filter=~waits),  # `held` is a column
+        assigned_to_others=Sum("n", filter=waits & ~Q(assigned_to__in=(0, reviewer.pk))),
+        read_by_you=Sum("n", filter=waits & Q(first_by=reviewer.pk)),
     )
     counts = {name: count or 0 for name, count in sums.items()}
-    held, everywhere = counts.pop("by_batches"), counts.pop("all")
-    return {**counts, "held": held, "elsewhere": everywhere - counts["left"]}
+    held = counts.pop("by_batches")
+    return {**counts, "held": held, "elsewhere": waiting_total() - counts["left"]}
 
 
 def in_queue(filters: Mapping[str, Any]) -> QuerySet[ReviewCount]:
     """The rollup's rows of one rule, or all."""
-    rows = ReviewCount.objects.all()
     if code := filters.get("rule"):
-        rows = rows.filter(rule__in=list(Rule.objects.filter(code=code).values_list("pk", flat=True)))
-    return rows
+        rules = list(Rule.objects.filter(code=code).values_list("pk", flat=True))
+        return ReviewCount.objects.filter(level__in=BY_RULE, rule__in=rules)
+    return ReviewCount.objects.filter(level__in=TOGETHER)
 
 
 def readable(rows: QuerySet[ReviewCount], reviewer: Any) -> QuerySet[ReviewCount]:
-    mine = Q(assigned_to=None) | Q(assigned_to=reviewer.pk)
-    return rows.filter(mine, Q(first_by=None) | ~Q(first_by=reviewer.pk))
+    return rows.filter(assigned_to__in=(0, reviewer.pk)).exclude(first_by=reviewer.pk)
 
 
 def _tally(rows: QuerySet[Any], names: Iterable[str], filters: Mapping[str, Any]) -> Tally:
@@ -128,7 +122,3 @@ def _tally(rows: QuerySet[Any], names: Iterable[str], filters: Mapping[str, Any]
         for name in names if not missed else missed if len(missed) == 1 else ():
             tally.options[name][kind[name]] += count
     return tally
-
-
-def _sum(rows: QuerySet[Any]) -> int:
-    return rows.aggregate(sum=Sum(F("n")))["sum"] or 0

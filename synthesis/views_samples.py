@@ -11,6 +11,7 @@ from synthesis import samples, selectors_review
 from synthesis.books import job_books
 from synthesis.forms import SampleFilters
 from synthesis.models import Attempt, Sample
+from synthesis.selectors_counts import rules_with_samples
 from synthesis.spans import FailureSpan, failure_spans, trace_spans
 
 
@@ -19,6 +20,7 @@ def sample_list(request: HttpRequest) -> HttpResponse:
     filters = SampleFilters(request.GET)
     values = filters.values()
     found = samples.samples(values, request.GET.get("after", ""))
+    filters.tell(found.tally.options)
     context = {"found": found, "page": found.page, "filters": filters, "active": values}
     return render(request, "synthesis/sample_list.html", context)
 
@@ -26,7 +28,7 @@ def sample_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 def sample_rules(request: HttpRequest) -> HttpResponse:
     """The codes the rule filter suggests, asked for when somebody goes there: there may be thousands."""
-    return render(request, "synthesis/_codes.html", {"codes": samples.rules_with_samples()})
+    return render(request, "synthesis/_codes.html", {"codes": rules_with_samples()})
 
 
 @require_GET

@@ -363,14 +363,22 @@ class Guideline(models.Model):
         return f"guideline {self.domain_id or 'all'} {self.style} v{self.number}"
 
 
+class Level(models.IntegerChoices):
+    """Of a rollup's row. A count is the sum of the rows of LOOSE and of one of the other two."""
+
+    LOOSE = 0, "what one statement changed"
+    FINE = 1, "folded"
+    COARSE = 2, "folded, all rules together"
+
+
 class SampleCount(models.Model):
-    """Rollup: samples by what lists filter on. Rows are deltas, written by triggers (migration 0012); their sum is the
-    count, and `counts.fold` puts those of one kind together.
+    """Rollup: samples by what lists filter on. Loose rows are written by triggers and folded by `counts.fold`
+    (migrations 0012 and 0015). An id of 0 means none.
     """
 
     branch = models.CharField(max_length=8)
     domain = models.CharField(max_length=60)
-    rule_version = models.BigIntegerField(null=True)
+    rule_version = models.BigIntegerField()
     style = models.CharField(max_length=14)
     tier = models.CharField(max_length=6)
     machine = models.CharField(max_length=8)
@@ -378,38 +386,33 @@ class SampleCount(models.Model):
     approved_how = models.CharField(max_length=11)
     writer = models.CharField(max_length=120, help_text="offline, llm or import")
     n = models.BigIntegerField()
-    folded = models.BooleanField(db_default=False)
+    level = models.PositiveSmallIntegerField(choices=Level, db_default=0)
 
     class Meta:
-        indexes = [
-            models.Index(fields=["rule_version"], name="sample_counts_of_version"),
-            models.Index(fields=["id"], condition=Q(folded=False), name="sample_counts_loose"),
-        ]
+        indexes = [models.Index(fields=["level", "rule_version"], name="sample_counts_of_level")]
 
     def __str__(self) -> str:
         return f"{self.n:+}"
 
 
 class ReviewCount(models.Model):
-    """Rollup: items that wait (open, claimed or held) by what the queue filters on. Rows are deltas, as above; a claim
-    changes none of them.
-    """
+    """Rollup: items that wait (open, claimed or held) by what the queue filters on, as above; a claim changes none."""
 
     round = models.PositiveSmallIntegerField()
     branch = models.CharField(max_length=8)
     domain = models.CharField(max_length=60)
-    rule = models.BigIntegerField(null=True)
+    rule = models.BigIntegerField()
     style = models.CharField(max_length=14)
     tier = models.CharField(max_length=6)
     held = models.BooleanField()
     calibration = models.BooleanField()
-    assigned_to = models.BigIntegerField(null=True)
-    first_by = models.BigIntegerField(null=True)
+    assigned_to = models.BigIntegerField()
+    first_by = models.BigIntegerField()
     n = models.BigIntegerField()
-    folded = models.BooleanField(db_default=False)
+    level = models.PositiveSmallIntegerField(choices=Level, db_default=0)
 
     class Meta:
-        indexes = [models.Index(fields=["id"], condition=Q(folded=False), name="review_counts_loose")]
+        indexes = [models.Index(fields=["level", "rule"], name="review_counts_of_level")]
 
     def __str__(self) -> str:
         return f"{self.n:+}"

@@ -208,17 +208,20 @@ def job_card(context: template.Context, job: Job) -> dict[str, Any]:
 
 
 @register.inclusion_tag("_pager.html", takes_context=True)
-def pager(context: template.Context, page: Any) -> dict[str, Any]:
-    """Next and first links of a keyset page (trace_site.paging.Page)."""
+def pager(context: template.Context, page: Any, last: str = "") -> dict[str, Any]:
+    """Next and first links of a keyset page (trace_site.paging.Page); last: the key of the last one."""
     request: HttpRequest = context["request"]
     query = request.GET.copy()
     query.pop("after", None)
     first = query.urlencode()
     query["after"] = page.next_key or ""
+    following = query.urlencode()
+    query["after"] = last
     return {
         "page": page,
         "first": first,
-        "next": query.urlencode(),
+        "next": following,
+        "last": query.urlencode() if last and page.next_key else "",
         "path": request.path,
         "is_first": not page.after,
     }
