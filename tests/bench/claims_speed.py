@@ -10,10 +10,10 @@ was claimed twice, when some were never claimed, or when the sweep left one.
 import argparse
 import os
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -126,23 +126,14 @@ def _together(work: list[Callable[[], None]]) -> None:
     """Each on a thread with a connection of its own."""
     from django.db import connection
 
-    errors: list[BaseException] = []
-
     def run(one: Callable[[], None]) -> None:
         try:
             one()
-        except BaseException as error:
-            errors.append(error)
         finally:
             connection.close()
 
-    threads = [threading.Thread(target=run, args=[one]) for one in work]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+    with ThreadPoolExecutor(len(work)) as pool:
+        list(pool.map(run, work))
 
 
 def main() -> int:
