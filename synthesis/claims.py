@@ -23,7 +23,6 @@ from trace_site.lib.errors import TraceError
 
 State = ReviewItem.State
 LEASE = timedelta(minutes=5)
-MIXED = 0.1  # the share of claims that look for an item of the calibration draw first
 NOBODYS = {"claimed_by": None, "claimed_until": None}
 
 

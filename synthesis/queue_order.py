@@ -4,6 +4,7 @@ What one holds, then own assignments, then what is everybody's, then what one sk
 another transaction has locked are passed over, so that nobody waits and no two take the same.
 """
 
+import random
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
@@ -33,6 +34,9 @@ PICKS = (  # (who may be met, in which order, joined with)
     (f"{OPEN} AND {FREE} AND {FRESH}", "i.rank, i.id", ""),
     (f"{OPEN} AND ({FREE} OR {MINE})", "k.at", SKIPPED),
 )
+# the calibration draw was opened last: by lot among the others, its items are not told by their place
+DRAWN = (f"{OPEN} AND {FREE} AND {FRESH} AND i.calibration", "i.rank, i.id", "")
+MIXED = 0.1  # the share of claims that look for one of them first
 TAKE = """WITH following AS MATERIALIZED (SELECT coalesce({picks}) AS id)
 UPDATE synthesis_reviewitem i SET state = 'claimed', claimed_by_id = %(reviewer)s,
   claimed_until = statement_timestamp() + %(lease)s,
@@ -50,5 +54,6 @@ def take_next(
     if code := filters.get("rule"):
         narrow += " AND i.rule_id = ANY(%(rules)s)"
         given["rules"] = list(Rule.objects.filter(code=code).values_list("pk", flat=True))
-    picks = (PICK.format(who=who, order=order, join=join, narrow=narrow) for who, order, join in PICKS)
+    kinds = (*PICKS[:2], DRAWN, *PICKS[2:]) if random.random() < MIXED else PICKS
+    picks = (PICK.format(who=who, order=order, join=join, narrow=narrow) for who, order, join in kinds)
     return next(iter(ReviewItem.objects.raw(TAKE.format(picks=",\n".join(picks)), given)), None)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from synthesis import claims, review
+from synthesis import queue_order, review
 from synthesis.calibration import MOST, calibration_draw, calibration_withdraw
 from synthesis.claims import claim_next
 from synthesis.models import Attempt, Batch, ReviewItem, Sample, SynthesisRun
@@ -111,7 +111,7 @@ def test_drawn_items_come_by_lot_between_older_ones_and_not_as_a_block(texts, ad
     for _ in range(4):
         refused(**texts)
     calibration_draw(count=4, actor=ada)
-    monkeypatch.setattr(claims, "random", random.Random(1))
+    monkeypatch.setattr(queue_order, "random", random.Random(1))
     taken: list[int] = []
     places = []
     for place in range(44):
