@@ -1,0 +1,198 @@
+"""The review queue when something stands in the way: nothing is decided unseen, nothing typed is lost."""
+
+import pytest
+
+from synthesis import claims
+from synthesis.models import Decision, ReviewItem
+from tests.browser.reviewing import SETTLED_MS, Reviewer, sign_in, signed_in
+from tests.browser.test_review_keyboard import BETTER, human, make_samples, typed_over
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def samples(transactional_db):
+    return make_samples(4)
+
+
+@pytest.fixture
+def ann(browser, site, samples, user_with):
+    person = signed_in(browser, site, user_with("reviewer", username="ann")).open()
+    yield person
+    person.page.context.close()
+
+
+def test_an_expired_session_keeps_the_typed_edit(ann, samples):
+    ann.press("e")
+    typed_over(ann, BETTER)
+    ann.page.context.clear_cookies()
+    ann.press("Control+Enter")
+    assert "signed out" in ann.problem() and human(samples[0]) == "pending"
+    assert ann.page.input_value("#edit-query") == BETTER
+    ann.page.click("#problem a")
+    sign_in(ann.page, ann.user)
+    ann.on(samples[0])
+    assert ann.page.input_value("#edit-query") == BETTER and ann.page.is_visible("#edit")
+    assert "here again" in ann.problem()
+    ann.press("Control+Enter")
+    ann.on(samples[1])
+    assert human(samples[0]) == "approved"
+    ann.open(f"/synthesis/review/{samples[0].pk}/")
+    assert ann.page.evaluate("sessionStorage.length") == 0
+
+
+def test_a_lost_lease_is_told_and_the_text_kept(ann, samples, user_with):
+    ann.press("e")
+    typed_over(ann, BETTER)
+    item = ReviewItem.objects.get(sample=samples[0])
+    claims.release(ann.user)
+    claims.claim_item(user_with("reviewer", username="bea"), item.pk)
+    ann.page.evaluate("beat()")
+    assert "somebody else has it" in ann.problem()
+    assert ann.page.input_value("#edit-query") == BETTER
+    ann.press("Control+Enter")
+    ann.page.wait_for_selector("#problem:has-text('Nothing was changed')")
+    assert not Decision.objects.exists() and ann.page.input_value("#edit-query") == BETTER
+    ann.press("Escape", "s")
+    ann.on(samples[1])
+
+
+def test_a_lease_that_nobody_took_is_renewed_in_silence(ann, samples):
+    ann.fetched_ahead()
+    claims.release(ann.user)
+    ann.page.evaluate("beat()")
+    ann.page.wait_for_timeout(100)
+    assert not ann.page.is_visible("#problem")
+    assert set(ReviewItem.objects.filter(claimed_by=ann.user).values_list("sample", flat=True)) == {
+        samples[0].pk,
+        samples[1].pk,
+    }
+    ann.press("a")
+    ann.on(samples[1])
+
+
+def test_a_claim_given_back_meanwhile_is_taken_again_for_the_decision(ann, samples):
+    claims.release(ann.user)
+    ann.press("a")
+    ann.on(samples[1])
+    assert human(samples[0]) == "approved" and Decision.objects.count() == 1
+
+
+def test_two_tabs_on_one_item_make_one_decision_and_the_other_is_told(ann, samples):
+    other = Reviewer(ann.page.context.new_page(), ann.site, ann.user).open()
+    assert other.shown() == ann.shown() == samples[0].pk
+    ann.press("a")
+    ann.on(samples[1])
+    other.press("r", "1")
+    assert "Nothing was changed" in other.problem()
+    assert other.shown() == samples[0].pk and human(samples[0]) == "approved"
+    assert Decision.objects.count() == 1
+    other.press("s")
+    other.on(samples[1])
+
+
+def test_a_colleagues_decision_is_told_on_the_item(ann, samples, user_with):
+    bea = user_with("reviewer", username="bea")
+    claims.release(ann.user)
+    claims.claim_item(bea, ReviewItem.objects.get(sample=samples[0]).pk)
+    ann.press("a")
+    assert "Nothing was changed" in ann.problem() and ann.shown() == samples[0].pk
+    assert human(samples[0]) == "pending"
+
+
+def test_without_a_network_the_item_stays_and_the_press_may_be_repeated(ann, samples):
+    ann.fetched_ahead()
+    ann.page.context.set_offline(True)
+    ann.press("a")
+    assert "cannot be reached" in ann.problem() and ann.shown() == samples[0].pk
+    ann.page.context.set_offline(False)
+    ann.press("a")
+    ann.on(samples[1])
+    assert human(samples[0]) == "approved" and not ann.page.is_visible("#problem")
+
+
+def test_a_lost_answer_is_no_second_decision(ann, samples):
+    ann.fetched_ahead()
+    lost = []
+
+    def lose(route):
+        if lost:
+            return route.continue_()
+        lost.append(route.fetch())
+        return route.abort()
+
+    ann.page.route("**/approve/**", lose)
+    ann.press("a")
+    ann.problem()
+    assert human(samples[0]) == "approved" and ann.shown() == samples[0].pk
+    ann.press("a")
+    ann.on(samples[1])
+    assert Decision.objects.count() == 1
+
+
+def test_the_item_fetched_ahead_is_shown_without_another_request(ann, samples):
+    ann.fetched_ahead()
+    asked = []
+    ann.page.on("request", lambda request: asked.append(request.url))
+    ann.page.route("**/review/next/**", lambda route: None)  # a network that never answers
+    ann.press("a")
+    ann.on(samples[1])
+    items = [url for url in asked if "/review/" in url and not url.endswith("/approve/")]
+    assert all(url.endswith("/review/next/") for url in items)  # the one after it
+    assert human(samples[0]) == "approved" and human(samples[1]) == "pending"
+
+
+def test_nothing_new_shows_before_the_server_has_said_yes(ann, samples):
+    ann.fetched_ahead()
+    waiting = []
+    ann.page.route("**/approve/**", waiting.append)
+    ann.press("a")
+    ann.page.wait_for_timeout(300)
+    assert ann.shown() == samples[0].pk and human(samples[0]) == "pending"
+    ann.page.keyboard.press("r")
+    assert not ann.page.is_visible("#reject")
+    waiting[0].continue_()
+    ann.on(samples[1])
+
+
+def test_a_decided_item_whose_next_did_not_come_cannot_be_decided_again(ann, samples):
+    ann.fetched_ahead()
+    ann.page.evaluate("queue.ahead.length = 0")
+    ann.page.route("**/review/next/**", lambda route: route.abort())
+    ann.press("a")
+    assert "Decided." in ann.problem()
+    ann.press("a", "r", "e")
+    assert not ann.page.is_visible("#reject") and Decision.objects.count() == 1
+    ann.page.unroute("**/review/next/**")
+    ann.page.click("#problem button")
+    ann.on(samples[1])
+
+
+def test_an_empty_queue_fills_itself_when_something_frees(ann, samples, user_with):
+    bea = user_with("reviewer", username="bea")
+    claims.release(ann.user)
+    for item in ReviewItem.objects.all():
+        claims.claim_item(bea, item.pk)
+    ann.open()
+    assert "4 left, 4 claimed by others" in ann.page.inner_text("#item")
+    ann.page.evaluate("shown().dataset.poll = 1; waitForMore(shown())")
+    claims.release(bea)
+    ann.on(samples[0])
+
+
+def test_leaving_gives_the_items_back(ann, samples):
+    ann.fetched_ahead()
+    ann.page.goto(f"{ann.site}/synthesis/samples/")
+    for _ in range(40):
+        if not ReviewItem.objects.filter(state="claimed").exists():
+            return
+        ann.page.wait_for_timeout(50)
+    raise AssertionError("the items are still claimed")
+
+
+def test_reloading_keeps_the_item(ann, samples):
+    ann.page.reload()
+    ann.page.wait_for_timeout(SETTLED_MS)
+    ann.press("a")
+    ann.on(samples[1])
+    assert human(samples[0]) == "approved"
