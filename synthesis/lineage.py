@@ -54,8 +54,18 @@ class Lineage:
 
     @property
     def changed(self) -> list[ToolThen]:
-        """Tools that say something else now, with both texts."""
+        """Tools that are not as they were, or not known to be."""
         return [tool for tool in self.tools if tool.state != "same"]
+
+    @property
+    def unknown(self) -> int:
+        """Tools whose content then is not recorded."""
+        return sum(tool.state == "not recorded" for tool in self.tools)
+
+    @property
+    def moved(self) -> int:
+        """Tools that say something else now, or are retired."""
+        return len(self.changed) - self.unknown
 
     @property
     def runs(self) -> list[onward.Made]:

@@ -61,7 +61,7 @@ class RuleYield:
     attempts: int = 0
     near: int = 0
     last_run: int | None = None
-    rejections: str = ""  # one sentence; filled by the page for the rows it shows
+    rejections: str = ""  # why readers refused; the page fills it for the rows it shows
 
     @property
     def styles(self) -> list[str]:

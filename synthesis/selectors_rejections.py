@@ -65,6 +65,11 @@ class Rejections:
         return sum(rejected for rejected, _ in self.styles.values())
 
     @property
+    def short(self) -> str:
+        """With the most frequent reason alone, for a line of a table."""
+        return sentence(self.rejected, self.decided, {one.code: one.count for one in self.reasons[:1]}, {})
+
+    @property
     def sentence(self) -> str:
         counts = {reason.code: reason.count for reason in self.reasons}
         notes = {reason.code: reason.notes[0].note for reason in self.reasons if reason.notes}

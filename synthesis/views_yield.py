@@ -44,7 +44,7 @@ def yields(request: HttpRequest) -> HttpResponse:
     told = rejections_of_published(row.rule_id for row in rows[start : start + ROWS])
     for row in rows[start : start + ROWS]:
         one = told.get(row.rule_id)
-        row.rejections = one.sentence if one and one.rejected else ""
+        row.rejections = one.short if one and one.rejected else ""
     page = Page(rows[start : start + ROWS], after, str(start + ROWS) if len(rows) > start + ROWS else None)
     context = {"book": book, "page": page, "shown": len(rows), "chosen": chosen, "domains": domains()}
     return render(request, "synthesis/yield.html", {**context, "heads": heads(request, chosen["order"])})

@@ -60,19 +60,19 @@ def kill_and_resume(server: Any, moments: list[int], seed: int = 1) -> Outcome:
     server.control(reset=True)  # the probe is in no book
     found = Outcome()
     for moment in moments:
-        process = _process(run.job_id)
+        process = worker_of(run.job_id)
         while len(server.exchanges()) < moment and process.poll() is None:
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         found.kills += 1
         found.in_flight += ModelCall.objects.filter(job=run.job_id, state="sent").count()
-        _queue_again(run.job_id)
-    assert _process(run.job_id).wait(timeout=120) == 0
+        queue_again(run.job_id)
+    assert worker_of(run.job_id).wait(timeout=120) == 0
     return _checked(found, run, server)
 
 
-def _process(job: int) -> "subprocess.Popen[bytes]":
+def worker_of(job: int) -> "subprocess.Popen[bytes]":
     from django.conf import settings
     from django.db import connection
 
@@ -98,7 +98,7 @@ def _process(job: int) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment, start_new_session=True)
 
 
-def _queue_again(job: int) -> None:
+def queue_again(job: int) -> None:
     """End the dead process's lease; the reaper does the rest. A killed job is no poisoned one."""
     from django.db.models.functions import Now
 
