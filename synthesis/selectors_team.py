@@ -148,14 +148,19 @@ def _held() -> dict[int, tuple[int, datetime | None]]:
 
 
 def assignments(ended: bool = False) -> QuerySet[Assignment, Any]:
-    """Running assignments (or those that ended), newest first, with `done`, `left` and `gone` of their items and the
-    time of the last decision. `gone` items wait no more: their sample or rule was replaced.
+    """Running assignments, or those that ended, newest first."""
+    return assignments_all().filter(ended_at__isnull=not ended).order_by("-pk")
+
+
+def assignments_all() -> QuerySet[Assignment, Any]:
+    """With `done`, `left` and `gone` of their items and the time of the last decision. `gone` items wait no more:
+    their sample or rule was replaced.
     """
     state = ReviewItem.State
-    rows = Assignment.objects.filter(ended_at__isnull=not ended).select_related("assignee", "assigned_by")
-    return rows.annotate(
+    rows: QuerySet[Assignment, Any] = Assignment.objects.select_related("assignee", "assigned_by").annotate(
         done=Count("items", filter=Q(items__state=state.DECIDED)),
         left=Count("items", filter=Q(items__state__in=WAITS)),
         gone=Count("items", filter=Q(items__state=state.WITHDRAWN)),
         last=Max("items__decided_at"),
-    ).order_by("-pk")
+    )
+    return rows

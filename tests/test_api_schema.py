@@ -18,6 +18,7 @@ from tests.api_description import Operation, description, json_schema, operation
 ALL = ("none", "expert", "reviewer", "admin", "product_manager")
 WRITERS = ("expert", "admin")
 ADMINS = ("admin",)
+REVIEWERS = ("reviewer", "admin")
 HOLDERS = ("expert", "reviewer", "admin", "product_manager")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
@@ -124,6 +125,12 @@ TABLE: dict[tuple[str, str], tuple[tuple[str, ...], int]] = {
     ("synthesis/samples/{}/lineage", "GET"): (ALL, 404),
     ("synthesis/rejections", "GET"): (ALL, 200),
     ("synthesis/yield", "GET"): (ALL, 200),
+    ("review/assignments", "GET"): (REVIEWERS, 200),
+    ("review/assignments", "POST"): (REVIEWERS, 400),
+    ("review/assignments/{}", "GET"): (REVIEWERS, 404),
+    ("review/assignments/{}", "DELETE"): (REVIEWERS, 404),
+    ("synthesis/samples/{}/comments", "GET"): (ALL, 404),
+    ("synthesis/samples/{}/comments", "POST"): (HOLDERS, 404),
     ("snapshots", "GET"): (ALL, 200),
     ("snapshots/diff", "GET"): (ALL, 400),
     ("snapshots/{}", "GET"): (ALL, 404),

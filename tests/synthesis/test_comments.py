@@ -1,0 +1,115 @@
+"""Comments: plain, kept for ever, and kept from who must still judge for themselves."""
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+
+from synthesis import claims, review
+from synthesis.assignments import assign
+from synthesis.comments import LONGEST, comment_add
+from synthesis.models import SampleComment, SecondShare
+from synthesis.selectors_comments import is_blind, mentioned, said, visible_to
+from tests.factories import make_sample
+from trace_site.audit import AuditChange, AuditEntry
+from trace_site.lib.errors import TraceError
+from trace_site.notices import Notice
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def people(user_with):
+    roles = {"ada": "reviewer", "bob": "reviewer", "cyd": "reviewer", "erin": "expert", "alma": "admin"}
+    return {name: user_with(role, username=name) for name, role in roles.items()}
+
+
+def seen(person, sample) -> set[str]:
+    return set(visible_to(person).filter(sample=sample).values_list("text", flat=True))
+
+
+def test_who_may_still_read_a_sample_sees_only_their_own_comments(people):
+    SecondShare.objects.create(share=1.0)
+    sample = make_sample()
+    comment_add(sample=sample, author=people["erin"], text="the rule is unclear")
+    comment_add(sample=sample, author=people["ada"], text="I would refuse it")
+    assert seen(people["ada"], sample) == {"I would refuse it"} and is_blind(people["ada"], sample)
+    assert seen(people["bob"], sample) == set() == seen(people["alma"], sample)
+    assert len(seen(people["erin"], sample)) == 2 and not is_blind(people["erin"], sample)  # reads no queue
+
+    review.reject(sample=sample, reviewer=people["ada"], reason="wrong_tool")
+    assert len(seen(people["ada"], sample)) == 2  # decided
+    assert seen(people["bob"], sample) == set()  # the second reading is still open to them
+    claims.claim_next(people["bob"])
+    assert seen(people["bob"], sample) == set() == seen(people["cyd"], sample)  # cyd: should bob give it back
+
+    review.approve(sample=sample, reviewer=people["bob"])
+    assert all(len(seen(people[name], sample)) == 2 for name in people)  # to adjudicate is to see all
+    assert not is_blind(people["cyd"], sample)
+
+
+def test_an_undone_reading_is_blind_again(people):
+    sample = make_sample()
+    comment_add(sample=sample, author=people["bob"], text="mine")
+    review.approve(sample=sample, reviewer=people["ada"])
+    assert seen(people["ada"], sample) == {"mine"}
+    review.undo(reviewer=people["ada"])
+    assert seen(people["ada"], sample) == set()
+
+
+def test_what_is_given_to_somebody_else_may_come_to_anybody(people):
+    sample = make_sample()
+    assign(assignee=people["bob"], actor=people["alma"], filters={})
+    comment_add(sample=sample, author=people["erin"], text="x")
+    assert is_blind(people["ada"], sample) and seen(people["ada"], sample) == set()
+
+
+def test_who_decided_and_who_is_named_is_told_that_somebody_wrote_and_never_what(people):
+    sample = make_sample()
+    review.approve(sample=sample, reviewer=people["ada"])
+    comment_add(sample=sample, author=people["erin"], text="@bob, I would have refused: @nobody @erin @bob.")
+    notices = {notice.recipient.username: notice for notice in Notice.objects.all()}
+    assert set(notices) == {"ada", "bob"}
+    assert notices["bob"].text == f"erin mentioned you in a comment on sample {sample.pk}."
+    assert notices["ada"].text == f"erin wrote a comment on sample {sample.pk}, which you decided."
+    assert notices["ada"].link == f"/synthesis/samples/{sample.pk}/#comments"
+    comment_add(sample=sample, author=people["erin"], text="and more")
+    assert Notice.objects.filter(recipient=people["ada"]).count() == 1
+
+
+def test_one_is_not_told_of_ones_own_comment(people):
+    sample = make_sample()
+    review.approve(sample=sample, reviewer=people["ada"])
+    comment_add(sample=sample, author=people["ada"], text="note to myself @ada")
+    assert not Notice.objects.exists()
+
+
+@pytest.mark.parametrize("text", ["", "  \n ", "x" * (LONGEST + 1)])
+def test_empty_and_endless_comments_are_refused(people, text):
+    with pytest.raises(TraceError) as error:
+        comment_add(sample=make_sample(), author=people["ada"], text=text)
+    assert error.value.code == "bad_input" and not SampleComment.objects.exists()
+
+
+def test_a_comment_needs_a_role(user_with):
+    with pytest.raises(TraceError) as error:
+        comment_add(sample=make_sample(), author=user_with(username="guest"), text="x")
+    assert error.value.code == "not_allowed"
+
+
+def test_a_comment_stays_as_it_is(people):
+    row = comment_add(sample=make_sample(), author=people["ada"], text="x")
+    for statement in ("UPDATE synthesis_samplecomment SET text = 'y'", "DELETE FROM synthesis_samplecomment"):
+        with pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(statement)
+    assert AuditEntry.objects.filter(action="sample.commented", object_id=str(row.pk)).count() == 1
+    assert AuditChange.objects.filter(table_name="synthesis_samplecomment").count() == 1
+
+
+def test_mentions_are_marked_where_the_account_exists(people, user_with, django_assert_num_queries):
+    user_with(username="a.b")
+    text = "@ada and (@bob), mail me@cyd @a.b. @ghost @ada!"
+    rows = [comment_add(sample=make_sample(), author=people["erin"], text=text) for _ in range(3)]
+    assert set(mentioned(text).values_list("username", flat=True)) == {"ada", "bob", "a.b"}
+    with django_assert_num_queries(1):
+        found = said(rows)
+    assert [part.text for part in found[0].parts if part.mention] == ["@ada", "@bob", "@a.b", "@ada"]
+    assert "".join(part.text for part in found[0].parts) == text
