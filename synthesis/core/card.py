@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+# of one format: `datasets` reads all configurations of a folder with one reader
 CONFIGS = {
-    "default": "samples.parquet",
-    "jsonl": "samples.jsonl",
+    "default": "samples.jsonl",
     "tools": "tools.jsonl",
     "neighbours": "neighbours.jsonl",
     "rules": "rules.jsonl",
     "tokens": "tokens.jsonl",
 }
-# said for the JSON lines, where a reader would guess from the first of them; the table has types of its own
+# said, because a reader would guess from the first lines; the table has types of its own
 FEATURES = {
     "id": "int64",
     **dict.fromkeys(("key", "branch", "tier", "style", "domain", "query", "trace"), "string"),
@@ -68,7 +68,7 @@ def _yaml(facts: Facts) -> str:
     lines = ["---", f"pretty_name: TRACE snapshot {facts['hash'][:12]}", "license: unknown", "configs:"]
     for name, path in CONFIGS.items():
         lines += [f"- config_name: {name}", "  data_files:", "  - split: train", f"    path: {path}"]
-    lines += ["dataset_info:", "- config_name: jsonl", "  features:"]
+    lines += ["dataset_info:", "- config_name: default", "  features:"]
     for name, kind in FEATURES.items():
         lines += [f"  - name: {name}", f"    {'list' if isinstance(kind, list) else 'dtype'}: {_kind(kind)}"]
     return "\n".join([*lines, "---", ""])
@@ -89,6 +89,9 @@ A frozen dataset of approved samples (query, reasoning trace, tools) for tool re
 rules and tokens they were made from. Identity: `{facts["hash"]}`, over the five JSON-lines files. The Parquet table and
 this card are made from them and are no part of the identity: their bytes also depend on the versions of the programs
 that write them. `manifest.json` has the digest of every file.
+
+`datasets.load_dataset(folder)` reads the samples, `load_dataset(folder, "tools")` the tools, and so on;
+`load_dataset("parquet", data_files="samples.parquet")` and pandas read the table.
 
 - composition: {facts["strategy"]}({facts["per_rule"]}), seed {facts["seed"]}
 - branches: {_cell(", ".join(facts["branches"]))}
