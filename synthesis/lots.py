@@ -46,10 +46,10 @@ def batch_create(
         items = dict(free.order_by("pk").values_list("sample", "pk"))
         if len(items) < 2:
             raise TraceError(
-                f"{len(items)} of its samples can be in a batch; a lot has two or more.",
+                f"{len(items)} of its samples can be in a batch, and filter V refuses {len(failing)}.",
                 code="small_lot",
                 where=f"rule {rule}",
-                hint="Read them one by one, or write more samples first.",
+                hint="A lot has two or more: read them one by one, or write more samples first.",
             )
         found = plan(len(items), level=level, aql=aql)
         batch = Batch.objects.create(

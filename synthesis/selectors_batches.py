@@ -100,6 +100,12 @@ def batch(pk: int) -> Batch:
     return get_object_or_404(batches(), pk=pk)
 
 
+def failed_lately(rule: int) -> int:
+    """Of the last five batches of a rule that were decided, how many failed."""
+    decided = Batch.objects.filter(rule_version__rule=rule, state__in=("accepted", "failed"))
+    return list(decided.order_by("-pk").values_list("state", flat=True)[:5]).count("failed")
+
+
 def left_out(of: Batch) -> dict[str, Any]:
     """Who did not pass filter V when the lot was made: {"left_out": count, "failing": [{"sample", "why"}]}."""
     notes = AuditEntry.objects.filter(object_type="batch", object_id=str(of.pk), action="batch.created")

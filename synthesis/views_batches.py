@@ -1,5 +1,6 @@
 """Batches under acceptance sampling: all of them, a new one with what its plan promises, and one with who read what."""
 
+from dataclasses import replace
 from typing import Any
 
 from django.contrib import messages
@@ -54,9 +55,9 @@ def preview(request: HttpRequest) -> HttpResponse:
         version = reads.published_version(asked["rule"])
         waiting = reads.lot_items(version, asked["style"]).count() if version else 0
         context = {"version": version, "waiting": waiting, "largest": reads.LARGEST_LOT}
-        if waiting > 1:
+        if version and waiting > 1:
             found = plan(min(waiting, reads.LARGEST_LOT), level=asked["level"], aql=asked["aql"])
-            context |= promise(found)
+            context |= {**promise(found), "failed": reads.failed_lately(version.rule_id)}
     return render(request, "synthesis/_batch_preview.html", context)
 
 
@@ -91,10 +92,11 @@ def promise(found: Plan) -> dict[str, Any]:
 
 
 def chart(found: Plan) -> LineChart:
-    """The operating characteristic of a plan."""
-    return line_chart(
+    """The operating characteristic of a plan; where its curve ends says nothing."""
+    drawn = line_chart(
         "How often a lot is accepted",
         [Series(f"n {found.size}, c {found.accept}", found.curve())],
         x_label="defects in the lot, %",
         y_label="accepted, of 100 such lots",
     )
+    return replace(drawn, curves=[replace(curve, last="") for curve in drawn.curves])

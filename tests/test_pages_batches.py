@@ -48,6 +48,18 @@ def test_the_preview_follows_the_form(client_as, version):
     assert "No sample of it waits" in none.content.decode()
 
 
+def test_two_failed_batches_of_the_last_five_are_told_before_the_next(client_as, version, user_with):
+    ada = user_with("reviewer", username="ada")
+    client = client_as("reviewer")
+    for told in (False, False, True):
+        for _ in range(30):
+            make_sample(version)
+        text = client.get(reverse("synthesis:batch_preview"), asked(version)).content.decode()
+        assert ("The standard asks for tightened inspection" in text) is told
+        batch = batch_create(rule=version.rule.code, actor=ada).batch
+        review.reject(sample=drawn(batch)[0], reviewer=ada, reason="leak")
+
+
 def test_a_batch_made_on_the_page_opens_it(client_as, version):
     client = client_as("reviewer")
     answer = client.post(reverse("synthesis:batch_create"), asked(version, seed="4"))

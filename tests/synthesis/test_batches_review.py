@@ -82,7 +82,7 @@ class TestMaking:
         ReviewItem.objects.filter(sample=samples[2]).update(assigned_to=bob)
         batch = make_batch(ada, version, style="exception")
         assert set(batch.items.values_list("sample", flat=True)) == {sample.pk for sample in samples[3:]}
-        with pytest.raises(TraceError, match="a lot has two or more"):
+        with pytest.raises(TraceError, match="A lot has two or more"):
             make_batch(ada, version, style="exception")
 
     def test_what_filter_v_refuses_by_now_is_left_out_and_named(self, ada):
