@@ -5,12 +5,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db.models import QuerySet
+
 from catalog.models import Tool, ToolRevision
 from synthesis.core.keys import STAGES, granted_mark, tool_mark
 from synthesis.core.queries import ToolText
 from synthesis.models import Decision, PromptVersion, ReviewItem, Sample, SnapshotSample
 from trace_site.access import ADMIN, REVIEWER, roles_of
 
+NARROWS = {
+    "branch": "branch",
+    "domain": "domain",
+    "rule": "rule_version__rule__code",
+    "style": "style",
+    "tier": "tier",
+}
 MOST_REVISIONS = 50  # of one tool that are looked through
 OPEN = (Sample.Human.SECOND, Sample.Human.DISPUTED)
 
@@ -150,6 +159,15 @@ def batches_of(sample: Sample) -> list[ReviewItem]:
 def memberships(sample: Sample) -> list[SnapshotSample]:
     rows = sample.memberships.select_related("snapshot").defer("snapshot__manifest", "snapshot__counts")
     return list(rows.order_by("snapshot"))
+
+
+def members(snapshot: int, narrowed: Mapping[str, str]) -> QuerySet[SnapshotSample]:
+    """The samples of a snapshot by position, without their traces. narrowed: {one of NARROWS: value}."""
+    rows = SnapshotSample.objects.filter(snapshot=snapshot)
+    rows = rows.filter(**{f"sample__{NARROWS[name]}": value for name, value in narrowed.items()})
+    heavy = ("trace", "explanation", "pool", "made_from", "permissions")
+    rows = rows.select_related("sample__rule_version__rule").defer(*(f"sample__{name}" for name in heavy))
+    return rows.order_by("position")
 
 
 def few_shots_then(marks: Iterable[str], texts: Mapping[str, str]) -> list[str]:

@@ -92,6 +92,7 @@ urlpatterns = [
     path("snapshots/new/", views_snapshots.snapshot_create, name="snapshot_create"),
     path("snapshots/preview/", views_snapshots.snapshot_preview, name="snapshot_preview"),
     path("snapshots/diff/", views_snapshots_diff.snapshot_diff, name="snapshot_diff"),
+    path("snapshots/<int:pk>/samples/", views_lineage.snapshot_members, name="snapshot_members"),
     path("snapshots/<int:pk>/", views_snapshots.snapshot_detail, name="snapshot"),
     path("snapshots/<int:pk>/card/", views_snapshots.snapshot_card, name="snapshot_card"),
     path("snapshots/<int:pk>/rebuild/", views_snapshots.snapshot_rebuild, name="snapshot_rebuild"),

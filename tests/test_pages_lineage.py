@@ -8,7 +8,7 @@ from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from synthesis import review
-from synthesis.models import SecondShare
+from synthesis.models import SecondShare, SnapshotSample
 from tests.factories import make_sample
 from tests.synthesis.test_lineage import reader, used
 from tests.synthesis.test_rejections import a_rule, person, reject, sample_of
@@ -107,3 +107,40 @@ def test_an_older_version_is_listed_when_asked_for(user_with):
     assert client.get("/api/v1/synthesis/rejections").json() == []
     assert len(client.get("/api/v1/synthesis/rejections?all_versions=true").json()) == 1
     assert person("rita").username == "rita"
+
+
+def test_a_snapshot_lists_its_samples_and_each_leads_to_its_lineage(client_as):
+    sample = used()
+    snapshot = sample.memberships.get().snapshot_id
+    client = client_as("product_manager")
+    page = client.get(f"/synthesis/snapshots/{snapshot}/samples/").content.decode()
+    assert f'href="/synthesis/samples/{sample.pk}/lineage/"' in page and sample.query in page
+    assert (
+        sample.query
+        in client.get(f"/synthesis/snapshots/{snapshot}/samples/?branch=rrb&rule=").content.decode()
+    )
+    page = client.get(f"/synthesis/snapshots/{snapshot}/samples/?branch=rule").content.decode()
+    assert "No sample of this choice is in it" in page
+    assert client.get("/synthesis/snapshots/999999/samples/").status_code == 404
+
+
+def test_a_page_of_a_snapshots_samples_takes_the_same_queries_for_any_number(
+    client_as, django_assert_max_num_queries
+):
+    sample = used()
+    snapshot = sample.memberships.get().snapshot
+    for position in (1, 2, 3):
+        other = make_sample(human="approved")
+        SnapshotSample.objects.create(
+            snapshot=snapshot, sample=other, position=position, sample_key=other.key
+        )
+    client = client_as("reviewer")
+    with django_assert_max_num_queries(8):
+        client.get(f"/synthesis/snapshots/{snapshot.pk}/samples/")
+
+
+def test_the_snapshot_page_leads_to_its_samples(client_as):
+    snapshot = used().memberships.get().snapshot_id
+    page = client_as("reviewer").get(f"/synthesis/snapshots/{snapshot}/").content.decode()
+    assert f'href="/synthesis/snapshots/{snapshot}/samples/"' in page
+    assert f"/synthesis/snapshots/{snapshot}/samples/?branch=rrb&amp;domain=hr&amp;rule=&amp;tier=easy" in page
