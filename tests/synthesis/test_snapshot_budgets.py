@@ -72,7 +72,9 @@ def test_the_number_of_rrb_samples_is_filled_from_the_domains_that_have_room():
 
 
 @settings(max_examples=200, deadline=None)
-@given(budgets=budgets_drawn, seed=st.integers(0, 50), rrb=limits, per_rule=st.integers(0, 12), data=st.data())
+@given(
+    budgets=budgets_drawn, seed=st.integers(0, 50), rrb=limits, per_rule=st.integers(0, 12), data=st.data()
+)
 def test_budgets_hold_every_sample_is_accounted_for_and_the_order_of_rows_does_not_matter(
     budgets, seed, rrb, per_rule, data
 ):
@@ -131,9 +133,7 @@ def test_the_preview_the_build_and_the_page_count_alike(client_as):
     assert manifest["left_out"] == seen["left_out"] and manifest["budgets"] == budgets
     assert manifest["shortfall"] == {"hr/PAYSLIP_PERIOD": 3}
     form = {"strategy": "append", "per_rule": 4, "branches": ["rrb", "rule"], "seed": 0}
-    page = client_as("expert").get(
-        "/synthesis/snapshots/preview/", {**form, "rule_of_hr": 3, "rrb_of_hr": 2}
-    )
+    page = client_as("expert").get("/synthesis/snapshots/preview/", {**form, "rule_of_hr": 3, "rrb_of_hr": 2})
     assert page.context["preview"] == seen
     text = page.content.decode()
     assert "1 of 1 rules have fewer than 4" in text and "over its domain&#x27;s budget" in text

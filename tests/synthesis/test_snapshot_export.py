@@ -182,7 +182,15 @@ def test_the_card_takes_no_text_for_markup():
 
 
 def facts(writers, domains_named):
-    counts = {"samples": 2, "rrb": 2, "rule": 0, "imported": 0, "rules_with_samples": 0, "rules": 0, "tools": 1}
+    counts = {
+        "samples": 2,
+        "rrb": 2,
+        "rule": 0,
+        "imported": 0,
+        "rules_with_samples": 0,
+        "rules": 0,
+        "tools": 1,
+    }
     estimate = {"value": None, "low": None, "high": None, "n": 0, "why": "fewer than 2 units read twice"}
     return {
         "hash": "0" * 64,

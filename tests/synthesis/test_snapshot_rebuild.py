@@ -19,7 +19,7 @@ from tests.synthesis.test_snapshots import build
 from trace_site import jobs
 
 pytestmark = pytest.mark.django_db
-ODD = 'Pay<One>&&"Get\'Slip\n\u2028\u05e9\u05dc\u05d5\u05dd \U0001f4c4'
+ODD = "Pay<One>&&\"Get'Slip\n\u2028\u05e9\u05dc\u05d5\u05dd \U0001f4c4"
 
 
 @pytest.fixture
