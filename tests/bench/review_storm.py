@@ -1,0 +1,214 @@
+"""Many reviewers at once, a server killed in the middle of it, and whether every reading has exactly one decision.
+
+    python -m tests.bench.review_storm [--reviewers 32] [--items 1000] [--kills 5]
+
+Real HTTP clients (see `storm_client`) against gunicorn, on a database of its own. The exit code is 1 when anything
+went wrong.
+"""
+
+import argparse
+import os
+import socket
+import sys
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from tests.bench.storm_client import Reviewer, Seen
+from tests.bench.storm_site import Site
+
+SHARE = 0.3  # of second readings
+PATIENCE_S = 900
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`problems` is empty when all went well."""
+
+    decisions: int
+    rounds: dict[int, int]
+    undone: int
+    kills: int
+    resets: int
+    answers: dict[int, int]
+    plays: dict[str, int]
+    seconds: float
+    problems: dict[str, int]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.decisions:,} decisions (standing by round: {self.rounds}, undone: {self.undone}) in "
+            f"{self.seconds:.0f} s; {self.kills} kills, {self.resets} broken connections; answers {self.answers}; "
+            f"{self.plays}; problems: {self.problems or 'none'}"
+        )
+
+
+def storm(reviewers: int, items: int, kills: int, seed: int = 1) -> Outcome:
+    """Have `reviewers` people decide `items` samples while the server is killed `kills` times."""
+    names = make_world(reviewers, items)
+    seen, done, site = Seen(), threading.Event(), Site(_free_port())
+    people = [Reviewer(site.url, name, seed + at, seen, expire) for at, name in enumerate(names)]
+    started = time.monotonic()
+    site.start()
+    try:
+        with ThreadPoolExecutor(reviewers) as pool:
+            working = [pool.submit(_worked, one, done) for one in people]
+            try:
+                killed = _watch(site, items, kills)
+            finally:
+                done.set()
+        for one in working:
+            one.result()
+    finally:
+        site.kill()
+    return _outcome(seen, killed, time.monotonic() - started)
+
+
+def make_world(reviewers: int, items: int) -> list[str]:
+    """Samples of one rule that wait, some drawn for a second reading, and the people; their names."""
+    from django.contrib.auth.models import Group, User
+
+    from synthesis.models import SecondShare, SynthesisRun
+    from tests.factories import make_rule, make_sample, make_tool
+
+    tools = [make_tool("PayNova/GetPayslip"), make_tool("PayOld/GetPayslip")]
+    rule, run = (
+        make_rule(*tools, code="SLIP_YEAR"),
+        SynthesisRun.objects.create(branch="rule", writer="offline"),
+    )
+    for _ in range(items):
+        make_sample(rule=rule, tools=tools, run=run)
+    SecondShare.objects.create(share=SHARE)
+    group = Group.objects.get_or_create(name="reviewer")[0]
+    for number in range(reviewers):
+        User.objects.create_user(f"storm-{number}", password="pass").groups.add(group)
+    return [f"storm-{number}" for number in range(reviewers)]
+
+
+def expire(session: str) -> None:
+    """End a session between page and submit."""
+    from django.contrib.sessions.models import Session
+    from django.db import connection
+
+    Session.objects.filter(session_key=session).delete()
+    connection.close()
+
+
+def _worked(one: Reviewer, done: threading.Event) -> None:
+    from django.db import connection
+
+    try:
+        one.work(done)
+    finally:
+        connection.close()
+
+
+def _watch(site: Site, items: int, kills: int) -> int:
+    """Kill and restart as the decisions grow; until everything is decided."""
+    from synthesis.models import Decision, Sample
+
+    moments = [items * (at + 1) // (kills + 1) for at in range(kills)]
+    killed, ended = 0, time.monotonic() + PATIENCE_S
+    waiting = Sample.objects.filter(human__in=("pending", "second", "disputed"))
+    while waiting.exists():
+        assert time.monotonic() < ended, f"{waiting.count()} samples still wait"
+        if killed < kills and Decision.objects.count() >= moments[killed]:
+            site.kill()
+            killed += 1
+            site.start()
+        time.sleep(0.05)
+    return killed
+
+
+def _outcome(seen: Seen, killed: int, seconds: float) -> Outcome:
+    from synthesis.models import Decision, ReviewItem
+
+    standing = ReviewItem.objects.filter(state="decided").values_list("round", flat=True)
+    return Outcome(
+        decisions=Decision.objects.exclude(verdict="undo").count(),
+        rounds=dict(sorted(Counter(standing).items())),
+        undone=Decision.objects.filter(verdict="undo").count(),
+        kills=killed,
+        resets=seen.resets,
+        answers=dict(sorted(seen.answers.items())),
+        plays=dict(seen.plays),
+        seconds=seconds,
+        problems=dict(seen.wrong) | {name: count for name, count in _problems(seen).items() if count},
+    )
+
+
+def _problems(seen: Seen) -> dict[str, int]:
+    """What the books say that may not be, by name."""
+    from django.db.models import Count, F
+
+    from synthesis.models import Decision, ReviewItem, Sample
+    from synthesis.selectors_counts import status_totals, waiting_total
+    from trace_site.audit import AuditChange, AuditEntry
+
+    made = Decision.objects.exclude(verdict="undo")
+    stands = made.filter(item__state="decided", take=F("item__takes"))
+    readings = stands.values("sample", "round").annotate(times=Count("pk"))
+    counted: Counter[Any] = Counter(Sample.objects.values_list("machine", "human"))
+    decided = {(d.reviewer.username, d.sample_id, d.verdict) for d in made.select_related("reviewer")}
+    return {
+        "readings decided twice": readings.filter(times__gt=1).count(),
+        "decided items without a decision": ReviewItem.objects.filter(state="decided").count()
+        - readings.count(),
+        "two readings by one person": stands.values("sample", "reviewer")
+        .annotate(n=Count("pk"))
+        .filter(n__gt=1)
+        .count(),
+        "items left": ReviewItem.objects.filter(state__in=("open", "claimed", "held")).count(),
+        "decisions without audit": _apart(AuditChange.objects.filter(table_name="synthesis_decision")),
+        "decisions without a note": _apart(AuditEntry.objects.filter(action__startswith="sample.")),
+        "accepted and not there": len(set(seen.accepted) - decided),
+        "waiting by the rollup": waiting_total(),
+        "rollup differs": int({key: n for key, n in status_totals().items() if n} != counted),
+    }
+
+
+def _apart(rows: Any) -> int:
+    from synthesis.models import Decision
+
+    return abs(int(rows.count()) - Decision.objects.count())
+
+
+def _free_port() -> int:
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        port: int = place.getsockname()[1]
+        return port
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--reviewers", type=int, default=32)
+    parser.add_argument("--items", type=int, default=1000)
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.storm_settings")
+    import django
+
+    from trace_site.services import ensure_services
+
+    ensure_services()
+    django.setup()
+    from django.conf import settings
+    from django.db import connection
+
+    name = settings.DATABASES["default"]["NAME"]
+    connection.creation.create_test_db(verbosity=0, autoclobber=True)
+    try:
+        outcome = storm(asked.reviewers, asked.items, asked.kills, asked.seed)
+    finally:
+        connection.creation.destroy_test_db(name, verbosity=0)
+    print(outcome)
+    return 1 if outcome.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
