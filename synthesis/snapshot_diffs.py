@@ -83,13 +83,13 @@ class Pair:
         changes = [_sample_change(show, row, texts) for row in found[:size]]
         return DiffPage(changes, str(found[size - 1]["pk"]) if len(found) > size else None)
 
-    def _changed(self) -> QuerySet[Sample]:
+    def _changed(self) -> QuerySet[Any, Any]:
         return _only(self.b, self.a).filter(other__isnull=False)
 
-    def _added(self) -> QuerySet[Sample]:
+    def _added(self) -> QuerySet[Any, Any]:
         return _only(self.b, self.a).filter(other__isnull=True)
 
-    def _removed(self) -> QuerySet[Sample]:
+    def _removed(self) -> QuerySet[Any, Any]:
         return _only(self.a, self.b).filter(other__isnull=True)
 
     def _rules(self) -> Iterator[Change]:
@@ -101,7 +101,7 @@ class Pair:
         return _changes(*_unshared(self.a, self.b, "tools.jsonl"), lambda row: str(row["name"]))
 
 
-def _only(of: Snapshot, other: Snapshot) -> QuerySet[Sample]:
+def _only(of: Snapshot, other: Snapshot) -> QuerySet[Any, Any]:
     """The samples that only `of` holds, each with the sample that only `other` holds in the same place."""
     held = SnapshotSample.objects.filter(sample=OuterRef("pk"))
     partner = Sample.objects.filter(branch=OuterRef("branch"), slot=OuterRef("slot")).exclude(slot="")

@@ -3,6 +3,7 @@
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, cast
 
 from synthesis.core.snapshot import DERIVED_FILES, FILES
 from trace_site.lib.store import INDEX
@@ -40,7 +41,7 @@ class _Sink:
 def zipped(folder: Path, inside: str) -> Iterator[bytes]:
     """The folder as a ZIP under the folder name `inside`, block by block."""
     sink = _Sink()
-    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, allowZip64=True) as archive:  # type: ignore[arg-type]
+    with zipfile.ZipFile(cast(IO[bytes], sink), "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(folder.iterdir()):
             if path.name == INDEX:
                 continue

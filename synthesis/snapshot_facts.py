@@ -102,13 +102,12 @@ def _recipes(runs: set[int]) -> list[dict[str, Any]]:
 
 def _yields(runs: set[int]) -> dict[str, dict[str, int]]:
     """Per branch, of all samples of those runs: samples by how they ended, attempts by what refused them."""
-    found: dict[str, dict[str, int]] = {}
-    samples = Sample.objects.filter(run__in=runs).order_by().values("branch").annotate(**OF_SAMPLES)
+    samples = Sample.objects.filter(run__in=runs).order_by().values(of=F("branch")).annotate(**OF_SAMPLES)
     tried = Attempt.objects.filter(sample__run__in=runs).order_by()
-    for row in samples:
-        found[row.pop("branch")] = row
-    for row in tried.values(branch=F("sample__branch")).annotate(**OF_ATTEMPTS):
-        found[row.pop("branch")].update(row)
+    attempts = tried.values(of=F("sample__branch")).annotate(**OF_ATTEMPTS)
+    found: dict[str, dict[str, int]] = {}
+    for row in map(dict[str, Any], [*samples, *attempts]):
+        found.setdefault(row.pop("of"), {}).update(row)
     return dict(sorted(found.items()))
 
 
