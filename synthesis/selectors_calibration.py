@@ -20,19 +20,19 @@ OUTCOMES = ("approve", "edit", "reject")
 
 # of a batch that is not read fully, n of N are read by lot: each stands for N / n
 READ = """
-WITH last AS (
-  SELECT sample_id, max(round) AS round FROM synthesis_reviewitem
-  WHERE state = 'decided' AND branch IN ('rule', 'rrb') GROUP BY 1
-)
 SELECT s.run_id, i.domain_id, coalesce(nullif(i.style, ''), i.tier), NOT i.calibration, d.verdict,
   count(*), sum(coalesce(b.lot_size::float / b.sample_size, 1)),
   sum(coalesce(b.lot_size::float / b.sample_size, 1) ^ 2)
-FROM last
-JOIN synthesis_reviewitem i ON i.sample_id = last.sample_id AND i.round = last.round AND i.state = 'decided'
+FROM synthesis_reviewitem i
 JOIN synthesis_decision d ON d.item_id = i.id AND d.take = i.takes AND d.verdict <> 'undo'
 JOIN synthesis_sample s ON s.id = i.sample_id
 LEFT JOIN synthesis_batch b ON b.id = i.batch_id AND b.state IN ('sampling', 'accepted') AND b.sample_size > 0
-WHERE i.calibration OR s.human IN ('approved', 'rejected')
+WHERE i.state = 'decided' AND i.branch IN ('rule', 'rrb') AND (i.calibration OR s.human IN ('approved', 'rejected'))
+  AND (i.round = 3
+    OR i.round = 2 AND i.sample_id NOT IN (
+      SELECT sample_id FROM synthesis_reviewitem WHERE round = 3 AND state = 'decided')
+    OR i.round = 1 AND i.sample_id NOT IN (
+      SELECT sample_id FROM synthesis_reviewitem WHERE round = 2 AND state = 'decided'))
 GROUP BY 1, 2, 3, 4, 5
 """
 ACCEPTED = """

@@ -141,19 +141,16 @@ def _bar(row: Row) -> Bar:
 def false_accept_chart(judge: Row, target: float) -> BarChart | None:
     """Every domain and kind of which something was read."""
     rows = [row for row in judge["cells"] if row["accepted"]["read"]]
-    title = f"Of what the judge accepts, the share people reject; {100 * target:g} % is the target"
-    bars = [
-        Bar(
-            f"{row['domain']} {row['kind']}",
-            row["false_accept"]["value"],
-            row["false_accept"]["low"],
-            row["false_accept"]["high"],
-            row["accepted"]["read"],
-            "warn" if row["false_accept"]["high"] > target else "good",
-        )
-        for row in rows
-    ]
+    title = f"Per cent of what the judge accepts that people reject; the target is {100 * target:g}"
+    bars = [_false_accepts(row, target) for row in rows]
     return bar_chart(title, bars, top=None) if bars else None
+
+
+def _false_accepts(row: Row, target: float) -> Bar:
+    rate = row["false_accept"]
+    value, low, high = (100 * rate[part] for part in ("value", "low", "high"))
+    tone = "warn" if rate["high"] > target else "good"
+    return Bar(f"{row['domain']} {row['kind']}", value, low, high, row["accepted"]["read"], tone)
 
 
 @role_required(REVIEWER, ADMIN)

@@ -135,17 +135,14 @@ class Proposal:
 
     @property
     def why(self) -> str:
-        """The arithmetic in words."""
+        """The arithmetic: p is the upper end of the interval, q the target."""
         if not self.n:
-            return (
-                f"Nothing was read: up to all may be wrong, so 1 - {self.target:.3f} / 1 = {self.share:.3f}."
-            )
+            return f"nothing read, p may be 1: 1 - {self.target:.3f} / 1 = {self.share:.3f}"
         if self.upper <= self.target:
-            bound = f"At most {self.upper:.3f} are wrong, no more than the target of {self.target:.3f}"
-            return f"{bound}: the floor of {self.floor:.3f} is enough."
+            return f"p {self.upper:.3f} is within q {self.target:.3f}: the floor, {self.floor:.3f}"
         found = 1 - self.target / self.upper
         sum_up = f"1 - {self.target:.3f} / {self.upper:.3f} = {found:.3f}"
-        return f"{sum_up}, below the floor of {self.floor:.3f}." if found < self.floor else f"{sum_up}."
+        return f"{sum_up}, below the floor, {self.floor:.3f}" if found < self.floor else sum_up
 
 
 def proposal(reads: Reads, *, strict: bool = False, target: float = TARGET, floor: float = FLOOR) -> Proposal:

@@ -38,6 +38,9 @@ NAVIGATION: list[tuple[str, str, str] | None] = [
     ("Audit", "audit", "audit"),
 ]
 
+# pages that belong to an entry without lying under its address
+ALSO = {"synthesis:review": ("batches", "quality", "team", "guidelines")}
+
 LONGEST_DIFF = 30_000  # characters; comparing more word by word takes seconds
 BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_./:-])(?=\w)")
 
@@ -72,10 +75,12 @@ def navigation(context: template.Context) -> list[dict[str, Any]]:
             {"label": label, "href": href, "icon": symbol, "name": name, "starts_group": starts_group}
         )
         starts_group = False
-    inside = [item["href"] for item in items if path.startswith(item["href"])]
-    here = max(inside, key=len, default="")
+    roots = {item["href"]: item for item in items}
     for item in items:
-        item["here"] = item["href"] == here and (here != "/" or path == "/")
+        roots |= {f"/synthesis/{page}/": item for page in ALSO.get(item["name"], ())}
+    here = max((root for root in roots if path.startswith(root)), key=len, default="")
+    for item in items:
+        item["here"] = roots.get(here) is item and (here != "/" or path == "/")
     return items
 
 
@@ -143,11 +148,26 @@ def share(
     value: float | None, low: float | None = None, high: float | None = None, n: int | None = None
 ) -> SafeString:
     """A metric with its confidence interval and n: 0.71 [0.62, 0.79] n = 85."""
+    return _measured("{:.2f}", "", value, low, high, n)
+
+
+@register.simple_tag
+def percent(
+    value: float | None, low: float | None = None, high: float | None = None, n: int | None = None
+) -> SafeString:
+    """The same in per cent, for small shares: 1.2 % [0.8, 1.9] n = 85."""
+    value, low, high = (None if part is None else 100 * part for part in (value, low, high))
+    return _measured("{:.1f}", " %", value, low, high, n)
+
+
+def _measured(
+    shape: str, unit: str, value: float | None, low: float | None, high: float | None, n: int | None
+) -> SafeString:
     if value is None:
         return format_html('<span class="num muted">{}</span>', "–")
-    parts = [format_html("<b>{}</b>", f"{value:.2f}")]
+    parts = [format_html("<b>{}</b>{}", shape.format(value), unit)]
     if low is not None and high is not None:
-        parts.append(format_html('<span class="ci">[{}, {}]</span>', f"{low:.2f}", f"{high:.2f}"))
+        parts.append(format_html('<span class="ci">[{}, {}]</span>', shape.format(low), shape.format(high)))
     if n is not None:
         parts.append(format_html('<span class="of">n = {}</span>', f"{n:,}"))
     return format_html(
