@@ -158,7 +158,8 @@ class SampleComments(ApiView):
 
 
 def _one(pk: int) -> Assignment:
-    return get_object_or_404(assignments_all(), pk=pk)
+    row: Assignment = get_object_or_404(assignments_all(), pk=pk)
+    return row
 
 
 def _sample(pk: int) -> Sample:

@@ -14,8 +14,8 @@ from django.db import connection
 from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 from django.utils import timezone
 
-from synthesis.models import Assignment, ReviewCount, ReviewItem
-from synthesis.selectors_counts import waiting_total
+from synthesis.models import Assignment, ReviewItem
+from synthesis.selectors_counts import in_queue, waiting_total
 from synthesis.selectors_queue import WAITS
 from trace_site.access import ADMIN, REVIEWER
 
@@ -137,8 +137,8 @@ def _paces(people: Collection[int], day: datetime) -> dict[int, Pace]:
 
 def _assigned() -> dict[int, int]:
     """{person: items that wait for them alone}"""
-    rows = ReviewCount.objects.filter(held=False, assigned_to__isnull=False).order_by()
-    return {pk or 0: count for pk, count in rows.values_list("assigned_to").annotate(sum=Sum("n"))}
+    rows = in_queue({}).filter(held=False, assigned_to__gt=0).order_by()
+    return dict(rows.values_list("assigned_to").annotate(sum=Sum("n")))
 
 
 def _held() -> dict[int, tuple[int, datetime | None]]:

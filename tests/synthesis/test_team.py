@@ -1,6 +1,6 @@
 """The team's progress: what stands counts, breaks and undone decisions do not, and it costs the same for any team."""
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -12,7 +12,7 @@ from synthesis.selectors_team import assignments, team
 from tests.factories import make_sample
 
 pytestmark = pytest.mark.django_db
-NOON = datetime(2026, 11, 18, 12, tzinfo=timezone.utc)  # a Wednesday
+NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)  # a Wednesday
 
 
 @pytest.fixture
