@@ -96,17 +96,15 @@ class Matrix:
     def raw_kappa(self) -> Estimate:
         """Of the readings as they are: moves with how many refusals were drawn."""
         rows = ([sum(r.counts[at] for at in side) for side in (self.good, self.bad)] for r in self._rows)
-        return cohen_kappa(list(rows))
+        return self._one_sided or cohen_kappa(list(rows))
 
     @property
     def weighted_kappa(self) -> Estimate:
         """Of all samples: a row weighs as often as the judge gave its verdict. The interval draws each row's rate from
         its Jeffreys posterior, so that 0 of 20 is not taken for certain.
         """
-        n = self.accepted.n + self.refused.n
-        if not self.accepted.n or not self.refused.n:
-            which = "refused" if self.accepted.n else "accepted"
-            return Estimate(None, None, None, n, why=f"nothing the judge {which} was read")
+        if self._one_sided:
+            return self._one_sided
         generator, rows = np.random.default_rng(SEED), []
         for row in self._rows:
             rate, size = row.rate(*self.bad).value or 0.0, row.effective
@@ -116,7 +114,19 @@ class Matrix:
         shares = np.array([row.population for row in self._rows], dtype=np.float64)
         value, *found = kappas(np.stack([shares - bad, bad], axis=2)).tolist()
         low, high = np.percentile(found, [2.5, 97.5])
-        return Estimate(value, min(float(low), value), max(float(high), value), n)
+        return Estimate(value, min(float(low), value), max(float(high), value), self._n)
+
+    @property
+    def _one_sided(self) -> Estimate | None:
+        """What both kappas are when only one of the judge's verdicts was read."""
+        if self.accepted.n and self.refused.n:
+            return None
+        which = "refused" if self.accepted.n else "accepted"
+        return Estimate(None, None, None, self._n, why=f"nothing the judge {which} was read")
+
+    @property
+    def _n(self) -> int:
+        return self.accepted.n + self.refused.n
 
     @property
     def _rows(self) -> tuple[Reads, Reads]:

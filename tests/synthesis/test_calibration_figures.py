@@ -104,8 +104,8 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says():
     ],
 )
 def test_one_row_alone_has_no_kappa_and_says_which_is_missing(accepted, refused, why):
-    found = Matrix(accepted, refused).weighted_kappa
-    assert found.value is None and why in found.why
+    for found in (Matrix(accepted, refused).weighted_kappa, Matrix(accepted, refused).raw_kappa):
+        assert found.value is None and why in found.why
 
 
 def test_a_few_readings_without_a_fault_are_not_taken_for_certain():
