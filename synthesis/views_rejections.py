@@ -22,7 +22,7 @@ def rule_rejections(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Fragment: why readers rejected samples of a rule, by version; `?beside=text`: of the published one alone."""
     rule = get_object_or_404(Rule, pk=rule_id)
     beside = "beside" in request.GET
-    versions = rule.versions.filter(pk=rule.published_id) if beside else rule.versions.all()
+    versions = rule.versions.filter(pk=rule.published_id or 0) if beside else rule.versions.all()
     found = sorted(rejections_of(versions), key=lambda one: -one.number)[:MOST_VERSIONS]
     context = {"rule": rule, "found": found, "beside": beside, "most": MOST_NOTES}
     return render(request, "synthesis/_rule_rejections.html", context)

@@ -26,7 +26,7 @@ def made_of_snapshots(snapshots: list[int]) -> Iterator[Made]:
         address = reverse("training:detail", args=[run.pk])
         yield Made("run", run.pk, run.snapshot_id, f"run {run.pk} {run.cell}", address, state, run.base)
     for run in runs:
-        if (model := getattr(run, "model", None)) is not None:
-            address = reverse("training:model", args=[model.pk])
-            names = aliases[model.pk]
-            yield Made("model", model.pk, run.pk, f"model {model.pk}", address, aliases=names)
+        if hasattr(run, "model"):
+            made = run.model.pk
+            address = reverse("training:model", args=[made])
+            yield Made("model", made, run.pk, f"model {made}", address, aliases=aliases[made])
