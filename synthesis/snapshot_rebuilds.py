@@ -11,7 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 
 from synthesis.models import Snapshot, SnapshotSample
 from synthesis.snapshot_files import SAMPLE_COLUMNS, sample_lines, write_lines, write_table
@@ -23,6 +23,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import sha256_file
 
 LONGEST = 200
+TABLE_FILE = "samples.parquet"
 
 
 def run_rebuild(ctx: JobContext) -> dict[str, Any]:
@@ -71,7 +72,12 @@ def _members(snapshot: Snapshot) -> list[int]:
 
 def _compared(snapshot: Snapshot, folder: Path) -> dict[str, Any]:
     kept, stored = _kept(snapshot)
-    files = [_file(name, entry, folder, kept) for name, entry in sorted(snapshot.manifest["files"].items())]
+    manifest = snapshot.manifest["files"]
+    files = [_file(name, manifest, folder, kept) for name in sorted(manifest)]
+    if kept is not None:
+        same = (folder / "manifest.json").read_bytes() == (kept / "manifest.json").read_bytes()
+        difference = "" if same else _rows(folder / "manifest.json", kept / "manifest.json")
+        files.append({"name": "manifest.json", "equal": same, "difference": difference})
     equal = all(file["equal"] for file in files)
     restored = False
     if equal and stored != "whole":
@@ -93,22 +99,25 @@ def _kept(snapshot: Snapshot) -> tuple[Path | None, str]:
         return None, "missing" if error.code == "store_missing" else "damaged"
 
 
-def _file(name: str, entry: dict[str, Any], folder: Path, kept: Path | None) -> dict[str, Any]:
-    if sha256_file(folder / name) == entry["sha256"]:
+def _file(name: str, manifest: dict[str, Any], folder: Path, kept: Path | None) -> dict[str, Any]:
+    if _same(name, manifest, folder):
         return {"name": name, "equal": True, "difference": ""}
-    if kept is None:
+    if name == TABLE_FILE and _same("samples.jsonl", manifest, folder):
+        difference = (
+            f"the same rows in other bytes: frozen with {manifest[name]['written_with']}, and this is "
+            f"pyarrow {pa.__version__}"
+        )
+    elif name == TABLE_FILE:
+        difference = "its rows differ, as those of samples.jsonl do"
+    elif kept is None:
         difference = "its digest is another, and the store has no whole copy to compare rows with"
-    elif name.endswith(".parquet"):
-        difference = _tables(folder / name, kept / name, entry)
     else:
         difference = _rows(folder / name, kept / name)
     return {"name": name, "equal": False, "difference": difference}
 
 
-def _tables(ours: Path, theirs: Path, entry: dict[str, Any]) -> str:
-    if pq.read_table(ours).equals(pq.read_table(theirs)):
-        return f"the same rows in other bytes: it was written with {entry['written_with']}"
-    return "its rows differ, as those of samples.jsonl do"
+def _same(name: str, manifest: dict[str, Any], folder: Path) -> bool:
+    return sha256_file(folder / name) == str(manifest[name]["sha256"])
 
 
 def _rows(ours: Path, theirs: Path) -> str:

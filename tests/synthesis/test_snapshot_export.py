@@ -19,6 +19,7 @@ from synthesis.core.card import dataset_card
 from synthesis.models import Sample, Snapshot, SynthesisRun
 from synthesis.snapshot_downloads import zipped
 from synthesis.snapshot_files import TABLE, jsonl, write_lines, write_table
+from synthesis.snapshot_rebuilds import rebuild
 from synthesis.snapshots import snapshot_dir
 from tests.factories import make_tool
 from tests.synthesis.rows import make_book, make_sample, run_job
@@ -238,3 +239,4 @@ def test_agreement_on_the_card_is_of_the_samples_read_twice(user_with):
     card = (snapshot_dir(Snapshot.objects.get()) / "README.md").read_text()
     assert "of 3 samples read twice, blind, 2 got the same verdict (66.7%)" in card
     assert "0 of 2 samples were approved without being read" in card
+    assert rebuild(Snapshot.objects.get())["equal"]  # figures come back from the database as they went in

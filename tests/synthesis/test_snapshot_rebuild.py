@@ -3,12 +3,13 @@
 import json
 import shutil
 
+import pyarrow.parquet as pq
 import pytest
 from django.core.management import CommandError, call_command
 
 from catalog.models import NeighbourList, TokenUnit, Tool
 from rules.models import Rule
-from synthesis import snapshots
+from synthesis import snapshot_rebuilds, snapshots
 from synthesis.core.line_parts import cut
 from synthesis.models import FrozenLines, Sample, Snapshot
 from synthesis.snapshot_rebuilds import rebuild
@@ -160,3 +161,17 @@ def test_a_sample_that_is_taken_back_while_it_is_frozen_stays_out(monkeypatch):
     monkeypatch.setattr(snapshots, "write_table", taken_back)
     snapshot = Snapshot.objects.get(pk=run_job(build())["id"])
     assert list(snapshot.members.values_list("sample", flat=True)) == [kept.pk]
+
+
+def test_a_table_that_another_version_would_write_is_told_apart_from_other_rows(snapshot, monkeypatch):
+    write = snapshot_rebuilds.write_table
+
+    def other_bytes(folder):
+        write(folder)
+        table = pq.read_table(folder / "samples.parquet")
+        pq.write_table(table, folder / "samples.parquet", compression="none")
+
+    monkeypatch.setattr(snapshot_rebuilds, "write_table", other_bytes)
+    different = [file for file in rebuild(snapshot)["files"] if not file["equal"]]
+    assert [file["name"] for file in different] == ["samples.parquet"]
+    assert "the same rows in other bytes" in different[0]["difference"]
