@@ -10,7 +10,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from synthesis import api_examples as examples
-from synthesis import api_lineage, api_prompts, api_quality, api_samples, api_snapshots, api_team, selectors, services
+from synthesis import (
+    api_lineage,
+    api_prompts,
+    api_quality,
+    api_review,
+    api_samples,
+    api_snapshots,
+    api_team,
+    selectors,
+    services,
+)
 from synthesis.api_inputs import CallListIn, ResumeIn, RunListIn, RunOptions, SliceIn
 from synthesis.api_shapes import BooksOut, Call, EstimateOut, RunDetail, RunRow
 from synthesis.books import job_books, job_calls
@@ -223,6 +233,7 @@ urlpatterns = [
     *api_lineage.urlpatterns,
     *api_prompts.urlpatterns,
     *api_quality.urlpatterns,
+    *api_review.urlpatterns,
     *api_snapshots.urlpatterns,
     *api_team.urlpatterns,
 ]

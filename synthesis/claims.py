@@ -45,7 +45,7 @@ def claim_item(reviewer: Any, item: int) -> ReviewItem:
     with transaction.atomic():
         row = ReviewItem.objects.select_for_update(no_key=True).filter(pk=item).first()
         if row is None or not (_is_held(row, reviewer) or open_to(reviewer, _only(row)).exists()):
-            raise _taken(item, reviewer)
+            raise taken(item, reviewer)
         return take(row, reviewer)
 
 
@@ -66,7 +66,7 @@ def heartbeat(reviewer: Any, item: int, claim: uuid.UUID | str) -> None:
     lease = {"state": State.CLAIMED, "claimed_by": reviewer, "claimed_until": Now() + LEASE}
     held = shown.filter(state=State.CLAIMED, claimed_by=reviewer)
     if not held.update(**lease) and not open_to(reviewer, shown).update(**lease):
-        raise _taken(item, reviewer)
+        raise taken(item, reviewer)
 
 
 @transaction.atomic
@@ -118,6 +118,7 @@ def _only(row: ReviewItem) -> QuerySet[ReviewItem]:
     return ReviewItem.objects.filter(pk=row.pk)
 
 
-def _taken(item: int, reviewer: Any) -> TraceError:
+def taken(item: int, reviewer: Any) -> TraceError:
+    """Why this item is not the reviewer's, as TraceError "conflict"."""
     rows = ReviewItem.objects.select_related("claimed_by", "decided_by", "assigned_to")
     return conflict(list(rows.filter(sample__review_items=item).order_by("-round")), reviewer)

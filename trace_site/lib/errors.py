@@ -26,7 +26,7 @@ STATUSES: dict[int, tuple[str, ...]] = {
     412: ("precondition_failed",),
     413: ("too_large",),
     415: ("unsupported_media_type",),
-    422: ("key_reused",),
+    422: ("key_reused", "filtered"),
     428: ("precondition_required",),
     429: ("rate_limited",),
     503: ("unavailable",),
