@@ -3,6 +3,7 @@
 Nobody is shown that an item is of the draw, and what is decided about it changes no sample: it measures the judge.
 """
 
+import hashlib
 import random
 import secrets
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from trace_site import audit
 from trace_site.lib.errors import TraceError
 
 MOST = 500
+CONTROLS = (
+    0.1  # the share of other items whose verdict is hidden as well, so that hiding it gives nothing away
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,12 @@ def calibration_withdraw(*, actor: Any) -> int:
         audit.record(actor=actor, action="review.calibration_withdraw", obj=first, detail={"items": number})
         return number
     return 0
+
+
+def verdict_hidden(item: ReviewItem, sample: Sample) -> bool:
+    """Whether a reader is not to see what the judge said before they decide, even when they ask."""
+    digest = hashlib.sha256(f"calibration|{sample.key}".encode()).digest()
+    return item.calibration or (item.round == 1 and int.from_bytes(digest[:8]) / 2**64 < CONTROLS)
 
 
 def _item(sample: Sample) -> ReviewItem:

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from synthesis import claims, samples, selectors_review
+from synthesis.calibration import verdict_hidden
 from synthesis.core.rejections import REASONS
 from synthesis.forms_review import QueueFilters
 from synthesis.models import Decision, Sample
@@ -124,6 +125,7 @@ def reading_context(reading: Reading) -> dict[str, Any]:
         "main": pool[0] if pool else None,
         "rule_ids": sample.rule_version.tool_ids if sample.rule_version else [],
         "attempts": samples.attempts(sample),
+        "hidden": reading.item is not None and verdict_hidden(reading.item, sample),
         "seen": seen_key(sample),
         "reasons": list(REASONS.items())[:9],
         "own_reason": REASONS.get(reading.decision.reason, "") if reading.decision else "",

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from synthesis import review
+from synthesis import calibration, review
 from synthesis.models import ReviewItem, SecondShare, SynthesisRun
 from synthesis.second_shares import share_of
 from synthesis.share_settings import share_table, shares_set
@@ -110,6 +110,26 @@ def test_a_draw_puts_refused_samples_into_the_queue_and_can_be_taken_back(client
     for given in ({"count": 0}, {"count": "many"}, {"count": 5, "domain": "none"}):
         client.post("/synthesis/quality/judge/draw/", given, follow=True)
     assert not ReviewItem.objects.exists()
+
+
+def test_a_drawn_item_looks_like_any_other_and_its_verdict_is_hidden_until_the_decision(client_as, texts):
+    sample = refused(**texts)
+    client = client_as("admin")
+    client.post("/synthesis/quality/judge/draw/", {"count": 1})
+    page = client.get(f"/synthesis/review/{sample.pk}/").content.decode()
+    assert sample.query in page and 'data-key="a"' in page
+    for told in ("judged out", "dropped", "alibration"):
+        assert told not in page, told
+    assert "people who have not seen its verdict" in page
+
+
+def test_of_other_items_the_verdict_is_hidden_by_lot_so_that_hiding_it_tells_nothing(texts, monkeypatch):
+    rows = [make_sample(**texts) for _ in range(60)]
+    items = {item.sample_id: item for item in ReviewItem.objects.all()}
+    monkeypatch.setattr(calibration, "CONTROLS", 0.5)
+    hidden = [row for row in rows if calibration.verdict_hidden(items[row.pk], row)]
+    assert 15 < len(hidden) < 45
+    assert hidden == [row for row in rows if calibration.verdict_hidden(items[row.pk], row)]
 
 
 def test_tables_are_files_whose_cells_run_no_formula(client_as, texts, user_with):
