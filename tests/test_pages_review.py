@@ -477,7 +477,8 @@ def test_every_key_is_printed_on_its_button(reviewer, samples):
     assert page.count("data-digit=") == 9
 
 
-def test_the_judge_is_folded_away_until_it_is_opened(reviewer, samples):
+def test_the_judge_is_folded_away_until_it_is_opened(reviewer, samples, monkeypatch):
+    monkeypatch.setattr("synthesis.calibration.CONTROLS", 0)
     samples[0].attempts.create(number=1, outcome="ready", judge={"label": 5, "critique": "very natural"})
     page = reviewer.get(f"/synthesis/review/{samples[0].pk}/").content.decode()
     start = page.index('<details class="card machine">')
