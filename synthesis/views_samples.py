@@ -7,11 +7,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from synthesis import samples, selectors_review
+from synthesis import samples
 from synthesis.books import job_books
 from synthesis.forms import SampleFilters
 from synthesis.models import Attempt, Sample
 from synthesis.selectors_counts import rules_with_samples
+from synthesis.selectors_lineage import decisions_shown
 from synthesis.spans import FailureSpan, failure_spans, trace_spans
 
 
@@ -35,6 +36,8 @@ def sample_rules(request: HttpRequest) -> HttpResponse:
 def sample_detail(request: HttpRequest, pk: int) -> HttpResponse:
     sample = samples.sample(pk)
     context = sample_context(sample)
+    shown_decisions, context["hidden"] = decisions_shown(sample, request.user)
+    context["decisions"] = shown_decisions[::-1]
     least = samples.thresholds(sample)
     context["tried"] = [shown(row, least) for row in context["attempts"]]
     context["why"] = samples.ended_with(context["attempts"][-1]) if context["attempts"] else ""
@@ -43,7 +46,7 @@ def sample_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def sample_context(sample: Sample) -> dict[str, Any]:
-    """What both the sample page and the review screen show of a sample."""
+    """What the page of a sample shows of itself."""
     code = sample.rule_version.rule.code if sample.rule_version else ""
     pool = samples.pool_tools(sample)
     return {
@@ -53,7 +56,6 @@ def sample_context(sample: Sample) -> dict[str, Any]:
         "main": pool[0] if pool else None,
         "rule_ids": sample.rule_version.tool_ids if sample.rule_version else [],
         "attempts": samples.attempts(sample),
-        "decisions": list(selectors_review.decisions(sample)),
     }
 
 

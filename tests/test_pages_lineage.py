@@ -4,6 +4,7 @@ import csv
 import io
 
 import pytest
+from django.test import Client
 from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
@@ -64,6 +65,11 @@ def test_a_first_reading_is_hidden_from_the_next_reader_on_page_and_api():
     answer = client.get(f"/api/v1/synthesis/samples/{sample.pk}/lineage")
     assert "secret" not in answer.content.decode()
     assert (answer.json()["decisions"], answer.json()["decisions_hidden"]) == ([], 1)
+    client = Client()
+    client.force_login(reader("bob", "reviewer"))
+    for page in ("", "lineage/"):
+        shown = client.get(f"/synthesis/samples/{sample.pk}/{page}").content.decode()
+        assert "secret" not in shown and "hidden: the sample waits for another reading" in shown
     own = token_client(reader("ann", "reviewer")).get(f"/api/v1/synthesis/samples/{sample.pk}/lineage").json()
     assert [one["note"] for one in own["decisions"]] == ["secret"]
 
@@ -143,4 +149,6 @@ def test_the_snapshot_page_leads_to_its_samples(client_as):
     snapshot = used().memberships.get().snapshot_id
     page = client_as("reviewer").get(f"/synthesis/snapshots/{snapshot}/").content.decode()
     assert f'href="/synthesis/snapshots/{snapshot}/samples/"' in page
-    assert f"/synthesis/snapshots/{snapshot}/samples/?branch=rrb&amp;domain=hr&amp;rule=&amp;tier=easy" in page
+    assert (
+        f"/synthesis/snapshots/{snapshot}/samples/?branch=rrb&amp;domain=hr&amp;rule=&amp;tier=easy" in page
+    )

@@ -20,11 +20,12 @@ ABOUT_RULE = "rule_unclear"
 TOLD_COUNT = 3  # rejections of a rule before its author is told
 TOLD_SHARE = 0.25  # of what was read
 LONGEST_QUOTE = 80  # characters
+LONGEST_CRITIQUE = 2000
 
 
 def critique(readings: Iterable[tuple[str, str]]) -> str:
     """What the writer is told: reason and note of every reader who refused, each once."""
-    return " ".join(dict.fromkeys(_told(reason, note) for reason, note in readings))
+    return " ".join(dict.fromkeys(_told(reason, note) for reason, note in readings))[:LONGEST_CRITIQUE]
 
 
 def _told(reason: str, note: str) -> str:

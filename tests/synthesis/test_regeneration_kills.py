@@ -5,12 +5,14 @@ import random
 import signal
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 
 from synthesis import regenerations, review
-from synthesis.models import Regeneration, Sample
+from synthesis.models import Regeneration, Sample, SynthesisRun
 from synthesis.services import synthesis_start
 from tests.llm_load import LoadServer
 from tests.synthesis.killing import queue_again, worker_of
@@ -57,3 +59,24 @@ def test_a_killed_run_writes_each_rejected_sample_again_once(server):
     assert ended.filter(state__in=["written", "ended"]).count() == len(old)
     assert all(row.attempts.filter(number=1).count() == 1 for row in new)
     assert not Sample.objects.filter(machine="pending").exists()
+
+
+def test_two_at_once_start_one_run_and_lose_nothing():
+    make_book()
+    run_job(synthesis_start(branch="rule", per_rule=6, wake=False).job)
+    rita = User.objects.create(username="rita")
+    for sample in Sample.objects.filter(machine="ready"):
+        review.reject(sample=sample.pk, reviewer=rita, reason="unclear", follow_up="regenerate")
+    waiting = Regeneration.objects.filter(state="waiting").count()
+
+    def begin() -> int:
+        try:
+            return len(regenerations.start(wake=False))
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        begun = [one.result() for one in [pool.submit(begin) for _ in range(8)]]
+    assert sum(begun) == 1 and waiting > 0
+    (run,) = SynthesisRun.objects.filter(params__has_key="regenerate")
+    assert Regeneration.objects.filter(state="writing", run=run).count() == waiting
