@@ -157,7 +157,7 @@ class Reviewer:
     def check(self, answer: Answer, play: str) -> None:
         if not answer.accepted:
             said = re.search(r'role="alert">(.{0,200})', answer.text)
-            self.wrong(f"{play}: {answer.status} {said[1] if said else answer.text[:80]}")
+            self.wrong(f"{play}: {answer.status} {said[1] if said else ''}")
 
     def wrong(self, what: str) -> None:
         with self.seen.lock:
@@ -228,5 +228,5 @@ class Reviewer:
         with self.seen.lock:
             self.seen.answers[answer.status] += 1
         if answer.status >= 500 or answer.status in (400, 403, 404):
-            self.wrong(f"{answer.status} from {path}: {answer.text[:200]}")
+            self.wrong(f"{answer.status} from {re.sub(r'[0-9]+', 'N', path)}")
         return answer
