@@ -52,6 +52,18 @@ def test_a_repeated_query_is_kept_out_and_listed_with_both_texts(how, use):
     assert {"reason": use, "domain": "hr", "branch": "rule", "count": 1} in snapshot.manifest["left_out"]
 
 
+def test_the_snapshot_page_lists_both_texts_the_kind_and_the_similarity(client_as):
+    version = make_book()
+    guard("few_shot", collection="tone")
+    bad = make_sample(version, human="approved", query=PLANTED["one word changed"][0])
+    make_sample(version, human="approved")
+    pk = run_job(build())["id"]
+    page = client_as("reviewer").get(f"/synthesis/snapshots/{pk}/").content.decode()
+    assert bad.query in page and GUARDED in page and "tone" in page
+    assert "1 kept out for repeating a benchmark or few-shot query" in page
+    assert "few shot" in page and "near" in page
+
+
 @pytest.mark.parametrize("use", ["benchmark", "few_shot"])
 def test_strict_refuses_the_build_and_names_the_first(use):
     guard(use)
