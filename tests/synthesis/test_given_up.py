@@ -60,6 +60,16 @@ def test_a_dropped_query_stands_in_nobodys_way_and_a_ready_one_does():
     assert not again.ready and again.attempts[0].failures[0].check == "near_duplicate"
 
 
+def test_a_dropped_sample_keeps_the_texts_that_the_judge_refused_last():
+    """What the calibration draw lays before a reader is the sample's row."""
+    scripted = Scripted([f"{QUERY} {word}" for word in ["one", "two", "three", "four", "five", "six"]])
+    scripted.verdicts = [{**GOOD, "label": 1}] * 6
+    outcome = made(scripted, context())
+    last = outcome.attempts[-1]
+    assert (last.outcome, outcome.draft.query) == ("judged_out", f"{QUERY} six")
+    assert (outcome.draft.query, outcome.trace, outcome.draft.answer) == (last.query, last.trace, last.answer)
+
+
 def test_a_failed_trace_call_does_not_pay_for_the_query_again():
     scripted = Scripted([QUERY], trace_errors=2)
     outcome = made(scripted, context())
