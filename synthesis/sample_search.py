@@ -5,21 +5,27 @@ an index over what is filtered on. Each step is bounded: no combination of filte
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from django.contrib.postgres.search import SearchQuery
-from django.db import connection
-from django.db.models import Exists, Max, Min, OuterRef, Q, QuerySet
+from django.db import connection, transaction
+from django.db.models import Exists, F, Max, Min, OuterRef, Q, QuerySet
 
 from rules.models import RuleVersion
 from synthesis.models import Attempt, Sample
 from synthesis.models.samples import FACET, WORDS
 from synthesis.selectors_counts import SAMPLE_FACETS, sample_kinds
 from synthesis.staleness import LEVELS, stale_filter
+from trace_site.paging import SIZE
 
-NEAR, WIDER = 2_000, 40_000  # ids looked through before all are
+NEAR, TRIED_NEAR, READ = 2_000, 6_000, 400  # ids looked through one by one; by attempts; by words
+LOOKED_AT = 20_000  # entries of the index over facets
+WIDER = 40_000  # ids looked through by index before all are
+MOST, MOST_READ = 5_000, 1_000  # what is counted one by one; by words
 EXAMINED = 200  # samples held against today's inputs for one page
 # what an attempt of the sample must have been for it to be listed, by the filter's name
 TRIED = ("check", "axis", "error", "outcome", "tries")
@@ -39,18 +45,23 @@ class Range:
             return Range(max(self.low, self.high - width), self.high)
         return Range(self.low, min(self.high, self.low + width), newest=False)
 
-    def of(self, rows: QuerySet[Sample], size: int) -> list[int]:
-        found = rows.filter(pk__gte=self.low, pk__lt=self.high).order_by("-pk" if self.newest else "pk")
-        return list(found.values_list("pk", flat=True)[:size])
+    def of(self, rows: QuerySet[Sample], size: int, *, sort: bool = False) -> list[int]:
+        """The first `size` of the rows. sort: by what selects them, then sorted, rather than in the order of ids."""
+        found = rows.filter(pk__gte=self.low, pk__lt=self.high)
+        key = F("pk") + 0 if sort else F("pk")
+        return list(
+            found.order_by(key.desc() if self.newest else key.asc()).values_list("pk", flat=True)[:size]
+        )
 
 
-@dataclass(slots=True)
+@dataclass
 class Search:
     """The filters of a list (see `forms.SampleFilters`) as conditions."""
 
     filters: Mapping[str, Any]
     facets: dict[str, Any] = field(init=False)
     apart: bool = field(init=False)  # a run or rule, which have indexes of their own
+    common: bool = field(init=False, default=False)  # the words: a page of them was found at once
     tried: Q | None = field(init=False)
     text: str = field(init=False)
 
@@ -71,12 +82,28 @@ class Search:
         given = str(self.filters.get("stale") or "")
         return given if given in LEVELS else ""
 
-    def attempts(self) -> QuerySet[Attempt]:
-        """The attempts that the filters name, of samples that match the other filters."""
-        rows = Attempt.objects.filter(self.tried or Q())
-        if not (self.facets or self.apart or self.text):
-            return rows
-        return rows.filter(sample__in=self.but_attempts().values("pk"))
+    @cached_property
+    def named(self) -> list[int]:
+        """Samples of the attempts that the filters name, one for each attempt, the first MOST and one more."""
+        attempts = Attempt.objects.filter(self.tried or Q(pk=None)).order_by()
+        return list(attempts.values_list("sample", flat=True)[: MOST + 1])
+
+    def counted(self) -> tuple[int, int, bool]:
+        """(samples, attempts that the filters name, whether there are more): of the first MOST that are named.
+
+        Words that a page is full of at once are not counted: an index would have to name all of them.
+        """
+        if self.common:
+            return SIZE, 0, True
+        if self.tried is None:
+            most = MOST_READ if self.text else MOST
+            with _planned("seqscan", "indexscan", "indexonlyscan"):
+                found = self.rows().order_by().values("pk")[: most + 1].count()
+            return min(found, most), 0, found > most
+        kept = set(self.named)
+        if self.facets or self.apart or self.text:
+            kept = set(self.but_attempts().filter(pk__in=kept).values_list("pk", flat=True))
+        return len(kept), sum(pk in kept for pk in self.named), len(self.named) > MOST
 
     def rows(self) -> QuerySet[Sample]:
         """What matches, staleness aside."""
@@ -107,19 +134,44 @@ class Search:
 
     def ids(self, within: Range, size: int) -> list[int]:
         """The first `size` ids of the range that match."""
-        rows = self.rows()
-        for width in (NEAR, WIDER) if self.more or self.apart else (NEAR,):
-            part = within.near(width)
-            found = part.of(rows, size)
-            if len(found) == size or part == within:
+        rows, words = self.rows(), bool(self.text)
+        steps = READ if words else NEAR if self.tried is None else TRIED_NEAR
+        near = within.near(steps)
+        with _planned(*(("bitmapscan",) if self.more else ())):
+            found = near.of(rows, size)
+        if len(found) == size or near == within:
+            self.common = words and near != within
+            return found
+        if self.facets and not self.apart:
+            if not self.more:
+                return _merged(self.kinds(), within, size, size)[0]
+            found, all_seen = self._among_kinds(within, size, 2 * steps)
+            if len(found) == size or all_seen:
                 return found
-        if self.apart or not self.facets:
-            return within.of(rows, size)
+        if self.tried is not None:
+            few = len(self.named) <= MOST
+            with _planned("bitmapscan"):  # few: these it is. Many: there is one soon
+                return within.of(self.but_attempts().filter(pk__in=self.named) if few else rows, size)
+        wider = within.near(WIDER)
+        if words or self.apart:
+            found = wider.of(rows, size, sort=words)
+            if len(found) == size or wider == within:
+                return found
+        return within.of(rows, size, sort=words)
+
+    def _among_kinds(self, within: Range, size: int, most: int) -> tuple[list[int], bool]:
+        """What matches among the first `most` at most of these facets, and whether there are no more of them."""
+        facets = self.kinds()
+        each = 1 + LOOKED_AT // (len(facets) + 1)
+        candidates, all_seen = _merged(facets, within, each, most)
+        with _planned("bitmapscan"):
+            found = within.of(self.rows().filter(pk__in=candidates), size)
+        return found, all_seen
+
+    def kinds(self) -> list[int]:
+        """The facets that match, those that have no sample any more included."""
         kinds = sample_kinds({}).filter(**self.facets).annotate(facet=FACET)
-        facets = list(kinds.values_list("facet", flat=True).distinct())
-        if self.more:
-            return within.of(rows.alias(facet=FACET).filter(facet__in=facets), size)
-        return _merged(facets, within, size)
+        return list(kinds.values_list("facet", flat=True).distinct())
 
     def stale_ids(self, within: Range, size: int) -> tuple[list[int], int | None]:
         """As `ids`, of EXAMINED samples; and the last one examined, None when there is no more."""
@@ -150,26 +202,46 @@ def attempts_named(filters: Mapping[str, Any]) -> Q | None:
 
 
 def _with_words(rows: QuerySet[Sample], text: str) -> QuerySet[Sample]:
-    """Queries with words that begin as those of `text`; one without letters and digits is looked for as it stands."""
+    """Queries with these words, the last of which may go on; a text without letters and digits as it stands."""
     words = re.findall(r"\w+", text)
     if not words:
         return rows.filter(query__icontains=text)
-    asked = SearchQuery(" & ".join(f"{word}:*" for word in words), config="simple", search_type="raw")
+    asked = SearchQuery(f"{' & '.join(words)}:*", config="simple", search_type="raw")
     return rows.alias(words=WORDS).filter(words=asked)
 
 
-def _merged(facets: list[int], within: Range, size: int) -> list[int]:
-    """Ids of these facets: the first `size` of each by index, merged."""
+@contextmanager
+def _planned(*without: str) -> Iterator[None]:
+    """Without these kinds of plan: a limit lets reading on look cheap that never finds as many."""
+    if not without:
+        yield
+        return
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("; ".join(f"SET LOCAL enable_{kind} = off" for kind in without))
+        cursor.execute("SET LOCAL work_mem = '64MB'")  # a bitmap that is too large names whole pages
+        yield
+        cursor.execute("; ".join(f"RESET enable_{kind}" for kind in without))
+        cursor.execute("RESET work_mem")
+
+
+def _merged(facets: list[int], within: Range, each: int, most: int) -> tuple[list[int], bool]:
+    """Ids of these facets in order, `most` at most: by index `each` of every facet, as far as that leaves no gap; and
+    whether that is all of them.
+    """
     down = "DESC" if within.newest else "ASC"
-    table = Sample._meta.db_table
+    facet = "synthesis_facet(branch, domain_id, style, tier, machine, human, approved_how, writer)"
     sql = f"""
-SELECT s.id FROM unnest(%s::bigint[]) AS f (facet) CROSS JOIN LATERAL (
-  SELECT id FROM {table} s
-  WHERE synthesis_facet(branch, domain_id, style, tier, machine, human, approved_how, writer) = f.facet
-    AND id >= %s AND id < %s
-  ORDER BY synthesis_facet(branch, domain_id, style, tier, machine, human, approved_how, writer) {down}, id {down}
-  LIMIT %s
-) s ORDER BY id {down} LIMIT %s"""
+SELECT s.id, s.place FROM unnest(%s::bigint[]) AS f (facet) CROSS JOIN LATERAL (
+  SELECT id, row_number() OVER () AS place FROM (
+    SELECT id FROM {Sample._meta.db_table} WHERE {facet} = f.facet AND id >= %s AND id < %s
+    ORDER BY {facet} {down}, id {down} LIMIT %s
+  ) found
+) s ORDER BY id {down}"""
+    ids: list[int] = []
     with connection.cursor() as cursor:
-        cursor.execute(sql, [facets, within.low, within.high, size, size])
-        return [pk for (pk,) in cursor.fetchall()]
+        cursor.execute(sql, [facets, within.low, within.high, each])
+        for pk, place in cursor.fetchall():
+            ids.append(pk)
+            if place == each or len(ids) == most:  # there may be more of this facet right behind
+                return ids, False
+    return ids, True

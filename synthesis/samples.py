@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 
 from catalog.models import Tool
@@ -15,7 +14,6 @@ from synthesis.selectors_counts import Tally, covers, sample_counts
 from trace_site.paging import SIZE, Page
 
 LAST = "last"  # the key of the last page
-MOST = 10_000  # what is counted one by one
 # what a row of a list shows; the trace is not in it
 SHOWN = (
     *("run__job__state", "branch", "domain_id", "style", "tier", "query", "answer", "machine", "human"),
@@ -28,8 +26,8 @@ SHOWN = (
 class Found:
     """One page of samples, newest first.
 
-    `total` is None where it is not known, and a floor where there are `more`. `attempts` counts those the attempt
-    filters name, None without any. `tally`: what each value of each filter would leave. `examined`: only so many of
+    `total` is None where it is not known; it and `attempts`, those that the filters name (None without any), are
+    floors where there are `more`. `tally`: what each value of each filter would leave. `examined`: only so many of
     the samples were looked at for this page, None where all were.
     """
 
@@ -52,12 +50,9 @@ def samples(filters: Mapping[str, Any], after: str = "", size: int = SIZE) -> Fo
         return Found(page, tally.total, False, None, tally)
     if search.level:
         return Found(page, None, False, None, tally, examined)
-    if search.tried is None:
-        total, attempts = bounded(search.rows().values("pk")), None
-    else:
-        total = bounded(search.attempts().values("sample").distinct())
-        attempts = None if "tries" in filters else bounded(search.attempts().values("pk"))
-    return Found(page, min(total, MOST), total > MOST, attempts, tally)
+    total, attempts, more = search.counted()
+    named = search.tried is not None and "tries" not in filters
+    return Found(page, total, more, attempts if named else None, tally)
 
 
 def sample_page(search: Search, after: str = "", size: int = SIZE) -> Page:
@@ -65,19 +60,14 @@ def sample_page(search: Search, after: str = "", size: int = SIZE) -> Page:
     last = after == LAST
     after = after if after.isascii() and after.isdecimal() and len(after) < 99 else ""
     within = search.range(after, newest=not last)
-    if search.level and not last:
+    if search.level:
         found, following = search.stale_ids(within, size)
-        key = None if following is None else str(following)
+        key = None if following is None or last else str(following)
     else:
         found = search.ids(within, size + (not last))
         key = str(found[size - 1]) if len(found) > size else None
     rows = Sample.objects.filter(pk__in=found[:size]).select_related("rule_version__rule", "run__job")
     return Page(list(rows.only(*SHOWN).order_by("-pk")), LAST if last else after, key)
-
-
-def bounded(rows: QuerySet[Any, Any]) -> int:
-    """How many, up to one more than MOST."""
-    return rows.order_by()[: MOST + 1].count()
 
 
 def tell_why(rows: list[Sample]) -> None:

@@ -211,6 +211,8 @@ SWEEPERS = [
     "synthesis.adjudications.tell_waiting",
     "synthesis.assignments.end_done",
     "synthesis.claims.sweep",
+    "synthesis.counts.fold",
+    "synthesis.reconcile.sweep",
     "synthesis.regenerations.sweep",
     "trace_site.deliveries.deliver_due",
     "trace_site.deliveries.forget_old",
