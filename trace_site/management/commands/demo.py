@@ -5,6 +5,7 @@ stopped and a second one serves at once.
 """
 
 import io
+import json
 import sys
 import threading
 import time
@@ -22,7 +23,8 @@ from evaluation.services import probe_benchmarks_build
 from rules.changes import request_submit
 from rules.exchange_requests import file_preview, file_request
 from rules.models import ChangeRequest, Rule
-from synthesis.models import Snapshot, SynthesisRun
+from synthesis.guidelines import guideline_save
+from synthesis.models import Guideline, Snapshot, SynthesisRun
 from trace_site.accounts import DEMO_NAMES, ensure_demo_users
 from trace_site.commands import TraceCommand
 from trace_site.jobs import Job, reap
@@ -103,6 +105,7 @@ class Command(TraceCommand):
             ("evaluate every model", _evaluated, self.evaluate),
             ("promote the model trained with rules", AliasMove.objects.exists, self.promote),
             ("write more queries, for the reviewer to decide", _waiting, self.synthesize_more),
+            ("write a guideline for reviewers", Guideline.objects.exists, self.write_guidelines),
             ("propose two rules for approval", ChangeRequest.objects.exists, self.propose),
             ("coverage", lambda: False, lambda: self.call("coverage")),
         ]
@@ -150,6 +153,11 @@ class Command(TraceCommand):
 
     def promote(self) -> None:
         self.call("promote", model=str(Model.objects.get(run__retrieval="r+R").pk))
+
+    def write_guidelines(self) -> None:
+        admin = User.objects.get(username=DEMO_NAMES["admin"])
+        for row in json.loads((DATA / "guidelines.json").read_text()):
+            guideline_save(**row, author=admin, base=0)
 
     def propose(self) -> None:
         """A change request of the expert that waits for the admin: one rule edited, one new."""
