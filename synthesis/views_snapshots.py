@@ -70,13 +70,17 @@ def snapshot_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 def snapshot_card(request: HttpRequest, pk: int) -> HttpResponse:
-    """Fragment: the dataset card as text."""
+    """Fragment: the dataset card as text, without the part for programs."""
     snapshot = get_object_or_404(Snapshot.objects.defer("manifest"), pk=pk)
     try:
         card = card_of(snapshots.snapshot_dir(snapshot))
     except TraceError as error:
         return render(request, "synthesis/_snapshot_card.html", {"error": error, "snapshot": snapshot})
-    return render(request, "synthesis/_snapshot_card.html", {"card": card, "snapshot": snapshot})
+    return render(
+        request,
+        "synthesis/_snapshot_card.html",
+        {"card": card.split("---\n", 2)[-1].strip(), "snapshot": snapshot},
+    )
 
 
 @require_GET

@@ -67,23 +67,17 @@ def compose(
     for entry in sorted(entries, key=lambda entry: lot(seed, entry.key)):
         by_branch[entry.branch].append(entry)
     made = Composition([])
-    rule = _rule_part(by_branch["rule"], per_rule, limits, made)
+    wanted, beyond = per_rule_choice(by_branch["rule"], per_rule, seed)
+    rule, over_rule, _ = within(wanted, limits, "rule")
     kept, over_budget, over_most = within(by_branch["rrb"], limits, "rrb", rrb)
     imported, over_share, _ = within(by_branch["imported"], limits, "imported")
-    made.leave(OVER_BUDGET, [*over_budget, *over_share])
+    made.leave(BEYOND_K, beyond)
+    made.leave(OVER_BUDGET, [*over_rule, *over_budget, *over_share])
     made.leave(OVER_RRB, over_most)
     if strategy == "replace":
         kept = _replaced(kept, rule, made)
     made.chosen = sorted([*kept, *rule, *imported], key=lambda entry: entry.id)
     return made
-
-
-def _rule_part(entries: Sequence[Entry], per_rule: int, budgets: Budgets, made: Composition) -> list[Entry]:
-    wanted, beyond = per_rule_choice(entries, per_rule)
-    kept, over_budget, _ = within(wanted, budgets, "rule")
-    made.leave(BEYOND_K, beyond)
-    made.leave(OVER_BUDGET, over_budget)
-    return kept
 
 
 def _replaced(kept: list[Entry], rule: Sequence[Entry], made: Composition) -> list[Entry]:
@@ -96,10 +90,13 @@ def _replaced(kept: list[Entry], rule: Sequence[Entry], made: Composition) -> li
     return [entry for entry in kept if entry.id not in gone]
 
 
-def per_rule_choice(entries: Sequence[Entry], per_rule: int) -> tuple[list[Entry], list[Entry]]:
+def per_rule_choice(
+    entries: Sequence[Entry], per_rule: int, seed: int = 0
+) -> tuple[list[Entry], list[Entry]]:
     """(k samples of every rule, the rest), a rule's styles taken in turn so that the mix stays equal.
 
-    In the order of turns over all rules: a budget that ends early leaves every rule about as many.
+    In the order of turns over all rules: a budget that ends early leaves every rule about as many. Which style comes
+    first is drawn for each rule, so that no style is the one that always falls away.
     """
     groups: defaultdict[str, defaultdict[str, list[Entry]]] = defaultdict(lambda: defaultdict(list))
     for entry in entries:
@@ -108,7 +105,9 @@ def per_rule_choice(entries: Sequence[Entry], per_rule: int) -> tuple[list[Entry
     beyond: list[Entry] = []
     for rule, styles in groups.items():
         turns = sorted(
-            (place, style, entry.id, entry) for style, of in styles.items() for place, entry in enumerate(of)
+            (place, lot(seed, f"{rule}|{style}"), entry.id, entry)
+            for style, of in styles.items()
+            for place, entry in enumerate(of)
         )
         chosen += [(turn, rule, one[3]) for turn, one in enumerate(turns[:per_rule])]
         beyond += [one[3] for one in turns[per_rule:]]

@@ -57,6 +57,16 @@ def test_a_budget_leaves_every_rule_about_as_many():
     assert len(rules) == 3 and set(rules.values()) <= {2, 3}
 
 
+def test_no_style_is_the_one_that_always_falls_away():
+    many = [
+        Entry(n, f"r{n}", "rule", ("explicit", "implicit", "exception")[n % 3], f"hr/R{n // 9}", domain="hr")
+        for n in range(9 * 60)
+    ]
+    found = compose(many, strategy="append", per_rule=2, rrb=None, seed=1)
+    styles = Counter(entry.style for entry in found.chosen)
+    assert styles.total() == 120 and min(styles.values()) > 25
+
+
 def test_a_share_is_of_what_is_taken_in_the_end():
     found = made({"hr": Budget(share=20)})
     rrb = count_of(found, "rrb")
