@@ -69,6 +69,10 @@ def test_the_path_is_read_from_rule_to_snapshot_without_scrolling_sideways(repla
     page.goto(f"/rules/{replaced.rule_version.rule_id}/#rejections")
     assert NOTE in page.locator("#rejections .rejections").first.inner_text()
     assert fits(page, width, "rule")
+    author = open_page("expert", width=width)
+    author.goto(f"/rules/{replaced.rule_version.rule_id}/edit/")
+    author.get_by_text(NOTE).wait_for()
+    assert fits(author, width, "editor")
     revise(
         Tool.objects.get(name=replaced.answer[0]),
         "Returns the payslip of a worker, as of 2025 for all periods.",

@@ -1,19 +1,24 @@
 """A rejection with a critique becomes one new sample in the same slot: who is told what, how often, and when."""
 
+import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.db.models.functions import Now
 
 from rules.models import Rule
 from synthesis import regenerations, review, stages
+from synthesis.core.filters import query_failures
 from synthesis.core.judge import OfflineJudge
 from synthesis.core.keys import seed_again
 from synthesis.core.queries import AXES, Verdict
+from synthesis.core.recipe import default_recipe
 from synthesis.core.traces import carries_permissions
-from synthesis.models import Regeneration, ReviewItem, Sample, SynthesisRun
+from synthesis.models import Regeneration, ReviewItem, Sample, SecondShare, SynthesisRun
 from synthesis.planning import plan_counts
 from synthesis.services import synthesis_start
 from synthesis.staleness import stale_map
@@ -180,8 +185,6 @@ def test_a_bad_trace_is_written_again_for_the_query_that_was_right(told):
 
 
 def test_a_kept_query_is_no_duplicate_of_itself(monkeypatch):
-    from synthesis.core.filters import query_failures
-
     old = one_rule()
     reject(old, "bad_trace")
     monkeypatch.setattr(
@@ -200,8 +203,6 @@ def test_the_very_query_that_was_rejected_is_refused(monkeypatch):
     real = OfflineQueryWriter.write
 
     async def write(self, request):
-        from dataclasses import replace
-
         return replace(await real(self, request), query=next(drafts))
 
     monkeypatch.setattr(OfflineQueryWriter, "write", write)
@@ -366,8 +367,6 @@ def test_nobody_starting_an_equal_run_is_answered_with_it():
 
 
 def test_both_refusals_of_two_readers_are_told():
-    from synthesis.models import SecondShare
-
     old = one_rule()
     SecondShare.objects.create(share=1.0)
     reject(old, "unclear", "both years fit", reviewer=person("ann"))
@@ -396,8 +395,15 @@ def test_anchored_queries_are_written_again_too():
 
 
 def plan_counts_rrb() -> dict[str, int]:
-    from synthesis.core.recipe import default_recipe
-
     params = {"per_rule": 6, "anchors": 4, "domain": ""}
     found = plan_counts(branch="rrb", writer="offline", recipe=default_recipe(), seed=1, params=params)
     return {name: found[name] for name in ("new", "kept")}
+
+
+def test_the_command_writes_what_waits_and_tells_what_that_takes(capsys):
+    reject(one_rule())
+    call_command("synthesis_regenerate", estimate=True, json=True)
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"waiting": 1, "calls": 0}
+    call_command("synthesis_regenerate", json=True)
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert told == {"runs": 1, "asked": 1, "written": 1}

@@ -1,0 +1,33 @@
+"""Write rejected samples again, each told why it was refused."""
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from synthesis.models import Regeneration
+from synthesis.regeneration_estimates import calls_to_write_again
+from synthesis.regenerations import start
+from synthesis.selectors_regenerations import again, runs_of_waiting
+from trace_site.commands import TraceCommand
+from trace_site.jobs import run_inline
+
+
+class Command(TraceCommand):
+    help = __doc__
+
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--estimate", action="store_true", help="tell what it would ask, start nothing")
+
+    def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        if options["estimate"]:
+            waiting, calls = again().to_start, calls_to_write_again(runs_of_waiting())
+            told = {"waiting": waiting, "calls": calls.value}
+            return told, f"{waiting:,} wait; about {calls.value or 0:,.0f} model calls: {calls.basis}."
+        runs = start(wake=False)
+        for run in runs:
+            assert run.job is not None
+            run_inline(run.job, self.echo)
+        rows = Regeneration.objects.filter(run__in=runs)
+        written = rows.filter(state=Regeneration.State.WRITTEN).count()
+        counts = {"runs": len(runs), "asked": rows.count(), "written": written}
+        return counts, f"{written:,} of {counts['asked']:,} rejected samples were written again."
