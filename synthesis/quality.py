@@ -55,7 +55,7 @@ def judge_report(*, strict: bool = False, target: float = TARGET, floor: float =
 
 def reviewer_report(viewer: Any) -> list[Row]:
     """Four queries."""
-    return [{**asdict(one), "stands_out": one.stands_out} for one in qualities(only_own(viewer))]
+    return [asdict(one) for one in qualities(only_own(viewer))]
 
 
 def _agreement(found: Agreement) -> Row:

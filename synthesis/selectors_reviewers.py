@@ -6,6 +6,7 @@ share of anybody's work.
 
 from collections import defaultdict
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -54,13 +55,7 @@ class Quality:
     expected: float | None
     compared: int  # readings in strata where others have read too
     taken_back: Rate
-
-    @property
-    def stands_out(self) -> str:
-        """high or low: the others' rate lies outside the interval. By chance alone 1 reviewer in 20 does so."""
-        if self.expected is None or self.rejected.low <= self.expected <= self.rejected.high:
-            return ""
-        return "high" if self.rejected.low > self.expected else "low"
+    stands_out: str  # high or low: rejects more or less than the others do on the same strata
 
 
 def qualities(reviewer: int | None = None) -> list[Quality]:
@@ -70,9 +65,11 @@ def qualities(reviewer: int | None = None) -> list[Quality]:
     undone = {who: tuple(counts) for who, *counts in _rows(TAKEN_BACK)}
     people = sorted(read, key=lambda who: (-sum(n for n, _ in read[who].values()), who))
     shown = [who for who in people if reviewer in (None, who)]
+    # so wide that by chance alone 1 team in 20 has anybody who stands out
+    wide = NormalDist().inv_cdf(1 - 0.025 / max(1, len(people)))
     names = dict(User.objects.filter(pk__in=shown).values_list("pk", "username"))
     return [
-        _quality(who, names[who], read[who], strata, ended.get(who, (0, 0, 0)), undone.get(who, (0, 0)))
+        _quality(who, names[who], read[who], strata, ended.get(who, (0, 0, 0)), undone.get(who, (0, 0)), wide)
         for who in shown
     ]
 
@@ -92,28 +89,45 @@ def _read() -> tuple[Strata, dict[int, Strata]]:
 
 
 def _quality(
-    who: int, name: str, own: Strata, team: Strata, ended: tuple[int, ...], undone: tuple[int, ...]
+    who: int,
+    name: str,
+    own: Strata,
+    team: Strata,
+    ended: tuple[int, ...],
+    undone: tuple[int, ...],
+    wide: float,
 ) -> Quality:
     twice, judged, same = ended
     kept, back = undone
     compared = {at: counts for at, counts in own.items() if team[at][0] > counts[0]}
-    n = sum(read for read, _ in compared.values())
-    wanted = sum(
-        read * (team[at][1] - rejected) / (team[at][0] - read) for at, (read, rejected) in compared.items()
-    )
+    shown = compared or own
+    n, rejected = (sum(counts[part] for counts in shown.values()) for part in (0, 1))
+    expected = _expected(compared, team)
     return Quality(
         reviewer=who,
         name=name,
         readings=sum(read for read, _ in own.values()),
         adjudicated=wilson(same, judged),
         reversed=wilson(judged - same, twice),
-        rejected=wilson(sum(rejected for _, rejected in compared.values()), n)
-        if n
-        else wilson(sum(rejected for _, rejected in own.values()), sum(read for read, _ in own.values())),
-        expected=wanted / n if n else None,
-        compared=n,
+        rejected=wilson(rejected, n),
+        expected=expected,
+        compared=n if compared else 0,
         taken_back=wilson(back, kept),
+        stands_out=_stands_out(wilson(rejected, n, wide), expected),
     )
+
+
+def _expected(compared: Strata, team: Strata) -> float | None:
+    """The rejection rate of the others, in the mixture of strata that one has read."""
+    rates = {at: (team[at][1] - rejected) / (team[at][0] - read) for at, (read, rejected) in compared.items()}
+    n = sum(read for read, _ in compared.values())
+    return sum(read * rates[at] for at, (read, _) in compared.items()) / n if n else None
+
+
+def _stands_out(rejected: Rate, expected: float | None) -> str:
+    if expected is None or rejected.low <= expected <= rejected.high:
+        return ""
+    return "high" if rejected.low > expected else "low"
 
 
 def _rows(sql: str) -> list[tuple[Any, ...]]:

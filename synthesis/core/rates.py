@@ -17,12 +17,12 @@ class Rate:
     high: float
 
 
-def wilson(hits: float, n: float) -> Rate:
-    """The score interval of Wilson (1927); 0 <= hits <= n."""
+def wilson(hits: float, n: float, z: float = Z95) -> Rate:
+    """The score interval of Wilson (1927); 0 <= hits <= n, z: the normal quantile of its two sides."""
     if n <= 0:
         return Rate(0, 0, None, 0.0, 1.0)
     value = hits / n
-    spread = Z95 * math.sqrt(value * (1 - value) / n + Z95**2 / (4 * n**2))
-    middle, scale = value + Z95**2 / (2 * n), 1 + Z95**2 / n
+    spread = z * math.sqrt(value * (1 - value) / n + z**2 / (4 * n**2))
+    middle, scale = value + z**2 / (2 * n), 1 + z**2 / n
     low, high = max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
     return Rate(hits, n, value, min(low, value), max(high, value))
