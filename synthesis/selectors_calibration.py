@@ -27,7 +27,8 @@ FROM synthesis_reviewitem i
 JOIN synthesis_decision d ON d.item_id = i.id AND d.take = i.takes AND d.verdict <> 'undo'
 JOIN synthesis_sample s ON s.id = i.sample_id
 LEFT JOIN synthesis_batch b ON b.id = i.batch_id AND b.state IN ('sampling', 'accepted') AND b.sample_size > 0
-WHERE i.state = 'decided' AND i.branch IN ('rule', 'rrb') AND (i.calibration OR s.human IN ('approved', 'rejected'))
+WHERE i.state = 'decided' AND i.decided_by_id IS NOT NULL AND i.branch IN ('rule', 'rrb')
+  AND (i.calibration OR s.human IN ('approved', 'rejected'))
   AND (i.round = 3
     OR i.round = 2 AND i.sample_id NOT IN (
       SELECT sample_id FROM synthesis_reviewitem WHERE round = 3 AND state = 'decided')

@@ -1,7 +1,7 @@
 """How good each reviewer's readings are: against adjudications, against what became of them, against the team.
 
-Counted by the database from the decisions that stand; readings of the judge's refusals are left out, they are no fair
-share of anybody's work.
+Counted by the database from the decisions that stand. What a batch approves unread is nobody's reading; readings of
+the judge's refusals are left out, they are no fair share of anybody's work.
 """
 
 from collections import defaultdict
@@ -23,7 +23,8 @@ READ = f"""
 SELECT d.reviewer_id, i.domain_id, coalesce(nullif(i.style, ''), i.tier),
   count(*), count(*) FILTER (WHERE d.verdict = 'reject')
 FROM synthesis_reviewitem i JOIN synthesis_decision d ON {STANDING}
-WHERE i.state = 'decided' AND NOT i.calibration AND i.round IN (1, 2) GROUP BY 1, 2, 3
+WHERE i.state = 'decided' AND i.decided_by_id IS NOT NULL AND NOT i.calibration AND i.round IN (1, 2)
+GROUP BY 1, 2, 3
 """
 # a sample read twice has ended when its readings agreed or a third person decided (x)
 ENDED = f"""
@@ -37,8 +38,11 @@ LEFT JOIN synthesis_decision x ON x.item_id = three.id AND x.take = three.takes 
 WHERE two.round = 2 AND two.state = 'decided' AND (three.id IS NULL OR three.state = 'decided') GROUP BY 1
 """
 TAKEN_BACK = """
-SELECT reviewer_id, count(*) FILTER (WHERE verdict <> 'undo'), count(*) FILTER (WHERE verdict = 'undo')
-FROM synthesis_decision WHERE reviewer_id IS NOT NULL AND item_id IS NOT NULL GROUP BY 1
+SELECT who, sum(stand + back)::int, sum(back)::int FROM (
+  SELECT decided_by_id AS who, count(*) AS stand, 0 AS back FROM synthesis_reviewitem
+  WHERE state = 'decided' AND decided_by_id IS NOT NULL GROUP BY 1
+  UNION ALL SELECT reviewer_id, 0, count(*) FROM synthesis_decision WHERE verdict = 'undo' GROUP BY 1
+) d GROUP BY 1
 """
 
 

@@ -107,7 +107,12 @@ def _first_readings() -> dict[Place, int]:
     """What was read first in the last week and could have been drawn; a batch has its own plan."""
     since = Now() - timedelta(days=DAYS)
     items = ReviewItem.objects.filter(
-        state=ReviewItem.State.DECIDED, round=1, calibration=False, batch=None, decided_at__gte=since
+        state=ReviewItem.State.DECIDED,
+        round=1,
+        calibration=False,
+        batch=None,
+        decided_by__isnull=False,
+        decided_at__gte=since,
     )
     counted = items.order_by().values_list("domain", "style").annotate(n=Count("pk"))
     return {(domain, style): n for domain, style, n in counted}

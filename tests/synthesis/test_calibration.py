@@ -7,8 +7,10 @@ import pytest
 from synthesis import queue_order, review
 from synthesis.calibration import MOST, calibration_draw, calibration_withdraw
 from synthesis.claims import claim_next
+from synthesis.lots import batch_create
 from synthesis.models import Attempt, Batch, ReviewItem, Sample, SynthesisRun
 from synthesis.selectors_calibration import Stratum, calibrations, readings, unread_refusals
+from synthesis.selectors_reviewers import qualities
 from tests.factories import make_domain, make_rule, make_sample, make_tool
 from tests.synthesis.readings import decide, read, read_by_two
 from trace_site.audit import AuditEntry
@@ -181,6 +183,22 @@ def test_a_reading_of_a_batch_stands_for_the_unread_rest(texts, ada):
     assert found.weights == (10.0, 0.0, 1.0) and found.squares == (100.0, 0.0, 1.0)
     Batch.objects.update(state="failed")
     assert readings()[explicit(True)].weights == (1.0, 0.0, 1.0), "a failed batch is read fully"
+
+
+def test_what_a_batch_approves_unread_is_nobodys_reading(texts, ada):
+    for _ in range(20):
+        make_sample(**texts)
+    batch = batch_create(rule="SLIP_YEAR", actor=ada, level="I", aql=4.0, seed=1).batch
+    drawn = ReviewItem.objects.filter(batch=batch, state="open")
+    assert drawn.count() == batch.sample_size
+    for item in list(drawn):
+        review.approve(sample=item.sample_id, reviewer=ada)
+    batch.refresh_from_db()
+    assert batch.state == "accepted" and Sample.objects.filter(human="approved").count() == 20
+    found = readings()[explicit(True)]
+    assert (found.counts, found.population) == ((batch.sample_size, 0, 0), 20)
+    assert found.weights[0] == pytest.approx(20)
+    assert [(row.name, row.readings) for row in qualities()] == [("ada", batch.sample_size)]
 
 
 def test_every_judge_is_measured_by_itself_whoever_wrote(texts, ada):
