@@ -57,12 +57,15 @@ BEGIN
         WHERE n.slot <> '' AND o.id < n.id AND o.machine = 'ready'
     ) touched;
   ELSIF TG_OP = 'UPDATE' THEN
-    SELECT array_agg(n.rule_version_id) INTO versions FROM new_rows n JOIN old_rows p ON p.id = n.id
-      WHERE n.machine = 'ready' AND (n.machine <> p.machine OR n.human <> p.human);
+    -- EXCEPT, for a join would keep the plan of the session's first row when thousands come, and compare each with each
+    SELECT array_agg(DISTINCT rule_version_id) INTO versions FROM (
+      SELECT id, rule_version_id, machine, human FROM new_rows WHERE machine = 'ready'
+      EXCEPT SELECT id, rule_version_id, machine, human FROM old_rows
+    ) decided;
     SELECT array_agg(id) INTO ids FROM (
       WITH changed AS (
-        SELECT n.* FROM new_rows n JOIN old_rows p ON p.id = n.id
-        WHERE n.machine <> p.machine OR n.human <> p.human OR n.slot <> p.slot
+        SELECT id, branch, slot, machine, human FROM new_rows
+        EXCEPT SELECT id, branch, slot, machine, human FROM old_rows
       )
       SELECT c.id FROM changed c
       UNION SELECT o.id FROM changed c JOIN synthesis_sample o ON o.branch = c.branch AND o.slot = c.slot
