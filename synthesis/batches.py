@@ -26,25 +26,25 @@ from trace_site.webhooks import emit
 State = Batch.State
 HELD, OPEN = ReviewItem.State.HELD, ReviewItem.State.OPEN
 
-APPROVE_REST = """
-WITH rest AS (
-  SELECT i.id, i.takes, i.sample_id, s.human, s.approved_by
-  FROM synthesis_reviewitem i JOIN synthesis_sample s ON s.id = i.sample_id
-  WHERE i.batch_id = %(batch)s AND i.state = 'held' AND s.machine = 'ready' AND s.human = 'pending'
-  ORDER BY i.id FOR UPDATE OF i SKIP LOCKED FOR NO KEY UPDATE OF s SKIP LOCKED
-), ended AS (
-  UPDATE synthesis_reviewitem i SET state = 'decided', decided_at = now() FROM rest WHERE i.id = rest.id
-), told AS (
-  INSERT INTO synthesis_decision
-    (sample_id, item_id, round, take, policy, verdict, reason, note, follow_up, before, after, at)
-  SELECT sample_id, id, 1, takes, %(by)s, 'approve', '', '', '',
-    jsonb_build_object('human', human, 'approved_by', approved_by),
-    jsonb_build_object('human', 'approved', 'approved_by', %(by)s, 'approved_how', 'batch'), now()
-  FROM rest ORDER BY id
-)
-UPDATE synthesis_sample s
-SET human = 'approved', approved_by = %(by)s, approved_how = 'batch', updated_at = now()
-FROM rest WHERE s.id = rest.sample_id
+# Three statements over arrays of ids: as one, with the rest as a subquery, PostgreSQL has no idea how many rows it has.
+REST = """
+SELECT i.id, i.sample_id FROM synthesis_reviewitem i JOIN synthesis_sample s ON s.id = i.sample_id
+WHERE i.batch_id = %s AND i.state = 'held' AND s.machine = 'ready' AND s.human = 'pending'
+ORDER BY i.id FOR NO KEY UPDATE SKIP LOCKED
+"""
+END_ITEMS = "UPDATE synthesis_reviewitem SET state = 'decided', decided_at = now() WHERE id = ANY(%s)"
+TELL = """
+INSERT INTO synthesis_decision
+  (sample_id, item_id, round, take, policy, verdict, reason, note, follow_up, before, after, at)
+SELECT i.sample_id, i.id, i.round, i.takes, %(by)s, 'approve', '', '', '',
+  jsonb_build_object('human', s.human, 'approved_by', s.approved_by),
+  jsonb_build_object('human', 'approved', 'approved_by', %(by)s::text, 'approved_how', 'batch'), now()
+FROM synthesis_reviewitem i JOIN synthesis_sample s ON s.id = i.sample_id
+WHERE i.id = ANY(%(items)s) ORDER BY i.id
+"""
+APPROVE = """
+UPDATE synthesis_sample SET human = 'approved', approved_by = %s, approved_how = 'batch', updated_at = now()
+WHERE id = ANY(%s)
 """
 
 
@@ -128,13 +128,22 @@ def _settle(batch: Batch, actor: Any) -> None:
 
 def _accept(batch: Batch, actor: Any) -> None:
     by = said(batch)
-    with connection.cursor() as cursor:
-        cursor.execute(APPROVE_REST, {"batch": batch.pk, "by": by})
-        approved = cursor.rowcount
+    approved = _approve_rest(batch.pk, by)
     _close(batch, State.ACCEPTED)
     audit.record(actor=actor, action="batch.accepted", obj=batch, detail={"by": by, "approved": approved})
     if approved:
         emit("sample.approved", {"count": approved, "sample": None, "by": by})
+
+
+def _approve_rest(batch: int, by: str) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(REST, [batch])
+        rest: list[tuple[int, int]] = cursor.fetchall()
+        items, samples = [item for item, _ in rest], [sample for _, sample in rest]
+        cursor.execute(END_ITEMS, [items])
+        cursor.execute(TELL, {"by": by, "items": items})
+        cursor.execute(APPROVE, [by, samples])
+    return len(rest)
 
 
 def said(batch: Batch) -> str:
