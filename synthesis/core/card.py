@@ -16,7 +16,7 @@ CONFIGS = {
     "tokens": "tokens.jsonl",
 }
 # said, because a reader would guess from the first lines; the table has types of its own
-FEATURES = {
+FEATURES: dict[str, str | list[str]] = {
     "id": "int64",
     **dict.fromkeys(("key", "branch", "tier", "style", "domain", "query", "trace"), "string"),
     **dict.fromkeys(("answer", "permissions"), ["string"]),
