@@ -176,12 +176,14 @@ def _groups(
     groups: defaultdict[str, Group] = defaultdict(Group)
     # what an ended run planned and never wrote is nobody's; a new plan deletes it first, an estimate must not
     samples = samples.exclude(machine=Sample.Machine.PENDING, run__job__state__in=ENDED)
-    again = written_again(inputs.branch)  # their slots are spoken for
+    again = written_again(inputs.branch)  # their slots are spoken for unless rule or tools have changed
     for row, state in inputs.states(rows_of(samples)):
         if row.number is not None:  # a row without a number stands in no slot
             of = of_version[row.version or 0] if codes is not None else row.anchor or ""
-            gone = row.gone and row.pk not in again
-            groups[of].add(Held(row.kind, row.number, row.key, state, gone))
+            spoken = row.pk in again
+            if spoken and state == State.OUTDATED:
+                state = State.CURRENT
+            groups[of].add(Held(row.kind, row.number, row.key, state, row.gone and not spoken))
     return groups
 
 

@@ -143,6 +143,16 @@ def test_planning_neither_fills_the_slot_twice_nor_loses_it():
     assert last().slot == old.slot and last().pk > before
 
 
+def test_another_recipe_does_not_write_over_what_waits_with_its_critique():
+    old = one_rule()
+    reject(old)
+    recipe = default_recipe()
+    strict = replace(recipe, judge=replace(recipe.judge, thresholds={**recipe.judge.thresholds, "label": 5}))
+    assert counted(recipe=strict) == {"new": 0, "content_stale": 0, "outdated": 5, "kept": 1}
+    edit_rule("RULE_0")
+    assert counted(recipe=strict)["content_stale"] == 6
+
+
 def test_a_dropped_rejection_leaves_the_next_index_to_the_next_run():
     old = one_rule()
     reject(old, follow_up="drop")
