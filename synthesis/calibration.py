@@ -61,13 +61,14 @@ def calibration_draw(
 def calibration_withdraw(*, actor: Any) -> int:
     """Take what nobody has opened yet out of the queue again; how many. It can be drawn anew."""
     waiting = ReviewItem.objects.filter(calibration=True, state=ReviewItem.State.OPEN, decisions=None)
-    first = waiting.first()
-    _, by_model = waiting.delete()
-    if first is not None:
-        number = by_model.get("synthesis.ReviewItem", 0)
-        audit.record(actor=actor, action="review.calibration_withdraw", obj=first, detail={"items": number})
-        return number
-    return 0
+    locked = waiting.select_for_update(skip_locked=True, of=("self",))  # what somebody takes now is theirs
+    items = list(locked)
+    if items:
+        audit.record(
+            actor=actor, action="review.calibration_withdraw", obj=items[0], detail={"items": len(items)}
+        )
+        ReviewItem.objects.filter(pk__in=[item.pk for item in items]).delete()
+    return len(items)
 
 
 def verdict_hidden(item: ReviewItem, sample: Sample) -> bool:

@@ -30,7 +30,8 @@ SELECT two.domain_id, coalesce(nullif(two.style, ''), two.tier),
   CASE WHEN a.reviewer_id < b.reviewer_id THEN a.verdict ELSE b.verdict END,
   CASE WHEN a.reviewer_id < b.reviewer_id THEN b.verdict ELSE a.verdict END,
   EXISTS (SELECT FROM synthesis_reviewitem three
-    WHERE three.sample_id = two.sample_id AND three.round = 3 AND three.state <> 'withdrawn'),
+    WHERE three.sample_id = two.sample_id AND three.round = 3
+      AND (three.state <> 'withdrawn' OR b.after ->> 'human' = 'disputed')),
   count(*)
 FROM synthesis_reviewitem two
 JOIN synthesis_decision b ON b.item_id = two.id AND b.take = two.takes AND b.verdict <> 'undo'

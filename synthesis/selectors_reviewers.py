@@ -32,8 +32,7 @@ SELECT d.reviewer_id, count(*), count(x.id), count(*) FILTER (WHERE {SAME})
 FROM synthesis_reviewitem two
 JOIN synthesis_reviewitem i ON i.sample_id = two.sample_id AND i.round IN (1, 2) AND i.state = 'decided'
 JOIN synthesis_decision d ON {STANDING}
-LEFT JOIN synthesis_reviewitem three
-  ON three.sample_id = two.sample_id AND three.round = 3 AND three.state <> 'withdrawn'
+LEFT JOIN synthesis_reviewitem three ON three.sample_id = two.sample_id AND three.round = 3
 LEFT JOIN synthesis_decision x ON x.item_id = three.id AND x.take = three.takes AND x.verdict <> 'undo'
 WHERE two.round = 2 AND two.state = 'decided' AND (three.id IS NULL OR three.state = 'decided') GROUP BY 1
 """

@@ -2,9 +2,11 @@
 
 import pytest
 
+from rules.models import RuleVersion
 from synthesis import review
-from synthesis.models import Sample
+from synthesis.models import ReviewItem, Sample
 from synthesis.selectors_agreement import agreements, read_twice, table_of
+from synthesis.selectors_reviewers import qualities
 from tests.factories import make_rule, make_tool
 from tests.synthesis.readings import read, read_by_two
 
@@ -52,6 +54,20 @@ def test_an_adjudication_is_no_reading_and_its_sample_is_not_settled_alike(peopl
     assert (found.same_verdict.hits, found.same_verdict.n) == (1, 2)
     assert (found.same_outcome.hits, found.same_outcome.n) == (1, 2)
     assert {(row.one, row.other) for row in read_twice()} == {(ada.pk, bob.pk)}
+
+
+def test_a_dispute_that_the_rule_overtook_stays_one(people, texts):
+    ada, bob, _ = people
+    read_by_two()
+    read(None, (ada, "approve"), (bob, "reject"), **texts)
+    rule = texts["rule"]
+    old = rule.published
+    newer = {"text": "Another text.", "content_hash": "1" * 64, "target": old.target}
+    rule.published = RuleVersion.objects.create(rule=rule, number=2, confusable_ids=[], **newer)
+    rule.save()
+    assert ReviewItem.objects.get(round=3).state == "withdrawn"
+    assert agreements().overall.same_outcome.hits == 0
+    assert qualities()[0].reversed.n == 0, "it has not ended"
 
 
 def test_two_edits_to_different_texts_agree_in_verdict_and_not_in_outcome(people, texts):
