@@ -66,7 +66,7 @@ def reading_of(sample: Sample, reviewer: Any) -> Reading:
     if own is not None and (decision := own_decisions(reviewer).filter(item=own).first()):
         return _back(sample, decision, reviewer)
     why = conflict(items, reviewer).message if items else "it does not wait for review."
-    return Reading(sample, why=why[:1].upper() + why[1:])
+    return Reading(sample, why=why)
 
 
 def own_decisions(reviewer: Any) -> Any:

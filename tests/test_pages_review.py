@@ -458,8 +458,9 @@ def test_empty_queue_says_what_others_hold_and_when_it_frees(reviewer, samples, 
     for sample in samples[:2]:
         opened(bea, sample)
     ReviewItem.objects.filter(sample=samples[2]).update(assigned_to=User("bea"))
-    page = " ".join(reviewer.get("/synthesis/review/").content.decode().split())
-    assert "<b>3 left</b>, 2 claimed by others (the oldest frees in 4\xa0minutes), 1 assigned to others" in page
+    page = " ".join(reviewer.get("/synthesis/review/", **FRAGMENT).content.decode().split())
+    page = page.replace("\xa0", " ")
+    assert "<b>3 left</b>, 2 claimed by others (the oldest frees in 4 minutes), 1 assigned to others" in page
 
 
 def test_empty_selection_offers_what_waits_elsewhere(reviewer, samples):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from synthesis.models import Sample
+from synthesis.models import ReviewItem, Sample
 
 SETTLED_MS = 140  # keys rest for 120 ms after an item has appeared
 
@@ -51,9 +51,19 @@ class Reviewer:
         self.page.wait_for_selector("#problem:not([hidden])")
         return str(self.page.inner_text("#problem"))
 
+    def close(self) -> None:
+        """Leave the site, and wait for what a leaving page still sends: the tables are emptied next."""
+        self.page.goto("about:blank")
+        for _ in range(40):
+            if not ReviewItem.objects.filter(claimed_by=self.user).exists():
+                break
+            self.page.wait_for_timeout(50)
+        self.page.context.close()
+
 
 def signed_in(browser: Any, site: str, user: Any, **context: Any) -> Reviewer:
     page = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context}).new_page()
+    page.set_default_timeout(10_000)
     page.goto(f"{site}/login/")
     sign_in(page, user)
     return Reviewer(page, site, user)

@@ -32,7 +32,7 @@ def reviewer(browser, site, user_with):
 
     yield make
     for person in people:
-        person.page.context.close()
+        person.close()
 
 
 def human(sample):
@@ -64,7 +64,7 @@ def test_twenty_items_by_three_people_with_edits_rejections_undo_second_readings
             ann.press("a")
             assert ann.presses - before == 1
         ann.has_left(sample)
-        if number == 7:
+        if number == 7:  # an edit, taken back and approved as it was
             ann.press("u")
             ann.on(sample)
             ann.press("a")
@@ -76,7 +76,7 @@ def test_twenty_items_by_three_people_with_edits_rejections_undo_second_readings
         bea.press("a")
         bea.has_left(sample)
     disputed = [sample for sample in samples if human(sample) == "disputed"]
-    assert disputed == [sample for at, sample in enumerate(samples) if at % 5 in (1, 2)]
+    assert disputed == [sample for at, sample in enumerate(samples) if at % 5 in (1, 2) and at != 7]
     cleo = reviewer("cleo")
     for sample in disputed:
         assert cleo.shown() == sample
@@ -91,8 +91,8 @@ def test_twenty_items_by_three_people_with_edits_rejections_undo_second_readings
     edited = Sample.objects.get(pk=samples[2])
     assert (edited.query, edited.approved_how) == (f"{BETTER} 2", "adjudicated")
     made = Decision.objects.exclude(verdict="undo")
-    assert ReviewItem.objects.filter(state="decided").count() == 20 + 20 + 8
-    assert made.count() == 20 + 20 + 8 + 1 and Decision.objects.filter(verdict="undo").count() == 1
+    assert ReviewItem.objects.filter(state="decided").count() == 20 + 20 + 7
+    assert made.count() == 20 + 20 + 7 + 1 and Decision.objects.filter(verdict="undo").count() == 1
 
 
 def test_undo_is_for_decisions_and_arrows_look_back_without_deciding(reviewer, samples):

@@ -45,7 +45,7 @@ def test_by_touch_everything_is_in_reach_and_nothing_scrolls_sideways(browser, s
     page.tap('[data-key="u"]')
     ann.on(samples[2])
     assert [human(sample) for sample in samples] == ["approved", "rejected", *["pending"] * 4]
-    page.context.close()
+    ann.close()
 
 
 def test_without_scripts_the_forms_decide_and_go_on(browser, site, samples, user_with):
@@ -57,4 +57,4 @@ def test_without_scripts_the_forms_decide_and_go_on(browser, site, samples, user
     ann.page.click('[data-key="u"]')
     ann.page.wait_for_selector(f'#item[data-sample="{samples[0].pk}"]')
     assert Decision.objects.count() == 2 and Sample.objects.filter(human="approved").count() == 0
-    ann.page.context.close()
+    ann.close()

@@ -23,6 +23,7 @@ async function ask(url, { body, fragment = false } = {}) {
     throw new Refusal(0, "The server cannot be reached, so nothing was decided. Try again: nothing is decided twice.");
   }
   if (answer.status === 401) throw new Refusal(401, "You are signed out, so nothing was decided. What you typed is kept in this tab.");
+  if (answer.status === 403) throw new Refusal(401, "You are not signed in as you were, so nothing was decided. What you typed is kept in this tab.");
   const json = (answer.headers.get("Content-Type") || "").includes("json");
   if (json) {
     const told = await answer.json();
@@ -131,6 +132,8 @@ function show(item) {
 }
 
 function afterShown(item) {
+  const crumb = document.querySelector("[data-crumb]");
+  if (crumb) crumb.textContent = item.dataset.shows ? `Sample ${item.dataset.shows}` : "";
   hideProblem();
   htmx.process(item);
   tellLast();
@@ -155,6 +158,8 @@ function spent(item) {
 function tell(answer, words) {
   review().querySelector("[data-today]").textContent = answer.today.toLocaleString("en");
   review().querySelector("[data-left]").textContent = answer.left.toLocaleString("en");
+  const badge = document.querySelector(`.nav a[href="${location.pathname.replace(/\d+\/$/, "")}"] .nav-count`);
+  if (badge) badge.textContent = answer.left ? answer.left.toLocaleString("en") : "";
   queue.last = answer.last;
   document.getElementById("said").textContent = words;
 }
