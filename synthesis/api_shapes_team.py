@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from synthesis.assignments import MOST
 from synthesis.comments import LONGEST
 from synthesis.models import ReviewItem, Sample, SynthesisRun
 from trace_site.api_input import InputSerializer
@@ -30,7 +31,7 @@ class AssignmentIn(InputSerializer):
     count = serializers.IntegerField(
         allow_null=True,
         min_value=1,
-        max_value=1_000_000,
+        max_value=MOST,
         help_text="the first so many; null: all that are free",
     )
     note = serializers.CharField(default="", allow_blank=True, max_length=300)

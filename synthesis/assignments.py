@@ -23,6 +23,12 @@ from trace_site.notices import tell
 State = ReviewItem.State
 UNDECIDED = (State.HELD, State.OPEN, State.CLAIMED, State.WITHDRAWN)
 WAITS = (State.HELD, State.OPEN, State.CLAIMED)
+MOST = 10_000  # items of one assignment: nobody else is served those that are locked while they are given
+
+
+def count_free(assignee: Any, filters: Mapping[str, Any]) -> int:
+    """How many `assign` finds free; MOST + 1 means more than MOST."""
+    return assignable(assignee, filters)[: MOST + 1].count()
 
 
 def assignable(assignee: Any, filters: Mapping[str, Any]) -> QuerySet[ReviewItem]:
@@ -34,7 +40,7 @@ def assignable(assignee: Any, filters: Mapping[str, Any]) -> QuerySet[ReviewItem
 def assign(
     *, assignee: Any, actor: Any, filters: Mapping[str, Any], count: int | None = None, note: str = ""
 ) -> Assignment:
-    """Give `assignee` the first `count` free items of a selection, or all of them.
+    """Give `assignee` the first `count` free items of a selection, or all of them, MOST at a time.
 
     Raises TraceError: `not_allowed`, `bad_input`; `conflict` where nothing is free.
     """
@@ -42,7 +48,7 @@ def assign(
     if count is not None and count < 1:
         raise TraceError("give at least one item.", code="bad_input", where="count")
     rows = assignable(assignee, filters).select_for_update(skip_locked=True, no_key=True, of=("self",))
-    return _give(rows[:count], assignee, actor, filters, note)
+    return _give(rows[: min(count or MOST, MOST)], assignee, actor, filters, note)
 
 
 @transaction.atomic

@@ -5,6 +5,7 @@ from typing import Any
 from django import forms
 from django.contrib.auth.models import User
 
+from synthesis.assignments import MOST
 from synthesis.selectors_team import reviewers
 
 
@@ -14,7 +15,7 @@ class AssignForm(forms.Form):
     assignee = forms.ModelChoiceField(User.objects.none(), required=False, label="To", empty_label=None)
     count = forms.IntegerField(
         min_value=1,
-        max_value=1_000_000,
+        max_value=MOST,
         required=False,
         label="How many",
         widget=forms.NumberInput(attrs={"placeholder": "all"}),

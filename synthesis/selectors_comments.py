@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import BigIntegerField, Exists, ExpressionWrapper, OuterRef, QuerySet
 
 from synthesis.models import ReviewItem, Sample, SampleComment
 from synthesis.selectors_queue import WAITS
@@ -38,21 +38,26 @@ def visible_to(viewer: Any) -> QuerySet[SampleComment]:
     rows = SampleComment.objects.select_related("author")
     if not roles_of(viewer) & {REVIEWER, ADMIN}:
         return rows
-    waits, read = _reading(viewer, OuterRef("sample"))
-    return rows.filter(Q(author=viewer) | ~Exists(waits) | Exists(read))
+    author = ExpressionWrapper(OuterRef("author"), output_field=BigIntegerField())
+    kept_back = _waits(OuterRef("sample")).annotate(author=author).exclude(author=viewer.pk)
+    # one anti-join, so that a page of comments reads no more items than it has samples
+    return rows.filter(~Exists(kept_back.filter(~Exists(_read(viewer, OuterRef("sample"))))))
 
 
 def is_blind(viewer: Any, sample: Sample) -> bool:
     """Whether others' comments on this sample are kept from this person until they have decided."""
     if not roles_of(viewer) & {REVIEWER, ADMIN}:
         return False
-    waits, read = _reading(viewer, sample.pk)
-    return waits.exists() and not read.exists()
+    return _waits(sample.pk).exists() and not _read(viewer, sample.pk).exists()
 
 
-def _reading(viewer: Any, sample: Any) -> tuple[QuerySet[ReviewItem], QuerySet[ReviewItem]]:
-    items = ReviewItem.objects.filter(sample=sample)
-    return items.filter(round__lt=ReviewItem.Round.THIRD, state__in=WAITS), items.filter(decided_by=viewer)
+def _waits(sample: Any) -> QuerySet[ReviewItem]:
+    """Readings of a sample that are to be independent, and not decided."""
+    return ReviewItem.objects.filter(sample=sample, round__lt=ReviewItem.Round.THIRD, state__in=WAITS)
+
+
+def _read(viewer: Any, sample: Any) -> QuerySet[ReviewItem]:
+    return ReviewItem.objects.filter(sample=sample, decided_by=viewer)
 
 
 def names_in(text: str) -> set[str]:

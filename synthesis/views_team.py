@@ -56,7 +56,8 @@ def assignable(request: HttpRequest) -> HttpResponse:
     form.is_valid()
     person = form.cleaned_data.get("assignee") or request.user
     context = {
-        "free": assignments.assignable(person, QueueFilters(request.GET).values()).count(),
+        "free": assignments.count_free(person, QueueFilters(request.GET).values()),
+        "most": assignments.MOST,
         "count": form.cleaned_data.get("count"),
         "person": person,
     }

@@ -5,6 +5,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from synthesis import assignments as module
 from synthesis import claims, review
 from synthesis.assignments import assign, assignable, end_done, reassign, take_back
 from synthesis.models import Assignment, ReviewItem, SecondShare
@@ -195,3 +196,10 @@ def test_the_free_count_is_what_is_given(people, samples):
     claims.claim_next(people["bob"])
     free = assignable(people["ada"], {"branch": "rule"}).count()
     assert free == assign(assignee=people["ada"], actor=people["admin"], filters={"branch": "rule"}).count
+
+
+def test_no_more_than_a_lot_is_given_at_once(people, samples, monkeypatch):
+    monkeypatch.setattr(module, "MOST", 2)
+    assert module.count_free(people["ada"], {}) == 3  # more than 2
+    rows = [assign(assignee=people["ada"], actor=people["admin"], filters={}, count=n) for n in (None, 5)]
+    assert [row.count for row in rows] == [2, 2]
