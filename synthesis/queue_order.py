@@ -22,8 +22,9 @@ COLUMNS = {
 }
 PICK = """(SELECT i.id FROM synthesis_reviewitem i {join} WHERE {who} AND i.id <> ALL(%(besides)s) {narrow}
   ORDER BY {order} LIMIT 1 FOR NO KEY UPDATE OF i SKIP LOCKED)"""
-OPEN = """i.state = 'open' AND NOT EXISTS (SELECT 1 FROM synthesis_reviewitem r
-  WHERE r.sample_id = i.sample_id AND r.decided_by_id = %(reviewer)s)"""
+OPEN = """i.state = 'open' AND i.first_by_id IS DISTINCT FROM %(reviewer)s
+  AND NOT EXISTS (SELECT 1 FROM synthesis_reviewitem r
+    WHERE r.sample_id = i.sample_id AND r.decided_by_id = %(reviewer)s)"""
 FRESH = """NOT EXISTS (SELECT 1 FROM synthesis_reviewskip s
   WHERE s.item_id = i.id AND s.reviewer_id = %(reviewer)s)"""
 SKIPPED = "JOIN synthesis_reviewskip k ON k.item_id = i.id AND k.reviewer_id = %(reviewer)s"
@@ -51,6 +52,8 @@ def take_next(
     given = {"reviewer": reviewer, "besides": list(besides), "lease": lease}
     narrow = "".join(f" AND i.{column} = %({name})s" for name, column in COLUMNS.items() if filters.get(name))
     given |= {name: filters[name] for name in COLUMNS if filters.get(name)}
+    if int(filters.get("round") or 0) > ReviewItem.Round.FIRST:
+        narrow += " AND i.first_by_id IS NOT NULL"  # of these there is an index
     if code := filters.get("rule"):
         narrow += " AND i.rule_id = ANY(%(rules)s)"
         given["rules"] = list(Rule.objects.filter(code=code).values_list("pk", flat=True))

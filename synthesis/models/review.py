@@ -159,7 +159,7 @@ class ReviewItem(models.Model):
                 name="queue_open_assigned",
             ),
             models.Index(
-                fields=["first_by", "rank", "id"],
+                fields=["rank", "id"],
                 condition=Q(state="open", first_by__isnull=False),
                 name="queue_open_again",
             ),
