@@ -1,7 +1,7 @@
 """The team page, comments, saved views and guidelines as people meet them."""
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.test import Client
 
 from synthesis import claims, review
@@ -9,7 +9,7 @@ from synthesis.comments import comment_add
 from synthesis.guidelines import guideline_save
 from synthesis.models import Assignment, Guideline, ReviewItem, SampleComment, SavedView
 from tests.factories import make_domain, make_rule, make_sample, make_tool
-from trace_site.audit import AuditEntry
+from trace_site.audit import AuditChange, AuditEntry
 
 pytestmark = pytest.mark.django_db
 
@@ -285,3 +285,22 @@ def test_a_decided_sample_is_copied_to_its_guideline_by_one_click(signed_in, sam
     assert "as an example" in text(admin.get(url))
     page = text(admin.post(f"{url}example/", follow=True))
     assert f"Sample {samples[0].pk} is an example in version 1" in page and samples[0].query in page
+
+
+def test_the_audit_list_does_not_tell_a_reader_what_others_said_or_decided(signed_in, samples):
+    erin = User.objects.create_user("erin")
+    erin.groups.add(Group.objects.get(name="expert"))
+    comment_add(sample=samples[0], author=erin, text="I would refuse it")
+    review.reject(sample=samples[1], reviewer=a_reviewer(), reason="unnatural", note="too stiff")
+    for role, name, told in (("reviewer", "ada", False), ("admin", "alma", True)):
+        client = signed_in(role, name)
+        for table, secret in (("synthesis_samplecomment", "refuse it"), ("synthesis_decision", "too stiff")):
+            change = AuditChange.objects.get(table_name=table)
+            pages = text(client.get("/audit/")) + text(client.get(f"/audit/changes/{change.pk}/"))
+            assert (secret in pages) == told, (role, table)
+
+
+def a_reviewer() -> User:
+    person = User.objects.create_user("bob")
+    person.groups.add(Group.objects.get(name="reviewer"))
+    return person

@@ -10,8 +10,17 @@ from django.contrib.auth.models import User
 from trace_site.audit import AuditChange, AuditEntry
 from trace_site.audit_names import NAMES, model_names, names_of_rows, page_url, words_of
 
-# their values are for admins: names, e-mail addresses, addresses of other servers
-PRIVATE = frozenset({"auth_user", "authtoken_token", "trace_site_webhook"})
+# their values are for admins: names, e-mail addresses, addresses of other servers, and what was said or decided about
+# a sample that a reader of the list may still have to judge
+PRIVATE = frozenset(
+    {
+        "auth_user",
+        "authtoken_token",
+        "synthesis_decision",
+        "synthesis_samplecomment",
+        "trace_site_webhook",
+    }
+)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

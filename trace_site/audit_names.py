@@ -20,6 +20,7 @@ PAGES = {
     "changerequest": "rules:request",
     "cluster": "cluster",
     "evaluation": "evaluation:detail",
+    "guideline": "synthesis:guideline",
     "job": "jobs:detail",
     "model": "training:model",
     "rule": "rules:detail",
