@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import F
+
 from synthesis import claims
 from synthesis.conflicts import conflict
 from synthesis.core.rejections import REASONS
@@ -72,6 +74,7 @@ def reading_of(sample: Sample, reviewer: Any) -> Reading:
 def own_decisions(reviewer: Any) -> Any:
     """The decisions of one's own that stand, newest first."""
     found = Decision.objects.filter(reviewer=reviewer, item__decided_by=reviewer, item__state=State.DECIDED)
+    found = found.filter(take=F("item__takes"))  # what was taken back and decided again stands once
     return found.exclude(verdict=Decision.Verdict.UNDO).select_related("item").order_by("-at", "-pk")
 
 
