@@ -49,5 +49,7 @@ def regenerate(request: HttpRequest) -> HttpResponse:
     if not runs:
         messages.info(request, "No rejected sample waits to be written again.")
         return redirect("synthesis:list")
-    messages.success(request, "The rejected samples are being written again; each is told why it was refused.")
+    messages.success(
+        request, "The rejected samples are being written again; each is told why it was refused."
+    )
     return redirect("synthesis:detail", runs[0].pk) if len(runs) == 1 else redirect("synthesis:list")
