@@ -78,6 +78,10 @@ def preview(
     }
     with one_moment():
         found = plan(params)
+    return {**_told(found), "refused": strict and bool(found.eligible.contaminated)}
+
+
+def _told(found: Plan) -> dict[str, Any]:
     chosen, contaminated = found.composition.chosen, found.eligible.contaminated
     branch = Counter(entry.branch for entry in chosen)
     left = found.left_out
@@ -89,13 +93,12 @@ def preview(
         "left": sum(left.values()),
         "removed": len(found.composition.removed),
         "short": _short(found),
-        "per_rule": per_rule,
+        "per_rule": found.per_rule,
         "rules": len(found.eligible.rules),
         "contaminated": len(contaminated),
         "repeats": contaminated[:SHOWN],
         "stale": found.eligible.stale.total(),
         "replaced": found.eligible.replaced,
-        "refused": strict and bool(contaminated),
     }
 
 

@@ -7,7 +7,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from synthesis import selectors_snapshots as reads
 from synthesis import services, snapshots
-from synthesis.core.card import REASONS
+from synthesis.core.snapshot_words import REASONS
 from synthesis.forms_snapshots import SnapshotForm
 from synthesis.models import Snapshot
 from synthesis.snapshot_downloads import NAMES, TYPES, blocks, card_of, zipped

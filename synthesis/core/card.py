@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from synthesis.core.snapshot_words import HOW, REASONS, UNREAD
+
 # of one format: `datasets` reads all configurations of a folder with one reader
 CONFIGS = {
     "default": "samples.jsonl",
@@ -21,27 +23,6 @@ FEATURES: dict[str, str | list[str]] = {
     **dict.fromkeys(("key", "branch", "tier", "style", "domain", "query", "trace"), "string"),
     **dict.fromkeys(("answer", "permissions"), ["string"]),
     **dict.fromkeys(("writer", "rule"), "string"),
-}
-HOW = {
-    "read": "read by one person",
-    "edited": "read and edited by one person",
-    "second": "read by two people",
-    "adjudicated": "read by three people",
-    "bulk": "read in bulk",
-    "batch": "accepted with its batch, not read",
-    "policy": "by policy, not read",
-    "import": "imported as approved, not read",
-}
-UNREAD = ("batch", "policy", "import")
-REASONS = {
-    "stale": "stale: rule, tools or pool changed since",
-    "replaced": "a newer sample stands in the same place",
-    "benchmark": "repeats a benchmark query",
-    "few_shot": "repeats a few-shot query",
-    "beyond_k": "more than k of its rule",
-    "over_rrb": "more than the RRB samples asked for",
-    "over_budget": "over its domain's budget",
-    "taken_out": "RRB sample taken out by replace",
 }
 LISTED = 30  # rules named one by one
 
