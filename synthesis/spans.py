@@ -5,11 +5,13 @@ In: a text with the names and codes that may stand in it, or with the failures t
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from synthesis.core.names import ToolNames, last_sentence
 
+QUOTE = 5  # words in a row that are no coincidence
+WORD = re.compile(r"\w+")
 Mark = tuple[int, int, str]  # start, end, kind
 
 
@@ -19,17 +21,51 @@ class Span:
     text: str
     chosen: bool = False  # a mention of a tool of the answer
     final: bool = False  # inside the committing sentence
+    quoted: bool = False  # in the rule's own words
 
 
 def trace_spans(
-    text: str, names: Iterable[str], answer: Collection[str], codes: Iterable[str] = ()
+    text: str, names: Iterable[str], answer: Collection[str], codes: Iterable[str] = (), rule: str = ""
 ) -> list[Span]:
-    """The whole trace as spans; joined again they give the trace back."""
+    """The whole trace as spans; joined again they give the trace back. rule: the text it may quote."""
     known = set(names) | set(answer)
     mentions = ToolNames(known).mentions(text) if text and known else []
     marks = [(start, end, "tool") for start, end, _ in mentions]
     marks += [(start, end, "rule") for start, end in code_places(text, codes)]
-    return spans_between(text, sorted(marks), answer, last_sentence(text, mentions))
+    spans = spans_between(text, sorted(marks), answer, last_sentence(text, mentions))
+    return quotes_marked(spans, quote_places(text, rule))
+
+
+def quote_places(text: str, rule: str) -> list[tuple[int, int]]:
+    """Where at least QUOTE words stand as they stand in the rule."""
+    told = WORD.findall(rule.casefold())
+    known = {tuple(told[at : at + QUOTE]) for at in range(len(told) - QUOTE + 1)}
+    words = list(WORD.finditer(text))
+    said = [match[0].casefold() for match in words]
+    places: list[tuple[int, int]] = []
+    for at in range(len(said) - QUOTE + 1):
+        if tuple(said[at : at + QUOTE]) not in known:
+            continue
+        start, end = words[at].start(), words[at + QUOTE - 1].end()
+        if places and start <= places[-1][1]:
+            start = places.pop()[0]
+        places.append((start, end))
+    return places
+
+
+def quotes_marked(spans: list[Span], places: Sequence[tuple[int, int]]) -> list[Span]:
+    """The same text, cut where quotes begin and end."""
+    edges = sorted({edge for place in places for edge in place})
+    cut: list[Span] = []
+    start = 0
+    for span in spans:
+        end = start + len(span.text)
+        inside = [start, *(edge for edge in edges if start < edge < end and span.kind == "text"), end]
+        for left, right in zip(inside, inside[1:], strict=False):
+            quoted = any(first <= left and right <= last for first, last in places)
+            cut.append(replace(span, text=span.text[left - start : right - start], quoted=quoted))
+        start = end
+    return cut
 
 
 def code_places(text: str, codes: Iterable[str]) -> list[tuple[int, int]]:

@@ -113,17 +113,18 @@ def reading_context(reading: Reading) -> dict[str, Any]:
     sample = reading.sample
     if reading.why:
         return {"sample": sample, "reading": reading}
-    code = sample.rule_version.rule.code if sample.rule_version else ""
+    version = sample.rule_version
+    codes, words = ([version.rule.code], version.text) if version else ([], "")
     pool = samples.pool_tools(sample)
     return {
         "sample": sample,
         "reading": reading,
         "live": reading.item is not None,
         "previous": reading.previous,
-        "spans": trace_spans(sample.trace, sample.pool, sample.answer, [code] if code else []),
+        "spans": trace_spans(sample.trace, sample.pool, sample.answer, codes, words),
         "pool": pool,
         "main": pool[0] if pool else None,
-        "rule_ids": sample.rule_version.tool_ids if sample.rule_version else [],
+        "rule_ids": version.tool_ids if version else [],
         "attempts": samples.attempts(sample),
         "hidden": reading.item is not None and verdict_hidden(reading.item, sample),
         "seen": seen_key(sample),

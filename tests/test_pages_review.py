@@ -117,7 +117,7 @@ def test_edit_is_refused_with_what_the_filter_found_and_keeps_the_typed_text(rev
     page = post(reviewer, samples[0], "edit", **given)
     assert page.status_code == 422
     assert {failure["check"] for failure in page.context["failures"]} == {"leakage"}
-    assert 'required>call New/GetSlip for the pay document' in page.content.decode()
+    assert "required>call New/GetSlip for the pay document" in page.content.decode()
     assert '<mark class="evidence"' in page.content.decode()
     assert human(samples[0]) == "pending"
 
@@ -231,7 +231,9 @@ def test_chosen_part_of_the_queue_travels_along(reviewer, samples):
     assert reviewer.get(answer.url).url == f"/synthesis/review/{other.pk}/?branch=rrb&round=1"
 
 
-@pytest.mark.parametrize("filters", ["domain=hr", "style=explicit", "rule=SLIP_YEAR", "round=1", "branch=rule"])
+@pytest.mark.parametrize(
+    "filters", ["domain=hr", "style=explicit", "rule=SLIP_YEAR", "round=1", "branch=rule"]
+)
 def test_every_filter_narrows_and_is_kept_in_the_address(reviewer, samples, filters):
     make_sample(pk=1)
     assert reviewer.get(f"/synthesis/review/?{filters}").url.endswith(f"/?{filters}")
@@ -284,7 +286,9 @@ def test_a_decision_needs_few_queries_whatever_the_queue(reviewer, samples, djan
         reviewer.post(f"/synthesis/review/{samples[0].pk}/approve/", given, **SCRIPT)
 
 
-def test_the_whole_page_needs_few_queries_whatever_the_queue(reviewer, samples, django_assert_max_num_queries):
+def test_the_whole_page_needs_few_queries_whatever_the_queue(
+    reviewer, samples, django_assert_max_num_queries
+):
     for _ in range(30):
         make_sample()
     with django_assert_max_num_queries(24):
@@ -358,7 +362,7 @@ def test_a_link_to_what_another_reads_says_so(reviewer, samples, signed_in):
 def test_a_link_to_what_another_decided_says_so(reviewer, samples, signed_in):
     post(signed_in("bea"), samples[0], "approve")
     page = reviewer.get(f"/synthesis/review/{samples[0].pk}/").content.decode()
-    assert "decided" in page and "data-item=" not in page and "data-key=\"a\"" not in page
+    assert "decided" in page and "data-item=" not in page and 'data-key="a"' not in page
 
 
 def test_a_link_to_a_sample_that_never_waited_says_so(reviewer):
@@ -420,7 +424,7 @@ def test_an_adjudicator_sees_both_wishes_and_no_names(reviewer, samples, signed_
     text = page.content.decode()
     assert "One reviewer" in text and "Another reviewer" in text
     assert "Gives the answer away" in text and "says too much" in text
-    shown = text[text.index("<section id=\"item\"") :]
+    shown = text[text.index('<section id="item"') :]
     assert "bea" not in shown and "carl" not in shown
     wishes = {side.number: side.wish.verdict for side in page.context["reading"].sides}
     assert sorted(wishes.values()) == ["edit", "reject"]

@@ -85,9 +85,7 @@ def test_twenty_items_by_three_people_with_edits_rejections_undo_second_readings
         cleo.press(str(1 + next(at for at, words in enumerate(verdicts) if wanted in words)))
         cleo.has_left(sample)
     outcomes = {pk: human(pk) for pk in samples}
-    assert [outcomes[pk] for pk in samples] == [
-        "rejected" if at % 5 == 1 else "approved" for at in range(20)
-    ]
+    assert [outcomes[pk] for pk in samples] == ["rejected" if at % 5 == 1 else "approved" for at in range(20)]
     edited = Sample.objects.get(pk=samples[2])
     assert (edited.query, edited.approved_how) == (f"{BETTER} 2", "adjudicated")
     made = Decision.objects.exclude(verdict="undo")

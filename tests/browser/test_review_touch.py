@@ -29,9 +29,12 @@ def test_by_touch_everything_is_in_reach_and_nothing_scrolls_sideways(browser, s
     ann.on(samples[1])
     page.tap('[data-key="r"]')
     assert fits(page)
-    assert all(box["height"] >= 40 for box in page.locator("[data-digit]").evaluate_all(
-        "buttons => buttons.map(b => b.getBoundingClientRect().toJSON())"
-    ))
+    assert all(
+        box["height"] >= 40
+        for box in page.locator("[data-digit]").evaluate_all(
+            "buttons => buttons.map(b => b.getBoundingClientRect().toJSON())"
+        )
+    )
     page.tap('[data-digit="1"]')
     ann.on(samples[2])
     page.tap('[data-key="e"]')

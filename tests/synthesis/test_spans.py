@@ -73,3 +73,21 @@ def test_trace_spans_joined_are_the_trace(words: list[str]) -> None:
     text = " ".join(words)
     spans = trace_spans(text, [tool.name for tool in TOOLS], [TOOLS[0].name], ["then"])
     assert "".join(span.text for span in spans) == text
+
+
+def test_the_rules_own_words_are_marked_and_tools_in_them_stay_tools():
+    rule = "From 2024 on, payslips of workers abroad come from New/Get."
+    text = "By SLIP_YEAR, from 2024 on, payslips of workers abroad come from New/Get. So it is New/Get."
+    spans = trace_spans(text, ["New/Get"], ["New/Get"], ["SLIP_YEAR"], rule)
+    assert "".join(span.text for span in spans) == text
+    quoted = [span for span in spans if span.quoted]
+    assert (
+        "".join(span.text for span in quoted) == "from 2024 on, payslips of workers abroad come from New/Get"
+    )
+    assert [span.kind for span in quoted] == ["text", "tool"]
+
+
+def test_a_few_words_in_common_are_no_quote():
+    assert not any(
+        span.quoted for span in trace_spans("From 2024 on it is new.", [], [], [], "From 2024 on, payslips")
+    )

@@ -61,12 +61,13 @@ const decide = (form, submitter) => alone(async () => {
   const seconds = spent(item).toFixed(1);
   const body = () => { const data = new FormData(form, submitter); data.set("seconds", seconds); return data; };
   const said = submitter && submitter.dataset.digit ? "Rejected" : form.id === "edit" ? "Saved and approved" : "Decided";
+  const claim = form.elements.claim.value;
   let answer;
   try {
     answer = await ask(form.action, { body: body() });
   } catch (error) {
     if (error.code === "filtered") htmx.trigger("#check", "check");
-    if (error.code !== "conflict" || !await regained(item)) throw error;
+    if (error.code !== "conflict" || !await regained(item, claim)) throw error;
     answer = await ask(form.action, { body: body() });
   }
   forgetDraft(item);
@@ -214,10 +215,10 @@ function holding() {
 }
 
 // A claim given back by another tab that closed: when nobody took the item it is claimed anew, and the decision sent.
-async function regained(item) {
+async function regained(item, sent) {
   const answer = await ask(review().dataset.heartbeat, { body: holding() });
   const claim = answer.items[item.dataset.item];
-  const anew = Boolean(claim) && claim !== item.dataset.claim;
+  const anew = Boolean(claim) && claim !== sent;
   if (anew) renew(item, claim);
   return anew;
 }
