@@ -152,6 +152,23 @@ class TestAccepting:
         counts = [row.payload["count"] for row in WebhookDelivery.objects.filter(webhook=hook)]
         assert sorted(counts) == [1] * 13 + [17]
 
+    def test_what_breaks_while_a_batch_closes_undoes_the_last_decision_too(self, ada, monkeypatch):
+        batch = make_batch(ada)
+        *early, last = drawn(batch)
+        for pk in early:
+            review.approve(sample=pk, reviewer=ada)
+
+        def broken(batch, state):
+            raise RuntimeError("killed")
+
+        with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+            patch.setattr(batches, "_close", broken)
+            review.approve(sample=last, reviewer=ada)
+        batch.refresh_from_db()
+        assert (batch.state, humans(batch)) == ("sampling", {"approved": 12, "pending": 18})
+        review.approve(sample=last, reviewer=ada)
+        assert humans(batch) == {"approved": 30}
+
     def test_a_rejected_sample_of_an_accepted_batch_stays_rejected(self, ada):
         version, _ = make_lot(30)
         batch = make_batch(ada, version, aql=4.0)
