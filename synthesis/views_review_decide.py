@@ -106,13 +106,13 @@ def approve(request: HttpRequest, pk: int) -> HttpResponse:
 @role_required(REVIEWER, ADMIN)
 @require_POST
 def reject(request: HttpRequest, pk: int) -> HttpResponse:
-    given = {name: request.POST.get(name, "").strip() for name in ("reason", "note", "follow_up")}
-    given["follow_up"] = given["follow_up"] or "regenerate"
+    reason, note = (request.POST.get(name, "").strip() for name in ("reason", "note"))
+    follow_up = request.POST.get("follow_up") or "regenerate"
 
     def decide(**how: Any) -> None:
-        if given["reason"] == "other" and not given["note"]:
+        if reason == "other" and not note:
             raise TraceError("say in the note what is wrong.", code="note_needed", where="note")
-        review.reject(**given, **how)
+        review.reject(reason=reason, note=note, follow_up=follow_up, **how)
 
     return decided(request, pk, decide)
 

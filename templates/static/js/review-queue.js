@@ -70,7 +70,7 @@ const decide = (form, submitter) => alone(async () => {
     if (error.code !== "conflict" || !await regained(item, claim)) throw error;
     answer = await ask(form.action, { body: body() });
   }
-  forgetDraft(item);
+  letGo(item);
   tell(answer, `${said}: sample ${item.dataset.sample}.`);
   await advance();
 });
@@ -78,7 +78,7 @@ const decide = (form, submitter) => alone(async () => {
 const skip = (form) => alone(async () => {
   const item = shown();
   tell(await ask(form.action, { body: new FormData(form) }), `Skipped sample ${item.dataset.sample}.`);
-  forgetDraft(item);
+  letGo(item);
   await advance();
 });
 
@@ -88,6 +88,11 @@ const undo = (form) => alone(async () => {
   park();
   show(await fetchItem(answer.sample));
 });
+
+function letGo(item) {
+  forgetDraft(item);
+  delete item.dataset.item; // no longer held, though it is on the screen until the next one is there
+}
 
 // The item on the screen stays held while one looks at another.
 function park() {
