@@ -274,7 +274,7 @@ def test_nothing_ahead_is_said_as_an_empty_queue(reviewer, samples):
 def test_the_next_item_needs_few_queries_whatever_the_queue(reviewer, samples, django_assert_max_num_queries):
     for _ in range(30):
         make_sample()
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(10):
         ahead(reviewer, query="?branch=rule")
 
 
@@ -282,7 +282,7 @@ def test_a_decision_needs_few_queries_whatever_the_queue(reviewer, samples, djan
     for _ in range(30):
         make_sample()
     given = opened(reviewer, samples[0])
-    with django_assert_max_num_queries(28):
+    with django_assert_max_num_queries(20):
         reviewer.post(f"/synthesis/review/{samples[0].pk}/approve/", given, **SCRIPT)
 
 
@@ -291,7 +291,7 @@ def test_the_whole_page_needs_few_queries_whatever_the_queue(
 ):
     for _ in range(30):
         make_sample()
-    with django_assert_max_num_queries(24):
+    with django_assert_max_num_queries(18):
         reviewer.get(f"/synthesis/review/{samples[0].pk}/")
 
 
