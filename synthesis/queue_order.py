@@ -1,11 +1,11 @@
-"""The order of the queue, as one statement that takes a reviewer's next item: what claims run most.
+"""The order of the queue, as a statement that takes a reviewer's next item: what claims run most.
 
 What one holds, then own assignments, then what is everybody's, then what one skipped, the longest ago first. Rows that
 another transaction has locked are passed over, so that nobody waits and no two take the same.
 """
 
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -33,8 +33,9 @@ PICKS = (  # (who may be met, in which order, joined with)
     ("i.state = 'claimed' AND i.claimed_by_id = %(reviewer)s", "i.rank, i.id", ""),
     (f"{OPEN} AND {MINE} AND {FRESH}", "i.rank, i.id", ""),
     (f"{OPEN} AND {FREE} AND {FRESH}", "i.rank, i.id", ""),
-    (f"{OPEN} AND ({FREE} OR {MINE})", "k.at", SKIPPED),
 )
+# asked for alone, where nothing else is left: planning takes longer than finding
+AGAIN = (f"{OPEN} AND ({FREE} OR {MINE})", "k.at", SKIPPED)
 # the calibration draw was opened last: by lot among the others, its items are not told by their place
 DRAWN = (f"{OPEN} AND {FREE} AND {FRESH} AND i.calibration", "i.rank, i.id", "")
 MIXED = 0.1  # the share of claims that look for one of them first
@@ -58,5 +59,9 @@ def take_next(
         narrow += " AND i.rule_id = ANY(%(rules)s)"
         given["rules"] = list(Rule.objects.filter(code=code).values_list("pk", flat=True))
     kinds = (*PICKS[:2], DRAWN, *PICKS[2:]) if random.random() < MIXED else PICKS
+    return _taken(kinds, narrow, given) or _taken([AGAIN], narrow, given)
+
+
+def _taken(kinds: Iterable[tuple[str, str, str]], narrow: str, given: dict[str, Any]) -> ReviewItem | None:
     picks = (PICK.format(who=who, order=order, join=join, narrow=narrow) for who, order, join in kinds)
     return next(iter(ReviewItem.objects.raw(TAKE.format(picks=",\n".join(picks)), given)), None)
