@@ -411,6 +411,16 @@ def stripped(page):
     return re.sub(r'(data-item|data-claim|value|data-last)="[^"]*"', "", page)
 
 
+def test_the_samples_page_keeps_a_first_decision_until_the_second_is_made(
+    reviewer, samples, signed_in, seconds
+):
+    read_by(signed_in("bea"), samples[0], "reject", reason="leak", note="says too much")
+    page = f"/synthesis/samples/{samples[0].pk}/"
+    assert b"says too much" not in reviewer.get(page).content
+    read_by(reviewer, samples[0], "reject", reason="leak")
+    assert b"says too much" in reviewer.get(page).content
+
+
 def test_the_first_reader_is_told_that_the_second_is_not_theirs(reviewer, samples, seconds):
     read_by(reviewer, samples[0], "approve")
     page = reviewer.get(f"/synthesis/review/{samples[0].pk}/")
