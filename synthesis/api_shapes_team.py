@@ -57,7 +57,7 @@ class AssignmentOut(Out):
     ended_at = serializers.DateTimeField(allow_null=True, help_text="all decided, or taken back")
 
 
-class CommentIn(InputSerializer):
+class SampleCommentIn(InputSerializer):
     text = serializers.CharField(max_length=LONGEST, help_text="plain text; @name tells that person")
 
 

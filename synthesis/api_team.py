@@ -8,7 +8,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from synthesis import api_examples as examples
-from synthesis.api_shapes_team import AssignmentIn, AssignmentListIn, AssignmentOut, CommentIn, CommentOut
+from synthesis.api_shapes_team import (
+    AssignmentIn,
+    AssignmentListIn,
+    AssignmentOut,
+    CommentOut,
+    SampleCommentIn,
+)
 from synthesis.assignments import assign, assignment_row, take_back
 from synthesis.comments import comment_add
 from synthesis.models import Assignment, Sample
@@ -147,13 +153,13 @@ class SampleComments(ApiView):
         operation_id="sample_comment_create",
         summary="Comment on a sample",
         description="A comment stays as it is written. Who decided the sample, and who is mentioned, is told.",
-        request=CommentIn,
+        request=SampleCommentIn,
         responses={201: CommentOut, 404: NO_SAMPLE},
         examples=[examples.sent({"text": COMMENT["text"]}), examples.got(COMMENT, 201)],
     )
     def post(self, request: Request, pk: int) -> Response:
         sample = _sample(pk)
-        row = comment_add(sample=sample, author=request.user, text=self.read(CommentIn)["text"])
+        row = comment_add(sample=sample, author=request.user, text=self.read(SampleCommentIn)["text"])
         return Response(CommentOut(row).data, status=201)
 
 

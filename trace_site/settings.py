@@ -334,6 +334,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "ChangeRequestState": "rules.models.ChangeRequest.State",
         "RuleState": ["published", "changed", "draft"],
+        "ReviewVerdict": "synthesis.api_shapes_review.VERDICTS",
     },
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

@@ -9,7 +9,8 @@ A signed-in browser may use the API as well; its writes need the CSRF header.
 **Errors** have one shape, `{"message", "code", "extra"}`: a sentence for people, a stable code for programs, facts.
 400 wrong input (`extra` names the fields) · 401 no token · 403 `not_allowed` · 404 `not_found` ·
 409 `conflict`, `frozen`, `stale_revision`, `bad_state`, `findings` · 412 somebody changed it meanwhile ·
-413 too large · 415 not JSON · 422 `key_reused` · 428 `If-Match` is missing · 429 too many requests · 503 ask again after `Retry-After`.
+413 too large · 415 not JSON · 422 `key_reused` · 428 `If-Match` is missing · 429 too many requests ·
+503 ask again after `Retry-After`.
 
 **Repeating a POST.** Send an `Idempotency-Key` (a UUID). The same request with the same key within 24 hours has its
 effect once; the stored answer comes back with `Idempotent-Replayed: true`. Another request with that key is refused
