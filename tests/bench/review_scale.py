@@ -179,6 +179,7 @@ def line(title: str, work: Callable[[], Any]) -> bool:
 
     with CaptureQueriesContext(connection) as queries:
         work()
+    asked = [one["sql"] for one in queries.captured_queries]  # the next request forgets them
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
         backend = cursor.fetchone()[0]
@@ -190,9 +191,9 @@ def line(title: str, work: Callable[[], Any]) -> bool:
     cpu = 1000 * (processor_seconds(backend) - cpu) / REQUESTS
     times.sort()
     p95 = times[int(0.95 * len(times))]
-    named = sum(bool(TRACE.search(one["sql"])) for one in queries)
+    named = sum(bool(TRACE.search(sql)) for sql in asked)
     print(
-        f"{title:<42}{statistics.median(times):>8.1f}{p95:>8.1f}{times[-1]:>8.1f}{cpu:>7.1f}{len(queries):>5}"
+        f"{title:<42}{statistics.median(times):>8.1f}{p95:>8.1f}{times[-1]:>8.1f}{cpu:>7.1f}{len(asked):>5}"
         f"{f' trace in {named}' if named else ''}{' <-- slow' if p95 > GOAL_MS else ''}",
         flush=True,
     )
