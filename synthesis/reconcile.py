@@ -33,7 +33,7 @@ def wrong(first: int | None = None, last: int | None = None) -> set[int]:
     """Samples (ids from `first` to `last`) whose items are not the one they should have."""
     waiting = ReviewItem.objects.filter(state__in=WAITS)
     it = waiting.filter(sample=OuterRef("pk"), round=OuterRef("wanted_round"))
-    right = wanted().filter(pk=OuterRef("sample"), wanted_round=OuterRef("round"))
+    right = wanted().filter(Q(wanted_round=OuterRef("round")), pk=OuterRef("sample"))
     missing = wanted().filter(~Exists(it), _between("pk", first, last)).order_by()
     extra = waiting.filter(~Exists(right), _between("sample", first, last), calibration=False).order_by()
     return {*missing.values_list("pk", flat=True), *extra.values_list("sample", flat=True)}
