@@ -242,7 +242,7 @@ class Decision(models.Model):
             )
         ]
         indexes = [
-            models.Index(fields=["reviewer", "at"], name="decisions_of_reviewer"),
+            models.Index(fields=["reviewer", "at", "id"], name="decisions_of_reviewer"),
             models.Index(  # what stands is counted without reading the texts
                 fields=["item", "take"], include=["verdict", "reviewer"], name="decisions_that_stand"
             ),
