@@ -69,9 +69,9 @@ def _named(table: str, keys: list[int]) -> QuerySet[Any, Any] | None:
     named = model._default_manager.filter(pk__in=keys).order_by()
     rows: QuerySet[Any, Any] = named.annotate(
         of_table=Value(table, output_field=CharField()),
-        key=F("pk"),
+        of_row=F("pk"),
         called=Left(Cast(column, CharField()), 120),
-    ).values_list("of_table", "key", "called")
+    ).values_list("of_table", "of_row", "called")
     return rows
 
 
