@@ -7,7 +7,9 @@ class SynthesisConfig(AppConfig):
 
     def ready(self) -> None:
         from synthesis import impact as tellers
-        from trace_site import impact
+        from synthesis.veils import READINGS
+        from trace_site import audit_veils, impact
 
+        audit_veils.register(READINGS)
         impact.register("rules", tellers.of_rules)
         impact.register("tools", tellers.of_tools)

@@ -10,7 +10,9 @@ from django.db import connection, transaction
 
 from catalog.models import Domain
 from rules.models import ChangeRequest, Rule, RuleChange
-from tests.factories import make_domain, make_rule, make_tool
+from synthesis import review
+from synthesis.models import SecondShare
+from tests.factories import make_domain, make_rule, make_sample, make_tool
 from trace_site import audit
 from trace_site.acting import acting
 from trace_site.audit import AuditChange, AuditEntry
@@ -180,3 +182,54 @@ def test_what_raw_sql_changed_says_so(client_as):
     with transaction.atomic():
         sql("INSERT INTO catalog_domain (slug, title) VALUES ('x', 'X')")
     assert "SQL as " in client.get("/audit/?object_type=domain").content.decode()
+
+
+@pytest.fixture
+def read_once(user_with):
+    """A sample that bea rejected and somebody has still to read, blind."""
+    SecondShare.objects.create(share=1.0)
+    sample = make_sample(rule=make_rule(make_tool("Pay/Get")))
+    review.reject(
+        sample=sample, reviewer=user_with("reviewer", username="bea"), reason="leak", note="says much"
+    )
+    return sample
+
+
+def whole_list(client) -> str:
+    pages = [client.get("/audit/"), client.get("/audit/?object_type=sample"), client.get("/api/v1/audit")]
+    texts = [page.content.decode() for page in pages]
+    texts += [client.get(f"/audit/events/{entry.pk}/").content.decode() for entry in AuditEntry.objects.all()]
+    texts += [client.get(f"/audit/changes/{row.pk}/").content.decode() for row in AuditChange.objects.all()]
+    files = [client.get(f"/audit/audit.csv{query}") for query in ("", "?object_type=decision")]
+    return "".join(texts) + b"".join(part for file in files for part in file.streaming_content).decode()
+
+
+@pytest.mark.parametrize("role", ["reviewer", "expert", "admin"])
+def test_how_a_sample_was_judged_is_told_once_no_reading_of_it_waits(client_as, read_once, user_with, role):
+    client = client_as(role)
+    text = whole_list(client)
+    known_by_name = "<option>sample.reject</option>"  # the filter lists every action there is
+    told = text.replace(known_by_name, "")
+    assert "sample.read" in told and "bea" in told
+    assert not [word for word in ("sample.reject", "says much", "leak") if word in told]
+    assert seen(client, "?action=sample.reject") == []
+    review.reject(sample=read_once, reviewer=user_with("reviewer", username="cem"), reason="leak")
+    assert seen(client, "?action=sample.reject") == [("event", "sample.reject", str(read_once.pk))] * 2
+    text = whole_list(client)
+    assert "sample.read" not in text and "reason: leak" in text.lower()
+    assert ("says much" in text) == (role == "admin")
+
+
+def test_a_decision_taken_back_is_not_told_to_who_reads_the_sample_next(client_as, read_once):
+    review.undo(reviewer=User.objects.get(username="bea"))
+    client = client_as("reviewer")
+    told = [row.action for row in client.get("/audit/").context["page"].rows if row.object_type == "sample"]
+    assert told == ["sample.read", "sample.read"]
+    assert seen(client, "?action=sample.undo") == []
+
+
+def test_readings_under_a_veil_cost_one_query_however_many(client_as, read_once, django_assert_num_queries):
+    client = client_as("reviewer")
+    audit.record_all(actor=None, action="sample.reject", objects=[(read_once, {"n": n}) for n in range(30)])
+    with django_assert_num_queries(11):
+        client.get("/audit/")

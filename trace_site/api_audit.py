@@ -76,7 +76,8 @@ class Audit(ApiView):
         operation_id="audit_list",
         summary="Who did what",
         description="Newest first. Row changes that a named event tells are listed when one asks for an object, an "
-        "operation, a source or a transaction. Values of users, tokens and webhooks are null for all but admins.",
+        "operation, a source or a transaction. Values of users, tokens and webhooks are null for all but admins. "
+        "How a sample was judged is told once no reading of it waits; until then the event is `sample.read`.",
         parameters=[AuditQuery, *PAGE_PARAMETERS],
         responses=page_of(AuditLine),
         examples=[OpenApiExample("a rule was published", EXAMPLE, response_only=True)],

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 
 from trace_site.audit import AuditChange, AuditEntry
 from trace_site.audit_names import NAMES, model_names, names_of_rows, page_url, words_of
+from trace_site.audit_veils import Veil, place_of, veiled
 
 # their values are for admins: names, e-mail addresses, addresses of other servers, and what was said or decided about
 # a sample that a reader of the list may still have to judge
@@ -21,6 +22,7 @@ PRIVATE = frozenset(
         "trace_site_webhook",
     }
 )
+LATER = "once nobody has to judge it any more without knowing"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -58,38 +60,43 @@ class Line:
 
 
 def lines_of(rows: Iterable[AuditEntry | AuditChange], *, private: bool) -> list[Line]:
-    """Two queries: the names of the people, and of the rows that changed."""
+    """Two queries: the names of the people, and of the rows that changed; one more where a veil has rows."""
     rows = list(rows)
+    veils = veiled(rows)
     people = dict(User.objects.filter(pk__in={row.actor_id for row in rows}).values_list("pk", "username"))
     objects = names_of_rows((row.table_name, row.row_id) for row in rows if isinstance(row, AuditChange))
     return [
-        _event_line(row, people)
+        _event_line(row, people, veils.get(place_of(row)))
         if isinstance(row, AuditEntry)
-        else _change_line(row, people, objects.get((row.table_name, row.row_id), ""), private)
+        else _change_line(
+            row,
+            people,
+            objects.get((row.table_name, row.row_id), ""),
+            row.table_name in PRIVATE and not private or place_of(row) in veils,
+        )
         for row in rows
     ]
 
 
-def _event_line(entry: AuditEntry, people: Mapping[int, str]) -> Line:
+def _event_line(entry: AuditEntry, people: Mapping[int, str], veil: Veil | None) -> Line:
     return Line(
         kind="event",
         id=entry.pk,
         at=entry.at,
         actor=people.get(entry.actor_id or 0, ""),
         source="",
-        action=entry.action,
+        action=veil.told_as if veil else entry.action,
         object_type=entry.object_type,
         object_id=entry.object_id,
         label=entry.object_label,
         url=page_url(entry.object_type, entry.object_id),
-        detail=entry.detail,
+        detail={"told": LATER} if veil else entry.detail,
         tx=entry.txid,
     )
 
 
-def _change_line(row: AuditChange, people: Mapping[int, str], name: str, private: bool) -> Line:
+def _change_line(row: AuditChange, people: Mapping[int, str], name: str, hidden: bool) -> Line:
     known = {**(row.before or {}), **(row.after or {})}
-    hidden = row.table_name in PRIVATE and not private
     model = model_names().get(row.table_name, row.table_name)
     gone = f"user {row.actor_id}, deleted since" if row.actor_id else ""
     told = name or next((str(known[column]) for column in NAMES if known.get(column)), "")

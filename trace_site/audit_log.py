@@ -18,6 +18,7 @@ from django.utils import timezone
 from trace_site.audit import AuditChange, AuditEntry
 from trace_site.audit_lines import EPOCH, Line, lines_of
 from trace_site.audit_names import model_names, tables_of, words_of
+from trace_site.audit_veils import without_veiled
 from trace_site.lib.errors import TraceError
 from trace_site.paging import SIZE, Page
 
@@ -109,7 +110,7 @@ def _entries(wanted: Wanted) -> QuerySet[AuditEntry]:
     rows = rows.filter(**{name: value for name, value in exact.items() if value})
     if wanted.tx:
         rows = rows.filter(txid=wanted.tx)
-    return _between(rows, wanted)
+    return _between(without_veiled(rows, wanted.action), wanted)
 
 
 def _changes(wanted: Wanted) -> QuerySet[AuditChange]:
