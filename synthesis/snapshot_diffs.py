@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 
 from synthesis.models import Sample, Snapshot, SnapshotSample
 from synthesis.snapshot_parts import joined
@@ -62,9 +62,9 @@ class Pair:
         """Samples by branch, domain and style in both: [{branch, domain, style, before, after}]."""
         found: dict[tuple[str, str, str], list[int]] = {}
         for side, snapshot in enumerate((self.a, self.b)):
-            for row in snapshot.manifest.get("groups", ()):
+            for row in _groups(snapshot):
                 key = row["branch"], row["domain"], row["style"]
-                found.setdefault(key, [0, 0])[side] = row["samples"]
+                found.setdefault(key, [0, 0])[side] += row["samples"]
         names = ("branch", "domain", "style")
         return [
             {**dict(zip(names, key, strict=True)), "before": was, "after": now}
@@ -99,6 +99,18 @@ class Pair:
 
     def _tools(self) -> Iterator[Change]:
         return _changes(*_unshared(self.a, self.b, "tools.jsonl"), lambda row: str(row["name"]))
+
+
+def _groups(snapshot: Snapshot) -> list[Row]:
+    """Samples by branch, domain and style or tier; of a snapshot frozen before these were kept, from its members."""
+    if "groups" in snapshot.manifest:
+        return list(snapshot.manifest["groups"])
+    members = Sample.objects.filter(memberships__snapshot=snapshot).order_by()
+    rows = members.values_list("branch", "domain_id", "style", "tier").annotate(Count("pk"))
+    return [
+        {"branch": branch, "domain": domain, "style": style or tier, "samples": count}
+        for branch, domain, style, tier, count in rows
+    ]
 
 
 def _only(of: Snapshot, other: Snapshot) -> QuerySet[Any, Any]:

@@ -64,3 +64,9 @@ def card_of(folder: Path) -> str:
     """The dataset card; empty for a snapshot that was frozen before there were cards."""
     path = folder / "README.md"
     return path.read_text() if path.is_file() else ""
+
+
+def card_parts(card: str) -> tuple[str, str]:
+    """(the YAML that programs read, what people read)."""
+    head, *parts = card.split("---\n", 2)
+    return (parts[0].strip(), parts[1].strip()) if not head and len(parts) == 2 else ("", card.strip())

@@ -10,7 +10,7 @@ from synthesis import services, snapshots
 from synthesis.core.snapshot_words import REASONS
 from synthesis.forms_snapshots import SnapshotForm
 from synthesis.models import Snapshot
-from synthesis.snapshot_downloads import NAMES, TYPES, blocks, card_of, zipped
+from synthesis.snapshot_downloads import NAMES, TYPES, blocks, card_of, card_parts, zipped
 from synthesis.snapshot_plans import preview
 from trace_site.access import ADMIN, EXPERT, role_required
 from trace_site.lib.errors import TraceError
@@ -70,17 +70,15 @@ def snapshot_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 def snapshot_card(request: HttpRequest, pk: int) -> HttpResponse:
-    """Fragment: the dataset card as text, without the part for programs."""
+    """Fragment: the dataset card as text; its part for programs is folded away."""
     snapshot = get_object_or_404(Snapshot.objects.defer("manifest"), pk=pk)
     try:
         card = card_of(snapshots.snapshot_dir(snapshot))
     except TraceError as error:
         return render(request, "synthesis/_snapshot_card.html", {"error": error, "snapshot": snapshot})
-    return render(
-        request,
-        "synthesis/_snapshot_card.html",
-        {"card": card.split("---\n", 2)[-1].strip(), "snapshot": snapshot},
-    )
+    front, body = card_parts(card)
+    context = {"card": body, "front": front, "snapshot": snapshot}
+    return render(request, "synthesis/_snapshot_card.html", context)
 
 
 @require_GET

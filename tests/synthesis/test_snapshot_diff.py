@@ -67,6 +67,21 @@ def test_rules_tools_options_and_totals_are_compared(pair):
     assert (total["before"], total["after"], total["style"]) == (2, 2, "exception")
 
 
+def test_a_snapshot_frozen_before_counts_were_kept_is_counted_from_its_members(pair):
+    counted = pair.totals()
+    pair.a.manifest.pop("groups")  # of this object alone: the row is frozen
+    assert pair.totals() == counted
+
+
+def test_the_cards_part_for_programs_is_folded_away(pair, client_as):
+    client = client_as("expert")
+    page = client.get(f"/synthesis/snapshots/{pair.a.pk}/card/").content.decode()
+    people, _, programs = page.partition("<details")
+    assert "# TRACE snapshot" in people and "pretty_name" not in people and "pretty_name" in programs
+    files = client.get(f"/synthesis/snapshots/{pair.a.pk}/").content.decode().partition(">README.md</a>")[2]
+    assert files.partition("</dd>")[0].count("lines") == 1
+
+
 def test_a_snapshot_does_not_differ_from_itself(pair):
     same = Pair(pair.a, pair.a)
     assert set(same.counts().values()) == {0} and same.options() == []
