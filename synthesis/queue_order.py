@@ -11,6 +11,7 @@ from typing import Any
 
 from rules.models import Rule
 from synthesis.models import ReviewItem
+from synthesis.selectors_counts import QUEUE_FACETS
 
 COLUMNS = {
     "branch": "branch",
@@ -39,7 +40,12 @@ AGAIN = (f"{OPEN} AND ({FREE} OR {MINE})", "k.at", SKIPPED)
 # the calibration draw was opened last: by lot among the others, its items are not told by their place
 DRAWN = (f"{OPEN} AND {FREE} AND {FRESH} AND i.calibration", "i.rank, i.id", "")
 MIXED = 0.1  # the share of claims that look for one of them first
-TAKE = """WITH following AS MATERIALIZED (SELECT coalesce({picks}) AS id)
+# of some filters there is no index: where the counts know of no item, none is looked for among all that are open
+KNOWN = """known AS MATERIALIZED (SELECT coalesce(sum(c.n), 0) > 0 AS any_wait FROM synthesis_reviewcount c
+  WHERE c.level IN (0, 2) AND NOT c.held{narrow}), """
+IF_KNOWN = " AND (SELECT any_wait FROM known)"
+UNINDEXED = {"branch", "style", "tier"}
+TAKE = """WITH {known}following AS MATERIALIZED (SELECT coalesce({picks}) AS id)
 UPDATE synthesis_reviewitem i SET state = 'claimed', claimed_by_id = %(reviewer)s,
   claimed_until = statement_timestamp() + %(lease)s,
   claim = CASE WHEN i.state = 'claimed' THEN i.claim ELSE gen_random_uuid() END
@@ -58,10 +64,17 @@ def take_next(
     if code := filters.get("rule"):
         narrow += " AND i.rule_id = ANY(%(rules)s)"
         given["rules"] = list(Rule.objects.filter(code=code).values_list("pk", flat=True))
+    known = ""
+    if UNINDEXED & given.keys():
+        counted = (f" AND c.{name} = %({name})s" for name in QUEUE_FACETS if name in given)
+        known, narrow = KNOWN.format(narrow="".join(counted)), narrow + IF_KNOWN
     kinds = (*PICKS[:2], DRAWN, *PICKS[2:]) if random.random() < MIXED else PICKS
-    return _taken(kinds, narrow, given) or _taken([AGAIN], narrow, given)
+    return _taken(kinds, known, narrow, given) or _taken([AGAIN], known, narrow, given)
 
 
-def _taken(kinds: Iterable[tuple[str, str, str]], narrow: str, given: dict[str, Any]) -> ReviewItem | None:
+def _taken(
+    kinds: Iterable[tuple[str, str, str]], known: str, narrow: str, given: dict[str, Any]
+) -> ReviewItem | None:
     picks = (PICK.format(who=who, order=order, join=join, narrow=narrow) for who, order, join in kinds)
-    return next(iter(ReviewItem.objects.raw(TAKE.format(picks=",\n".join(picks)), given)), None)
+    sql = TAKE.format(known=known, picks=",\n".join(picks))
+    return next(iter(ReviewItem.objects.raw(sql, given)), None)

@@ -11,6 +11,7 @@ from synthesis.selectors_counts import queue_totals
 
 State = ReviewItem.State
 WAITS = (State.HELD, State.OPEN, State.CLAIMED)
+OPEN_AGAIN = Q(state=State.OPEN, first_by__isnull=False)  # of these there is an index
 EQUAL = ("branch", "domain", "style", "tier", "round", "batch")
 
 
@@ -38,7 +39,7 @@ def queue_state(reviewer: Any, filters: Mapping[str, Any]) -> dict[str, Any]:
     claims = in_filters(claimed, filters).aggregate(count=Count("pk"), frees=Min("claimed_until"))
     thirds = (
         in_filters(_read_by(reviewer), filters)
-        .filter(rank=0)
+        .filter(OPEN_AGAIN | Q(state=State.CLAIMED), rank=0)
         .aggregate(all=Count("pk"), not_first=Count("pk", filter=~Q(first_by=reviewer)))
     )
     if not filters.get("batch"):  # the rollup knows who read first, the second reader is looked up
