@@ -38,7 +38,11 @@ def test_at_390_pixels_nothing_is_cut_off_and_the_texts_are_there_unopened(open_
     samples = [make_sample(version) for _ in range(3)]
     page = open_page("reviewer", width=390)
     page.goto("/synthesis/review/bulk/")
-    page.locator("main form button").first.click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    take = page.locator("main form button").first
+    box = take.bounding_box()
+    assert box["x"] + box["width"] <= 390
+    take.click()
     page.locator(".bulk-row").first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     text = page.inner_text(".bulk-rows")
