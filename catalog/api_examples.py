@@ -105,6 +105,7 @@ IMPORT = {
     "format": "jsonl",
     "domain": "hr",
     "digest": "a0c4" * 16,
+    "licence": "CC-BY-4.0",
     "counts": COUNTS,
     "versions": PREVIEW["versions"],
     "actor": "erin",

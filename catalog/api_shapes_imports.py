@@ -25,6 +25,9 @@ class ImportIn(InputSerializer):
         required=False, max_length=200, help_text="the name people know the file by"
     )
     format = serializers.ChoiceField(["auto", *FORMATS], default="auto")
+    licence = serializers.CharField(
+        default="", allow_blank=True, max_length=100, help_text="SPDX identifier or a few words"
+    )
     dry_run = serializers.BooleanField(default=False, help_text="answer what it would do, write nothing")
     skip_bad_rows = serializers.BooleanField(default=False, help_text="else one bad row refuses the file")
     plan = serializers.CharField(
@@ -126,6 +129,7 @@ class ImportRow(serializers.ModelSerializer[CatalogImport]):
             "format",
             "domain",
             "digest",
+            "licence",
             "counts",
             "versions",
             "actor",

@@ -30,6 +30,14 @@ class ImportForm(forms.Form):
         label="Format",
         choices=[("auto", "recognise it"), *((name, LABELS.get(name, name)) for name in FORMATS)],
     )
+    licence = forms.CharField(
+        label="Licence",
+        max_length=100,
+        required=False,
+        help_text="What the file may be used for: an SPDX identifier such as CC-BY-4.0, or a few words. Datasets name "
+        "it. Empty: not recorded.",
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
 
     def clean_file(self) -> object:
         upload = self.cleaned_data["file"]

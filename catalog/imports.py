@@ -19,6 +19,7 @@ from catalog.models import CatalogImport, Domain, Tool
 from trace_site import audit
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, sha256_file
+from trace_site.lib.licences import licence_of
 from trace_site.webhooks import emit
 
 KEPT_ERRORS = 1000
@@ -54,15 +55,17 @@ def catalog_import(
     skip_bad_rows: bool = False,
     filename: str = "",
     plan: str = "",
+    licence: str = "",
     actor: Any = None,
 ) -> ImportResult:
     """Import a catalog file into one domain.
 
     Tools of the file's APIs that the file no longer holds are retired; a tool that returns is active again.
-    Bad rows refuse the whole file unless `skip_bad_rows`. `filename` is the name people know the file by. With
-    the `plan` of a preview the import is refused (code stale_preview) when it would now do something else.
+    Bad rows refuse the whole file unless `skip_bad_rows`. `filename` is the name people know the file by, `licence`
+    what it may be used for. With the `plan` of a preview the import is refused (code stale_preview) when it would
+    now do something else.
     """
-    slug = domain_slug(domain)
+    slug, licence = domain_slug(domain), licence_of(licence)
     shown = filename or str(path)
     read = read_catalog(path, shown=shown, fmt=fmt, keep_going=skip_bad_rows)
     if not skip_bad_rows:
@@ -81,7 +84,7 @@ def catalog_import(
             raise TraceError(
                 "the catalog changed since the preview.", code="stale_preview", hint="Preview the file again."
             )
-        return _apply(found, shown, sha256_file(path), actor)
+        return _apply(found, shown, sha256_file(path), licence, actor)
 
 
 def domain_slug(value: str) -> str:
@@ -175,13 +178,14 @@ def _counts(diff: CatalogDiff, errors: list[RowError]) -> dict[str, Any]:
     }
 
 
-def _apply(found: ImportResult, shown: str, digest: str, actor: Any) -> ImportResult:
+def _apply(found: ImportResult, shown: str, digest: str, licence: str, actor: Any) -> ImportResult:
     domain, diff = domain_get_or_create(found.domain), found.diff
     row = CatalogImport.objects.create(
         filename=shown[-300:],
         format=found.format,
         domain=domain,
         digest=digest,
+        licence=licence,
         counts={
             **found.counts,
             "returned": len(diff.returning),

@@ -83,6 +83,13 @@ class CatalogImport(models.Model):
     format = models.CharField(max_length=20)
     domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="imports")
     digest = models.CharField(max_length=64)
+    licence = models.CharField(
+        max_length=100,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="SPDX identifier or a few words; empty: not recorded",
+    )
     counts = models.JSONField()
     retired_ids = ArrayField(
         models.BigIntegerField(), default=list, help_text="tools the file no longer held"

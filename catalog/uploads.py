@@ -24,6 +24,7 @@ class Upload:
     filename: str
     domain: str
     format: str
+    licence: str = ""
 
     @property
     def path(self) -> Path:
@@ -36,7 +37,7 @@ class Upload:
         return signing.dumps({"upload": asdict(self), "plan": plan}, salt=SALT)
 
 
-def upload_keep(file: "File[Any]", *, domain: str, fmt: str) -> Upload:
+def upload_keep(file: "File[Any]", *, domain: str, fmt: str, licence: str = "") -> Upload:
     """Store the file under its digest; a second upload of the same bytes is the same file."""
     folder = Path(settings.TRACE_HOME) / "uploads"
     folder.mkdir(parents=True, exist_ok=True)
@@ -46,7 +47,7 @@ def upload_keep(file: "File[Any]", *, domain: str, fmt: str) -> Upload:
         for chunk in file.chunks():
             digest.update(chunk)
             out.write(chunk)
-    upload = Upload(digest.hexdigest(), Path(file.name or "upload").name[:200], domain, fmt)
+    upload = Upload(digest.hexdigest(), Path(file.name or "upload").name[:200], domain, fmt, licence)
     Path(out.name).replace(upload.path)
     return upload
 
@@ -79,6 +80,7 @@ def upload_preview(upload: Upload) -> ImportResult:
         dry_run=True,
         skip_bad_rows=True,
         filename=upload.filename,
+        licence=upload.licence,
     )
 
 
@@ -92,6 +94,7 @@ def upload_apply(ticket: str, *, skip_bad_rows: bool, actor: Any) -> ImportResul
         skip_bad_rows=skip_bad_rows,
         filename=upload.filename,
         plan=plan,
+        licence=upload.licence,
         actor=actor,
     )
     upload.path.unlink(missing_ok=True)

@@ -40,7 +40,9 @@ def import_form(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         chosen = form.cleaned_data
         try:
-            upload = upload_keep(chosen["file"], domain=chosen["domain"], fmt=chosen["format"])
+            upload = upload_keep(
+                chosen["file"], domain=chosen["domain"], fmt=chosen["format"], licence=chosen["licence"]
+            )
             return _preview(request, upload, upload_preview(upload))
         except TraceError as error:
             context["problem"] = error

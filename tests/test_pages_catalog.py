@@ -197,6 +197,20 @@ def test_import_is_previewed_then_applied(client_as):
     assert (done.filename, response["Location"]) == ("tools.jsonl", f"/catalog/imports/{done.pk}/")
 
 
+def test_the_licence_given_with_a_file_stays_with_its_import(client_as):
+    client = client_as("expert")
+    given = {"file": upload(row("A/One")), "domain": "hr", "format": "auto", "licence": " CC-BY-4.0 "}
+    ticket = client.post("/catalog/imports/new/", given).context["ticket"]
+    client.post("/catalog/imports/apply/", {"ticket": ticket})
+    done = CatalogImport.objects.get()
+    assert done.licence == "CC-BY-4.0"
+    assert "Licence: CC-BY-4.0" in client.get(f"/catalog/imports/{done.pk}/").content.decode()
+    again = client.post(
+        "/catalog/imports/new/", {**given, "file": upload(row("A/One")), "licence": "x" * 101}
+    )
+    assert again.status_code == 422
+
+
 def test_bad_rows_are_shown_and_skipped_when_one_chooses_so(client_as):
     client = client_as("expert")
     page = preview(client, row("A/One"), row("A/Two", "")).content.decode()

@@ -26,6 +26,9 @@ class Command(TraceCommand):
         parser.add_argument(
             "--skip-bad-rows", action="store_true", help="import the good rows, list the others"
         )
+        parser.add_argument(
+            "--licence", default="", help="what the file may be used for: an SPDX identifier, or a few words"
+        )
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         try:
@@ -35,6 +38,7 @@ class Command(TraceCommand):
                 fmt=options["format"],
                 dry_run=options["dry_run"],
                 skip_bad_rows=options["skip_bad_rows"],
+                licence=options["licence"],
             )
         except TraceError as error:
             for line in error.extra.get("errors", [])[1:LISTED_ERRORS]:
