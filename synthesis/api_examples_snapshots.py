@@ -12,6 +12,7 @@ OPTIONS = {
     "seed": 0,
     "strict": False,
     "budgets": {"hr": {"rule": 24}},
+    "licence": "CC-BY-4.0",
 }
 COUNTS = {
     "samples": 36,

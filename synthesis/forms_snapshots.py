@@ -31,6 +31,7 @@ class SnapshotForm(forms.Form):
     domain = forms.ChoiceField(choices=domain_choices, required=False)
     seed = forms.IntegerField(initial=0, min_value=0, max_value=2**53)
     strict = forms.BooleanField(required=False)
+    licence = forms.CharField(required=False, max_length=100)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

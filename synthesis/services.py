@@ -14,6 +14,7 @@ from synthesis.models import Snapshot, SynthesisRun
 from trace_site import audit, jobs
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
+from trace_site.lib.licences import licence_of
 from trace_site.lib.llm import Endpoint, NoLedger
 
 STRATEGIES = ("append", "replace")
@@ -128,10 +129,14 @@ def snapshot_start(
     seed: int = 0,
     strict: bool = False,
     budgets: Mapping[str, Mapping[str, Any]] | None = None,
+    licence: str = "",
     actor: Any = None,
     wake: bool = True,
 ) -> Job:
-    """Queue the building of a snapshot. budgets: {domain: {"rule", "rrb": at most so many, "share": percent}}."""
+    """Queue the building of a snapshot. budgets: {domain: {"rule", "rrb": at most so many, "share": percent}}.
+
+    `licence` is of the dataset itself; it is no part of what the dataset is.
+    """
     options.one_of("strategy", strategy, STRATEGIES)
     chosen = branches or ["rrb", "rule"]
     for branch in chosen:
@@ -149,6 +154,7 @@ def snapshot_start(
         "seed": seed,
         "strict": strict,
         "budgets": options.domain_budgets(budgets),
+        "licence": licence_of(licence, "--licence"),
         "actor": actor.pk if actor else None,
     }
     title = f"snapshot {strategy}({per_rule})"

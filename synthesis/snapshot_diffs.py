@@ -17,7 +17,7 @@ from synthesis.snapshots import snapshot_dir
 
 SHOWS = ("changed", "added", "removed", "rules", "tools")
 SIZE = 50
-OPTIONS = ("strategy", "per_rule", "seed", "branches", "rrb", "domain", "budgets", "strict")
+OPTIONS = ("strategy", "per_rule", "seed", "branches", "rrb", "domain", "budgets", "strict", "licence")
 SAID = ("id", "query", "trace", "answer", "permissions", "branch", "domain", "style", "tier", "writer")
 Row = dict[str, Any]
 

@@ -7,11 +7,12 @@ which are all approved, they would say nothing.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
-from django.db.models import Count, F, Q
+from django.db.models import Count, F, OuterRef, Q, Subquery
 
-from catalog.models import LabelledQuery, Tool
+from catalog.models import CatalogImport, LabelledQuery, Tool, ToolRevision
 from synthesis.core.agreement import agreeing, cohen_kappa, krippendorff_alpha, patterns_of
 from synthesis.core.keys import STAGES
 from synthesis.core.rates import wilson
@@ -163,11 +164,37 @@ def _judge(runs: set[int]) -> dict[str, Any]:
 
 
 def _sources(found: Members) -> list[dict[str, Any]]:
-    """Where tools and imported queries came from; the registry keeps no licences, and the card says so."""
-    tools = Tool.objects.filter(status=Tool.Status.ACTIVE).values("source").annotate(n=Count("pk"))
-    queries = LabelledQuery.objects.filter(pk__in=found.queries).values("source").annotate(n=Count("pk"))
+    """Where tools and imported queries came from, most first; of queries the registry keeps no licences."""
+    queries = LabelledQuery.objects.filter(pk__in=found.queries).order_by().values_list("source")
+    asked = Counter({(source, NOT_RECORDED): count for source, count in queries.annotate(Count("pk"))})
     return [
-        {"of": of, "source": row["source"] or NOT_RECORDED, "count": row["n"], "licence": NOT_RECORDED}
-        for of, rows in (("tools", tools), ("queries", queries))
-        for row in rows.order_by("-n", "source")[:MOST_SOURCES]
+        {"of": of, "source": source or NOT_RECORDED, "count": count, "licence": licence}
+        for of, counts in (("tools", _tool_sources()), ("queries", asked))
+        for (source, licence), count in sorted(counts.items(), key=lambda row: (-row[1], row[0]))[
+            :MOST_SOURCES
+        ]
     ]
+
+
+def _tool_sources() -> Counter[tuple[str, str]]:
+    """{(file, licence): active tools}. A file has the licence that its newest import with one states, so that it can
+    be told later by importing the file again; tools that no import wrote have the source they name.
+    """
+    wrote = ToolRevision.objects.filter(
+        tool=OuterRef("pk"), content_hash=OuterRef("content_hash"), catalog_import__isnull=False
+    )
+    tools = Tool.objects.filter(status=Tool.Status.ACTIVE).order_by()
+    behind = tools.annotate(of=Subquery(wrote.order_by("-pk").values("catalog_import")[:1]))
+    files = {
+        pk: (domain, filename)
+        for pk, domain, filename in CatalogImport.objects.values_list("pk", "domain_id", "filename")
+    }
+    stated = CatalogImport.objects.filter(undone_at=None).exclude(licence="").order_by("pk")
+    licences = {
+        (domain, name): told for domain, name, told in stated.values_list("domain_id", "filename", "licence")
+    }
+    counts: Counter[tuple[str, str]] = Counter()
+    for source, pk, count in behind.values_list("source", "of").annotate(Count("pk")):
+        file = files.get(pk, ("", ""))
+        counts[PurePath(file[1]).name or source, licences.get(file, NOT_RECORDED)] += count
+    return counts

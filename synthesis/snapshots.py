@@ -129,6 +129,7 @@ def _manifest(params: dict[str, Any], found: Plan, files: Files) -> dict[str, An
         "catalog_hash": catalog_hash(files),
         **{name: params[name] for name in OPTIONS},
         "budgets": params.get("budgets", {}),
+        "licence": params.get("licence", ""),
         "counts": _counts(found, files),
         **facts(members(found.composition.chosen)),
         "rules": list(rules.values(**columns, hash=F("content_hash"))),

@@ -46,7 +46,7 @@ def snapshot_preview(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return render(request, "synthesis/_snapshot_preview.html", {"errors": form.errors})
     try:
-        found = preview(**form.options())
+        found = preview(**{name: value for name, value in form.options().items() if name != "licence"})
     except TraceError as error:
         return render(request, "synthesis/_snapshot_preview.html", {"error": error})
     return render(request, "synthesis/_snapshot_preview.html", {"preview": found, "why": REASONS})

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from synthesis.core.snapshot_words import HOW, REASONS, UNREAD
+from trace_site.lib.licences import card_lines
 
 # of one format: `datasets` reads all configurations of a folder with one reader
 CONFIGS = {
@@ -46,7 +47,8 @@ def dataset_card(facts: Facts) -> str:
 
 
 def _yaml(facts: Facts) -> str:
-    lines = ["---", f"pretty_name: TRACE snapshot {facts['hash'][:12]}", "license: unknown", "configs:"]
+    name = f"pretty_name: TRACE snapshot {facts['hash'][:12]}"
+    lines = ["---", name, *card_lines(facts.get("licence", "")), "configs:"]
     for name, path in CONFIGS.items():
         lines += [f"- config_name: {name}", "  data_files:", "  - split: train", f"    path: {path}"]
     lines += ["dataset_info:", "- config_name: default", "  features:"]
@@ -134,7 +136,7 @@ are paraphrases.
 
 
 def _making(facts: Facts) -> str:
-    names = (
+    names = [
         "planned",
         "attempts",
         "filtered",
@@ -144,7 +146,7 @@ def _making(facts: Facts) -> str:
         "dropped",
         "approved",
         "rejected",
-    )
+    ]
     rows = [(branch, *(counts.get(name, 0) for name in names)) for branch, counts in facts["yields"].items()]
     recipes = [
         f"- {_cell(one['branch'])}: runs {_listed(one['runs'])}, seeds {_listed(one['seeds'])}; "
@@ -204,7 +206,9 @@ def _judge(found: Facts) -> str:
 
 def _sources(facts: Facts) -> str:
     rows = [(row["of"], row["source"], row["count"], row["licence"]) for row in facts["sources"]]
-    return "## Sources and licences\n\n" + _table(("of", "source", "number", "licence"), rows)
+    own = _cell(facts.get("licence", "")) or "not recorded"
+    table = _table(("of", "source", "number", "licence"), rows)
+    return f"## Sources and licences\n\nLicence of this dataset: {own}.\n\n{table}"
 
 
 def _limits(facts: Facts) -> str:
@@ -227,7 +231,7 @@ def _limits(facts: Facts) -> str:
     if not facts["agreement"]["n"]:
         lines.append("Nobody measured how far reviewers agree.")
     if any(row["licence"] == "not recorded" for row in facts["sources"]):
-        lines.append("The licences of the sources are not recorded; ask before passing the dataset on.")
+        lines.append("Licences of sources are not recorded, see above; ask before passing the dataset on.")
     return "## Limits\n\n" + "".join(f"- {line}\n" for line in lines)
 
 

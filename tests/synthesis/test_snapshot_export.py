@@ -14,6 +14,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from catalog.imports import catalog_import
 from catalog.models import TokenUnit
 from synthesis.core.card import dataset_card
 from synthesis.models import Sample, Snapshot, SynthesisRun
@@ -171,6 +172,31 @@ def test_the_card_says_what_was_counted_and_that_the_rest_was_not(folder):
     assert "the registry" in body and "| not recorded |" in body
     assert "fewer than 20 samples: hr/PAYSLIP_PERIOD (7)" in body
     assert "append(20), seed 1" in body
+
+
+def test_the_card_names_the_licence_of_each_file_and_of_the_dataset(db, tmp_path):
+    make_sample(make_book(), human="approved")
+    tool = {"name": "PayTwo/GetForm", "description": "Returns a form of one year for a worker."}
+    for name, licence in (("forms.jsonl", ""), ("forms.jsonl", " CC-BY-4.0 "), ("other.jsonl", "")):
+        (tmp_path / name).write_text(json.dumps({**tool, "name": f"{name[:5]}/GetForm"}) + "\n")
+        catalog_import(path=tmp_path / name, domain="hr", licence=licence)
+    snapshot = Snapshot.objects.get(pk=run_job(build(licence="Ours, ask first"))["id"])
+    card = (snapshot_dir(snapshot) / "README.md").read_text()
+    front = yaml.safe_load(card.split("---\n", 2)[1])
+    assert (front["license"], front["license_name"]) == ("other", "Ours, ask first")
+    assert (
+        "| tools | forms.jsonl | 1 | CC-BY-4.0 |" in card
+        and "Licence of this dataset: Ours, ask first." in card
+    )
+    assert "| tools | other.jsonl | 1 | not recorded |" in card and str(tmp_path) not in card
+    assert rebuild(snapshot)["equal"]
+
+
+def test_the_licence_of_a_dataset_is_no_part_of_its_identity(db):
+    make_sample(make_book(), human="approved")
+    first = run_job(build(licence="apache-2.0"))
+    assert run_job(build(licence="MIT"))["id"] == first["id"]
+    assert Snapshot.objects.get().params["licence"] == "apache-2.0"
 
 
 def test_the_card_takes_no_text_for_markup():

@@ -33,9 +33,15 @@ class Command(TraceCommand):
             metavar="DOMAIN:LIMITS",
             help="hr:rule=100,rrb=50 (at most so many) or hr:share=40 (percent of each branch); may be repeated",
         )
+        parser.add_argument(
+            "--licence",
+            default="",
+            help="of the dataset itself, for its card: an SPDX identifier, or a few words; an equal dataset frozen "
+            "before keeps its own",
+        )
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        names = ("strategy", "per_rule", "rrb", "domain", "seed", "strict")
+        names = ("strategy", "per_rule", "rrb", "domain", "seed", "strict", "licence")
         branches = [name.strip() for name in options["branches"].split(",") if name.strip()]
         budgets = _budgets(options["budget"])
         given = {name: options[name] for name in names}

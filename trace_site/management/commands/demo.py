@@ -115,7 +115,7 @@ class Command(TraceCommand):
 
     def import_catalogs(self) -> None:
         for slug in ("hr", "finance"):
-            self.call("catalog_import", DATA / f"{slug}_tools.jsonl", domain=slug)
+            self.call("catalog_import", DATA / f"{slug}_tools.jsonl", domain=slug, licence="Apache-2.0")
 
     def import_benchmarks(self) -> None:
         self.call("benchmark_import", DATA / "prb.jsonl", kind="prb", name="prb-demo")
