@@ -6,6 +6,7 @@ the judge's refusals are left out, they are no fair share of anybody's work.
 
 from collections import defaultdict
 from dataclasses import dataclass
+from math import hypot
 from statistics import NormalDist
 from typing import Any
 
@@ -116,7 +117,7 @@ def _quality(
         expected=expected,
         compared=n if compared else 0,
         taken_back=wilson(back, kept),
-        stands_out=_stands_out(wilson(rejected, n, wide), expected),
+        stands_out=_stands_out(wilson(rejected, n, wide), _others(compared, team, expected, wide)),
     )
 
 
@@ -127,10 +128,21 @@ def _expected(compared: Strata, team: Strata) -> float | None:
     return sum(read * rates[at] for at, (read, _) in compared.items()) / n if n else None
 
 
-def _stands_out(rejected: Rate, expected: float | None) -> str:
-    if expected is None or rejected.low <= expected <= rejected.high:
+def _others(compared: Strata, team: Strata, expected: float | None, wide: float) -> Rate:
+    """`expected` with its interval: the mixture's variance is that of so many readings in one stratum."""
+    n = sum(read for read, _ in compared.values())
+    spread = sum(read**2 / (team[at][0] - read) for at, (read, _) in compared.items())
+    return wilson((expected or 0) * n**2 / spread, n**2 / spread, wide) if n else wilson(0, 0)
+
+
+def _stands_out(own: Rate, others: Rate) -> str:
+    """high or low when the interval of the difference is without 0 (Newcombe 1998, hybrid score)."""
+    if own.value is None or others.value is None:
         return ""
-    return "high" if rejected.low > expected else "low"
+    gap = own.value - others.value
+    if gap > hypot(own.value - own.low, others.high - others.value):
+        return "high"
+    return "low" if -gap > hypot(own.high - own.value, others.value - others.low) else ""
 
 
 def _rows(sql: str) -> list[tuple[Any, ...]]:

@@ -68,6 +68,15 @@ def test_rejections_are_held_against_what_others_reject_of_the_same_strata(peopl
     assert row("cyd").rejected.value == 1
 
 
+def test_one_rejection_among_people_who_rejected_nothing_makes_nobody_stand_out(people, texts):
+    ada, bob, _ = people
+    for number in range(11):
+        read(None, (ada, "approve"), **texts)
+        read(None, (bob, "approve" if number else "reject"), **texts)
+    assert row("bob").expected == 0
+    assert (row("ada").stands_out, row("bob").stands_out) == ("", "")
+
+
 def test_an_outlier_shows_and_a_few_readings_do_not_make_one(people, texts):
     ada, bob, _ = people
     for _ in range(12):
