@@ -154,3 +154,10 @@ def test_an_import_with_approval_says_so(client_as, tmp_path):
     assert sample.approved_how == "import"
     text = client_as("reviewer").get(reverse("synthesis:sample", args=[sample.pk])).content.decode()
     assert "imported as approved" in text
+
+
+def test_the_form_asks_for_a_rule_before_it_counts(client_as):
+    client = client_as("admin")
+    page = client.get(reverse("synthesis:batch_create")).content.decode()
+    assert "Choose a rule." in page and "Counting." not in page
+    assert "Counting." in client.get(reverse("synthesis:batch_create"), {"rule": "PAY"}).content.decode()
