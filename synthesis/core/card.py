@@ -136,17 +136,8 @@ are paraphrases.
 
 
 def _making(facts: Facts) -> str:
-    names = [
-        "planned",
-        "attempts",
-        "filtered",
-        "judged_out",
-        "errors",
-        "ready",
-        "dropped",
-        "approved",
-        "rejected",
-    ]
+    tried = ["planned", "attempts", "filtered", "judged_out", "errors"]
+    names = [*tried, "ready", "dropped", "approved", "rejected"]
     rows = [(branch, *(counts.get(name, 0) for name in names)) for branch, counts in facts["yields"].items()]
     recipes = [
         f"- {_cell(one['branch'])}: runs {_listed(one['runs'])}, seeds {_listed(one['seeds'])}; "
