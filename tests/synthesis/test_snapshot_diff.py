@@ -125,7 +125,9 @@ def test_the_page_marks_words_and_leads_from_page_to_page(pair, client_as):
     for show in ("added", "removed", "rules", "tools", "nonsense"):
         answer = client.get("/synthesis/snapshots/diff/", {"a": pair.a.pk, "b": pair.b.pk, "show": show})
         assert answer.status_code == 200, show
-    assert client.get("/synthesis/snapshots/diff/").status_code == 200
+    choosing = client.get("/synthesis/snapshots/diff/").content.decode()
+    chosen = [line.partition('"')[0] for line in choosing.split('option value="') if "selected>" in line]
+    assert chosen == [str(pair.a.pk)]  # the one before the newest; a list opens at its first, the newest
     assert client.get("/synthesis/snapshots/diff/?a=1&b=999999").status_code == 404
     assert client.get("/synthesis/snapshots/diff/?a=x&b=%27").status_code == 200
 
