@@ -5,53 +5,33 @@ an index over what is filtered on. Each step is bounded: no combination of filte
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from django.contrib.postgres.search import SearchQuery
-from django.db import connection, transaction
-from django.db.models import Exists, F, Max, Min, OuterRef, Q, QuerySet
+from django.db.models import BooleanField, Exists, ExpressionWrapper, Max, Min, OuterRef, Q, QuerySet
+from django.db.models.expressions import RawSQL
 
 from rules.models import RuleVersion
 from synthesis.models import Attempt, Sample
 from synthesis.models.samples import FACET, WORDS
+from synthesis.sample_ranges import EVERYWHERE, Range, merged, planned
 from synthesis.selectors_counts import SAMPLE_FACETS, sample_kinds
+from synthesis.selectors_rejections import rejected_for
 from synthesis.staleness import LEVELS, stale_filter
 from trace_site.paging import SIZE
 
 NEAR, TRIED_NEAR, READ = 2_000, 6_000, 400  # ids looked through one by one; by attempts; by words
+REFUSED = 4_000  # attempts of one outcome looked through in the order of their samples
 LOOKED_AT = 20_000  # entries of the index over facets
 WIDER = 40_000  # ids looked through by index before all are
-MOST, MOST_READ = 5_000, 1_000  # what is counted one by one; by words
+MOST, MOST_READ = 2_000, 1_000  # what is counted one by one; by words
 EXAMINED = 200  # samples held against today's inputs for one page
 # what an attempt of the sample must have been for it to be listed, by the filter's name
 TRIED = ("check", "axis", "error", "outcome", "tries")
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Ids of [low, high), the oldest or the newest first."""
-
-    low: int
-    high: int
-    newest: bool = True
-
-    def near(self, width: int) -> "Range":
-        """The part one comes to first."""
-        if self.newest:
-            return Range(max(self.low, self.high - width), self.high)
-        return Range(self.low, min(self.high, self.low + width), newest=False)
-
-    def of(self, rows: QuerySet[Sample], size: int, *, sort: bool = False) -> list[int]:
-        """The first `size` of the rows. sort: by what selects them, then sorted, rather than in the order of ids."""
-        found = rows.filter(pk__gte=self.low, pk__lt=self.high)
-        key = F("pk") + 0 if sort else F("pk")
-        return list(
-            found.order_by(key.desc() if self.newest else key.asc()).values_list("pk", flat=True)[:size]
-        )
+OUTCOMES = {"check": "filtered", "axis": "judged_out", "error": "error"}  # that the filters mean
 
 
 @dataclass
@@ -97,13 +77,25 @@ class Search:
             return SIZE, 0, True
         if self.tried is None:
             most = MOST_READ if self.text else MOST
-            with _planned("seqscan", "indexscan", "indexonlyscan"):
+            if (few := self._few(most)) is not None:
+                return few, 0, False
+            with planned("seqscan", "indexscan", "indexonlyscan"):
                 found = self.rows().order_by().values("pk")[: most + 1].count()
             return min(found, most), 0, found > most
         kept = set(self.named)
         if self.facets or self.apart or self.text:
-            kept = set(self.but_attempts().filter(pk__in=kept).values_list("pk", flat=True))
+            kept = set(_among(self.but_attempts(), kept).values_list("pk", flat=True))
         return len(kept), sum(pk in kept for pk in self.named), len(self.named) > MOST
+
+    def _few(self, most: int) -> int | None:
+        """How many match, where there are no more than `most` of these facets: not all that have the words are read."""
+        if not self.facets or self.apart:
+            return None
+        candidates, all_seen = merged(self.kinds(), EVERYWHERE, most + 1, most + 1)
+        if not all_seen:
+            return None
+        with planned("bitmapscan"):  # of the words, that is
+            return _among(self.rows(), candidates).count()
 
     def rows(self) -> QuerySet[Sample]:
         """What matches, staleness aside."""
@@ -122,7 +114,11 @@ class Search:
             found = found.filter(run=run)
         if code := self.filters.get("rule"):
             versions = RuleVersion.objects.filter(rule__code=code).values_list("pk", flat=True)
+            if number := self.filters.get("version"):
+                versions = versions.filter(number=number)
             found = found.filter(rule_version__in=list(versions))
+            if reason := self.filters.get("reason"):
+                found = rejected_for(found, reason)
         return _with_words(found, self.text) if self.text else found
 
     def range(self, after: str, *, newest: bool) -> Range:
@@ -134,24 +130,29 @@ class Search:
 
     def ids(self, within: Range, size: int) -> list[int]:
         """The first `size` ids of the range that match."""
+        if self.outcome:
+            found, all_seen = self._among_refused(within, size)
+            if len(found) == size or all_seen:
+                return found
         rows, words = self.rows(), bool(self.text)
         steps = READ if words else NEAR if self.tried is None else TRIED_NEAR
         near = within.near(steps)
-        with _planned(*(("bitmapscan",) if self.more else ())):
+        with planned(*(("bitmapscan",) if self.more else ())):
             found = near.of(rows, size)
         if len(found) == size or near == within:
             self.common = words and near != within
             return found
         if self.facets and not self.apart:
             if not self.more:
-                return _merged(self.kinds(), within, size, size)[0]
+                return merged(self.kinds(), within, size, size)[0]
             found, all_seen = self._among_kinds(within, size, 2 * steps)
             if len(found) == size or all_seen:
+                self.common = words and not all_seen
                 return found
         if self.tried is not None:
             few = len(self.named) <= MOST
-            with _planned("bitmapscan"):  # few: these it is. Many: there is one soon
-                return within.of(self.but_attempts().filter(pk__in=self.named) if few else rows, size)
+            with planned("bitmapscan"):  # few: these it is. Many: there is one soon
+                return within.of(_among(self.but_attempts(), self.named) if few else rows, size)
         wider = within.near(WIDER)
         if words or self.apart:
             found = wider.of(rows, size, sort=words)
@@ -159,13 +160,31 @@ class Search:
                 return found
         return within.of(rows, size, sort=words)
 
+    @property
+    def outcome(self) -> str:
+        """The one outcome, other than ready, that an attempt must have had; empty when there is no such filter."""
+        meant = {OUTCOMES[name] for name in OUTCOMES if self.filters.get(name)}
+        meant |= {str(self.filters["outcome"])} if self.filters.get("outcome") else set()
+        return meant.pop() if len(meant) == 1 and meant <= set(OUTCOMES.values()) else ""
+
+    def _among_refused(self, within: Range, size: int) -> tuple[list[int], bool]:
+        """What matches among the samples of the first REFUSED attempts of the outcome, and whether that is all."""
+        held = ExpressionWrapper(self.tried or Q(), output_field=BooleanField())
+        rows = Attempt.objects.filter(
+            outcome=self.outcome, sample__gte=within.low, sample__lt=within.high
+        ).order_by("-sample" if within.newest else "sample")
+        looked = list(rows.values_list("sample", held)[:REFUSED])
+        hits = dict.fromkeys(pk for pk, hit in looked if hit)
+        found = within.of(_among(self.but_attempts(), hits), size)
+        return found, len(looked) < REFUSED
+
     def _among_kinds(self, within: Range, size: int, most: int) -> tuple[list[int], bool]:
         """What matches among the first `most` at most of these facets, and whether there are no more of them."""
         facets = self.kinds()
         each = 1 + LOOKED_AT // (len(facets) + 1)
-        candidates, all_seen = _merged(facets, within, each, most)
-        with _planned("bitmapscan"):
-            found = within.of(self.rows().filter(pk__in=candidates), size)
+        candidates, all_seen = merged(facets, within, each, most)
+        with planned("bitmapscan"):
+            found = within.of(_among(self.rows(), candidates), size)
         return found, all_seen
 
     def kinds(self) -> list[int]:
@@ -201,6 +220,11 @@ def attempts_named(filters: Mapping[str, Any]) -> Q | None:
     return wanted
 
 
+def _among(rows: QuerySet[Sample], ids: Iterable[int]) -> QuerySet[Sample]:
+    """Those of these ids, which may be thousands: given as one value, they cost no time of Python's."""
+    return rows.filter(pk__in=RawSQL("SELECT unnest(%s::bigint[])", [list(ids)]))
+
+
 def _with_words(rows: QuerySet[Sample], text: str) -> QuerySet[Sample]:
     """Queries with these words, the last of which may go on; a text without letters and digits as it stands."""
     words = re.findall(r"\w+", text)
@@ -208,40 +232,3 @@ def _with_words(rows: QuerySet[Sample], text: str) -> QuerySet[Sample]:
         return rows.filter(query__icontains=text)
     asked = SearchQuery(f"{' & '.join(words)}:*", config="simple", search_type="raw")
     return rows.alias(words=WORDS).filter(words=asked)
-
-
-@contextmanager
-def _planned(*without: str) -> Iterator[None]:
-    """Without these kinds of plan: a limit lets reading on look cheap that never finds as many."""
-    if not without:
-        yield
-        return
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("; ".join(f"SET LOCAL enable_{kind} = off" for kind in without))
-        cursor.execute("SET LOCAL work_mem = '64MB'")  # a bitmap that is too large names whole pages
-        yield
-        cursor.execute("; ".join(f"RESET enable_{kind}" for kind in without))
-        cursor.execute("RESET work_mem")
-
-
-def _merged(facets: list[int], within: Range, each: int, most: int) -> tuple[list[int], bool]:
-    """Ids of these facets in order, `most` at most: by index `each` of every facet, as far as that leaves no gap; and
-    whether that is all of them.
-    """
-    down = "DESC" if within.newest else "ASC"
-    facet = "synthesis_facet(branch, domain_id, style, tier, machine, human, approved_how, writer)"
-    sql = f"""
-SELECT s.id, s.place FROM unnest(%s::bigint[]) AS f (facet) CROSS JOIN LATERAL (
-  SELECT id, row_number() OVER () AS place FROM (
-    SELECT id FROM {Sample._meta.db_table} WHERE {facet} = f.facet AND id >= %s AND id < %s
-    ORDER BY {facet} {down}, id {down} LIMIT %s
-  ) found
-) s ORDER BY id {down}"""
-    ids: list[int] = []
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [facets, within.low, within.high, each])
-        for pk, place in cursor.fetchall():
-            ids.append(pk)
-            if place == each or len(ids) == most:  # there may be more of this facet right behind
-                return ids, False
-    return ids, True
