@@ -7,6 +7,7 @@ from django import forms
 
 from catalog.models import Domain
 from synthesis.core.queries import AXES
+from synthesis.core.rejections import REASONS
 from synthesis.models import Sample, SynthesisRun
 from trace_site.lib.errors import TraceError
 
@@ -20,6 +21,8 @@ CHECKS = (
     "near_duplicate",
     "clean_voice",
 )  # of filter V
+
+OF_RULE = ("version", "reason")  # filters that narrow a rule's samples, and nothing without one
 
 
 def domain_choices() -> list[tuple[str, str]]:
@@ -42,6 +45,8 @@ class SampleFilters(forms.Form):
         choices=[("", "any writer"), ("offline", "offline"), ("llm", "llm")], required=False
     )
     run = forms.IntegerField(required=False, min_value=1, max_value=2**62)
+    version = forms.IntegerField(required=False, min_value=1, max_value=2**31 - 1)  # of the rule
+    reason = forms.ChoiceField(choices=list(REASONS.items()), required=False)  # of a rule's rejected samples
     outcome = forms.ChoiceField(
         choices=[
             ("", "any outcome"),
@@ -85,7 +90,12 @@ class SampleFilters(forms.Form):
 
     def values(self) -> dict[str, Any]:
         self.is_valid()
-        return {name: value for name, value in self.cleaned_data.items() if value}
+        found = {name: value for name, value in self.cleaned_data.items() if value}
+        return found if "rule" in found else {k: v for k, v in found.items() if k not in OF_RULE}
+
+    @property
+    def reason_words(self) -> str:
+        return REASONS.get(self.values().get("reason", ""), "")
 
     def tell(self, counts: Mapping[str, Mapping[Any, int]]) -> None:
         """Write beside every value how many it would leave: {filter: {value: n}}."""

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
 
 from rules.models import RuleVersion
 from synthesis.core.rejections import REASONS, sentence
@@ -16,6 +16,7 @@ from synthesis.models import Decision, Sample
 
 Human, How = Sample.Human, Sample.How
 UNREAD = Q(human=Human.APPROVED, approved_how__in=[How.POLICY, How.BATCH, How.IMPORT])
+REFUSAL = Q(verdict=Decision.Verdict.REJECT, item__calibration=False)
 DECIDED = Q(human__in=[Human.APPROVED, Human.REJECTED]) & ~UNREAD
 
 
@@ -103,16 +104,17 @@ def rejections_of_published(rules: Iterable[int]) -> dict[int, Rejections]:
     return {one.rule: one for one in rejections_of(versions)}
 
 
+def rejected_for(rows: QuerySet[Sample], reason: str) -> QuerySet[Sample]:
+    """Rejected samples whose newest rejection gives this reason; narrow `rows` first, it is looked up for each."""
+    said = Decision.objects.filter(REFUSAL, sample=OuterRef("pk")).order_by("-pk").values("reason")
+    return rows.filter(human=Human.REJECTED).alias(said=Subquery(said[:1])).filter(said=reason)
+
+
 def _reasons(versions: list[int]) -> dict[int, list[Reason]]:
     """By the decision that ended each sample: its newest rejection."""
     if not versions:
         return {}
-    final = Decision.objects.filter(
-        verdict=Decision.Verdict.REJECT,
-        sample__human=Human.REJECTED,
-        sample__rule_version__in=versions,
-        item__calibration=False,
-    )
+    final = Decision.objects.filter(REFUSAL, sample__human=Human.REJECTED, sample__rule_version__in=versions)
     last = final.order_by("sample", "-pk").distinct("sample")
     rows = last.values_list("pk", "sample", "sample__rule_version", "sample__style", "reason", "note")
     found: defaultdict[int, dict[str, Reason]] = defaultdict(dict)

@@ -1,5 +1,7 @@
 """Pages about rejected samples: beside the rule and its text, on the yield page, and the button to write them again."""
 
+import re
+
 import pytest
 
 from synthesis import regenerations, review
@@ -23,6 +25,36 @@ def test_the_rule_page_says_why_in_the_readers_words_escaped(client_as):
     assert "<span>&lt;script&gt;about &#x27;year&#x27;&lt;/script&gt;</span>" in page
     assert f'href="/synthesis/samples/{sample.pk}/"' in page
     assert "rule=PAY&amp;domain=hr&amp;human=rejected" in page
+
+
+def test_a_reason_leads_to_the_samples_rejected_for_it(client_as):
+    rule = a_rule()
+    unclear = [reject(rule, "rule_unclear").pk for _ in range(2)]
+    reject(rule, "leak")
+    client = client_as("expert")
+    page = client.get(f"/synthesis/samples/rejections/{rule.pk}/").content.decode()
+    link = re.search(r'<a href="([^"]*reason=rule_unclear)">Rule text ambiguous</a>', page)[1].replace(
+        "&amp;", "&"
+    )
+    assert "&version=1&" in link
+    found = client.get(link)
+    assert sorted(row.pk for row in found.context["page"].rows) == unclear
+    assert found.context["found"].total == 2 and "rejected: rule text ambiguous" in found.content.decode()
+    assert client.get(link.replace("version=1", "version=2")).context["page"].rows == []
+    without = client.get(link.replace("rule=PAY&", "")).context  # of a rule alone
+    assert len(without["page"].rows) == 3 and "reason" not in without["active"]
+    assert client.get(link.replace("rule_unclear", "nonsense")).status_code == 200
+
+
+def test_a_reason_taken_back_and_given_anew_counts_as_the_newest(client_as):
+    rule = a_rule()
+    sample = reject(rule, "leak", by="rita")
+    review.undo(reviewer=person("rita"))
+    review.reject(sample=sample.pk, reviewer=person("rita"), reason="unclear", note="", follow_up="drop")
+    client = client_as("expert")
+    for reason, many in (("leak", 0), ("unclear", 1)):
+        found = client.get(f"/synthesis/samples/?rule=PAY&reason={reason}")
+        assert len(found.context["page"].rows) == many
 
 
 def test_the_editor_shows_them_beside_the_text_of_the_published_version(client_as):

@@ -21,6 +21,7 @@ LISTS = (
     "/synthesis/samples/?q=pay",
     "/synthesis/samples/?check=leakage&domain=hr",
     "/synthesis/samples/?after=last",
+    "/synthesis/samples/?rule=PAY&version=1&reason=leak",
     "/synthesis/samples/rules/",
     "/synthesis/",
     "/synthesis/review/count/",
