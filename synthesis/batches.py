@@ -148,9 +148,12 @@ def _approve_rest(batch: int, by: str) -> int:
 
 def said(batch: Batch) -> str:
     """What stands on every sample approved with its batch."""
-    defects = f"{batch.defects} defect{'' if batch.defects == 1 else 's'}"
     read = f"{batch.sample_size:,} of {batch.lot_size:,} read"
-    return f"batch {batch.pk}: {read}, {defects}, AQL {batch.aql}, c {batch.accept}"
+    return f"batch {batch.pk}: {read}, {_defects(batch)}, AQL {batch.aql}, c {batch.accept}"
+
+
+def _defects(batch: Batch) -> str:
+    return f"{batch.defects} defect{'' if batch.defects == 1 else 's'}"
 
 
 def _fail(batch: Batch, actor: Any) -> None:
@@ -159,7 +162,7 @@ def _fail(batch: Batch, actor: Any) -> None:
     audit.record(actor=actor, action="batch.failed", obj=batch, detail=detail)
     version = batch.rule_version
     text = (
-        f"Batch {batch.pk} of rule {version.rule.code} failed: {batch.defects} defects, "
+        f"Batch {batch.pk} of rule {version.rule.code} failed: {_defects(batch)}, "
         f"{batch.accept} allowed. All of it is read now."
     )
     people = {person.pk: person for person in (batch.created_by, version.author) if person is not None}

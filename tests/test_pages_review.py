@@ -480,6 +480,12 @@ def test_empty_queue_says_what_others_hold_and_when_it_frees(reviewer, samples, 
 def test_empty_selection_offers_what_waits_elsewhere(reviewer, samples):
     page = reviewer.get("/synthesis/review/?branch=rrb").content.decode()
     assert "Nothing waits in this selection" in page and "3 wait elsewhere" in page
+    assert "See the batch" not in page
+
+
+def test_whoever_has_read_a_batch_to_its_end_is_led_back_to_it(reviewer, samples):
+    page = reviewer.get("/synthesis/review/?batch=7").content.decode()
+    assert "3 wait elsewhere" in page and 'href="/synthesis/batches/7/"' in page
 
 
 # what is on the page

@@ -215,7 +215,7 @@ class TestFailing:
         assert not Sample.objects.filter(approved_how="batch").exists()
         notice = Notice.objects.get()
         assert (notice.recipient, notice.kind) == (bob, "batch_failed")
-        assert f"Batch {batch.pk} of rule {version.rule.code} failed" in notice.text
+        assert f"Batch {batch.pk} of rule {version.rule.code} failed: 1 defect, 0 allowed." in notice.text
 
     def test_what_is_read_after_it_failed_changes_nothing_about_it(self, ada):
         batch = make_batch(ada)
