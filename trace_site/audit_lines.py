@@ -22,7 +22,7 @@ PRIVATE = frozenset(
         "trace_site_webhook",
     }
 )
-LATER = "once nobody has to judge it any more without knowing"
+LATER = "until nobody is left to judge it blind"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -90,7 +90,7 @@ def _event_line(entry: AuditEntry, people: Mapping[int, str], veil: Veil | None)
         object_id=entry.object_id,
         label=entry.object_label,
         url=page_url(entry.object_type, entry.object_id),
-        detail={"told": LATER} if veil else entry.detail,
+        detail={"hidden": LATER} if veil else entry.detail,
         tx=entry.txid,
     )
 
