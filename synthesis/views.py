@@ -17,6 +17,7 @@ from synthesis.forms import BudgetForm
 from synthesis.models import SynthesisRun
 from synthesis.rule_yields import rule_book
 from synthesis.selectors_funnel import GROUPS, Slice, funnel, groups
+from synthesis.selectors_runs import tell_counts
 from trace_site import jobs
 from trace_site.access import ADMIN, EXPERT, role_required
 from trace_site.lib.errors import TraceError
@@ -28,7 +29,9 @@ ROWS = 100  # groups on one page of the funnel's table
 
 @require_GET
 def run_list(request: HttpRequest) -> HttpResponse:
-    page = keyset(selectors.runs(), request.GET.get("after", ""), newest=True)
+    rows = SynthesisRun.objects.select_related("job", "created_by")
+    page = keyset(rows, request.GET.get("after", ""), newest=True)
+    tell_counts(page.rows)
     return render(
         request, "synthesis/run_list.html", {"page": page, "totals": selectors_review.sample_totals()}
     )

@@ -9,9 +9,11 @@ from django.test.utils import CaptureQueriesContext
 
 from synthesis import samples
 from synthesis.claims import LEASE
+from synthesis.counts import fold
 from synthesis.models import Attempt, ReviewItem, Sample
 from synthesis.queue_order import take_next
 from synthesis.sample_search import Search
+from synthesis.selectors_runs import tell_counts
 from tests.factories import make_domain, make_rule, make_sample, make_tool
 
 pytestmark = pytest.mark.django_db
@@ -117,6 +119,43 @@ def test_a_list_finds_what_a_full_search_finds_on_its_first_and_last_pages(many)
         assert (names, found) == (names, expected[:100])
         last = samples.sample_page(Search(filters), samples.LAST)
         assert (names, [row.pk for row in last.rows]) == (names, expected[-50:])
+
+
+def test_a_common_word_with_a_rare_status_is_counted_to_the_last(many):
+    filters = {"q": "payslip", "human": "pending"}
+    found = samples.samples(filters)
+    assert (found.total, found.more) == (Search(filters).rows().count(), False)
+
+
+def test_the_list_of_runs_counts_anew_only_when_a_sample_changed(db):
+    sample = make_sample(machine="ready")
+    run = sample.run
+
+    def told() -> tuple[int, int]:
+        tell_counts([run])
+        return run.planned, run.approved
+
+    assert told() == (1, 0)
+    with CaptureQueriesContext(connection) as queries:
+        assert told() == (1, 0)
+    assert len(queries) == 1
+    Sample.objects.filter(pk=sample.pk).update(human="approved")
+    assert told() == (1, 1)
+    fold(0)
+    make_sample(run=run)
+    assert told() == (2, 1)
+
+
+def test_a_claim_of_what_the_counts_know_nothing_of_looks_through_no_item(many, user_with):
+    reviewer = user_with("reviewer")
+    with CaptureQueriesContext(connection) as queries:
+        assert take_next(reviewer.pk, {"tier": "hard"}, (), LEASE) is None
+    with connection.cursor() as cursor:
+        for query in queries.captured_queries:
+            cursor.execute("EXPLAIN ANALYZE " + query["sql"])
+            assert "never executed" in (plan := "\n".join(line for (line,) in cursor.fetchall()))
+            passed = [int(count) for count in re.findall(r"Rows Removed by Filter: (\d+)", plan)]
+            assert max(passed, default=0) < 50  # of the counts' few rows, not of the items
 
 
 def test_a_claim_finds_its_item_by_an_index(many, user_with):
