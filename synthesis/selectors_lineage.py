@@ -145,11 +145,17 @@ def decisions_shown(sample: Sample, person: Any) -> tuple[list[Decision], int]:
     While a sample waits for another reading, whoever may still read it sees none: it is blind.
     """
     rows = list(sample.decisions.select_related("reviewer", "item__batch").order_by("pk"))
-    if sample.human not in OPEN or not roles_of(person) & {REVIEWER, ADMIN}:
+    waits = sample.human in OPEN or (rows and sample.human == Sample.Human.PENDING and _reads(sample))
+    if not waits or not roles_of(person) & {REVIEWER, ADMIN}:
         return rows, 0
     if ReviewItem.objects.filter(sample=sample, decided_by=person).exists():
         return rows, 0
     return [], len(rows)
+
+
+def _reads(sample: Sample) -> bool:
+    """Whether somebody is to read it: after an undo, what was taken back is not the next reader's to know."""
+    return sample.review_items.filter(state__in=(ReviewItem.State.OPEN, ReviewItem.State.CLAIMED)).exists()
 
 
 def batches_of(sample: Sample) -> list[ReviewItem]:

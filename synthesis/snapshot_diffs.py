@@ -76,7 +76,7 @@ class Pair:
         if show in ("rules", "tools"):
             return _some(self._rules() if show == "rules" else self._tools(), after, size)
         rows = {"changed": self._changed, "added": self._added, "removed": self._removed}[show]()
-        if after.isdecimal():
+        if after.isdecimal() and len(after) < 99:
             rows = rows.filter(pk__gt=int(after))
         found = list(rows.order_by("pk").values("pk", "other")[: size + 1])
         texts = _texts({row[name] for row in found for name in ("pk", "other") if row[name]})

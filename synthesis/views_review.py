@@ -29,6 +29,7 @@ from synthesis.wishes import seen_key
 from trace_site.access import ADMIN, REVIEWER, role_required, roles_of
 from trace_site.lib.errors import TraceError
 
+MOST = 10  # items that one screen holds
 POLL_S = 20  # how often an empty queue asks again
 
 
@@ -62,7 +63,7 @@ def queue(request: HttpRequest) -> HttpResponse:
 def ahead(request: HttpRequest) -> HttpResponse:
     """Fragment: the next item, claimed, besides the ones on this screen; or why there is none."""
     filters = kept_filters(request)
-    besides = [int(pk) for pk in request.POST.getlist("besides") if pk.isdecimal()]
+    besides = [int(pk) for pk in request.POST.getlist("besides")[:MOST] if pk.isdecimal() and len(pk) < 19]
     reading = next_reading(request.user, filters, besides)
     if reading is None:
         return empty_page(request, filters)
@@ -174,8 +175,11 @@ def held(request: HttpRequest) -> list[tuple[int, str]]:
     """The items and claims a screen says it has."""
     try:
         told = json.loads(request.POST.get("items", "{}"))
-        return [(int(pk), claim_of(str(claim))) for pk, claim in told.items()][:10]
-    except (ValueError, AttributeError) as error:
+        found = [(int(pk), claim_of(str(claim))) for pk, claim in list(told.items())[:MOST]]
+        if any(not 0 < pk < 2**63 for pk, _ in found):
+            raise ValueError("no item has this number")
+        return found
+    except (ValueError, AttributeError, RecursionError) as error:
         message = 'items is no JSON object {"item": "claim"}.'
         raise TraceError(message, code="bad_items", where="items") from error
 

@@ -1,7 +1,7 @@
 """Saved views of the queue and of the sample list: one fragment for both pages."""
 
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
@@ -37,7 +37,7 @@ def views(request: HttpRequest) -> HttpResponse:
         )
     if request.method == "POST":
         at = request.headers.get("HX-Current-URL", "")
-        query = urlsplit(at).query if at else request.POST.get("query", "")
+        query = at.partition("#")[0].partition("?")[2] if at else request.POST.get("query", "")
         saved_views.view_save(
             owner=request.user,
             page=page,

@@ -92,8 +92,8 @@ def _sent(message: EmailMessage, backend: Any) -> str:
         message.send()
     except smtplib.SMTPServerDisconnected:
         raise
-    except (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused) as error:
-        return _reason(error)
+    except (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused, ValueError) as error:
+        return _reason(error)  # ValueError: an address no mail can be sent to
     return ""
 
 

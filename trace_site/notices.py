@@ -86,6 +86,7 @@ def tell(recipients: Iterable[Any], kind: str, text: str, *, link: str, key: str
     instead of a second row; it is mailed once.
     """
     people = {getattr(person, "pk", person) for person in recipients}
+    text = " ".join(text.split())  # one line: what a person typed must not look like more of a mail
     if not people:
         return
     mailed = _by_mail(people, kind)

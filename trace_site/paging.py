@@ -6,6 +6,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 SIZE = 50
+NUMBERS, DIGITS = ("pk", "position"), 99  # columns whose keys are numbers, and how long those may be
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ def keyset(
 ) -> Page:
     """One page of `rows` in the order of the unique column `by`. A key that is none (an old link) starts anew."""
     ordered = rows.order_by(f"-{by}" if newest else by)
-    if after and by == "pk" and not after.isdecimal():
+    if by in NUMBERS and not (after.isdecimal() and len(after) < DIGITS):
         after = ""
     if after:
         ordered = ordered.filter(**{f"{by}__{'lt' if newest else 'gt'}": after})
