@@ -43,7 +43,7 @@ def main() -> int:
     me.groups.set(Group.objects.all())
     client.force_login(me)
     slow = sum(not one_page(client, *page) for page in pages() if options.only in page[0])
-    slow += sum(not line(*work) for work in work_of(me) if options.only in work[0])
+    slow += sum(not line(*work) for work in (*screen_work(me), *work_of(me)) if options.only in work[0])
     if options.only in "against OFFSET":
         against_offset()
     print(f"{slow} above {GOAL_MS} ms, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
@@ -96,6 +96,10 @@ def pages() -> Iterator[tuple[str, str]]:
             "machine": "ready",
             "branch": "rule",
         },  # fmt: skip
+        "a check in a domain": {"check": "leakage", "domain": some.domain_id},
+        "an axis in a domain": {"axis": "label", "domain": some.domain_id},
+        "a common word, rare status": {"q": "payslip", "human": "disputed"},
+        "a common word in a domain": {"q": "payslip", "domain": some.domain_id},
         "nothing matches": {"machine": "dropped", "approved_how": "bulk"},
         "common word": {"q": "payslip"},
         "rare word": {"q": "zeppelin"},
@@ -133,23 +137,31 @@ def one_page(client: Any, title: str, address: str) -> bool:
     return line(title, lambda: client.get(address, follow=True))
 
 
+def screen_work(me: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """(title, what the page of the queue asks for while one reads); decisions are rolled back."""
+    from synthesis.wishes import seen_key
+
+    client, shown = _screen(me)
+    scripted = {"HTTP_HX_REQUEST": "true", "HTTP_ACCEPT": "application/json"}
+    yield "review, this item again", lambda: client.get(f"/synthesis/review/{shown.sample_id}/")
+    yield (
+        "review, next item (fragment)",
+        undone(lambda: client.post("/synthesis/review/next/", {"besides": [shown.pk]}, **scripted)),
+    )
+    sent = {"claim": str(shown.claim), "seen": seen_key(shown.sample), "seconds": "3"}
+    yield (
+        "review, approve (POST)",
+        undone(lambda: client.post(f"/synthesis/review/{shown.sample_id}/approve/", sent, **scripted)),
+    )
+
+
 def work_of(me: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
     """(title, what one request of a reviewer does); all of it is rolled back."""
-    from django.db import transaction
-
     from rules.models import Rule
     from synthesis import claims, review
     from synthesis.models import ReviewItem
 
     rare = Rule.objects.exclude(published=None).order_by("-pk").values_list("code", flat=True)[0]
-
-    def undone(work: Callable[[], Any]) -> Callable[[], None]:
-        def once() -> None:
-            with transaction.atomic():
-                work()
-                transaction.set_rollback(True)
-
-        return once
 
     def decide() -> None:
         item = claims.claim_next(me, {"round": 1})
@@ -164,6 +176,31 @@ def work_of(me: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "claim and approve", undone(decide)
     yield "sweep", undone(claims.sweep)
     assert ReviewItem.objects.filter(state="open").exists()
+
+
+def undone(work: Callable[[], Any]) -> Callable[[], None]:
+    """The work, rolled back."""
+    from django.db import transaction
+
+    def once() -> None:
+        with transaction.atomic():
+            work()
+            transaction.set_rollback(True)
+
+    return once
+
+
+def _screen(me: Any) -> tuple[Any, Any]:
+    """A browser of theirs, and the item on its screen."""
+    from django.test import Client
+
+    from synthesis import claims
+
+    client = Client(SERVER_NAME="localhost")
+    client.force_login(me)
+    item = claims.claim_next(me)
+    assert item is not None
+    return client, item
 
 
 def _other() -> Any:
