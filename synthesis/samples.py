@@ -49,7 +49,8 @@ def samples(filters: Mapping[str, Any], after: str = "", size: int = SIZE) -> Fo
     if covers(filters):
         return Found(page, tally.total, False, None, tally)
     if search.level:
-        return Found(page, None, False, None, tally, examined)
+        whole = not after and page.next_key is None  # all there are stand on this page
+        return Found(page, len(page.rows) if whole else None, False, None, tally, examined)
     total, attempts, more = search.counted()
     named = search.tried is not None and "tries" not in filters
     return Found(page, total, more, attempts if named else None, tally)

@@ -109,7 +109,8 @@ def address(dice: random.Random, path: str, operation: dict[str, Any], stored: d
         at = dice.choice(known * 3 + [0, 2**31, 2**63, 10**25])
         path = path.replace(f"{{{name}}}", str(at))
     path = path.replace("{prompt}", dice.choice(["judge", "query_rule", "none"]))
-    path = path.replace("{name}", dice.choice(["Pay/Get0", "Pay", "%00", "a/b/c", "🙂"]))
+    names = ["Pay/Get0", "Pay", "%00", "a/b/c", "🙂"] if operation else ["Pay"]  # one that every route takes
+    path = path.replace("{name}", dice.choice(names))
     asked = [parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "query"]
     given = {name: dice.choice([*TEXTS, *NUMBERS]) for name in asked if dice.random() < 0.4}
     if dice.random() < 0.05:
