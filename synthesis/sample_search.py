@@ -73,12 +73,13 @@ class Search:
 
         Words that a page is full of at once are not counted: an index would have to name all of them.
         """
+        most = MOST_READ if self.text else MOST
+        few = self._few(most) if self.tried is None else None
+        if few is not None:
+            return few, 0, False
         if self.common:
             return SIZE, 0, True
         if self.tried is None:
-            most = MOST_READ if self.text else MOST
-            if (few := self._few(most)) is not None:
-                return few, 0, False
             with planned("seqscan", "indexscan", "indexonlyscan"):
                 found = self.rows().order_by().values("pk")[: most + 1].count()
             return min(found, most), 0, found > most
@@ -147,7 +148,7 @@ class Search:
                 return merged(self.kinds(), within, size, size)[0]
             found, all_seen = self._among_kinds(within, size, 2 * steps)
             if len(found) == size or all_seen:
-                self.common = words and not all_seen
+                self.common = words and len(found) == size
                 return found
         if self.tried is not None:
             few = len(self.named) <= MOST
