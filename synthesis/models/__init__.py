@@ -1,23 +1,12 @@
 """Samples with every attempt behind them, the ledger of calls, the review queue and its decisions, frozen snapshots."""
 
 from synthesis.models.calls import ModelCall, ModelReply, PromptVersion
-from synthesis.models.review import (
-    Assignment,
-    Batch,
-    Decision,
-    Guideline,
-    Level,
-    Regeneration,
-    ReviewCount,
-    ReviewItem,
-    ReviewSkip,
-    SampleComment,
-    SampleCount,
-    SavedView,
-    SecondShare,
-)
+from synthesis.models.counts import Level, ReviewCount, SampleCount
+from synthesis.models.decisions import Decision, Regeneration
+from synthesis.models.queue import Assignment, Batch, ReviewItem, ReviewSkip, SecondShare
 from synthesis.models.samples import Attempt, Sample, SynthesisRun
 from synthesis.models.snapshots import FrozenLines, Snapshot, SnapshotSample
+from synthesis.models.team import Guideline, SampleComment, SavedView
 
 __all__ = [
     "Assignment",
