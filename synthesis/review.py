@@ -21,6 +21,7 @@ __all__ = [
     "approve",
     "check",
     "edit",
+    "fits",
     "policy_approve",
     "reject",
     "seen_key",
@@ -29,6 +30,7 @@ __all__ = [
     "wish_of",
 ]
 Verdict = Decision.Verdict
+LONGEST = {"query": 20_000, "trace": 20_000, "note": 2_000}  # characters
 
 
 def approve(*, sample: Sample | int, reviewer: Any, note: str = "", **shown: Any) -> Sample:
@@ -45,6 +47,9 @@ def reject(
         raise _unknown("choose a reason.", "bad_reason", "reason", list(REASONS))
     if follow_up not in Decision.FollowUp.values:
         raise _unknown("choose what follows.", "bad_follow_up", "follow_up", Decision.FollowUp.values)
+    if reason == "other" and not note.strip():
+        raise TraceError("say in the note what is wrong.", code="no_note", where="note")
+    fits(note=note)
     row = _row(sample)
     wish = Wish(Verdict.REJECT, **texts_of(row), reason=reason, note=note, follow_up=follow_up, **shown)
     return decide(row, reviewer, wish)
@@ -61,6 +66,7 @@ def edit(
     **shown: Any,
 ) -> Sample:
     """Correct and approve in one step; what the filter refuses is not taken."""
+    fits(query=query, trace=trace, note=note)
     row = _row(sample)
     answer = list(row.answer) if answer is None else answer
     wish = Wish(Verdict.EDIT, query, trace, answer, note=note, **shown)
@@ -74,6 +80,17 @@ def edit(
             extra={"failures": [failure.as_dict() for failure in failures]},
         )
     return decide(row, reviewer, wish)
+
+
+def fits(**texts: str) -> None:
+    """Raises TraceError "too_long" for a text that nobody would read, before a filter has to."""
+    for name, text in texts.items():
+        if len(text) > LONGEST[name]:
+            raise TraceError(
+                f"the {name} has {len(text):,} characters; {LONGEST[name]:,} fit.",
+                code="too_long",
+                where=name,
+            )
 
 
 def _row(sample: Sample | int) -> Sample:

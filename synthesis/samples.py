@@ -51,6 +51,8 @@ def samples(filters: Mapping[str, Any], after: str = "", size: int = SIZE) -> Fo
     if search.level:
         whole = not after and page.next_key is None  # all there are stand on this page
         return Found(page, len(page.rows) if whole else None, False, None, tally, examined)
+    if after and search.text:  # counted on the first page; all that holds the words would be read again
+        return Found(page, None, False, None, tally)
     total, attempts, more = search.counted()
     named = search.tried is not None and "tries" not in filters
     return Found(page, total, more, attempts if named else None, tally)

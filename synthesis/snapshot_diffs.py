@@ -14,6 +14,7 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 from synthesis.models import Sample, Snapshot, SnapshotSample
 from synthesis.snapshot_parts import joined
 from synthesis.snapshots import snapshot_dir
+from trace_site.lib.errors import TraceError
 
 SHOWS = ("changed", "added", "removed", "rules", "tools")
 SIZE = 50
@@ -148,7 +149,15 @@ def _unshared(a: Snapshot, b: Snapshot, name: str) -> tuple[Iterator[bytes], Ite
 
 
 def _stored(snapshot: Snapshot, name: str) -> Iterator[bytes]:
-    with (snapshot_dir(snapshot) / name).open("rb") as handle:
+    path = snapshot_dir(snapshot) / name
+    if not path.exists():
+        raise TraceError(
+            f"the stored folder of snapshot {snapshot.pk} has no {name}.",
+            code="not_found",
+            where=name,
+            hint="Rebuild the snapshot on its page.",
+        )
+    with path.open("rb") as handle:
         yield from handle
 
 

@@ -130,6 +130,7 @@ def check(request: HttpRequest, pk: int) -> HttpResponse:
     """Fragment: what filter V says about the text as typed so far, and how it differs from the sample's."""
     sample = sample_or_404(pk)
     typed = typed_texts(request)
+    review.fits(query=typed["query"], trace=typed["trace"])
     found = [failure.as_dict() for failure in review.check(sample=sample, **typed)]
     context = {**marked(found, typed), "checked": True, "sample": sample, "typed": typed}
     return render(request, "synthesis/_check.html", context)

@@ -41,7 +41,13 @@ ANYBODY_SENDS = [
     *("account-token", "account-token-revoke", "logout", "notices:read", "notices:mail"),
     *("rules:fields", "rules:sentence_fix", "rules:check", "rules:confusables", "rules:affected"),
     *("synthesis:sample_comments", "synthesis:saved_views", "synthesis:saved_view_change"),
-    *("synthesis:saved_view_delete", "jobs:cancel", "jobs:retry", "catalog:import_undo", "rules:request_action"),
+    *(
+        "synthesis:saved_view_delete",
+        "jobs:cancel",
+        "jobs:retry",
+        "catalog:import_undo",
+        "rules:request_action",
+    ),
 ]
 PUBLIC = ["login", "logout", "healthz"]
 FILLED = {"int": "999999", "path": "a/b"}

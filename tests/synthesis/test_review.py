@@ -104,3 +104,19 @@ def test_a_policy_says_on_every_sample_what_it_was():
     assert all(row.approved_by.startswith("policy auto-approve") for row in rows)
     assert Decision.objects.filter(policy__contains="none read").count() == 5
     assert AuditEntry.objects.filter(action="review.policy").count() == 2
+
+
+def test_other_as_a_reason_needs_a_note(ada):
+    sample = make_sample(make_book())
+    with pytest.raises(TraceError, match="say in the note"):
+        review.reject(sample=sample, reviewer=ada, reason="other", note="  ")
+    assert review.reject(sample=sample, reviewer=ada, reason="other", note="wrong year").human == "rejected"
+
+
+def test_texts_that_nobody_would_read_are_refused_before_the_filter_has_to(ada):
+    sample = make_sample(make_book())
+    with pytest.raises(TraceError, match="the trace has 20,001 characters; 20,000 fit"):
+        review.edit(sample=sample, reviewer=ada, query="where is it", trace="x" * 20_001)
+    with pytest.raises(TraceError, match="the note has 2,001"):
+        review.reject(sample=sample, reviewer=ada, reason="leak", note="x" * 2_001)
+    assert Decision.objects.count() == 0
