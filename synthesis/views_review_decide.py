@@ -108,13 +108,8 @@ def approve(request: HttpRequest, pk: int) -> HttpResponse:
 def reject(request: HttpRequest, pk: int) -> HttpResponse:
     reason, note = (request.POST.get(name, "").strip() for name in ("reason", "note"))
     follow_up = request.POST.get("follow_up") or "regenerate"
-
-    def decide(**how: Any) -> None:
-        if reason == "other" and not note:
-            raise TraceError("say in the note what is wrong.", code="note_needed", where="note")
-        review.reject(reason=reason, note=note, follow_up=follow_up, **how)
-
-    return decided(request, pk, decide)
+    given = {"reason": reason, "note": note, "follow_up": follow_up}
+    return decided(request, pk, lambda **how: review.reject(**given, **how))
 
 
 @role_required(REVIEWER, ADMIN)

@@ -157,7 +157,7 @@ def test_of_two_tabs_that_decide_differently_the_second_is_told(reviewer, sample
 def test_a_colleagues_decision_is_shown_and_not_overwritten(reviewer, samples, user_with):
     given = opened(reviewer, samples[0])
     claims.release(User("reviewer"))
-    review.reject(sample=samples[0].pk, reviewer=user_with("admin"), reason="other")
+    review.reject(sample=samples[0].pk, reviewer=user_with("admin"), reason="leak")
     page = reviewer.post(f"/synthesis/review/{samples[0].pk}/approve/", given)
     assert page.status_code == 409 and b"Nothing was changed" in page.content
     assert human(samples[0]) == "rejected"
