@@ -1,6 +1,7 @@
 """What a person does with the item on the screen: decide, put off, take back, and try a text on filter V."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -108,8 +109,8 @@ def approve(request: HttpRequest, pk: int) -> HttpResponse:
 def reject(request: HttpRequest, pk: int) -> HttpResponse:
     reason, note = (request.POST.get(name, "").strip() for name in ("reason", "note"))
     follow_up = request.POST.get("follow_up") or "regenerate"
-    given = {"reason": reason, "note": note, "follow_up": follow_up}
-    return decided(request, pk, lambda **how: review.reject(**given, **how))
+    asked = partial(review.reject, reason=reason, note=note, follow_up=follow_up)
+    return decided(request, pk, asked)
 
 
 @role_required(REVIEWER, ADMIN)
