@@ -369,7 +369,7 @@ def test_samples_of_older_versions_do_not_count_for_the_yield(client_as):
     assert client_as("expert").get("/synthesis/yield/").context["page"].rows[0].ready == 0
 
 
-@pytest.mark.parametrize(("path", "queries"), [("yield/", 12), ("samples/", 9), ("", 6)])
+@pytest.mark.parametrize(("path", "queries"), [("yield/", 12), ("samples/", 9), ("", 8)])
 def test_pages_need_the_same_queries_for_ten_rows_and_for_sixty(
     client_as, path, queries, django_assert_num_queries
 ):
