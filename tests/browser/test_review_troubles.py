@@ -196,7 +196,7 @@ def until_nothing_is_claimed(page):
 
 def test_reloading_keeps_the_item(ann, samples):
     ann.page.reload()
-    ann.page.wait_for_timeout(SETTLED_MS)
+    ann.on(samples[0])
     ann.press("a")
     ann.on(samples[1])
     assert human(samples[0]) == "approved"
