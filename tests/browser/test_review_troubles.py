@@ -4,7 +4,7 @@ import pytest
 
 from synthesis import claims
 from synthesis.models import Decision, ReviewItem
-from tests.browser.reviewing import SETTLED_MS, Reviewer, sign_in, signed_in
+from tests.browser.reviewing import Reviewer, sign_in, signed_in
 from tests.browser.test_review_keyboard import BETTER, human, make_samples, typed_over
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
