@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.db.models import Model as DjangoModel
 from django.http import HttpRequest
 
-from training.models import AliasMove, Model, Run, RunMetric, Stage1
+from training.models import AliasMove, Model, Run, RunMetric, TrainedStage
 
 
 class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -37,9 +37,9 @@ class AliasMoveAdmin(ReadOnly):
     list_select_related = ["model", "actor"]
 
 
-@admin.register(Stage1)
-class Stage1Admin(ReadOnly):
-    list_display = ["key", "run", "created_at"]
+@admin.register(TrainedStage)
+class TrainedStageAdmin(ReadOnly):
+    list_display = ["key", "stage", "run", "created_at"]
     list_select_related = ["run"]
 
 

@@ -12,11 +12,11 @@ from trace_site import audit, jobs
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_text
 from training.core import recipe as recipes
+from training.core import stages
 from training.core.recipe import POCKET, Recipe
 from training.models import Model, Run
 
 RECIPES = Path(__file__).parent / "recipes"
-NOT_IN_KEY = ("threads", "checkpoint_seconds")  # they change how fast a run is, not what it makes
 
 
 def default_recipe(base: str) -> Recipe:
@@ -40,13 +40,8 @@ def recipe_from_file(path: Path) -> Recipe:
 
 def run_key(snapshot_hash: str, recipe: Recipe) -> str:
     """Two runs with this key in common would make the same model."""
-    parts = {name: value for name, value in asdict(recipe).items() if name not in NOT_IN_KEY}
+    parts = {name: value for name, value in asdict(recipe).items() if name not in stages.SPEED_ONLY}
     return content_hash({"snapshot": snapshot_hash, "recipe": parts})
-
-
-def stage1_key(recipe: Recipe, catalog_hash: str) -> str:
-    """Runs with this key in common share one Stage-1 model, whatever machine trains them; empty without memo."""
-    return recipe.with_cell(threads=1).stage1_hash(catalog_hash) if recipe.memo != "none" else ""
 
 
 @transaction.atomic
@@ -77,7 +72,7 @@ def run_create(
             "retrieval": retrieval,
             "recipe": asdict(chosen),
             "seed": seed,
-            "stage1_key": stage1_key(chosen, snapshot.catalog_hash),
+            "stages": stages.rows(stages.steps(chosen, snapshot.hash, snapshot.catalog_hash)),
             "created_by": actor,
         },
     )

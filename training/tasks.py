@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,16 @@ from trace_site.jobs import JobContext
 from trace_site.lib import hardware
 from trace_site.lib.files import read_json, write_atomic
 from trace_site.webhooks import emit
-from training.core.recipe import Recipe
-from training.models import Model, Run, Stage1
+from training.core.stages import Step, steps
+from training.models import Model, Run, TrainedStage
 from training.services import run_recipe
 from training.stages import run_stage
 
+LABELS = {"stage1": "stage 1", "plain": "stage 2, plain", "stage2": "stage 2"}
+
 
 def run_training(ctx: JobContext) -> dict[str, Any]:
-    """Train one run; started again after a kill it goes on where it stopped."""
+    """Train one run stage by stage; started again after a kill it goes on where it stopped."""
     run = Run.objects.select_related("snapshot").get(pk=ctx.params["run"])
     if model := Model.objects.filter(run=run).first():
         return result(run, model)
@@ -31,61 +34,84 @@ def run_training(ctx: JobContext) -> dict[str, Any]:
     write_atomic(folder / "recipe.yaml", recipe.to_yaml())
     with ctx.guard():
         Run.objects.filter(pk=run.pk).update(hardware=hardware.facts(settings.ML_THREADS))
-    if recipe.memo == recipe.retrieval == "none":
+    plan = steps(recipe, run.snapshot.hash, run.snapshot.catalog_hash)
+    if not plan:
         export = run_stage(ctx, run, "base", "untrained base", snapshot, folder / "base")
-        return publish(ctx, run, export)
+        return publish(ctx, run, Trained(export, *stored(ctx, run, "base", export)), {})
     summary: dict[str, Any] = {}
-    memory = stage1(ctx, run, recipe, snapshot, folder, summary) if recipe.memo != "none" else None
-    if recipe.retrieval == "none":
-        assert memory is not None
-        return publish(ctx, run, memory, summary)
-    export = run_stage(ctx, run, "stage2", stage_label(recipe, 2), snapshot, folder / "stage2", memory)
-    return publish(ctx, run, export, summary)
+    before: Trained | None = None
+    for step in plan:
+        label = f"{LABELS[step.stage]}{' (the only one)' if len(plan) == 1 else ''}"
+        before = trained(ctx, run, step, label, snapshot, folder / step.stage, before, summary)
+    assert before is not None
+    return publish(ctx, run, before, summary)
 
 
-def stage1(
-    ctx: JobContext, run: Run, recipe: Recipe, snapshot: Path, folder: Path, summary: dict[str, Any]
-) -> Path:
-    """The Stage-1 model of this catalog, format, base, recipe and seed: from the store, or trained and stored."""
-    known = Stage1.objects.filter(key=run.stage1_key).first()
+@dataclass(frozen=True)
+class Trained:
+    """A finished stage: its export on this machine, and where the store keeps it."""
+
+    export: Path
+    store_key: str
+    store_digest: str
+
+
+def trained(
+    ctx: JobContext,
+    run: Run,
+    step: Step,
+    label: str,
+    snapshot: Path,
+    folder: Path,
+    before: Trained | None,
+    summary: dict[str, Any],
+) -> Trained:
+    """The stage with this content key: from the store, or trained now and stored for every run that needs it."""
+    known = TrainedStage.objects.filter(key=step.key, removed_at=None).first()
     if known is not None:
-        summary["stage1"] = {"reused_from_run": known.run_id}
-        return store().get_dir(known.store_key, known.store_digest)
-    export = run_stage(ctx, run, "stage1", stage_label(recipe, 1), snapshot, folder / "stage1")
-    summary["stage1"] = done_facts(export)
-    key = f"stage1/{run.stage1_key}/{ctx.job.pk}-{ctx.job.fence}"
-    digest = store().put_dir(export, key)
-    with ctx.guard():
-        Stage1.objects.get_or_create(
-            key=run.stage1_key, defaults={"run": run, "store_key": key, "store_digest": digest}
+        summary[step.stage] = {"reused_from_run": known.run_id}
+        return Trained(
+            store().get_dir(known.store_key, known.store_digest), known.store_key, known.store_digest
         )
-    return export
+    export = run_stage(ctx, run, step.stage, label, snapshot, folder, before.export if before else None)
+    summary[step.stage] = done_facts(export)
+    key, digest = stored(ctx, run, step.stage, export)
+    with ctx.guard():
+        TrainedStage.objects.update_or_create(
+            key=step.key,
+            defaults={
+                "stage": step.stage,
+                "run": run,
+                "store_key": key,
+                "store_digest": digest,
+                "bytes": size(export),
+                "removed_at": None,
+            },
+        )
+    return Trained(export, key, digest)
 
 
-def stage_label(recipe: Recipe, number: int) -> str:
-    count = (recipe.memo != "none") + (recipe.retrieval != "none")
-    return f"stage {number}" if count == 2 else f"stage {number} (the only one)"
-
-
-def publish(ctx: JobContext, run: Run, export: Path, summary: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Store the export, then model row and evaluation job in one transaction that only the job's owner can make.
-
-    The key carries the fence: a worker that lost its lease writes beside the owner's files, never over them.
-    """
+def stored(ctx: JobContext, run: Run, stage: str, export: Path) -> tuple[str, str]:
+    """Put an export into the store. The key carries the fence: a worker that lost its lease writes beside the owner's
+    files, never over them."""
     ctx.check()
-    key = f"models/{run.key}/{ctx.job.pk}-{ctx.job.fence}"
-    digest = store().put_dir(export, key)
-    facts = {**(summary or {}), **{"result": done_facts(export)}}
+    key = f"models/{run.key}/{stage}-{ctx.job.pk}-{ctx.job.fence}"
+    return key, store().put_dir(export, key)
+
+
+def publish(ctx: JobContext, run: Run, last: Trained, summary: dict[str, Any]) -> dict[str, Any]:
+    """Model row and evaluation job in one transaction that only the job's owner can make."""
+    card = last.export / "README.md"
     with ctx.guard():
         model = Model.objects.create(
             run=run,
-            store_key=key,
-            store_digest=digest,
-            bytes=sum(path.stat().st_size for path in export.rglob("*") if path.is_file()),
-            parameters=parameter_count(export),
-            card=(export / "README.md").read_text("utf-8") if (export / "README.md").is_file() else "",
+            store_key=last.store_key,
+            store_digest=last.store_digest,
+            bytes=size(last.export),
+            parameters=parameter_count(last.export),
+            card=card.read_text("utf-8") if card.is_file() else "",
         )
-        Run.objects.filter(pk=run.pk).update(summary=facts)
+        Run.objects.filter(pk=run.pk).update(summary=summary)
         emit("run.finished", {"run": run.pk, "cell": run.cell, "model": model.pk})
         jobs.enqueue(
             "evaluation",
@@ -102,6 +128,11 @@ def publish(ctx: JobContext, run: Run, export: Path, summary: dict[str, Any] | N
 def result(run: Run, model: Model) -> dict[str, Any]:
     follow_up = jobs.Job.objects.filter(idempotency_key=f"evaluation:model:{model.pk}").first()
     return {"run": run.pk, "model": model.pk, "evaluation_job": follow_up.pk if follow_up else None}
+
+
+def size(folder: Path) -> int:
+    """Bytes of all files below."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def done_facts(export: Path) -> dict[str, Any]:

@@ -60,16 +60,6 @@ def test_broken_yaml_names_the_file(tmp_path: Path) -> None:
         load(path)
 
 
-def test_stage1_is_shared_by_recipes_that_differ_in_stage2_only() -> None:
-    recipe = Recipe()
-    same = from_dict({"retrieval": "n", "stage2": {"lr": 0.5}, "empty_thinking_share": 0.2})
-    assert recipe.stage1_hash("catalog") == same.stage1_hash("catalog")
-    assert recipe.hash() != same.hash()
-    for other in (recipe.with_cell(format="a"), recipe.with_cell(seed=1), from_dict({"stage1": {"lr": 0.1}})):
-        assert other.stage1_hash("catalog") != recipe.stage1_hash("catalog")
-    assert recipe.stage1_hash("other") != recipe.stage1_hash("catalog")
-
-
 @pytest.mark.parametrize("cell", [{"memo": "mr"}, {"retrieval": "n>r"}])
 def test_cells_that_cannot_be_trained_yet_say_so(cell: dict[str, str]) -> None:
     with pytest.raises(TraceError, match="cannot be trained yet"):

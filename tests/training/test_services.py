@@ -11,7 +11,7 @@ from trace_site import jobs
 from trace_site.audit import AuditEntry
 from trace_site.lib.errors import TraceError
 from training import stages
-from training.models import Model, Run, RunMetric, Stage1
+from training.models import Model, Run, RunMetric, TrainedStage
 from training.registry import export_dir
 from training.services import recipe_from_text, run_create
 from training.stages import read_metrics
@@ -51,7 +51,7 @@ def test_thread_count_is_no_part_of_a_runs_key(settings):
     first = create(snapshot=snapshot)
     settings.ML_THREADS = 16
     assert create(snapshot=snapshot) == first
-    assert create(snapshot=snapshot, retrieval="r").stage1_key == first.stage1_key
+    assert create(snapshot=snapshot, retrieval="r").stages[0] == first.stages[0]
 
 
 def test_cell_that_cannot_be_trained_is_refused_before_anything_is_written():
@@ -78,7 +78,7 @@ def test_training_ends_with_a_stored_model_its_curves_and_a_queued_evaluation():
     follow_up = jobs.Job.objects.get(kind="evaluation")
     assert follow_up.params == {"model": model.pk} and job.result["evaluation_job"] == follow_up.pk
     run.refresh_from_db()
-    assert run.hardware["threads"] and run.summary["result"]["training"] == {"Steps": 4}
+    assert run.hardware["threads"] and run.summary["stage2"]["training"] == {"Steps": 4}
     assert "stage2 from step 0" in run.log_tail
 
 
@@ -89,7 +89,9 @@ def test_stage_1_of_an_equal_catalog_is_not_trained_again():
     jobs.run(first.job_id)
     jobs.run(second.job_id)
     second.refresh_from_db()
-    assert Stage1.objects.count() == 1 and second.summary["stage1"] == {"reused_from_run": first.pk}
+    assert TrainedStage.objects.filter(stage="stage1").count() == 1 and second.summary["stage1"] == {
+        "reused_from_run": first.pk
+    }
     assert set(second.metrics.values_list("stage", flat=True)) == {"stage2"}
 
 

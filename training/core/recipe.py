@@ -15,6 +15,8 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_text
 
 POCKET = "pocket"
+SHAPES = ("qwen3", "llama", "gemma4")
+TOKEN_INITS = ("description", "opaque")
 MEMOS = ("m", "mr", "none")
 RETRIEVALS = ("none", "n", "r", "r+R", "n>r")
 LATER = {"memo": ("mr",), "retrieval": ("n>r",)}  # named in the grid, not trainable yet
@@ -27,8 +29,9 @@ def _check(ok: bool, name: str, problem: str) -> None:
 
 @dataclass(frozen=True)
 class Pocket:
-    """The small decoder trained from scratch on the CPU (Qwen3-shaped)."""
+    """The small decoder trained from scratch on the CPU."""
 
+    shape: str = "qwen3"  # [ours] qwen3, llama or gemma4 (a tiny one with per-layer tables, for tests)
     vocab: int = 8192  # [ours] BPE entries learned from the snapshot's own text, tool tokens come on top
     hidden: int = 256  # [ours] width
     layers: int = 4  # [ours] depth
@@ -41,6 +44,7 @@ class Pocket:
     copy_start: bool = False  # [ours] start as a model that adds up the words it reads, see ml/pocket.py
 
     def __post_init__(self) -> None:
+        _check(self.shape in SHAPES, "pocket.shape", f"must be one of {', '.join(SHAPES)}.")
         _check(512 <= self.vocab <= 65536, "pocket.vocab", "must lie in 512..65536.")
         _check(
             self.hidden % (2 * self.heads) == 0, "pocket.hidden", "must be an even multiple of pocket.heads."
@@ -70,6 +74,7 @@ class Stage:
 
     lr: float = 5e-5  # [paper] peak; Stage 1 5e-5, Stage 2 1e-4
     batch_size: int = 8  # [paper] sequences a step; Stage 1 8, Stage 2 16
+    micro_batch: int = 0  # [ours] sequences a forward pass, to save memory; 0 = the whole batch at once
     epochs: float = 1.0  # [ours] the paper does not say
     max_seconds: float = 0.0  # [ours] 0 = no limit; otherwise the cosine is planned to end within this time
     min_lr_ratio: float = 0.1  # [paper] the cosine ends at this share of the peak
@@ -84,6 +89,7 @@ class Stage:
         object.__setattr__(self, "betas", tuple(self.betas))
         _check(0 < self.lr < 1, "lr", "must lie in 0..1.")
         _check(self.batch_size >= 1, "batch_size", "must be at least 1.")
+        _check(0 <= self.micro_batch <= self.batch_size, "micro_batch", "must lie in 0..batch_size.")
         _check(self.epochs > 0, "epochs", "must be above 0.")
         _check(self.max_seconds >= 0, "max_seconds", "must not be negative.")
         _check(0 <= self.min_lr_ratio <= 1, "min_lr_ratio", "must lie in 0..1.")
@@ -110,6 +116,12 @@ class Recipe:
     max_prompt_tokens: int = 512  # [ours] a longer request is cut
     max_new_tokens: int = 512  # [ours] the longest answer a decode may write
     embeddings: str = "full"  # [paper] full: whole tables train; new_rows: only the token rows do
+    token_init: str = (
+        "description"  # [ours] new rows from the words they stand for; opaque: random, the control
+    )
+    activation_checkpointing: bool = (
+        False  # [ours] recompute instead of keeping activations: less memory, slower
+    )
     mcts_negatives: int = 13  # [ours] K hard negatives beside the gold tool in Stage 1's choice records
     empty_thinking_share: float = 0.0  # [ours] share of the reasoning samples ALSO trained with an empty
     # thinking part, so that fast decoding is not out of distribution; the paper does not do it
@@ -132,6 +144,7 @@ class Recipe:
         _check(self.max_prompt_tokens >= 8, "max_prompt_tokens", "must be at least 8.")
         _check(self.max_seq_len > self.max_prompt_tokens, "max_seq_len", "must exceed max_prompt_tokens.")
         _check(self.embeddings in ("full", "new_rows"), "embeddings", "must be full or new_rows.")
+        _check(self.token_init in TOKEN_INITS, "token_init", f"must be one of {', '.join(TOKEN_INITS)}.")
         _check(1 <= self.mcts_negatives <= 50, "mcts_negatives", "must lie in 1..50.")
         _check(0 <= self.empty_thinking_share <= 1, "empty_thinking_share", "must lie in 0..1.")
         _check(self.checkpoint_seconds > 0, "checkpoint_seconds", "must be above 0.")
@@ -154,20 +167,6 @@ class Recipe:
                     where=f"recipe field '{name}'",
                     hint="Choose m or none." if name == "memo" else "Choose n, r or r+R.",
                 )
-
-    def stage1_hash(self, catalog_hash: str) -> str:
-        """Two runs with this hash in common share one Stage-1 model."""
-        parts = asdict(self)
-        for name in (
-            "retrieval",
-            "stage2",
-            "empty_thinking_share",
-            "checkpoint_seconds",
-            "max_new_tokens",
-            "threads",
-        ):
-            parts.pop(name)
-        return content_hash({"catalog": catalog_hash, "recipe": parts})
 
     def hash(self) -> str:
         return content_hash(asdict(self))

@@ -1,4 +1,4 @@
-"""`python -m training.ml stage1|stage2|base`: one training stage as a process of its own.
+"""`python -m training.ml stage1|plain|stage2|base`: one training stage as a process of its own.
 
 Progress is JSON lines on stdout. Exit 0: done.json is written. Exit 3: stopped on request, start it again to go
 on. Anything else: one line on stderr says what is wrong.
@@ -31,7 +31,7 @@ def _exit_with_parent() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m training.ml", description=__doc__)
-    parser.add_argument("stage", choices=("stage1", "stage2", "base"))
+    parser.add_argument("stage", choices=("stage1", "plain", "stage2", "base"))
     parser.add_argument("--snapshot", type=Path, required=True)
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--recipe", type=Path, required=True)

@@ -1,4 +1,4 @@
-"""Runs, the curves they draw, the models they make, and the append-only history of aliases."""
+"""Runs, the curves they draw, and the trained stages they share."""
 
 from django.conf import settings
 from django.db import models
@@ -27,6 +27,12 @@ class Run(models.Model):
         RULES = "r+R"
         PLAIN_THEN_REASONED = "n>r"
 
+    class Why(models.TextChoices):
+        MANUAL = "manual", "started by a person"
+        GRID = "grid", "a cell of a grid"
+        POLICY = "policy", "the retraining policy"
+        IMPORT = "import", "trained elsewhere"
+
     key = models.CharField(
         max_length=64, unique=True, help_text="hash of snapshot, base, cell, recipe and seed"
     )
@@ -38,7 +44,11 @@ class Run(models.Model):
     retrieval = models.CharField(max_length=4, choices=Retrieval)
     recipe = models.JSONField()
     seed = models.BigIntegerField(default=0)
-    stage1_key = models.CharField(max_length=64, blank=True)
+    stages = models.JSONField(
+        default=list, help_text="[{stage, key}] in training order; equal keys train once"
+    )
+    why = models.CharField(max_length=10, choices=Why, default=Why.MANUAL)
+    cloned_from = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="clones")
     hardware = models.JSONField(default=dict)
     summary = models.JSONField(default=dict)
     log_tail = models.TextField(blank=True)
@@ -75,55 +85,27 @@ class RunMetric(models.Model):
         return f"{self.run_id} {self.stage} {self.step}"
 
 
-class Stage1(models.Model):
-    """A trained Stage 1, shared by every run with the same catalog, format, base, recipe and seed."""
+class TrainedStage(models.Model):
+    """A stage somebody trained, kept for every run that needs the same one.
+
+    The key hashes all that goes into the weights: catalog or snapshot, cell, base, settings, seed and the stage before.
+    """
+
+    class Stage(models.TextChoices):
+        STAGE1 = "stage1", "Stage 1"
+        PLAIN = "plain", "Stage 2, plain"
+        STAGE2 = "stage2", "Stage 2"
 
     key = models.CharField(max_length=64, unique=True)
+    stage = models.CharField(max_length=10, choices=Stage, default=Stage.STAGE1)
     run = models.ForeignKey(
         Run, on_delete=models.PROTECT, related_name="+", help_text="the run that trained it"
     )
     store_key = models.CharField(max_length=200)
     store_digest = models.CharField(max_length=64)
+    bytes = models.BigIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
+    removed_at = models.DateTimeField(null=True, help_text="when retention removed its files")
 
     def __str__(self) -> str:
-        return self.key[:12]
-
-
-class Model(models.Model):
-    """A trained model in the artefact store, with the run it came from."""
-
-    run = models.OneToOneField(Run, on_delete=models.PROTECT, related_name="model")
-    store_key = models.CharField(max_length=200)
-    store_digest = models.CharField(max_length=64)
-    bytes = models.BigIntegerField()
-    parameters = models.BigIntegerField(default=0)
-    card = models.TextField(blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ["-id"]
-
-    def __str__(self) -> str:
-        return f"model {self.pk}"
-
-
-class AliasMove(models.Model):
-    """Append-only: the newest row of an alias says which model it names."""
-
-    class Alias(models.TextChoices):
-        CHAMPION = "champion"
-        CHALLENGER = "challenger"
-        PREVIOUS = "previous"
-
-    alias = models.CharField(max_length=10, choices=Alias)
-    model = models.ForeignKey(Model, on_delete=models.PROTECT, related_name="alias_moves")
-    actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
-    note = models.CharField(max_length=300, blank=True)
-    at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ["-id"]
-
-    def __str__(self) -> str:
-        return f"{self.alias} -> {self.model_id}"
+        return f"{self.stage} {self.key[:12]}"

@@ -1,0 +1,54 @@
+"""The stages of a cell, and the content key of each: what two runs have in common trains once.
+
+In: a recipe and the hashes of its snapshot. Out: the stages in training order. A key hashes everything that goes into
+the weights (data, base, cell, settings, seed, the stage before), nothing that only changes how fast they are made.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from trace_site.lib.files import content_hash
+from training.core.recipe import Recipe
+
+SPEED_ONLY = ("threads", "checkpoint_seconds")
+SHARED = frozenset(
+    ("format", "base", "seed", "bf16", "max_seq_len", "max_prompt_tokens", "embeddings", "pocket", "lora")
+    + ("token_init", "activation_checkpointing")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One stage to train: `stage1`, `plain` (Stage 2 without traces) or `stage2` (with them)."""
+
+    stage: str
+    key: str
+    retrieval: str  # the retrieval mode this pass trains: none, n, r or r+R
+
+
+def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str) -> list[Step]:
+    """At most three: Stage 1, the plain pass of `n` and `n>r`, the reasoning pass of `r`, `r+R` and `n>r`."""
+    found: list[Step] = []
+    base = {name: value for name, value in asdict(recipe).items() if name in SHARED}
+    before = ""
+    if recipe.memo != "none":
+        own = {"memo": recipe.memo, "stage1": asdict(recipe.stage1), "negatives": recipe.mcts_negatives}
+        before = content_hash({"base": base, "catalog": catalog_hash, **own})
+        found.append(Step("stage1", before, "none"))
+    for retrieval in passes(recipe.retrieval):
+        own = {"retrieval": retrieval, "stage2": asdict(recipe.stage2), "new_tokens": recipe.max_new_tokens}
+        if retrieval != "n":
+            own["empty_thinking_share"] = recipe.empty_thinking_share
+        before = content_hash({"base": base, "snapshot": snapshot_hash, "before": before, **own})
+        found.append(Step("plain" if retrieval == "n" else "stage2", before, retrieval))
+    return found
+
+
+def passes(retrieval: str) -> tuple[str, ...]:
+    """The passes of Stage 2 in order; `n>r` is the plain pass, then the reasoning one (paper, appendix on probing)."""
+    return {"none": (), "n>r": ("n", "r")}.get(retrieval, (retrieval,))
+
+
+def rows(found: list[Step]) -> list[dict[str, Any]]:
+    """As a run keeps them."""
+    return [{"stage": step.stage, "key": step.key} for step in found]
