@@ -1,0 +1,83 @@
+"""The form's fields are the dataclass's fields: none forgotten, none invented, each with its source as the code says."""
+
+import inspect
+import re
+
+import pytest
+
+from trace_site.lib.errors import TraceError
+from training.core import recipe as recipes
+from training.core.recipe import Recipe
+from training.core.recipe_fields import (
+    CELL,
+    FIELDS,
+    GROUPS,
+    OTHER,
+    SOURCES,
+    STAGE,
+    differing,
+    flat,
+    nested,
+    shown,
+    typed,
+)
+
+
+def marks(cls: type) -> dict[str, str]:
+    """{field: the mark in its comment} as core/recipe.py writes them."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in inspect.getsource(cls).splitlines():
+        if match := re.match(r"    (\w+): [\w\[\], ]+ = ", line):
+            name = match[1]
+        if name and name not in found and (mark := re.search(r"# \[(\w+)\]", line)):
+            found[name] = mark[1]
+    return found
+
+
+def test_every_field_of_the_recipe_has_its_words_and_no_other_has() -> None:
+    wanted = set(flat(Recipe())) - set(CELL)
+    described = set(OTHER) | {f"{stage}.{name}" for stage in ("stage1", "stage2") for name in STAGE}
+    assert described == wanted == set(FIELDS)
+    for field in FIELDS.values():
+        assert field.group in GROUPS and field.source in SOURCES and field.label and field.help, field.name
+
+
+def test_a_fields_source_is_the_mark_beside_its_default() -> None:
+    told = {name: entry[1] for name, entry in STAGE.items()}
+    for name, mark in marks(recipes.Stage).items():
+        assert told[name] == mark, name
+    for prefix, cls in (("", Recipe), ("pocket.", recipes.Pocket), ("lora.", recipes.Lora)):
+        for name, mark in marks(cls).items():
+            if name not in CELL:
+                assert FIELDS[f"{prefix}{name}"].source == mark, name
+    assert len(marks(recipes.Stage)) >= 10 and len(marks(Recipe)) >= 12
+
+
+def test_a_recipe_survives_being_shown_and_typed_again() -> None:
+    recipe = Recipe(stage1=recipes.Stage(lr=3e-7, betas=(0.9, 0.95)), bf16=False, mcts_negatives=4)
+    values = {
+        name: typed(FIELDS[name], shown(value)) for name, value in flat(recipe).items() if name in FIELDS
+    }
+    assert recipes.from_dict(nested(values)) == recipe
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("bf16", "yes"),
+        ("stage1.lr", "fast"),
+        ("stage2.betas", "0.9"),
+        ("lora.rank", "1.5"),
+        ("stage1.epochs", ""),
+    ],
+)
+def test_what_a_field_cannot_be_is_refused_by_its_name(name: str, text: str) -> None:
+    with pytest.raises(TraceError, match=re.escape(f"'{name}'") + "|" + name.split(".")[-1]):
+        recipes.from_dict(nested({name: typed(FIELDS[name], text)}))
+
+
+def test_differences_of_two_recipes_name_the_fields() -> None:
+    one = {"bf16": True, "stage1": {"lr": 1e-4}, "old": 1}
+    other = {"bf16": False, "stage1": {"lr": 1e-4}}
+    assert differing(one, other) == [("bf16", "true", "false"), ("old", "1", "not there")]
