@@ -20,7 +20,7 @@ from django.db import OperationalError, connection
 from trace_site.jobs import JobContext, LeaseLost
 from trace_site.lib.child import Event, run_child, tail
 from trace_site.lib.errors import TraceError
-from training.core.rundir import is_intact
+from training.core.publish import is_intact
 from training.models import Run, RunMetric
 
 log = logging.getLogger(__name__)

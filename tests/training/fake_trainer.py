@@ -11,7 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from training.core.rundir import RunDir, publish_dir
+from training.core.publish import publish_dir
+from training.core.rundir import RunDir
 
 
 def main() -> int:

@@ -1,7 +1,9 @@
 """The run directory: the one contract between a trainer and whoever watches it.
 
 Layout: recipe.yaml, metrics.jsonl, log.txt, checkpoints/step-000123/{..., manifest.json last}, checkpoints/latest,
-STOP, export/, done.json last. One trainer at a time (flock); everything appears whole or not at all.
+STOP, export/, done.json last. One trainer at a time (flock); everything appears whole or not at all. Metrics and log
+are best effort: a full disk loses lines, never a run. After a kill steps repeat in metrics.jsonl; the last line of a
+step counts.
 """
 
 import fcntl
@@ -11,27 +13,33 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import read_json, sha256_file, write_atomic
+from trace_site.lib.files import write_atomic
+from training.core.publish import discard, free_bytes, is_intact, publish_dir, was_full
 
 KEEP_CHECKPOINTS = 2
+KEPT_FREE = 2**20  # bytes a checkpoint leaves to the log and to others
 
 
 class RunDir:
-    """Paths and atomic writes of one run; knows nothing of torch."""
+    """Paths and atomic writes of one run; knows nothing of torch. Only a `writer` writes: of several processes one."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, writer: bool | None = None) -> None:
         self.root = root
         self.export = root / "export"
         self.checkpoints = root / "checkpoints"
         self.done = root / "done.json"
-        self._metrics: IO[str] | None = None
+        # as torch.distributed's launchers number the processes of a team
+        self.writer = os.environ.get("RANK", "0") == "0" if writer is None else writer
 
     @contextmanager
     def locked(self) -> Iterator["RunDir"]:
         """Hold the directory; the lock ends with the process, however it ends."""
+        if not self.writer:
+            yield self
+            return
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         with (self.root / ".lock").open("w") as handle:
             try:
@@ -43,101 +51,107 @@ class RunDir:
                     where=str(self.root),
                     hint="Wait for it, or stop it first.",
                 ) from error
-            for leftover in (*self.checkpoints.glob(".step-*"), *self.root.glob(".export-*")):
+            for leftover in (*self.checkpoints.glob(".step-*"), *self.root.glob(".export*")):
                 shutil.rmtree(leftover, ignore_errors=True)
-            try:
-                yield self
-            finally:
-                if self._metrics:
-                    self._metrics.close()
-                    self._metrics = None
+            for leftover in (*self.checkpoints.glob(".latest.*"), *self.root.glob(".*.tmp")):
+                leftover.unlink(missing_ok=True)
+            yield self
 
     def stop_requested(self) -> bool:
         return (self.root / "STOP").exists()
 
     def log(self, line: str) -> None:
-        with (self.root / "log.txt").open("a", encoding="utf-8") as handle:
-            handle.write(line.rstrip("\n") + "\n")
+        self._append("log.txt", line.rstrip("\n") + "\n")
 
     def add_metrics(self, row: dict[str, Any]) -> None:
         """Append one line; a reader may meet a half-written last line and must skip it."""
-        if self._metrics is None:
-            self._cut_half_line()
-            self._metrics = (self.root / "metrics.jsonl").open("a", encoding="utf-8")
-        self._metrics.write(json.dumps(row) + "\n")
-        self._metrics.flush()
+        self._append("metrics.jsonl", json.dumps(row) + "\n")
 
-    def _cut_half_line(self) -> None:
-        """A kill may have left the last line unfinished: drop it before appending."""
-        path = self.root / "metrics.jsonl"
-        if path.exists() and (data := path.read_bytes()) and not data.endswith(b"\n"):
-            write_atomic(path, data[: data.rfind(b"\n") + 1])
+    def _append(self, name: str, line: str) -> None:
+        """One whole line or nothing: what a kill or a full disk left of an earlier line is cut off first."""
+        if not self.writer:
+            return
+        with (self.root / name).open("a+b", buffering=0) as handle:
+            end = whole_lines(handle.fileno())
+            try:
+                if handle.write(line.encode()) != len(line.encode()):
+                    handle.truncate(end)
+            except OSError as error:
+                handle.truncate(end)
+                if not was_full(error):
+                    raise
 
-    def save_checkpoint(self, step: int, write: Callable[[Path], None]) -> Path:
-        """Publish a checkpoint: files, manifest with digests, rename, then the `latest` pointer."""
+    def save_checkpoint(self, step: int, write: Callable[[Path], None], needed: int = 0) -> Path:
+        """Publish a checkpoint of about `needed` bytes: files, manifest with digests, rename, pointer, pruning.
+
+        Raises TraceError with code disk_full before it writes when there is no room, and leaves nothing behind.
+        """
         final = self.checkpoints / f"step-{step:06d}"
-        temporary = self.checkpoints / f".step-{step:06d}.{os.getpid()}"
-        publish_dir(temporary, final, write, {"step": step})
-        write_atomic(self.checkpoints / "latest", final.name)
-        for old in sorted(self.checkpoints.glob("step-*"))[:-KEEP_CHECKPOINTS]:
-            shutil.rmtree(old, ignore_errors=True)
+        require_room(self.checkpoints, needed, f"the checkpoint of step {step}")
+        try:
+            publish_dir(self.checkpoints / f".{final.name}.{os.getpid()}", final, write, {"step": step})
+            write_atomic(self.checkpoints / "latest", final.name)
+        except TraceError as error:
+            if error.code == "disk_full" or was_full(error):
+                raise no_room(self.checkpoints, needed, f"the checkpoint of step {step}") from error
+            raise
+        self._prune(final)
         return final
 
+    def by_age(self) -> list[Path]:
+        """Every checkpoint folder, intact or not, newest first."""
+        numbered = [(int(p.name[5:]), p) for p in self.checkpoints.glob("step-*") if p.name[5:].isdecimal()]
+        return [path for _, path in sorted(numbered, reverse=True)]
+
+    def _prune(self, written: Path) -> None:
+        """Keep the newest intact ones. A damaged one does not count, so it never pushes out the last good one."""
+        kept = 0
+        for path in self.by_age():
+            if kept < KEEP_CHECKPOINTS and (path == written or is_intact(path)):
+                kept += 1
+            else:
+                discard(path)
+
     def latest_checkpoint(self) -> Path | None:
-        """The newest checkpoint whose files match their digests; a damaged one is passed over."""
-        pointer = self.checkpoints / "latest"
-        names = [pointer.read_text().strip()] if pointer.exists() else []
-        names += sorted((p.name for p in self.checkpoints.glob("step-*")), reverse=True)
-        for name in names:
-            if is_intact(self.checkpoints / name):
-                return self.checkpoints / name
+        """The newest checkpoint whose files match their digests; a damaged one is passed over, and the log says so.
+
+        Not by the pointer: a kill between rename and pointer leaves a newer one that is just as good.
+        """
+        for path in self.by_age():
+            if is_intact(path):
+                return path
+            self.log(f"passed over {path.name}: its files do not match its manifest")
         return None
 
     def finish(self, facts: dict[str, Any]) -> None:
         """Write done.json: from here on the run is complete."""
-        write_atomic(self.done, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+        if self.writer:
+            write_atomic(self.done, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
 
 
-def publish_dir(temporary: Path, final: Path, write: Callable[[Path], None], facts: dict[str, Any]) -> None:
-    """Let `write` fill a temporary folder, add manifest.json with every file's digest, rename it into place."""
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    write(temporary)
-    files = sorted(path for path in temporary.rglob("*") if path.is_file())
-    for path in files:
-        _fsync(path)
-    manifest = {
-        **facts,
-        "files": {
-            str(path.relative_to(temporary)): {"sha256": sha256_file(path), "bytes": path.stat().st_size}
-            for path in files
-        },
-    }
-    write_atomic(temporary / "manifest.json", json.dumps(manifest, indent=2) + "\n")
-    _fsync(temporary)
-    if final.exists():
-        shutil.rmtree(final)
-    temporary.rename(final)
-    _fsync(final.parent)
+def whole_lines(descriptor: int) -> int:
+    """Cut an unfinished last line off an open text file; returns the bytes that stay."""
+    size = end = os.fstat(descriptor).st_size
+    while end and os.pread(descriptor, 1, end - 1) != b"\n":
+        end = max(0, end - 4096)
+        end += os.pread(descriptor, 4096, end).rfind(b"\n") + 1
+    if end < size:
+        os.ftruncate(descriptor, end)
+    return end
 
 
-def is_intact(directory: Path) -> bool:
-    """Does the folder hold exactly what its manifest says?"""
-    if not (directory / "manifest.json").is_file():
-        return False
-    try:
-        files = read_json(directory / "manifest.json")["files"]
-    except (TraceError, KeyError, TypeError):
-        return False
-    return all(
-        (directory / name).is_file() and sha256_file(directory / name) == facts["sha256"]
-        for name, facts in files.items()
+def require_room(folder: Path, needed: int, what: str) -> None:
+    """Raise disk_full when the disk has fewer than `needed` bytes and a reserve left."""
+    if needed and free_bytes(folder) < needed + KEPT_FREE:
+        raise no_room(folder, needed, what)
+
+
+def no_room(folder: Path, needed: int, what: str) -> TraceError:
+    free = free_bytes(folder)
+    return TraceError(
+        f"the disk is full: {what} needs {needed / 1e6:,.1f} MB, {free / 1e6:,.1f} MB are free.",
+        code="disk_full",
+        where=str(folder),
+        hint="Free some space and start the run again: it goes on from its newest checkpoint.",
+        extra={"needed_bytes": needed, "free_bytes": free},
     )
-
-
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

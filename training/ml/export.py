@@ -16,7 +16,8 @@ from catalog.core.tokens import tool_units
 from trace_site.lib.errors import TraceError
 from training.core.recipe import Recipe
 from training.core.records import Snapshot
-from training.core.rundir import RunDir, publish_dir
+from training.core.publish import publish_dir
+from training.core.rundir import RunDir
 from training.ml.chat import Chat
 from training.ml.model import Trainee
 
