@@ -54,7 +54,10 @@ def hidden_states(trainee: Trainee, ids: torch.Tensor, dropout: float) -> torch.
         base = model.get_base_model() if hasattr(model, "get_base_model") else model
         return base.base_model(input_ids=ids, use_cache=False).last_hidden_state
     embedded = functional.dropout(model.get_input_embeddings()(ids), dropout, model.training)
-    hidden = model.model(inputs_embeds=embedded, use_cache=False).last_hidden_state
+    more = {}
+    if hasattr(model.model, "get_per_layer_inputs"):  # Gemma's second table is indexed by the ids themselves
+        more["per_layer_inputs"] = model.model.get_per_layer_inputs(ids, embedded)
+    hidden = model.model(inputs_embeds=embedded, use_cache=False, **more).last_hidden_state
     return functional.dropout(hidden, dropout, model.training)
 
 

@@ -1,0 +1,110 @@
+"""Named base models, loaded so that nothing is random, lost or too small without an error.
+
+In: the name or folder of a causal language model. Out: the model and its tokenizer. A checkpoint read by a class that
+does not match it loads with random weights and only a printed report; here it is refused.
+"""
+
+import re
+from typing import Any
+
+import torch
+from tokenizers import AddedToken
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from trace_site.lib.errors import TraceError
+
+NOT_TEXT = r".*(vision|audio|image).*"  # towers of a multimodal base that text never reaches
+ROW_MULTIPLE = 64
+
+
+def device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def load_named(source: str) -> tuple[Any, Any]:
+    """A causal language model (bf16 on a GPU, fp32 else) and its tokenizer; every tensor comes from the checkpoint."""
+    try:
+        config = AutoConfig.from_pretrained(source)
+        tokenizer = AutoTokenizer.from_pretrained(source)
+        dtype = torch.bfloat16 if device().type == "cuda" else torch.float32
+        loaded: Any = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, output_loading_info=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise TraceError(
+            f"the base model could not be loaded ({str(error).splitlines()[0]}).",
+            code="no_base",
+            where=source,
+            hint="Give the name or the folder of a causal language model.",
+        ) from error
+    model, report = loaded
+    if missing := unloaded(model, report):
+        raise TraceError(
+            f"{len(missing)} tensors are missing in the checkpoint, such as {missing[0]}.",
+            code="bad_base",
+            where=source,
+            hint=f"Its architecture is {(config.architectures or ['unknown'])[0]}; use a matching checkpoint.",
+        )
+    return model, tokenizer
+
+
+def unloaded(model: Any, report: dict[str, Any]) -> list[str]:
+    """Tensors that stayed random: missing ones, without a tied head, which is the input table itself."""
+    tied = getattr(model, "_tied_weights_keys", None) or () if is_tied(model) else ()
+    return sorted(set(report["missing_keys"]) - set(tied))
+
+
+def is_tied(model: Any) -> bool:
+    """One table for input and output?"""
+    head = model.get_output_embeddings()
+    return head is not None and head.weight.data_ptr() == model.get_input_embeddings().weight.data_ptr()
+
+
+def add_tokens(tokenizer: Any, strings: list[str]) -> None:
+    """Append tool tokens in ledger order. Not special, so decoding shows them; not normalized, so they match."""
+    first = len(tokenizer)
+    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in strings])
+    ids = tokenizer.convert_tokens_to_ids(strings)
+    if ids != list(range(first, first + len(strings))):
+        raise TraceError(
+            "a tool token is already part of the base vocabulary.",
+            code="token_collision",
+            hint="Use a base model that was not trained with tool tokens.",
+        )
+
+
+def token_tables(model: Any) -> dict[str, nn.Embedding]:
+    """Every table with a row per token by its full name: the input table, and Gemma's per-layer table."""
+    rows = model.get_input_embeddings().weight.shape[0]
+    return {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Embedding)
+        and module.weight.shape[0] == rows
+        and not re.fullmatch(NOT_TEXT, name)
+    }
+
+
+def rounded(rows: int) -> int:
+    """A few spare rows: a multiple is faster, and the spare rows are the reserve for new tools."""
+    return -(-(rows + 1) // ROW_MULTIPLE) * ROW_MULTIPLE
+
+
+def grow_tables(model: Any, rows: int) -> None:
+    """At least `rows` rows in every table that tokens index; raises TraceError where a table cannot grow."""
+    if rows > model.get_input_embeddings().weight.shape[0]:
+        # the default initialisation estimates a covariance over the whole table: slow, and replaced afterwards
+        model.resize_token_embeddings(rounded(rows), mean_resizing=False)
+    small = [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Embedding)
+        and "embed_tokens" in name.rsplit(".", 1)[-1]
+        and module.weight.shape[0] < rows
+        and not re.fullmatch(NOT_TEXT, name)
+    ]
+    if small:
+        raise TraceError(
+            f"the table {small[0]} has no room for the tool tokens.",
+            code="small_table",
+            hint="This base cannot be extended with tokens here; use another.",
+        )
