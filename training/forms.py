@@ -9,7 +9,7 @@ from django import forms
 from synthesis.models import Snapshot
 from trace_site.lib.errors import TraceError
 from training.core import recipe as recipes
-from training.core.recipe import LATER, POCKET, Recipe
+from training.core.recipe import POCKET, Recipe
 from training.models import Run
 from training.services import default_recipe
 
@@ -25,7 +25,7 @@ MEMO_HELP = {
     "m": ("Memorise", "Stage 1 first teaches which token means which tool, from the descriptions alone."),
     "mr": (
         "Memorise with reasoning",
-        "The same with a short reason in each record. Not trainable in this version.",
+        "The same, with a short reason before each answer: what the tool does that its look-alikes do not.",
     ),
     "none": ("Skip Stage 1", "Tokens are learned from the samples only. Shows what Stage 1 is worth."),
 }
@@ -34,7 +34,10 @@ RETRIEVAL_HELP = {
     "r": ("Reason, without rules", "The same without rule samples: the figure to compare r+R with."),
     "n": ("No reasoning", "Query straight to tokens. Fast and blind to rules."),
     "none": ("Skip Stage 2", "Only Stage 1: what memorising alone can retrieve."),
-    "n>r": ("Plain, then reasoned", "Two passes one after the other. Not trainable in this version."),
+    "n>r": (
+        "Plain, then reasoned",
+        "Two passes: query to tokens first, then the same samples with their traces.",
+    ),
 }
 # field of the recipe -> (label, help)
 RECIPE_FIELDS: dict[str, dict[str, tuple[str, str]]] = {
@@ -116,7 +119,7 @@ def recipe_rows(recipe: Recipe, posted: Any) -> list[dict[str, Any]]:
 
 
 def cell_choices(form: RunForm) -> list[dict[str, Any]]:
-    """The three dimensions of the grid as radio cards, with what cannot be trained yet switched off."""
+    """The three dimensions of the grid as radio cards."""
     groups = []
     titles = {"format": "Token format", "memo": "Stage 1: memorise", "retrieval": "Stage 2: retrieve"}
     texts = {"format": FORMAT_HELP, "memo": MEMO_HELP, "retrieval": RETRIEVAL_HELP}
@@ -128,7 +131,6 @@ def cell_choices(form: RunForm) -> list[dict[str, Any]]:
                 "label": label,
                 "help": help_text,
                 "checked": value == chosen,
-                "disabled": value in LATER.get(name, ()),
             }
             for value, (label, help_text) in texts[name].items()
         ]

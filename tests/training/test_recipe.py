@@ -58,9 +58,3 @@ def test_broken_yaml_names_the_file(tmp_path: Path) -> None:
     path.write_text("a: [")
     with pytest.raises(TraceError, match=r"r\.yaml"):
         load(path)
-
-
-@pytest.mark.parametrize("cell", [{"memo": "mr"}, {"retrieval": "n>r"}])
-def test_cells_that_cannot_be_trained_yet_say_so(cell: dict[str, str]) -> None:
-    with pytest.raises(TraceError, match="cannot be trained yet"):
-        Recipe().with_cell(**cell).require_trainable()

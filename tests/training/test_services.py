@@ -54,10 +54,8 @@ def test_thread_count_is_no_part_of_a_runs_key(settings):
     assert create(snapshot=snapshot, retrieval="r").stages[0] == first.stages[0]
 
 
-def test_cell_that_cannot_be_trained_is_refused_before_anything_is_written():
-    with pytest.raises(TraceError, match="'mr' cannot be trained yet"):
-        create(memo="mr")
-    assert not Run.objects.exists()
+def test_every_cell_of_the_grid_can_be_queued():
+    assert create(memo="mr", retrieval="n>r").cell == "a, mr, n>r"
 
 
 def test_recipe_with_an_unknown_field_is_refused_by_name():

@@ -19,7 +19,6 @@ SHAPES = ("qwen3", "llama", "gemma4")
 TOKEN_INITS = ("description", "opaque")
 MEMOS = ("m", "mr", "none")
 RETRIEVALS = ("none", "n", "r", "r+R", "n>r")
-LATER = {"memo": ("mr",), "retrieval": ("n>r",)}  # named in the grid, not trainable yet
 
 
 def _check(ok: bool, name: str, problem: str) -> None:
@@ -45,6 +44,11 @@ class Pocket:
 
     def __post_init__(self) -> None:
         _check(self.shape in SHAPES, "pocket.shape", f"must be one of {', '.join(SHAPES)}.")
+        _check(
+            not (self.copy_start and self.shape == "gemma4"),
+            "pocket.copy_start",
+            "works with the shapes qwen3 and llama only.",
+        )
         _check(512 <= self.vocab <= 65536, "pocket.vocab", "must lie in 512..65536.")
         _check(
             self.hidden % (2 * self.heads) == 0, "pocket.hidden", "must be an even multiple of pocket.heads."
@@ -156,17 +160,6 @@ class Recipe:
     def with_cell(self, **cell: Any) -> "Recipe":
         """The same recipe for another cell: format, memo, retrieval, base or seed."""
         return replace(self, **cell)
-
-    def require_trainable(self) -> None:
-        """Refuse the cells of the grid whose data this version cannot make."""
-        for name, values in LATER.items():
-            if getattr(self, name) in values:
-                raise TraceError(
-                    f"'{getattr(self, name)}' cannot be trained yet.",
-                    code="not_trainable",
-                    where=f"recipe field '{name}'",
-                    hint="Choose m or none." if name == "memo" else "Choose n, r or r+R.",
-                )
 
     def hash(self) -> str:
         return content_hash(asdict(self))
