@@ -155,3 +155,32 @@ def test_audit_entries_cannot_be_changed_or_deleted(user_with):
     for change in (lambda e: e.update(action="other"), lambda e: e.delete()):
         with pytest.raises(DatabaseError, match="frozen"), transaction.atomic():
             change(audit.AuditEntry.objects.all())
+
+
+def waiting_handler(ctx):
+    if ctx.params.get("cancelled"):
+        jobs.cancel(jobs.Job.objects.get(pk=ctx.job.pk))
+    raise jobs.JobPostponed("waits for another job")
+
+
+@pytest.mark.django_db
+def test_job_that_waits_for_another_goes_back_to_the_queue_without_losing_an_attempt(settings):
+    settings.JOB_HANDLERS = {"waiting": ("tests.test_jobs.waiting_handler", "default")}
+    job = jobs.run(jobs.enqueue("waiting", {}, wake=False).pk)
+    assert (job.state, job.attempt, job.note) == ("queued", 0, "waits for another job")
+    job = jobs.run(jobs.enqueue("waiting", {"cancelled": True}, wake=False).pk)
+    assert job.state == "cancelled"
+
+
+@pytest.mark.django_db
+def test_poll_passes_over_a_job_that_waits_and_runs_the_next(settings, monkeypatch):
+    from trace_site import tasks
+
+    settings.JOB_HANDLERS |= {"waiting": ("tests.test_jobs.waiting_handler", "default")}
+    monkeypatch.setattr(tasks.connection, "close", lambda: None)  # this test's own connection
+    kinds = ("waiting", "ok", "ok")
+    waiting, first, second = (jobs.enqueue(kind, {}, wake=False) for kind in kinds)
+    tasks.slots.acquire()
+    tasks._run_polled([waiting.pk, first.pk, second.pk])
+    states = [jobs.Job.objects.get(pk=job.pk).state for job in (waiting, first, second)]
+    assert states == ["queued", "done", "queued"]

@@ -118,6 +118,13 @@ class JobReleased(Exception):
     """This process is ending; the job goes back to the queue without losing an attempt."""
 
 
+class JobPostponed(Exception):
+    """What the job needs is being made by another one; it goes back to the queue without losing an attempt.
+
+    Its message says in a few words what is waited for.
+    """
+
+
 class JobContext:
     """What a handler holds while it owns a job."""
 
@@ -275,6 +282,15 @@ def run(job_id: int) -> Job | None:
         _finish(context, state=Job.State.QUEUED, attempt=context.job.attempt - 1, finished_at=None)
         if isinstance(reason, KeyboardInterrupt):
             raise
+    except JobPostponed as reason:
+        _finish(
+            context,
+            state=Job.State.QUEUED,
+            attempt=context.job.attempt - 1,
+            finished_at=None,
+            note=str(reason)[:300],
+        )
+        _end_cancelled(job_id)
     except TraceError as error:
         _finish(context, state=Job.State.FAILED, error=str(error), error_code=error.code)
     except Exception as error:
@@ -284,6 +300,12 @@ def run(job_id: int) -> Job | None:
     finally:
         context.close()
     return Job.objects.get(pk=job_id)
+
+
+def _end_cancelled(job_id: int) -> None:
+    """A wish to cancel that came in while the job was on its way back to the queue."""
+    waiting = Job.objects.filter(pk=job_id, state=Job.State.QUEUED, cancel_requested=True)
+    waiting.update(state=Job.State.CANCELLED, finished_at=Now())
 
 
 def _finish(context: JobContext, **fields: Any) -> None:

@@ -5,6 +5,7 @@ Messages and the poll share one set of slots, so that a worker never runs more j
 
 import logging
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from celery import shared_task
@@ -14,7 +15,7 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection
 from django.utils.module_loading import import_string
 
-from trace_site import jobs
+from trace_site import jobs, workers
 from trace_site.acting import acting
 from trace_site.deliveries import deliver_due
 
@@ -79,18 +80,30 @@ def release_jobs(**_: Any) -> None:
 
 
 def _poll(queues: list[str]) -> None:
+    _tell(lambda: workers.report(queues))
     while not jobs.stopping.wait(settings.JOB_POLL_SECONDS):
         close_old_connections()
         try:
+            workers.report(queues)
             jobs.reap()
-            for job_id in jobs.queued_ids(queues):
+            waiting = jobs.queued_ids(queues)
+            for place, job_id in enumerate(waiting):
                 if not slots.acquire(blocking=False):
                     break
-                threading.Thread(target=_run_polled, args=(job_id,), name=f"job-{job_id}").start()
+                threading.Thread(target=_run_polled, args=(waiting[place:],), name=f"job-{job_id}").start()
             threading.Thread(target=_sweep_polled, daemon=True, name="sweepers").start()
         except DatabaseError as error:
             log.warning("polling failed: %s", error)
             connection.close()
+    _tell(workers.gone)
+
+
+def _tell(what: Callable[[], None]) -> None:
+    try:
+        what()
+    except DatabaseError as error:
+        log.warning("the worker's sign of life was not written: %s", error)
+        connection.close()
 
 
 def _sweep_polled() -> None:
@@ -101,10 +114,16 @@ def _sweep_polled() -> None:
         connection.close()
 
 
-def _run_polled(job_id: int) -> None:
-    """A thread of its own: a handler that crashes ends it, not the poll, and the poll goes on meanwhile."""
+def _run_polled(waiting: list[int]) -> None:
+    """A thread of its own: a handler that crashes ends it, not the poll, and the poll goes on meanwhile.
+
+    Runs the first job that can go on: one that another worker has, or that must wait for another, is passed over.
+    """
     try:
-        jobs.run(job_id)
+        for job_id in waiting:
+            job = jobs.run(job_id)
+            if jobs.stopping.is_set() or (job is not None and job.state != jobs.Job.State.QUEUED):
+                break
     finally:
         connection.close()
         slots.release()
