@@ -2,18 +2,22 @@
 
 In: a recipe and the hashes of its snapshot. Out: the stages in training order. A key hashes everything that goes into
 the weights (data, base, cell, settings, seed, the stage before), nothing that only changes how fast they are made.
+What a pocket model calls a word is learned from all text of the snapshot whose Stage 1 was trained first; runs that
+share that Stage 1 share its words.
 """
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from trace_site.lib.files import content_hash
-from training.core.recipe import Recipe
+from training.core.recipe import POCKET, Recipe, from_dict
 
-SPEED_ONLY = ("threads", "checkpoint_seconds")
+MAKER = 1  # raise it when the trainer begins to make other weights of the same recipe
+# recomputing activations gives the same numbers in less memory: a run that ran out of it keeps its Stage 1
+SPEED_ONLY = ("threads", "checkpoint_seconds", "activation_checkpointing")
 SHARED = frozenset(
     ("format", "base", "seed", "bf16", "max_seq_len", "max_prompt_tokens", "embeddings", "pocket", "lora")
-    + ("token_init", "activation_checkpointing")
+    + ("token_init",)
 )
 
 
@@ -26,22 +30,41 @@ class Step:
     retrieval: str  # the retrieval mode this pass trains: none, n, r or r+R
 
 
-def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str) -> list[Step]:
-    """At most three: Stage 1, the plain pass of `n` and `n>r`, the reasoning pass of `r`, `r+R` and `n>r`."""
+def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str = "") -> list[Step]:
+    """At most three: Stage 1, the plain pass of `n` and `n>r`, the reasoning pass of `r`, `r+R` and `n>r`.
+
+    `plain_hash`: of what passes without rule samples read; empty when it is not known to be less than the snapshot.
+    """
     found: list[Step] = []
-    base = {name: value for name, value in asdict(recipe).items() if name in SHARED}
+    recipe = normal(recipe)
+    base = shared_part(recipe)
     before = ""
     if recipe.memo != "none":
         own = {"memo": recipe.memo, "stage1": asdict(recipe.stage1), "negatives": recipe.mcts_negatives}
         before = content_hash({"base": base, "catalog": catalog_hash, **own})
         found.append(Step("stage1", before, "none"))
+    reads_all_text = recipe.base == POCKET and not before
     for retrieval in passes(recipe.retrieval):
         own = {"retrieval": retrieval, "stage2": asdict(recipe.stage2), "new_tokens": recipe.max_new_tokens}
         if retrieval != "n":
             own["empty_thinking_share"] = recipe.empty_thinking_share
-        before = content_hash({"base": base, "snapshot": snapshot_hash, "before": before, **own})
+        plain = bool(plain_hash) and retrieval != "r+R" and not reads_all_text
+        data = {"plain": plain_hash} if plain else {"snapshot": snapshot_hash}
+        before = content_hash({"base": base, **data, "before": before, **own})
         found.append(Step("plain" if retrieval == "n" else "stage2", before, retrieval))
     return found
+
+
+def normal(recipe: Recipe) -> Recipe:
+    """The recipe as it is after a round trip through JSON: numbers of one kind, so that equal recipes hash alike."""
+    return from_dict(asdict(recipe))
+
+
+def shared_part(recipe: Recipe) -> dict[str, Any]:
+    """What every stage of the recipe depends on. Pocket trains every weight, a named base has no pocket."""
+    other = "lora" if recipe.base == POCKET else "pocket"
+    found = {name: value for name, value in asdict(recipe).items() if name in SHARED and name != other}
+    return {**found, "maker": MAKER}
 
 
 def passes(retrieval: str) -> tuple[str, ...]:

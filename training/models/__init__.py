@@ -3,7 +3,7 @@
 from training.models.grids import Grid, GridCell
 from training.models.policies import Retraining, RetrainPolicy
 from training.models.registry import AliasMove, Model
-from training.models.runs import Run, RunMetric, TrainedStage
+from training.models.runs import Run, RunMetric, StageClaim, TrainedStage
 
 __all__ = [
     "AliasMove",
@@ -14,5 +14,6 @@ __all__ = [
     "Retraining",
     "Run",
     "RunMetric",
+    "StageClaim",
     "TrainedStage",
 ]

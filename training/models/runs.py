@@ -109,3 +109,14 @@ class TrainedStage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.stage} {self.key[:12]}"
+
+
+class StageClaim(models.Model):
+    """Who trains a stage: a job, for as long as it runs under this fence. A claim of an older fence binds nobody."""
+
+    key = models.CharField(max_length=64, primary_key=True)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
+    fence = models.PositiveIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.key[:12]} by job {self.job_id}"
