@@ -8,15 +8,12 @@ import pytest
 from catalog.core.tokens import NameIndex
 from tests.training.small_snapshot import NAMES, sample, write_snapshot
 from trace_site.lib.errors import TraceError
+from training.core.parts import Units, list_parts, query_parts, text_parts
 from training.core.recipe import Recipe
 from training.core.records import (
-    Units,
-    list_parts,
     load_snapshot,
-    query_parts,
     stage1_records,
     stage2_records,
-    text_parts,
 )
 
 

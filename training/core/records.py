@@ -1,44 +1,25 @@
 """From a frozen snapshot to training records.
 
-In: a snapshot directory. Out: `Record`s, each a prompt, an optional thinking part and an answer, made of
-parts. A `str` part is plain text that must never turn into tool or control tokens; a `Units` part is real tool tokens.
+In: a snapshot directory and a recipe. Out: `Record`s (core/parts.py). Stage 1 has three records a tool, five in the
+formats b and c; Stage 2 one a sample. Paper: appendix "Multi-Format Tool Memorization", section "Stage 2".
 """
 
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from catalog.core.tokens import FAMILIES, NameIndex, part_token, split_name
+from catalog.core.words import text_key
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_json, read_jsonl, sha256_file
+from training.core import reasons
+from training.core.parts import Part, Parts, Record, Units, list_parts, query_parts, text_parts
 from training.core.recipe import Recipe
 
 FILES = ("tools.jsonl", "neighbours.jsonl", "rules.jsonl", "tokens.jsonl", "samples.jsonl")
 CATALOG_FILES = ("tools.jsonl", "neighbours.jsonl", "tokens.jsonl")
-
-
-@dataclass(frozen=True, slots=True)
-class Units:
-    """Real tool tokens, in order."""
-
-    strings: tuple[str, ...]
-
-
-Part = str | Units
-Parts = tuple[Part, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One supervised exchange. `kind` names the instruction; without thinking the thinking part is empty."""
-
-    kind: str
-    prompt: Parts
-    answer: Parts
-    thinking: Parts = ()
-    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,64 +92,98 @@ def load_snapshot(directory: Path) -> Snapshot:
     )
 
 
-def query_parts(query: str, permissions: Sequence[str] = ()) -> Parts:
-    """What a retrieval prompt says: the request, and the permission targets if it carries any."""
-    return (query, f"\nPermissions: {', '.join(permissions)}") if permissions else (query,)
-
-
-def list_parts(names: Sequence[str], index: NameIndex) -> Parts:
-    """The JSON list of tool tokens that ends every retrieval answer."""
-    parts: list[Part] = []
-    for number, name in enumerate(names):
-        parts += ['", "' if number else '["', Units(tuple(index.units[name]))]
-    return (*parts, '"]')
-
-
-def text_parts(text: str, index: NameIndex) -> Parts:
-    """Prose over tool names, with every name turned into its tokens."""
-    pieces = index.split(text)
-    return tuple(Units(tuple(index.units[name])) if name else piece for piece, name in pieces)
-
-
 def stage1_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
-    """The memorization formats of every tool."""
-    recipe.require_trainable()
-    index = NameIndex((tool["name"] for tool in snapshot.tools), recipe.format)
-    records: list[Record] = []
-    for tool in snapshot.tools:
-        records += _tool_records(tool, snapshot, index, recipe)
-    return records
+    """The memorization formats of every tool; `mr` puts a short reasoning before each answer."""
+    catalog = Catalog(snapshot, recipe)
+    records = [record for tool in snapshot.tools for record in catalog.records(tool)]
+    if recipe.memo != "mr":
+        return records
+    reasoned = (replace(record, thinking=catalog.reason(record)) for record in records)
+    return list(_with_empty_thinking(reasoned, recipe))
 
 
-def _tool_records(
-    tool: dict[str, Any], snapshot: Snapshot, index: NameIndex, recipe: Recipe
-) -> Iterator[Record]:
-    name, text = tool["name"], tool["description"]
-    gold = Units(tuple(index.units[name]))
-    yield Record("desc2token", (text,), (gold,), id=name)
-    yield Record("token2desc", (gold,), (text,), id=name)
-    yield _choice_record(tool, snapshot, index, recipe)
-    if recipe.format in ("b", "c"):
-        api, endpoint = (Units((part_token(part),)) for part in split_name(name))
-        yield Record("desc2api", (text,), (api,), id=name)
-        yield Record("api2endpoint", (f"{text}\n", api), (endpoint,), id=name)
+class Catalog:
+    """The tools of a snapshot and what stands near each of them."""
+
+    def __init__(self, snapshot: Snapshot, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.tools = {tool["name"]: tool for tool in snapshot.tools}
+        self.neighbours = snapshot.neighbours
+        self.index = NameIndex(self.tools, recipe.format)
+
+    def units(self, name: str) -> Units:
+        return Units(tuple(self.index.units[name]))
+
+    def look_alikes(self, name: str) -> list[str]:
+        """The nearest other active tools, nearest first. One that is described in the same words is left out: its
+        token would be as right an answer as the tool's own."""
+        text = text_key(self.tools[name]["description"])
+        near = (other for other in self.neighbours.get(name, ()) if other in self.tools and other != name)
+        return [other for other in near if text_key(self.tools[other]["description"]) != text]
+
+    def records(self, tool: dict[str, Any]) -> Iterator[Record]:
+        name, text = tool["name"], tool["description"]
+        gold = self.units(name)
+        yield Record("desc2token", (text,), (gold,), id=name)
+        yield Record("token2desc", (gold,), (text,), id=name)
+        yield Record("mcts", (text, *self._choices(name)), (gold,), id=name)
+        if self.recipe.format in ("b", "c"):
+            api, endpoint = (Units((part_token(part),)) for part in split_name(name))
+            yield Record("desc2api", (text,), (api,), id=name)
+            yield Record("api2endpoint", (f"{text}\n", api), (endpoint,), id=name)
+
+    def _choices(self, name: str) -> Iterator[Part]:
+        """The gold tool among its hard negatives, at a place drawn from the seed and its name alone."""
+        names = [name, *self.look_alikes(name)[: self.recipe.mcts_negatives]]
+        random.Random(f"{self.recipe.seed}:{name}").shuffle(names)
+        for candidate in names:
+            yield "\n"
+            yield self.units(candidate)
+
+    def reason(self, record: Record) -> Parts:
+        """The thinking part of a Stage-1 record."""
+        tool = self.tools[record.id]
+        near: dict[Units, dict[str, Any]] = {}
+        for other in self._near(record):
+            near.setdefault(_named(record, other, self.index), self.tools[other])
+        if record.kind == "token2desc":
+            return reasons.describing(tool, list(near.items()))
+        (gold,) = (part for part in record.answer if isinstance(part, Units))
+        return reasons.choosing(tool, gold, list(near.items()))
+
+    def _near(self, record: Record) -> list[str]:
+        """The look-alikes a record is about, nearest first."""
+        api, near = split_name(record.id)[0], self.look_alikes(record.id)
+        if record.kind == "mcts":
+            return near[: self.recipe.mcts_negatives]
+        if record.kind == "desc2api":
+            return [other for other in near if split_name(other)[0] != api]
+        if record.kind == "api2endpoint":
+            return [other for other in near if split_name(other)[0] == api]
+        return near
 
 
-def _choice_record(tool: dict[str, Any], snapshot: Snapshot, index: NameIndex, recipe: Recipe) -> Record:
-    """Multi-choice tool selection: the gold tool among its nearest neighbours."""
-    name = tool["name"]
-    near = [other for other in snapshot.neighbours.get(name, ()) if other in index.units and other != name]
-    names = [name, *near[: recipe.mcts_negatives]]
-    random.Random(f"{recipe.seed}:{name}").shuffle(names)
-    parts: list[Part] = [tool["description"]]
-    for candidate in names:
-        parts += ["\n", Units(tuple(index.units[candidate]))]
-    return Record("mcts", tuple(parts), (Units(tuple(index.units[name])),), id=name)
+def _named(record: Record, name: str, index: NameIndex) -> Units:
+    """The tokens a record calls a tool by: its API's, its endpoint's or all of them."""
+    api, endpoint = split_name(name)
+    part = {"desc2api": api, "api2endpoint": endpoint}.get(record.kind)
+    return Units((part_token(part),) if part else tuple(index.units[name]))
+
+
+def _with_empty_thinking(records: Iterable[Record], recipe: Recipe) -> Iterator[Record]:
+    """Each record, and of a share of the reasoned ones a copy with the empty thinking part of fast decoding."""
+    for record in records:
+        yield record
+        draw = random.Random(f"{recipe.seed}:{record.kind}:{record.id}").random()
+        if record.thinking and draw < recipe.empty_thinking_share:
+            yield replace(record, thinking=())
 
 
 def stage2_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
-    """The retrieval records of a cell: n without traces, r with them, r+R with the rule samples too."""
-    recipe.require_trainable()
+    """The retrieval records of one pass: n without traces, r with them, r+R with the rule samples too.
+
+    `n>r` is two passes over the samples of r: first with_cell(retrieval="n"), then itself, which gives what r does.
+    """
     if recipe.retrieval == "none":
         return []
     index = NameIndex((tool["name"] for tool in snapshot.tools), recipe.format)
@@ -180,13 +195,11 @@ def stage2_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
             where="samples.jsonl",
             hint="Build a snapshot with rrb or imported samples, or choose r+R.",
         )
-    records: list[Record] = []
-    for sample in chosen:
-        records += _sample_records(sample, index, recipe)
-    return records
+    records = (_sample_record(sample, index, recipe.reasoning) for sample in chosen)
+    return list(_with_empty_thinking(records, recipe))
 
 
-def _sample_records(sample: dict[str, Any], index: NameIndex, recipe: Recipe) -> Iterator[Record]:
+def _sample_record(sample: dict[str, Any], index: NameIndex, reasoning: bool) -> Record:
     unknown = [name for name in sample["answer"] if name not in index.units]
     if unknown or not sample["answer"]:
         raise TraceError(
@@ -196,10 +209,6 @@ def _sample_records(sample: dict[str, Any], index: NameIndex, recipe: Recipe) ->
             hint="Its answer must name active tools of the snapshot.",
         )
     prompt = query_parts(sample["query"], sample.get("permissions") or ())
+    trace = (sample.get("trace") or "") if reasoning else ""
     answer = list_parts(sample["answer"], index)
-    key = str(sample["id"])
-    trace = (sample.get("trace") or "") if recipe.reasoning else ""
-    if trace:
-        yield Record("retrieve", prompt, answer, text_parts(trace, index), id=key)
-    if not trace or random.Random(f"{recipe.seed}:{key}").random() < recipe.empty_thinking_share:
-        yield Record("retrieve", prompt, answer, id=key)
+    return Record("retrieve", prompt, answer, text_parts(trace, index), id=str(sample["id"]))
