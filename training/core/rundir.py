@@ -60,6 +60,11 @@ class RunDir:
     def stop_requested(self) -> bool:
         return (self.root / "STOP").exists()
 
+    def keep(self, name: str, text: str) -> None:
+        """Write a file of the run whole or not at all."""
+        if self.writer:
+            write_atomic(self.root / name, text)
+
     def log(self, line: str) -> None:
         self._append("log.txt", line.rstrip("\n") + "\n")
 
@@ -125,8 +130,7 @@ class RunDir:
 
     def finish(self, facts: dict[str, Any]) -> None:
         """Write done.json: from here on the run is complete."""
-        if self.writer:
-            write_atomic(self.done, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+        self.keep(self.done.name, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
 
 
 def whole_lines(descriptor: int) -> int:

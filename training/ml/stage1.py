@@ -17,10 +17,9 @@ from training.ml.model import build
 
 def main(recipe: Recipe, snapshot_dir: Path, run_dir: Path, report: Progress) -> None:
     """Train Stage 1 and export it."""
-    recipe.require_trainable()
     snapshot = load_snapshot(snapshot_dir)
     with RunDir(run_dir).locked() as run:
-        (run.root / "recipe.yaml").write_text(recipe.to_yaml(), encoding="utf-8")
+        run.keep("recipe.yaml", recipe.to_yaml())
         report(0, 0, "building the model")
         trainee = build(recipe, snapshot)
         facts: dict[str, object] = {"memo": recipe.memo, "retrieval": "none"}

@@ -20,7 +20,6 @@ def main(
     recipe: Recipe, snapshot_dir: Path, run_dir: Path, report: Progress, init: Path | None = None
 ) -> None:
     """Train Stage 2 and export it."""
-    recipe.require_trainable()
     if recipe.memo != "none" and init is None:
         raise TraceError(
             f"memo '{recipe.memo}' needs a Stage-1 model.",
@@ -29,7 +28,7 @@ def main(
         )
     snapshot = load_snapshot(snapshot_dir)
     with RunDir(run_dir).locked() as run:
-        (run.root / "recipe.yaml").write_text(recipe.to_yaml(), encoding="utf-8")
+        run.keep("recipe.yaml", recipe.to_yaml())
         memo = read_json(init / "trace.json")["memo"] if init else "none"
         report(0, 0, "building the model")
         trainee = build(recipe, snapshot, init)
