@@ -6,6 +6,7 @@ from trace_site.idempotency import IdempotencyKey
 from trace_site.jobs import Job
 from trace_site.notices import MailChoice, Notice
 from trace_site.webhooks import Webhook, WebhookDelivery
+from trace_site.workers import Worker
 
 __all__ = [
     "AuditChange",
@@ -17,4 +18,5 @@ __all__ = [
     "Notice",
     "Webhook",
     "WebhookDelivery",
+    "Worker",
 ]

@@ -19,26 +19,32 @@ def _processor() -> str:
 
 
 @cache
-def _gpu() -> str:
-    """The name of the first accelerator; empty without one."""
+def _gpus() -> tuple[str, int, int]:
+    """(name of the first accelerator, its memory in GB, how many there are); ("", 0, 0) without one."""
+    asked = ["--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
     if not (query := shutil.which("nvidia-smi")):
-        return ""
+        return "", 0, 0
     try:
-        answer = subprocess.run(
-            [query, "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True, timeout=10
-        )
+        answer = subprocess.run([query, *asked], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return answer.stdout.strip().splitlines()[0] if answer.returncode == 0 and answer.stdout.strip() else ""
+        return "", 0, 0
+    lines = answer.stdout.strip().splitlines() if answer.returncode == 0 else []
+    if not lines:
+        return "", 0, 0
+    name, _, memory = lines[0].rpartition(",")
+    return name.strip(), round(float(memory) / 1024) if memory.strip().isdecimal() else 0, len(lines)
 
 
 def facts(threads: int) -> dict[str, str | int]:
-    """{"cpu", "cores", "threads", "memory_gb", "gpu"} of this machine."""
+    """{"cpu", "cores", "threads", "memory_gb", "gpu", "gpu_memory_gb", "gpus"} of this machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    gpu, gpu_memory, gpus = _gpus()
     return {
         "cpu": _processor(),
         "cores": os.cpu_count() or 1,
         "threads": threads,
         "memory_gb": round(memory / 2**30),
-        "gpu": _gpu(),
+        "gpu": gpu,
+        "gpu_memory_gb": gpu_memory,
+        "gpus": gpus,
     }
