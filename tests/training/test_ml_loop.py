@@ -23,6 +23,7 @@ from training.core.records import load_snapshot, stage2_records  # noqa: E402
 from training.ml import loop, loss, stage2  # noqa: E402
 from training.ml.data import IGNORE, collate, encode  # noqa: E402
 from training.ml.model import build  # noqa: E402
+from training.ml.plan import Plan, learning_rate  # noqa: E402
 
 pytestmark = pytest.mark.ml
 ROOT = Path(__file__).parents[2]
@@ -106,14 +107,14 @@ def test_a_bad_snapshot_is_one_line_on_stderr(tmp_path: Path) -> None:
 
 def test_the_cosine_rises_and_ends_at_the_papers_share() -> None:
     stage = Stage(lr=1.0 - 1e-9, warmup_ratio=0.1, min_lr_ratio=0.1)
-    rates = [loop.learning_rate(stage, step / 100) for step in range(101)]
+    rates = [learning_rate(stage, step / 100) for step in range(101)]
     assert rates[0] < rates[5] < rates[10] == pytest.approx(1)
     assert rates[55] == pytest.approx(0.55, abs=0.01)
     assert rates[100] == pytest.approx(0.1)
 
 
 def test_a_moved_plan_never_jumps_and_always_ends() -> None:
-    plan = loop.Plan(1000)
+    plan = Plan(1000)
     moved = plan.moved(100, 200)
     assert moved.progress(100) == plan.progress(100) == 0.1
     assert moved.progress(200) == 1

@@ -1,7 +1,7 @@
 """`python -m training.ml stage1|plain|stage2|base`: one training stage as a process of its own.
 
 Progress is JSON lines on stdout. Exit 0: done.json is written. Exit 3: stopped on request, start it again to go
-on. Anything else: one line on stderr says what is wrong.
+on. Anything else: one line on stderr says what is wrong. Several GPUs: `accelerate launch -m training.ml ...`.
 """
 
 import argparse
@@ -13,13 +13,18 @@ from pathlib import Path
 
 from trace_site.lib.errors import TraceError
 from training.core import recipe as recipes
+from training.core.publish import was_full
 
 STOPPED = 3
 ORPHANED = 4
+FIRST = (
+    os.environ.get("RANK", "0") == "0"
+)  # of the processes that a launcher started; it alone writes and reports
 
 
 def report(done: int, total: int, note: str) -> None:
-    print(json.dumps({"event": "progress", "done": done, "total": total, "note": note}), flush=True)
+    if FIRST:
+        print(json.dumps({"event": "progress", "done": done, "total": total, "note": note}), flush=True)
 
 
 def _exit_with_parent() -> None:
@@ -35,7 +40,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--snapshot", type=Path, required=True)
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--recipe", type=Path, required=True)
-    parser.add_argument("--init", type=Path, help="the Stage-1 export that Stage 2 goes on from")
+    parser.add_argument(
+        "--init", type=Path, help="the export of the stage before: Stage 1, or the plain pass"
+    )
     parser.add_argument("--parent-pipe", action="store_true", help="exit when stdin is closed")
     return parser.parse_args()
 
@@ -55,22 +62,31 @@ def main() -> int:
     except TraceError as error:
         print(error, file=sys.stderr)
         return 1
+    except Exception as error:
+        if not was_full(error):
+            raise
+        where = f"{arguments.run}: the disk is full. Free some space and start the run again"
+        print(f"{where}: it goes on from its newest checkpoint.", file=sys.stderr)
+        return 1
     return 0
 
 
 def _run(arguments: argparse.Namespace, recipe: recipes.Recipe) -> None:
     from training.ml import stage1, stage2
-    from training.ml.loop import Stopped
+    from training.ml.loop import HelperDone, Stopped
 
     try:
-        if arguments.stage == "stage2":
-            stage2.main(recipe, arguments.snapshot, arguments.run, report, arguments.init)
+        if arguments.stage in ("plain", "stage2"):
+            train = stage2.plain if arguments.stage == "plain" else stage2.main
+            train(recipe, arguments.snapshot, arguments.run, report, arguments.init)
         else:
             cell = {"memo": "none", "retrieval": "none"} if arguments.stage == "base" else {}
             stage1.main(recipe.with_cell(**cell), arguments.snapshot, arguments.run, report)
     except Stopped as stop:
         print(stop, file=sys.stderr)
         sys.exit(STOPPED)
+    except HelperDone:
+        return
     print(json.dumps({"event": "done", "export": str(arguments.run / "export")}), flush=True)
 
 

@@ -1,6 +1,7 @@
-"""What a stage carries from step to step, and how it survives a kill.
+"""What a stage carries from step to step, and how it survives a kill and a full disk.
 
 Weights and AdamW moments go to safetensors, counters and the plan to JSON: nothing in a checkpoint can run code.
+Randomness and the order of the data are functions of (seed, step), so the step is all there is to keep of them.
 """
 
 import json
@@ -17,22 +18,10 @@ from training.core.recipe import Recipe, Stage
 from training.core.rundir import RunDir
 from training.ml.data import Example
 from training.ml.model import Trainee, device
+from training.ml.plan import Plan
+from training.ml.team import Team
 
-
-@dataclass
-class Plan:
-    """Which share of the cosine is behind us at a step; its end may move, the share never jumps."""
-
-    total: int
-    at_step: int = 0
-    at_progress: float = 0.0
-
-    def progress(self, step: int) -> float:
-        left = max(1, self.total - self.at_step)
-        return min(1.0, self.at_progress + (1 - self.at_progress) * (step - self.at_step) / left)
-
-    def moved(self, step: int, total: int) -> "Plan":
-        return Plan(max(total, step), step, self.progress(step))
+MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 
 @dataclass
@@ -40,9 +29,9 @@ class State:
     """Where a run stands; with the tensors beside it, all that a resume needs."""
 
     step: int = 0
-    tokens: int = 0
+    tokens: int = 0  # without padding
     seconds: float = 0.0
-    loss: float = 0.0
+    loss: float = 0.0  # smoothed over about ten steps
     averaged: int = 0
     plan: Plan = field(default_factory=lambda: Plan(1))
 
@@ -63,29 +52,56 @@ class Trainer:
     average: dict[str, torch.Tensor]
     fingerprint: str
     longest: int  # steps of all epochs; max_seconds may only shorten it
+    team: Team
+    losses: list[torch.Tensor] = field(
+        default_factory=list
+    )  # of the steps since state.loss was brought up to date
+    real: int = 0  # tokens this process went through since it began, and with padding:
+    computed: int = 0
 
 
-def save(trainer: Trainer) -> None:
-    def write(folder: Path) -> None:
-        save_file(
-            {k: v.detach().contiguous() for k, v in trainer.weights.items()}, folder / "model.safetensors"
+def save(trainer: Trainer) -> bool:
+    """Write a checkpoint. On a full disk: False when an older one is intact, so that training may go on."""
+    try:
+        trainer.run.save_checkpoint(
+            trainer.state.step, lambda folder: _write(trainer, folder), checkpoint_bytes(trainer)
         )
-        moments = {
-            f"{key}.{name}": trainer.optimizer.state[value][name].contiguous()
-            for key, value in trainer.weights.items()
-            for name in ("exp_avg", "exp_avg_sq", "step")
-            if value in trainer.optimizer.state
-        }
-        save_file(moments, folder / "optimizer.safetensors")
-        if trainer.average:
-            save_file(trainer.average, folder / "average.safetensors")
-        state = {**asdict(trainer.state), "stage": trainer.name, "fingerprint": trainer.fingerprint}
-        (folder / "state.json").write_text(json.dumps(state))
+        return True
+    except TraceError as error:
+        older = trainer.run.latest_checkpoint()
+        if error.code != "disk_full" or older is None:
+            raise
+        trainer.run.log(
+            f"{trainer.name}: {error.message} Training goes on; a kill would go back to {older.name}."
+        )
+        event = {"event": "checkpoint_failed", "stage": trainer.name, "at_step": trainer.state.step}
+        trainer.run.add_metrics({**event, "intact": older.name, **error.extra})
+        return False
 
-    trainer.run.save_checkpoint(trainer.state.step, write)
+
+def checkpoint_bytes(trainer: Trainer) -> int:
+    """About how much a checkpoint takes: weights, two moments, and the running mean where there is one."""
+    weights = sum(value.nbytes for value in trainer.weights.values())
+    return weights * (4 if trainer.stage.average_share else 3) + 2**16
+
+
+def _write(trainer: Trainer, folder: Path) -> None:
+    save_file({k: v.detach().contiguous() for k, v in trainer.weights.items()}, folder / "model.safetensors")
+    moments = {
+        f"{key}.{name}": trainer.optimizer.state[value][name].contiguous()
+        for key, value in trainer.weights.items()
+        for name in MOMENTS
+        if value in trainer.optimizer.state
+    }
+    save_file(moments, folder / "optimizer.safetensors")
+    if trainer.average:
+        save_file(trainer.average, folder / "average.safetensors")
+    state = {**asdict(trainer.state), "stage": trainer.name, "fingerprint": trainer.fingerprint}
+    (folder / "state.json").write_text(json.dumps(state))
 
 
 def resume(trainer: Trainer) -> None:
+    """Go on from the newest intact checkpoint. Raises TraceError when it belongs to other data or settings."""
     folder = trainer.run.latest_checkpoint()
     if folder is None:
         return
@@ -106,8 +122,7 @@ def resume(trainer: Trainer) -> None:
     moments = load_file(folder / "optimizer.safetensors")
     for key, value in trainer.weights.items():
         if f"{key}.step" in moments:
-            names = ("exp_avg", "exp_avg_sq", "step")
-            trainer.optimizer.state[value] = {name: moments[f"{key}.{name}"].to(where) for name in names}
+            trainer.optimizer.state[value] = {name: moments[f"{key}.{name}"].to(where) for name in MOMENTS}
     if (folder / "average.safetensors").is_file():
         trainer.average = {k: v.to(where) for k, v in load_file(folder / "average.safetensors").items()}
     trainer.run.log(f"{trainer.name}: resumed from {folder.name}")

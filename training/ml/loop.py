@@ -11,28 +11,36 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from typing import Any
 
 import torch
+from peft import PeftModel
 from torch import nn
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 from training.core.recipe import Recipe, Stage
 from training.core.rundir import RunDir
-from training.ml.checkpoints import Plan, State, Trainer, resume, save
-from training.ml.data import Example, collate, drop_tokens, epoch_batches
-from training.ml.loss import autocast, check_head, supervised_loss
+from training.ml.checkpoints import State, Trainer, resume, save
+from training.ml.data import Example, epoch_batches
+from training.ml.loss import check_head
 from training.ml.model import Trainee, device
+from training.ml.plan import Pace, Plan
+from training.ml.reporting import Reporter, reporter
+from training.ml.step import train_step, use_average
+from training.ml.team import Team
 
 METRICS_SECONDS = 1.0
-MEASURE_SECONDS = 3.0  # how long steps are timed before a run with max_seconds is planned
-SLACK = 0.05  # a plan moves when the rest of it would end this share too late or too early
 
 Progress = Callable[[int, int, str], None]
 
 
 class Stopped(Exception):
-    """The STOP file was found; a checkpoint of this moment is on disk."""
+    """The STOP file was found; a checkpoint of this moment is on disk, or the message says which one is."""
+
+
+class HelperDone(Exception):
+    """Training has ended in a process that is not the first of its team: the first one exports."""
 
 
 def fit(
@@ -48,43 +56,68 @@ def fit(
     torch.set_num_threads(recipe.threads)
     trainer = _prepare(trainee, examples, stage, recipe, run, name)
     check_head(trainee, examples)
-    state, started = trainer.state, time.monotonic() - trainer.state.seconds
-    saved = logged = time.monotonic()
-    lengths = [len(example.ids) for example in examples]
-    per_epoch = math.ceil(len(examples) / stage.batch_size)
-    batches: list[list[int]] = []
-    opening = _Speed(state)
     trainee.model.train()
+    with reporter(run, name) as tell:
+        _train(trainer, _Meter(trainer, report, tell))
+    use_average(trainer)
+    trainee.model.eval()
+    trainer.team.leave()
+    if not run.writer:
+        raise HelperDone
+    return trainer.state
+
+
+def _train(trainer: Trainer, meter: "_Meter") -> None:
+    state, stage, recipe, team = trainer.state, trainer.stage, trainer.recipe, trainer.team
+    started = saved = time.monotonic()
+    before = state.seconds
+    pace = Pace(state.step, state.seconds, trainer.longest)
+    lengths = [len(example.ids) for example in trainer.examples]
+    per_epoch = math.ceil(len(lengths) / stage.batch_size)
+    batches: list[list[int]] = []
     while state.step < state.plan.total:
         epoch, position = divmod(state.step, per_epoch)
         if not batches or position == 0:
             batches = epoch_batches(lengths, stage.batch_size, recipe.seed, epoch)
-        _step(trainer, [examples[number] for number in batches[position]])
+        norm = train_step(trainer, [trainer.examples[number] for number in batches[position]])
         now = time.monotonic()
-        state.seconds = now - started
-        _replan(trainer, opening)
+        state.seconds = before + now - started
+        stop = False
+        if state.step % team.rhythm == 0:
+            plan = pace.replan(state.plan, state.step, state.seconds, stage.max_seconds)
+            stop, state.plan = team.agree(trainer.run.stop_requested(), plan)
         last = state.step >= state.plan.total
-        if last or now - logged >= METRICS_SECONDS or state.step == 1:
-            _log(trainer, opening, state.step / per_epoch, report)
-            logged = now
-        if run.stop_requested() and not last:
-            save(trainer)
-            raise Stopped(f"stopped on request at step {state.step} of {state.plan.total}")
-        if now - saved >= recipe.checkpoint_seconds and not last:
-            save(trainer)
+        meter.row(norm, state.step / per_epoch, last)
+        due = now - saved >= recipe.checkpoint_seconds
+        if (stop or due) and not last:
+            kept = _save(trainer)
             saved = time.monotonic()
-    _use_average(trainer)
-    trainee.model.eval()
-    return state
+        if stop and not last:
+            note = "" if kept else "; the disk is full, so it goes on from an older checkpoint"
+            raise Stopped(f"stopped on request at step {state.step} of {state.plan.total}{note}")
 
 
-class _Speed:
-    """Tokens and steps since this process began, for the rate and the plan."""
+def _save(trainer: Trainer) -> bool:
+    """Save in the first process of the team only."""
+    _settle(trainer)
+    return save(trainer) if trainer.run.writer else True
 
-    def __init__(self, state: State) -> None:
-        self.step, self.tokens, self.seconds = state.step, state.tokens, state.seconds
-        self.due = MEASURE_SECONDS
-        self.seen = (0, 0.0)
+
+def _settle(trainer: Trainer) -> None:
+    """Bring the smoothed loss up to date: reading losses one by one would hold an accelerator up at every step."""
+    state = trainer.state
+    if not trainer.losses:
+        return
+    first = state.step - len(trainer.losses)
+    for number, value in enumerate(torch.stack(trainer.losses).tolist(), first):
+        if not math.isfinite(value):
+            raise TraceError(
+                f"the loss is {value} at step {number}.",
+                code="diverged",
+                hint="Lower the learning rate, or train without bf16.",
+            )
+        state.loss = value if number == 0 else 0.9 * state.loss + 0.1 * value
+    trainer.losses.clear()
 
 
 def _prepare(
@@ -92,8 +125,11 @@ def _prepare(
 ) -> Trainer:
     if not examples:
         raise TraceError(f"there is nothing to train {name} on.", code="no_records")
-    trainee.model.to(device())
-    weights = {key: value for key, value in trainee.model.named_parameters() if value.requires_grad}
+    team = Team()
+    model: nn.Module = trainee.model.to(device())
+    if recipe.activation_checkpointing:
+        _recompute_activations(model)
+    weights = {key: value for key, value in model.named_parameters() if value.requires_grad}
     groups = [
         {"params": [v for v in weights.values() if v.ndim >= 2], "weight_decay": stage.weight_decay},
         {"params": [v for v in weights.values() if v.ndim < 2], "weight_decay": 0.0},
@@ -116,108 +152,61 @@ def _prepare(
         {},
         fingerprint,
         total,
+        team,
     )
     resume(trainer)
+    team.require_same(fingerprint, trainer.state.step)
     return trainer
 
 
-def _step(trainer: Trainer, examples: list[Example]) -> None:
-    state, stage, recipe = trainer.state, trainer.stage, trainer.recipe
-    torch.manual_seed(recipe.seed * 1_000_003 + state.step)
-    chat, (low, high) = trainer.trainee.chat, trainer.trainee.text_ids
-    batch = collate(examples, chat.pad_id)
-    if trainer.trainee.pocket:
-        batch = drop_tokens(batch, recipe.pocket.token_dropout, low, high, chat.pad_id)
-    rate = learning_rate(stage, state.plan.progress(state.step))
-    for group in trainer.optimizer.param_groups:
-        group["lr"] = rate
-    with autocast(recipe):
-        loss = supervised_loss(trainer.trainee, batch, recipe, stage.label_smoothing)
-    if not torch.isfinite(loss):
-        raise TraceError(
-            f"the loss is {loss.item()} at step {state.step}.",
-            code="diverged",
-            hint="Lower the learning rate, or train without bf16.",
+def _recompute_activations(model: nn.Module) -> None:
+    base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
+    base.activation_checkpointing_enable()
+
+
+class _Meter:
+    """Writes a row of metrics about every second; every step and token is in one."""
+
+    def __init__(self, trainer: Trainer, report: Progress, tell: Reporter) -> None:
+        self.trainer, self.report, self.tell = trainer, report, tell
+        self.wrote = time.monotonic()
+        self.tokens = trainer.state.tokens
+
+    def row(self, norm: torch.Tensor, epoch: float, last: bool) -> None:
+        trainer, state, now = self.trainer, self.trainer.state, time.monotonic()
+        passed = now - self.wrote
+        if not (last or passed >= METRICS_SECONDS or state.step == 1):
+            return
+        _settle(trainer)
+        if not trainer.run.writer:
+            self.wrote = now
+            return
+        rate = (state.tokens - self.tokens) / max(passed, 1e-6)
+        row = {
+            "stage": trainer.name,
+            "step": state.step,
+            "steps": state.plan.total,
+            "tokens": state.tokens,
+            "loss": round(state.loss, 4),
+            "lr": trainer.optimizer.param_groups[0]["lr"],
+            "grad_norm": round(norm.item(), 4),
+            "tokens_per_second": round(rate, 1),
+            "computed_ratio": round(trainer.computed / max(trainer.real, 1), 4),
+            "memory_mb": round(peak_memory_mb()),
+            "seconds": round(state.seconds, 2),
+            "epoch": round(epoch, 3),
+        }
+        trainer.run.add_metrics(row)
+        self.tell(row)
+        self.report(
+            state.step, state.plan.total, f"{trainer.name}: loss {state.loss:.3f}, {rate:,.0f} tokens/s"
         )
-    trainer.optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    nn.utils.clip_grad_norm_(list(trainer.weights.values()), stage.max_grad_norm)
-    trainer.optimizer.step()
-    state.step += 1
-    state.tokens += batch.tokens
-    value = loss.item()
-    state.loss = value if state.step == 1 else 0.9 * state.loss + 0.1 * value
-    _add_to_average(trainer)
-
-
-def learning_rate(stage: Stage, progress: float) -> float:
-    """Linear warm-up, then a cosine from the peak to min_lr_ratio of it."""
-    if progress < stage.warmup_ratio:
-        return stage.lr * (progress + 1e-3) / (stage.warmup_ratio + 1e-3)
-    done = (progress - stage.warmup_ratio) / (1 - stage.warmup_ratio)
-    return stage.lr * (stage.min_lr_ratio + (1 - stage.min_lr_ratio) * 0.5 * (1 + math.cos(math.pi * done)))
-
-
-def _replan(trainer: Trainer, opening: _Speed) -> None:
-    """Fit the plan into max_seconds: measured early, corrected when the machine turns out slower or faster."""
-    state, limit = trainer.state, trainer.stage.max_seconds
-    steps, seconds = state.step - opening.step, state.seconds - opening.seconds
-    if not limit or seconds < opening.due:
-        return
-    opening.due = max(2 * MEASURE_SECONDS, seconds + limit / 10)
-    # the first steps of a process are its slowest: measure from the last planning on
-    rate = (steps - opening.seen[0]) / max(seconds - opening.seen[1], 1e-6)
-    opening.seen = (steps, seconds)
-    affordable = state.step + int(max(0.0, limit - state.seconds) * rate)
-    wanted = min(affordable, trainer.longest)
-    if wanted > state.step and abs(wanted - state.plan.total) > SLACK * (state.plan.total - state.step):
-        state.plan = state.plan.moved(state.step, wanted)
-        trainer.run.log(f"{trainer.name}: planned {wanted} steps to end within {limit:g} s")
-    elif wanted <= state.step:
-        state.plan = state.plan.moved(state.step, state.step)
-
-
-def _log(trainer: Trainer, opening: _Speed, epoch: float, report: Progress) -> None:
-    state = trainer.state
-    seconds = max(state.seconds - opening.seconds, 1e-6)
-    rate = (state.tokens - opening.tokens) / seconds
-    row = {
-        "stage": trainer.name,
-        "step": state.step,
-        "steps": state.plan.total,
-        "tokens": state.tokens,
-        "loss": round(state.loss, 4),
-        "lr": trainer.optimizer.param_groups[0]["lr"],
-        "tokens_per_second": round(rate, 1),
-        "memory_mb": round(peak_memory_mb()),
-        "seconds": round(state.seconds, 2),
-        "epoch": round(epoch, 3),
-    }
-    trainer.run.add_metrics(row)
-    report(state.step, state.plan.total, f"{trainer.name}: loss {state.loss:.3f}, {rate:,.0f} tokens/s")
+        self.wrote, self.tokens = now, state.tokens
 
 
 def peak_memory_mb() -> float:
+    """The most memory held so far: the accelerator's, or this process's."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated() / 2**20
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS, KiB on Linux
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
-
-
-def _add_to_average(trainer: Trainer) -> None:
-    """A running mean of the weights over the last share of the steps."""
-    state, share = trainer.state, trainer.stage.average_share
-    if not share or state.plan.progress(state.step) < 1 - share:
-        return
-    state.averaged += 1
-    for key, value in trainer.weights.items():
-        if key in trainer.average:
-            trainer.average[key].lerp_(value.detach(), 1 / state.averaged)
-        else:
-            trainer.average[key] = value.detach().clone()
-
-
-def _use_average(trainer: Trainer) -> None:
-    with torch.no_grad():
-        for key, value in trainer.average.items():
-            trainer.weights[key].copy_(value)

@@ -1,0 +1,92 @@
+"""One optimisation step: a batch in, weights moved.
+
+The batch may be cut twice: into the parts of several processes and into micro batches that fit into memory. Each part's
+loss is weighted by its share of the batch's supervised tokens, so the cut changes neither loss nor gradient.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from training.ml.checkpoints import Trainer
+from training.ml.data import IGNORE, WIDTH_MULTIPLE, Batch, Example, collate, drop_tokens
+from training.ml.loss import autocast, supervised_loss
+from training.ml.plan import learning_rate
+
+
+def train_step(trainer: Trainer, examples: list[Example]) -> torch.Tensor:
+    """Forward, backward, clip, update; the norm of the gradient before clipping. The loss joins trainer.losses."""
+    state, stage = trainer.state, trainer.stage
+    torch.manual_seed(trainer.recipe.seed * 1_000_003 + state.step)
+    batch = _batch(trainer, examples)
+    rate = learning_rate(stage, state.plan.progress(state.step))
+    for group in trainer.optimizer.param_groups:
+        group["lr"] = rate
+    trainer.optimizer.zero_grad(set_to_none=True)
+    loss = gradients(trainer, batch, [len(example.ids) for example in examples])
+    norm = nn.utils.clip_grad_norm_(list(trainer.weights.values()), stage.max_grad_norm)
+    trainer.optimizer.step()
+    state.step += 1
+    state.tokens += batch.tokens
+    trainer.losses.append(loss)
+    _add_to_average(trainer)
+    return norm
+
+
+def _batch(trainer: Trainer, examples: list[Example]) -> Batch:
+    """The whole batch, the same in every process; token dropout is drawn before it is cut."""
+    chat, (low, high) = trainer.trainee.chat, trainer.trainee.text_ids
+    batch = collate(examples, chat.pad_id)
+    if trainer.trainee.pocket:
+        batch = drop_tokens(batch, trainer.recipe.pocket.token_dropout, low, high, chat.pad_id)
+    return batch
+
+
+def gradients(trainer: Trainer, batch: Batch, lengths: list[int]) -> torch.Tensor:
+    """Add the gradient of the batch's mean loss to the weights; returns that loss, detached."""
+    supervised = int((batch.labels != IGNORE).sum())
+    total = torch.zeros((), device=next(iter(trainer.weights.values())).device)
+    for part in parts(batch, lengths, trainer.team.part(len(lengths)), trainer.stage.micro_batch):
+        share = int((part.labels != IGNORE).sum()) / supervised
+        trainer.computed += part.ids.numel()
+        trainer.real += part.tokens
+        if not share:
+            continue
+        with autocast(trainer.recipe):
+            loss = supervised_loss(trainer.trainee, part, trainer.recipe, trainer.stage.label_smoothing)
+        weighted = loss * share if share != 1 else loss
+        weighted.backward()
+        total += weighted.detach()
+    trainer.team.sum_gradients(list(trainer.weights.values()), total)
+    return total
+
+
+def parts(batch: Batch, lengths: list[int], mine: slice, micro: int) -> Iterator[Batch]:
+    """The rows of this process in micro batches (0 = one), each only as wide as its longest sequence."""
+    ids, labels, lengths = batch.ids[mine], batch.labels[mine], lengths[mine]
+    step = micro or max(1, len(lengths))
+    for start in range(0, len(lengths), step):
+        rows = slice(start, start + step)
+        width = -(-max(lengths[rows]) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
+        yield replace(batch, ids=ids[rows, :width], labels=labels[rows, :width], tokens=sum(lengths[rows]))
+
+
+def _add_to_average(trainer: Trainer) -> None:
+    """A running mean of the weights over the last share of the steps."""
+    state, share = trainer.state, trainer.stage.average_share
+    if not share or state.plan.progress(state.step) < 1 - share:
+        return
+    state.averaged += 1
+    for key, value in trainer.weights.items():
+        if key in trainer.average:
+            trainer.average[key].lerp_(value.detach(), 1 / state.averaged)
+        else:
+            trainer.average[key] = value.detach().clone()
+
+
+def use_average(trainer: Trainer) -> None:
+    with torch.no_grad():
+        for key, value in trainer.average.items():
+            trainer.weights[key].copy_(value)

@@ -1,0 +1,82 @@
+"""Several processes that train one model, started by `accelerate launch -m training.ml ...`; usually there is one.
+
+Each process takes its part of every batch; gradients are summed, each already divided by the supervised tokens of
+the whole batch, so the result is that of one process. The first process alone writes and decides.
+"""
+
+import os
+from collections.abc import Sequence
+
+import torch
+from torch import distributed, nn
+
+from trace_site.lib.errors import TraceError
+from training.ml.plan import Plan
+
+BUCKET = 64 * 2**20  # bytes of gradients summed in one message
+RHYTHM = 8  # steps between two agreements on stopping and on the plan
+
+
+class Team:
+    """What one process knows of the others."""
+
+    def __init__(self) -> None:
+        self.rank, self.size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+        self.rhythm = RHYTHM if self.size > 1 else 1
+        if self.size > 1:
+            from accelerate import PartialState  # picks device and backend (nccl, gloo) as it was launched
+
+            self.state = PartialState()
+
+    def part(self, rows: int) -> slice:
+        """Which rows of a batch are ours; every other one, since a batch is sorted by length."""
+        return slice(self.rank, rows, self.size)
+
+    def sum_gradients(self, weights: Sequence[nn.Parameter], loss: torch.Tensor) -> None:
+        """Replace gradients and the loss by their sums over all processes."""
+        if self.size == 1:
+            return
+        for value in weights:
+            if value.grad is None:
+                value.grad = torch.zeros_like(value)
+        waiting = [loss, *(value.grad for value in weights if value.grad is not None)]
+        while waiting:
+            kind, size, bucket = waiting[0].dtype, 0, []
+            while waiting and waiting[0].dtype == kind and (not bucket or size < BUCKET):
+                size += waiting[0].nbytes
+                bucket.append(waiting.pop(0))
+            flat = torch.cat([tensor.flatten() for tensor in bucket])
+            distributed.all_reduce(flat)
+            for tensor, new in zip(bucket, flat.split([t.numel() for t in bucket]), strict=True):
+                tensor.copy_(new.view_as(tensor))
+
+    def agree(self, stop: bool, plan: Plan) -> tuple[bool, Plan]:
+        """What the first process has decided."""
+        if self.size == 1:
+            return stop, plan
+        said = self._numbers(stop, plan.total, plan.at_step, plan.at_progress)
+        distributed.broadcast(said, src=0)
+        stopped, total, at_step, at_progress = said.tolist()
+        return bool(stopped), Plan(int(total), int(at_step), at_progress)
+
+    def require_same(self, fingerprint: str, step: int) -> None:
+        """Raise when the processes read different data or resumed from different checkpoints; wait for the last."""
+        if self.size == 1:
+            return
+        low = self._numbers(int(fingerprint[:12], 16), step)  # 48 bits: exact as float64
+        high = low.clone()
+        distributed.all_reduce(low, op=distributed.ReduceOp.MIN)
+        distributed.all_reduce(high, op=distributed.ReduceOp.MAX)
+        if not torch.equal(low, high):
+            raise TraceError(
+                "the processes of this training see different data or checkpoints.",
+                code="team_differs",
+                hint="Give all of them the same snapshot, recipe and a run directory on shared storage.",
+            )
+
+    def _numbers(self, *values: float) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.float64, device=self.state.device)
+
+    def leave(self) -> None:
+        if self.size > 1:
+            self.state.destroy_process_group()
