@@ -137,6 +137,36 @@ def snapshot_start(
 
     `licence` is of the dataset itself; it is no part of what the dataset is.
     """
+    params = snapshot_params(
+        strategy=strategy,
+        per_rule=per_rule,
+        branches=branches,
+        rrb=rrb,
+        domain=domain,
+        seed=seed,
+        strict=strict,
+        budgets=budgets,
+        licence=licence,
+        actor=actor,
+    )
+    title = f"snapshot {strategy}({per_rule})"
+    return jobs.enqueue("snapshot", params, title=title, created_by=actor, wake=wake)
+
+
+def snapshot_params(
+    *,
+    strategy: str,
+    per_rule: int,
+    branches: list[str] | None = None,
+    rrb: int | None = None,
+    domain: str | None = "",
+    seed: int = 0,
+    strict: bool = False,
+    budgets: Mapping[str, Mapping[str, Any]] | None = None,
+    licence: str = "",
+    actor: Any = None,
+) -> dict[str, Any]:
+    """The checked options, as a job that builds a snapshot reads them. Raises TraceError naming the option."""
     options.one_of("strategy", strategy, STRATEGIES)
     chosen = branches or ["rrb", "rule"]
     for branch in chosen:
@@ -144,21 +174,18 @@ def snapshot_start(
     options.count("per-rule", per_rule, least=0)
     if rrb is not None:
         options.count("rrb", rrb, least=0)
-    domain = options.known_domain(domain)
-    params = {
+    return {
         "strategy": strategy,
         "per_rule": per_rule,
         "branches": [branch for branch in options.BRANCHES if branch in chosen],
         "rrb": rrb,
-        "domain": domain,
+        "domain": options.known_domain(domain),
         "seed": seed,
         "strict": strict,
         "budgets": options.domain_budgets(budgets),
         "licence": licence_of(licence, "--licence"),
         "actor": actor.pk if actor else None,
     }
-    title = f"snapshot {strategy}({per_rule})"
-    return jobs.enqueue("snapshot", params, title=title, created_by=actor, wake=wake)
 
 
 def rebuild_start(*, snapshot: Snapshot, actor: Any = None, wake: bool = True) -> Job:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from django.db.models import F, QuerySet
 
 from catalog.models import NeighbourList, TokenUnit, Tool
+from synthesis.core.snapshot import catalog_hash
 from synthesis.models import Sample
 from synthesis.sample_rows import CHUNK
 from synthesis.snapshot_parts import Parts
@@ -56,6 +57,19 @@ def write_files(folder: Path, chosen: list[int], parts: Parts, ctx: JobContext) 
     ctx.check()
     files["samples.jsonl"] = write_lines(folder / "samples.jsonl", sample_lines(chosen))
     return files
+
+
+def catalog_now() -> str:
+    """The catalog hash that a snapshot frozen now would carry; writes nothing. Raises TraceError `no_tokens`."""
+    found = {"tools.jsonl": _tools(), "neighbours.jsonl": _neighbours(), "tokens.jsonl": _tokens()}
+    return catalog_hash({name: {"sha256": _digest(jsonl(rows))} for name, rows in found.items()})
+
+
+def _digest(lines: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(line)
+    return digest.hexdigest()
 
 
 def jsonl(rows: Iterable[dict[str, Any]]) -> Iterator[bytes]:

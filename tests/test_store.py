@@ -61,11 +61,49 @@ def test_missing_folder_is_a_clear_error(store):
         store.get_dir("nothing/here", "0" * 64)
 
 
-def test_changed_file_is_refused(store, folder):
+def test_changed_file_is_refused_in_the_store_and_fetched_again_into_the_cache(store, folder):
     digest = store.put_dir(folder, "runs/1")
     (store.get_dir("runs/1", digest) / "a.txt").write_text("two")
+    if store.is_local:
+        with pytest.raises(TraceError, match="differ from their digests"):
+            store.get_dir("runs/1", digest)
+    else:
+        assert (store.get_dir("runs/1", digest) / "a.txt").read_text() == "one"
+
+
+def test_byte_changed_in_the_remote_store_is_refused(store, folder):
+    digest = store.put_dir(folder, "runs/1")
+    store.filesystem.pipe_file(f"{store.root}/runs/1/a.txt", b"two")
     with pytest.raises(TraceError, match="differ from their digests"):
         store.get_dir("runs/1", digest)
+
+
+def test_removed_folder_is_gone_with_its_copies_and_removing_it_again_does_nothing(store, folder):
+    digest = store.put_dir(folder, "runs/1")
+    store.put_dir(folder, "runs/2")
+    store.get_dir("runs/1", digest)
+    for _ in range(2):
+        store.remove("runs/1")
+        assert not store.has("runs/1") and store.has("runs/2")
+    with pytest.raises(TraceError, match="not in the artefact store"):
+        store.get_dir("runs/1", digest)
+
+
+def test_half_removed_folder_is_no_folder(store, folder, monkeypatch):
+    digest = store.put_dir(folder, "runs/1")
+    rm = type(store.filesystem).rm
+
+    def killed(self, path, recursive=False, **_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(store.filesystem), "rm", killed)
+    with pytest.raises(KeyboardInterrupt):
+        store.remove("runs/1")
+    monkeypatch.setattr(type(store.filesystem), "rm", rm)
+    with pytest.raises(TraceError, match="not in the artefact store"):
+        store.get_dir("runs/1", digest)
+    store.remove("runs/1")
+    assert not store.has("runs/1")
 
 
 def test_other_digest_than_asked_for_is_refused(store, folder):

@@ -22,6 +22,7 @@ STATUSES: dict[int, tuple[str, ...]] = {
         "nothing_to_undo",
         "in_snapshot",
         "nothing_imported",
+        "removed",
     ),
     412: ("precondition_failed",),
     413: ("too_large",),

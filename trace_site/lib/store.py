@@ -75,7 +75,7 @@ class Store:
 
     def get_dir(self, key: str, digest: str) -> Path:
         """A local path of the folder, every file verified against its digest; raises TraceError if it differs."""
-        local = Path(f"{self.root}/{key}") if self.is_local else self.cache / key.replace("/", "_") / digest
+        local = self.local_dir(key, digest)
         if not self.is_local and not (local / INDEX).exists():
             self._download(key, local)
         if not (local / INDEX).is_file():
@@ -85,8 +85,42 @@ class Store:
                 where=key,
                 hint="Check STORE_URL; the job that makes it can be run again.",
             )
-        verify(local, digest, key)
+        try:
+            verify(local, digest, key)
+        except TraceError:
+            if self.is_local:
+                raise
+            self._download(key, local)  # a copy of ours that went bad; the store may still have the right one
+            verify(local, digest, key)
         return local
+
+    def local_dir(self, key: str, digest: str) -> Path:
+        """Where `get_dir` puts the folder; it need not be there yet."""
+        return Path(f"{self.root}/{key}") if self.is_local else self.cache / key.replace("/", "_") / digest
+
+    def has(self, key: str) -> bool:
+        """Whether anything lies under the key, whole or not."""
+        return bool(self.filesystem.exists(f"{self.root}/{key}"))
+
+    def remove(self, key: str) -> None:
+        """Delete a folder and its local copies; the index goes first, so that a half-deleted folder is no folder.
+
+        Removing what is not there does nothing: an interrupted removal is finished by repeating it.
+        """
+        target = f"{self.root}/{key}"
+        try:
+            if self.filesystem.exists(f"{target}/{INDEX}"):
+                self.filesystem.rm_file(f"{target}/{INDEX}")
+            if self.filesystem.exists(target):
+                self.filesystem.rm(target, recursive=True)
+        except OSError as error:
+            raise TraceError(
+                f"could not remove the folder ({error.strerror or error}).",
+                code="store_write_failed",
+                where=key,
+                hint="Check the rights on STORE_URL, then run it again.",
+            ) from error
+        shutil.rmtree(self.cache / key.replace("/", "_"), ignore_errors=True)
 
     def _download(self, key: str, local: Path) -> None:
         source = f"{self.root}/{key}"
