@@ -20,6 +20,8 @@ KINDS = {
     "adjudication": "Two reviewers disagree; a third is needed.",
     "batch_failed": "A batch failed its acceptance sampling.",
     "comment": "Somebody commented on a sample you decided or mentioned you.",
+    "retraining": "A retraining policy started a run, or one of its runs failed.",
+    "candidate": "A newly trained model stands beside the champion.",
 }
 KEPT = timedelta(days=90)
 GATHERED = timedelta(minutes=1)  # how long a mail waits for more to say

@@ -191,6 +191,7 @@ JOB_HANDLERS = {
     "snapshot": ("synthesis.tasks.run_snapshot", "default"),
     "snapshot_rebuild": ("synthesis.tasks.run_rebuild", "default"),
     "training": ("training.tasks.run_training", "gpu"),
+    "retraining": ("training.tasks_retraining.run_retraining", "default"),
     "evaluation": ("evaluation.tasks.run_evaluation", "gpu"),
     "rule_tests": ("evaluation.tasks.run_rule_tests", "gpu"),
 }
@@ -214,6 +215,7 @@ SWEEPERS = [
     "synthesis.counts.fold",
     "synthesis.reconcile.sweep",
     "synthesis.regenerations.sweep",
+    "training.policy.sweep",
     "trace_site.deliveries.deliver_due",
     "trace_site.deliveries.forget_old",
     "trace_site.idempotency.forget_old",
@@ -281,6 +283,7 @@ BASE_MODEL = os.environ.get("BASE_MODEL", "pocket")
 ENCODER = os.environ.get("ENCODER", "all-MiniLM-L6-v2")
 ENGINE_URL = os.environ.get("ENGINE_URL", "")  # empty: the engine process that `manage.py up` starts
 ML_THREADS = env_int("ML_THREADS", 2)
+MODEL_RETENTION_KEEP = env_int("MODEL_RETENTION_KEEP", 10)  # newest models that model_retention never touches
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},

@@ -18,6 +18,9 @@ class Model(models.Model):
     lineage = models.JSONField(
         default=dict, help_text="snapshot, rules, base, recipe and code revision it was made from"
     )
+    kept_because = models.CharField(
+        max_length=300, blank=True, db_default="", default="", help_text="why retention must not remove it"
+    )
     removed_at = models.DateTimeField(null=True, help_text="when retention removed its files")
     created_at = models.DateTimeField(auto_now_add=True)
 
