@@ -6,11 +6,18 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    Gemma4Config,
     Gemma4ForCausalLM,
+    Gemma4ForConditionalGeneration,
     Gemma4TextConfig,
+    Gemma4VisionConfig,
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
+    Qwen3Config,
+    Qwen3ForCausalLM,
 )
 
 CONTROL = ["<pad>", "<bos>", "<|turn>", "<turn|>", "<|channel>", "<channel|>"]
@@ -39,49 +46,106 @@ def gemma_tokenizer() -> Any:
     return tokenizer
 
 
-def write_gemma(folder: Path) -> Path:
-    """Gemma 4 text model: tied head, a second (per-layer) token table, soft-capped logits."""
-    tokenizer = gemma_tokenizer()
+SHAPES = ("llama", "qwen3", "gemma3", "gemma4")
+
+
+def write_base(folder: Path, shape: str, tokenizer: Any = None, **fields: Any) -> Path:
+    """A random base of one shape. `fields` change its configuration."""
+    tokenizer = tokenizer or gemma_tokenizer()
     torch.manual_seed(0)
-    config = Gemma4TextConfig(
-        vocab_size=len(tokenizer),
-        vocab_size_per_layer_input=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        hidden_size_per_layer_input=8,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=16,
-        global_head_dim=16,
-        sliding_window=64,
-        layer_types=["sliding_attention", "full_attention"],
-        final_logit_softcapping=30.0,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=tokenizer.eos_token_id,
-    )
-    Gemma4ForCausalLM(config).save_pretrained(folder)
+    model = MAKERS[shape](tokenizer, fields)
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def write_gemma(folder: Path) -> Path:
+    """Gemma 4 text model: tied head, a second (per-layer) token table, soft-capped logits, shared keys."""
+    return write_base(folder, "gemma4")
 
 
 def write_untied(folder: Path) -> Path:
     """A Llama with a head of its own."""
-    tokenizer = gemma_tokenizer()
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
+    return write_base(folder, "llama", tie_word_embeddings=False)
+
+
+def _common(tokenizer: Any, fields: dict[str, Any]) -> dict[str, Any]:
+    # a large start, so that logits of an untrained model differ by more than rounding
+    return {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 16,
+        "max_position_embeddings": 512,
+        "initializer_range": 0.1,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": tokenizer.eos_token_id,
+        "tie_word_embeddings": True,
+    } | fields
+
+
+def _llama(tokenizer: Any, fields: dict[str, Any]) -> Any:
+    return LlamaForCausalLM(LlamaConfig(**_common(tokenizer, fields)))
+
+
+def _qwen3(tokenizer: Any, fields: dict[str, Any]) -> Any:
+    return Qwen3ForCausalLM(Qwen3Config(**_common(tokenizer, fields)))
+
+
+def _gemma3(tokenizer: Any, fields: dict[str, Any]) -> Any:
+    layers = ["sliding_attention", "full_attention"]
+    own = {"sliding_window": 16, "layer_types": layers, "query_pre_attn_scalar": 16} | fields
+    return Gemma3ForCausalLM(Gemma3TextConfig(**_common(tokenizer, own)))
+
+
+def _gemma4_config(tokenizer: Any, fields: dict[str, Any]) -> Any:
+    own = {
+        "num_hidden_layers": 4,
+        "vocab_size_per_layer_input": len(tokenizer),
+        "hidden_size_per_layer_input": 8,
+        "global_head_dim": 32,
+        "sliding_window": 16,
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
+        "num_kv_shared_layers": 2,
+        "final_logit_softcapping": 30.0,
+    }
+    return Gemma4TextConfig(**_common(tokenizer, own | fields))
+
+
+def _gemma4(tokenizer: Any, fields: dict[str, Any]) -> Any:
+    return Gemma4ForCausalLM(_gemma4_config(tokenizer, fields))
+
+
+def _gemma4_towers(tokenizer: Any, fields: dict[str, Any]) -> Any:
+    """The published form of Gemma 4: the text model beside a vision tower."""
+    vision = Gemma4VisionConfig(
+        hidden_size=16,
+        intermediate_size=16,
         num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        tie_word_embeddings=False,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=tokenizer.eos_token_id,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+        head_dim=16,
+        global_head_dim=16,
+        position_embedding_size=16,
     )
-    LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    config = Gemma4Config(
+        text_config=_gemma4_config(tokenizer, fields),
+        vision_config=vision,
+        tie_word_embeddings=True,
+        image_token_id=2,
+        video_token_id=3,
+    )
+    return Gemma4ForConditionalGeneration(config)
+
+
+MAKERS = {
+    "llama": _llama,
+    "qwen3": _qwen3,
+    "gemma3": _gemma3,
+    "gemma4": _gemma4,
+    "gemma4-towers": _gemma4_towers,
+}

@@ -5,12 +5,15 @@ does not match it loads with random weights and only a printed report; here it i
 """
 
 import re
+from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from tokenizers import AddedToken
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.hub import cached_file
 
 from trace_site.lib.errors import TraceError
 
@@ -108,3 +111,21 @@ def grow_tables(model: Any, rows: int) -> None:
             code="small_table",
             hint="This base cannot be extended with tokens here; use another.",
         )
+
+
+def base_licence(source: str) -> str:
+    """The licence that the base's own card names, as far as it lies on this machine."""
+    found = cached_file(
+        source,
+        "README.md",
+        local_files_only=True,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+    )
+    head = Path(found).read_text(encoding="utf-8").split("---") if found else []
+    try:
+        facts = yaml.safe_load(head[1]) if len(head) > 2 and not head[0].strip() else {}
+    except yaml.YAMLError:
+        facts = {}
+    named = facts.get("license") if isinstance(facts, dict) else None
+    return str(named) if named else "not stated in the base's folder"

@@ -16,8 +16,16 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
 from training.core.recipe import POCKET, Recipe
 from training.core.records import Snapshot
-from training.ml.bases import NOT_TEXT, add_tokens, device, grow_tables, load_named, token_tables
-from training.ml.chat import Chat
+from training.ml.bases import (
+    NOT_TEXT,
+    add_tokens,
+    base_licence,
+    device,
+    grow_tables,
+    load_named,
+    token_tables,
+)
+from training.ml.chat import Chat, chat_of
 from training.ml.initial import METHODS, init_rows
 from training.ml.pocket import pocket_model
 from training.ml.tokenizer import FIRST_TEXT_ID, train_tokenizer
@@ -35,6 +43,7 @@ class Trainee:
     token_init: str  # how the token rows were first set
     pocket: bool
     source: str = ""  # the base's name or folder, or the export gone on from; "" when it was made here
+    licence: str = "none: made from scratch"  # the base's, as far as it says
     stages: list[dict[str, Any]] = field(default_factory=list)  # facts of the stages already trained
 
 
@@ -65,7 +74,15 @@ def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> Trainee:
     chat = Chat(tokenizer, "chat", recipe.max_prompt_tokens)
     init_rows(model, chat, snapshot, recipe)
     model = in_fp32(with_lora(model, chat, snapshot, recipe))
-    return Trainee(model, chat, (0, 0), METHODS[recipe.token_init], pocket=False, source=recipe.base)
+    return Trainee(
+        model,
+        chat,
+        (0, 0),
+        METHODS[recipe.token_init],
+        pocket=False,
+        source=recipe.base,
+        licence=base_licence(recipe.base),
+    )
 
 
 def _from_export(recipe: Recipe, snapshot: Snapshot, init: Path) -> Trainee:
@@ -89,12 +106,20 @@ def _from_export(recipe: Recipe, snapshot: Snapshot, init: Path) -> Trainee:
             hint="Run Stage 1 again.",
         )
     pocket = recipe.base == POCKET
-    chat = Chat(tokenizer, spec["adapter"], recipe.max_prompt_tokens)
+    chat = chat_of(spec, tokenizer, recipe.max_prompt_tokens)
     if not pocket:
         model = in_fp32(with_lora(model, chat, snapshot, recipe))
     text = (FIRST_TEXT_ID, min(known[text] for text in strings))
-    stages = list(spec.get("stages", []))
-    return Trainee(model, chat, text if pocket else (0, 0), spec["token_init"], pocket, str(init), stages)
+    return Trainee(
+        model,
+        chat,
+        text if pocket else (0, 0),
+        spec["token_init"],
+        pocket,
+        source=str(init),
+        licence=spec.get("licence", Trainee.licence),
+        stages=list(spec.get("stages", [])),
+    )
 
 
 def with_lora(model: Any, chat: Chat, snapshot: Snapshot, recipe: Recipe) -> nn.Module:
