@@ -14,6 +14,7 @@ from trace_site.lib.files import content_hash, read_text
 from training.core import recipe as recipes
 from training.core import stages
 from training.core.recipe import POCKET, Recipe
+from training.core.stages import Step
 from training.models import Model, Run
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -40,8 +41,22 @@ def recipe_from_file(path: Path) -> Recipe:
 
 def run_key(snapshot_hash: str, recipe: Recipe) -> str:
     """Two runs with this key in common would make the same model."""
+    recipe = stages.normal(recipe)
     parts = {name: value for name, value in asdict(recipe).items() if name not in stages.SPEED_ONLY}
     return content_hash({"snapshot": snapshot_hash, "recipe": parts})
+
+
+def run_steps(recipe: Recipe, snapshot: Snapshot) -> list[Step]:
+    """The stages that this recipe needs on this snapshot, with their keys; the one place that knows both."""
+    return stages.steps(recipe, snapshot.hash, snapshot.catalog_hash, plain_hash(snapshot))
+
+
+def plain_hash(snapshot: Snapshot) -> str:
+    """Of what passes without rule samples read: the catalog and the other samples, which are frozen with their
+    snapshot. Empty when there are none."""
+    members = snapshot.members.exclude(sample__branch="rule").order_by("position")
+    samples = list(members.values_list("sample_id", flat=True))
+    return content_hash({"catalog": snapshot.catalog_hash, "samples": samples}) if samples else ""
 
 
 @transaction.atomic
@@ -54,40 +69,58 @@ def run_create(
     retrieval: str,
     recipe: Recipe | None = None,
     seed: int = 0,
+    why: str = Run.Why.MANUAL,
+    cloned_from: Run | None = None,
     actor: Any = None,
 ) -> Run:
-    """Queue the training of one cell. An equal run made before is returned, its job retried if it did not end well."""
-    chosen = (recipe or default_recipe(base)).with_cell(
-        base=base, format=format, memo=memo, retrieval=retrieval, seed=seed, threads=settings.ML_THREADS
-    )
+    """Queue the training of one cell. An equal run made before is returned; it is queued again when it did not end
+    well or its model's files were removed."""
+    chosen = cell_recipe(recipe or default_recipe(base), base, format, memo, retrieval, seed)
     key = run_key(snapshot.hash, chosen)
     run, created = Run.objects.get_or_create(
         key=key,
         defaults={
             "snapshot": snapshot,
-            "base": base,
-            "format": format,
-            "memo": memo,
-            "retrieval": retrieval,
+            **{"base": base, "format": format, "memo": memo, "retrieval": retrieval, "seed": seed},
             "recipe": asdict(chosen),
-            "seed": seed,
-            "stages": stages.rows(stages.steps(chosen, snapshot.hash, snapshot.catalog_hash)),
-            "created_by": actor,
+            "stages": stages.rows(run_steps(chosen, snapshot)),
+            **{"why": why, "cloned_from": cloned_from, "created_by": actor},
         },
     )
     if created:
-        run.job = jobs.enqueue(
-            "training",
-            {"run": run.pk},
-            title=f"train {run.cell} on snapshot {snapshot.pk}",
-            created_by=actor,
-            idempotency_key=f"training:{key}",
-        )
-        run.save(update_fields=["job"])
-        audit.record(actor=actor, action="run.created", obj=run, detail={"cell": run.cell, "base": base})
-    elif run.job is not None and not Model.objects.filter(run=run).exists():
-        jobs.retry(run.job, actor=actor)
+        _enqueue(run, actor, f"training:{key}")
+        detail = {"cell": run.cell, "base": base, "why": why}
+        audit.record(actor=actor, action="run.created", obj=run, detail=detail)
+    else:
+        _again(run, chosen, actor)
     return run
+
+
+def cell_recipe(recipe: Recipe, base: str, format: str, memo: str, retrieval: str, seed: int) -> Recipe:
+    """The recipe for one cell on this installation, its numbers as they will be read back."""
+    cell = {"base": base, "format": format, "memo": memo, "retrieval": retrieval, "seed": seed}
+    return stages.normal(recipe.with_cell(**cell, threads=settings.ML_THREADS))
+
+
+def _enqueue(run: Run, actor: Any, key: str) -> None:
+    run.job = jobs.enqueue(
+        "training",
+        {"run": run.pk},
+        title=f"train {run.cell} on snapshot {run.snapshot_id}",
+        created_by=actor,
+        idempotency_key=key,
+    )
+    run.save(update_fields=["job"])
+
+
+def _again(run: Run, chosen: Recipe, actor: Any) -> None:
+    """Go on with a run that has no model to show; what only changes its speed may differ from last time."""
+    model = Model.objects.filter(run=run).first()
+    if model is not None and model.removed_at is not None:
+        _enqueue(run, actor, f"training:{run.key}:{model.removed_at:%Y%m%d%H%M%S}"[:100])
+        audit.record(actor=actor, action="run.repeated", obj=run, detail={"model": model.pk})
+    elif model is None and run.job is not None and jobs.retry(run.job, actor=actor):
+        Run.objects.filter(pk=run.pk).update(recipe=asdict(chosen))
 
 
 def run_recipe(run: Run) -> Recipe:

@@ -8,6 +8,7 @@ import fcntl
 import json
 import logging
 import os
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +21,8 @@ from django.db import OperationalError, connection
 from trace_site.jobs import JobContext, LeaseLost
 from trace_site.lib.child import Event, run_child, tail
 from trace_site.lib.errors import TraceError
+from trace_site.lib.files import write_atomic
+from training.core import recipe as recipes
 from training.core.publish import is_intact
 from training.models import Run, RunMetric
 
@@ -35,18 +38,12 @@ def run_stage(
 ) -> Path:
     """Run `python -m training.ml STAGE` to its end and return the export."""
     watcher = Watcher(ctx, run, folder, label)
-    export = folder / "export"
+    export, asked = folder / "export", folder / "asked.yaml"
     if not ((folder / "done.json").is_file() and is_intact(export)):
         wait_for_predecessor(ctx, folder)
-        arguments = [
-            stage,
-            "--snapshot",
-            snapshot,
-            "--run",
-            folder,
-            "--recipe",
-            folder.parent / "recipe.yaml",
-        ]
+        begin_anew_if_done(folder)
+        write_atomic(asked, recipes.from_dict(run.recipe).to_yaml())
+        arguments = [stage, "--snapshot", snapshot, "--run", folder, "--recipe", asked]
         run_child(
             TRAINER,
             [*map(str, arguments), *(["--init", str(init)] if init else [])],
@@ -95,6 +92,14 @@ def wait_for_predecessor(ctx: JobContext, folder: Path, seconds: float = 120.0) 
                     ) from error
                 time.sleep(0.5)
     (folder / "STOP").unlink(missing_ok=True)
+
+
+def begin_anew_if_done(folder: Path) -> None:
+    """A stage that was done and has lost its export is trained from its first step: its curves begin again."""
+    if (folder / "done.json").is_file():
+        for name in ("done.json", "metrics.jsonl", "log.txt"):
+            (folder / name).unlink(missing_ok=True)
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
 
 class Watcher:

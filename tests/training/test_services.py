@@ -14,6 +14,7 @@ from training import stages
 from training.models import Model, Run, RunMetric, TrainedStage
 from training.registry import export_dir
 from training.services import recipe_from_text, run_create
+from training.sharing import stage_folder
 from training.stages import read_metrics
 
 pytestmark = pytest.mark.django_db
@@ -55,7 +56,7 @@ def test_thread_count_is_no_part_of_a_runs_key(settings):
 
 
 def test_every_cell_of_the_grid_can_be_queued():
-    assert create(memo="mr", retrieval="n>r").cell == "a, mr, n>r"
+    assert create(memo="mr", retrieval="n>r").cell == "(a, mr, n>r)"
 
 
 def test_recipe_with_an_unknown_field_is_refused_by_name():
@@ -69,7 +70,8 @@ def test_training_ends_with_a_stored_model_its_curves_and_a_queued_evaluation():
     assert job.state == "done", job.error
     model = Model.objects.get(run=run)
     trace = json.loads((export_dir(model) / "trace.json").read_text())
-    assert trace["stage"] == "stage2" and trace["init"].endswith("stage1/export")
+    stage1 = stage_folder(run.stages[0]["key"])
+    assert trace["stage"] == "stage2" and trace["init"] == str(stage1 / "export")
     assert model.parameters == 12 and model.bytes > 48
     losses = RunMetric.objects.filter(run=run).values_list("stage", "step", "data__loss")
     assert len(losses) == 8 and ("stage2", 4, 0.0) in losses
@@ -134,7 +136,7 @@ def test_cancelled_run_stops_its_trainer_in_order(monkeypatch):
         stages.Watcher, "on_event", lambda self, event: jobs.cancel(run.job) and self.ctx.progress(1, 4)
     )
     assert jobs.run(run.job_id).state == "cancelled"
-    assert "stopped on request" in (run_folder(run) / "stage2" / "log.txt").read_text()
+    assert "stopped on request" in (stage_folder(run.stages[-1]["key"]) / "log.txt").read_text()
 
 
 def test_worker_that_lost_its_lease_publishes_no_model(monkeypatch):
@@ -170,9 +172,3 @@ def test_half_written_metric_line_waits_for_its_end(tmp_path):
     assert [row["step"] for row in rows] == [1]
     path.write_text('{"stage": "stage2", "step": 1}\n{"stage": "stage2", "step": 2}\n')
     assert [row["step"] for row in read_metrics(path, offset)[0]] == [2]
-
-
-def run_folder(run):
-    from django.conf import settings
-
-    return settings.TRACE_HOME / "runs" / run.key
