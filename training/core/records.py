@@ -130,7 +130,7 @@ class Catalog:
         if self.recipe.format in ("b", "c"):
             api, endpoint = (Units((part_token(part),)) for part in split_name(name))
             yield Record("desc2api", (text,), (api,), id=name)
-            yield Record("api2endpoint", (f"{text}\n", api), (endpoint,), id=name)
+            yield Record("api2endpoint", (text, "\n", api), (endpoint,), id=name)
 
     def _choices(self, name: str) -> Iterator[Part]:
         """The gold tool among its hard negatives, at a place drawn from the seed and its name alone."""

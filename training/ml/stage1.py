@@ -1,10 +1,11 @@
 """Stage 1, memorization: descriptions to tokens, tokens to descriptions, the right tool among its look-alikes.
 
-In: snapshot, recipe (memo m or none). Out: run/export, the Stage-1 model (the untouched base with its token rows
-when memo is none).
+In: snapshot, recipe (memo m, mr or none). Out: run/export, the Stage-1 model (the untouched base with its token rows
+when memo is none). What Stage 2 will do is none of its business: cells that differ there share this model.
 """
 
 from pathlib import Path
+from typing import Any
 
 from training.core.recipe import Recipe
 from training.core.records import load_snapshot, stage1_records
@@ -17,12 +18,13 @@ from training.ml.model import build
 
 def main(recipe: Recipe, snapshot_dir: Path, run_dir: Path, report: Progress) -> None:
     """Train Stage 1 and export it."""
+    recipe = recipe.with_cell(retrieval="none")
     snapshot = load_snapshot(snapshot_dir)
     with RunDir(run_dir).locked() as run:
         run.keep("recipe.yaml", recipe.to_yaml())
         report(0, 0, "building the model")
         trainee = build(recipe, snapshot)
-        facts: dict[str, object] = {"memo": recipe.memo, "retrieval": "none"}
+        facts: dict[str, Any] = {"memo": recipe.memo, "retrieval": "none"}
         if recipe.memo != "none":
             records = stage1_records(snapshot, recipe)
             report(0, 0, f"encoding {len(records)} records")
@@ -31,7 +33,9 @@ def main(recipe: Recipe, snapshot_dir: Path, run_dir: Path, report: Progress) ->
             state = fit(trainee, examples, recipe.stage1, recipe, run, "stage1", report)
             facts["training"] = {
                 "Records": len(examples),
+                "Records with reasoning": sum(bool(record.thinking) for record in records),
                 "Left out for length": too_long,
+                "Prompts cut": trainee.chat.cut,
                 "Steps": state.step,
                 "Tokens": state.tokens,
                 "Seconds": round(state.seconds),

@@ -1,9 +1,11 @@
 """Stage 2, retrieval: from a request to a JSON list of tool tokens, with (r, r+R) or without (n) a reasoning trace.
 
-In: snapshot, recipe, and the Stage-1 export to go on from (without one: a fresh base). Out: run/export.
+In: snapshot, recipe, and the export to go on from (without one: a fresh base). Out: run/export. `n>r` is two stages:
+`plain`, which is the very stage of an `n` cell, then `stage2` on top of its export.
 """
 
 from pathlib import Path
+from typing import Any
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
@@ -16,33 +18,44 @@ from training.ml.loop import Progress, fit
 from training.ml.model import build
 
 
-def main(
+def plain(
     recipe: Recipe, snapshot_dir: Path, run_dir: Path, report: Progress, init: Path | None = None
 ) -> None:
-    """Train Stage 2 and export it."""
-    if recipe.memo != "none" and init is None:
+    """The plain pass of `n` and `n>r`; the two cells share it, so nothing of it says which of them asked."""
+    if recipe.retrieval not in ("n", "n>r"):
         raise TraceError(
-            f"memo '{recipe.memo}' needs a Stage-1 model.",
-            code="no_init",
-            hint="Pass it with --init, or set memo to none.",
+            f"retrieval '{recipe.retrieval}' has no plain pass.", code="bad_stage", hint="Run stage2 instead."
         )
+    main(recipe.with_cell(retrieval="n"), snapshot_dir, run_dir, report, init, name="plain")
+
+
+def main(
+    recipe: Recipe,
+    snapshot_dir: Path,
+    run_dir: Path,
+    report: Progress,
+    init: Path | None = None,
+    name: str = "stage2",
+) -> None:
+    """Train one pass of Stage 2 and export it."""
+    check_init(recipe, init)
     snapshot = load_snapshot(snapshot_dir)
     with RunDir(run_dir).locked() as run:
         run.keep("recipe.yaml", recipe.to_yaml())
-        memo = read_json(init / "trace.json")["memo"] if init else "none"
         report(0, 0, "building the model")
         trainee = build(recipe, snapshot, init)
-        facts: dict[str, object] = {"memo": memo, "retrieval": recipe.retrieval}
+        facts: dict[str, Any] = {"memo": recipe.memo, "retrieval": recipe.retrieval}
         if recipe.retrieval != "none":
             records = stage2_records(snapshot, recipe)
             report(0, 0, f"encoding {len(records)} records")
             examples, too_long = encode(records, trainee.chat, recipe.max_seq_len)
-            run.log(f"stage2: {len(examples)} records, {too_long} too long and left out")
-            state = fit(trainee, examples, recipe.stage2, recipe, run, "stage2", report)
+            run.log(f"{name}: {len(examples)} records, {too_long} too long and left out")
+            state = fit(trainee, examples, recipe.stage2, recipe, run, name, report)
             facts["training"] = {
                 "Records": len(examples),
                 "Records with a trace": sum(bool(record.thinking) for record in records),
                 "Left out for length": too_long,
+                "Prompts cut": trainee.chat.cut,
                 "Steps": state.step,
                 "Tokens": state.tokens,
                 "Seconds": round(state.seconds),
@@ -50,4 +63,29 @@ def main(
             }
         report(0, 0, "exporting and reading back")
         checks = export(trainee, recipe, snapshot, run, facts)
-        run.finish({"stage": "stage2", **facts, "round_trip": checks})
+        run.finish({"stage": name, **facts, "round_trip": checks})
+
+
+def check_init(recipe: Recipe, init: Path | None) -> None:
+    """A pass goes on from the pass before it, and from no other: what an export says it is must be what is asked."""
+    before = "n" if recipe.retrieval == "n>r" else "none"
+    if init is None:
+        if (recipe.memo, before) == ("none", "none"):
+            return
+        missing = "the model of its plain pass" if before == "n" else "a Stage-1 model"
+        cell = f"retrieval '{recipe.retrieval}'" if before == "n" else f"memo '{recipe.memo}'"
+        raise TraceError(
+            f"{cell} needs {missing}.",
+            code="no_init",
+            hint="Train that stage first and pass its export with --init, or choose a cell without it.",
+        )
+    spec = read_json(init / "trace.json")
+    found = f"format {spec['format']}, memo {spec['memo']}, retrieval {spec['retrieval']}"
+    wanted = f"format {recipe.format}, memo {recipe.memo}, retrieval {before}"
+    if found != wanted:
+        raise TraceError(
+            f"it holds {found}; this stage goes on from {wanted}.",
+            code="wrong_init",
+            where=str(init),
+            hint="Pass the export of the stage before this one.",
+        )
