@@ -10,6 +10,9 @@ from django.db.models import F, QuerySet
 from synthesis.models import Sample
 
 
+HIDDEN = F("pk") + 0  # the id, where no index can tell
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
     """Ids of [low, high), the oldest or the newest first."""
@@ -26,8 +29,14 @@ class Range:
 
     def of(self, rows: QuerySet[Sample], size: int, *, sort: bool = False) -> list[int]:
         """The first `size` of the rows. sort: by what selects them, then sorted, rather than in the order of ids."""
-        found = rows.filter(pk__gte=self.low, pk__lt=self.high)
-        key = F("pk") + 0 if sort else F("pk")
+        return self._first(rows.filter(pk__gte=self.low, pk__lt=self.high), size, sort)
+
+    def of_few(self, rows: QuerySet[Sample], size: int) -> list[int]:
+        """The same where few rows are selected at all: no index is asked for the ids of the range, most of them."""
+        return self._first(rows.alias(at=HIDDEN).filter(at__gte=self.low, at__lt=self.high), size, sort=True)
+
+    def _first(self, found: QuerySet[Sample], size: int, sort: bool) -> list[int]:
+        key = HIDDEN if sort else F("pk")
         return list(
             found.order_by(key.desc() if self.newest else key.asc()).values_list("pk", flat=True)[:size]
         )

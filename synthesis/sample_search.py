@@ -24,10 +24,11 @@ from synthesis.staleness import LEVELS, stale_filter
 from trace_site.paging import SIZE
 
 NEAR, TRIED_NEAR, READ = 2_000, 6_000, 400  # ids looked through one by one; by attempts; by words
-REFUSED = 4_000  # attempts of one outcome looked through in the order of their samples
-LOOKED_AT = 20_000  # entries of the index over facets
+REFUSED, REFUSED_AT_MOST = 600, 4_000  # attempts of one outcome looked through in the order of their samples
+COMMON = 2_500  # attempts of one outcome: what MOST of them have is common
+LOOKED_AT = 8_000  # entries of the index over facets
 WIDER = 40_000  # ids looked through by index before all are
-MOST, MOST_READ = 2_000, 1_000  # what is counted one by one; by words
+MOST, MOST_READ = 500, 1_000  # what is counted one by one; by words
 EXAMINED = 200  # samples held against today's inputs for one page
 # what an attempt of the sample must have been for it to be listed, by the filter's name
 TRIED = ("check", "axis", "error", "outcome", "tries")
@@ -65,16 +66,18 @@ class Search:
     @cached_property
     def named(self) -> list[int]:
         """Samples of the attempts that the filters name, one for each attempt, the first MOST and one more."""
+        if self.outcome and len(common := self._refused(EVERYWHERE, COMMON)[0]) > MOST:
+            return common[: MOST + 1]  # an index over checks would have to name all of a common one
         attempts = Attempt.objects.filter(self.tried or Q(pk=None)).order_by()
         return list(attempts.values_list("sample", flat=True)[: MOST + 1])
 
-    def counted(self) -> tuple[int, int, bool]:
+    def counted(self, of_facets: int) -> tuple[int, int, bool]:
         """(samples, attempts that the filters name, whether there are more): of the first MOST that are named.
 
-        Words that a page is full of at once are not counted: an index would have to name all of them.
+        of_facets: how many samples the filters that rollups know leave. Words that a page is full of at once are not counted: an index would have to name all of them.
         """
         most = MOST_READ if self.text else MOST
-        few = self._few(most) if self.tried is None else None
+        few = self._few(of_facets, most) if self.tried is None else None
         if few is not None:
             return few, 0, False
         if self.common:
@@ -88,13 +91,11 @@ class Search:
             kept = set(_among(self.but_attempts(), kept).values_list("pk", flat=True))
         return len(kept), sum(pk in kept for pk in self.named), len(self.named) > MOST
 
-    def _few(self, most: int) -> int | None:
-        """How many match, where there are no more than `most` of these facets: not all that have the words are read."""
-        if not self.facets or self.apart:
+    def _few(self, of: int, most: int) -> int | None:
+        """How many match, where no more than `most` are `of` these facets: not all that have the words are read."""
+        if not self.facets or self.apart or of > most:
             return None
-        candidates, all_seen = merged(self.kinds(), EVERYWHERE, most + 1, most + 1)
-        if not all_seen:
-            return None
+        candidates, _ = merged(self.kinds(), EVERYWHERE, most + 1, most + 1)
         with planned("bitmapscan"):  # of the words, that is
             return _among(self.rows(), candidates).count()
 
@@ -132,7 +133,12 @@ class Search:
     def ids(self, within: Range, size: int) -> list[int]:
         """The first `size` ids of the range that match."""
         if self.outcome:
-            found, all_seen = self._among_refused(within, size)
+            found, all_seen = self._among_refused(within, size, REFUSED)
+            if len(found) == size or all_seen:
+                return found
+            if len(self.named) <= MOST:
+                return within.of(_among(self.but_attempts(), self.named), size)
+            found, all_seen = self._among_refused(within, size, REFUSED_AT_MOST)
             if len(found) == size or all_seen:
                 return found
         rows, words = self.rows(), bool(self.text)
@@ -159,7 +165,7 @@ class Search:
             found = wider.of(rows, size, sort=words)
             if len(found) == size or wider == within:
                 return found
-        return within.of(rows, size, sort=words)
+        return within.of_few(rows, size) if words else within.of(rows, size)
 
     @property
     def outcome(self) -> str:
@@ -168,16 +174,19 @@ class Search:
         meant |= {str(self.filters["outcome"])} if self.filters.get("outcome") else set()
         return meant.pop() if len(meant) == 1 and meant <= set(OUTCOMES.values()) else ""
 
-    def _among_refused(self, within: Range, size: int) -> tuple[list[int], bool]:
-        """What matches among the samples of the first REFUSED attempts of the outcome, and whether that is all."""
+    def _among_refused(self, within: Range, size: int, most: int) -> tuple[list[int], bool]:
+        """What matches among the samples of the first `most` attempts of the outcome, and whether that is all."""
+        hits, all_seen = self._refused(within, most)
+        return within.of(_among(self.but_attempts(), dict.fromkeys(hits)), size) if hits else [], all_seen
+
+    def _refused(self, within: Range, most: int) -> tuple[list[int], bool]:
+        """Samples of those of the first `most` attempts of the outcome that the filters name; whether these are all."""
         held = ExpressionWrapper(self.tried or Q(), output_field=BooleanField())
         rows = Attempt.objects.filter(
             outcome=self.outcome, sample__gte=within.low, sample__lt=within.high
         ).order_by("-sample" if within.newest else "sample")
-        looked = list(rows.values_list("sample", held)[:REFUSED])
-        hits = dict.fromkeys(pk for pk, hit in looked if hit)
-        found = within.of(_among(self.but_attempts(), hits), size)
-        return found, len(looked) < REFUSED
+        looked = list(rows.values_list("sample", held)[:most])
+        return [pk for pk, hit in looked if hit], len(looked) < most
 
     def _among_kinds(self, within: Range, size: int, most: int) -> tuple[list[int], bool]:
         """What matches among the first `most` at most of these facets, and whether there are no more of them."""

@@ -53,7 +53,7 @@ def samples(filters: Mapping[str, Any], after: str = "", size: int = SIZE) -> Fo
         return Found(page, len(page.rows) if whole else None, False, None, tally, examined)
     if after and search.text:  # counted on the first page; all that holds the words would be read again
         return Found(page, None, False, None, tally)
-    total, attempts, more = search.counted()
+    total, attempts, more = search.counted(tally.total)
     named = search.tried is not None and "tries" not in filters
     return Found(page, total, more, attempts if named else None, tally)
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from django import template
@@ -96,21 +97,11 @@ register.filter("breakable", _breakable)
 @register.simple_tag
 def tool_name(tool: Any, link: bool = True, badges: bool = True) -> SafeString:
     """The hero: API muted, endpoint strong, version and state as badges. `tool` is a row, a dict or a plain name."""
+    if isinstance(tool, str):
+        return _tool(tool, None, bool(link))
     get = tool.get if isinstance(tool, Mapping) else lambda key, default="": getattr(tool, key, default)
-    name = tool if isinstance(tool, str) else get("name", "")
-    api, _, endpoint = name.partition("/")
-    body = format_html(
-        '<span class="tool-api">{}/</span><wbr><strong class="tool-end">{}</strong>',
-        _breakable(api),
-        _breakable(endpoint),
-    )
-    if link:
-        key = None if isinstance(tool, str) else get("pk", get("id", None))
-        href = reverse("catalog:detail", args=[key]) if key else reverse("catalog:named", args=[name])
-        body = format_html('<a class="tool" href="{}">{}</a>', href, body)
-    else:
-        body = format_html('<span class="tool">{}</span>', body)
-    if isinstance(tool, str) or not badges:
+    body = _tool(get("name", ""), get("pk", get("id", None)), bool(link))
+    if not badges:
         return body
     marks = []
     if version := get("version", ""):
@@ -124,12 +115,32 @@ def tool_name(tool: Any, link: bool = True, badges: bool = True) -> SafeString:
     )
 
 
+@lru_cache(maxsize=16_384)  # a list shows the same tools again and again
+def _tool(name: str, key: int | None, link: bool) -> SafeString:
+    api, _, endpoint = name.partition("/")
+    body = format_html(
+        '<span class="tool-api">{}/</span><wbr><strong class="tool-end">{}</strong>',
+        _breakable(api),
+        _breakable(endpoint),
+    )
+    if not link:
+        return format_html('<span class="tool">{}</span>', body)
+    href = reverse("catalog:detail", args=[key]) if key else reverse("catalog:named", args=[name])
+    return format_html('<a class="tool" href="{}">{}</a>', href, body)
+
+
 @register.simple_tag
 def status(word: str, tone: str = "", label: str = "") -> SafeString:
     """A state by colour, shape and word."""
-    text = str(label or word).replace("_", " ")
-    tone = tone or tone_of(str(word))
-    return format_html('<span class="chip tone-{}">{}{}</span>', tone, icon(f"s-{tone}"), text)
+    return _chip(str(label or word).replace("_", " "), tone or tone_of(str(word)), static("icons.svg"))
+
+
+@lru_cache(maxsize=1024)
+def _chip(text: str, tone: str, icons: str) -> SafeString:
+    return format_html(
+        '<span class="chip tone-{}"><svg class="icon" aria-hidden="true"><use href="{}#s-{}"></use></svg>{}</span>',
+        *(tone, icons, tone, text),
+    )
 
 
 @register.simple_tag
