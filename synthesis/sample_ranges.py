@@ -9,7 +9,6 @@ from django.db.models import F, QuerySet
 
 from synthesis.models import Sample
 
-
 HIDDEN = F("pk") + 0  # the id, where no index can tell
 
 

@@ -74,7 +74,8 @@ class Search:
     def counted(self, of_facets: int) -> tuple[int, int, bool]:
         """(samples, attempts that the filters name, whether there are more): of the first MOST that are named.
 
-        of_facets: how many samples the filters that rollups know leave. Words that a page is full of at once are not counted: an index would have to name all of them.
+        of_facets: how many samples the filters that rollups know leave. Words that a page is full of at once are not
+        counted: an index would have to name all of them.
         """
         most = MOST_READ if self.text else MOST
         few = self._few(of_facets, most) if self.tried is None else None
