@@ -97,7 +97,7 @@ def _needed_stages() -> dict[str, str]:
     needed: dict[str, str] = {}
     for run in Run.objects.filter(job__state__in=ACTIVE).only("stages"):
         needed |= {stage["key"]: f"run {run.pk} is under way" for stage in run.stages}
-    newest = Retraining.objects.filter(policy__active=True).order_by("policy", "-id").distinct("policy")
+    newest = Retraining.objects.filter(policy__active=True).order_by("policy_id", "-id").distinct("policy_id")
     for row in newest.select_related("run", "policy"):
         for stage in row.run.stages:
             needed.setdefault(stage["key"], f"policy {row.policy} reuses it")
