@@ -20,7 +20,7 @@ from trace_site.lib.errors import TraceError  # noqa: E402
 from trace_site.lib.files import sha256_file  # noqa: E402
 from training.core.recipe import Recipe, Stage, load  # noqa: E402
 from training.core.records import load_snapshot, stage2_records  # noqa: E402
-from training.ml import loop, loss, stage2  # noqa: E402
+from training.ml import head, loop, loss, stage2  # noqa: E402
 from training.ml.data import IGNORE, collate, encode  # noqa: E402
 from training.ml.model import build  # noqa: E402
 from training.ml.plan import Plan, learning_rate  # noqa: E402
@@ -144,7 +144,7 @@ def test_the_chunked_loss_equals_the_plain_one(tmp_path: Path, monkeypatch: pyte
     plain.backward()
     expected = {k: v.grad.clone() for k, v in trainee.model.named_parameters()}
     trainee.model.zero_grad()
-    monkeypatch.setattr(loss, "CHUNK", 7)
+    monkeypatch.setitem(head.BLOCK, "cpu", (7, 64))
     ours = loss.supervised_loss(trainee, batch, Recipe(), 0.0)
     ours.backward()
     assert ours.item() == pytest.approx(plain.item(), rel=1e-5)

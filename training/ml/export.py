@@ -23,6 +23,7 @@ from training.core.rundir import RunDir
 from training.ml.card import model_card
 from training.ml.model import Trainee
 from training.ml.round_trip import last_logits, prompts, read_back
+from training.ml.rows import merge_rows
 
 PROCESSOR = (
     "preprocessor_config.json",
@@ -58,6 +59,7 @@ def export(
 def merged(trainee: Trainee) -> Any:
     """The model with its adapters inside its weights, all in the base's number format, decoding greedily."""
     model: Any = trainee.model
+    merge_rows(model)
     if hasattr(model, "merge_and_unload"):
         model = model.merge_and_unload(safe_merge=True)
     model.to(getattr(model.config, "dtype", None) or torch.float32)

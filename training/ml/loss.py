@@ -1,6 +1,7 @@
 """The loss: hidden states to cross-entropy, with only the supervised positions passing through the output head.
 
-In: a trainee and a batch. Out: a scalar. A 262k-row head over every prompt token would cost most of the memory.
+In: a trainee and a batch. Out: a scalar. A 262k-row head over every prompt token would cost most of the memory; what
+remains goes through it in blocks, see ml/head.py.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -8,14 +9,16 @@ from typing import Any
 
 import torch
 import torch.nn.functional as functional
-from torch.utils.checkpoint import checkpoint as recompute
+from torch import Tensor, nn
 
 from trace_site.lib.errors import TraceError
 from training.core.recipe import Recipe
 from training.ml.data import IGNORE, Batch, Example
+from training.ml.head import Head, output_head, summed_loss
 from training.ml.model import Trainee, device
 
-CHUNK = 1024  # supervised positions whose logits exist at the same time
+LOUD = 40.0  # the largest logit in the check of the head, so that no scale or soft cap is too weak to be seen
+CLOSE = 2e-2  # of the largest value; bf16 rounds by less, an unknown scale or cap changes more
 
 
 def autocast(recipe: Recipe) -> AbstractContextManager[Any]:
@@ -25,29 +28,17 @@ def autocast(recipe: Recipe) -> AbstractContextManager[Any]:
     return torch.autocast(where, torch.bfloat16) if recipe.bf16 and native else nullcontext()
 
 
-def supervised_loss(trainee: Trainee, batch: Batch, recipe: Recipe, smoothing: float) -> torch.Tensor:
-    """Mean cross-entropy; only supervised positions pass through the head, in chunks."""
+def supervised_loss(trainee: Trainee, batch: Batch, recipe: Recipe, smoothing: float) -> Tensor:
+    """Mean cross-entropy over the supervised positions; 0, with zero gradients, when there is none."""
     where = device()
     ids, labels = batch.ids.to(where), batch.labels.to(where)
     hidden = hidden_states(trainee, ids, recipe.pocket.dropout)
     keep = labels != IGNORE
-    hidden, targets = hidden[keep], labels[keep]
-
-    def chunk_loss(states: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-        logits = head_logits(trainee.model, states).float()
-        return functional.cross_entropy(logits, wanted, reduction="sum", label_smoothing=smoothing)
-
-    total = hidden.new_zeros((), dtype=torch.float32)
-    for start in range(0, len(targets), CHUNK):
-        part = hidden[start : start + CHUNK], targets[start : start + CHUNK]
-        # one chunk keeps its logits; several would hold them all until the backward pass
-        total = total + (
-            chunk_loss(*part) if len(targets) <= CHUNK else recompute(chunk_loss, *part, use_reentrant=False)
-        )
-    return total / len(targets)
+    targets = labels[keep]
+    return summed_loss(output_head(trainee.model), hidden[keep], targets, smoothing) / max(1, len(targets))
 
 
-def hidden_states(trainee: Trainee, ids: torch.Tensor, dropout: float) -> torch.Tensor:
+def hidden_states(trainee: Trainee, ids: Tensor, dropout: float) -> Tensor:
     """The last hidden states. Padding is on the right, so causal attention needs no mask."""
     model: Any = trainee.model
     if not trainee.pocket:
@@ -61,25 +52,43 @@ def hidden_states(trainee: Trainee, ids: torch.Tensor, dropout: float) -> torch.
     return functional.dropout(hidden, dropout, model.training)
 
 
-def head_logits(model: Any, hidden: torch.Tensor) -> torch.Tensor:
-    """The output head, with Gemma's soft cap where the configuration has one."""
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    logits = base.get_output_embeddings()(hidden)
-    cap = getattr(base.config.get_text_config(), "final_logit_softcapping", None)
-    return torch.tanh(logits / cap) * cap if cap else logits
-
-
+@torch.no_grad()
 def check_head(trainee: Trainee, examples: list[Example]) -> None:
-    """Our short way through the head must equal the model's own forward pass."""
+    """Our short way through the head must equal the model's own forward pass, or TraceError says so."""
     model: Any = trainee.model
     model.eval()
     ids = torch.tensor([min(examples, key=lambda e: len(e.ids)).ids], device=device())
-    with torch.no_grad():
-        ours = head_logits(model, hidden_states(trainee, ids, 0.0)).float()
-        theirs = model(input_ids=ids, use_cache=False).logits.float()
-    if not torch.allclose(ours, theirs, atol=1e-2, rtol=1e-2):
+    with torch.autocast(device().type, torch.bfloat16, enabled=model.config.dtype is torch.bfloat16):
+        head, hidden = output_head(model), hidden_states(trainee, ids, 0.0)
+        loud = LOUD / Head(head.parts).logits(hidden).abs().max().clamp(min=1e-9)
+        given, theirs = _own_logits(model, ids, loud)
+        ours = head.logits(given * loud)
+    if not (_close(hidden, given) and _close(ours, theirs)):
         raise TraceError(
             "this base scales its logits in a way the loss head does not know.",
             code="unknown_head",
             hint="Use another base model.",
         )
+
+
+def _own_logits(model: Any, ids: Tensor, loud: Tensor) -> tuple[Tensor, Tensor]:
+    """What the model's forward pass gives to its head, and the logits it makes of that times `loud`."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    given: list[Tensor] = []
+
+    def louder(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        given.append(inputs[0])
+        return (inputs[0] * loud,)
+
+    hook = base.get_output_embeddings().register_forward_pre_hook(louder)
+    try:
+        logits = model(input_ids=ids, use_cache=False).logits
+    finally:
+        hook.remove()
+    return given[0], logits
+
+
+def _close(ours: Tensor, theirs: Tensor) -> bool:
+    if ours.shape != theirs.shape:
+        return False
+    return bool((ours.float() - theirs.float()).abs().max() <= CLOSE * theirs.float().abs().max())

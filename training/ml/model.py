@@ -28,6 +28,7 @@ from training.ml.bases import (
 from training.ml.chat import Chat, chat_of
 from training.ml.initial import METHODS, init_rows
 from training.ml.pocket import pocket_model
+from training.ml.rows import split_rows
 from training.ml.tokenizer import FIRST_TEXT_ID, train_tokenizer
 
 __all__ = ["Trainee", "add_tokens", "build", "device", "load_named", "with_lora"]
@@ -127,12 +128,10 @@ def with_lora(model: Any, chat: Chat, snapshot: Snapshot, recipe: Recipe) -> nn.
     tables = embedding_tables(model)
     text = model.config.get_text_config()
     tied = bool(getattr(text, "tie_word_embeddings", False))
-    options: dict[str, Any] = {"ensure_weight_tying": tied}
+    options: dict[str, Any] = {}
     if recipe.embeddings == "full":
+        options["ensure_weight_tying"] = tied
         options["modules_to_save"] = [*tables, *([] if tied else ["lm_head"])]
-    else:
-        ids = chat.unit_ids(snapshot.family_strings(recipe.format))
-        options["trainable_token_indices"] = dict.fromkeys([*tables, *([] if tied else ["lm_head"])], ids)
     config = LoraConfig(
         r=recipe.lora.rank,
         lora_alpha=recipe.lora.alpha,
@@ -142,7 +141,10 @@ def with_lora(model: Any, chat: Chat, snapshot: Snapshot, recipe: Recipe) -> nn.
         task_type="CAUSAL_LM",
         **options,
     )
-    return get_peft_model(model, config)
+    wrapped = get_peft_model(model, config)
+    if recipe.embeddings == "new_rows":
+        split_rows(wrapped, chat.unit_ids(snapshot.family_strings(recipe.format)))
+    return wrapped
 
 
 def in_fp32(model: nn.Module) -> nn.Module:
