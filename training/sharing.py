@@ -58,7 +58,7 @@ def claim(ctx: JobContext, key: str) -> Job | None:
 
 
 def trained(ctx: JobContext, run: Run, step: Step, snapshot: Path, before: Trained | None) -> Trained:
-    """The stage with this content key: from the store, or trained now. Raises JobPostponed while another job trains it."""
+    """The stage with this key: from the store, or trained now. Raises JobPostponed while another job trains it."""
     if (found := stored_stage(ctx, run, step)) is not None:
         return found
     if (owner := claim(ctx, step.key)) is not None:

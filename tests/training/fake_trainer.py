@@ -1,6 +1,6 @@
 """Stands in for `training.ml` where the process boundary is under test: writes a run directory by the contract.
 
-`behaviour.json` beside the run directory's parent says what to do: die, hang, or be quick.
+FAKE_TRAINER (JSON) says what to do: die, hang, take its time, keep a journal.
 """
 
 import argparse
@@ -15,6 +15,14 @@ from training.core.publish import publish_dir
 from training.core.rundir import RunDir
 
 
+def told(behaviour: dict, what: str, run: Path) -> None:
+    """One line a trainer in the journal of all of them; a line is written whole."""
+    if "journal" in behaviour:
+        line = json.dumps({"what": what, "stage": run.name, "pid": os.getpid(), "at": time.time()})
+        with open(behaviour["journal"], "ab", buffering=0) as handle:
+            handle.write(line.encode() + b"\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("stage")
@@ -23,6 +31,7 @@ def main() -> int:
     parser.add_argument("--parent-pipe", action="store_true")
     args = parser.parse_args()
     behaviour = json.loads(os.environ.get("FAKE_TRAINER", "{}"))
+    told(behaviour, "began", args.run)
     with RunDir(args.run).locked() as run:
         start = int((run.root / "resume").read_text()) if (run.root / "resume").is_file() else 0
         run.log(f"{args.stage} from step {start}")
@@ -32,6 +41,7 @@ def main() -> int:
             )
             print(json.dumps({"event": "progress", "done": step, "total": 4, "note": "loss"}), flush=True)
             (run.root / "resume").write_text(str(step))
+            time.sleep(behaviour.get("step_seconds", 0))
             if behaviour.get("error_at") == step:
                 print("the loss is nan at step 2.", file=sys.stderr)
                 return 1
@@ -53,6 +63,7 @@ def main() -> int:
 
         publish_dir(run.root / ".export-tmp", run.export, write, {})
         run.finish({"stage": args.stage, "training": {"Steps": 4}})
+        told(behaviour, "finished", args.run)
     return 0
 
 

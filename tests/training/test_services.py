@@ -11,7 +11,7 @@ from trace_site import jobs
 from trace_site.audit import AuditEntry
 from trace_site.lib.errors import TraceError
 from training import stages
-from training.models import Model, Run, RunMetric, TrainedStage
+from training.models import Model, RunMetric, TrainedStage
 from training.registry import export_dir
 from training.services import recipe_from_text, run_create
 from training.sharing import stage_folder
