@@ -11,10 +11,11 @@ from math import ceil, floor, log10
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One curve: a name and its (x, y) points in order of x."""
+    """One curve: a name and its (x, y) points in order of x; `band`: (x, lowest, highest) where points are means."""
 
     name: str
     points: Sequence[tuple[float, float]]
+    band: Sequence[tuple[float, float, float]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Curve:
     path: str
     last: str
     number: int
+    band: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class LineChart:
     x_ticks: list[str]
     y_ticks: list[str]
     table: list[tuple[str, float, float]]
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +70,79 @@ class BarChart:
 
 
 def line_chart(
-    title: str, series: Iterable[Series], *, x_label: str = "step", y_label: str = "loss", most: int = 400
+    title: str,
+    series: Iterable[Series],
+    *,
+    x_label: str = "step",
+    y_label: str = "loss",
+    most: int = 400,
+    log: bool = False,
+    note: str = "",
+    rows: int = 60,
 ) -> LineChart:
-    """Curves on one plot. Long curves are thinned to `most` points; the table keeps 60 of them."""
-    kept = [Series(one.name, _thin(one.points, most)) for one in series if one.points]
+    """Curves on one plot. Long curves are thinned to `most` points; the table keeps `rows` of them.
+
+    `log`: powers of ten on the y axis, values of zero and less left out.
+    """
+    kept = [_drawable(one, most, log) for one in series if one.points]
+    kept = [one for one in kept if one.points]
     xs = [x for one in kept for x, _ in one.points] or [0.0]
-    ys = [y for one in kept for _, y in one.points] or [0.0]
+    ys = [y for one in kept for _, y in one.points] + [
+        y for one in kept for _, *ends in one.band for y in ends
+    ]
+    ys = ys or [0.0]
     x_low, x_high = min(xs), max(max(xs), min(xs) + 1)
-    ticks = nice_ticks(min(0.0, min(ys)), max(ys))
-    y_low, y_high = ticks[0], ticks[-1]
+    ticks = log_ticks(min(ys), max(ys)) if log else nice_ticks(min(0.0, min(ys)), max(ys))
+    frame = Frame(x_low, x_high, ticks[0], ticks[-1])
     curves = [
         Curve(
-            one.name, _path(one.points, x_low, x_high, y_low, y_high), format_tick(one.points[-1][1]), number
+            one.name,
+            frame.line(one.points),
+            format_tick(_back(one.points[-1][1], log)),
+            number,
+            frame.area(one.band),
         )
         for number, one in enumerate(kept, start=1)
     ]
     x_ticks = [format_tick(x_low + (x_high - x_low) * share / 4) for share in range(5)]
-    table = [(one.name, x, y) for one in kept for x, y in _thin(one.points, 60)]
-    return LineChart(
-        title, x_label, y_label, curves, x_ticks, [format_tick(t) for t in reversed(ticks)], table
-    )
+    table = [(one.name, x, _back(y, log)) for one in kept for x, y in _thin(one.points, rows)]
+    y_ticks = [format_tick(_back(t, log)) for t in reversed(ticks)]
+    return LineChart(title, x_label, y_label, curves, x_ticks, y_ticks, table, note)
+
+
+def _drawable(one: Series, most: int, log: bool) -> Series:
+    points, band = _thin(one.points, most), one.band
+    if not log:
+        return Series(one.name, points, band)
+    lows = [(x, log10(low), log10(high)) for x, low, high in band if low > 0]
+    return Series(one.name, [(x, log10(y)) for x, y in points if y > 0], lows)
+
+
+def _back(value: float, log: bool) -> float:
+    return 10.0**value if log else value
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The plot's bounds: turns values into per cent of the plot, y downwards."""
+
+    x_low: float
+    x_high: float
+    y_low: float
+    y_high: float
+
+    def place(self, x: float, y: float) -> str:
+        across = 100 * (x - self.x_low) / (self.x_high - self.x_low)
+        return f"{across:.2f},{100 - 100 * (y - self.y_low) / (self.y_high - self.y_low):.2f}"
+
+    def line(self, points: Sequence[tuple[float, float]]) -> str:
+        return "M" + " L".join(self.place(x, y) for x, y in points)
+
+    def area(self, band: Sequence[tuple[float, float, float]]) -> str:
+        if not any(high > low for _, low, high in band):
+            return ""
+        lower = [self.place(x, low) for x, low, _ in band]
+        return "M" + " L".join([*lower, *(self.place(x, high) for x, _, high in reversed(band))]) + " Z"
 
 
 def bar_chart(title: str, bars: Iterable[Bar], *, unit: str = "", top: float | None = 1.0) -> BarChart:
@@ -109,6 +165,13 @@ def nice_ticks(low: float, high: float, count: int = 4) -> list[float]:
     return [round(index * step, 10) for index in range(first, last + 1)]
 
 
+def log_ticks(low: float, high: float) -> list[float]:
+    """Whole exponents of ten, or halves when there is less than one, that hold [low, high] (both exponents)."""
+    step = 1.0 if high - low > 1 else 0.25 if high - low > 0.25 else 0.1
+    first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
+    return [round(index * step, 10) for index in range(first, max(last, first + 1) + 1)]
+
+
 def format_tick(value: float) -> str:
     if value == round(value) or abs(value) >= 100:
         return f"{round(value):,}"
@@ -121,16 +184,6 @@ def _thin(points: Sequence[tuple[float, float]], most: int) -> list[tuple[float,
         return list(points)
     last = len(points) - 1
     return [points[round(index * last / (most - 1))] for index in range(most)]
-
-
-def _path(
-    points: Sequence[tuple[float, float]], x_low: float, x_high: float, y_low: float, y_high: float
-) -> str:
-    places = (
-        f"{100 * (x - x_low) / (x_high - x_low):.2f},{100 - 100 * (y - y_low) / (y_high - y_low):.2f}"
-        for x, y in points
-    )
-    return "M" + " L".join(places)
 
 
 def _share(value: float, end: float) -> float:

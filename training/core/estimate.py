@@ -1,0 +1,215 @@
+"""What a run will read, weigh and take, before it starts: arithmetic only.
+
+In: a recipe, the lengths of a snapshot's rows, the speed of a machine. Out: records and tokens of each stage,
+parameters, bytes of memory, seconds. Every constant is a rule of thumb; measured speeds come from the caller.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import log10
+from typing import Any
+
+from training.core.bases import Base, base_of
+from training.core.recipe import POCKET, Recipe, Stage
+from training.core.stages import passes
+
+UNITS = {"a": 1, "b": 2, "c": 4}  # token rows that name one tool
+FAMILIES = {"a": ("flat",), "b": ("part",), "c": ("wrap", "part")}
+CHARS_A_TOKEN = 4.4  # of a named base; pocket learns its vocabulary: see `chars_a_token`
+IN_TRACES = 1.3  # more, for a tool's name in a trace is one to four tokens
+TURN = {True: 8, False: 40}  # tokens around a record: cue or instruction, markers
+REASON = 70  # tokens of the short reason in an `mr` record
+STATE_BYTES = 16  # a trained number in fp32: weight, gradient, two moments of AdamW
+ACTIVATION = 34  # bytes a token, layer and width that backward needs in 16 bit (Korthikanti et al., 2022)
+PROCESS = 0.8e9  # bytes of a process that has torch loaded
+LONG = 3.0  # the longest batch over the mean record
+START = 8.0  # seconds: load, tokenizer, export, read back
+CPU_FLOPS = 15e9  # a thread, small matrices
+GPU_FLOPS = 250e12  # bf16 on a current data-centre card, LoRA
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Means over a snapshot's rows, in characters; counts are exact.
+
+    `samples`, `query` and `trace` by branch; `trace` is the mean over all samples of the branch, traced or not.
+    """
+
+    tools: int
+    description: float
+    look_alikes: float
+    families: Mapping[str, int]
+    samples: Mapping[str, int]
+    query: Mapping[str, float]
+    trace: Mapping[str, float]
+    answer: float = 1.0
+
+    def new_rows(self, fmt: str) -> int:
+        return sum(self.families.get(family, 0) for family in FAMILIES[fmt])
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """One stage: its records and real tokens of one epoch, and optimiser steps of all epochs."""
+
+    stage: str
+    records: int
+    tokens: int
+    steps: int
+    epochs: float
+    max_seconds: float = 0.0
+
+
+def lengths_of(
+    tools: Iterable[Mapping[str, Any]],
+    samples: Iterable[Mapping[str, Any]],
+    *,
+    counts: Mapping[str, int],
+    families: Mapping[str, int],
+    look_alikes: float,
+) -> Lengths:
+    """From some rows of tools.jsonl and samples.jsonl; `counts`: {"tools", "rrb", "rule", "imported"} of all rows."""
+    described = [len(row["description"]) for row in tools]
+    rows = list(samples)
+    branches = [branch for branch in ("rrb", "rule", "imported") if counts.get(branch)]
+    of = {branch: [row for row in rows if row["branch"] == branch] or rows for branch in branches}
+    return Lengths(
+        tools=counts.get("tools", 0),
+        description=_mean(described),
+        look_alikes=look_alikes,
+        families=families,
+        samples={branch: counts[branch] for branch in branches},
+        query={branch: _mean(len(row["query"]) for row in of[branch]) for branch in branches},
+        trace={branch: _mean(len(row.get("trace") or "") for row in of[branch]) for branch in branches},
+        answer=_mean(len(row["answer"]) for row in rows) or 1.0,
+    )
+
+
+def amounts(recipe: Recipe, lengths: Lengths) -> list[Amount]:
+    """What each stage of the cell reads, in training order."""
+    found = []
+    if recipe.memo != "none":
+        records, tokens = _stage1(recipe, lengths)
+        found.append(_amount("stage1", recipe.stage1, records, tokens))
+    for retrieval in passes(recipe.retrieval):
+        records, tokens = _stage2(recipe, retrieval, lengths)
+        found.append(_amount("plain" if retrieval == "n" else "stage2", recipe.stage2, records, tokens))
+    return found
+
+
+def _amount(name: str, stage: Stage, records: float, tokens: float) -> Amount:
+    steps = max(1, round(stage.epochs * -(-records // stage.batch_size))) if records else 0
+    return Amount(name, round(records), round(tokens), steps, stage.epochs, stage.max_seconds)
+
+
+def chars_a_token(recipe: Recipe) -> float:
+    """Pocket: 2.6 at 600 entries, 4.7 at 6,000, as seen on two catalogs."""
+    return 2.6 + 2.1 * log10(recipe.pocket.vocab / 600) if recipe.base == POCKET else CHARS_A_TOKEN
+
+
+def _stage1(recipe: Recipe, lengths: Lengths) -> tuple[float, float]:
+    units, turn = UNITS[recipe.format], TURN[recipe.base == POCKET]
+    text = lengths.description / chars_a_token(recipe)
+    choice = (1 + min(recipe.mcts_negatives, lengths.look_alikes)) * (units + 1)
+    kinds = [text + units, text + units, text + units + choice]
+    if recipe.format != "a":
+        kinds += [text + 1, text + 2]
+    reason = REASON if recipe.memo == "mr" else 0
+    return lengths.tools * len(kinds), lengths.tools * sum(kind + turn + reason for kind in kinds)
+
+
+def _stage2(recipe: Recipe, retrieval: str, lengths: Lengths) -> tuple[float, float]:
+    pocket = recipe.base == POCKET
+    answer = lengths.answer * (UNITS[recipe.format] + 1) + 2 + TURN[pocket]
+    records = tokens = 0.0
+    for branch, count in lengths.samples.items():
+        if branch == "rule" and retrieval != "r+R":
+            continue
+        plain = lengths.query[branch] / chars_a_token(recipe) + answer
+        trace = 0.0 if retrieval == "n" else lengths.trace[branch] / (chars_a_token(recipe) * IN_TRACES)
+        again = recipe.empty_thinking_share if trace else 0.0
+        records += count * (1 + again)
+        tokens += count * (min(plain + trace, recipe.max_seq_len) + again * plain)
+    return records, tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of the model that trains: all numbers, those that train, those a token passes through, width and depth."""
+
+    parameters: float
+    trained: float
+    active: float
+    hidden: int
+    layers: int
+
+
+def size_of(recipe: Recipe, lengths: Lengths, base: Base | None = None) -> Size | None:
+    """None when nothing says how large the named base is."""
+    rows = lengths.new_rows(recipe.format)
+    if recipe.base == POCKET:
+        shape = recipe.pocket
+        layer = 4 * shape.hidden**2 + 3 * shape.hidden * shape.intermediate
+        table = (shape.vocab + rows) * shape.hidden
+        total = layer * shape.layers + table * (1 if shape.tied else 2)
+        return Size(total, total, layer * shape.layers + table, shape.hidden, shape.layers)
+    base = base or base_of(recipe.base)
+    if base is None:
+        return None
+    adapters = (
+        recipe.lora.rank * base.layers * 23 * base.hidden
+    )  # seven linear layers, feed-forward 4 times the width
+    width = base.tables / base.vocab  # numbers of one token's rows over all tables
+    tables = base.tables + rows * width if recipe.embeddings == "full" else rows * width
+    head = base.vocab * base.hidden
+    return Size(base.parameters + rows * width, adapters + tables, base.body + head, base.hidden, base.layers)
+
+
+def flops_a_token(recipe: Recipe, size: Size) -> float:
+    """Forward and backward of one token: a frozen base needs no gradient of its weights."""
+    passes_ = 6 if recipe.base == POCKET else 4
+    return size.active * (passes_ + (2 if recipe.activation_checkpointing else 0))
+
+
+def memory_bytes(recipe: Recipe, size: Size, stages: Iterable[Amount], *, gpu: bool) -> float:
+    """The peak of the stage that needs most."""
+    half = 2 if gpu and recipe.bf16 else 4
+    frozen = 0 if recipe.base == POCKET else size.parameters * half
+    peak = 0.0
+    for amount in stages:
+        stage = recipe.stage1 if amount.stage == "stage1" else recipe.stage2
+        mean = amount.tokens / max(1, amount.records)
+        tokens = (stage.micro_batch or stage.batch_size) * min(recipe.max_seq_len, LONG * mean)
+        kept = 2 if recipe.activation_checkpointing else ACTIVATION
+        width = kept * size.layers + (ACTIVATION if recipe.activation_checkpointing else 0)
+        average = 4 if stage.average_share else 0
+        peak = max(peak, tokens * width * size.hidden * half / 2 + size.trained * (STATE_BYTES + average))
+    return PROCESS + frozen + peak
+
+
+def thumb_flops(recipe: Recipe, threads: int, gpu: bool) -> float:
+    """FLOP/s of a machine nobody measured yet."""
+    return GPU_FLOPS if gpu and recipe.base != POCKET else CPU_FLOPS * threads
+
+
+def stage_seconds(amount: Amount, tokens_a_second: float) -> float:
+    """Without the start; a time limit ends the stage early."""
+    seconds = amount.tokens * amount.epochs / tokens_a_second
+    return min(seconds, amount.max_seconds) if amount.max_seconds else seconds
+
+
+def refusal(recipe: Recipe, counts: Mapping[str, int]) -> str:
+    """Why the cell cannot train on a snapshot with these counts; empty when it can."""
+    samples = {branch: counts.get(branch, 0) for branch in ("rrb", "rule", "imported")}
+    wanted = sum(count for branch, count in samples.items() if recipe.retrieval == "r+R" or branch != "rule")
+    if recipe.retrieval == "none" or wanted or not counts:
+        return ""
+    return (
+        f"The snapshot has no sample that '{recipe.retrieval}' trains on. Build one with RRB or imported samples"
+        f"{', or choose r+R' if samples['rule'] else ''}."
+    )
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found) if found else 0.0

@@ -1,0 +1,204 @@
+"""What a run would read, need and take, and what each figure rests on: measured here where it can be.
+
+Speeds and memory come from the newest runs of the same base on the worker's hardware, lengths from some rows of the
+snapshot's files; what nobody measured is a rule of thumb of core/estimate.py and says so.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.conf import settings
+
+from synthesis.models import Snapshot
+from trace_site import workers
+from trace_site.lib import hardware
+from training.core import estimate as sums
+from training.core.estimate import Amount, Lengths, Size
+from training.core.recipe import POCKET, Recipe
+from training.lengths import base_facts, lengths_of
+from training.models import Run, TrainedStage
+from training.selectors_runs import Measured, measured
+from training.services import run_steps
+
+NEAR, FAR = 1.25, 4.0  # two models of at most this ratio in size train alike; speeds scale up to that one
+TIGHT = 0.9  # of the memory there is
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number (None: unknown) and what it rests on."""
+
+    value: float | None
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageFigure:
+    """One stage before it trains. `reused_from`: the run that made the very same one."""
+
+    stage: str
+    records: int
+    tokens: int
+    epochs: float
+    steps: int
+    seconds: float | None
+    reused_from: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where the run will train, as far as is known."""
+
+    hardware: dict[str, Any]
+    basis: str
+    alive: bool
+
+    @property
+    def gpu(self) -> bool:
+        return bool(self.hardware.get("gpu"))
+
+    @property
+    def memory_gb(self) -> int:
+        return int(self.hardware.get("gpu_memory_gb" if self.gpu else "memory_gb") or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    stages: list[StageFigure]
+    parameters: Figure
+    tokens: Figure
+    seconds: Figure
+    memory: Figure
+    machine: Machine
+    warnings: list[str] = field(default_factory=list)
+    refusal: str = ""
+
+
+def estimate(recipe: Recipe, snapshot: Snapshot) -> Estimate:
+    """Starts and changes nothing. Four queries and one bounded read of the snapshot's files."""
+    return Estimator([recipe.base]).of(recipe, snapshot)
+
+
+class Estimator:
+    """Estimates of several runs with the same history: queries do not grow with their number."""
+
+    def __init__(self, bases: Iterable[str]) -> None:
+        self.machine = machine()
+        self.history = measured(set(bases), self.machine.hardware)
+
+    def of(self, recipe: Recipe, snapshot: Snapshot) -> Estimate:
+        lengths = lengths_of(snapshot)
+        size = sums.size_of(recipe, lengths, base_facts(recipe.base))
+        amounts = sums.amounts(recipe, lengths)
+        made = _made(recipe, snapshot)
+        rate, basis = self._speed(recipe, lengths, size)
+        stages = [_stage(amount, rate, made.get(amount.stage)) for amount in amounts]
+        read = sum(round(one.tokens * one.epochs) for one in stages if one.reused_from is None)
+        memory = self._memory(recipe, size, amounts)
+        seconds = None if rate is None else sum(one.seconds or 0 for one in stages) + sums.START * len(stages)
+        return Estimate(
+            stages,
+            Figure(size and round(size.parameters), _sized(recipe, size)),
+            Figure(read, "from the lengths of the snapshot's rows; what is reused is not counted"),
+            Figure(seconds and round(seconds), basis),
+            memory,
+            self.machine,
+            list(self._warnings(recipe, memory)),
+            sums.refusal(recipe, snapshot.counts),
+        )
+
+    def _speed(self, recipe: Recipe, lengths: Lengths, size: Size | None) -> tuple[float | None, str]:
+        """(tokens a second, what that rests on)"""
+        if size is None:
+            return None, "nothing says how large this base is"
+        need = sums.flops_a_token(recipe, size)
+        known = [one for one in self.history if one.base == recipe.base]
+        sizes = [(one, self._flops(one, lengths)) for one in known]
+        alike = [
+            (one, flops) for one, flops in sizes if flops and max(flops, need) <= NEAR * min(flops, need)
+        ]
+        if found := alike or [(one, flops) for one, flops in sizes if flops]:
+            work = sum(one.tokens * flops for one, flops in found)
+            rate = work / sum(one.seconds for one, _ in found) / need
+            runs = len({one.run for one, _ in found})
+            other = "" if alike else " of another size, scaled"
+            plural = "s" if runs > 1 else ""
+            return rate, f"from {runs} earlier run{plural} on this hardware{other}: {rate:,.0f} tokens/s"
+        threads = int(self.machine.hardware.get("threads") or settings.ML_THREADS)
+        rate = sums.thumb_flops(recipe, threads, self.machine.gpu) / need
+        return rate, f"a rule of thumb, nothing like it ran here yet: {rate:,.0f} tokens/s"
+
+    def _flops(self, one: Measured, lengths: Lengths) -> float:
+        size = sums.size_of(one.recipe, lengths, base_facts(one.base))
+        return sums.flops_a_token(one.recipe, size) if size else 0.0
+
+    def _memory(self, recipe: Recipe, size: Size | None, amounts: list[Amount]) -> Figure:
+        alike = [one for one in self.history if one.base == recipe.base and _same_memory(one.recipe, recipe)]
+        if alike:
+            runs = len({one.run for one in alike})
+            peak = max(one.memory_mb for one in alike) * 2**20
+            return Figure(
+                peak, f"the peak of {runs} earlier run{'s' if runs > 1 else ''} with these settings here"
+            )
+        if size is None:
+            return Figure(None, "nothing says how large this base is")
+        peak = sums.memory_bytes(recipe, size, amounts, gpu=self.machine.gpu)
+        return Figure(
+            peak, "a rule of thumb from parameters, optimizer, batch and length; may be off by half"
+        )
+
+    def _warnings(self, recipe: Recipe, memory: Figure) -> Iterable[str]:
+        room = self.machine.memory_gb
+        if memory.value and room and memory.value > TIGHT * room * 2**30:
+            whose = "the accelerator" if self.machine.gpu else "the machine"
+            yield (
+                f"It may run out of memory: about {memory.value / 2**30:.0f} GB of the {room} GB that {whose} has. "
+                "Use a smaller micro batch, recompute activations, or new_rows embeddings."
+            )
+        if recipe.base != POCKET and not self.machine.gpu:
+            yield "The worker has no accelerator; a named base trains very slowly on a processor."
+        if not self.machine.alive:
+            yield "No training worker is running: the run will wait in the queue until one starts."
+
+
+def machine() -> Machine:
+    """The newest living worker's hardware, else that of the newest run, else this process's own."""
+    if (worker := workers.alive("gpu").first()) is not None:
+        return Machine(worker.hardware, f"worker on {worker.host}", True)
+    run = Run.objects.exclude(hardware={}).order_by("-pk").values_list("hardware", "pk").first()
+    if run is not None:
+        return Machine(run[0], f"where run {run[1]} trained", False)
+    return Machine(hardware.facts(settings.ML_THREADS), "where this site runs", False)
+
+
+def _made(recipe: Recipe, snapshot: Snapshot) -> dict[str, int]:
+    """{stage: the run that trained it} of the stages that need not train again."""
+    keys = {step.key: step.stage for step in run_steps(recipe, snapshot)}
+    known = TrainedStage.objects.filter(key__in=keys, removed_at=None).values_list("key", "run_id")
+    return {keys[key]: run for key, run in known}
+
+
+def _stage(amount: Amount, rate: float | None, made: int | None) -> StageFigure:
+    seconds = 0.0 if made is not None else None if rate is None else sums.stage_seconds(amount, rate)
+    return StageFigure(
+        amount.stage, amount.records, amount.tokens, amount.epochs, amount.steps, seconds, made
+    )
+
+
+def _sized(recipe: Recipe, size: Size | None) -> str:
+    if size is None:
+        return "its name says no size, and it is no folder on this machine"
+    if recipe.base == POCKET:
+        return "counted from the recipe and the catalog"
+    return f"{size.trained / 1e6:,.0f} M of them train; from the base's configuration or name"
+
+
+def _same_memory(one: Recipe, other: Recipe) -> bool:
+    """What decides the peak, apart from the data."""
+    same = ("pocket", "lora", "embeddings", "bf16", "max_seq_len", "format", "activation_checkpointing")
+    batches = [
+        (r.stage1.batch_size, r.stage1.micro_batch, r.stage2.batch_size, r.stage2.micro_batch)
+        for r in (one, other)
+    ]
+    return batches[0] == batches[1] and all(getattr(one, name) == getattr(other, name) for name in same)

@@ -1,0 +1,181 @@
+"""A run's curves in a bounded number of points: the database makes means with their smallest and largest values.
+
+Per stage at most BUCKETS groups of neighbouring steps, however long the run: a spike stays in sight as the edge of the
+band, and a page never grows with the run.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+
+from trace_site.lib.charts import LineChart, Series, line_chart
+from training.models import Run, RunMetric, TrainedStage
+
+BUCKETS = 120  # groups of steps a stage; a plot is about 700 pixels wide
+ROWS = 24  # of the table under a figure
+STAGES = {"stage1": "Stage 1", "plain": "Stage 2, plain", "stage2": "Stage 2"}
+ORDER = tuple(STAGES)
+SHOWN = ("loss", "grad_norm", "lr", "tokens_per_second", "memory_mb", "computed_ratio")
+AXES = {"step": "optimiser step", "tokens": "tokens read", "seconds": "seconds of training"}
+# field -> (question in the title, y label, may be drawn on a logarithmic scale)
+FIGURES = {
+    "loss": ("Is the loss still falling?", "loss, a running mean of about ten steps", True),
+    "grad_norm": ("Are the gradients calm?", "gradient norm before clipping", True),
+    "lr": ("How is the learning rate scheduled?", "learning rate", False),
+    "tokens_per_second": ("How fast does it train?", "real tokens a second", False),
+    "memory_mb": ("How much memory does it hold?", "MB at the peak so far", False),
+    "computed_ratio": ("How much padding is computed?", "computed tokens for each real one", False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Some neighbouring steps of one stage; `values`: {field: (mean, smallest, largest)}."""
+
+    step: float
+    tokens: float
+    seconds: float
+    points: int
+    values: dict[str, tuple[float, float, float]]
+
+
+Found = dict[tuple[int, str], list[Bucket]]
+
+
+def buckets(runs: Iterable[int], fields: Iterable[str] = SHOWN, most: int = BUCKETS) -> Found:
+    """{(run, stage): buckets in order of their steps}; one query."""
+    names = list(fields)
+    cells = ", ".join(f"avg(v.{name}), min(v.{name}), max(v.{name})" for name in names)
+    numbers = ", ".join(f"{_number(name)} AS {name}" for name in (*names, "tokens", "seconds"))
+    sql = f"""
+        WITH ends AS (
+            SELECT run_id, stage, min(step) AS low, max(step) + 1 AS high
+            FROM training_runmetric WHERE run_id = ANY(%s) GROUP BY run_id, stage
+        ), v AS (
+            SELECT m.run_id, m.stage, m.step, width_bucket(m.step, e.low, e.high, %s) AS place, {numbers}
+            FROM training_runmetric m JOIN ends e USING (run_id, stage)
+        )
+        SELECT run_id, stage, avg(step), avg(tokens), avg(seconds), count(*), {cells}
+        FROM v GROUP BY run_id, stage, place ORDER BY run_id, stage, place
+    """  # noqa: S608 - the names are this module's own
+    found: defaultdict[tuple[int, str], list[Bucket]] = defaultdict(list)
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [list(runs), most])
+        for run, stage, step, tokens, seconds, points, *rest in cursor.fetchall():
+            triples = zip(names, zip(*[iter(rest)] * 3, strict=True), strict=True)
+            values = {name: triple for name, triple in triples if triple[0] is not None}
+            found[run, stage].append(Bucket(float(step), tokens or 0.0, seconds or 0.0, points, values))
+    return dict(found)
+
+
+def _number(name: str) -> str:
+    """A field of the JSON as a number; whatever is none is not drawn."""
+    if name not in {*SHOWN, "tokens", "seconds"}:
+        raise ValueError(name)
+    return f"CASE WHEN jsonb_typeof(m.data->'{name}') = 'number' THEN (m.data->>'{name}')::float8 END"
+
+
+def series(name: str, found: list[Bucket], field: str, axis: str = "step") -> Series:
+    """One curve: a point a bucket, with a band where a bucket holds several points."""
+    rows = [(getattr(one, axis), one.values[field]) for one in found if field in one.values]
+    points = [(x, mean) for x, (mean, _, _) in rows]
+    return Series(name, points, [(x, low, high) for x, (_, low, high) in rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    charts: list[LineChart]
+    points: int
+    seen: str
+
+
+def curves(of: Run, *, log: bool = False) -> Curves:
+    """Every figure of a run, a curve a stage; one query."""
+    found = {stage: rows for (_, stage), rows in buckets([of.pk]).items()}
+    stages = sorted(found, key=_rank)
+    total = sum(bucket.points for rows in found.values() for bucket in rows)
+    note = told(total, sum(map(len, found.values())))
+    charts = []
+    for field, (title, label, may_log) in FIGURES.items():
+        drawn = [series(STAGES.get(stage, stage), found[stage], field) for stage in stages]
+        chart = line_chart(
+            title, drawn, x_label=AXES["step"], y_label=label, log=log and may_log, note=note, rows=ROWS
+        )
+        charts += [chart] if chart.curves else []
+    return Curves(charts, total, seen(of))
+
+
+def told(points: int, groups: int) -> str:
+    """What a thinned curve shows; empty when it shows every point."""
+    if points <= groups:
+        return ""
+    about = f"Line: mean of about {points / groups:.0f} logged points; band: their smallest and largest."
+    return f"{about} {points:,} points in all."
+
+
+def seen(of: Run) -> str:
+    """Names the newest point, so that curves are sent again only when there is another one; one query."""
+    newest = of.metrics.order_by("-pk").values_list("stage", "step").first()
+    return f"{newest[0]}:{newest[1]}" if newest else ""
+
+
+def _rank(stage: str) -> int:
+    return ORDER.index(stage) if stage in ORDER else len(ORDER)
+
+
+@dataclass(frozen=True, slots=True)
+class StageState:
+    """One stage of a run's plan. `state`: reused, done, running or waiting."""
+
+    stage: str
+    key: str
+    state: str
+    newest: dict[str, Any]
+    reused_from: int | None = None
+
+    @property
+    def label(self) -> str:
+        return STAGES.get(self.stage, self.stage)
+
+    @property
+    def percent(self) -> int:
+        steps = self.newest.get("steps") or 0
+        return min(100, round(100 * self.newest.get("step", 0) / steps)) if steps else 0
+
+
+def stage_states(of: Run) -> list[StageState]:
+    """The plan of a run and how far it is; two queries."""
+    rows = of.metrics.order_by("stage", "-step").distinct("stage").values_list("stage", "step", "data")
+    newest = {stage: {**data, "step": step} for stage, step, data in rows}
+    keys = [one["key"] for one in of.stages]
+    made = dict(TrainedStage.objects.filter(key__in=keys).values_list("key", "run_id"))
+    states, current = [], max(newest, key=_rank, default="")
+    for one in of.stages:
+        stage, key = one["stage"], one["key"]
+        maker = made.get(key)
+        reused = (of.summary.get(stage) or {}).get("reused_from_run") or (maker if maker != of.pk else None)
+        if stage not in newest and reused:
+            states.append(StageState(stage, key, "reused", {}, reused))
+        else:
+            state = _state(of, stage, stage in newest, stage == current, maker == of.pk)
+            states.append(StageState(stage, key, state, newest.get(stage, {})))
+    return states
+
+
+def _state(of: Run, stage: str, began: bool, newest: bool, made: bool) -> str:
+    if made or stage in of.summary:
+        return "done"
+    if not began:
+        return "waiting" if of.job is not None and of.job.is_active else "not trained"
+    if not newest:
+        return "done"
+    return of.job.state if of.job is not None else "done"
+
+
+def newest_point(of: Run) -> tuple[str, dict[str, Any]]:
+    """(stage, the newest logged values); one query."""
+    row = RunMetric.objects.filter(run=of).order_by("-pk").values_list("stage", "step", "data").first()
+    return (STAGES.get(row[0], row[0]), {**row[2], "step": row[1]}) if row else ("", {})
