@@ -33,6 +33,7 @@ class Plan:
 
     goes: list[Held]
     stays: list[Held]
+    keep: int = 0
 
     @property
     def keys(self) -> list[str]:
@@ -45,11 +46,11 @@ class Plan:
 
 def plan(keep: int | None = None) -> Plan:
     """What retention would do now. keep: so many of the newest models stay whatever they are for."""
-    rows = held(settings.MODEL_RETENTION_KEEP if keep is None else keep)
+    keep = settings.MODEL_RETENTION_KEEP if keep is None else keep
+    rows = held(keep)
     gone = set(removable(rows, _last_valid(rows)))
-    return Plan(
-        [row for row in rows if row.store_key in gone], [row for row in rows if row.store_key not in gone]
-    )
+    goes = [row for row in rows if row.store_key in gone]
+    return Plan(goes, [row for row in rows if row.store_key not in gone], keep)
 
 
 def held(keep: int) -> list[Held]:
