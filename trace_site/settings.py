@@ -191,6 +191,7 @@ JOB_HANDLERS = {
     "snapshot": ("synthesis.tasks.run_snapshot", "default"),
     "snapshot_rebuild": ("synthesis.tasks.run_rebuild", "default"),
     "training": ("training.tasks.run_training", "gpu"),
+    "grid": ("training.grids.run_grid", "default"),
     "retraining": ("training.tasks_retraining.run_retraining", "default"),
     "evaluation": ("evaluation.tasks.run_evaluation", "gpu"),
     "rule_tests": ("evaluation.tasks.run_rule_tests", "gpu"),

@@ -1,13 +1,14 @@
 """Starting a training run."""
 
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 
-from synthesis.models import Snapshot
+from synthesis.models import Sample, Snapshot, SnapshotSample
 from trace_site import audit, jobs
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_text
@@ -27,12 +28,25 @@ def default_recipe(base: str) -> Recipe:
 
 def recipe_from_text(text: str, where: str = "recipe") -> Recipe:
     """A recipe typed or pasted by a person (YAML)."""
+    return recipes.from_dict(read_yaml(text, where))
+
+
+def read_yaml(text: str, where: str) -> Any:
+    """A YAML or JSON text as a value; an empty one is an empty mapping. Raises TraceError."""
     import yaml
 
     try:
-        return recipes.from_dict(yaml.safe_load(text) or {})
+        return yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
         raise TraceError("not valid YAML.", code="bad_recipe", where=where, hint=str(error)) from error
+
+
+def mapping_from_file(path: Path) -> dict[str, Any]:
+    """A YAML or JSON file that holds a mapping. Raises TraceError."""
+    data = read_yaml(read_text(path), str(path))
+    if not isinstance(data, dict):
+        raise TraceError("must hold a mapping of fields to values.", code="bad_recipe", where=str(path))
+    return data
 
 
 def recipe_from_file(path: Path) -> Recipe:
@@ -54,9 +68,14 @@ def run_steps(recipe: Recipe, snapshot: Snapshot) -> list[Step]:
 def plain_hash(snapshot: Snapshot) -> str:
     """Of what passes without rule samples read: the catalog and the other samples, which are frozen with their
     snapshot. Empty when there are none."""
-    members = snapshot.members.exclude(sample__branch="rule").order_by("position")
-    samples = list(members.values_list("sample_id", flat=True))
-    return content_hash({"catalog": snapshot.catalog_hash, "samples": samples}) if samples else ""
+    return _plain_hash(snapshot.pk, snapshot.hash, snapshot.catalog_hash)
+
+
+@lru_cache(maxsize=256)  # a snapshot never changes
+def _plain_hash(pk: int, snapshot_hash: str, catalog_hash: str) -> str:
+    members = SnapshotSample.objects.filter(snapshot=pk).exclude(sample__branch=Sample.Branch.RULE)
+    samples = list(members.order_by("position").values_list("sample_id", flat=True))
+    return content_hash({"catalog": catalog_hash, "samples": samples}) if samples else ""
 
 
 @transaction.atomic

@@ -1,13 +1,109 @@
-"""Equal stages have equal keys; whatever goes into the weights changes them."""
+"""Equal stages have equal keys; whatever goes into the weights changes them, from that stage on."""
+
+import json
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any
 
 import pytest
 
-from training.core.recipe import Recipe, from_dict
+from training.core.recipe import Recipe, Stage, from_dict
 from training.core.stages import steps
+from training.services import run_key
+
+ALL = {"stage1", "plain", "stage2"}
+LATER = {"plain", "stage2"}
+# field -> the stages whose weights it changes, in a recipe with all three stages; a new field must be entered here
+CHANGES: dict[str, set[str]] = {
+    **dict.fromkeys(
+        ("format", "base", "seed", "bf16", "max_seq_len", "max_prompt_tokens", "embeddings"), ALL
+    ),
+    **dict.fromkeys(("token_init", "memo", "mcts_negatives", "stage1"), ALL),
+    **dict.fromkeys(("pocket",), ALL),
+    "stage2": LATER,
+    "max_new_tokens": LATER,  # part of what the stage exports
+    "empty_thinking_share": {"stage2"},
+    **dict.fromkeys(
+        ("threads", "checkpoint_seconds", "activation_checkpointing", "lora", "retrieval"), set()
+    ),
+}
+OTHER: dict[str, Any] = {
+    "format": "a",
+    "memo": "mr",
+    "base": "some/base",
+    "embeddings": "new_rows",
+    "token_init": "opaque",
+    "pocket.shape": "llama",
+    "pocket.hidden": 128,
+    "pocket.heads": 2,
+    "retrieval": "n",
+    "stage1.betas": (0.8, 0.99),
+    "stage2.betas": (0.8, 0.99),
+    "stage1.micro_batch": 2,
+    "stage2.micro_batch": 2,
+}
+WHOLE = Recipe(retrieval="n>r", memo="m")
 
 
-def keys(recipe: Recipe, snapshot: str = "snapshot", catalog: str = "catalog") -> dict[str, str]:
-    return {step.stage: step.key for step in steps(recipe, snapshot, catalog)}
+def keys(
+    recipe: Recipe, snapshot: str = "snapshot", catalog: str = "catalog", plain: str = ""
+) -> dict[str, str]:
+    return {step.stage: step.key for step in steps(recipe, snapshot, catalog, plain)}
+
+
+def leaves(cls: Any, prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for item in fields(cls):
+        default = getattr(cls(), item.name)
+        name = f"{prefix}{item.name}"
+        found += leaves(type(default), f"{name}.") if is_dataclass(default) else [(name, default)]
+    return found
+
+
+def changed(recipe: Recipe, name: str, default: Any) -> Recipe:
+    """The recipe with another valid value in this field."""
+    if name in OTHER:
+        value = OTHER[name]
+    elif isinstance(default, bool):
+        value = not default
+    elif isinstance(default, int):
+        value = default + 1
+    else:
+        value = default / 2 + 0.01
+    *path, last = name.split(".")
+    data = asdict(recipe)
+    (data[path[0]] if path else data)[last] = value
+    return from_dict(data)
+
+
+@pytest.mark.parametrize(("name", "default"), leaves(Recipe), ids=lambda value: str(value))
+def test_field_changes_the_keys_of_the_stages_whose_weights_it_changes_and_no_others(name, default):
+    if name == "retrieval":
+        return
+    before, after = keys(WHOLE), keys(changed(WHOLE, name, default))
+    differ = {stage for stage in before if before[stage] != after[stage]}
+    assert differ == CHANGES[name.partition(".")[0]]
+    same_run = run_key("s", WHOLE) == run_key("s", changed(WHOLE, name, default))
+    assert same_run == (name in ("threads", "checkpoint_seconds", "activation_checkpointing"))
+
+
+@pytest.mark.parametrize(("name", "default"), leaves(Recipe), ids=lambda value: str(value))
+def test_keys_survive_json_with_every_field_changed(name, default):
+    recipe = changed(WHOLE, name, default)
+    again = from_dict(json.loads(json.dumps(asdict(recipe))))
+    assert keys(again) == keys(recipe) and run_key("s", again) == run_key("s", recipe)
+
+
+def test_numbers_written_as_whole_ones_make_the_same_keys():
+    """A recipe made in code may say epochs=2 where one that was read says 2.0."""
+    typed, read = Recipe(stage1=Stage(epochs=2)), from_dict({"stage1": {"epochs": 2.0}})
+    assert keys(typed) == keys(read) and run_key("s", typed) == run_key("s", read)
+
+
+def test_named_base_depends_on_its_adapters_and_not_on_pocket():
+    named = Recipe(base="some/base", retrieval="n>r")
+    assert keys(named) == keys(from_dict({**asdict(named), "pocket": {"layers": 7}}))
+    differ = keys(from_dict({**asdict(named), "lora": {"rank": 8}}))
+    assert all(differ[stage] != key for stage, key in keys(named).items())
 
 
 def test_stage_1_is_shared_by_recipes_and_snapshots_that_differ_in_stage_2_only():
@@ -16,13 +112,7 @@ def test_stage_1_is_shared_by_recipes_and_snapshots_that_differ_in_stage_2_only(
     assert keys(recipe)["stage1"] == keys(same, snapshot="other")["stage1"]
 
 
-@pytest.mark.parametrize(
-    "other",
-    [{"format": "a"}, {"seed": 1}, {"stage1": {"lr": 0.1}}, {"mcts_negatives": 3}, {"token_init": "opaque"}],
-    ids=str,
-)
-def test_what_stage_1_learns_from_changes_its_key(other):
-    assert keys(from_dict(other))["stage1"] != keys(Recipe())["stage1"]
+def test_another_catalog_is_another_stage_1():
     assert keys(Recipe(), catalog="other")["stage1"] != keys(Recipe())["stage1"]
 
 
@@ -33,8 +123,23 @@ def test_plain_pass_of_n_then_r_is_the_n_model_itself():
     assert keys(then)["stage2"] != keys(Recipe(retrieval="r", empty_thinking_share=0.5))["stage2"]
 
 
-def test_threads_and_checkpoints_change_no_key():
-    assert keys(Recipe(threads=16, checkpoint_seconds=1.0)) == keys(Recipe())
+@pytest.mark.parametrize("retrieval", ["n", "r", "n>r"])
+def test_passes_without_rule_samples_do_not_depend_on_them(retrieval):
+    recipe = Recipe(retrieval=retrieval)
+    assert keys(recipe, "one", plain="p") == keys(recipe, "other", plain="p")
+    assert keys(recipe, "one", plain="p") != keys(recipe, "one", plain="q")
+
+
+def test_passes_with_rule_samples_depend_on_the_whole_snapshot():
+    recipe = Recipe(retrieval="r+R")
+    assert keys(recipe, "one", plain="p")["stage2"] != keys(recipe, "other", plain="p")["stage2"]
+
+
+def test_pocket_without_stage_1_learns_its_words_from_the_whole_snapshot():
+    recipe = Recipe(memo="none", retrieval="n")
+    assert keys(recipe, "one", plain="p") != keys(recipe, "other", plain="p")
+    named = Recipe(memo="none", retrieval="n", base="some/base")
+    assert keys(named, "one", plain="p") == keys(named, "other", plain="p")
 
 
 def test_grid_of_one_format_trains_one_stage_1_a_memo_mode():

@@ -1,0 +1,202 @@
+"""A grid: one declared plan of cells over formats, memos, retrievals, seeds and snapshots.
+
+In: a mapping (YAML, JSON, a form or options). Out: a checked `Plan`, its cells in the order in which they train, and
+a forecast of what trains and what is reused. Pure: which keys a cell needs and which are kept is told by the caller.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import product
+from typing import Any
+
+from catalog.core.tokens import FORMATS
+from trace_site.lib.errors import TraceError
+from training.core.recipe import MEMOS, POCKET, RETRIEVALS
+from training.core.stages import Step
+
+MOST = 500  # cells of one plan
+STRATEGIES = ("append", "replace")
+LISTS = {"formats": tuple(FORMATS), "memos": MEMOS, "retrievals": RETRIEVALS}
+BUILD = ("branches", "rrb", "snapshot_seed")  # how the snapshots of a sweep are built
+
+
+def refuse(name: str, problem: str, hint: str = "") -> TraceError:
+    return TraceError(problem, code="bad_grid", where=f"grid field '{name}'", hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A snapshot to train on: one that is there (`id`), or one to be built (`strategy`, `per_rule`)."""
+
+    id: int = 0
+    strategy: str = ""
+    per_rule: int = 0
+
+    def __str__(self) -> str:
+        return f"snapshot {self.id}" if self.id else f"{self.strategy}({self.per_rule})"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One point of the grid."""
+
+    source: Source
+    format: str
+    memo: str
+    retrieval: str
+    seed: int
+
+    def parts(self) -> dict[str, Any]:
+        """What a recipe needs to become this cell's."""
+        return {name: getattr(self, name) for name in ("format", "memo", "retrieval", "seed")}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A grid as declared."""
+
+    sources: tuple[Source, ...]
+    formats: tuple[str, ...] = tuple(FORMATS)
+    memos: tuple[str, ...] = MEMOS
+    retrievals: tuple[str, ...] = RETRIEVALS
+    seeds: tuple[int, ...] = (0,)
+    base: str = POCKET
+    name: str = ""
+    recipe: dict[str, Any] = field(default_factory=dict)  # fields over the base's default recipe
+    branches: tuple[str, ...] = ("rrb", "rule")
+    rrb: int | None = None
+    snapshot_seed: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it is declared, kept and read again."""
+        sources = [one.id or f"{one.strategy}:{one.per_rule}" for one in self.sources]
+        data = {
+            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()
+        }
+        return {"snapshots": sources, **{name: value for name, value in data.items() if name != "sources"}}
+
+    def builds(self) -> list[Source]:
+        return [source for source in self.sources if not source.id]
+
+    def build_options(self, source: Source) -> dict[str, Any]:
+        """As the snapshot service takes them."""
+        options = {"branches": list(self.branches), "rrb": self.rrb, "seed": self.snapshot_seed}
+        return {"strategy": source.strategy, "per_rule": source.per_rule, **options}
+
+    def cells(self) -> list[Cell]:
+        axes = (self.seeds, self.sources, self.formats, self.memos, self.retrievals)
+        return [Cell(source, f, m, r, seed) for seed, source, f, m, r in product(*axes)]
+
+
+def read_plan(data: Any) -> Plan:
+    """A plan from a mapping; an unknown field, a wrong value or an empty axis is refused by name."""
+    if not isinstance(data, Mapping):
+        raise refuse("(whole file)", "must be a mapping of fields to values.")
+    known = {"snapshots", *(name for name in Plan.__dataclass_fields__ if name != "sources")}
+    if unknown := sorted(set(map(str, data)) - known):
+        raise refuse(unknown[0], f"is unknown; the fields are {', '.join(sorted(known))}.")
+    given = {name: value for name, value in data.items() if value is not None}
+    values: dict[str, Any] = {name: str(given[name]) for name in ("name", "base") if given.get(name)}
+    values |= {name: _some(name, given[name], allowed) for name, allowed in LISTS.items() if name in given}
+    values |= {name: _count(name, given[name]) for name in ("rrb", "snapshot_seed") if name in given}
+    if "seeds" in given:
+        values["seeds"] = tuple(_count("seeds", one) for one in _listed("seeds", given["seeds"]))
+    if "branches" in given:
+        values["branches"] = _some("branches", given["branches"], ("rrb", "rule", "imported"))
+    if not isinstance(given.get("recipe", {}), Mapping):
+        raise refuse("recipe", "must be a mapping of recipe fields to values.")
+    plan = Plan(_sources(given.get("snapshots")), recipe=dict(given.get("recipe", {})), **values)
+    if (many := len(plan.cells())) > MOST:
+        raise refuse("(whole plan)", f"has {many:,} cells; at most {MOST} go into one.", "Split it.")
+    return plan
+
+
+def _sources(given: Any) -> tuple[Source, ...]:
+    found: list[Source] = []
+    for entry in _listed("snapshots", given if given is not None else []):
+        found += [Source(id=entry)] if isinstance(entry, int) else sweep(str(entry))
+    return tuple(_once("snapshots", found))
+
+
+def sweep(text: str) -> list[Source]:
+    """`append:0,3,6` as three sources, `7` as one."""
+    strategy, colon, counts = text.strip().partition(":")
+    if not colon and strategy.isdecimal():
+        return [Source(id=_count("snapshots", strategy))]
+    if strategy not in STRATEGIES or not colon:
+        raise refuse(
+            "snapshots",
+            f"'{text}' is neither a snapshot's number nor a sweep.",
+            "Write a number, or append:0,3,6 or replace:3.",
+        )
+    return [Source(strategy=strategy, per_rule=_count("snapshots", one)) for one in counts.split(",")]
+
+
+def _some(name: str, given: Any, allowed: Iterable[str]) -> tuple[str, ...]:
+    values = [str(one) for one in _listed(name, given)]
+    if wrong := [one for one in values if one not in allowed]:
+        raise refuse(name, f"'{wrong[0]}' is not one of {', '.join(allowed)}.")
+    return tuple(_once(name, values))
+
+
+def _listed(name: str, given: Any) -> list[Any]:
+    values = list(given) if isinstance(given, (list, tuple)) else [given]
+    if not values:
+        raise refuse(name, "must name at least one.")
+    return values
+
+
+def _once(name: str, values: list[Any]) -> list[Any]:
+    if repeated := [value for value, count in Counter(values).items() if count > 1]:
+        raise refuse(name, f"names {repeated[0]} twice.")
+    return values
+
+
+def _count(name: str, value: Any) -> int:
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.isdecimal() or len(text) > 9:
+        raise refuse(name, f"'{value}' is not a whole number of at least 0.")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A cell with its stages and what becomes of each: `train`, `shared` (with a cell before) or `kept` (trained
+    earlier)."""
+
+    cell: Cell
+    steps: tuple[Step, ...]
+    states: tuple[str, ...] = ()
+
+
+def ordered(cells: Iterable[Cell], steps_of: Callable[[Cell], list[Step]]) -> list[Planned]:
+    """Cells with fewer stages first, for what they train others go on from. Among equals the first of each Stage 1
+    comes before the second of any, so that several workers begin with different ones."""
+    planned = [Planned(cell, tuple(steps_of(cell))) for cell in cells]
+    seen: Counter[tuple[int, str]] = Counter()
+    places = []
+    for number, one in enumerate(planned):
+        group = (len(one.steps), one.steps[0].key if one.steps else "")
+        places.append((len(one.steps), seen[group], number))
+        seen[group] += 1
+    return [planned[number] for _, _, number in sorted(places)]
+
+
+def forecast(planned: Iterable[Planned], kept: set[str]) -> list[Planned]:
+    """Each cell with the state of its stages. `kept`: keys that are in the store."""
+    seen: set[str] = set()
+    found = []
+    for one in planned:
+        states = []
+        for step in one.steps:
+            states.append("kept" if step.key in kept else "shared" if step.key in seen else "train")
+            seen.add(step.key)
+        found.append(Planned(one.cell, one.steps, tuple(states)))
+    return found
+
+
+def totals(planned: Iterable[Planned]) -> dict[str, int]:
+    """{"stages": all that the cells need, "train", "shared", "kept"}"""
+    states = Counter(state for one in planned for state in one.states)
+    return {"stages": states.total(), **{name: states[name] for name in ("train", "shared", "kept")}}
