@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from synthesis.models import Sample, Snapshot, SnapshotSample
+from synthesis.models import Snapshot, SnapshotSample
 from trace_site import audit, jobs
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_text
@@ -73,7 +73,7 @@ def plain_hash(snapshot: Snapshot) -> str:
 
 @lru_cache(maxsize=256)  # a snapshot never changes
 def _plain_hash(pk: int, snapshot_hash: str, catalog_hash: str) -> str:
-    members = SnapshotSample.objects.filter(snapshot=pk).exclude(sample__branch=Sample.Branch.RULE)
+    members = SnapshotSample.objects.filter(snapshot=pk).exclude(sample__branch="rule")
     samples = list(members.order_by("position").values_list("sample_id", flat=True))
     return content_hash({"catalog": catalog_hash, "samples": samples}) if samples else ""
 
