@@ -70,7 +70,6 @@ def write_untied(folder: Path) -> Path:
 
 
 def _common(tokenizer: Any, fields: dict[str, Any]) -> dict[str, Any]:
-    # a large start, so that logits of an untrained model differ by more than rounding
     return {
         "vocab_size": len(tokenizer),
         "hidden_size": 32,
@@ -80,7 +79,6 @@ def _common(tokenizer: Any, fields: dict[str, Any]) -> dict[str, Any]:
         "num_key_value_heads": 1,
         "head_dim": 16,
         "max_position_embeddings": 512,
-        "initializer_range": 0.1,
         "pad_token_id": 0,
         "bos_token_id": 1,
         "eos_token_id": tokenizer.eos_token_id,

@@ -22,32 +22,32 @@ from training.core.records import Snapshot
 from training.core.rundir import RunDir
 from training.ml.card import model_card
 from training.ml.model import Trainee
-from training.ml.round_trip import last_logits, prompts, read_back
+from training.ml.round_trip import compare_merged, last_logits, prompts, read_back
 from training.ml.rows import merge_rows
 
-PROCESSOR = (
-    "preprocessor_config.json",
-    "processor_config.json",
-)  # a base with towers is not served without them
+# a base with towers is not served without them
+PROCESSOR = ("preprocessor_config.json", "processor_config.json")
 
 
 def export(
     trainee: Trainee, recipe: Recipe, snapshot: Snapshot, run: RunDir, facts: dict[str, Any]
 ) -> dict[str, Any]:
     """Merge, write, read back, compare, rename. `facts` (memo, retrieval, training) go into trace.json and card."""
-    trainee.model.eval()
+    dtype = trainee.model.config.dtype or torch.float32  # type: ignore[union-attr]
+    trainee.model.eval().float()  # adapters are merged and compared without the rounding of bf16
     strings = snapshot.family_strings(recipe.format)
     asked = prompts(trainee.chat, snapshot, recipe.format)
     trained = last_logits(trainee.model, asked)
     model = merged(trainee)
+    checks = compare_merged(trained, model, asked)
+    model.to(dtype)
     spec = trace_spec(trainee, recipe, snapshot, facts)
-    checks: dict[str, Any] = {}
 
     def write(folder: Path) -> None:
         model.save_pretrained(folder)
         trainee.chat.tokenizer.save_pretrained(folder)
         _copy_processor(trainee.source, folder)
-        checks.update(read_back(model, trainee.chat, folder, strings, asked, trained))
+        checks.update(read_back(model, trainee.chat, folder, strings, asked))
         (folder / "trace.json").write_text(json.dumps(spec, ensure_ascii=False) + "\n", encoding="utf-8")
         card = model_card(recipe, snapshot, spec, checks)
         (folder / "README.md").write_text(card, encoding="utf-8")
@@ -57,12 +57,11 @@ def export(
 
 
 def merged(trainee: Trainee) -> Any:
-    """The model with its adapters inside its weights, all in the base's number format, decoding greedily."""
+    """The model with its adapters and rows inside its weights, decoding greedily."""
     model: Any = trainee.model
     merge_rows(model)
     if hasattr(model, "merge_and_unload"):
         model = model.merge_and_unload(safe_merge=True)
-    model.to(getattr(model.config, "dtype", None) or torch.float32)
     model.generation_config = _greedy(model, trainee)
     return model
 
