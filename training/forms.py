@@ -1,17 +1,19 @@
-"""The launch form: a cell of the grid, and the recipe's fields with their defaults."""
+"""The launch form: a cell of the grid, and every field of the recipe with its default, its source and its meaning."""
 
-from copy import deepcopy
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django import forms
 
 from synthesis.models import Snapshot
 from trace_site.lib.errors import TraceError
+from training.core import estimate
 from training.core import recipe as recipes
 from training.core.recipe import POCKET, Recipe
+from training.core.recipe_fields import FIELDS, GROUPS, Field, flat, nested, shown, typed
 from training.models import Run
-from training.services import default_recipe
+from training.services import default_recipe, recipe_from_text
 
 FORMAT_HELP = {
     "a": ("Flat", "One new token per tool. Shortest answers, most new tokens."),
@@ -33,106 +35,145 @@ RETRIEVAL_HELP = {
     "r+R": ("Reason, with rules", "Traces that apply your business rules. This is the method."),
     "r": ("Reason, without rules", "The same without rule samples: the figure to compare r+R with."),
     "n": ("No reasoning", "Query straight to tokens. Fast and blind to rules."),
-    "none": ("Skip Stage 2", "Only Stage 1: what memorising alone can retrieve."),
     "n>r": (
         "Plain, then reasoned",
         "Two passes: query to tokens first, then the same samples with their traces.",
     ),
+    "none": ("Skip Stage 2", "Only Stage 1: what memorising alone can retrieve."),
 }
-# field of the recipe -> (label, help)
-RECIPE_FIELDS: dict[str, dict[str, tuple[str, str]]] = {
-    "Stage 1": {
-        "stage1.lr": ("Peak learning rate", "cosine to a tenth of it"),
-        "stage1.batch_size": ("Batch size", "sequences a step"),
-        "stage1.epochs": ("Epochs", "passes over the records"),
-        "stage1.max_seconds": ("Time limit, s", "0 = none; the schedule is planned to end in time"),
-    },
-    "Stage 2": {
-        "stage2.lr": ("Peak learning rate", "cosine to a tenth of it"),
-        "stage2.batch_size": ("Batch size", "sequences a step"),
-        "stage2.epochs": ("Epochs", "passes over the samples"),
-        "stage2.max_seconds": ("Time limit, s", "0 = none; the schedule is planned to end in time"),
-    },
-    "Model": {
-        "embeddings": ("Embeddings", "full trains whole tables, new_rows the tool tokens only"),
-        "lora.rank": ("LoRA rank", "for a named base; pocket trains every weight"),
-        "lora.alpha": ("LoRA alpha", "for a named base"),
-        "mcts_negatives": ("Hard negatives", "look-alikes beside the gold tool in Stage 1 choices"),
-        "empty_thinking_share": ("Fast-mode share", "share of samples also trained without their trace"),
-        "max_seq_len": ("Longest sequence", "tokens; longer records are left out and counted"),
-    },
+CARDS = {
+    "format": ("Token format", FORMAT_HELP),
+    "memo": ("Stage 1: memorise", MEMO_HELP),
+    "retrieval": ("Stage 2: retrieve", RETRIEVAL_HELP),
 }
+PAPER = "google/gemma-4-E4B-it"  # whose default recipe is the paper's
 
 
 class RunForm(forms.Form):
-    snapshot = forms.ModelChoiceField(Snapshot.objects.defer("manifest"), empty_label=None)
+    snapshot = forms.ModelChoiceField(Snapshot.objects.defer("manifest", "parts"), empty_label=None)
     base = forms.CharField(
         max_length=300, initial=POCKET, help_text="pocket, or the name or path of a causal language model"
     )
     format = forms.ChoiceField(choices=Run.Format.choices, initial="a")
     memo = forms.ChoiceField(choices=Run.Memo.choices, initial="m", label="Stage 1")
     retrieval = forms.ChoiceField(choices=Run.Retrieval.choices, initial="r+R", label="Stage 2")
-    seed = forms.IntegerField(initial=0, min_value=0, help_text="the same seed makes the same run")
+    seed = forms.IntegerField(
+        initial=0, min_value=0, max_value=2**53, help_text="the same seed makes the same run"
+    )
+    cloned_from = forms.ModelChoiceField(Run.objects.all(), required=False)
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}
-        if not self.errors:
-            try:
-                data["recipe"] = typed_recipe(data["base"], self.data)
-            except TraceError as error:
-                self.add_error(None, str(error))
+        if self.data.get("yaml", "").strip():
+            self.add_error(None, "A pasted recipe waits to be filled in. Press “Fill in”, or empty the box.")
+        if self.errors:
+            return data
+        try:
+            data["recipe"] = typed_recipe(data["base"], self.data)
+            cell = {name: data[name] for name in ("base", "format", "memo", "retrieval", "seed")}
+            refused = estimate.refusal(data["recipe"].with_cell(**cell), data["snapshot"].counts)
+        except TraceError as error:
+            self.add_error(None, str(error))
+        else:
+            if refused:
+                self.add_error("retrieval", refused)
         return data
 
 
-def typed_recipe(base: str, posted: Any) -> Recipe:
-    """The base's default recipe with what was typed over it."""
-    data = deepcopy(asdict(default_recipe(base)))
-    for fields in RECIPE_FIELDS.values():
-        for name in fields:
-            if (typed := posted.get(name, "").strip()) != "":
-                *path, last = name.split(".")
-                place = data[path[0]] if path else data
-                place[last] = typed
-    return recipes.from_dict(data)
+def typed_recipe(base: str, posted: Mapping[str, Any]) -> Recipe:
+    """The base's default recipe with what was typed over it; a field left empty keeps its default."""
+    values = flat(default_recipe(base)) | {"base": base}
+    for name, field in FIELDS.items():
+        if text := str(posted.get(name, "")).strip():
+            values[name] = typed(field, text)
+    return recipes.from_dict(nested(values))
 
 
-def recipe_rows(recipe: Recipe, posted: Any) -> list[dict[str, Any]]:
-    """The fields as the template draws them: name, label, help, default, what was typed."""
-    data = asdict(recipe)
-    groups = []
-    for title, fields in RECIPE_FIELDS.items():
-        rows = []
-        for name, (label, help_text) in fields.items():
-            *path, last = name.split(".")
-            default = (data[path[0]] if path else data)[last]
-            rows.append(
-                {
-                    "name": name,
-                    "label": label,
-                    "help": help_text,
-                    "default": default,
-                    "value": posted.get(name, default),
-                }
-            )
-        groups.append({"title": title, "rows": rows})
-    return groups
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A field as the form draws it: what stands in it, the base's default, and the paper's number if it gives one."""
+
+    field: Field
+    value: str
+    default: str
+    paper: str
+
+    @property
+    def changed(self) -> bool:
+        return self.value.strip() not in ("", self.default)
 
 
-def cell_choices(form: RunForm) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Group:
+    name: str
+    title: str
+    rows: list[Row]
+
+    @property
+    def changed(self) -> int:
+        return sum(row.changed for row in self.rows)
+
+
+def recipe_groups(base: str, given: Mapping[str, Any]) -> list[Group]:
+    """Every field of the recipe, grouped; `given`: typed texts by dotted name."""
+    defaults = {name: shown(value) for name, value in flat(default_recipe(base)).items()}
+    paper = {name: shown(value) for name, value in flat(default_recipe(PAPER)).items()}
+    groups: dict[str, list[Row]] = {name: [] for name in GROUPS}
+    for name, field in FIELDS.items():
+        value = str(given.get(name, "")) or defaults[name]
+        told = paper[name] if field.source == "paper" else ""
+        groups[field.group].append(Row(field, value, defaults[name], told))
+    if base != POCKET:
+        del groups["pocket"]
+    return [Group(name, GROUPS[name], rows) for name, rows in groups.items()]
+
+
+def given_by(recipe: Recipe, snapshot: int | None = None, run: int | None = None) -> dict[str, str]:
+    """A recipe as if it had been typed: what a clone or a pasted recipe fills in."""
+    values = {name: shown(value) for name, value in flat(recipe).items()}
+    also = {"snapshot": snapshot, "cloned_from": run}
+    return values | {name: str(value) for name, value in also.items() if value is not None}
+
+
+def pasted(posted: Mapping[str, Any]) -> dict[str, str]:
+    """The posted form with the pasted YAML filled in: what the YAML names wins, the rest stays as typed.
+
+    Raises TraceError for YAML that is no recipe.
+    """
+    recipe = recipe_from_text(posted.get("yaml", ""), "the pasted recipe")
+    kept = {name: str(posted[name]) for name in ("snapshot", "cloned_from") if posted.get(name)}
+    return given_by(recipe) | kept
+
+
+def cell_choices(chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The three dimensions of the grid as radio cards."""
-    groups = []
-    titles = {"format": "Token format", "memo": "Stage 1: memorise", "retrieval": "Stage 2: retrieve"}
-    texts = {"format": FORMAT_HELP, "memo": MEMO_HELP, "retrieval": RETRIEVAL_HELP}
-    for name, title in titles.items():
-        chosen = form[name].value()
-        options = [
-            {
-                "value": value,
-                "label": label,
-                "help": help_text,
-                "checked": value == chosen,
-            }
-            for value, (label, help_text) in texts[name].items()
-        ]
-        groups.append({"name": name, "title": title, "options": options, "errors": form[name].errors})
-    return groups
+    return [
+        {
+            "name": name,
+            "title": title,
+            "options": [
+                {"value": value, "label": label, "help": text, "checked": value == chosen[name]}
+                for value, (label, text) in texts.items()
+            ],
+        }
+        for name, (title, texts) in CARDS.items()
+    ]
+
+
+def recipe_yaml(form: RunForm) -> str:
+    """The form's recipe with its cell, as a file that `training_run --recipe` and “Fill in” read."""
+    data = form.cleaned_data
+    cell = {name: data[name] for name in ("base", "format", "memo", "retrieval", "seed")}
+    recipe: Recipe = data["recipe"].with_cell(**cell)
+    return recipe.to_yaml()
+
+
+def changes_of(recipe: Recipe, base: str) -> list[tuple[str, str, str]]:
+    """[(field, the base's default, this recipe's value)] of the fields that differ; the cell does not count."""
+    default = flat(default_recipe(base))
+    own = flat(recipe)
+    return [
+        (name, shown(default[name]), shown(own[name]))
+        for name in FIELDS
+        if name != "threads" and default[name] != own[name]
+    ]

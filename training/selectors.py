@@ -1,61 +1,26 @@
 """Reads behind the pages of runs and models."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import FloatField, OuterRef, QuerySet, Subquery
 from django.db.models.fields.json import KT
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Coalesce
 
-from trace_site.lib.charts import LineChart, Series, line_chart
 from training.models import AliasMove, Model, Run, RunMetric
 
-STAGES = {"stage1": "Stage 1", "stage2": "Stage 2"}
+LAST_FIRST = ("stage2", "plain", "stage1")
 
 
 def runs() -> QuerySet[Run]:
     """Every run with its job, snapshot, model and newest loss; one query."""
-    newest = RunMetric.objects.filter(run=OuterRef("pk")).order_by("-stage", "-step")
+    last = RunMetric.objects.filter(run=OuterRef("pk")).annotate(loss=Cast(KT("data__loss"), FloatField()))
+    newest = [last.filter(stage=stage).order_by("-step").values("loss")[:1] for stage in LAST_FIRST]
     return (
         Run.objects.select_related("job", "snapshot", "model", "created_by")
-        .defer("log_tail", "snapshot__manifest", "model__card")
-        .annotate(
-            loss=Subquery(newest.annotate(loss=Cast(KT("data__loss"), FloatField())).values("loss")[:1])
-        )
+        .defer("log_tail", "snapshot__manifest", "snapshot__parts", "model__card")
+        .annotate(loss=Coalesce(*map(Subquery, newest)))
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Live:
-    """What a run page shows while the run goes on."""
-
-    charts: list[LineChart]
-    newest: dict[str, Any]
-    stage: str
-    points: int
-
-
-def live(of: Run) -> Live:
-    """The curves so far; one query."""
-    rows = list(of.metrics.order_by("stage", "step").values_list("stage", "step", "data"))
-    charts = [
-        curves("Is the loss still falling?", rows, "loss", "loss"),
-        curves("How is the learning rate scheduled?", rows, "lr", "learning rate"),
-        curves("How fast does it train?", rows, "tokens_per_second", "tokens a second"),
-    ]
-    stage, _, newest = rows[-1] if rows else ("", 0, {})
-    return Live([chart for chart in charts if chart.curves], newest, STAGES.get(stage, stage), len(rows))
-
-
-def curves(title: str, rows: Iterable[tuple[str, int, dict[str, Any]]], field: str, label: str) -> LineChart:
-    points: dict[str, list[tuple[float, float]]] = {}
-    for stage, step, data in rows:
-        if isinstance(value := data.get(field), int | float):
-            points.setdefault(stage, []).append((float(step), float(value)))
-    series = [Series(STAGES.get(stage, stage), found) for stage, found in points.items()]
-    return line_chart(title, series, x_label="optimiser step", y_label=label)
 
 
 def seconds(of: Run) -> float | None:

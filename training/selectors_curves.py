@@ -5,7 +5,7 @@ band, and a page never grows with the run.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +89,6 @@ def series(name: str, found: list[Bucket], field: str, axis: str = "step") -> Se
 class Curves:
     charts: list[LineChart]
     points: int
-    seen: str
 
 
 def curves(of: Run, *, log: bool = False) -> Curves:
@@ -105,7 +104,7 @@ def curves(of: Run, *, log: bool = False) -> Curves:
             title, drawn, x_label=AXES["step"], y_label=label, log=log and may_log, note=note, rows=ROWS
         )
         charts += [chart] if chart.curves else []
-    return Curves(charts, total, seen(of))
+    return Curves(charts, total)
 
 
 def told(points: int, groups: int) -> str:
@@ -116,10 +115,19 @@ def told(points: int, groups: int) -> str:
     return f"{about} {points:,} points in all."
 
 
-def seen(of: Run) -> str:
-    """Names the newest point, so that curves are sent again only when there is another one; one query."""
-    newest = of.metrics.order_by("-pk").values_list("stage", "step").first()
-    return f"{newest[0]}:{newest[1]}" if newest else ""
+def newest_points(of: Run) -> dict[str, dict[str, Any]]:
+    """{stage: its newest logged values and step}, in training order; one query, whatever was logged."""
+    rows = RunMetric.objects.filter(run=of).order_by()
+    parts = [
+        rows.filter(stage=stage).order_by("-step").values_list("stage", "step", "data")[:1] for stage in ORDER
+    ]
+    found = {stage: {**data, "step": step} for stage, step, data in parts[0].union(*parts[1:], all=True)}
+    return dict(sorted(found.items(), key=lambda item: _rank(item[0])))
+
+
+def seen(points: Mapping[str, Mapping[str, Any]]) -> str:
+    """Names the newest points, so that curves are sent again only when there are others."""
+    return "-".join(f"{stage}.{data['step']}" for stage, data in points.items())
 
 
 def _rank(stage: str) -> int:
@@ -146,13 +154,11 @@ class StageState:
         return min(100, round(100 * self.newest.get("step", 0) / steps)) if steps else 0
 
 
-def stage_states(of: Run) -> list[StageState]:
-    """The plan of a run and how far it is; two queries."""
-    rows = of.metrics.order_by("stage", "-step").distinct("stage").values_list("stage", "step", "data")
-    newest = {stage: {**data, "step": step} for stage, step, data in rows}
+def stage_states(of: Run, newest: Mapping[str, dict[str, Any]]) -> list[StageState]:
+    """The plan of a run and how far it is; one query."""
     keys = [one["key"] for one in of.stages]
     made = dict(TrainedStage.objects.filter(key__in=keys).values_list("key", "run_id"))
-    states, current = [], max(newest, key=_rank, default="")
+    states, current = [], next(reversed(newest), "")
     for one in of.stages:
         stage, key = one["stage"], one["key"]
         maker = made.get(key)
@@ -173,9 +179,3 @@ def _state(of: Run, stage: str, began: bool, newest: bool, made: bool) -> str:
     if not newest:
         return "done"
     return of.job.state if of.job is not None else "done"
-
-
-def newest_point(of: Run) -> tuple[str, dict[str, Any]]:
-    """(stage, the newest logged values); one query."""
-    row = RunMetric.objects.filter(run=of).order_by("-pk").values_list("stage", "step", "data").first()
-    return (STAGES.get(row[0], row[0]), {**row[2], "step": row[1]}) if row else ("", {})

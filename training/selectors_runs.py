@@ -81,7 +81,11 @@ def measured(bases: Iterable[str], machine: Mapping[str, Any]) -> list[Measured]
                 runs[pk] = (base, recipes.from_dict(found))
             except TraceError:  # a recipe of an earlier version says nothing about this one
                 continue
-    last = RunMetric.objects.filter(run__in=runs).order_by("run_id", "stage", "-step").distinct("run_id", "stage")
+    last = (
+        RunMetric.objects.filter(run__in=runs)
+        .order_by("run_id", "stage", "-step")
+        .distinct("run_id", "stage")
+    )
     found = []
     for run, stage, data in last.values_list("run_id", "stage", "data"):
         tokens, seconds = data.get("tokens") or 0, data.get("seconds") or 0.0

@@ -1,30 +1,35 @@
-"""Pages of runs and models."""
+"""Pages of runs: the filtered list, one run live, its log and recipe, and stopping or resuming it."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_GET, require_POST
 
 from trace_site import jobs
 from trace_site.access import ADMIN, role_required
-from trace_site.lib.errors import TraceError
 from trace_site.live import refresh_at_end
 from trace_site.paging import keyset
-from training import registry, selectors, services
-from training.forms import RunForm, cell_choices, recipe_rows
-from training.models import Model, Run
+from training import registry, selectors
+from training.core import recipe as recipes
+from training.models import Run
+from training.run_facts import cloned_changes, lines_of, log_files, recipe_table, report_to
+from training.selectors_curves import STAGES, curves, newest_points, seen, stage_states
+from training.selectors_runs import FILTERS, choices, narrowed
+
+LOG_LINES = 12  # on the page; the whole log is a file
 
 
 @require_GET
 def run_list(request: HttpRequest) -> HttpResponse:
-    found = selectors.runs()
-    if request.GET.get("snapshot", "").isdecimal():
-        found = found.filter(snapshot=int(request.GET["snapshot"]))
+    """Filters and keyset pages; check boxes choose what is compared."""
+    found = narrowed(selectors.runs(), request.GET)
     page = keyset(found, request.GET.get("after", ""), newest=True)
-    return render(request, "training/run_list.html", {"page": page, **table(page.rows)})
+    chosen = {name: request.GET.get(name, "") for name in FILTERS}
+    context = {"page": page, "chosen": chosen, "choices": choices(), "filtered": any(chosen.values())}
+    return render(request, "training/run_list.html", {**context, **table(page.rows)})
 
 
 def table(runs: Iterable[Run]) -> dict[str, Any]:
@@ -35,48 +40,81 @@ def table(runs: Iterable[Run]) -> dict[str, Any]:
     return {"runs": rows, "aliases": selectors.alias_names(registry.current_aliases())}
 
 
-@role_required(ADMIN)
-@require_http_methods(["GET", "POST"])
-def run_create(request: HttpRequest) -> HttpResponse:
-    form = RunForm(request.POST or None, initial={"snapshot": request.GET.get("snapshot")})
-    if request.method == "POST" and form.is_valid():
-        try:
-            run = services.run_create(**form.cleaned_data, actor=request.user)
-        except TraceError as error:
-            form.add_error(None, str(error))
-        else:
-            return redirect("training:detail", run.pk)
-    groups = recipe_rows(services.default_recipe(form["base"].value() or "pocket"), request.POST)
-    return render(
-        request,
-        "training/run_form.html",
-        {"form": form, "cells": cell_choices(form), "groups": groups},
-        status=422 if form.errors else 200,
-    )
-
-
-@role_required(ADMIN)
-@require_GET
-def recipe_fields(request: HttpRequest) -> HttpResponse:
-    """The recipe's fields with the defaults of another base."""
-    groups = recipe_rows(services.default_recipe(request.GET.get("base", "") or "pocket"), {})
-    return render(request, "training/_recipe.html", {"groups": groups})
-
-
 @require_GET
 def run_detail(request: HttpRequest, pk: int) -> HttpResponse:
     run = found_run(pk)
-    context = {"run": run, "live": selectors.live(run), "seconds": selectors.seconds(run)}
+    recipe = recipes.from_dict(run.recipe) if run.recipe else None
+    context = {
+        **moving(run),
+        **drawn(run, request),
+        "fields": recipe_table(run.base, recipe) if recipe else [],
+        "cloned": cloned_changes(run),
+        "clones": list(run.clones.order_by("pk").values_list("pk", flat=True)[:20]),
+        "report_to": report_to(),
+    }
     others = selectors.siblings(run).order_by("-pk")[:10]
     return render(request, "training/run_detail.html", {**context, **table(others)})
+
+
+def moving(run: Run) -> dict[str, Any]:
+    """What changes while a run goes on, small enough to be asked for every two seconds."""
+    points = newest_points(run)
+    stage, newest = next(reversed(points.items()), ("", {}))
+    return {
+        "run": run,
+        "stages": stage_states(run, points),
+        "newest": newest,
+        "stage": STAGES.get(stage, stage),
+        "seen": seen(points),
+        "seconds": selectors.seconds(run),
+        "log_lines": run.log_tail.splitlines()[-LOG_LINES:],
+    }
+
+
+def drawn(run: Run, request: HttpRequest) -> dict[str, Any]:
+    """The curves, whose size does not depend on how long the run is."""
+    log = request.GET.get("scale") == "log"
+    return {"curves": curves(run, log=log), "scale": "log" if log else "linear"}
 
 
 @require_GET
 def run_live(request: HttpRequest, pk: int) -> HttpResponse:
     """The part of a run's page that moves; when the job has ended the page is loaded anew."""
     run = found_run(pk)
-    context = {"run": run, "live": selectors.live(run), "seconds": selectors.seconds(run)}
-    return refresh_at_end(render(request, "training/_live.html", context), run.job)
+    return refresh_at_end(render(request, "training/_live.html", moving(run)), run.job)
+
+
+@require_GET
+def run_curves(request: HttpRequest, pk: int) -> HttpResponse:
+    """The curves; nothing when the reader has seen the newest point already."""
+    run = found_run(pk)
+    points = seen(newest_points(run))
+    if request.GET.get("seen") == points:
+        return HttpResponse(status=204)
+    context = {"run": run, "seen": points, **drawn(run, request)}
+    return render(request, "training/_curves.html", context)
+
+
+@require_GET
+def run_log(request: HttpRequest, pk: int) -> StreamingHttpResponse | HttpResponse:
+    """The whole log of every stage where its files are on this machine, else the last lines that were kept."""
+    run = found_run(pk)
+    files = log_files(run)
+    name = f'attachment; filename="run-{run.pk}.log"'
+    if not files:
+        return HttpResponse(run.log_tail, "text/plain; charset=utf-8", headers={"Content-Disposition": name})
+    answer = StreamingHttpResponse(lines_of(files), content_type="text/plain; charset=utf-8")
+    answer["Content-Disposition"] = name
+    return answer
+
+
+@require_GET
+def run_yaml(request: HttpRequest, pk: int) -> HttpResponse:
+    """The recipe as a file that `training_run --recipe` reads."""
+    run = found_run(pk)
+    text = recipes.from_dict(run.recipe).to_yaml()
+    name = f'attachment; filename="run-{run.pk}.yaml"'
+    return HttpResponse(text, "application/yaml; charset=utf-8", headers={"Content-Disposition": name})
 
 
 @require_GET
@@ -87,7 +125,12 @@ def runs_of_snapshot(request: HttpRequest, snapshot_id: int) -> HttpResponse:
 
 
 def found_run(pk: int) -> Run:
-    return get_object_or_404(Run.objects.select_related("job", "snapshot", "model", "created_by"), pk=pk)
+    return get_object_or_404(
+        Run.objects.select_related("job", "snapshot", "model", "created_by", "cloned_from").defer(
+            "snapshot__manifest", "snapshot__parts", "model__card", "cloned_from__log_tail"
+        ),
+        pk=pk,
+    )
 
 
 @role_required(ADMIN)
@@ -112,41 +155,3 @@ def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
     else:
         messages.error(request, "Only a run that failed or was cancelled can be resumed.")
     return redirect("training:detail", pk)
-
-
-@require_GET
-def model_list(request: HttpRequest) -> HttpResponse:
-    current = registry.current_aliases()
-    page = keyset(selectors.models(), request.GET.get("after", ""), newest=True)
-    context = {
-        "page": page,
-        "current": current,
-        "aliases": selectors.alias_names(current),
-        "history": selectors.alias_history(),
-    }
-    return render(request, "training/model_list.html", context)
-
-
-@require_GET
-def model_detail(request: HttpRequest, pk: int) -> HttpResponse:
-    model = get_object_or_404(selectors.models().defer(None).defer("run__snapshot__manifest"), pk=pk)
-    current = registry.current_aliases()
-    context = {
-        "model": model,
-        "card": selectors.card_parts(model.card),
-        "aliases": selectors.alias_names(current).get(model.pk, []),
-        "champion": current.get("champion"),
-        "moves": model.alias_moves.select_related("actor"),
-    }
-    return render(request, "training/model_detail.html", context)
-
-
-@role_required(ADMIN)
-@require_POST
-def model_promote(request: HttpRequest, pk: int) -> HttpResponse:
-    model = get_object_or_404(Model, pk=pk)
-    move = registry.promote(model=model, actor=request.user, note=request.POST.get("note", "").strip()[:300])
-    messages.success(
-        request, f"Model {move.model_id} is champion: the playground and the API answer with it now."
-    )
-    return redirect("training:model", pk)

@@ -1,0 +1,142 @@
+"""The queue of the worker that trains: what runs, what waits in which order, and when each may start and end.
+
+Times of training runs are estimates of training/estimates.py; of other jobs the median of earlier ones of their kind.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median
+from typing import Any
+
+from django.db.models import F
+from django.utils import timezone
+
+from trace_site import workers
+from trace_site.jobs import Job
+from trace_site.lib.errors import TraceError
+from trace_site.workers import Worker
+from training.estimates import Estimate, Estimator
+from training.models import Run
+from training.services import run_recipe
+
+QUEUE = "gpu"
+MOST = 100  # jobs shown; the rest is counted
+RECENT = 5  # ended jobs of a kind that a time is taken from
+
+
+@dataclass(slots=True)
+class Entry:
+    """One job of the queue. `seconds`: how long it may still take; None: unknown."""
+
+    job: Job
+    run: Run | None
+    seconds: float | None
+    basis: str
+    starts: datetime | None = None
+    ends: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    running: list[Entry]
+    waiting: list[Entry]
+    more: int
+    workers: list[Worker]
+    recent: list[Job]
+
+
+def queue() -> Queue:
+    """Everything on one page; the number of queries does not grow with the queue."""
+    active = Job.objects.filter(queue=QUEUE, state__in=[Job.State.RUNNING, Job.State.QUEUED])
+    jobs = list(active.select_related("created_by").order_by("-state", "id")[: MOST + 1])
+    runs = {
+        run.job_id: run
+        for run in Run.objects.filter(job__in=jobs)
+        .select_related("snapshot")
+        .defer("log_tail", "snapshot__manifest", "snapshot__parts")
+    }
+    estimator = Estimator({run.base for run in runs.values()}) if runs else None
+    usual = usual_seconds({job.kind for job in jobs})
+    entries = [_entry(job, runs.get(job.pk), estimator, usual) for job in jobs[:MOST]]
+    running = [one for one in entries if one.job.state == Job.State.RUNNING]
+    waiting = [one for one in entries if one.job.state == Job.State.QUEUED]
+    found = list(workers.alive(QUEUE))
+    _plan(running, waiting, max(1, len(found)))
+    ended = Job.objects.filter(queue=QUEUE, finished_at__isnull=False).exclude(
+        pk__in=[job.pk for job in jobs]
+    )
+    recent = list(ended.select_related("created_by").order_by("-finished_at")[:5])
+    more = active.count() - len(entries) if len(jobs) > MOST else 0
+    return Queue(running, waiting, more, found, recent)
+
+
+def usual_seconds(kinds: Iterable[str]) -> dict[str, float]:
+    """{kind: median of its newest ended jobs}; one query."""
+    took: dict[str, list[float]] = {}
+    ended = Job.objects.filter(kind__in=kinds, state=Job.State.DONE, started_at__isnull=False)
+    for kind, span in ended.order_by("-finished_at").values_list("kind", F("finished_at") - F("started_at"))[
+        :50
+    ]:
+        if len(of := took.setdefault(kind, [])) < RECENT:
+            of.append(span.total_seconds())
+    return {kind: median(spans) for kind, spans in took.items()}
+
+
+def _entry(job: Job, run: Run | None, estimator: Estimator | None, usual: dict[str, float]) -> Entry:
+    if run is not None and estimator is not None:
+        return _training(job, run, estimator)
+    known = usual.get(job.kind)
+    if job.state == Job.State.RUNNING and job.seconds_left is not None:
+        return Entry(job, run, float(job.seconds_left), "from its own rate")
+    basis = "the median of earlier jobs of its kind" if known is not None else "no earlier job of its kind"
+    return Entry(job, run, known, basis)
+
+
+def _training(job: Job, run: Run, estimator: Estimator) -> Entry:
+    try:
+        found = estimator.of(run_recipe(run), run.snapshot)
+    except TraceError:  # a recipe of an earlier version
+        return Entry(job, run, None, "unknown")
+    seconds = found.seconds.value
+    if job.state == Job.State.RUNNING and job.seconds_left is not None:
+        rest = _stages_after(found, job)
+        return Entry(
+            job, run, job.seconds_left + rest, "this stage from its own rate, later stages estimated"
+        )
+    return Entry(job, run, seconds, found.seconds.basis)
+
+
+def _stages_after(found: Estimate, job: Job) -> float:
+    """The stages that come after the one whose progress the job shows; its note begins with the stage's name."""
+    names = [one.stage for one in found.stages]
+    told = job.note.lower()
+    here = "plain" if "plain" in told else "stage2" if told.startswith("stage 2") else "stage1"
+    later = found.stages[names.index(here) + 1 :] if here in names else []
+    return sum(one.seconds or 0.0 for one in later)
+
+
+def _plan(running: list[Entry], waiting: list[Entry], slots: int) -> None:
+    """When each may start and end: jobs in order, one a worker at a time. Unknown times end what can be said."""
+    now = timezone.now()
+    free: list[datetime | None] = []
+    for entry in running:
+        entry.starts = entry.job.started_at
+        entry.ends = None if entry.seconds is None else now + timedelta(seconds=entry.seconds)
+        free.append(entry.ends)
+    free += [now] * max(0, slots - len(free))
+    for entry in waiting:
+        if any(end is None for end in free):
+            break
+        first = min(range(len(free)), key=lambda number: free[number] or now)
+        entry.starts = free[first]
+        known = entry.seconds is not None and entry.starts is not None
+        entry.ends = entry.starts + timedelta(seconds=entry.seconds) if known else None  # type: ignore[operator, arg-type]
+        free[first] = entry.ends
+
+
+def summary(of: Worker) -> dict[str, Any]:
+    """A worker's hardware in the words of the page."""
+    own = of.hardware
+    accelerator = f"{own['gpus']} x {own['gpu']}" if own.get("gpu") else ""
+    return {"worker": of, "accelerator": accelerator, "hardware": own}
