@@ -10,8 +10,8 @@ from django.conf import settings
 from training.core.recipe import Recipe
 from training.core.recipe_fields import CELL, FIELDS, GROUPS, Field, differing, flat, shown
 from training.models import Run
-from training.selectors_curves import ORDER
 from training.services import default_recipe
+from training.sharing import base_folder, stage_folder
 
 PAPER = "google/gemma-4-E4B-it"  # whose default recipe is the paper's
 LOGS = ("log.txt", "errors.txt")
@@ -57,16 +57,22 @@ def cloned_changes(run: Run) -> list[tuple[str, str, str]]:
     return [(names.get(name, name), there, here) for name, there, here in pairs if there != here]
 
 
-def log_files(run: Run) -> list[Path]:
-    """The log files of a run's stages in training order; empty where the worker is another machine."""
-    folder = settings.TRACE_HOME / "runs" / run.key
-    return [path for stage in ("base", *ORDER) for name in LOGS if (path := folder / stage / name).is_file()]
+def log_files(run: Run) -> list[tuple[str, Path]]:
+    """[(stage/file, path)] of a run's stages in training order; empty where the worker is another machine. A stage
+    that another run trained has that run's log."""
+    folders = [("base", base_folder(run)), *((one["stage"], stage_folder(one["key"])) for one in run.stages)]
+    return [
+        (f"{stage}/{name}", folder / name)
+        for stage, folder in folders
+        for name in LOGS
+        if (folder / name).is_file()
+    ]
 
 
-def lines_of(files: list[Path]) -> Iterator[bytes]:
+def lines_of(files: list[tuple[str, Path]]) -> Iterator[bytes]:
     """The files one after another, each under its name, in blocks."""
-    for path in files:
-        yield f"== {path.parent.name}/{path.name}\n".encode()
+    for name, path in files:
+        yield f"== {name}\n".encode()
         with path.open("rb") as handle:
             while block := handle.read(BLOCK):
                 yield block

@@ -38,6 +38,11 @@ def stage_folder(key: str) -> Path:
     return Path(settings.TRACE_HOME) / "stages" / key
 
 
+def base_folder(run: Run) -> Path:
+    """Where the untrained base of a cell without stages is written."""
+    return Path(settings.TRACE_HOME) / "runs" / run.key / "base"
+
+
 def known_stage(key: str) -> TrainedStage | None:
     """The stage if somebody trained it and its files are kept."""
     return TrainedStage.objects.filter(key=key, removed_at=None).first()

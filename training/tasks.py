@@ -16,7 +16,7 @@ from training.core.stages import Step, rows
 from training.models import Model, Run, TrainedStage
 from training.provenance import provenance
 from training.services import run_recipe, run_steps
-from training.sharing import Trained, put_export, size, stage_folder, sweep_folder, trained
+from training.sharing import Trained, base_folder, put_export, size, stage_folder, sweep_folder, trained
 from training.stages import run_stage
 
 
@@ -44,10 +44,6 @@ def untrained_base(ctx: JobContext, run: Run, snapshot: Path) -> Trained:
     """The row without any stage: the base with its token rows, to compare with."""
     export = run_stage(ctx, run, "base", "untrained base", snapshot, base_folder(run))
     return Trained(export, *put_export(ctx, run, "base", export))
-
-
-def base_folder(run: Run) -> Path:
-    return Path(settings.TRACE_HOME) / "runs" / run.key / "base"
 
 
 def publish(ctx: JobContext, run: Run, plan: list[Step], last: Trained) -> dict[str, Any]:
