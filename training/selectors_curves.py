@@ -111,8 +111,9 @@ def told(points: int, groups: int) -> str:
     """What a thinned curve shows; empty when it shows every point."""
     if points <= groups:
         return ""
-    about = f"Line: mean of about {points / groups:.0f} logged points; band: their smallest and largest."
-    return f"{about} {points:,} points in all."
+    each = points / groups
+    about = "one to two neighbouring points" if each < 2 else f"about {each:.0f} logged points"
+    return f"Line: mean of {about}; band: their smallest and largest. {points:,} points in all."
 
 
 def newest_points(of: Run) -> dict[str, dict[str, Any]]:

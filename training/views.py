@@ -67,7 +67,7 @@ def moving(run: Run) -> dict[str, Any]:
         "stage": STAGES.get(stage, stage),
         "seen": seen(points),
         "seconds": selectors.seconds(run),
-        "log_lines": run.log_tail.splitlines()[-LOG_LINES:],
+        "log_lines": [line for line in run.log_tail.splitlines() if line.strip()][-LOG_LINES:],
     }
 
 
@@ -143,7 +143,9 @@ def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
         )
     else:
         messages.error(request, "The run has already ended.")
-    return redirect("training:detail", pk)
+    return (
+        redirect("training:queue") if request.POST.get("next") == "queue" else redirect("training:detail", pk)
+    )
 
 
 @role_required(ADMIN)

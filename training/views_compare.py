@@ -23,6 +23,7 @@ def run_compare(request: HttpRequest) -> HttpResponse:
             **table(runs),
             "differing": [line for line in lines if not line.same],
             "equal": [line for line in lines if line.same],
+            "fields": len(lines),
             "sections": comparison.charts(runs, axis, log),
             "pairs": comparison.pairs(runs),
             "models": [run.model for run in runs if hasattr(run, "model")],
