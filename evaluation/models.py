@@ -104,6 +104,26 @@ class Prediction(models.Model):
         return f"{self.evaluation_id}:{self.item_id}"
 
 
+class Comparison(models.Model):
+    """One evaluation minus another on the same items and decoding. Predictions never change, so this stays true."""
+
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="comparisons")
+    against = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="+")
+    rows = models.JSONField(help_text="[evaluation.core.versus.Row]: all domains first, then each")
+    draws = models.PositiveIntegerField(help_text="bootstrap draws")
+    seed = models.BigIntegerField(help_text="of the draws")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["evaluation", "against"], name="one_comparison_per_pair")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.evaluation_id} against {self.against_id}"
+
+
 class ClusterPlace(models.Model):
     """Where a cluster lies on the map of its clustering; computed once, when somebody first looks."""
 

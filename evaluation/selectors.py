@@ -24,7 +24,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
 # how a table orders what an evaluation holds; the database keeps no order of its own
 ORDER = (
     *("recall@gen", "hit@1", "recall@1", "recall@5", "recall@10", "hit@10"),
-    *("precision@gen", "f1", "exact_set", "hit@gen", "set_size", "right"),
+    *("precision@gen", "f1", "exact_set", "hit@gen", "set_size", "accuracy"),
 )
 PROBES = (Benchmark.Kind.MCQ, Benchmark.Kind.QA, Benchmark.Kind.MCQ_EXPERT)
 

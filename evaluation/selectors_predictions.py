@@ -23,7 +23,7 @@ FOLDED = 3  # tools of a list that a row shows before the rest is folded away
 def main_metric(of: Evaluation) -> str:
     """The score that says whether one prediction is right."""
     if of.decode == LETTERS:
-        return "right"
+        return "accuracy"
     return "hit@1" if of.decode in RANKED else "recall@gen"
 
 

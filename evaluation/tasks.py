@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 
 from catalog.models import Tool
+from evaluation import versus
 from evaluation.core import embedding
 from evaluation.models import Benchmark, Evaluation
 from evaluation.rule_tests import RuleTestWork, open_tests
@@ -46,6 +47,8 @@ def run_evaluation(ctx: JobContext) -> dict[str, Any]:
         if tests is not None:
             asked.append(tests)
         predict(ctx, model, asked, progress, result)
+        if chosen is None and not params.get("decodes"):
+            versus.evaluated(ctx, model)
     return result
 
 

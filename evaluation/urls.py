@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from evaluation import views, views_tests
+from evaluation import views, views_tests, views_versus
 
 app_name = "evaluation"
 urlpatterns = [
@@ -11,6 +11,8 @@ urlpatterns = [
     path("compare/", views.compare, name="compare"),
     path("benchmarks/<int:pk>/", views.benchmark_detail, name="benchmark"),
     path("of-model/<int:pk>/", views.model_scores, name="model_scores"),
+    path("of-model/<int:pk>/beside/", views_versus.beside, name="beside"),
+    path("of-run/<int:run_id>/beside/", views_versus.beside_of_run, name="beside_of_run"),
     path("of-tool/<int:tool_id>/", views.tool_benchmark, name="tool_benchmark"),
     path("of-rule/<int:rule_id>/", views.rule_citation, name="rule_citation"),
     path("rule-tests/", views_tests.run_rule_tests, name="run_rule_tests"),

@@ -1,0 +1,214 @@
+"""A model beside the champion: what is compared, what is said not to be, and that it is computed once."""
+
+import json
+
+import pytest
+from django.contrib.auth.models import User
+
+from evaluation import tasks, versus
+from evaluation.core.stats import DRAWS
+from evaluation.models import Benchmark, BenchmarkItem, Comparison, Evaluation, Prediction, RuleTestResult
+from evaluation.services import benchmark_import, evaluation_request
+from tests.evaluation.test_services import FAKE, evaluate, model_with, prb, tools  # noqa: F401 - fixtures
+from tests.factories import make_model, make_rule, make_run, make_snapshot, make_tool
+from trace_site import jobs
+from trace_site.notices import Notice
+from training.registry import promote
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def home(monkeypatch, settings, tmp_path):
+    monkeypatch.setattr(tasks, "ENGINE", FAKE)
+    monkeypatch.setattr(tasks, "ENCODER", FAKE)
+    settings.TRACE_HOME = tmp_path
+    settings.STORE_URL = (tmp_path / "store").as_uri()
+    settings.JOB_LEASE_SECONDS = 3600
+
+
+@pytest.fixture
+def two():
+    snapshot = make_snapshot()
+    old, new = (make_model(run=make_run(snapshot=snapshot)) for _ in range(2))
+    promote(model=old, actor=None)
+    return old, new
+
+
+def benchmark(name="prb", version=1, kind="prb", domains=("hr", "tax"), n=12):
+    found = Benchmark.objects.create(name=name, version=version, kind=kind, hash=f"{name}{version}", count=n)
+    BenchmarkItem.objects.bulk_create(
+        BenchmarkItem(benchmark=found, position=place, domain=domains[place % len(domains)], data={})
+        for place in range(n)
+    )
+    return found
+
+
+def measured(model, of, value, decode="fast"):
+    made = Evaluation.objects.create(
+        key=f"{model.pk}-{of.pk}-{decode}", model=model, benchmark=of, decode=decode, metrics={}
+    )
+    if decode == "letters":
+        scores = {"accuracy": value}
+    elif decode == "fast":
+        scores = {"hit@1": value, "recall@5": value}
+    else:
+        scores = {"recall@gen": value, "precision@gen": value, "set_size": 2 + value}
+    Prediction.objects.bulk_create(
+        Prediction(evaluation=made, item=item, output={}, scores=scores) for item in of.items.all()
+    )
+    return made
+
+
+def test_every_benchmark_probe_and_decoding_both_have_is_compared(two):
+    old, new = two
+    for of, decode in ((benchmark(), "fast"), (benchmark("mcq", kind="mcq"), "letters")):
+        measured(old, of, 0.0, decode)
+        measured(new, of, 1.0, decode)
+    found = versus.beside(new)
+    assert found.other == old and [(pair.title, pair.decode) for pair in found.pairs] == [
+        ("mcq v1", "letters"),
+        ("prb v1", "fast"),
+    ]
+    assert {(row.domain, row.verdict, row.n) for row in found.pairs[1].rows} == {
+        ("all", "better", 12),
+        ("hr", "better", 6),
+        ("tax", "better", 6),
+    }
+    assert found.notes == []
+
+
+def test_other_version_or_decoding_is_not_compared_and_said(two):
+    old, new = two
+    first, second = benchmark(), benchmark(version=2)
+    measured(old, first, 0.0)
+    measured(new, second, 1.0)
+    measured(new, second, 1.0, "trace")
+    found = versus.beside(new)
+    assert found.pairs == [] and found.notes == [
+        f"prb, fast: model {new.pk} on v2, model {old.pk} on v1, so not compared.",
+        f"prb v2, trace: only model {new.pk} was measured so.",
+    ]
+    measured(new, first, 1.0)
+    assert [pair.title for pair in versus.beside(new).pairs] == ["prb v1"]
+    assert versus.beside(new).notes[0].endswith("so compared on v1.")
+
+
+def test_tests_of_rules_are_paired_test_by_test(two):
+    old, new = two
+    tool, other = make_tool("Pay/A"), make_tool("Pay/B")
+    for number in range(6):
+        version = make_rule(tool, other, code=f"R{number}").published
+        for model, found in ((old, ["Pay/B"]), (new, ["Pay/A"])):
+            results = [{"query": "x", "tools": ["Pay/A"], "found": found}]
+            RuleTestResult.objects.create(model=model, version=version, passed=1, total=1, results=results)
+    (pair,) = versus.beside(new).pairs
+    assert (pair.title, pair.rows[0].verdict, pair.rows[0].n) == ("tests of the rules", "better", 6)
+
+
+def test_comparison_is_computed_once_and_kept_with_its_seed(two, monkeypatch, django_assert_num_queries):
+    old, new = two
+    for number in range(3):
+        of = benchmark(f"prb{number}")
+        measured(old, of, 0.0)
+        measured(new, of, 1.0)
+    rows = [pair.rows for pair in versus.beside(new).pairs]
+    assert set(Comparison.objects.values_list("draws", "seed")) == {(DRAWS, 0)}
+    monkeypatch.setattr(versus, "versus", lambda ours, theirs, seed: [] if not ours else 1 / 0)
+    with django_assert_num_queries(6):
+        assert [pair.rows for pair in versus.beside(new).pairs] == rows
+
+
+def test_the_champion_is_compared_with_the_model_it_replaced(two):
+    old, new = two
+    of = benchmark()
+    measured(old, of, 0.0)
+    measured(new, of, 1.0)
+    promote(model=new, actor=None)
+    found = versus.beside(new)
+    assert found.champion and found.other == old and found.pairs[0].rows[0].verdict == "better"
+
+
+def test_first_model_has_nothing_to_be_compared_with(client_as):
+    model = make_model()
+    page = client_as("expert").get(f"/evaluation/of-model/{model.pk}/beside/").content.decode()
+    assert "No model is champion yet" in page
+    promote(model=model, actor=None)
+    assert versus.beside(model).other is None
+
+
+def test_fragment_shows_interval_n_verdict_and_lengths_on_a_models_and_a_runs_page(two, client_as):
+    old, new = two
+    of = benchmark()
+    measured(old, of, 0.0, "trace")
+    measured(new, of, 1.0, "trace")
+    client = client_as("product_manager")
+    page = client.get(f"/evaluation/of-model/{new.pk}/beside/").content.decode()
+    for words in ("+1.000", "1.000 to 1.000", "better", "3.0", "against 2.0", "1000 draws, seed 0"):
+        assert words in page
+    assert client.get(f"/evaluation/of-run/{new.run_id}/beside/").content.decode() == page
+    assert client.get(f"/evaluation/of-run/{make_run().pk}/beside/").content == b""
+
+
+def test_evaluation_tells_admins_and_product_managers_of_the_candidate_once(
+    home,
+    tools,
+    prb,
+    tmp_path,
+    user_with,  # noqa: F811
+):
+    admin, manager, expert = user_with("admin"), user_with("product_manager"), user_with("expert")
+    champion, model = model_with(tools, tmp_path), model_with(tools, tmp_path)
+    promote(model=champion, actor=None)
+    evaluate(champion)
+    assert not Notice.objects.exists()
+    evaluate(model)
+    notice = Notice.objects.get(recipient=admin)
+    assert notice.text.startswith(
+        f"Model {model.pk} (a, none, r+R) is evaluated beside champion {champion.pk}: better"
+    )
+    assert notice.link == f"/training/models/{model.pk}/"
+    assert set(Notice.objects.values_list("recipient", flat=True)) == {admin.pk, manager.pk} and expert.pk
+    evaluate(model)
+    assert Notice.objects.count() == 2 and User.objects.count() == 3
+
+
+def test_champion_is_measured_on_benchmarks_that_came_after_it(home, tools, prb, tmp_path):  # noqa: F811
+    champion = model_with(tools, tmp_path)
+    promote(model=champion, actor=None)
+    evaluate(champion)
+    rows = [{"tool": tools[0].name, "question": "Does it read?", "answer": "No"}]
+    (tmp_path / "qa.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    benchmark_import(path=tmp_path / "qa.jsonl", kind="qa", name="qa")
+    model = model_with(tools, tmp_path)
+    evaluate(model)
+    queued = jobs.Job.objects.get(kind="evaluation", state="queued")
+    assert queued.params == {"model": champion.pk}
+    evaluate(model)
+    assert jobs.Job.objects.filter(kind="evaluation", state="queued").count() == 1
+    jobs.run(queued.pk)
+    found = versus.beside(model)
+    assert found.missing == [] and "qa v1" in [pair.title for pair in found.pairs]
+
+
+def test_evaluation_of_one_benchmark_alone_tells_nobody(home, tools, prb, tmp_path, user_with):  # noqa: F811
+    user_with("admin")
+    model = model_with(tools, tmp_path)
+    jobs.run(evaluation_request(model=model, benchmark=prb, decodes=["fast"]).pk)
+    assert not Notice.objects.exists()
+
+
+def test_probe_answers_are_right_by_their_accuracy_on_every_page(two, client_as):
+    old, new = two
+    of = benchmark("mcq", kind="mcq", n=2)
+    for item in of.items.all():
+        item.data = {"question": "which?", "choices": ["x", "y"], "answer": "A"}
+        item.save()
+    a, b = measured(new, of, 1.0, "letters"), measured(old, of, 0.0, "letters")
+    client = client_as("expert")
+    compared = client.get(f"/evaluation/compare/?a={a.pk}&b={b.pk}").context
+    assert [(row.metric, row.a, row.b) for row in compared["rows"]] == [("accuracy", 1.0, 0.0)]
+    slices = {"all": {"n": 2, "accuracy": {"mean": 1.0, "low": 1.0, "high": 1.0, "n": 2}, "random": 0.5}}
+    Evaluation.objects.filter(pk=a.pk).update(metrics={"slices": slices})
+    shown = client.get(f"/evaluation/{a.pk}/", {"only": "right"}).context["shown"]
+    assert [row.right for row in shown] == [True, True]
