@@ -13,7 +13,10 @@ import torch
 from torch import Tensor, nn
 
 # positions and rows of one block: on a CPU it stays in the cache, on a GPU it fills the machine
-BLOCK = {"cpu": (512, 1024), "cuda": (4096, 16384)}
+BLOCK = {"cpu": (512, 4096), "cuda": (4096, 16384)}
+KEPT = (
+    2**23
+)  # logits up to this many stay for backward: a small vocabulary is faster without a second product
 # what configurations call the number that logits are multiplied by; the second table holds divisors
 MULTIPLIERS = ("logit_scale", "lm_head_multiplier", "output_multiplier")
 DIVISORS = ("logits_scaling",)
@@ -86,39 +89,62 @@ class _How:
 class _SummedLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, targets: Tensor, how: _How, *tensors: Tensor | None) -> Tensor:
+        sums, kept = _Sums.empty(targets, how), []
+        keep = len(targets) * how.rows <= KEPT
         with _no_autocast(hidden):
             narrow = hidden.to(how.dtype)
-            found = _Sums.empty(targets, how)
             for block in _blocks(tensors, len(targets), hidden.device.type, how):
-                found.add(block, block.capped(narrow, how), targets)
-        ctx.save_for_backward(hidden, targets, found.total, *tensors)
-        ctx.how = how
-        nll = found.total - (1 - how.smoothing) * found.wanted
-        return (nll - how.smoothing / how.rows * found.plain).sum()
+                shares = block.shares(narrow, how)
+                sums.add(block, shares, targets)
+                kept += shares.kept(how) if keep else []
+        ctx.how, ctx.inputs = how, len(tensors)
+        ctx.save_for_backward(hidden, targets, sums.total, *tensors, *kept)
+        nll = sums.total - (1 - how.smoothing) * sums.wanted
+        return (nll - how.smoothing / how.rows * sums.plain).sum()
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, targets, total, *tensors = ctx.saved_tensors
+        hidden, targets, total, *rest = ctx.saved_tensors
+        tensors, kept = rest[: ctx.inputs], iter(rest[ctx.inputs :])
         needs, how = ctx.needs_input_grad, ctx.how
         with _no_autocast(hidden):
-            narrow = hidden.to(how.dtype)
-            scaled = (hidden * (outer[0] * how.scale)).to(how.dtype)
+            narrow, factor = hidden.to(how.dtype), outer[0] * how.scale
+            scaled = (hidden * factor).to(how.dtype)
             d_hidden = torch.zeros_like(hidden, dtype=how.exact) if needs[0] else None
             grads = [_zeros(tensor, need) for tensor, need in zip(tensors, needs[3:], strict=True)]
             for block in _blocks(tensors, len(targets), hidden.device.type, how):
-                slope = block.slope(block.capped(narrow, how), targets, total, how)
-                at, rows, place = block.positions, block.rows, 2 * block.part
-                d_weight, d_bias = grads[place], grads[place + 1]
+                shares = _Shares.of(kept, how) or block.shares(narrow, how)
+                slope = block.slope(shares, targets, total, how)
+                d_weight, d_bias = grads[2 * block.part : 2 * block.part + 2]
                 if d_bias is not None:
-                    d_bias[rows] += slope.sum(dim=0) * (outer[0] * how.scale)
+                    d_bias[block.rows] += slope.sum(dim=0) * factor
                 slope = slope.to(how.dtype)
                 if d_hidden is not None:
-                    _add_product(d_hidden[at], slope, block.weight)
+                    _add_product(d_hidden[block.positions], slope, block.weight)
                 if d_weight is not None:
-                    _add_product(d_weight[rows], slope.T, scaled[at])
+                    _add_product(d_weight[block.rows], slope.T, scaled[block.positions])
             if d_hidden is not None:
-                d_hidden = d_hidden.mul_(outer[0] * how.scale).to(hidden.dtype)
+                d_hidden = d_hidden.mul_(factor).to(hidden.dtype)
         return d_hidden, None, None, *grads
+
+
+@dataclass(slots=True)
+class _Shares:
+    """What a block's logits become: softmax over the block alone, and their log-sum-exp."""
+
+    softmax: Tensor  # [positions, rows]
+    total: Tensor  # [positions, 1]
+    capped: Tensor  # the logits; under a soft cap as a share of it. Only a soft cap needs them again
+
+    def kept(self, how: _How) -> list[Tensor]:
+        return [self.softmax, self.total, self.capped] if how.cap else [self.softmax, self.total]
+
+    @staticmethod
+    def of(kept: Iterator[Tensor], how: _How) -> "_Shares | None":
+        softmax = next(kept, None)
+        if softmax is None:
+            return None
+        return _Shares(softmax, next(kept), next(kept) if how.cap else softmax)
 
 
 @dataclass(slots=True)
@@ -132,30 +158,32 @@ class _Block:
     weight: Tensor
     bias: Tensor | None
 
-    def capped(self, hidden: Tensor, how: _How) -> Tensor:
-        """The logits of this rectangle; under a soft cap as a share of it, tanh(logit / cap)."""
-        logits = (hidden[self.positions] @ self.weight.T).to(how.exact)
+    def shares(self, hidden: Tensor, how: _How) -> _Shares:
+        capped = (hidden[self.positions] @ self.weight.T).to(how.exact)
         if self.bias is not None:
-            logits += self.bias
+            capped += self.bias
         if how.cap:
-            return logits.mul_(how.scale / how.cap).tanh_()
-        return logits.mul_(how.scale) if how.scale != 1 else logits
+            capped.mul_(how.scale / how.cap).tanh_()
+        elif how.scale != 1:
+            capped.mul_(how.scale)
+        logits = capped * how.cap if how.cap else capped
+        softmax = logits.softmax(dim=1)  # one pass over the block, where logsumexp takes four
+        total = logits.amax(dim=1, keepdim=True) - softmax.amax(dim=1, keepdim=True).log()
+        return _Shares(softmax, total, capped)
 
-    def here(self, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """For each position of this rectangle: its row (any, when elsewhere), whether it is here, the wanted ids."""
-        wanted = targets[self.positions] - self.first
-        inside = (wanted >= 0) & (wanted < len(self.weight))
-        return wanted.clamp(0, len(self.weight) - 1)[:, None], inside[:, None], wanted
+    def here(self, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """For each position its wanted row in this block (any, when elsewhere), and whether it is in this block."""
+        wanted = targets[self.positions, None] - self.first
+        return wanted.clamp(0, len(self.weight) - 1), (wanted >= 0) & (wanted < len(self.weight))
 
-    def slope(self, capped: Tensor, targets: Tensor, total: Tensor, how: _How) -> Tensor:
+    def slope(self, shares: _Shares, targets: Tensor, total: Tensor, how: _How) -> Tensor:
         """The derivative of the loss by the logits before scale and cap, without the factor `scale`."""
-        place, inside, _ = self.here(targets)
-        logits = capped * how.cap if how.cap else capped.clone()
-        slope = logits.sub_(total[self.positions, None]).exp_()
+        place, inside = self.here(targets)
+        slope = shares.softmax * (shares.total - total[self.positions, None]).exp()
         slope.scatter_add_(1, place, inside.to(slope.dtype) * (how.smoothing - 1))
         if how.smoothing:
             slope -= how.smoothing / how.rows
-        return slope.mul_(capped.square_().neg_().add_(1)) if how.cap else slope
+        return slope.addcmul_(slope * shares.capped, shares.capped, value=-1) if how.cap else slope
 
 
 @dataclass(slots=True)
@@ -172,13 +200,12 @@ class _Sums:
         zero = torch.zeros(len(targets), dtype=how.exact, device=targets.device)
         return _Sums(how, torch.full_like(zero, -torch.inf), zero, zero.clone())
 
-    def add(self, block: _Block, capped: Tensor, targets: Tensor) -> None:
-        at, (place, inside, _) = block.positions, block.here(targets)
-        logits = capped.mul_(self.how.cap) if self.how.cap else capped
-        self.wanted[at] += (logits.gather(1, place) * inside).squeeze(1)
+    def add(self, block: _Block, shares: _Shares, targets: Tensor) -> None:
+        at, (place, inside), factor = block.positions, block.here(targets), self.how.cap or 1.0
+        self.wanted[at] += (shares.capped.gather(1, place) * inside).squeeze(1) * factor
         if self.how.smoothing:
-            self.plain[at] += logits.sum(dim=1)
-        self.total[at] = torch.logaddexp(self.total[at], logits.logsumexp(dim=1))
+            self.plain[at] += shares.capped.sum(dim=1) * factor
+        self.total[at] = torch.logaddexp(self.total[at], shares.total.squeeze(1))
 
 
 def _blocks(tensors: Any, positions: int, where: str, how: _How) -> Iterator[_Block]:
