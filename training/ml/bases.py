@@ -75,6 +75,25 @@ def add_tokens(tokenizer: Any, strings: list[str]) -> None:
         )
 
 
+def append_tokens(tokenizer: Any, strings: list[str], where: str) -> list[str]:
+    """The ledger's tokens that a trained tokenizer lacks, appended. Slots are permanent, so what it has is the start
+    of the ledger, in order; raises TraceError (code stale_init) when it is not."""
+    known = tokenizer.get_vocab()
+    have = [known[text] for text in strings if text in known]
+    fresh = strings[len(have) :]
+    own = bool(have) and [known.get(text) for text in strings[: len(have)]] == have
+    in_order = own and have == list(range(have[0], have[0] + len(have)))
+    if not in_order or (fresh and have[-1] != len(tokenizer) - 1):
+        raise TraceError(
+            "the tool tokens of this model come from another catalog's ledger.",
+            code="stale_init",
+            where=where,
+            hint="Run Stage 1 again on this snapshot.",
+        )
+    add_tokens(tokenizer, fresh)
+    return fresh
+
+
 def token_tables(model: Any) -> dict[str, nn.Embedding]:
     """Every table with a row per token by its full name: the input table, and Gemma's per-layer table."""
     rows = model.get_input_embeddings().weight.shape[0]

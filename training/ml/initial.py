@@ -16,6 +16,7 @@ from torch.nn import functional
 from catalog.core.tokens import NameIndex, split_name
 from training.core.recipe import Recipe
 from training.core.records import Snapshot
+from training.ml.adapters import WORDS
 from training.ml.bases import token_tables
 from training.ml.chat import Chat
 
@@ -27,11 +28,18 @@ SAMPLED = 16_384  # rows from which the mean and the median length of a table ar
 TEXTS_AT_ONCE = 512  # bounds the memory for the words' rows of a wide table
 
 
-def init_rows(model: nn.Module, chat: Chat, snapshot: Snapshot, recipe: Recipe) -> None:
-    """Set the row of every active token by the recipe's method, all other new rows to the mean row."""
-    texts = unit_texts(snapshot, recipe.format)
-    rows = torch.tensor(chat.unit_ids(list(texts)))
-    first = min(chat.unit_ids(snapshot.family_strings(recipe.format)))
+def init_rows(
+    model: nn.Module, chat: Chat, snapshot: Snapshot, recipe: Recipe, fresh: Sequence[str] = ()
+) -> None:
+    """Set the row of every active token by the recipe's method, all other new rows to the mean row.
+
+    `fresh`: the tokens that are new to a model trained before; the rows of all others stay.
+    """
+    new = fresh or [*chat.markers.added, *snapshot.family_strings(recipe.format)]
+    words_of = WORDS | unit_texts(snapshot, recipe.format)
+    texts = {string: words_of[string] for string in new if string in words_of}
+    rows = torch.tensor(chat.unit_ids(list(texts)), dtype=torch.long)
+    first = min(chat.unit_ids(new))
     words = [chat.text_ids(text) for text in texts.values()] if recipe.token_init == "description" else []
     chance = torch.Generator().manual_seed(recipe.seed)
     with torch.no_grad():

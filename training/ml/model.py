@@ -16,9 +16,11 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
 from training.core.recipe import POCKET, Recipe
 from training.core.records import Snapshot
+from training.ml.adapters import prepare, template_markers
 from training.ml.bases import (
     NOT_TEXT,
     add_tokens,
+    append_tokens,
     base_licence,
     device,
     grow_tables,
@@ -46,6 +48,7 @@ class Trainee:
     source: str = ""  # the base's name or folder, or the export gone on from; "" when it was made here
     licence: str = "none: made from scratch"  # the base's, as far as it says
     stages: list[dict[str, Any]] = field(default_factory=list)  # facts of the stages already trained
+    grown: int = 0  # tool tokens that the ledger gained since that export
 
 
 def build(recipe: Recipe, snapshot: Snapshot, init: Path | None = None) -> Trainee:
@@ -70,9 +73,10 @@ def _fresh_pocket(recipe: Recipe, snapshot: Snapshot) -> Trainee:
 
 def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> Trainee:
     model, tokenizer = load_named(recipe.base)
+    added = prepare(tokenizer)
     add_tokens(tokenizer, snapshot.family_strings(recipe.format))
     grow_tables(model, len(tokenizer))
-    chat = Chat(tokenizer, "chat", recipe.max_prompt_tokens)
+    chat = Chat(tokenizer, "chat", recipe.max_prompt_tokens, template_markers(tokenizer, added))
     init_rows(model, chat, snapshot, recipe)
     model = in_fp32(with_lora(model, chat, snapshot, recipe))
     return Trainee(
@@ -98,19 +102,15 @@ def _from_export(recipe: Recipe, snapshot: Snapshot, init: Path) -> Trainee:
         )
     model, tokenizer = load_named(str(init))
     strings = snapshot.family_strings(recipe.format)
-    known = tokenizer.get_vocab()
-    if any(text not in known for text in strings):
-        raise TraceError(
-            "the catalog has tools that this Stage-1 model has no token for.",
-            code="stale_init",
-            where=str(init),
-            hint="Run Stage 1 again.",
-        )
+    fresh = append_tokens(tokenizer, strings, str(init))
     pocket = recipe.base == POCKET
     chat = chat_of(spec, tokenizer, recipe.max_prompt_tokens)
+    if fresh:
+        grow_tables(model, len(tokenizer))
+        init_rows(model, chat, snapshot, recipe, fresh)
     if not pocket:
         model = in_fp32(with_lora(model, chat, snapshot, recipe))
-    text = (FIRST_TEXT_ID, min(known[text] for text in strings))
+    text = (FIRST_TEXT_ID, min(chat.unit_ids(strings)))
     return Trainee(
         model,
         chat,
@@ -120,6 +120,7 @@ def _from_export(recipe: Recipe, snapshot: Snapshot, init: Path) -> Trainee:
         source=str(init),
         licence=spec.get("licence", Trainee.licence),
         stages=list(spec.get("stages", [])),
+        grown=len(fresh),
     )
 
 
@@ -143,7 +144,8 @@ def with_lora(model: Any, chat: Chat, snapshot: Snapshot, recipe: Recipe) -> nn.
     )
     wrapped = get_peft_model(model, config)
     if recipe.embeddings == "new_rows":
-        split_rows(wrapped, chat.unit_ids(snapshot.family_strings(recipe.format)))
+        strings = [*chat.markers.added, *snapshot.family_strings(recipe.format)]
+        split_rows(wrapped, chat.unit_ids(strings))
     return wrapped
 
 

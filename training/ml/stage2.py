@@ -17,6 +17,8 @@ from training.ml.export import export
 from training.ml.loop import Progress, fit
 from training.ml.model import build
 
+NEWER = "their rows start from their descriptions. Run Stage 1 again to memorize them."
+
 
 def plain(
     recipe: Recipe, snapshot_dir: Path, run_dir: Path, report: Progress, init: Path | None = None
@@ -44,6 +46,8 @@ def main(
         run.keep("recipe.yaml", recipe.to_yaml())
         report(0, 0, "building the model")
         trainee = build(recipe, snapshot, init)
+        if trainee.grown:
+            run.log(f"{name}: {trainee.grown} tool tokens are newer than the model gone on from: {NEWER}")
         facts: dict[str, Any] = {"memo": recipe.memo, "retrieval": recipe.retrieval}
         if recipe.retrieval != "none":
             records = stage2_records(snapshot, recipe)
