@@ -28,12 +28,16 @@ def browser() -> Iterator[object]:
 
 
 @pytest.fixture
-def site(transactional_db, monkeypatch) -> Iterator[str]:
+def site(browser, transactional_db, monkeypatch) -> Iterator[str]:
     # what a closing page still sent is answered before the tables are emptied
     monkeypatch.setattr(ThreadedWSGIServer, "daemon_threads", False)
     StaticLiveServerTestCase.setUpClass()
     yield StaticLiveServerTestCase.live_server_url
+    for context in browser.contexts:  # an open connection would keep its thread of the server
+        context.close()
     StaticLiveServerTestCase.tearDownClass()
+    StaticLiveServerTestCase.doClassCleanups()  # ends the server
+    assert StaticLiveServerTestCase.tearDown_exceptions == []
 
 
 @pytest.fixture
