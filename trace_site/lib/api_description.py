@@ -36,6 +36,7 @@ TAGS = [
         "name": "snapshots",
         "description": "Frozen datasets: composition, card, files, and what differs between two.",
     },
+    {"name": "training", "description": "Runs, their stages and curves, and what a run would take."},
     {"name": "audit", "description": "Who did what, when, before and after."},
     {"name": "webhooks", "description": "Events sent to other servers, and their delivery log."},
 ]

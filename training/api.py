@@ -1,0 +1,210 @@
+"""/api/v1/training: runs, their stages and curves, estimates, and starting, cancelling and resuming them."""
+
+from dataclasses import asdict
+from typing import Any
+
+from django.http import Http404
+from django.urls import path, reverse
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from trace_site import jobs
+from trace_site.access import ADMIN
+from trace_site.api import ApiView, keyset_response
+from trace_site.api_schema import PAGE_PARAMETERS, page_of
+from trace_site.lib.errors import TraceError
+from training import api_examples as examples
+from training import selectors, services
+from training.api_inputs import MetricsIn, RunIn, RunListIn
+from training.api_shapes import MetricsOut, RunEstimateOut, TrainingRun, TrainingRunDetail
+from training.core import estimate as sums
+from training.core import recipe as recipes
+from training.core.recipe import Recipe
+from training.core.recipe_fields import flat, flat_json, nested
+from training.estimates import estimate
+from training.models import Run
+from training.selectors_curves import SHOWN, buckets, newest_points, stage_states
+from training.selectors_runs import narrowed
+
+NO_RUN = OpenApiResponse(description="no such run")
+ENDED = OpenApiResponse(description="job_state: the run is not in a state for this")
+
+
+def run_row(pk: int) -> Run:
+    """The run with its newest loss. Raises Http404."""
+    if (run := selectors.runs().filter(pk=pk).first()) is None:
+        raise Http404
+    return run
+
+
+def detail_of(run: Run) -> dict[str, Any]:
+    points = newest_points(run)
+    return {
+        "run": run,
+        "recipe": run.recipe,
+        "stages": stage_states(run, points),
+        "hardware": run.hardware,
+        "summary": run.summary,
+    }
+
+
+def asked(given: dict[str, Any]) -> tuple[dict[str, Any], Recipe]:
+    """(the cell, its recipe): the base's default with the given fields over it. Raises `bad_recipe`."""
+    cell = {name: given[name] for name in ("base", "format", "memo", "retrieval", "seed")}
+    default = flat(services.default_recipe(cell["base"]))
+    recipe = recipes.from_dict(nested(default | flat_json(given.get("recipe") or {})))
+    return cell, services.cell_recipe(recipe, **cell)
+
+
+class Runs(ApiView):
+    write_roles = (ADMIN,)
+
+    @extend_schema(
+        tags=["training"],
+        operation_id="training_runs_list",
+        summary="List training runs",
+        description="Newest first, with what the filters name.",
+        parameters=[RunListIn, *PAGE_PARAMETERS],
+        responses=page_of(TrainingRun),
+        examples=[examples.page(examples.RUN, "11")],
+    )
+    def get(self, request: Request) -> Response:
+        rows = narrowed(selectors.runs(), self.read_query(RunListIn))
+        return keyset_response(request, rows, TrainingRun, newest=True)
+
+    @extend_schema(
+        tags=["training"],
+        operation_id="training_run_create",
+        summary="Start a training run",
+        description="Queues one cell on a snapshot; evaluation follows by itself. An equal run made before is answered "
+        "instead of training again, and a stage that another run trained is reused.",
+        request=RunIn,
+        responses={201: TrainingRunDetail},
+        examples=[
+            examples.sent(examples.STARTED),
+            examples.got(examples.DETAIL, 201),
+            examples.got(examples.NO_SNAPSHOT, 400, "no such snapshot"),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        given = self.read(RunIn)
+        cell, recipe = asked(given)
+        snapshot = given["snapshot"]
+        if refused := sums.refusal(recipe, snapshot.counts):
+            raise TraceError(refused, code="no_samples", where=f"snapshot {snapshot.pk}")
+        run = services.run_create(
+            snapshot=snapshot,
+            **cell,
+            recipe=recipe,
+            cloned_from=given.get("cloned_from"),
+            actor=request.user,
+        )
+        place = {"Location": reverse("api-training-run", args=[run.pk])}
+        return Response(TrainingRunDetail(detail_of(run_row(run.pk))).data, status=201, headers=place)
+
+
+class Estimates(ApiView):
+    write_roles = None  # it starts nothing
+
+    @extend_schema(
+        tags=["training"],
+        operation_id="training_estimate",
+        summary="Estimate a training run without starting it",
+        description="Time, memory, tokens and the stages that are there already; each figure says what it rests on.",
+        request=RunIn,
+        responses={200: RunEstimateOut},
+        examples=[
+            examples.sent(examples.STARTED),
+            examples.got(examples.ESTIMATE),
+            examples.got(examples.NO_SNAPSHOT, 400, "no such snapshot"),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        given = self.read(RunIn)
+        _, recipe = asked(given)
+        return Response(RunEstimateOut(estimate(recipe, given["snapshot"])).data)
+
+
+class RunOne(ApiView):
+    @extend_schema(
+        tags=["training"],
+        operation_id="training_run_read",
+        summary="Read a training run",
+        description="Progress, recipe, and its stages: trained here, reused, or still to come.",
+        responses={200: TrainingRunDetail, 404: NO_RUN},
+        examples=[examples.got(examples.DETAIL)],
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(TrainingRunDetail(detail_of(run_row(pk))).data)
+
+
+class RunMetrics(ApiView):
+    @extend_schema(
+        tags=["training"],
+        operation_id="training_run_metrics",
+        summary="Read the curves of a training run",
+        description=f"Loss, learning rate and the rest ({', '.join(SHOWN)}), a curve a stage, at most `points` points "
+        "however long the run: means of neighbouring steps with their smallest and largest values.",
+        parameters=[MetricsIn],
+        responses={200: MetricsOut, 404: NO_RUN},
+        examples=[examples.got(examples.CURVES)],
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        given = self.read_query(MetricsIn)
+        run = run_row(pk)
+        found = buckets([run.pk], SHOWN, given["points"])
+        stages = [
+            {"stage": stage, "points": [asdict(one) for one in rows]} for (_, stage), rows in found.items()
+        ]
+        return Response(MetricsOut({"run": run.pk, "stages": stages}).data)
+
+
+class RunCancel(ApiView):
+    write_roles = (ADMIN,)
+
+    @extend_schema(
+        tags=["training"],
+        operation_id="training_run_cancel",
+        summary="Cancel a training run",
+        description="It stops at the next step; the last checkpoint is kept, and resume goes on from it.",
+        request=None,
+        responses={200: TrainingRunDetail, 404: NO_RUN, 409: ENDED},
+        examples=[examples.got(examples.DETAIL), examples.got(examples.ENDED, 409, "ended")],
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        run = run_row(pk)
+        if run.job is None or not jobs.cancel(run.job, actor=request.user):
+            raise TraceError("the run has already ended.", code="job_state", where=str(run))
+        return Response(TrainingRunDetail(detail_of(run_row(pk))).data)
+
+
+class RunResume(ApiView):
+    write_roles = (ADMIN,)
+
+    @extend_schema(
+        tags=["training"],
+        operation_id="training_run_resume",
+        summary="Resume a training run",
+        description="Queues a run that failed or was cancelled again; it goes on from its last checkpoint.",
+        request=None,
+        responses={200: TrainingRunDetail, 404: NO_RUN, 409: ENDED},
+        examples=[examples.got(examples.DETAIL), examples.got(examples.ENDED, 409, "under way")],
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        run = run_row(pk)
+        if run.job is None or not jobs.retry(run.job, actor=request.user):
+            raise TraceError(
+                "only a run that failed or was cancelled can be resumed.", code="job_state", where=str(run)
+            )
+        return Response(TrainingRunDetail(detail_of(run_row(pk))).data)
+
+
+urlpatterns = [
+    path("training/estimate", Estimates.as_view(), name="api-training-estimate"),
+    path("training/runs", Runs.as_view(), name="api-training-runs"),
+    path("training/runs/<int:pk>", RunOne.as_view(), name="api-training-run"),
+    path("training/runs/<int:pk>/metrics", RunMetrics.as_view(), name="api-training-run-metrics"),
+    path("training/runs/<int:pk>/cancel", RunCancel.as_view(), name="api-training-run-cancel"),
+    path("training/runs/<int:pk>/resume", RunResume.as_view(), name="api-training-run-resume"),
+]
