@@ -1,7 +1,7 @@
 # `make demo` shows the whole main job and keeps serving; `make test` checks everything. Both set themselves up.
 PYTHON ?= python3
 
-.PHONY: demo test up lint env
+.PHONY: demo test test-vllm up lint env
 
 demo: env
 	.venv/bin/python manage.py demo
@@ -11,6 +11,11 @@ up: env
 
 test: env
 	.venv/bin/python -m pytest
+
+# exports served by vLLM, in an environment of its own: 3.5 GB, two minutes the first time
+test-vllm: env
+	$(PYTHON) tests/vllm/environment.py .venv-vllm
+	TRACE_VLLM=.venv-vllm/bin/vllm .venv/bin/python -m pytest tests/vllm -m vllm
 
 lint: env
 	.venv/bin/ruff check .

@@ -1,0 +1,144 @@
+"""vLLM serves our exports as they are: the same greedy tokens as the project's own engine. Run by `make test-vllm`."""
+
+import os
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from openai import OpenAI  # noqa: E402
+
+from evaluation.ml import write  # noqa: E402
+from evaluation.ml.engine import open_engine  # noqa: E402
+from tests.training.small_bases import write_base  # noqa: E402
+from tests.training.small_snapshot import write_snapshot  # noqa: E402
+from training.core.recipe import POCKET, Lora, Pocket, Recipe, Stage  # noqa: E402
+from training.ml import stage2  # noqa: E402
+
+SERVER = os.environ.get("TRACE_VLLM", "")  # the `vllm` program of its own environment
+START_SECONDS = 600  # half a minute on an idle machine
+MAX_NEW = 96
+# sizes that vLLM's attention kernels have
+SIZES = {"hidden_size": 64, "head_dim": 32, "intermediate_size": 96}
+ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "OMP_NUM_THREADS": "2",
+}
+OPTIONS = ["--served-model-name", "trace", "--max-model-len", "512", "--dtype", "float32"]
+OPTIONS += ["--max-num-seqs", "16", "--enforce-eager"]
+
+pytestmark = [
+    pytest.mark.ml,
+    pytest.mark.vllm,
+    pytest.mark.skipif(not SERVER, reason="needs vLLM in an environment of its own: make test-vllm"),
+]
+
+
+def train(tmp_path: Path, shape: str, embeddings: str) -> Path:
+    """An export of a tiny model that has learned its ten samples."""
+    stage = Stage(lr=1e-2, batch_size=5, epochs=40)
+    recipe = Recipe(
+        format="c",
+        memo="none",
+        retrieval="r",
+        threads=2,
+        bf16=False,
+        max_seq_len=256,
+        max_prompt_tokens=128,
+        max_new_tokens=MAX_NEW,
+        embeddings=embeddings,
+        lora=Lora(rank=8, alpha=16),
+        stage2=stage,
+    )
+    if shape == "pocket":
+        pocket = Pocket(shape="qwen3", vocab=600, hidden=64, heads=2, layers=2, intermediate=96, tied=False)
+        recipe = recipe.with_cell(base=POCKET, pocket=pocket)
+    else:
+        own = {"global_head_dim": 64} if shape == "gemma4" else {}
+        recipe = recipe.with_cell(base=str(write_base(tmp_path / "base", shape, **SIZES, **own)))
+    snapshot = write_snapshot(tmp_path / "snapshot")
+    stage2.main(recipe, snapshot, tmp_path / "run", lambda done, total, note: None)
+    return tmp_path / "run" / "export"
+
+
+def ours(export: Path) -> tuple[list[list[int]], list[list[int]]]:
+    """(prompts, greedy tokens up to the closing bracket of the list)."""
+    engine = open_engine(export)
+    items = [{"id": str(number), "query": f"please show case {number}"} for number in range(12)]
+    prompts = [engine.query_ids(item) for item in items]
+    written = write.unconstrained(engine.export, prompts)
+    lead = engine.export.chat.open_ids
+    return [[*prompt, *lead] for prompt in prompts], [[*row.thinking, *row.answer] for row in written]
+
+
+@contextmanager
+def served(export: Path, log: Path) -> Iterator[OpenAI]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [SERVER, "serve", str(export), "--host", "127.0.0.1", "--port", str(port), *OPTIONS]
+    with log.open("w") as handle:
+        process = subprocess.Popen(
+            command, env={**os.environ, **ENVIRONMENT}, stdout=handle, stderr=subprocess.STDOUT
+        )
+    try:
+        wait_for(f"http://127.0.0.1:{port}/health", process, log)
+        yield OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none")
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def wait_for(address: str, process: subprocess.Popen[Any], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(1)
+    pytest.fail("the server did not start:\n" + log.read_text()[-4000:])
+
+
+@pytest.mark.parametrize(
+    ("shape", "embeddings"),
+    [
+        ("llama", "full"),
+        ("qwen3", "new_rows"),
+        ("gemma4", "new_rows"),
+        ("gemma4", "full"),
+        ("pocket", "full"),
+    ],
+)
+def test_vllm_writes_the_tokens_our_engine_writes(tmp_path: Path, shape: str, embeddings: str) -> None:
+    export = train(tmp_path, shape, embeddings)
+    prompts, expected = ours(export)
+    assert len({tuple(row) for row in expected}) > 1
+    with served(export, tmp_path / "server.log") as client:
+        found = [
+            client.completions.create(
+                model="trace",
+                prompt=prompt,
+                max_tokens=MAX_NEW,
+                temperature=0,
+                extra_body={"skip_special_tokens": False, "return_token_ids": True},
+            )
+            .choices[0]
+            .model_extra["token_ids"]
+            for prompt in prompts
+        ]
+    same = [row[: len(wanted)] == wanted for row, wanted in zip(found, expected, strict=True)]
+    assert all(same), f"{sum(same)} of {len(same)} answers are equal"
