@@ -7,6 +7,9 @@ class EvaluationConfig(AppConfig):
 
     def ready(self) -> None:
         from evaluation import lineage
+        from evaluation import scores as own
         from synthesis import onward
+        from training import scores
 
         onward.register(lineage.made_of_snapshots)
+        scores.register(own.of_models)

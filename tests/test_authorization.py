@@ -34,7 +34,11 @@ RESTRICTED = {
         synthesis:second_shares synthesis:calibration_withdraw
         webhooks:list webhooks:detail webhooks:test webhooks:pause webhooks:resume webhooks:rotate webhooks:delete
         webhooks:delivery webhooks:again training:create training:recipe training:cancel training:resume
-        training:promote""",
+        training:grid_create training:grid_preview training:grid_cancel training:grid_resume
+        training:imports training:import_adopt
+        training:promote training:rollback
+        training:challenger training:keep training:retention training:policy_create training:policy_edit
+        training:policy_switch training:policy_start""",
 }
 # one's own token and session, what only computes, and what the object decides; each has tests of its own
 ANYBODY_SENDS = [

@@ -192,6 +192,7 @@ JOB_HANDLERS = {
     "snapshot_rebuild": ("synthesis.tasks.run_rebuild", "default"),
     "training": ("training.tasks.run_training", "gpu"),
     "grid": ("training.grids.run_grid", "default"),
+    "import": ("training.imports.run_import", "default"),
     "retraining": ("training.tasks_retraining.run_retraining", "default"),
     "evaluation": ("evaluation.tasks.run_evaluation", "gpu"),
     "rule_tests": ("evaluation.tasks.run_rule_tests", "gpu"),

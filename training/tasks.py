@@ -1,7 +1,5 @@
 """The training job: snapshot in, model out, evaluation queued in the same transaction."""
 
-import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +9,11 @@ from trace_site import jobs
 from trace_site.artefacts import store
 from trace_site.jobs import JobContext
 from trace_site.lib import hardware
-from trace_site.webhooks import emit
 from training.core.stages import Step, rows
 from training.models import Model, Run, TrainedStage
-from training.provenance import provenance
+from training.publishing import publish_model
 from training.services import run_recipe, run_steps
-from training.sharing import Trained, base_folder, put_export, size, stage_folder, sweep_folder, trained
+from training.sharing import Trained, base_folder, put_export, stage_folder, sweep_folder, trained
 from training.stages import run_stage
 
 
@@ -48,49 +45,14 @@ def untrained_base(ctx: JobContext, run: Run, snapshot: Path) -> Trained:
 
 def publish(ctx: JobContext, run: Run, plan: list[Step], last: Trained) -> dict[str, Any]:
     """Model row and evaluation job in one transaction that only the job's owner can make."""
-    card = last.export / "README.md"
     with ctx.guard():
-        model, _ = Model.objects.update_or_create(
-            run=run,
-            defaults={
-                "store_key": last.store_key,
-                "store_digest": last.store_digest,
-                "bytes": size(last.export),
-                "parameters": parameter_count(last.export),
-                "card": card.read_text("utf-8") if card.is_file() else "",
-                "lineage": provenance(run, plan),
-                "removed_at": None,
-            },
-        )
-        emit("run.finished", {"run": run.pk, "cell": run.cell, "model": model.pk})
-        queue_evaluation(model, run.created_by)
+        model = publish_model(run, plan, last)
     own = TrainedStage.objects.filter(run=run).values_list("key", flat=True)
     for folder in (*map(stage_folder, own), base_folder(run)):
         sweep_folder(folder)
     return result(run, model)
 
 
-def queue_evaluation(model: Model, actor: Any) -> None:
-    """On every frozen benchmark; asked once a model."""
-    jobs.enqueue(
-        "evaluation",
-        {"model": model.pk},
-        title=f"evaluate model {model.pk} {model.run.cell}",
-        created_by=actor,
-        idempotency_key=f"evaluation:model:{model.pk}",
-    )
-
-
 def result(run: Run, model: Model) -> dict[str, Any]:
     follow_up = jobs.Job.objects.filter(idempotency_key=f"evaluation:model:{model.pk}").first()
     return {"run": run.pk, "model": model.pk, "evaluation_job": follow_up.pk if follow_up else None}
-
-
-def parameter_count(export: Path) -> int:
-    """Numbers stored in the safetensors files, read from their headers alone."""
-    count = 0
-    for path in export.glob("*.safetensors"):
-        with path.open("rb") as handle:
-            header = json.loads(handle.read(int.from_bytes(handle.read(8), "little")))
-        count += sum(math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__")
-    return count

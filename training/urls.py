@@ -1,6 +1,6 @@
 from django.urls import path
 
-from training import urls_models, views, views_compare, views_launch, views_queue
+from training import urls_grids, urls_models, views, views_compare, views_launch, views_queue
 
 app_name = "training"
 urlpatterns = [
@@ -20,5 +20,6 @@ urlpatterns = [
     path("<int:pk>/cancel/", views.run_cancel, name="cancel"),
     path("<int:pk>/resume/", views.run_resume, name="resume"),
     path("of-snapshot/<int:snapshot_id>/", views.runs_of_snapshot, name="of_snapshot"),
+    *urls_grids.urlpatterns,
     *urls_models.urlpatterns,
 ]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import read_json
+from trace_site.lib.files import read_json, sha256_file
 from training.core.recipe import Recipe
 from training.core.records import load_snapshot, stage2_records
 from training.core.rundir import RunDir
@@ -67,7 +67,10 @@ def main(
             }
         report(0, 0, "exporting and reading back")
         checks = export(trainee, recipe, snapshot, run, facts)
-        run.finish({"stage": name, **facts, "round_trip": checks})
+        start = (
+            {"init": sha256_file(init / "manifest.json")} if init else {}
+        )  # names the export it went on from
+        run.finish({"stage": name, **start, **facts, "round_trip": checks})
 
 
 def check_init(recipe: Recipe, init: Path | None) -> None:

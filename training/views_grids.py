@@ -1,0 +1,106 @@
+"""Pages of grids: the list, the launch form with its forecast, one grid as a matrix."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from trace_site.access import ADMIN, role_required
+from trace_site.lib.errors import TraceError
+from trace_site.paging import keyset
+from training import grids, selectors_grids
+from training.core.grid import Plan, totals
+from training.forms_grids import GridForm
+from training.grid_estimates import grid_seconds
+from training.models import Grid
+
+AT_ONCE = 100  # cells that a request queues itself
+
+
+@require_GET
+def grid_list(request: HttpRequest) -> HttpResponse:
+    page = keyset(selectors_grids.grids(), request.GET.get("after", ""), newest=True)
+    context = {"page": page, "preparing": selectors_grids.preparing()}
+    return render(request, "training/grid_list.html", context)
+
+
+@role_required(ADMIN)
+@require_http_methods(["GET", "POST"])
+def grid_create(request: HttpRequest) -> HttpResponse:
+    form = GridForm(request.POST or None, initial={"snapshots": request.GET.getlist("snapshot")})
+    if request.method == "POST" and form.is_valid():
+        try:
+            return started(request, form.cleaned_data["plan"])
+        except TraceError as error:
+            form.add_error(None, str(error))
+    return render(request, "training/grid_form.html", {"form": form}, status=422 if form.errors else 200)
+
+
+def started(request: HttpRequest, plan: Plan) -> HttpResponse:
+    """A small plan on snapshots that are there is queued at once; the rest by a job, shown above the list."""
+    if plan.builds() or len(plan.cells()) > AT_ONCE:
+        grids.grid_start(plan=plan, actor=request.user)
+        return redirect("training:grids")
+    grid = grids.grid_create(plan=plan, snapshots=grids.snapshots_of(plan), actor=request.user)
+    return redirect("training:grid", grid.pk)
+
+
+@role_required(ADMIN)
+@require_GET
+def grid_preview(request: HttpRequest) -> HttpResponse:
+    """Fragment: what the form as it stands would train."""
+    form = GridForm(request.GET)
+    context: dict[str, Any] = {"errors": form.errors}
+    if form.is_valid():
+        plan = form.cleaned_data["plan"]
+        try:
+            planned = grids.grid_forecast(plan)
+            seconds = grid_seconds(plan, planned)
+        except TraceError as error:
+            context = {"error": error}
+        else:
+            context = {"planned": planned, "builds": plan.builds(), "seconds": seconds, **totals(planned)}
+    return render(request, "training/_grid_preview.html", context)
+
+
+def moving(grid: Grid) -> dict[str, Any]:
+    return {"grid": grid, "matrix": selectors_grids.matrix(grid)}
+
+
+def found_grid(pk: int) -> Grid:
+    return get_object_or_404(Grid.objects.select_related("created_by"), pk=pk)
+
+
+@require_GET
+def grid_detail(request: HttpRequest, pk: int) -> HttpResponse:
+    return render(request, "training/grid_detail.html", moving(found_grid(pk)))
+
+
+@require_GET
+def grid_live(request: HttpRequest, pk: int) -> HttpResponse:
+    """The matrix; when the last cell has ended the page is loaded anew."""
+    context = moving(found_grid(pk))
+    response = render(request, "training/_grid.html", context)
+    if not context["matrix"].active:
+        response["HX-Refresh"] = "true"
+    return response
+
+
+@role_required(ADMIN)
+@require_POST
+def grid_cancel(request: HttpRequest, pk: int) -> HttpResponse:
+    many = grids.grid_cancel(grid=found_grid(pk), actor=request.user)
+    said = f"{many} cells stop; what was trained is kept." if many else "No cell was waiting or training."
+    messages.success(request, said)
+    return redirect("training:grid", pk)
+
+
+@role_required(ADMIN)
+@require_POST
+def grid_resume(request: HttpRequest, pk: int) -> HttpResponse:
+    many = grids.grid_resume(grid=found_grid(pk), actor=request.user)
+    said = f"{many} cells are queued again." if many else "No cell had failed or was cancelled."
+    messages.success(request, said)
+    return redirect("training:grid", pk)
