@@ -1,57 +1,20 @@
 """Pages of runs and models: launching a cell, watching its curves, promoting a model."""
 
-import pytest
+from dataclasses import asdict
 
-from tests.factories import make_model, make_run, make_snapshot
+import pytest
+import yaml
+
+from tests.factories import make_model, make_run
 from trace_site.jobs import Job
 from training import selectors
-from training.models import AliasMove, Run, RunMetric
+from training.core import recipe as recipes
+from training.models import AliasMove, Run, RunMetric, TrainedStage
+from training.selectors_curves import BUCKETS, buckets
 from training.services import default_recipe
+from training.sharing import stage_folder
 
 pytestmark = pytest.mark.django_db
-
-
-def form(snapshot, **fields):
-    cell = {"base": "pocket", "format": "c", "memo": "m", "retrieval": "r", "seed": "5"}
-    return {"snapshot": snapshot.pk, **cell, **fields}
-
-
-@pytest.mark.parametrize(
-    ("role", "status"), [("admin", 200), ("expert", 403), ("reviewer", 403), ("product_manager", 403)]
-)
-def test_only_admins_launch_runs(client_as, role, status):
-    make_snapshot()
-    assert client_as(role).get("/training/new/").status_code == status
-
-
-def test_launch_form_queues_the_chosen_cell_with_the_typed_recipe(client_as):
-    answer = client_as("admin").post("/training/new/", form(make_snapshot(), **{"stage2.lr": "0.0005"}))
-    run = Run.objects.get()
-    assert answer.url == f"/training/{run.pk}/"
-    assert (run.cell, run.seed, run.recipe["stage2"]["lr"]) == ("(c, m, r)", 5, 0.0005)
-    assert run.recipe["stage1"]["lr"] == default_recipe("pocket").stage1.lr
-    assert run.job.state == "queued"
-
-
-def test_a_wrong_recipe_field_is_named_and_nothing_is_queued(client_as):
-    page = client_as("admin").post("/training/new/", form(make_snapshot(), **{"stage1.lr": "fast"}))
-    assert page.status_code == 422 and b"stage1.lr" in page.content
-    assert not Run.objects.exists()
-
-
-def test_an_equal_run_is_shown_instead_of_being_trained_again(client_as):
-    client, snapshot = client_as("admin"), make_snapshot()
-    first, second = (client.post("/training/new/", form(snapshot)) for _ in range(2))
-    assert first.url == second.url and Job.objects.count() == 1
-
-
-def test_form_without_a_snapshot_says_what_to_do(client_as):
-    assert b"Build a snapshot" in client_as("admin").get("/training/new/").content
-
-
-def test_another_base_brings_its_own_defaults(client_as):
-    page = client_as("admin").get("/training/recipe/", {"base": "google/gemma-4-E4B-it"}).content.decode()
-    assert 'value="1e-04"' in page or 'value="0.0001"' in page
 
 
 @pytest.fixture
@@ -63,15 +26,120 @@ def run():
     return run
 
 
-def test_live_fragment_draws_a_curve_per_stage_and_asks_again(client_as, run):
+def test_live_fragment_says_how_far_each_stage_is_and_asks_again(client_as, run):
+    run.stages = [{"stage": "stage1", "key": "k1"}, {"stage": "stage2", "key": "k2"}]
+    run.save()
     page = client_as("product_manager").get(f"/training/{run.pk}/live/")
-    loss, lr = page.context["live"].charts
+    assert [(one.stage, one.state) for one in page.context["stages"]] == [
+        ("stage1", "done"),
+        ("stage2", "running"),
+    ]
+    assert b"every 2s" in page.content and b"7.25" in page.content and b"stage 1 begins" in page.content
+
+
+def test_a_stage_that_another_run_trained_is_linked(client_as, run):
+    other = make_run()
+    TrainedStage.objects.create(key="k1", stage="stage1", run=other, store_key="x", store_digest="0")
+    run.metrics.filter(stage="stage1").delete()
+    run.stages = [{"stage": "stage1", "key": "k1"}, {"stage": "stage2", "key": "k2"}]
+    run.save()
+    page = client_as("expert").get(f"/training/{run.pk}/")
+    assert page.context["stages"][0].reused_from == other.pk
+    assert f'href="/training/{other.pk}/">run {other.pk}' in page.content.decode()
+
+
+def test_curves_have_one_line_a_stage_and_a_table(client_as, run):
+    loss, rate = client_as("expert").get(f"/training/{run.pk}/").context["curves"].charts
     assert [curve.name for curve in loss.curves] == ["Stage 1", "Stage 2"]
     assert [point for point in loss.table if point[0] == "Stage 1"] == [
         ("Stage 1", 1.0, 8.0),
         ("Stage 1", 2.0, 6.5),
     ]
-    assert b"every 2s" in page.content and b"7.25" in page.content and b"stage 1 begins" in page.content
+    assert rate.y_label == "learning rate"
+
+
+def long_run(points: int = 10_000) -> Run:
+    """A running run with `points` points of each curve in each stage, one of them a spike."""
+    job = Job.objects.create(kind="training", queue="gpu", title="train", state="running", done=1, total=9)
+    run = make_run(job=job, log_tail="a line of the log\n" * 300)
+    for stage in ("stage1", "stage2"):
+        RunMetric.objects.bulk_create(
+            RunMetric(
+                run=run,
+                stage=stage,
+                step=step,
+                data={
+                    "loss": 99.0 if step == 4321 else 8 / (1 + step / 1000),
+                    **dict.fromkeys(("lr", "grad_norm", "tokens_per_second", "memory_mb"), 1.0 + step % 7),
+                    "computed_ratio": 1.03,
+                    "tokens": step * 50,
+                    "seconds": step * 1.0,
+                },
+            )
+            for step in range(1, points + 1)
+        )
+    return run
+
+
+def test_ten_thousand_points_stay_a_small_page_and_keep_their_spike(client_as):
+    run = long_run()
+    client = client_as("expert")
+    page = client.get(f"/training/{run.pk}/")
+    charts = page.context["curves"].charts
+    assert len(charts) == 6 and page.context["curves"].points == 20_000
+    drawn = sum(curve.path.count(" ") + 1 for chart in charts for curve in chart.curves)
+    assert drawn <= 6 * 2 * BUCKETS and len(page.content) < 130_000
+    spike = buckets([run.pk], ["loss"])[run.pk, "stage1"]
+    assert max(one.values["loss"][2] for one in spike) == 99.0
+    assert charts[0].curves[0].band and "20,000 points in all" in charts[0].note
+    live = client.get(f"/training/{run.pk}/live/")
+    assert len(live.content) < 6_000 and b"<path" not in live.content.replace(b"<use", b"")
+
+
+def test_curves_are_sent_again_only_when_there_is_a_new_point(client_as, run, django_assert_max_num_queries):
+    client = client_as("expert")
+    seen = client.get(f"/training/{run.pk}/curves/").context["seen"]
+    with django_assert_max_num_queries(5):
+        assert client.get(f"/training/{run.pk}/curves/", {"seen": seen}).status_code == 204
+    RunMetric.objects.create(run=run, stage="stage2", step=2, data={"loss": 6.0})
+    again = client.get(f"/training/{run.pk}/curves/", {"seen": seen})
+    assert again.status_code == 200 and again.context["seen"] != seen and b"every 10s" in again.content
+
+
+def test_a_logarithmic_scale_is_offered_where_it_is_honest(client_as, run):
+    page = client_as("expert").get(f"/training/{run.pk}/curves/", {"scale": "log"})
+    loss, rate = page.context["curves"].charts
+    assert loss.y_ticks[0] == "10" and loss.curves[0].last == "6.5" and rate.y_ticks[-1] == "0"
+
+
+def test_the_log_is_shown_by_its_last_lines_and_sent_whole(client_as, run, settings, tmp_path):
+    settings.TRACE_HOME = tmp_path
+    run.log_tail = "\n".join(f"line {number}" for number in range(100))
+    run.stages = [{"stage": "stage1", "key": "abcdef"}]
+    run.save()
+    client = client_as("expert")
+    page = client.get(f"/training/{run.pk}/")
+    assert b"line 99" in page.content and b"line 50" not in page.content
+    kept = client.get(f"/training/{run.pk}/log/")
+    assert kept.content.decode() == run.log_tail and "run-" in kept["Content-Disposition"]
+    folder = stage_folder("abcdef")
+    folder.mkdir(parents=True)
+    (folder / "log.txt").write_text("from the file <b>\n")
+    whole = b"".join(client.get(f"/training/{run.pk}/log/").streaming_content)
+    assert whole.startswith(b"== stage1/log.txt\nfrom the file <b>")
+
+
+def test_a_run_says_what_differs_from_the_paper_and_where_it_reports(client_as, settings):
+    settings.TRACE_REPORT_TO = "tensorboard"
+    recipe = asdict(default_recipe("pocket"))
+    run = make_run(recipe=recipe)
+    page = client_as("expert").get(f"/training/{run.pk}/")
+    used = {row.field.name: row for _, rows in page.context["fields"] for row in rows}
+    assert used["stage2.lr"].differs and used["stage2.lr"].paper == "0.0001"
+    assert not used["stage2.min_lr_ratio"].differs and used["pocket.hidden"].paper == ""
+    assert b"tensorboard" in page.content
+    text = client_as("reviewer").get(f"/training/{run.pk}/recipe.yaml").content.decode()
+    assert recipes.from_dict(yaml.safe_load(text)) == default_recipe("pocket")
 
 
 def test_live_fragment_stops_asking_when_the_run_has_ended_and_says_why(client_as, run):
@@ -97,15 +165,51 @@ def test_cancel_and_resume_reach_the_job(client_as, run):
     assert Job.objects.get(pk=run.job_id).state == "queued"
 
 
+def test_cancel_from_the_queue_goes_back_to_it(client_as, run):
+    answer = client_as("admin").post(f"/training/{run.pk}/cancel/", {"next": "queue"})
+    assert answer.url == "/training/queue/" and Job.objects.get(pk=run.job_id).cancel_requested
+
+
+@pytest.mark.parametrize("verb", ["cancel", "resume"])
+def test_others_neither_cancel_nor_resume(client_as, run, verb):
+    assert client_as("expert").post(f"/training/{run.pk}/{verb}/").status_code == 403
+    assert not Job.objects.get(pk=run.job_id).cancel_requested
+
+
 def test_list_shows_the_newest_loss_in_the_same_number_of_queries(
     client_as, run, django_assert_max_num_queries
 ):
+    RunMetric.objects.create(run=run, stage="plain", step=9, data={"loss": 5.0})
     for _ in range(10):
         make_run(snapshot=run.snapshot)
     client = client_as("reviewer")
     with django_assert_max_num_queries(9):
         rows = client.get("/training/").context["page"].rows
     assert rows[-1].loss == 7.25
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("format=c", ["c"]),
+        ("memo=mr", ["c"]),
+        ("retrieval=n", ["c"]),
+        ("base=qwen", ["c"]),
+        ("state=running", ["a"]),
+        ("why=policy", ["c"]),
+        ("by=admin", ["c"]),
+        ("snapshot=abc", []),
+        ("snapshot=99999999999", []),
+        ("", ["c", "a"]),
+    ],
+)
+def test_the_list_is_narrowed_by_each_filter(client_as, run, user_with, query, found):
+    client = client_as("admin")
+    cell = {"format": "c", "memo": "mr", "retrieval": "n", "base": "qwen", "why": "policy"}
+    make_run(**cell, created_by=type(run).created_by.get_queryset().get(username="admin"))
+    page = client.get(f"/training/?{query}")
+    assert [one.format for one in page.context["page"].rows] == found
+    assert found or b"No run like that" in page.content
 
 
 def test_promotion_is_an_admins_and_says_what_it_does(client_as):
