@@ -1,14 +1,16 @@
 """Aliases are an append-only history; a model is found by id or by alias and verified before use."""
 
+import threading
+
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, connection, transaction
 
-from tests.factories import make_model
+from tests.factories import make_model, make_rule, make_tool
 from trace_site.audit import AuditEntry
 from trace_site.lib.errors import TraceError
 from training.models import AliasMove
-from training.registry import current_aliases, export_dir, model_named, promote
+from training.registry import current_aliases, export_dir, model_named, promote, roll_back, set_challenger
 
 pytestmark = pytest.mark.django_db
 
@@ -71,3 +73,122 @@ def test_model_whose_files_changed_is_refused(settings, tmp_path):
     (tmp_path / "store" / "models" / "x" / "trace.json").write_text('{"other": 1}')
     with pytest.raises(TraceError, match="differ from their digests"):
         export_dir(model)
+
+
+def test_rolling_back_is_one_step_and_says_what_was_rolled_back(user_with):
+    first, second = make_model(), make_model()
+    for model in (first, second):
+        promote(model=model, actor=None)
+    move = roll_back(actor=user_with("admin"), note="answers in English only")
+    assert current_aliases() == {"champion": first, "previous": second}
+    assert move.note == f"back from model {second.pk}: answers in English only"
+    entry = AuditEntry.objects.get(action="model.rolled_back")
+    assert (entry.actor.username, entry.detail["rolled_back"]) == ("admin", second.pk)
+    assert roll_back(actor=None).model == second
+
+
+def test_rolling_back_reaches_any_earlier_champion_and_no_other_model():
+    models = [make_model() for _ in range(3)]
+    for model in models:
+        promote(model=model, actor=None)
+    assert roll_back(actor=None, to=models[0]).model == models[0]
+    assert current_aliases()["previous"] == models[2]
+    with pytest.raises(TraceError, match="is the champion already"):
+        roll_back(actor=None, to=models[0])
+    with pytest.raises(TraceError, match="never was champion"):
+        roll_back(actor=None, to=make_model())
+
+
+def test_nothing_to_go_back_to_is_said():
+    with pytest.raises(TraceError, match="no earlier champion"):
+        roll_back(actor=None)
+    promote(model=make_model(), actor=None)
+    with pytest.raises(CommandError, match="no earlier champion"):
+        call_command("rollback")
+
+
+def test_rollback_command_goes_back(capsys):
+    first, second = make_model(), make_model()
+    for model in (first, second):
+        promote(model=model, actor=None)
+    call_command("rollback", note="worse on HR", json=True)
+    assert f'"model": {first.pk}' in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_challenger_is_set_once_and_never_the_champion():
+    champion, challenger = make_model(), make_model()
+    promote(model=champion, actor=None)
+    with pytest.raises(TraceError, match="is the champion"):
+        set_challenger(model=champion, actor=None)
+    move = set_challenger(model=challenger, actor=None)
+    assert set_challenger(model=challenger, actor=None) == move
+    assert current_aliases()["challenger"] == challenger
+    assert AuditEntry.objects.filter(action="model.challenger_set").count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_moves_at_once_leave_a_history_without_gaps():
+    models = [make_model() for _ in range(6)]
+    barrier = threading.Barrier(len(models))
+
+    def move(model):
+        try:
+            barrier.wait()
+            promote(model=model, actor=None)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=move, args=(model,)) for model in models]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    crowned = list(AliasMove.objects.filter(alias="champion").order_by("id").values_list("model", flat=True))
+    replaced = list(AliasMove.objects.filter(alias="previous").order_by("id").values_list("model", flat=True))
+    assert sorted(crowned) == sorted(model.pk for model in models) and replaced == crowned[:-1]
+
+
+def stored_model(settings, tmp_path):
+    from trace_site.artefacts import store
+
+    settings.STORE_URL, settings.TRACE_HOME = (tmp_path / "store").as_uri(), tmp_path
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "trace.json").write_text("{}")
+    digest = store().put_dir(tmp_path / "export", "models/x")
+    return make_model(store_key="models/x", store_digest=digest)
+
+
+def test_byte_that_flips_after_the_first_load_is_refused_on_every_way_to_the_model(
+    settings, tmp_path, client_as
+):
+    from evaluation import retriever
+    from evaluation.services import evaluation_request
+    from trace_site import jobs
+
+    model = stored_model(settings, tmp_path)
+    settings.JOB_LEASE_SECONDS = 3600
+    promote(model=model, actor=None)
+    assert export_dir(model) == export_dir(model)
+    weights = tmp_path / "store" / "models" / "x" / "trace.json"
+    weights.write_text("[]")
+    said = f"model {model.pk} is not loaded: the stored files differ from their digests"
+    with pytest.raises(TraceError, match=said):
+        retriever.retrieve(query="x", model="champion", url="http://127.0.0.1:1")
+    page = client_as("expert").get(
+        "/evaluation/playground/answer/", {"q": "x", "model": model.pk, "mode": "fast"}
+    )
+    assert said in page.content.decode().replace("Model", "model")
+    make_rule(make_tool("Pay/A"), make_tool("Pay/B"), tests=[{"query": "a", "tools": ["Pay/A"]}])
+    job = jobs.run(evaluation_request(model=model).pk)
+    assert job.state == "failed" and said in job.error
+    weights.write_text("{}")
+    assert export_dir(model).is_dir()
+
+
+def test_verified_folder_is_read_once_while_nobody_touches_it(settings, tmp_path, monkeypatch):
+    from trace_site.lib import store
+
+    model = stored_model(settings, tmp_path)
+    export_dir(model)
+    monkeypatch.setattr(store, "sha256_file", lambda path: pytest.fail("read again"))
+    assert export_dir(model).is_dir()

@@ -80,7 +80,9 @@ def test_stages_of_kept_models_of_active_runs_and_of_active_policies_stay():
     promote(model=champion, actor=None)
     running = make_run(stages=[{"stage": "stage1", "key": "s2"}], job=jobs.enqueue("training", {"run": 0}))
     policed = make_run(stages=[{"stage": "stage1", "key": "s3"}])
-    policy = RetrainPolicy.objects.create(name="line", base="pocket", format="a", memo="m", retrieval="r", active=True)
+    policy = RetrainPolicy.objects.create(
+        name="line", base="pocket", format="a", memo="m", retrieval="r", active=True
+    )
     Retraining.objects.create(policy=policy, run=policed, reasons={})
     for number in range(1, 5):
         stage(f"s{number}", f"s/{number}", running)

@@ -10,10 +10,14 @@ from training import retention
 
 
 class Command(TraceCommand):
-    help = "Remove the files of models and stages that no alias, run, evaluation, policy or mark by hand needs."
+    help = (
+        "Remove the files of models and stages that no alias, run, evaluation, policy or mark by hand needs."
+    )
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("--dry-run", action="store_true", help="only say what would go and what stays why")
+        parser.add_argument(
+            "--dry-run", action="store_true", help="only say what would go and what stays why"
+        )
         parser.add_argument("--keep", type=int, help="so many newest models stay (MODEL_RETENTION_KEEP)")
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
@@ -26,7 +30,9 @@ class Command(TraceCommand):
     def _dry_run(self, keep: int | None) -> tuple[dict[str, Any], str]:
         found = retention.plan(keep)
         for row in found.stays:
-            self.echo(f"stays: {row.kind} {row.id} ({row.why or 'shares its folder with what stays, or is the last'})")
+            self.echo(
+                f"stays: {row.kind} {row.id} ({row.why or 'shares its folder with what stays, or is the last'})"
+            )
         for row in found.goes:
             self.echo(f"goes: {row.kind} {row.id}, {filesizeformat(row.bytes)}, {row.store_key}")
         result = {
