@@ -1,0 +1,267 @@
+"""Our training loop beside the Hugging Face Trainer at its best settings: real tokens a second, processor and wall.
+
+    python -m tests.bench.trainer_peer --snapshot DIR [--recipe FILE] [--pairs 5] [--records 1600]
+
+DIR is a frozen dataset. Both sides are child processes that train the same fresh pocket model on the same records for
+one epoch: same batch size, bf16 autocast, two threads, fused AdamW, cosine, no dropout (the Trainer has none of ours).
+First every setting of the Trainer is tried once and the best is kept; then both sides run in turns. The first steps
+are dropped. Both must end at the same loss. Processor time counts dataloader workers too; wall time means something
+on an idle machine only.
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+RECIPE = ROOT / "training" / "recipes" / "pocket.yaml"
+WARM_UP = 8  # steps
+HELD = 96  # records the final loss is read on, not trained on
+TRAINER = {  # documented ways to make the Trainer faster, on top of what the docstring names
+    "plain": {},
+    "pad 8": {"pad": 8},
+    "worker": {"dataloader_num_workers": 1, "dataloader_persistent_workers": True},
+    "no mask": {"mask": False},
+    "compile": {"torch_compile": True},
+    "compile, pad 32": {"torch_compile": True, "pad": 32},
+}
+
+
+class Clock:
+    """Seconds and real tokens from the end of the warm-up on."""
+
+    def __init__(self) -> None:
+        self.steps = self.tokens = 0
+        self.at: tuple[float, float] | None = None
+        self.end = (0.0, 0.0)
+
+    def step(self, tokens: int) -> None:
+        self.steps += 1
+        if self.at is not None:
+            self.tokens += tokens
+            self.end = self.now()
+        elif self.steps == WARM_UP:
+            self.at = self.now()
+
+    @staticmethod
+    def now() -> tuple[float, float]:
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return sum(u.ru_utime + u.ru_stime for u in used), time.monotonic()
+
+    def facts(self) -> dict[str, float]:
+        assert self.at is not None
+        cpu, wall = self.end[0] - self.at[0], self.end[1] - self.at[1]
+        return {
+            "cpu": self.tokens / cpu,
+            "wall": self.tokens / wall,
+            "tokens": self.tokens,
+            "steps": self.steps,
+        }
+
+
+def child(side: str, asked: argparse.Namespace) -> dict[str, Any]:
+    from dataclasses import replace
+
+    import torch
+
+    from training.core.recipe import load
+    from training.core.records import load_snapshot, stage2_records
+    from training.ml.data import encode
+    from training.ml.model import build
+
+    torch.set_num_threads(2)
+    recipe = load(asked.recipe).with_cell(memo="none", retrieval="r+R", threads=2)
+    recipe = replace(recipe, pocket=replace(recipe.pocket, dropout=0.0, token_dropout=0.0))
+    stage = replace(recipe.stage2, epochs=1.0, max_seconds=0.0, average_share=0.0, label_smoothing=0.0)
+    snapshot = load_snapshot(asked.snapshot)
+    trainee = build(recipe, snapshot)
+    examples, _ = encode(stage2_records(snapshot, recipe), trainee.chat, recipe.max_seq_len)
+    held, examples = examples[:HELD], examples[HELD : HELD + asked.records]
+    clock = Clock()
+    ours(trainee, examples, stage, recipe, clock) if side == "ours" else trainer(
+        trainee, examples, stage, recipe, clock, **TRAINER[side]
+    )
+    return {**clock.facts(), "loss": final_loss(trainee, held, recipe), "memory_mb": peak_mb()}
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def final_loss(trainee: Any, held: list[Any], recipe: Any) -> float:
+    import torch
+
+    from training.ml.data import collate
+    from training.ml.loss import supervised_loss
+
+    trainee.model.eval()
+    with torch.no_grad():
+        return float(supervised_loss(trainee, collate(held, trainee.chat.pad_id), recipe, 0.0))
+
+
+def ours(trainee: Any, examples: list[Any], stage: Any, recipe: Any, clock: Clock) -> None:
+    from training.core.rundir import RunDir
+    from training.ml import loop
+
+    plain = loop.train_step
+
+    def timed(trainer: Any, chosen: list[Any]) -> Any:
+        norm = plain(trainer, chosen)
+        clock.step(sum(len(example.ids) for example in chosen))
+        return norm
+
+    loop.train_step = timed
+    with tempfile.TemporaryDirectory() as folder, RunDir(Path(folder)).locked() as run:
+        loop.fit(trainee, examples, stage, recipe, run, "stage2", lambda *_: None)
+
+
+def trainer(
+    trainee: Any,
+    examples: list[Any],
+    stage: Any,
+    recipe: Any,
+    clock: Clock,
+    pad: int = 0,
+    mask: bool = True,
+    **options: Any,
+) -> None:
+    import transformers
+    from torch.utils.data import Dataset
+
+    class Rows(Dataset):
+        def __len__(self) -> int:
+            return len(examples)
+
+        def __getitem__(self, number: int) -> dict[str, Any]:
+            one = examples[number]
+            labels = [n if m else -100 for n, m in zip(one.ids, one.mask, strict=True)]
+            return {"input_ids": one.ids, "labels": labels, "length": len(one.ids)}
+
+    padding = transformers.DataCollatorForSeq2Seq(
+        trainee.chat.tokenizer, padding="longest", pad_to_multiple_of=pad or None
+    )
+
+    def collated(rows: list[dict[str, Any]]) -> dict[str, Any]:
+        batch = padding([{name: row[name] for name in ("input_ids", "labels")} for row in rows])
+        batch["real"] = sum(row["length"] for row in rows)
+        if not mask:
+            batch.pop("attention_mask")
+        return dict(batch)
+
+    class Timed(transformers.Trainer):
+        def training_step(self, model: Any, inputs: Any, *more: Any) -> Any:
+            self.real = int(inputs.pop("real"))
+            return super().training_step(model, inputs, *more)
+
+    class Steps(transformers.TrainerCallback):
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            clock.step(run.real)
+
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = transformers.TrainingArguments(
+            output_dir=folder,
+            use_cpu=True,
+            bf16=True,
+            optim="adamw_torch_fused",
+            train_sampling_strategy="group_by_length",
+            per_device_train_batch_size=stage.batch_size,
+            num_train_epochs=1,
+            learning_rate=stage.lr,
+            adam_beta1=stage.betas[0],
+            adam_beta2=stage.betas[1],
+            weight_decay=stage.weight_decay,
+            max_grad_norm=stage.max_grad_norm,
+            warmup_steps=max(1, round(stage.warmup_ratio * len(examples) / stage.batch_size)),
+            lr_scheduler_type="cosine_with_min_lr",
+            lr_scheduler_kwargs={"min_lr_rate": stage.min_lr_ratio},
+            logging_steps=50,
+            save_strategy="no",
+            report_to=[],
+            disable_tqdm=True,
+            remove_unused_columns=False,
+            seed=recipe.seed,
+            **options,
+        )
+        run = Timed(
+            trainee.model, arguments, data_collator=collated, train_dataset=Rows(), callbacks=[Steps()]
+        )
+        run.train()
+
+
+def measure(side: str, asked: argparse.Namespace) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tests.bench.trainer_peer", "--side", side]
+    command += [
+        "--snapshot",
+        str(asked.snapshot),
+        "--recipe",
+        str(asked.recipe),
+        "--records",
+        str(asked.records),
+    ]
+    env = {
+        **os.environ,
+        "OMP_NUM_THREADS": "2",
+        "TOKENIZERS_PARALLELISM": "false",
+        "OMP_WAIT_POLICY": "PASSIVE",
+    }
+    env["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] = "64" if side == "ours" else "1024"
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {"side": side, "failed": done.stderr.strip().splitlines()[-1:]}
+    found = {"side": side, **json.loads(done.stdout.splitlines()[-1])}
+    print(
+        f"{side:>16}: {found['cpu']:>8,.0f} tokens a processor second, {found['wall']:>8,.0f} a second,"
+        f" loss {found['loss']:.4f}, {found['memory_mb']:,.0f} MB, {found['tokens']:,} tokens timed",
+        flush=True,
+    )
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--snapshot", type=Path, required=True)
+    parser.add_argument("--recipe", type=Path, default=RECIPE)
+    parser.add_argument("--records", type=int, default=1600)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument(
+        "--by", choices=("cpu", "wall"), default="cpu", help="what the best setting is chosen by"
+    )
+    parser.add_argument("--side", choices=("ours", *TRAINER))
+    asked = parser.parse_args()
+    if asked.side:
+        print(json.dumps(child(asked.side, asked)))
+        return 0
+    print(
+        f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors; {asked.recipe.name}, {asked.records} records"
+    )
+    tried = [measure(side, asked) for side in TRAINER]
+    for one in tried:
+        if "failed" in one:
+            print(f"{one['side']:>16}: {one['failed']}")
+    best = max((one for one in tried if "failed" not in one), key=lambda one: one[asked.by])["side"]
+    print(f"the Trainer at its best: {best} {TRAINER[best]}")
+    pairs = [(measure("ours", asked), measure(best, asked)) for _ in range(asked.pairs)]
+    return verdict(pairs)
+
+
+def verdict(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> int:
+    ratios = {by: [one[by] / other[by] for one, other in pairs] for by in ("cpu", "wall")}
+    for by, values in ratios.items():
+        print(
+            f"ours / Trainer by {by}: median {statistics.median(values):.2f}, {min(values):.2f}-{max(values):.2f}"
+        )
+    gap = max(abs(one["loss"] - other["loss"]) / other["loss"] for one, other in pairs)
+    print(f"largest difference of the final loss: {gap:.1%}; load now {os.getloadavg()[0]:.1f}")
+    return 0 if statistics.median(ratios["cpu"]) >= 1.3 and gap <= 0.05 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

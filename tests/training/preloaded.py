@@ -1,0 +1,7 @@
+"""What the server of forked trainers loads once."""
+
+from transformers.utils import logging
+
+import training.ml.stage2  # noqa: F401
+
+logging.disable_progress_bar()
