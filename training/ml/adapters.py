@@ -16,9 +16,8 @@ from trace_site.lib.errors import TraceError
 PAD, END, USER, ASSISTANT = "<pad>", "<|end|>", "<|user|>", "<|assistant|>"
 OPEN, CLOSE = "<think>\n", "\n</think>\n"
 SLOT = "\u241eslot\u241e"  # stands for the content while a chat template is rendered
-DAY = (
-    "26 Jul 2024"  # the day every template is told it is: a fixed one, whenever training or resuming happens
-)
+DAY = "26 Jul 2024"  # the day every template is told it is, whenever training or resuming happens
+CLOCK = "{% macro strftime_now(form) %}" + DAY + "{% endmacro %}{{ '' }}"  # put before a template
 # what is added to a base without a template of its own: control tokens that no request can imitate
 TURNS = (
     "{% for m in messages %}{% if m.role == 'assistant' %}<|assistant|>{{ m.content }}{{ eos_token }}"
@@ -122,11 +121,11 @@ def _rendered(tokenizer: Any, messages: list[dict[str, str]], ask: bool) -> str:
         return str(
             tokenizer.apply_chat_template(
                 messages,
+                chat_template=CLOCK + tokenizer.get_chat_template(),
                 tokenize=False,
                 add_generation_prompt=ask,
                 enable_thinking=True,
                 date_string=DAY,
-                strftime_now=lambda form: DAY,
             )
         )
     except (TemplateError, ValueError, TypeError) as error:

@@ -1,7 +1,7 @@
-"""From records to batches.
+"""The data path: record -> exchange -> (ids, mask) -> batches of similar length -> tensors.
 
-In: records and a chat. Out: examples (ids, mask) and, per epoch, batches of similar length: tensors padded on the
-right, so that causal attention needs no mask and padding costs little.
+In: records (core/records.py) and a chat (chat.py, which alone renders). Out: examples, the batches of each epoch, and
+tensors padded on the right, so that causal attention needs no mask. Loss is only where the mask is 1.
 """
 
 import random
@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 import torch
 
-from training.core.records import Record
+from training.core.parts import Record
 from training.ml.chat import Chat
 
 IGNORE = -100
-BUCKET = 32  # batches sorted by length together
-WIDTH_MULTIPLE = 4  # fewer distinct shapes: each new one costs the CPU kernels a compilation and memory
+# Computed tokens over real ones, 8,323 public tools and 1,959 samples, batches of 8 and 16: at most 1.03 for a stage of
+# two thousand records and more, 1.05 for one of five hundred; random batches 1.4 to 2.4; 32 and 4 gave up to 1.08.
+BUCKET = 128  # batches sorted by length together, out of as many at random
+WIDTH_MULTIPLE = 2  # fewer distinct shapes: each new one costs the CPU kernels a compilation and memory
 
 
 @dataclass(frozen=True, slots=True)

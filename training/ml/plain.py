@@ -6,6 +6,7 @@ without them (Unigram knows `<s>` as a piece like any other): such a spot is spe
 
 import json
 import unicodedata
+from functools import lru_cache
 from typing import Any
 
 from tokenizers import Encoding, Tokenizer
@@ -13,6 +14,7 @@ from tokenizers import Encoding, Tokenizer
 from trace_site.lib.errors import TraceError
 
 STAND_INS = ("\N{REPLACEMENT CHARACTER}", "?", " ")  # for a character whose only id is a control token
+KEPT = 4096  # texts whose ids are remembered
 BLANK = "\u2581"  # sentencepiece's space
 
 
@@ -21,54 +23,63 @@ class PlainText:
 
     def __init__(self, tokenizer: Any) -> None:
         state = json.loads(tokenizer.backend_tokenizer.to_str())
-        kept = [token for token in state["added_tokens"] if _is_blank(token)]
-        blanks = {token["id"] for token in kept}
-        self.control = (set(tokenizer.added_tokens_decoder) | set(tokenizer.all_special_ids)) - blanks
-        self._unknown = self._unknown_token(tokenizer)
-        state["added_tokens"] = kept
         state["post_processor"] = state["padding"] = state["truncation"] = None
         state["normalizer"] = _unprefixed(state.get("normalizer"))
         state["pre_tokenizer"] = _unprefixed(state.get("pre_tokenizer"))
-        self._tokenizer = Tokenizer.from_str(json.dumps(state))
+        blanks = [token for token in state["added_tokens"] if _is_blank(token)]
+        self._tokenizer = _with_added(state, blanks)
+        if any(self._tokenizer.token_to_id(token["content"]) != token["id"] for token in blanks):
+            blanks = []  # without the tokens between them they would get other ids
+            self._tokenizer = _with_added(state, blanks)
+        self.control = set(tokenizer.added_tokens_decoder) | set(tokenizer.all_special_ids)
+        self.control -= {token["id"] for token in blanks}
+        self._stands_for = self._stand_for_others(tokenizer)
+        self._kept = lru_cache(KEPT)(self._ids)  # a description is read by every record of its tool
 
-    def _unknown_token(self, tokenizer: Any) -> tuple[int, str] | None:
-        """The id for characters a vocabulary does not know. It is no control token unless it is also another one."""
+    def _stand_for_others(self, tokenizer: Any) -> dict[int, str]:
+        """Ids that stand for what a vocabulary cannot spell, the unknown one and single bytes, by their own names.
+
+        They are no control tokens, unless the unknown one is also another one."""
+        known = tokenizer.get_vocab()
+        found = {known[name]: name for name in map("<0x{:02X}>".format, range(256)) if name in known}
         others = {tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.pad_token_id}
-        if tokenizer.unk_token_id is None or tokenizer.unk_token_id in others:
-            return None
-        self.control.discard(tokenizer.unk_token_id)
-        return tokenizer.unk_token_id, str(tokenizer.unk_token)
+        if tokenizer.unk_token_id is not None and tokenizer.unk_token_id not in others:
+            self.control.discard(tokenizer.unk_token_id)
+            found[tokenizer.unk_token_id] = str(tokenizer.unk_token)
+        return found
 
     def ids(self, text: str) -> list[int]:
         """Ids of the text; only a spot that would give a control token is split, at its characters."""
+        return list(self._kept(text))
+
+    def _ids(self, text: str) -> tuple[int, ...]:
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         cuts = self._cuts(encoding, text)
         if not cuts:
-            found: list[int] = encoding.ids
-            return found
+            return tuple(encoding.ids)
         if len(text) == 1:
             return self._stand_in(text)
         pieces = zip([0, *cuts], [*cuts, len(text)], strict=True)
-        return [number for start, end in pieces for number in self.ids(text[start:end])]
+        return tuple(number for start, end in pieces for number in self._ids(text[start:end]))
 
     def _cuts(self, encoding: Encoding, text: str) -> list[int]:
         """Places strictly inside the text, one in or beside every control token; [0] when it is one character."""
         found: set[int] = set()
         for number, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
-            if number in self.control or self._spells_unknown(number, text[start:end]):
+            if number in self.control or self._is_typed(number, text[start:end]):
                 found |= {start + 1} if end - start > 1 else {start, end}
         inside = sorted(place for place in found if 0 < place < len(text))
         return inside or ([len(text) // 2] if found else [])
 
-    def _spells_unknown(self, number: int, spelled: str) -> bool:
-        """The unknown token for text that names it: the letters are known, so nothing need be lost."""
-        return self._unknown is not None and number == self._unknown[0] and self._unknown[1] in spelled
+    def _is_typed(self, number: int, spelled: str) -> bool:
+        """Does the text name a stand-in, such as `<unk>`? Its letters are known, so nothing need be lost."""
+        return number in self._stands_for and self._stands_for[number] in spelled
 
-    def _stand_in(self, character: str) -> list[int]:
+    def _stand_in(self, character: str) -> tuple[int, ...]:
         """The character's compatible spelling, or a visible stand-in."""
         spelled = unicodedata.normalize("NFKC", character)
         for other in (*([spelled] if spelled != character else []), *STAND_INS):
-            ids: list[int] = self._tokenizer.encode(other, add_special_tokens=False).ids
+            ids = tuple(self._tokenizer.encode(other, add_special_tokens=False).ids)
             if ids and self.control.isdisjoint(ids):
                 return ids
         raise TraceError(
@@ -76,6 +87,10 @@ class PlainText:
             code="no_plain_token",
             hint="Use another base model.",
         )
+
+
+def _with_added(state: dict[str, Any], tokens: list[dict[str, Any]]) -> Tokenizer:
+    return Tokenizer.from_str(json.dumps({**state, "added_tokens": tokens}))
 
 
 def _is_blank(token: dict[str, Any]) -> bool:
