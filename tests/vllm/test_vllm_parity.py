@@ -37,7 +37,7 @@ ENVIRONMENT = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "OMP_NUM_THREADS": "2",
 }
-OPTIONS = ["--served-model-name", "trace", "--max-model-len", "512", "--dtype", "float32"]
+OPTIONS = ["--served-model-name", "trace", "--max-model-len", "256", "--dtype", "float32"]
 OPTIONS += ["--max-num-seqs", "16", "--enforce-eager"]
 
 pytestmark = [
