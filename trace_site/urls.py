@@ -43,6 +43,7 @@ urlpatterns = [
     path("api/v1/", include("rules.api")),
     path("api/v1/", include("synthesis.api")),
     path("api/v1/", include("training.api")),
+    path("api/v1/", include("training.api_models")),
     path("api/v1/", include("evaluation.api")),
     path("admin/", admin.site.urls),
 ]

@@ -55,6 +55,6 @@ class Command(TraceCommand):
         run = Run.objects.select_related("job").get(pk=result["run"])
         if run.job is not None:
             result |= run_inline(run.job, self.echo)
-        if follow_up := Job.objects.filter(pk=result.get("evaluation_job")).first():
+        if follow_up := Job.objects.filter(pk=result.get("evaluation_job") or 0).first():
             result["evaluation"] = run_inline(follow_up, self.echo)
         return result, f"policy {policy} made model {result.get('model')} from snapshot {result['snapshot']}"
