@@ -1,20 +1,24 @@
 """Records: which samples and formats a cell trains on, and what is real tokens in them."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from catalog.core.tokens import NameIndex
-from tests.training.small_snapshot import NAMES, sample, write_snapshot
+from catalog.core.tokens import FORMATS, NameIndex, tool_units
+from tests.training.small_snapshot import NAMES, sample, tool, write_snapshot
 from trace_site.lib.errors import TraceError
-from training.core.parts import Units, list_parts, query_parts, text_parts
-from training.core.recipe import Recipe
-from training.core.records import (
-    load_snapshot,
-    stage1_records,
-    stage2_records,
-)
+from training.core.parts import Parts, Record, Units, list_parts, query_parts, text_parts
+from training.core.recipe import MEMOS, RETRIEVALS, Recipe
+from training.core.records import Snapshot, load_snapshot, stage1_records, stage2_records
+from training.core.stages import passes
+
+
+def spelled(parts: Parts) -> str:
+    """Text with tool tokens in square brackets."""
+    return "".join(part if isinstance(part, str) else f"[{''.join(part.strings)}]" for part in parts)
 
 
 @pytest.fixture
@@ -39,6 +43,53 @@ def test_choice_holds_the_gold_tool_among_its_nearest(folder: Path) -> None:
     assert choice.answer == (Units(("<<Time&&Book Leave>>",)),)
 
 
+def crowd(count: int, **override: Any) -> Snapshot:
+    """Tools in a ring, each near the ten that follow it; two in eleven share a description."""
+    names = [f"Api{number // 7}/do-{number}" for number in range(count)]
+    tools = [
+        tool(name, f"Does the thing of kind {at // 2 if at % 11 < 2 else at}")
+        for at, name in enumerate(names)
+    ]
+    near = {name: [names[(at + step) % count] for step in range(11)] for at, name in enumerate(names)}
+    facts = {"tools": tools, "neighbours": near, "rules": [], "tokens": [], "samples": []}
+    return Snapshot(**{**facts, "hash": "h", "catalog_hash": "c", **override})
+
+
+def choices(records: list[Record]) -> dict[str, list[Units]]:
+    return {r.id: [p for p in r.prompt if isinstance(p, Units)] for r in records if r.kind == "mcts"}
+
+
+@pytest.mark.parametrize("fmt", ["a", "b", "c"])
+def test_the_gold_tool_stands_at_each_place_equally_often(fmt: str) -> None:
+    records = stage1_records(crowd(3000), Recipe(format=fmt, mcts_negatives=7))
+    gold = {r.id: r.answer[0] for r in records if r.kind == "mcts"}
+    places = Counter(shown.index(gold[name]) for name, shown in choices(records).items())
+    expected = 3000 / 8
+    chi_square = sum((places[place] - expected) ** 2 / expected for place in range(8))
+    assert chi_square < 24.3  # the 0.1 % point of seven degrees of freedom
+
+
+def test_negatives_are_the_nearest_and_never_the_gold_a_retired_tool_or_a_tool_described_in_the_same_words() -> (
+    None
+):
+    whole = crowd(200)
+    retired = {name for at, name in enumerate(whole.neighbours) if at % 3 == 0}
+    snapshot = crowd(200, tools=[row for row in whole.tools if row["name"] not in retired])
+    words = {row["name"]: row["description"] for row in snapshot.tools}
+    index = NameIndex(words, "a")
+    for name, shown in choices(stage1_records(snapshot, Recipe(format="a", mcts_negatives=4))).items():
+        names = [index.tokens[part.strings[0]] for part in shown]
+        near = [n for n in snapshot.neighbours[name] if n in words and n != name and words[n] != words[name]]
+        assert names.count(name) == 1
+        assert sorted(names) == sorted([name, *near[:4]])
+
+
+def test_choices_do_not_depend_on_the_order_of_the_tools() -> None:
+    snapshot = crowd(60)
+    turned = crowd(60, tools=snapshot.tools[::-1])
+    assert choices(stage1_records(snapshot, Recipe())) == choices(stage1_records(turned, Recipe()))
+
+
 def test_choices_are_shuffled_by_the_seed(folder: Path) -> None:
     snapshot = load_snapshot(folder)
     orders = {
@@ -58,6 +109,77 @@ def test_choices_are_shuffled_by_the_seed(folder: Path) -> None:
 def test_each_retrieval_cell_takes_its_samples(folder: Path, retrieval: str, count: int, traced: int) -> None:
     records = stage2_records(load_snapshot(folder), Recipe(retrieval=retrieval))
     assert (len(records), sum(bool(r.thinking) for r in records)) == (count, traced)
+
+
+CELLS = [(f, m, r) for f in FORMATS for m in MEMOS for r in RETRIEVALS]
+
+
+@pytest.mark.parametrize(("fmt", "memo", "retrieval"), CELLS)
+def test_every_cell_of_the_grid_has_its_records(folder: Path, fmt: str, memo: str, retrieval: str) -> None:
+    snapshot, recipe = load_snapshot(folder), Recipe(format=fmt, memo=memo, retrieval=retrieval)
+    memorized = stage1_records(snapshot, recipe) if memo != "none" else []
+    assert len(memorized) == {"none": 0}.get(memo, (3 if fmt == "a" else 5) * len(NAMES))
+    assert all(bool(record.thinking) == (memo == "mr") for record in memorized)
+    found = [stage2_records(snapshot, recipe.with_cell(retrieval=step)) for step in passes(retrieval)]
+    counts = [(len(records), sum(bool(record.thinking) for record in records)) for records in found]
+    plain, reasoned, ruled = (5, 0), (5, 5), (10, 10)
+    wanted = {"none": [], "n": [plain], "r": [reasoned], "r+R": [ruled], "n>r": [plain, reasoned]}
+    assert counts == wanted[retrieval]
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_a_reasoning_memo_reasons_from_facts_and_commits_to_the_answer(folder: Path, fmt: str) -> None:
+    records = stage1_records(load_snapshot(folder), Recipe(format=fmt, memo="mr"))
+    said = {r.kind: spelled(r.thinking) for r in records if r.id == "PayV1/GetSlip"}
+    slip, runs, newer = (spelled((Units(tuple(tool_units(name, fmt))),)) for name in NAMES[:3])
+    start = tool_units("PayV2/MakeRun", fmt)
+    asked = "The description asks for: Reads a pay slip. "
+    near = (
+        f"Near it stands {runs}, which is about lists, runs; {newer}, which is about newer;"
+        f" [{''.join(start)}], which is about starts, run."
+    )
+    assert said["desc2token"] == f"{asked}{near} So it is {slip}."
+    assert said["mcts"] == said["desc2token"]
+    assert said["token2desc"] == near
+    if fmt != "a":
+        assert said["desc2api"].endswith("So it is [<<PayV1>>].")
+        assert "[<<PayV2>>], which is about newer" in said["desc2api"]
+        assert said["api2endpoint"] == (
+            f"{asked}Near it stands [<<ListRuns>>], which is about lists, runs."
+            " Only here: reads, slip. So it is [<<GetSlip>>]."
+        )
+
+
+def test_a_reasoning_memo_never_spells_the_name_of_its_tool(folder: Path) -> None:
+    for record in stage1_records(load_snapshot(folder), Recipe(format="a", memo="mr")):
+        text = "".join(part for part in record.thinking if isinstance(part, str))
+        assert record.id not in text
+        assert "<<" not in text
+
+
+def test_a_tool_without_look_alikes_reasons_too(folder: Path) -> None:
+    alone = replace(load_snapshot(folder), neighbours={})
+    records = stage1_records(alone, Recipe(format="c", memo="mr"))
+    said = {record.kind: spelled(record.thinking) for record in records if record.id == "Time/Book Leave"}
+    assert said["token2desc"] == "Only here: books, leave."
+    assert said["desc2token"].startswith(
+        "The description asks for: Books leave. Only here: books, leave. So it is"
+    )
+
+
+def test_a_deprecated_look_alike_is_called_that(folder: Path) -> None:
+    snapshot = load_snapshot(folder)
+    snapshot.tools[1]["deprecated"] = True
+    (record, *_) = stage1_records(snapshot, Recipe(format="a", memo="mr"))
+    assert "which is about lists, runs and is deprecated;" in spelled(record.thinking)
+
+
+def test_empty_thinking_share_adds_memos_without_their_reasoning(folder: Path) -> None:
+    snapshot = load_snapshot(folder)
+    both = stage1_records(snapshot, Recipe(memo="mr", empty_thinking_share=1.0))
+    plain = stage1_records(snapshot, Recipe(memo="m", empty_thinking_share=1.0))
+    assert [record for record in both if not record.thinking] == plain
+    assert len(both) == 2 * len(plain)
 
 
 def test_retrieval_none_has_no_records(folder: Path) -> None:

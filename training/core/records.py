@@ -110,6 +110,7 @@ class Catalog:
         self.tools = {tool["name"]: tool for tool in snapshot.tools}
         self.neighbours = snapshot.neighbours
         self.index = NameIndex(self.tools, recipe.format)
+        self.texts = {name: text_key(tool["description"]) for name, tool in self.tools.items()}
 
     def units(self, name: str) -> Units:
         return Units(tuple(self.index.units[name]))
@@ -117,9 +118,8 @@ class Catalog:
     def look_alikes(self, name: str) -> list[str]:
         """The nearest other active tools, nearest first. One that is described in the same words is left out: its
         token would be as right an answer as the tool's own."""
-        text = text_key(self.tools[name]["description"])
-        near = (other for other in self.neighbours.get(name, ()) if other in self.tools and other != name)
-        return [other for other in near if text_key(self.tools[other]["description"]) != text]
+        near = (other for other in self.neighbours.get(name, ()) if other in self.tools)
+        return [other for other in near if other != name and self.texts[other] != self.texts[name]]
 
     def records(self, tool: dict[str, Any]) -> Iterator[Record]:
         name, text = tool["name"], tool["description"]

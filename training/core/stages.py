@@ -41,6 +41,8 @@ def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str
     before = ""
     if recipe.memo != "none":
         own = {"memo": recipe.memo, "stage1": asdict(recipe.stage1), "negatives": recipe.mcts_negatives}
+        if recipe.memo == "mr":
+            own["empty_thinking_share"] = recipe.empty_thinking_share
         before = content_hash({"base": base, "catalog": catalog_hash, **own})
         found.append(Step("stage1", before, "none"))
     reads_all_text = recipe.base == POCKET and not before
