@@ -5,7 +5,9 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
+from synthesis.models import Snapshot
 from tests.factories import make_run, make_snapshot
+from tests.synthesis.rows import make_book, make_sample
 from trace_site import jobs
 from trace_site.audit import AuditEntry
 from trace_site.jobs import Job
@@ -135,6 +137,33 @@ def test_sweep_waits_in_the_queue_until_its_snapshots_are_built(builds):
     built(second, make_snapshot())
     done = jobs.run(job.pk)
     assert done.state == "done" and done.result["cells"] == 8 and len(builds) == 2
+
+
+def test_sweep_builds_real_snapshots_and_k_0_holds_no_rule_sample():
+    version = make_book()
+    for _ in range(4):
+        make_sample(version, human="approved")
+    for _ in range(3):
+        make_sample(None, human="approved")
+    plan = read_plan({"snapshots": ["append:0,2", "replace:0"], "formats": ["a"], "memos": ["m"]})
+    expected = [one.states for one in grids.grid_forecast(plan)]
+    job = grids.grid_start(plan=plan)
+    while (ran := jobs.run(job.pk)).state == "queued":
+        for pk in ran.params["builds"].values():
+            jobs.run(pk)
+    assert ran.state == "done", ran.error
+    counts = {f"{one.strategy}({one.per_rule})": one.counts for one in Snapshot.objects.all()}
+    assert counts["append(0)"]["rule"] == 0 and counts["append(0)"]["rrb"] == 3
+    assert counts["append(2)"]["rule"] == 2 and "replace(0)" not in counts, "it equals append(0)"
+    grid = Grid.objects.get()
+    assert grid.cells.count() == 10
+    runs = {(cell.run.snapshot.per_rule, cell.run.retrieval): cell.run for cell in grid.cells.all()}
+    for retrieval in ("none", "n", "r", "n>r"):
+        assert runs[0, retrieval].stages == runs[2, retrieval].stages
+    assert runs[0, "r+R"].stages[1] != runs[2, "r+R"].stages[1]
+    for job in Job.objects.filter(kind="training").order_by("pk"):
+        assert jobs.run(job.pk).state == "done"
+    assert TrainedStage.objects.count() == 6 == sum(states.count("train") for states in expected) - 3
 
 
 def test_snapshot_that_cannot_be_built_ends_the_grid_and_a_retry_builds_it_again(builds):
