@@ -1,0 +1,74 @@
+"""Two processes of `accelerate launch` train what one trains; only the first one writes."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("accelerate")
+
+from safetensors.torch import load_file  # noqa: E402
+
+from tests.training.killing import small_recipe  # noqa: E402
+from tests.training.small_snapshot import write_snapshot  # noqa: E402
+from training.core.recipe import Stage  # noqa: E402
+from training.core.rundir import RunDir  # noqa: E402
+
+pytestmark = pytest.mark.ml
+ROOT = Path(__file__).parents[2]
+
+
+def train(tmp_path: Path, name: str, launcher: list[str]) -> Path:
+    recipe = small_recipe()
+    # three rows a batch: the second process has one row of most batches, and none of a last batch of one
+    stage = Stage(lr=3e-3, batch_size=3, epochs=2, average_share=0.3)
+    recipe = replace(
+        recipe, pocket=replace(recipe.pocket, dropout=0.0), stage2=stage, checkpoint_seconds=0.001
+    )
+    (tmp_path / "recipe.yaml").write_text(recipe.to_yaml())
+    run = tmp_path / name
+    command = [sys.executable, "-m", *launcher, "training.ml", "stage2", "--run", str(run)]
+    command += ["--snapshot", str(write_snapshot(tmp_path / "snapshot"))]
+    command += ["--recipe", str(tmp_path / "recipe.yaml")]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count('"event": "done"') == 1
+    return run
+
+
+def rows(run: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_two_processes_train_what_one_trains(tmp_path: Path) -> None:
+    alone = train(tmp_path, "alone", [])
+    launcher = ["accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1"]
+    launcher += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0", "-m"]
+    together = train(tmp_path, "together", launcher)
+    one, two = (load_file(run / "export" / "model.safetensors") for run in (alone, together))
+    assert one.keys() == two.keys()
+    for key, value in one.items():
+        assert (two[key] - value).abs().max() < 2e-3, key
+    last, other = rows(alone)[-1], rows(together)[-1]
+    assert (other["step"], other["tokens"]) == (last["step"], last["tokens"])
+    assert other["loss"] == pytest.approx(last["loss"], rel=1e-3)
+    assert len({row["step"] for row in rows(together)}) == len(rows(together))  # one writer
+    assert len(RunDir(together).by_age()) == 2
+
+
+def test_a_process_that_is_not_the_first_writes_nothing(tmp_path: Path) -> None:
+    run = RunDir(tmp_path / "run", writer=False)
+    with run.locked():
+        run.log("a line")
+        run.add_metrics({"step": 1})
+        run.keep("recipe.yaml", "")
+        run.finish({})
+    assert not (tmp_path / "run").exists()
