@@ -73,10 +73,9 @@ def data_of(source: Source, known: Mapping[Source, Snapshot], catalog: str) -> t
     """(snapshot hash, catalog hash, hash of what passes without rule samples read) of a source, built or not."""
     if (snapshot := known.get(source)) is not None:
         return snapshot.hash, snapshot.catalog_hash, plain_hash(snapshot)
-    plain = (
-        f"{catalog}:rrb" if source.strategy == "append" else ""
-    )  # append leaves the other samples as they are
-    return f"to be built: {source}", catalog, plain
+    append = source.strategy == "append" or not source.per_rule  # the other samples stay as they are
+    plain = f"{catalog}:rrb" if append else ""
+    return f"to be built: {source if source.per_rule else 'no rule samples'}", catalog, plain
 
 
 def grid_start(*, plan: Plan, actor: Any = None, wake: bool = True) -> Job:
