@@ -4,7 +4,7 @@ Speeds and memory come from the newest runs of the same base on the worker's har
 snapshot's files; what nobody measured is a rule of thumb of core/estimate.py and says so.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,12 +87,13 @@ class Estimator:
         self.machine = machine()
         self.history = measured(set(bases), self.machine.hardware)
 
-    def of(self, recipe: Recipe, snapshot: Snapshot) -> Estimate:
+    def of(self, recipe: Recipe, snapshot: Snapshot, made: Mapping[str, int] | None = None) -> Estimate:
+        """`made`: {stage: run} of the stages that are there already; asked of the database when it is not given."""
         lengths = lengths_of(snapshot)
         size = sums.size_of(recipe, lengths, base_facts(recipe.base))
         amounts = sums.amounts(recipe, lengths)
-        made = _made(recipe, snapshot)
-        rate, basis = self._speed(recipe, lengths, size)
+        made = _made(recipe, snapshot) if made is None else made
+        rate, basis = self.speed(recipe, lengths, size)
         stages = [_stage(amount, rate, made.get(amount.stage)) for amount in amounts]
         read = sum(round(one.tokens * one.epochs) for one in stages if one.reused_from is None)
         memory = self._memory(recipe, size, amounts)
@@ -108,7 +109,7 @@ class Estimator:
             sums.refusal(recipe, snapshot.counts),
         )
 
-    def _speed(self, recipe: Recipe, lengths: Lengths, size: Size | None) -> tuple[float | None, str]:
+    def speed(self, recipe: Recipe, lengths: Lengths, size: Size | None) -> tuple[float | None, str]:
         """(tokens a second, what that rests on)"""
         if size is None:
             return None, "nothing says how large this base is"

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
-from typing import Any
 
 from django.db.models import F
 from django.utils import timezone
@@ -17,7 +16,7 @@ from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.workers import Worker
 from training.estimates import Estimate, Estimator
-from training.models import Run
+from training.models import Run, TrainedStage
 from training.services import run_recipe
 
 QUEUE = "gpu"
@@ -58,7 +57,8 @@ def queue() -> Queue:
     }
     estimator = Estimator({run.base for run in runs.values()}) if runs else None
     usual = usual_seconds({job.kind for job in jobs})
-    entries = [_entry(job, runs.get(job.pk), estimator, usual) for job in jobs[:MOST]]
+    made = _made(runs.values())
+    entries = [_entry(job, runs.get(job.pk), estimator, usual, made) for job in jobs[:MOST]]
     running = [one for one in entries if one.job.state == Job.State.RUNNING]
     waiting = [one for one in entries if one.job.state == Job.State.QUEUED]
     found = list(workers.alive(QUEUE))
@@ -83,9 +83,20 @@ def usual_seconds(kinds: Iterable[str]) -> dict[str, float]:
     return {kind: median(spans) for kind, spans in took.items()}
 
 
-def _entry(job: Job, run: Run | None, estimator: Estimator | None, usual: dict[str, float]) -> Entry:
+def _made(runs: Iterable[Run]) -> dict[str, int]:
+    """{content key: the run that trained it} of the stages these runs need; one query."""
+    keys = {stage["key"] for run in runs for stage in run.stages}
+    known = (
+        TrainedStage.objects.filter(key__in=keys, removed_at=None) if keys else TrainedStage.objects.none()
+    )
+    return dict(known.values_list("key", "run_id"))
+
+
+def _entry(
+    job: Job, run: Run | None, estimator: Estimator | None, usual: dict[str, float], made: dict[str, int]
+) -> Entry:
     if run is not None and estimator is not None:
-        return _training(job, run, estimator)
+        return _training(job, run, estimator, made)
     known = usual.get(job.kind)
     if job.state == Job.State.RUNNING and job.seconds_left is not None:
         return Entry(job, run, float(job.seconds_left), "from its own rate")
@@ -93,11 +104,14 @@ def _entry(job: Job, run: Run | None, estimator: Estimator | None, usual: dict[s
     return Entry(job, run, known, basis)
 
 
-def _training(job: Job, run: Run, estimator: Estimator) -> Entry:
+def _training(job: Job, run: Run, estimator: Estimator, made: dict[str, int]) -> Entry:
+    """A stage that an earlier entry trains is there when this one's turn comes: `made` grows."""
+    there = {stage["stage"]: made[stage["key"]] for stage in run.stages if stage["key"] in made}
     try:
-        found = estimator.of(run_recipe(run), run.snapshot)
+        found = estimator.of(run_recipe(run), run.snapshot, there)
     except TraceError:  # a recipe of an earlier version
         return Entry(job, run, None, "unknown")
+    made |= {stage["key"]: made.get(stage["key"], run.pk) for stage in run.stages}
     seconds = found.seconds.value
     if job.state == Job.State.RUNNING and job.seconds_left is not None:
         rest = _stages_after(found, job)
@@ -133,10 +147,3 @@ def _plan(running: list[Entry], waiting: list[Entry], slots: int) -> None:
         known = entry.seconds is not None and entry.starts is not None
         entry.ends = entry.starts + timedelta(seconds=entry.seconds) if known else None  # type: ignore[operator, arg-type]
         free[first] = entry.ends
-
-
-def summary(of: Worker) -> dict[str, Any]:
-    """A worker's hardware in the words of the page."""
-    own = of.hardware
-    accelerator = f"{own['gpus']} x {own['gpu']}" if own.get("gpu") else ""
-    return {"worker": of, "accelerator": accelerator, "hardware": own}

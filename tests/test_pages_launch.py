@@ -1,0 +1,242 @@
+"""Starting a run: the form with every field of the recipe, what it says before, pasting, downloading, cloning."""
+
+import re
+from dataclasses import asdict
+
+import pytest
+import yaml
+
+from tests.factories import make_run, make_snapshot
+from tests.training.small_snapshot import write_snapshot
+from trace_site.artefacts import store
+from trace_site.jobs import Job
+from trace_site.workers import Worker
+from training.core import recipe as recipes
+from training.core.recipe_fields import FIELDS
+from training.forms import typed_recipe
+from training.models import Run, RunMetric, TrainedStage
+from training.services import cell_recipe, default_recipe, run_steps
+
+pytestmark = pytest.mark.django_db
+CELLS = [(f, m, r) for f in "abc" for m in ("m", "mr", "none") for r in ("none", "n", "r", "r+R", "n>r")]
+ALIVE = {"cpu": "CPU X", "gpu": "", "threads": 2, "cores": 2, "memory_gb": 16}
+
+
+def form(snapshot, **fields):
+    cell = {"base": "pocket", "format": "c", "memo": "m", "retrieval": "r", "seed": "5"}
+    return {"snapshot": snapshot.pk, **cell, **fields}
+
+
+@pytest.fixture
+def real_snapshot(tmp_path):
+    """A snapshot whose files can be read."""
+    folder = write_snapshot(tmp_path / "snapshot")
+    key = "snapshots/small"
+    digest = store().put_dir(folder, key)
+    counts = {"tools": 5, "rrb": 5, "rule": 5, "imported": 0}
+    return make_snapshot(store_key=key, store_digest=digest, counts=counts)
+
+
+@pytest.mark.parametrize(
+    ("role", "status"), [("admin", 200), ("expert", 403), ("reviewer", 403), ("product_manager", 403)]
+)
+@pytest.mark.parametrize("path", ["new/", "new/estimate/", "recipe/"])
+def test_only_admins_launch_runs(client_as, role, status, path):
+    make_snapshot()
+    assert client_as(role).get(f"/training/{path}").status_code == status
+
+
+def test_the_form_holds_every_field_of_the_recipe_with_its_default_and_its_help(client_as):
+    make_snapshot()
+    page = client_as("admin").get("/training/new/").content.decode()
+    for name, field in FIELDS.items():
+        assert f'name="{name}"' in page and f'id="h-{name}"' in page, name
+        assert field.label in page
+    assert "paper 0.0001" in page and "this project; the paper does not say" in page
+
+
+def test_every_cell_of_the_grid_can_be_launched(client_as):
+    client, snapshot = client_as("admin"), make_snapshot()
+    for fmt, memo, retrieval in CELLS:
+        sent = form(snapshot, format=fmt, memo=memo, retrieval=retrieval)
+        assert client.post("/training/new/", sent).status_code == 302
+    cells = set(Run.objects.values_list("format", "memo", "retrieval"))
+    assert cells == set(CELLS) and len(cells) == 45
+
+
+def test_launch_form_queues_the_chosen_cell_with_the_typed_recipe(client_as):
+    answer = client_as("admin").post("/training/new/", form(make_snapshot(), **{"stage2.lr": "0.0005"}))
+    run = Run.objects.get()
+    assert answer.url == f"/training/{run.pk}/"
+    assert (run.cell, run.seed, run.recipe["stage2"]["lr"]) == ("(c, m, r)", 5, 0.0005)
+    assert run.recipe["stage1"]["lr"] == default_recipe("pocket").stage1.lr
+    assert run.job.state == "queued"
+
+
+def test_every_kind_of_field_can_be_typed():
+    sent = {
+        "bf16": "false",
+        "pocket.tied": "true",
+        "stage1.betas": "0.8, 0.9",
+        "embeddings": "new_rows",
+        "stage2.epochs": "",
+    }
+    recipe = typed_recipe("pocket", sent)
+    assert (recipe.bf16, recipe.pocket.tied, recipe.embeddings) == (False, True, "new_rows")
+    assert recipe.stage1.betas == (0.8, 0.9)
+    assert recipe.stage2.epochs == default_recipe("pocket").stage2.epochs
+
+
+def test_a_wrong_recipe_field_is_named_and_nothing_typed_is_lost(client_as):
+    sent = form(make_snapshot(), **{"stage1.lr": "fast", "stage2.lr": "0.0007"})
+    page = client_as("admin").post("/training/new/", sent)
+    assert page.status_code == 422 and b"stage1.lr" in page.content
+    assert b'value="fast"' in page.content and b'value="0.0007"' in page.content
+    assert not Run.objects.exists()
+
+
+def test_a_cell_without_samples_to_learn_from_is_refused_before_it_starts(client_as):
+    snapshot = make_snapshot(counts={"tools": 9, "rrb": 0, "rule": 40, "imported": 0})
+    client = client_as("admin")
+    page = client.post("/training/new/", form(snapshot, retrieval="n"))
+    assert page.status_code == 422 and "choose r+R" in page.content.decode()
+    assert client.post("/training/new/", form(snapshot, retrieval="r+R")).status_code == 302
+
+
+def test_an_equal_run_is_shown_instead_of_being_trained_again(client_as):
+    client, snapshot = client_as("admin"), make_snapshot()
+    first, second = (client.post("/training/new/", form(snapshot)) for _ in range(2))
+    assert first.url == second.url and Job.objects.count() == 1
+    told = client.get("/training/new/estimate/", form(snapshot)).content.decode()
+    assert "The same run was made before" in told
+
+
+def test_form_without_a_snapshot_says_what_to_do(client_as):
+    assert b"Build a snapshot" in client_as("admin").get("/training/new/").content
+
+
+def test_another_base_brings_its_own_defaults_and_no_pocket_shape(client_as):
+    page = client_as("admin").get("/training/recipe/", {"base": "google/gemma-4-E4B-it"}).content.decode()
+    assert re.search(r'name="stage2.lr" value="0.0001"', page)
+    assert "pocket.hidden" not in page and "lora.rank" in page
+
+
+def test_a_pasted_recipe_is_filled_in_and_must_not_be_forgotten(client_as):
+    client, snapshot = client_as("admin"), make_snapshot()
+    sent = form(snapshot, yaml="format: b\nretrieval: n\nstage2: {lr: 3.0e-4}\n")
+    page = client.post("/training/new/", sent)
+    assert page.status_code == 422 and "Fill in" in page.content.decode() and not Run.objects.exists()
+    filled = client.post("/training/new/", {**sent, "fill": "1"})
+    text = filled.content.decode()
+    assert filled.status_code == 200 and 'name="stage2.lr" value="0.0003"' in text
+    assert [
+        cell["value"] for group in filled.context["cells"] for cell in group["options"] if cell["checked"]
+    ] == [
+        *("b", "m", "n"),
+    ]
+    assert f'<option value="{snapshot.pk}" selected>' in text
+    wrong = client.post("/training/new/", {**sent, "fill": "1", "yaml": "stage9: 1"})
+    assert wrong.status_code == 422 and b"stage9" in wrong.content
+
+
+def test_the_form_downloads_the_recipe_that_it_would_train(client_as):
+    answer = client_as("admin").post(
+        "/training/new/recipe.yaml", form(make_snapshot(), **{"stage2.lr": "0.0005"})
+    )
+    recipe = recipes.from_dict(yaml.safe_load(answer.content))
+    assert (recipe.format, recipe.retrieval, recipe.seed, recipe.stage2.lr) == ("c", "r", 5, 0.0005)
+    assert "recipe.yaml" in answer["Content-Disposition"]
+
+
+def test_a_clone_starts_from_the_runs_recipe_and_says_what_it_changed(client_as):
+    snapshot = make_snapshot()
+    client = client_as("admin")
+    client.post("/training/new/", form(snapshot, **{"stage2.lr": "0.0005"}))
+    origin = Run.objects.get()
+    page = client.get(f"/training/new/?from={origin.pk}")
+    text = page.content.decode()
+    assert f"cloned from run {origin.pk}" in text and 'name="stage2.lr" value="0.0005"' in text
+    assert f'name="cloned_from" value="{origin.pk}"' in text
+    sent = form(snapshot, cloned_from=origin.pk, seed="6", **{"stage2.lr": "0.0009"})
+    answer = client.post("/training/new/", sent)
+    clone = Run.objects.exclude(pk=origin.pk).get()
+    assert clone.cloned_from == origin
+    told = client.get(answer.url)
+    assert [entry for entry in told.context["cloned"] if entry[0] != "seed"] == [
+        ("Peak learning rate", "0.0005", "0.0009")
+    ]
+    assert ("seed", "5", "6") in told.context["cloned"]
+    assert f'/training/{clone.pk}/">run {clone.pk}' in client.get(f"/training/{origin.pk}/").content.decode()
+
+
+@pytest.mark.parametrize("origin", ["99999", "abc", "-1", "9" * 30])
+def test_a_run_that_is_not_there_cannot_be_cloned(client_as, origin):
+    make_snapshot()
+    assert client_as("admin").get(f"/training/new/?from={origin}").status_code == 200
+
+
+def estimated(client, snapshot, **fields):
+    return client.get("/training/new/estimate/", form(snapshot, **fields))
+
+
+def test_an_estimate_without_history_is_a_rule_of_thumb_and_says_so(client_as, real_snapshot):
+    page = estimated(client_as("admin"), real_snapshot)
+    found = page.context["estimate"]
+    assert [(one.stage, one.reused_from) for one in found.stages] == [("stage1", None), ("stage2", None)]
+    assert found.stages[0].records == 5 * 5  # five record kinds for each of five tools in format c
+    assert found.stages[1].records == 5 * (1 + default_recipe("pocket").empty_thinking_share)
+    assert found.seconds.value > 0 and "rule of thumb" in found.seconds.basis
+    assert "No training worker is running" in page.content.decode()
+
+
+def test_an_estimate_learns_from_earlier_runs_on_the_same_hardware(client_as, real_snapshot):
+    Worker.objects.create(name="box:1", queues=["gpu"], hardware=ALIVE)
+    recipe = default_recipe("pocket")
+    for number in range(3):
+        job = Job.objects.create(kind="training", queue="gpu", title="train", state="done")
+        own = ALIVE if number else {**ALIVE, "cpu": "another"}
+        run = make_run(job=job, snapshot=real_snapshot, recipe=asdict(recipe), hardware=own)
+        values = {"tokens": 60_000, "seconds": 30.0, "memory_mb": 900 + number}
+        RunMetric.objects.create(run=run, stage="stage2", step=9, data=values)
+    found = estimated(client_as("admin"), real_snapshot, format="a").context["estimate"]
+    assert found.seconds.basis.startswith("from 2 earlier runs on this hardware: 2,0")
+    assert found.machine.alive and "box" in found.machine.basis and found.warnings == []
+
+
+def test_an_estimate_names_the_stages_that_are_there_already(client_as, real_snapshot):
+    sent = form(real_snapshot)
+    cell = {name: sent[name] for name in ("base", "format", "memo", "retrieval")}
+    recipe = cell_recipe(default_recipe("pocket"), **cell, seed=5)
+    first = run_steps(recipe, real_snapshot)[0]
+    maker = make_run()
+    TrainedStage.objects.create(key=first.key, stage="stage1", run=maker, store_key="x", store_digest="0")
+    page = estimated(client_as("admin"), real_snapshot)
+    assert [one.reused_from for one in page.context["estimate"].stages] == [maker.pk, None]
+    assert "there already" in page.content.decode()
+
+
+def test_too_little_memory_is_warned_of_before_the_start(client_as, real_snapshot):
+    Worker.objects.create(
+        name="box:1", queues=["gpu"], hardware={**ALIVE, "gpu": "Small", "gpu_memory_gb": 24, "gpus": 1}
+    )
+    client = client_as("admin")
+    found = estimated(client, real_snapshot, base="google/gemma-4-E4B-it").context["estimate"]
+    assert found.memory.value > 24 * 2**30 and "may run out of memory" in found.warnings[0]
+    unknown = estimated(client, real_snapshot, base="who/knows").context["estimate"]
+    assert unknown.seconds.value is None and unknown.memory.value is None
+
+
+def test_an_estimate_asks_few_questions_and_starts_nothing(
+    client_as, real_snapshot, django_assert_max_num_queries
+):
+    client = client_as("admin")
+    estimated(client, real_snapshot)
+    with django_assert_max_num_queries(13):
+        estimated(client, real_snapshot)
+    assert not Run.objects.exists() and not Job.objects.exists()
+
+
+@pytest.mark.parametrize("wrong", [{"snapshot": "99"}, {"stage1.lr": "fast"}, {"format": "x"}, {"base": ""}])
+def test_an_estimate_of_a_wrong_form_says_what_is_wrong(client_as, real_snapshot, wrong):
+    page = client_as("admin").get("/training/new/estimate/", form(real_snapshot) | wrong)
+    assert page.status_code == 200 and page.context["wrong"]

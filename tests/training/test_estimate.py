@@ -1,0 +1,131 @@
+"""What a run will read, weigh and take: the arithmetic before it starts."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.training.small_snapshot import write_snapshot
+from trace_site.lib.files import read_jsonl
+from training.core import estimate as sums
+from training.core.bases import E4B, base_of, base_of_config
+from training.core.recipe import Pocket, Recipe, Stage, load
+from training.core.records import load_snapshot, stage1_records, stage2_records
+
+LENGTHS = sums.Lengths(
+    tools=100,
+    description=120.0,
+    look_alikes=13,
+    families={"flat": 100, "part": 130, "wrap": 2},
+    samples={"rrb": 200, "rule": 100},
+    query={"rrb": 80.0, "rule": 90.0},
+    trace={"rrb": 600.0, "rule": 500.0},
+)
+PAPER = load(Path(__file__).parents[2] / "training" / "recipes" / "paper.yaml")
+
+
+def cell(**fields: object) -> Recipe:
+    return replace(Recipe(), **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("fmt", ["a", "b", "c"])
+@pytest.mark.parametrize("retrieval", ["n", "r", "r+R"])
+def test_records_are_counted_as_the_trainer_makes_them(tmp_path: Path, fmt: str, retrieval: str) -> None:
+    folder = write_snapshot(tmp_path / "s")
+    rows = {name: [row for _, row in read_jsonl(folder / f"{name}.jsonl")] for name in ("tools", "samples")}
+    counts = {"tools": len(rows["tools"]), "rrb": 5, "rule": 5}
+    families = {"flat": 6, "part": 8, "wrap": 2}
+    lengths = sums.lengths_of(rows["tools"], rows["samples"], counts=counts, families=families, look_alikes=4)
+    recipe = cell(format=fmt, retrieval=retrieval)
+    snapshot = load_snapshot(folder)
+    found = {one.stage: one.records for one in sums.amounts(recipe, lengths)}
+    second = "plain" if retrieval == "n" else "stage2"
+    assert found["stage1"] == len(list(stage1_records(snapshot, recipe)))
+    assert found[second] == len(list(stage2_records(snapshot, recipe)))
+
+
+def test_every_cell_lists_the_stages_that_train() -> None:
+    names = {
+        (memo, way): [one.stage for one in sums.amounts(cell(memo=memo, retrieval=way), LENGTHS)]
+        for memo in ("m", "none")
+        for way in ("none", "n", "n>r")
+    }
+    assert names["none", "none"] == [] and names["m", "none"] == ["stage1"]
+    assert names["m", "n"] == ["stage1", "plain"] and names["none", "n>r"] == ["plain", "stage2"]
+
+
+def test_a_time_limit_ends_a_stage_and_epochs_lengthen_it() -> None:
+    amount = sums.Amount("stage1", 100, 1000, 13, 2.0)
+    assert sums.stage_seconds(amount, 100.0) == 20.0
+    assert sums.stage_seconds(replace(amount, max_seconds=5.0), 100.0) == 5.0
+
+
+def test_pocket_is_weighed_by_its_shape() -> None:
+    recipe = cell(
+        format="a", pocket=Pocket(vocab=1000, hidden=64, heads=2, layers=2, intermediate=128, tied=True)
+    )
+    size = sums.size_of(recipe, LENGTHS)
+    assert size is not None and size.parameters == 2 * (4 * 64**2 + 3 * 64 * 128) + 1100 * 64
+
+
+def test_a_frozen_base_trains_its_adapters_and_tables() -> None:
+    full = sums.size_of(replace(PAPER, format="c"), LENGTHS)
+    rows = sums.size_of(replace(PAPER, format="c", embeddings="new_rows"), LENGTHS)
+    assert full is not None and rows is not None
+    assert 100e6 < rows.trained < 300e6 < full.trained
+    stages = sums.amounts(PAPER, LENGTHS)
+    heavy = sums.memory_bytes(PAPER, full, stages, gpu=True)
+    assert sums.memory_bytes(replace(PAPER, embeddings="new_rows"), rows, stages, gpu=True) < heavy / 2
+    thrifty = replace(PAPER, activation_checkpointing=True)
+    assert sums.memory_bytes(thrifty, full, stages, gpu=True) < heavy
+    assert sums.flops_a_token(thrifty, full) > sums.flops_a_token(PAPER, full)
+
+
+def test_a_micro_batch_saves_memory() -> None:
+    size = sums.size_of(PAPER, LENGTHS)
+    assert size is not None
+    small = replace(PAPER, stage1=Stage(micro_batch=1), stage2=Stage(batch_size=16, micro_batch=1))
+    stages = sums.amounts(PAPER, LENGTHS)
+    assert sums.memory_bytes(small, size, stages, gpu=True) < sums.memory_bytes(PAPER, size, stages, gpu=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "billions"),
+    [
+        ("google/gemma-4-E4B-it", 7.46),
+        ("Qwen/Qwen3-0.6B", 0.6),
+        ("meta-llama/Llama-3.1-8B", 8),
+        ("x/smollm-135M", 0.135),
+    ],
+)
+def test_a_base_is_sized_by_its_name(name: str, billions: float) -> None:
+    found = base_of(name)
+    assert found is not None and found.parameters == pytest.approx(billions * 1e9)
+
+
+def test_a_name_without_a_size_says_nothing() -> None:
+    assert base_of("org/mystery-model") is None and base_of("org/v2-base") is None
+
+
+def test_a_base_is_sized_by_its_configuration() -> None:
+    config = {"hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 1000, "intermediate_size": 128}
+    found = base_of_config({"text_config": {**config, "num_attention_heads": 4, "num_key_value_heads": 2}})
+    assert found is not None and found.tables == 64_000
+    assert found.body == 2 * (2 * 64**2 * 1.5 + 3 * 64 * 128)
+    assert base_of_config({"hidden_size": "?"}) is None
+    assert E4B.tables / E4B.vocab > 2560  # with the per-layer tables
+
+
+@pytest.mark.parametrize(
+    ("retrieval", "counts", "refused"),
+    [
+        ("n", {"rule": 5, "rrb": 0}, True),
+        ("r", {"rule": 0, "rrb": 0, "imported": 0}, True),
+        ("r+R", {"rule": 5, "rrb": 0}, False),
+        ("none", {"rule": 0}, False),
+        ("r", {"imported": 1}, False),
+        ("r", {}, False),
+    ],
+)
+def test_a_cell_without_samples_is_refused(retrieval: str, counts: dict[str, int], refused: bool) -> None:
+    assert bool(sums.refusal(cell(retrieval=retrieval), counts)) is refused
