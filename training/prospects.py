@@ -1,11 +1,18 @@
 """Reads behind the page of retraining: what a policy would freeze and train, and what policies started before."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from synthesis.models import Snapshot
 from synthesis.snapshot_files import catalog_now
 from synthesis.snapshot_plans import preview
+from training.core import estimate as sums
 from training.core import stages
+from training.core.estimate import Lengths
 from training.core.recipe import Recipe
+from training.estimates import Estimator, Figure
+from training.lengths import base_facts, lengths_of
 from training.models import Retraining, RetrainPolicy, TrainedStage
 from training.policy import policy_recipe
 from training.selectors_retraining import last_of, new_samples
@@ -22,9 +29,41 @@ def history(limit: int = 30) -> list[Retraining]:
 
 
 def would_train(policy: RetrainPolicy) -> dict[str, Any]:
-    """{"preview", "stages", "error"?}: counted live, nothing is written. Raises TraceError."""
+    """{"preview", "stages", "seconds"}: counted live, nothing is written. Raises TraceError."""
     options = {name: value for name, value in policy.snapshot.items() if name != "licence"}
-    return {"preview": preview(**options), "stages": stage_rows(policy_recipe(policy))}
+    counts, recipe = preview(**options), policy_recipe(policy)
+    rows = stage_rows(recipe)
+    last, _ = last_of(policy)
+    like = last.run.snapshot if last else Snapshot.objects.defer("manifest", "parts").first()
+    return {"preview": counts, "stages": rows, "seconds": seconds_of(recipe, counts, rows, like)}
+
+
+def seconds_of(
+    recipe: Recipe, counts: dict[str, Any], rows: list[dict[str, Any]], like: Snapshot | None
+) -> Figure:
+    """How long the stages that are not reused would take, with rows as long as those of the snapshot `like`."""
+    if like is None:
+        return Figure(None, "nothing was frozen yet, so nobody knows how long its rows are")
+    lengths = _lengths(like, counts)
+    amounts = {one.stage: one for one in sums.amounts(recipe, lengths)}
+    size = sums.size_of(recipe, lengths, base_facts(recipe.base))
+    rate, basis = Estimator([recipe.base]).speed(recipe, lengths, size)
+    if rate is None:
+        return Figure(None, basis)
+    todo = [amounts[row["stage"]] for row in rows if row["reused"] is None]
+    return Figure(sum(sums.stage_seconds(one, rate) + sums.START for one in todo), basis)
+
+
+def _lengths(like: Snapshot, counts: dict[str, Any]) -> Lengths:
+    """The row lengths of a snapshot with other counts; a branch it lacks is taken to be as long as the rest."""
+    known = lengths_of(like)
+    samples = {branch: counts[branch] for branch in ("rrb", "rule", "imported") if counts.get(branch)}
+
+    def filled(lengths: Mapping[str, float]) -> dict[str, float]:
+        usual = sum(lengths.values()) / max(1, len(lengths))
+        return {branch: lengths.get(branch, usual) for branch in samples}
+
+    return replace(known, samples=samples, query=filled(known.query), trace=filled(known.trace))
 
 
 def stage_rows(recipe: Recipe) -> list[dict[str, Any]]:
