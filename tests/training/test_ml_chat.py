@@ -8,10 +8,11 @@ pytest.importorskip("torch")
 
 from tests.training.small_bases import gemma_tokenizer  # noqa: E402
 from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
+from training.core.parts import Record, Units  # noqa: E402
 from training.core.recipe import Pocket, Recipe  # noqa: E402
-from training.core.records import Record, Units, load_snapshot, stage1_records, stage2_records  # noqa: E402
+from training.core.records import load_snapshot, stage1_records, stage2_records  # noqa: E402
 from training.ml.chat import Chat  # noqa: E402
-from training.ml.data import IGNORE, collate, drop_tokens, encode, epoch_batches  # noqa: E402
+from training.ml.data import IGNORE, collate, drop_tokens, encode  # noqa: E402
 from training.ml.model import add_tokens  # noqa: E402
 from training.ml.tokenizer import train_tokenizer  # noqa: E402
 
@@ -158,14 +159,3 @@ def test_token_dropout_touches_prompt_text_only(snapshot) -> None:  # type: igno
         for at in changed[row].nonzero().flatten().tolist():
             assert example.mask[at] == 0
             assert 6 <= example.ids[at] < first_tool
-
-
-def test_an_epoch_holds_every_example_once_and_repeats_exactly() -> None:
-    lengths = [number % 17 for number in range(1000)]
-    batches = epoch_batches(lengths, 16, seed=3, epoch=1)
-    assert sorted(n for batch in batches for n in batch) == list(range(1000))
-    assert (
-        batches == epoch_batches(lengths, 16, seed=3, epoch=1) != epoch_batches(lengths, 16, seed=3, epoch=2)
-    )
-    padded = sum(len(b) * max(lengths[n] for n in b) for b in batches)
-    assert padded <= 1.1 * sum(lengths)

@@ -32,6 +32,7 @@ __all__ = ["ASSISTANT", "CLOSE", "END", "OPEN", "PAD", "USER", "Chat", "Stretch"
 
 LEAST_REQUEST = 32  # tokens of a request that are kept before anything beside it gives way
 QUESTION = "Answer the following question. Respond with the answer letter only.\n\n"
+LETTER = "Answer (single letter only): "
 # The pocket model learns a short cue; a named base reads a sentence.
 CUES = {
     "retrieve": "",
@@ -109,13 +110,15 @@ class Chat:
     def prompt_ids(self, kind: str, parts: Parts) -> list[int]:
         """Everything up to where the model starts to write; texts of an overlong prompt are cut at their ends."""
         cue = self.text_ids((CUES if self.adapter == "pocket" else SENTENCES)[kind])
+        asked = self.text_ids(LETTER) if kind == "letters" else []
         pieces = [self.part_ids(part) for part in parts]
         texts = [piece for piece, part in zip(pieces, parts, strict=True) if isinstance(part, str)]
-        fixed = len(self._before) + len(cue) + len(self._after)
+        fixed = len(self._before) + len(cue) + len(asked) + len(self._after)
         excess = fixed + sum(map(len, pieces)) - self.max_prompt_tokens
         self.cut += excess > 0
         _shorten(texts, excess)
-        return [*self._before, *cue, *(number for piece in pieces for number in piece), *self._after]
+        said = [number for piece in pieces for number in piece]
+        return [*self._before, *cue, *said, *asked, *self._after]
 
     def query_ids(self, query: str, permissions: Sequence[str] = ()) -> list[int]:
         """A retrieval prompt. Append `open_ids` to ask for a trace, `empty_ids` to skip it."""
@@ -126,7 +129,7 @@ class Chat:
         about: Parts = ("Tool: ", Units(tuple(units)), "\n") if units else ()
         lettered = zip(string.ascii_uppercase, choices, strict=False)
         lines = "".join(f"{letter}: {choice}\n" for letter, choice in lettered)
-        parts: Parts = (*about, f"{question}\n", lines, "Answer (single letter only): ")
+        parts: Parts = (*about, f"{question}\n", lines)
         return [*self.prompt_ids("letters", parts), *self.empty_ids]
 
     def letter_ids(self, count: int) -> list[int]:
