@@ -56,6 +56,10 @@ def unloaded(model: Any, report: dict[str, Any]) -> list[str]:
     return sorted(set(report["missing_keys"]) - set(tied))
 
 
+def has_towers(model: nn.Module) -> bool:
+    return any(re.fullmatch(NOT_TEXT, name) for name, _ in model.named_modules())
+
+
 def is_tied(model: Any) -> bool:
     """One table for input and output?"""
     head = model.get_output_embeddings()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import GenerationConfig
 from transformers.utils.hub import cached_file
 
@@ -34,13 +35,13 @@ def export(
 ) -> dict[str, Any]:
     """Merge, write, read back, compare, rename. `facts` (memo, retrieval, training) go into trace.json and card."""
     dtype = trainee.model.config.dtype or torch.float32  # type: ignore[union-attr]
-    trainee.model.eval().float()  # adapters are merged and compared without the rounding of bf16
+    cast(trainee.model.eval(), torch.float32)  # adapters are merged and compared without the rounding of bf16
     strings = snapshot.family_strings(recipe.format)
     asked = prompts(trainee.chat, snapshot, recipe.format)
     trained = last_logits(trainee.model, asked)
     model = merged(trainee)
     checks = compare_merged(trained, model, asked)
-    model.to(dtype)
+    cast(model, dtype)
     spec = trace_spec(trainee, recipe, snapshot, facts)
 
     def write(folder: Path) -> None:
@@ -54,6 +55,12 @@ def export(
 
     publish_dir(run.root / f".export-{os.getpid()}", run.export, write, {"schema": 1, "round_trip": checks})
     return checks
+
+
+def cast(model: nn.Module, dtype: torch.dtype) -> None:
+    """Weights only: `model.to` would also round what rotary positions are computed from."""
+    for weight in model.parameters():
+        weight.data = weight.data.to(dtype)
 
 
 def merged(trainee: Trainee) -> Any:

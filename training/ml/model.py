@@ -24,6 +24,7 @@ from training.ml.bases import (
     base_licence,
     device,
     grow_tables,
+    has_towers,
     load_named,
     token_tables,
 )
@@ -138,7 +139,7 @@ def with_lora(model: Any, chat: Chat, snapshot: Snapshot, recipe: Recipe) -> nn.
         lora_alpha=recipe.lora.alpha,
         lora_dropout=recipe.lora.dropout,
         target_modules="all-linear",
-        exclude_modules=NOT_TEXT,
+        exclude_modules=NOT_TEXT if has_towers(model) else None,
         task_type="CAUSAL_LM",
         **options,
     )
