@@ -1,10 +1,11 @@
 """A snapshot directory small enough to train on in a test."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from catalog.core.tokens import assign_slots
+from catalog.core.tokens import LedgerRow, assign_slots
 from trace_site.lib.files import content_hash, sha256_file, write_jsonl
 from training.core.records import FILES
 
@@ -44,12 +45,19 @@ def sample(number: int, **override: Any) -> dict[str, Any]:
     return row | override
 
 
-def write_snapshot(folder: Path, samples: list[dict[str, Any]] | None = None) -> Path:
-    """Five tools, ten samples: even numbers are rule samples."""
+def write_snapshot(
+    folder: Path,
+    samples: list[dict[str, Any]] | None = None,
+    history: Sequence[Sequence[str]] = (["Old/Gone", *NAMES], NAMES),
+) -> Path:
+    """Five tools, ten samples, the even ones rule samples. `history`: the catalogs so far, today's last."""
     folder.mkdir(parents=True, exist_ok=True)
-    tools = [tool(name, text) for name, text in zip(NAMES, TEXTS, strict=True)]
-    neighbours = [{"name": n, "neighbours": [m for m in NAMES if m != n]} for n in NAMES]
-    ledger = assign_slots(assign_slots([], ["Old/Gone", *NAMES]), NAMES)
+    names, ledger = history[-1], list[LedgerRow]()
+    for catalog in history:
+        ledger = assign_slots(ledger, catalog)
+    texts = dict(zip(NAMES, TEXTS, strict=True))
+    tools = [tool(name, texts.get(name, f"Does {name.replace('/', ' ')}")) for name in names]
+    neighbours = [{"name": n, "neighbours": [m for m in names if m != n]} for n in names]
     tokens = [{"family": r.family, "slot": r.slot, "string": r.string, "state": r.state} for r in ledger]
     rows: list[list[dict[str, Any]]] = [
         tools,
