@@ -6,8 +6,6 @@ the same weights as one that was never killed.
 """
 
 import math
-import resource
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -21,9 +19,11 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 from training.core.recipe import Recipe, Stage
 from training.core.rundir import RunDir
+from training.ml.attention import float32_attention
 from training.ml.checkpoints import State, Trainer, resume, save
 from training.ml.data import Example, epoch_batches
 from training.ml.loss import check_head
+from training.ml.memory import peak_memory_mb, reuse_freed_memory
 from training.ml.model import Trainee, device
 from training.ml.plan import Pace, Plan
 from training.ml.reporting import Reporter, reporter
@@ -54,10 +54,11 @@ def fit(
 ) -> State:
     """Train to the end of the plan, resuming from the newest intact checkpoint. Raises Stopped on a STOP file."""
     torch.set_num_threads(recipe.threads)
+    reuse_freed_memory()
     trainer = _prepare(trainee, examples, stage, recipe, run, name)
     check_head(trainee, examples)
     trainee.model.train()
-    with reporter(run, name) as tell:
+    with reporter(run, name) as tell, float32_attention(trainee.model):
         _train(trainer, _Meter(trainer, report, tell))
     use_average(trainer)
     trainee.model.eval()
@@ -202,11 +203,3 @@ class _Meter:
             state.step, state.plan.total, f"{trainer.name}: loss {state.loss:.3f}, {rate:,.0f} tokens/s"
         )
         self.wrote, self.tokens = now, state.tokens
-
-
-def peak_memory_mb() -> float:
-    """The most memory held so far: the accelerator's, or this process's."""
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated() / 2**20
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS, KiB on Linux
-    return peak / (2**20 if sys.platform == "darwin" else 2**10)
