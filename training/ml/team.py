@@ -41,7 +41,8 @@ class Team:
                 value.grad = torch.zeros_like(value)
         waiting = [loss, *(value.grad for value in weights if value.grad is not None)]
         while waiting:
-            kind, size, bucket = waiting[0].dtype, 0, []
+            kind, size = waiting[0].dtype, 0
+            bucket: list[torch.Tensor] = []
             while waiting and waiting[0].dtype == kind and (not bucket or size < BUCKET):
                 size += waiting[0].nbytes
                 bucket.append(waiting.pop(0))
