@@ -39,8 +39,9 @@ def run_stage(
     """Run `python -m training.ml STAGE` to its end and return the export."""
     watcher = Watcher(ctx, run, folder, label)
     export, asked = folder / "export", folder / "asked.yaml"
-    if not ((folder / "done.json").is_file() and is_intact(export)):
+    if not finished(folder):
         wait_for_predecessor(ctx, folder)
+    if not finished(folder):  # the one before us may have come to its end meanwhile
         begin_anew_if_done(folder)
         write_atomic(asked, recipes.from_dict(run.recipe).to_yaml())
         arguments = [stage, "--snapshot", snapshot, "--run", folder, "--recipe", asked]
@@ -63,6 +64,11 @@ def run_stage(
             hint="Retry the job.",
         )
     return export
+
+
+def finished(folder: Path) -> bool:
+    """Whether the stage was trained to its end and its export is still as it was written."""
+    return (folder / "done.json").is_file() and is_intact(folder / "export")
 
 
 def child_env() -> dict[str, str]:

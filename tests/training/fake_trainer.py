@@ -8,11 +8,18 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
 from training.core.publish import publish_dir
 from training.core.rundir import RunDir
+
+
+def exit_with_parent() -> None:
+    while os.read(0, 4096):
+        pass
+    os._exit(4)
 
 
 def told(behaviour: dict, what: str, run: Path) -> None:
@@ -31,6 +38,8 @@ def main() -> int:
     parser.add_argument("--parent-pipe", action="store_true")
     args = parser.parse_args()
     behaviour = json.loads(os.environ.get("FAKE_TRAINER", "{}"))
+    if args.parent_pipe:
+        threading.Thread(target=exit_with_parent, daemon=True).start()
     told(behaviour, "began", args.run)
     with RunDir(args.run).locked() as run:
         start = int((run.root / "resume").read_text()) if (run.root / "resume").is_file() else 0

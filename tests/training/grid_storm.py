@@ -30,12 +30,13 @@ def storm(
     rng, journal = random.Random(seed), home / "journal.jsonl"
     environment = worker_environment(home, {"journal": str(journal), "step_seconds": step_seconds})
     running = [start(environment) for _ in range(workers)]
-    began, killed = time.monotonic(), 0
-    while waiting() and time.monotonic() - began < 600:
-        time.sleep(rng.uniform(0.2, 1.2))
-        if killed < kills:
-            victim = rng.randrange(workers)
-            running[victim].send_signal(signal.SIGKILL)
+    began, killed, seen = time.monotonic(), 0, 0
+    while waiting() and time.monotonic() - began < 900:
+        time.sleep(0.1)
+        if killed < kills and (trainers := told(journal, "began")) > seen:  # one that trains just now
+            seen = trainers
+            time.sleep(rng.uniform(0, 4 * step_seconds))
+            running[rng.randrange(workers)].send_signal(signal.SIGKILL)
             killed += 1
         for number, process in enumerate(running):
             if process.poll() is not None and waiting():
@@ -44,6 +45,10 @@ def storm(
     for process in running:
         process.wait(60)
     return {**check(runs, journal, seed), "killed": killed, "seconds": round(time.monotonic() - began, 1)}
+
+
+def told(journal: Path, what: str) -> int:
+    return journal.read_text().count(f'"{what}"') if journal.is_file() else 0
 
 
 def worker_environment(home: Path, behaviour: dict[str, Any]) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -184,7 +186,25 @@ def test_two_workers_that_are_killed_train_every_stage_of_a_grid_once(settings, 
     snapshot = make_snapshot()
     retrievals = ("none", "n", "r", "r+R", "n>r")
     runs = [create(snapshot, r, memo=m) for m in ("none", "m") for r in retrievals]
-    found = storm(tmp_path, runs, workers=2, kills=2, seed=6, step_seconds=0.02)
+    found = storm(tmp_path, runs, workers=2, kills=3, seed=6, step_seconds=0.1)
     assert found["stages"] == 9 and found["asked"] == 15
     assert Run.objects.count() == 10 and connection.connection is not None
     assert Path(tmp_path / "stages").is_dir()
+
+
+@pytest.mark.django_db
+def test_stage_that_its_stopped_owner_finishes_while_another_waits_is_not_trained_again(monkeypatch):
+    """A worker that is stopped, not killed, leaves a trainer that goes on; who takes over waits for its folder."""
+    run = create(make_snapshot(), memo="none")
+    folder = stage_folder(run.stages[0]["key"])
+    wait = stages.wait_for_predecessor
+
+    def orphan_finishes(ctx, place):
+        wait(ctx, place)
+        if not (place / "done.json").is_file():
+            command = [sys.executable, "-m", "tests.training.fake_trainer", "stage2", "--run", str(place)]
+            subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
+
+    monkeypatch.setattr(stages, "wait_for_predecessor", orphan_finishes)
+    assert jobs.run(run.job_id).state == "done"
+    assert (folder / "log.txt").read_text() == "stage2 from step 0\n"
