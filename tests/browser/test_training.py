@@ -1,0 +1,122 @@
+"""From the launch form to a comparison, in a browser, with the real trainer on the smallest recipe."""
+
+import re
+import threading
+from pathlib import Path
+
+import pytest
+import yaml
+from django.db import connection
+
+from tests.factories import make_run, make_snapshot
+from tests.training.small_snapshot import write_snapshot
+from trace_site import jobs
+from trace_site.artefacts import store
+from training.models import Run, RunMetric
+
+pytestmark = [pytest.mark.browser]
+RUN_PAGE = re.compile(r"/training/\d+/$")
+QUICK = Path(__file__).parents[2] / "training" / "recipes" / "pocket-quick.yaml"
+
+
+@pytest.fixture
+def snapshot(transactional_db, tmp_path, settings):
+    settings.ML_THREADS = 1
+    folder = write_snapshot(tmp_path / "snapshot")
+    key = "snapshots/of-the-browser-test"
+    counts = {"tools": 5, "rrb": 5, "rule": 5, "imported": 0}
+    return make_snapshot(store_key=key, store_digest=store().put_dir(folder, key), counts=counts)
+
+
+@pytest.fixture
+def worker():
+    """worker(run) works the run's job off in a thread of its own, and joins it at the end."""
+    threads = []
+
+    def work(run: Run) -> threading.Thread:
+        def job() -> None:
+            try:
+                jobs.run(run.job_id)
+            finally:
+                connection.close()
+
+        threads.append(threading.Thread(target=job))
+        threads[-1].start()
+        return threads[-1]
+
+    yield work
+    for thread in threads:
+        thread.join(60)
+
+
+def drawn(run: Run) -> Run:
+    for step in range(1, 40):
+        data = {
+            "loss": 5 / step,
+            "lr": 0.1,
+            "tokens": 90 * step,
+            "seconds": step / 2,
+            "steps": 40,
+            "epoch": 1,
+        }
+        RunMetric.objects.create(run=run, stage="stage2", step=step, data=data)
+    return run
+
+
+def test_an_admin_launches_a_run_with_the_keyboard_watches_compares_and_clones_it(
+    open_page, snapshot, worker
+):
+    other = drawn(make_run(snapshot=snapshot, recipe={"seed": 9}))
+    open_page.expected.append("htmx:")  # a page that reloads itself drops what its fragments still ask for
+    page = open_page("admin")
+    page.goto("/training/new/")
+    page.wait_for_selector("#estimate .estimate")
+    page.get_by_text("Paste or download the recipe").click()
+    page.fill(
+        "#id_yaml", yaml.safe_dump({**yaml.safe_load(QUICK.read_text()), "format": "a", "memo": "none"})
+    )
+    page.get_by_role("button", name="Fill in").press("Enter")
+    page.wait_for_selector("text=● 6 changed")
+    page.locator("#estimate .stage-list").get_by_text("Stage 2").wait_for()
+    page.locator("input[name=retrieval]:checked").focus()
+    page.keyboard.press("ArrowDown")  # to r: the radio group is walked by arrows
+    assert page.locator("input[name=retrieval]:checked").get_attribute("value") == "r"
+    page.locator("#id_seed").fill("3")
+    page.keyboard.press("Enter")
+    page.wait_for_url(RUN_PAGE)
+    run = Run.objects.exclude(pk=other.pk).get()
+    assert (run.cell, run.seed) == ("(a, none, r)", 3)
+    assert page.locator(".job h2").inner_text() == "Waiting"
+    worker(run)
+    page.wait_for_selector("#curves svg.plot", timeout=60_000)  # by itself: nobody reloads the page
+    page.wait_for_selector(".job h2:has-text('Trained')", timeout=60_000)
+    page.goto("/training/")
+    for one in (run, other):
+        page.get_by_role("checkbox", name=f"Compare run {one.pk}").press("Space")
+    page.get_by_role("button", name="Compare the chosen runs").press("Enter")
+    page.wait_for_url("**/compare/?run=*&run=*")
+    assert page.locator("figure.chart .legend li").first.inner_text().startswith("run ")
+    page.goto(f"/training/{run.pk}/")
+    page.get_by_role("link", name="Clone").press("Enter")
+    page.wait_for_url("**/new/?from=*")
+    assert page.input_value("#id_seed") == "3"
+    page.fill("#id_seed", "4")
+    page.keyboard.press("Enter")
+    page.wait_for_url(RUN_PAGE)
+    assert page.get_by_role("heading", name=f"Changed since run {run.pk}").is_visible()
+    assert Run.objects.get(cloned_from=run).seed == 4
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_page_of_runs_scrolls_sideways(open_page, snapshot, width):
+    runs = [drawn(make_run(snapshot=snapshot, recipe={"seed": seed, "base": "x" * 60})) for seed in (1, 2)]
+    page = open_page("admin", width=width)
+    wide = []
+    compared = f"compare/?run={runs[0].pk}&run={runs[1].pk}"
+    for path in ("", "new/", f"{runs[0].pk}/", f"{runs[0].pk}/?scale=log", compared, "queue/"):
+        page.goto(f"/training/{path}")
+        page.wait_for_load_state("networkidle")
+        page.evaluate("document.querySelectorAll('main details').forEach((one) => { one.open = true; })")
+        if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+            wide.append(path)
+    assert wide == []
