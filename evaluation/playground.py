@@ -43,7 +43,7 @@ def choice(given: QueryDict) -> Choice:
 
 def page_facts(chosen: Choice) -> dict[str, Any]:
     """Models to choose from, the two taken when none is, examples, and whether the engine is there."""
-    known = list(models()[:200])
+    known = list(models().filter(removed_at=None)[:200])
     aliases = current_aliases()
     first = chosen.model or default_model(known, aliases)
     return {

@@ -17,6 +17,7 @@ from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 from training.models import Model, Run
+from training.registry import refuse_removed
 
 K = 10  # length of a model's ranked list
 EMBEDDING_K = 50  # the baseline's list is longer, so that it can be cut to any model's list length
@@ -78,6 +79,8 @@ def evaluation_request(
     actor: Any = None,
 ) -> Job:
     """Queue the evaluation of a model (None: of the embedding baseline) on one benchmark or on all of them."""
+    if model is not None:
+        refuse_removed(model)
     for decode in decodes:
         if benchmark is not None:
             check_decode(benchmark, decode)

@@ -82,9 +82,17 @@ def beside(model: Model) -> Beside:
 
 
 def _evaluations(*models: Model) -> list[Evaluation]:
+    """Finished ones: retrieval benchmarks first, decodings in the order of their definition; one query."""
     rows = Evaluation.objects.filter(model__in=models, metrics__isnull=False).select_related("benchmark")
-    return list(
-        rows.defer("metrics", "hardware", "clusterings").order_by("benchmark__kind", "benchmark__name", "pk")
+    kinds, decodes = Benchmark.Kind.values, Evaluation.Decode.values
+    return sorted(
+        rows.defer("metrics", "hardware", "clusterings"),
+        key=lambda one: (
+            kinds.index(one.benchmark.kind),
+            one.benchmark.name,
+            decodes.index(one.decode),
+            one.pk,
+        ),
     )
 
 

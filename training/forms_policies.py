@@ -23,9 +23,11 @@ class PolicyForm(forms.Form):
         max_length=300, initial=POCKET, help_text="pocket, or the name or path of a causal language model"
     )
     format = forms.ChoiceField(choices=Run.Format.choices, initial=Run.Format.FLAT)
-    memo = forms.ChoiceField(choices=Run.Memo.choices, initial=Run.Memo.MEMO, label="Stage 1")
+    memo = forms.ChoiceField(
+        choices=[(value, value) for value in Run.Memo.values], initial=Run.Memo.MEMO, label="Stage 1"
+    )
     retrieval = forms.ChoiceField(
-        choices=[choice for choice in Run.Retrieval.choices if choice[0] != Run.Retrieval.NONE],
+        choices=[(value, value) for value in Run.Retrieval.values if value != Run.Retrieval.NONE],
         initial=Run.Retrieval.RULES,
         label="Stage 2",
         help_text="only r+R learns what rules say: for the others changed rules start nothing",

@@ -76,7 +76,7 @@ def promote(*, model: Model, actor: Any, note: str = "") -> AliasMove:
     old = newest(Alias.CHAMPION)
     if old is not None and old.model_id == model.pk:
         return old
-    _refuse_removed(model)
+    refuse_removed(model)
     move = _crown(model, old, actor, note, f"replaced by model {model.pk}")
     detail = {"alias": Alias.CHAMPION, "previous": old.model_id if old else None, "note": note}
     audit.record(actor=actor, action="model.promoted", obj=model, detail=detail)
@@ -106,7 +106,7 @@ def roll_back(*, actor: Any, to: Model | None = None, note: str = "") -> AliasMo
             code="bad_state",
             hint="Promote it instead: that is a decision of its own.",
         )
-    _refuse_removed(model)
+    refuse_removed(model)
     said = f"back from model {old.model_id}{f': {note}' if note else ''}"
     move = _crown(model, old, actor, said, f"rolled back to model {model.pk}")
     detail = {"alias": Alias.CHAMPION, "rolled_back": old.model_id, "note": note}
@@ -123,7 +123,7 @@ def set_challenger(*, model: Model, actor: Any, note: str = "") -> AliasMove:
         raise TraceError(f"model {model.pk} is the champion.", code="bad_state", hint="Choose another model.")
     if old is not None and old.model_id == model.pk:
         return old
-    _refuse_removed(model)
+    refuse_removed(model)
     move = _moved(Alias.CHALLENGER, model.pk, actor, note)
     detail = {"alias": Alias.CHALLENGER, "before": old.model_id if old else None, "note": note}
     audit.record(actor=actor, action="model.challenger_set", obj=model, detail=detail)
@@ -144,8 +144,8 @@ def _moved(alias: str, model: int, actor: Any, note: str) -> AliasMove:
     return AliasMove.objects.create(alias=alias, model_id=model, actor=actor, note=note[:300])
 
 
-def _refuse_removed(model: Model) -> None:
-    """Under the lock that retention takes too: what is named afterwards has its files."""
+def refuse_removed(model: Model) -> None:
+    """Read under the lock that retention takes too, it holds to the end of the transaction. Raises TraceError."""
     if (at := Model.objects.values_list("removed_at", flat=True).get(pk=model.pk)) is not None:
         raise _removed(model, at)
 

@@ -9,13 +9,16 @@ from evaluation import tasks, versus
 from evaluation.core.stats import DRAWS
 from evaluation.models import Benchmark, BenchmarkItem, Comparison, Evaluation, Prediction, RuleTestResult
 from evaluation.services import benchmark_import, evaluation_request
-from tests.evaluation.test_services import FAKE, evaluate, model_with, prb, tools  # noqa: F401 - fixtures
+from tests.evaluation import test_services
+from tests.evaluation.test_services import FAKE, evaluate, model_with
 from tests.factories import make_model, make_rule, make_run, make_snapshot, make_tool
 from trace_site import jobs
+from trace_site.lib.errors import TraceError
 from trace_site.notices import Notice
 from training.registry import promote
 
 pytestmark = pytest.mark.django_db
+tools, prb = test_services.tools, test_services.prb  # fixtures
 
 
 @pytest.fixture
@@ -67,10 +70,10 @@ def test_every_benchmark_probe_and_decoding_both_have_is_compared(two):
         measured(new, of, 1.0, decode)
     found = versus.beside(new)
     assert found.other == old and [(pair.title, pair.decode) for pair in found.pairs] == [
-        ("mcq v1", "letters"),
         ("prb v1", "fast"),
+        ("mcq v1", "letters"),
     ]
-    assert {(row.domain, row.verdict, row.n) for row in found.pairs[1].rows} == {
+    assert {(row.domain, row.verdict, row.n) for row in found.pairs[0].rows} == {
         ("all", "better", 12),
         ("hr", "better", 6),
         ("tax", "better", 6),
@@ -86,12 +89,12 @@ def test_other_version_or_decoding_is_not_compared_and_said(two):
     measured(new, second, 1.0, "trace")
     found = versus.beside(new)
     assert found.pairs == [] and found.notes == [
-        f"prb, fast: model {new.pk} on v2, model {old.pk} on v1, so not compared.",
         f"prb v2, trace: only model {new.pk} was measured so.",
+        f"prb, fast: model {new.pk} on v2, model {old.pk} on v1, so not compared.",
     ]
     measured(new, first, 1.0)
     assert [pair.title for pair in versus.beside(new).pairs] == ["prb v1"]
-    assert versus.beside(new).notes[0].endswith("so compared on v1.")
+    assert versus.beside(new).notes[1].endswith("so compared on v1.")
 
 
 def test_tests_of_rules_are_paired_test_by_test(two):
@@ -155,7 +158,7 @@ def test_evaluation_tells_admins_and_product_managers_of_the_candidate_once(
     tools,
     prb,
     tmp_path,
-    user_with,  # noqa: F811
+    user_with,
 ):
     admin, manager, expert = user_with("admin"), user_with("product_manager"), user_with("expert")
     champion, model = model_with(tools, tmp_path), model_with(tools, tmp_path)
@@ -173,7 +176,7 @@ def test_evaluation_tells_admins_and_product_managers_of_the_candidate_once(
     assert Notice.objects.count() == 2 and User.objects.count() == 3
 
 
-def test_champion_is_measured_on_benchmarks_that_came_after_it(home, tools, prb, tmp_path):  # noqa: F811
+def test_champion_is_measured_on_benchmarks_that_came_after_it(home, tools, prb, tmp_path):
     champion = model_with(tools, tmp_path)
     promote(model=champion, actor=None)
     evaluate(champion)
@@ -191,7 +194,7 @@ def test_champion_is_measured_on_benchmarks_that_came_after_it(home, tools, prb,
     assert found.missing == [] and "qa v1" in [pair.title for pair in found.pairs]
 
 
-def test_evaluation_of_one_benchmark_alone_tells_nobody(home, tools, prb, tmp_path, user_with):  # noqa: F811
+def test_evaluation_of_one_benchmark_alone_tells_nobody(home, tools, prb, tmp_path, user_with):
     user_with("admin")
     model = model_with(tools, tmp_path)
     jobs.run(evaluation_request(model=model, benchmark=prb, decodes=["fast"]).pk)
@@ -212,3 +215,14 @@ def test_probe_answers_are_right_by_their_accuracy_on_every_page(two, client_as)
     Evaluation.objects.filter(pk=a.pk).update(metrics={"slices": slices})
     shown = client.get(f"/evaluation/{a.pk}/", {"only": "right"}).context["shown"]
     assert [row.right for row in shown] == [True, True]
+
+
+def test_model_without_files_is_not_evaluated_nor_offered(two, client_as):
+    from django.utils import timezone
+
+    _, gone = two
+    type(gone).objects.filter(pk=gone.pk).update(removed_at=timezone.now())
+    with pytest.raises(TraceError, match="has no files any more"):
+        evaluation_request(model=gone)
+    context = client_as("expert").get("/evaluation/playground/").context
+    assert gone.pk not in [model.pk for model in context["models"]]
