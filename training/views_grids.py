@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from trace_site.access import ADMIN, role_required
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
-from training import grids, selectors_grids
+from training import grid_matrix, grids
 from training.core.grid import Plan, totals
 from training.forms_grids import GridForm
 from training.grid_estimates import grid_seconds
@@ -21,8 +21,8 @@ AT_ONCE = 100  # cells that a request queues itself
 
 @require_GET
 def grid_list(request: HttpRequest) -> HttpResponse:
-    page = keyset(selectors_grids.grids(), request.GET.get("after", ""), newest=True)
-    context = {"page": page, "preparing": selectors_grids.preparing()}
+    page = keyset(grid_matrix.grids(), request.GET.get("after", ""), newest=True)
+    context = {"page": page, "preparing": grid_matrix.preparing()}
     return render(request, "training/grid_list.html", context)
 
 
@@ -66,7 +66,7 @@ def grid_preview(request: HttpRequest) -> HttpResponse:
 
 
 def moving(grid: Grid) -> dict[str, Any]:
-    return {"grid": grid, "matrix": selectors_grids.matrix(grid)}
+    return {"grid": grid, "matrix": grid_matrix.matrix(grid)}
 
 
 def found_grid(pk: int) -> Grid:

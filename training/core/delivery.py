@@ -105,8 +105,8 @@ def check_files(export: Path) -> None:
                 "is not listed in the manifest.", path, "Take it out: only what was exported comes in."
             )
     for name, facts in files.items():
-        path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts or path.suffix not in KINDS:
+        inside = PurePosixPath(name)
+        if inside.is_absolute() or ".." in inside.parts or inside.suffix not in KINDS:
             raise refuse(
                 f"'{name}' is no file that an export holds.", export, f"Exports hold {', '.join(KINDS)}."
             )

@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management import CommandParser
 
+from trace_site import jobs
 from trace_site.commands import TraceCommand
 from trace_site.jobs import Job, run_inline
 from trace_site.lib.errors import TraceError
@@ -47,23 +48,25 @@ class Command(TraceCommand):
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         plan = plan_of(options)
         planned = grid_forecast(plan)
-        figures = {"cells": len(planned), **totals(planned), "seconds": grid_seconds(plan, planned)}
+        figures: dict[str, Any] = {
+            "cells": len(planned),
+            **totals(planned),
+            "seconds": grid_seconds(plan, planned),
+        }
         for line in told(planned):
             self.echo(line)
         if options["dry_run"]:
             return {**figures, "plan": plan.as_dict()}, sentence(figures, "would train")
         job = grid_start(plan=plan, wake=not plan.builds())
         grid = Grid.objects.get(pk=self.built(job, plan)["grid"])
-        result = {"grid": grid.pk, **figures, "cells": grid.cells.count()}
+        result: dict[str, Any] = {"grid": grid.pk, **figures, "cells": grid.cells.count()}
         if options["train"]:
             result["models"] = self.train(grid)
         return result, f"grid {grid.pk}: {sentence(figures, 'train')}"
 
     def built(self, job: Job, plan: Plan) -> dict[str, Any]:
         """The grid's job, with the snapshots that it waits for built here as well."""
-        from trace_site.jobs import run as run_job
-
-        while (ran := run_job(job.pk)) is not None and ran.state == Job.State.QUEUED:
+        while (ran := jobs.run(job.pk)) is not None and ran.state == Job.State.QUEUED:
             for pk in ran.params["builds"].values():
                 run_inline(Job.objects.get(pk=pk), self.echo)
         return run_inline(job, self.echo)
@@ -91,7 +94,9 @@ class Command(TraceCommand):
 
 def plan_of(options: dict[str, Any]) -> Plan:
     """The plan of a file with the options over it."""
-    data = dict(mapping_from_file(options["plan"])) if options["plan"] else {"base": settings.BASE_MODEL}
+    data: dict[str, Any] = {"base": settings.BASE_MODEL}
+    if options["plan"]:
+        data = mapping_from_file(options["plan"])
     if sources := [*options["snapshot"], *options["sweep"]]:
         data["snapshots"] = sources
     data |= {name: options[name] for name in ("name", "rrb", "base") if options[name] is not None}
