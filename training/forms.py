@@ -46,6 +46,7 @@ CARDS = {
     "memo": ("Stage 1: memorise", MEMO_HELP),
     "retrieval": ("Stage 2: retrieve", RETRIEVAL_HELP),
 }
+SET_HERE = "threads"  # by the server, whatever a recipe says
 PAPER = "google/gemma-4-E4B-it"  # whose default recipe is the paper's
 
 
@@ -100,7 +101,7 @@ class Row:
 
     @property
     def changed(self) -> bool:
-        return self.value.strip() not in ("", self.default)
+        return self.value.strip() not in ("", self.default) and self.field.name != SET_HERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,5 +176,5 @@ def changes_of(recipe: Recipe, base: str) -> list[tuple[str, str, str]]:
     return [
         (name, shown(default[name]), shown(own[name]))
         for name in FIELDS
-        if name != "threads" and default[name] != own[name]
+        if name != SET_HERE and default[name] != own[name]
     ]

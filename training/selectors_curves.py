@@ -103,6 +103,7 @@ def curves(of: Run, *, log: bool = False) -> Curves:
         chart = line_chart(
             title, drawn, x_label=AXES["step"], y_label=label, log=log and may_log, note=note, rows=ROWS
         )
+        note = note if not chart.curves else ""  # said once, under the first figure
         charts += [chart] if chart.curves else []
     return Curves(charts, total)
 

@@ -81,7 +81,7 @@ def drawn(run: Run, request: HttpRequest) -> dict[str, Any]:
 def run_live(request: HttpRequest, pk: int) -> HttpResponse:
     """The part of a run's page that moves; when the job has ended the page is loaded anew."""
     run = found_run(pk)
-    return refresh_at_end(render(request, "training/_live.html", moving(run)), run.job)
+    return refresh_at_end(render(request, "training/_live.html", moving(run) | {"oob": True}), run.job)
 
 
 @require_GET
