@@ -48,7 +48,7 @@ def measure(
     bench: Bench, sizes: e4b.Sizes, stretch: float, until: float, toy: bool, peak: float
 ) -> dict[str, Any]:
     pairs = 1 if toy else PAIRS
-    records = e4b.examples("stage2", BATCH * (1 if toy else BATCHES), stretch, 60 if toy else 1024, toy)
+    records = e4b.examples("stage2", BATCH * (2 if toy else BATCHES), stretch, 60 if toy else 1024, toy)
     real = sum(len(e.ids) for e in records)
     ours, theirs = Side("ours", bench.ours), Side("padded, full logits", bench.theirs)
     extra = [

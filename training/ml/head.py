@@ -1,7 +1,8 @@
 """Cross-entropy through an output head of hundreds of thousands of rows, without ever holding its logits.
 
 In: hidden states, the wanted ids and a `Head`. Out: the summed loss with gradients. Logits exist one block of
-positions x rows at a time: forward keeps each position's log-sum-exp, backward makes every block once more.
+positions x rows at a time: forward keeps each position's log-sum-exp, backward makes every block once more, unless
+all of them together are small.
 """
 
 from collections.abc import Iterator
@@ -14,9 +15,8 @@ from torch import Tensor, nn
 
 # positions and rows of one block: on a CPU it stays in the cache, on a GPU it fills the machine
 BLOCK = {"cpu": (512, 4096), "cuda": (4096, 16384)}
-KEPT = (
-    2**23
-)  # logits up to this many stay for backward: a small vocabulary is faster without a second product
+# up to so many logits stay for backward: a small vocabulary (32 MiB of them) is faster without a second product
+KEPT = 2**23
 # what configurations call the number that logits are multiplied by; the second table holds divisors
 MULTIPLIERS = ("logit_scale", "lm_head_multiplier", "output_multiplier")
 DIVISORS = ("logits_scaling",)
