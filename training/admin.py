@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.db.models import Model as DjangoModel
 from django.http import HttpRequest
 
-from training.models import AliasMove, Model, Run, RunMetric, TrainedStage
+from training.models import AliasMove, Model, Retraining, RetrainPolicy, Run, RunMetric, TrainedStage
 
 
 class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -47,3 +47,15 @@ class TrainedStageAdmin(ReadOnly):
 class RunMetricAdmin(ReadOnly):
     list_display = ["run", "stage", "step"]
     list_select_related = ["run"]
+
+
+@admin.register(RetrainPolicy)
+class RetrainPolicyAdmin(ReadOnly):
+    list_display = ["name", "active", "base", "format", "memo", "retrieval", "changed_by", "changed_at"]
+    list_select_related = ["changed_by"]
+
+
+@admin.register(Retraining)
+class RetrainingAdmin(ReadOnly):
+    list_display = ["id", "policy", "run", "actor", "at"]
+    list_select_related = ["policy", "run", "actor"]

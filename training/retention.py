@@ -57,7 +57,8 @@ def held(keep: int) -> list[Held]:
     """Every row that has files, with what needs them; the number of queries does not grow with them."""
     if keep < 0:
         raise TraceError("must not be negative.", code="bad_input", where="keep")
-    models = list(Model.objects.filter(removed_at=None).select_related("run").defer("card").order_by("-pk"))
+    rows = Model.objects.filter(removed_at=None).select_related("run").order_by("-pk")
+    models = list(rows.only("store_key", "bytes", "kept_because", "run__stages"))
     why = _needed_models(models, keep)
     stages_of = {model.pk: {stage["key"] for stage in model.run.stages} for model in models}
     needed = _needed_stages()
@@ -154,8 +155,11 @@ def _give_back(goes: list[Held]) -> set[str]:
     needed = set(TrainedStage.objects.filter(key__in=_needed_stages()).values_list("store_key", flat=True))
     needed |= set(Model.objects.filter(pk__in=_asked()).values_list("store_key", flat=True))
     back = {row.store_key for row in goes} & needed
-    for rows in KINDS.values():
-        rows.objects.filter(store_key__in=back).update(removed_at=None)
+    for kind, rows in KINDS.items():
+        ids = [row.id for row in goes if row.kind == kind and row.store_key in back]
+        objects = [(obj, {"store_key": obj.store_key}) for obj in rows.objects.filter(pk__in=ids)]
+        rows.objects.filter(pk__in=ids).update(removed_at=None)
+        audit.record_all(actor=None, action=f"{kind}.files_given_back", objects=objects)
     return back
 
 
