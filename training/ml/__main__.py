@@ -75,6 +75,9 @@ def _run(arguments: argparse.Namespace, recipe: recipes.Recipe) -> None:
     from training.ml import stage1, stage2
     from training.ml.loop import HelperDone, Stopped
 
+    learns = {"stage1": recipe.memo, "base": "none"}.get(arguments.stage, recipe.retrieval)
+    if not FIRST and learns == "none":
+        return  # nothing to help with: the first process exports alone
     try:
         if arguments.stage in ("plain", "stage2"):
             train = stage2.plain if arguments.stage == "plain" else stage2.main
@@ -83,6 +86,8 @@ def _run(arguments: argparse.Namespace, recipe: recipes.Recipe) -> None:
             cell = {"memo": "none", "retrieval": "none"} if arguments.stage == "base" else {}
             stage1.main(recipe.with_cell(**cell), arguments.snapshot, arguments.run, report)
     except Stopped as stop:
+        if not FIRST:  # a failing helper would have its launcher end the first process while that still saves
+            return
         print(stop, file=sys.stderr)
         sys.exit(STOPPED)
     except HelperDone:
