@@ -1,6 +1,7 @@
 """A run is asked for once, trained in a child process, resumed after a kill, and published by its owner only."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,10 +11,11 @@ from tests.factories import make_model, make_snapshot
 from trace_site import jobs
 from trace_site.audit import AuditEntry
 from trace_site.lib.errors import TraceError
+from trace_site.supervisor import children
 from training import stages
-from training.models import Model, RunMetric, TrainedStage
+from training.models import Model, Run, RunMetric, TrainedStage
 from training.registry import export_dir
-from training.services import recipe_from_text, run_create
+from training.services import default_recipe, recipe_from_text, run_create
 from training.sharing import stage_folder
 from training.stages import read_metrics
 
@@ -172,3 +174,33 @@ def test_half_written_metric_line_waits_for_its_end(tmp_path):
     assert [row["step"] for row in rows] == [1]
     path.write_text('{"stage": "stage2", "step": 1}\n{"stage": "stage2", "step": 2}\n')
     assert [row["step"] for row in read_metrics(path, offset)[0]] == [2]
+
+
+def test_queue_of_the_accelerator_has_one_slot_that_messages_and_the_poll_share():
+    """One active run a worker: the supervisor and the compose file start it with one."""
+    worker = next(child for child in children(8000, None) if child.name == "gpu-worker")
+    at = worker.command.index("-c")
+    assert (
+        worker.command[at : at + 2] == ["-c", "1"] and worker.command[worker.command.index("-Q") + 1] == "gpu"
+    )
+    assert stages.settings.JOB_HANDLERS["training"][1] == "gpu"
+
+
+def test_run_that_is_asked_for_again_goes_on_with_what_only_changes_its_speed():
+    """A run that ran out of memory is started again with recomputed activations; its Stage 1 stays the same."""
+    snapshot = make_snapshot()
+    run = create(snapshot=snapshot)
+    jobs.Job.objects.filter(pk=run.job_id).update(state="failed")
+    lean = replace(default_recipe("pocket"), activation_checkpointing=True)
+    again = create(snapshot=snapshot, recipe=lean)
+    again.refresh_from_db()
+    assert again == run and again.job.state == "queued"
+    assert again.recipe["activation_checkpointing"] is True and again.stages == run.stages
+
+
+def test_run_keeps_why_it_was_started_and_what_it_was_cloned_from():
+    snapshot = make_snapshot()
+    first = create(snapshot=snapshot)
+    second = create(snapshot=snapshot, seed=1, why=Run.Why.POLICY, cloned_from=first)
+    assert (second.why, second.cloned_from) == ("policy", first)
+    assert AuditEntry.objects.get(object_id=str(second.pk), action="run.created").detail["why"] == "policy"

@@ -1,0 +1,51 @@
+"""What the real trainer leaves on another machine is what the import takes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+pytest.importorskip("torch")
+
+from tests.training.deliveries import small_snapshot  # noqa: E402
+from training.imports import adopt  # noqa: E402
+from training.models import Model, Run, TrainedStage  # noqa: E402
+
+pytestmark = [pytest.mark.ml, pytest.mark.django_db]
+RECIPE = """
+format: c
+retrieval: n>r
+threads: 1
+pocket: {vocab: 512, hidden: 16, layers: 1, heads: 2, intermediate: 32}
+stage1: {batch_size: 16}
+stage2: {batch_size: 16}
+"""
+
+
+def test_chain_of_n_then_r_trained_by_the_real_trainer_is_adopted_with_all_its_stages(settings, tmp_path):
+    settings.TRACE_HOME = tmp_path
+    settings.STORE_URL = (tmp_path / "store").as_uri()
+    snapshot = small_snapshot()
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    mine, before = tmp_path / "mine", None
+    for stage in ("stage1", "plain", "stage2"):
+        train(stage, tmp_path, mine / stage, before)
+        before = mine / stage / "export"
+    told = adopt(mine)
+    run = Run.objects.get(pk=told["run"])
+    assert run.cell == "(c, m, n>r)" and told["stages_shared"] and run.snapshot == snapshot
+    assert set(TrainedStage.objects.values_list("stage", flat=True)) == {"stage1", "plain", "stage2"}
+    model = Model.objects.get(run=run)
+    assert model.parameters > 5_000 and model.lineage["code"]["version"] and run.hardware["cores"]
+    assert set(run.metrics.values_list("stage", flat=True)) == {"stage1", "plain", "stage2"}
+
+
+def train(stage: str, home: Path, run: Path, init: Path | None) -> None:
+    """As the page of runs trained elsewhere says it."""
+    snapshot = home / "small-snapshot"
+    command = [sys.executable, "-m", "training.ml", stage, "--recipe", home / "recipe.yaml"]
+    command += ["--snapshot", snapshot, "--run", run, *(["--init", init] if init else [])]
+    done = subprocess.run(list(map(str, command)), cwd=settings.BASE_DIR, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
