@@ -34,6 +34,7 @@ RESTRICTED = {
         synthesis:second_shares synthesis:calibration_withdraw
         webhooks:list webhooks:detail webhooks:test webhooks:pause webhooks:resume webhooks:rotate webhooks:delete
         webhooks:delivery webhooks:again training:create training:recipe training:cancel training:resume
+        training:estimate training:recipe_download
         training:grid_create training:grid_preview training:grid_cancel training:grid_resume
         training:imports training:import_adopt
         training:promote training:rollback

@@ -100,7 +100,7 @@ class Estimator:
         seconds = None if rate is None else sum(one.seconds or 0 for one in stages) + sums.START * len(stages)
         return Estimate(
             stages,
-            Figure(size and round(size.parameters), _sized(recipe, size)),
+            Figure(round(size.parameters) if size else None, _sized(recipe, size)),
             Figure(read, "from the lengths of the snapshot's rows; what is reused is not counted"),
             Figure(seconds and round(seconds), basis),
             memory,

@@ -143,7 +143,6 @@ def _plan(running: list[Entry], waiting: list[Entry], slots: int) -> None:
         if any(end is None for end in free):
             break
         first = min(range(len(free)), key=lambda number: free[number] or now)
-        entry.starts = free[first]
-        known = entry.seconds is not None and entry.starts is not None
-        entry.ends = entry.starts + timedelta(seconds=entry.seconds) if known else None  # type: ignore[operator, arg-type]
+        starts = entry.starts = free[first] or now
+        entry.ends = None if entry.seconds is None else starts + timedelta(seconds=entry.seconds)
         free[first] = entry.ends

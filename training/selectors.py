@@ -19,7 +19,7 @@ def runs() -> QuerySet[Run]:
     return (
         Run.objects.select_related("job", "snapshot", "model", "created_by")
         .defer("log_tail", "snapshot__manifest", "snapshot__parts", "model__card")
-        .annotate(loss=Coalesce(*map(Subquery, newest)))
+        .annotate(loss=Coalesce(*(Subquery(rows) for rows in newest)))
     )
 
 

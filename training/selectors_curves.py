@@ -160,7 +160,7 @@ def stage_states(of: Run, newest: Mapping[str, dict[str, Any]]) -> list[StageSta
     """The plan of a run and how far it is; one query."""
     keys = [one["key"] for one in of.stages]
     made = dict(TrainedStage.objects.filter(key__in=keys).values_list("key", "run_id"))
-    states, current = [], next(reversed(newest), "")
+    states, current = [], next(reversed(list(newest)), "")
     for one in of.stages:
         stage, key = one["stage"], one["key"]
         maker = made.get(key)
