@@ -153,3 +153,15 @@ def test_rows_of_a_bf16_base_train_in_fp32_and_are_read_rounded() -> None:
 def test_scattered_tool_tokens_are_refused() -> None:
     with pytest.raises(TraceError, match="do not follow one another"):
         split_rows(made("Qwen3").model, [70, 72])
+
+
+def test_a_table_with_a_scale_of_its_own_kind_is_refused() -> None:
+    trainee = made("Qwen3")
+
+    class Doubled(torch.nn.Embedding):
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            return super().forward(ids) * 2
+
+    trainee.model.get_input_embeddings().__class__ = Doubled
+    with pytest.raises(TraceError, match="changes the rows it looks up"):
+        split_rows(trainee.model, NEW)

@@ -22,7 +22,6 @@ class SplitEmbedding(nn.Module):
     def __init__(self, table: nn.Embedding, rows: nn.Parameter, first: int) -> None:
         super().__init__()
         self.table, self.rows, self.first = table, rows, first
-        self.scale = float(getattr(table, "scalar_embed_scale", 1.0))  # Gemma multiplies what it looks up
 
     @property
     def weight(self) -> Tensor:
@@ -34,8 +33,12 @@ class SplitEmbedding(nn.Module):
         new = (ids >= self.first) & (ids < self.first + len(self.rows))
         # float32 rows are rounded as the export rounds them
         found = functional.embedding(ids[new] - self.first, self.rows).to(self.table.weight.dtype)
-        scale = torch.tensor(self.scale, device=found.device).to(found.dtype)
-        return embedded.index_put((new,), (found * scale).to(embedded.dtype))
+        return embedded.index_put((new,), self.scaled(found).to(embedded.dtype))
+
+    def scaled(self, found: Tensor) -> Tensor:
+        """Gemma multiplies what it looks up, by a number rounded to the table's dtype."""
+        scale = getattr(self.table, "embed_scale", None)
+        return found if scale is None else found * torch.as_tensor(scale, device=found.device).to(found.dtype)
 
 
 class SplitHead(nn.Module):
@@ -92,7 +95,22 @@ def split_rows(model: Any, ids: list[int]) -> None:
             rows[id(weight)] = nn.Parameter(start.clone())
         table.requires_grad_(False)
         kind = SplitHead if table is head else SplitEmbedding
-        base.set_submodule(name, kind(table, rows[id(weight)], first))
+        split = kind(table, rows[id(weight)], first)
+        if isinstance(split, SplitEmbedding):
+            _require_known_scale(split, name)
+        base.set_submodule(name, split)
+
+
+@torch.no_grad()
+def _require_known_scale(split: SplitEmbedding, name: str) -> None:
+    first = torch.tensor([split.first], device=split.rows.device)
+    if not torch.equal(split(first), split.table(first)):
+        raise TraceError(
+            "this base changes the rows it looks up in a way that is not known here.",
+            code="unknown_table",
+            where=name,
+            hint="Train with embeddings: full.",
+        )
 
 
 @torch.no_grad()
