@@ -16,6 +16,7 @@ from catalog.core.tokens import NameIndex, tool_units
 from evaluation.ml import trie
 from evaluation.ml.manifest import verify
 from trace_site.lib.errors import TraceError
+from training.ml.bases import unloaded
 from training.ml.chat import Chat, load_chat
 
 
@@ -79,7 +80,7 @@ def _load_model(folder: Path) -> Any:
             f"the model could not be loaded ({reason}).", code="bad_export", where=str(folder), permanent=True
         ) from error
     model, report = loaded
-    if set(report["missing_keys"]) - set(getattr(model, "_tied_weights_keys", None) or ()):
+    if unloaded(model, report):
         raise TraceError(
             "tensors are missing in the checkpoint.", code="bad_export", where=str(folder), permanent=True
         )
