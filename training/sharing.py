@@ -11,7 +11,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
 from trace_site.artefacts import store
 from trace_site.jobs import Job, JobContext, JobPostponed, send_wake
@@ -77,7 +76,8 @@ def trained(ctx: JobContext, run: Run, step: Step, snapshot: Path, before: Train
 
 
 def stored_stage(ctx: JobContext, run: Run, step: Step) -> Trained | None:
-    """A kept stage with its digests verified; one whose files are gone or damaged is trained again."""
+    """A kept stage with its digests verified; one whose files are gone or damaged is trained again. That is not noted
+    before it is: a store that was named wrongly for an hour has lost nothing."""
     if (known := known_stage(step.key)) is None:
         return None
     try:
@@ -85,8 +85,6 @@ def stored_stage(ctx: JobContext, run: Run, step: Step) -> Trained | None:
     except TraceError as error:
         if error.code not in ("store_missing", "store_corrupt"):
             raise
-        with ctx.guard():
-            TrainedStage.objects.filter(pk=known.pk, removed_at=None).update(removed_at=timezone.now())
         return None
     if known.run_id != run.pk:
         note_summary(ctx, run, step.stage, {"reused_from_run": known.run_id})
