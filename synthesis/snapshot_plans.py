@@ -78,10 +78,11 @@ def preview(
     }
     with one_moment():
         found = plan(params)
-    return {**_told(found), "refused": strict and bool(found.eligible.contaminated)}
+    return {**told(found), "refused": strict and bool(found.eligible.contaminated)}
 
 
-def _told(found: Plan) -> dict[str, Any]:
+def told(found: Plan) -> dict[str, Any]:
+    """A plan as pages show it: counts, rules that fall short, what is left out."""
     chosen, contaminated = found.composition.chosen, found.eligible.contaminated
     branch = Counter(entry.branch for entry in chosen)
     left = found.left_out

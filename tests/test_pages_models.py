@@ -192,13 +192,28 @@ def test_preview_counts_the_snapshot_and_says_which_stages_are_reused(client_as)
 
     run, key = make_run(), steps(recipe, "x", catalog_now())[0].key
     TrainedStage.objects.create(key=key, stage="stage1", run=run, store_key="s/1", store_digest="0" * 64)
-    assert [one["reused"] for one in stage_rows(recipe)] == [run.pk, None]
+    assert [one["reused"] for one in stage_rows(recipe, [])] == [run.pk, None]
     assert (
         f"run {run.pk}</a>: the catalog has not changed"
         in client.get(f"/training/retraining/{row.pk}/preview/").content.decode()
     )
     make_tool("New/Tool")
-    assert [one["reused"] for one in stage_rows(recipe)] == [None, None]
+    assert [one["reused"] for one in stage_rows(recipe, [])] == [None, None]
+
+
+def test_plain_stage_on_unchanged_samples_is_seen_to_be_reused():
+    from synthesis.snapshot_files import catalog_now
+    from training.core.stages import steps
+    from training.prospects import stage_rows
+    from training.services import plain_hash_of
+
+    make_tool("Pay/GetPayslip")
+    ledger()
+    recipe, run = services.policy_recipe(policy(memo="m", retrieval="n")), make_run()
+    _, step = steps(recipe, "of another snapshot", catalog_now(), plain_hash_of(catalog_now(), [4, 7]))
+    TrainedStage.objects.create(key=step.key, stage="plain", run=run, store_key="s", store_digest="0" * 64)
+    assert [one["reused"] for one in stage_rows(recipe, [4, 7])] == [None, run.pk]
+    assert [one["reused"] for one in stage_rows(recipe, [4, 8])] == [None, None]
 
 
 def test_preview_without_a_token_ledger_says_what_is_missing(client_as):

@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from synthesis.models import Snapshot
+from synthesis.services import snapshot_params
 from synthesis.snapshot_files import catalog_now
-from synthesis.snapshot_plans import preview
+from synthesis.snapshot_plans import one_moment, plan, told
 from training.core import estimate as sums
 from training.core import stages
 from training.core.estimate import Lengths
@@ -16,6 +17,7 @@ from training.lengths import base_facts, lengths_of
 from training.models import Retraining, RetrainPolicy, TrainedStage
 from training.policy import policy_recipe
 from training.selectors_retraining import last_of, new_samples
+from training.services import plain_hash_of
 
 SHOWN = 20
 LABELS = {"stage1": "Stage 1", "plain": "Stage 2, plain", "stage2": "Stage 2"}
@@ -30,9 +32,11 @@ def history(limit: int = 30) -> list[Retraining]:
 
 def would_train(policy: RetrainPolicy) -> dict[str, Any]:
     """{"preview", "stages", "seconds"}: counted live, nothing is written. Raises TraceError."""
-    options = {name: value for name, value in policy.snapshot.items() if name != "licence"}
-    counts, recipe = preview(**options), policy_recipe(policy)
-    rows = stage_rows(recipe)
+    with one_moment():
+        found = plan(snapshot_params(**policy.snapshot))
+    counts, recipe = told(found), policy_recipe(policy)
+    counts["refused"] = policy.snapshot.get("strict", False) and counts["contaminated"] > 0
+    rows = stage_rows(recipe, [entry.id for entry in found.composition.chosen if entry.branch != "rule"])
     last, _ = last_of(policy)
     like = last.run.snapshot if last else Snapshot.objects.defer("manifest", "parts").first()
     return {"preview": counts, "stages": rows, "seconds": seconds_of(recipe, counts, rows, like)}
@@ -66,9 +70,13 @@ def _lengths(like: Snapshot, counts: dict[str, Any]) -> Lengths:
     return replace(known, samples=samples, query=filled(known.query), trace=filled(known.trace))
 
 
-def stage_rows(recipe: Recipe) -> list[dict[str, Any]]:
-    """[{"label", "reused"}]: the run whose stage is taken as it is; None: it is trained."""
-    steps = stages.steps(recipe, NEW, catalog_now(), NEW)
+def stage_rows(recipe: Recipe, plain: list[int]) -> list[dict[str, Any]]:
+    """[{"stage", "label", "reused"}]; reused: the run whose stage is taken as it is; None: it is trained.
+
+    plain: ids of the samples that are not of rules, in the order of the snapshot.
+    """
+    catalog = catalog_now()
+    steps = stages.steps(recipe, NEW, catalog, plain_hash_of(catalog, plain))
     known = TrainedStage.objects.filter(key__in=[step.key for step in steps], removed_at=None)
     runs = dict(known.values_list("key", "run"))
     return [

@@ -71,11 +71,15 @@ def plain_hash(snapshot: Snapshot) -> str:
     return _plain_hash(snapshot.pk, snapshot.hash, snapshot.catalog_hash)
 
 
+def plain_hash_of(catalog_hash: str, samples: list[int]) -> str:
+    """The same of a snapshot that is not frozen yet; samples: ids in their order, without those of rules."""
+    return content_hash({"catalog": catalog_hash, "samples": samples}) if samples else ""
+
+
 @lru_cache(maxsize=256)  # a snapshot never changes
 def _plain_hash(pk: int, snapshot_hash: str, catalog_hash: str) -> str:
     members = SnapshotSample.objects.filter(snapshot=pk).exclude(sample__branch="rule")
-    samples = list(members.order_by("position").values_list("sample_id", flat=True))
-    return content_hash({"catalog": catalog_hash, "samples": samples}) if samples else ""
+    return plain_hash_of(catalog_hash, list(members.order_by("position").values_list("sample_id", flat=True)))
 
 
 @transaction.atomic

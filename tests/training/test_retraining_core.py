@@ -63,3 +63,9 @@ def test_what_goes_on_or_failed_keeps_it(facts, words):
 def test_a_failure_keeps_it_only_until_something_changes():
     failure = Failure("The last run made no model.", ago(90))
     assert judge(Facts(NOON, approved=50, changed_at=ago(60), failure=failure), LIMITS).due
+
+
+def test_a_start_on_another_day_names_the_day():
+    limits = Limits(1, 0, timedelta(hours=20))
+    kept = judge(Facts(NOON, approved=1, changed_at=ago(0), change="rules changed"), limits).keeps
+    assert kept[0].endswith("starts at 08:00 on 02 Mar UTC at the earliest.")

@@ -105,7 +105,8 @@ def _not_quiet(facts: Facts, limits: Limits, earliest: datetime) -> str:
     assert facts.changed_at is not None
     ago = max(0, int((facts.now - facts.changed_at).total_seconds() // 60))
     quiet = int(limits.quiet.total_seconds() // 60)
-    return f"{facts.change} {ago} min ago, quiet for {quiet} min: starts at {earliest:%H:%M} UTC at the earliest."
+    at = f"{earliest:%H:%M}" if earliest.date() == facts.now.date() else f"{earliest:%H:%M on %d %b}"
+    return f"{facts.change} {ago} min ago, quiet for {quiet} min: starts at {at} UTC at the earliest."
 
 
 def _many(count: int, what: str) -> str:
