@@ -118,6 +118,8 @@ def _training(job: Job, run: Run, estimator: Estimator, made: dict[str, int]) ->
         return Entry(
             job, run, job.seconds_left + rest, "this stage from its own rate, later stages estimated"
         )
+    if job.state == Job.State.RUNNING and job.started_at is not None and seconds is not None:
+        seconds = max(0.0, seconds - (timezone.now() - job.started_at).total_seconds())
     return Entry(job, run, seconds, found.seconds.basis)
 
 

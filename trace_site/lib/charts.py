@@ -104,7 +104,8 @@ def line_chart(
         )
         for number, one in enumerate(kept, start=1)
     ]
-    x_ticks = [format_tick(x_low + (x_high - x_low) * share / 4) for share in range(5)]
+    across = [x_low + (x_high - x_low) * share / 4 for share in range(5)]
+    x_ticks = [format_tick(round(x) if x_high - x_low >= 8 else x) for x in across]
     table = [(one.name, x, _back(y, log)) for one in kept for x, y in _thin(one.points, rows)]
     y_ticks = [format_tick(_back(t, log)) for t in reversed(ticks)]
     return LineChart(title, x_label, y_label, curves, x_ticks, y_ticks, table, note)
