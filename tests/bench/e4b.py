@@ -59,9 +59,9 @@ class Sizes:
     rows: int  # trained rows of all tables
 
     def flops(self, computed: float, heads: float, recomputed: bool) -> float:
-        """Per real token: `computed` tokens through the body, `heads` through the head (three products, frozen)."""
+        """Per real token: `computed` tokens through the body, `heads` products of a position with the head."""
         body = self.body * (6 if recomputed else 4) + self.lora * (8 if recomputed else 6)
-        return computed * body + heads * 6 * self.head
+        return computed * body + heads * 2 * self.head
 
 
 def build(where: torch.device, toy: bool) -> tuple[Trainee, Sizes]:

@@ -36,6 +36,9 @@ class Side:
     heads: int = 0
     peak: float = 0.0  # GB
     recomputed: bool = False
+    products: int = (
+        3  # of a position with the frozen head: forward, backward, and ours makes its blocks once more
+    )
     note: str = ""
 
     def turn(self, records: list[Example], times: list[float]) -> None:
