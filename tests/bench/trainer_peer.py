@@ -5,8 +5,9 @@
 DIR is a frozen dataset. Both sides are child processes that train the same fresh pocket model on the same records for
 one epoch: same batch size, bf16 autocast, two threads, fused AdamW, cosine, no dropout (the Trainer has none of ours).
 First every setting of the Trainer is tried once and the best is kept; then both sides run in turns. The first steps
-are dropped. Both must end at the same loss. Processor time counts dataloader workers too; wall time means something
-on an idle machine only.
+are dropped. After the same tokens our loss on held-out records must not be higher than the Trainer's: its length groups
+run from long to short within 50 batches, ours are shuffled, so a short run ends a little lower with ours. Processor
+time counts dataloader workers too; wall time means something on an idle machine only.
 """
 
 import argparse
@@ -24,6 +25,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "training" / "recipes" / "pocket.yaml"
 WARM_UP = 8  # steps
+MOST_LOSS = 0.02  # our final loss may be this share higher
+PATIENCE = 1800  # seconds a child may take
 HELD = 96  # records the final loss is read on, not trained on
 TRAINER = {  # documented ways to make the Trainer faster, on top of what the docstring names
     "plain": {},
@@ -213,7 +216,12 @@ def measure(side: str, asked: argparse.Namespace) -> dict[str, Any]:
         "OMP_WAIT_POLICY": "PASSIVE",
     }
     env["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] = "64" if side == "ours" else "1024"
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE
+        )
+    except subprocess.TimeoutExpired:
+        return {"side": side, "failed": [f"not done after {PATIENCE} s"]}
     if done.returncode:
         return {"side": side, "failed": done.stderr.strip().splitlines()[-1:]}
     found = {"side": side, **json.loads(done.stdout.splitlines()[-1])}
@@ -258,9 +266,11 @@ def verdict(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> int:
         print(
             f"ours / Trainer by {by}: median {statistics.median(values):.2f}, {min(values):.2f}-{max(values):.2f}"
         )
-    gap = max(abs(one["loss"] - other["loss"]) / other["loss"] for one, other in pairs)
-    print(f"largest difference of the final loss: {gap:.1%}; load now {os.getloadavg()[0]:.1f}")
-    return 0 if statistics.median(ratios["cpu"]) >= 1.3 and gap <= 0.05 else 1
+    gaps = [one["loss"] / other["loss"] - 1 for one, other in pairs]
+    print(
+        f"our final loss against the Trainer's: {min(gaps):+.1%} to {max(gaps):+.1%}; load now {os.getloadavg()[0]:.1f}"
+    )
+    return 0 if statistics.median(ratios["cpu"]) >= 1.3 and max(gaps) <= MOST_LOSS else 1
 
 
 if __name__ == "__main__":
