@@ -149,3 +149,11 @@ def test_grid_of_one_format_trains_one_stage_1_a_memo_mode():
     found = [step for recipe in grid for step in steps(recipe, "s", "c")]
     assert len({step.key for step in found if step.stage == "stage1"}) == 2
     assert len({step.key for step in found if step.stage == "plain"}) == 3
+
+
+def test_the_share_for_fast_decoding_is_part_of_a_reasoning_memo_and_of_no_plain_one():
+    def first(memo: str, share: float) -> str:
+        return steps(Recipe(memo=memo, empty_thinking_share=share), "s", "c")[0].key
+
+    assert first("mr", 0.0) != first("mr", 0.5)
+    assert first("m", 0.0) == first("m", 0.5)
