@@ -261,8 +261,9 @@ def test_command_trains_one_policy_to_its_model(rule, capsys):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_sweepers_at_once_start_one_retraining(rule):
-    policy()
+def test_many_sweepers_at_once_start_one_retraining_of_all_policies(rule):
+    for name in "abc":
+        policy(name=name)
     approved(rule)
     barrier, started = threading.Barrier(4), []
 
@@ -304,3 +305,25 @@ def test_sweeper_and_a_person_at_once_start_one_retraining(rule):
         assert services.start_if_due(row)
     thread.join()
     assert ends == ["bad_state"] and jobs.Job.objects.filter(kind="retraining").count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_start_that_is_not_committed_yet_holds_every_other_sweeper_back(rule):
+    policy(name="a")
+    second = policy(name="b")
+    approved(rule)
+    started = []
+
+    def sweeper():
+        try:
+            started.append(services.sweep())
+        finally:
+            connection.close()
+
+    with transaction.atomic():
+        assert services.retraining_lock() and services.start_if_due(second)
+        thread = threading.Thread(target=sweeper)
+        thread.start()
+        thread.join(timeout=20)
+    thread.join()
+    assert started == [0] and jobs.Job.objects.filter(kind="retraining").count() == 1
