@@ -159,3 +159,17 @@ def test_token_dropout_touches_prompt_text_only(snapshot) -> None:  # type: igno
         for at in changed[row].nonzero().flatten().tolist():
             assert example.mask[at] == 0
             assert 6 <= example.ids[at] < first_tool
+
+
+def test_written_dropout_hides_text_of_the_trace_and_never_a_tool_or_a_label(snapshot) -> None:  # type: ignore[no-untyped-def]
+    chat = chat_for(snapshot, "a")
+    examples, _ = encode(stage2_records(snapshot, Recipe(format="a", retrieval="r")), chat, 256)
+    batch = collate(examples, chat.pad_id)
+    first_tool = chat.unit_ids(snapshot.family_strings("a"))[0]
+    damaged = drop_tokens(batch, 0.0, 6, first_tool, chat.pad_id, written=0.999)
+    changed = damaged.ids != batch.ids
+    assert changed.any() and damaged.labels.equal(batch.labels)
+    for row, example in enumerate(examples):
+        for at in changed[row].nonzero().flatten().tolist():
+            assert example.mask[at] == 1
+            assert 6 <= example.ids[at] < first_tool

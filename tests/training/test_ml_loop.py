@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -150,3 +151,20 @@ def test_the_chunked_loss_equals_the_plain_one(tmp_path: Path, monkeypatch: pyte
     assert ours.item() == pytest.approx(plain.item(), rel=1e-5)
     for key, value in trainee.model.named_parameters():
         assert torch.allclose(value.grad, expected[key], atol=1e-5), key
+
+
+def test_a_tool_token_counts_as_often_as_the_recipe_says(tmp_path: Path) -> None:
+    snapshot = load_snapshot(write_snapshot(tmp_path / "snapshot"))
+    trainee = build(CELL, snapshot)
+    trainee.model.eval()
+    batch = collate(encode(stage2_records(snapshot, CELL), trainee.chat, 256)[0], trainee.chat.pad_id)
+    logits = trainee.model(input_ids=batch.ids).logits.flatten(0, 1)
+    labels = batch.labels.flatten()
+    each = functional.cross_entropy(logits, labels, ignore_index=IGNORE, reduction="none")
+    tools = labels >= trainee.text_ids[1]
+    heavier = replace(CELL, pocket=replace(CELL.pocket, tool_weight=5.0))
+    expected = (each.sum() + 4 * each[tools].sum()) / (labels != IGNORE).sum()
+    assert tools.any()
+    assert loss.supervised_loss(trainee, batch, heavier, 0.0).item() == pytest.approx(
+        expected.item(), rel=1e-5
+    )

@@ -38,6 +38,12 @@ class Pocket:
     intermediate: int = 768  # [ours] width of the feed-forward part
     dropout: float = 0.1  # [ours] on the embedded tokens and the last hidden state
     token_dropout: float = 0.0  # [ours] share of prompt text tokens replaced by padding while training
+    written_dropout: float = (
+        0.0  # [ours] the same for the text it writes: its own trace may err, the request not
+    )
+    tool_weight: float = (
+        1.0  # [ours] how much a tool token counts in the loss; a trace has few among many words
+    )
     lowercase: bool = False  # [ours] fold letter case in text; pays where nothing but requests is read
     tied: bool = True  # [ours] one table for input and output; two learn the wrapped format far faster
     copy_start: bool = False  # [ours] start as a model that adds up the words it reads, see ml/pocket.py
@@ -56,6 +62,8 @@ class Pocket:
         _check(1 <= self.layers <= 32, "pocket.layers", "must lie in 1..32.")
         _check(0 <= self.dropout < 1, "pocket.dropout", "must lie in 0..1.")
         _check(0 <= self.token_dropout < 1, "pocket.token_dropout", "must lie in 0..1.")
+        _check(0 <= self.written_dropout < 1, "pocket.written_dropout", "must lie in 0..1.")
+        _check(0 < self.tool_weight <= 100, "pocket.tool_weight", "must be above 0, at most 100.")
 
 
 @dataclass(frozen=True)

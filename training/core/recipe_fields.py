@@ -70,6 +70,18 @@ OTHER = {
     "pocket.intermediate": ("pocket", "Feed-forward width", "ours", "of each layer"),
     "pocket.dropout": ("pocket", "Dropout", "ours", "on embedded tokens and the last state"),
     "pocket.token_dropout": ("pocket", "Token dropout", "ours", "share of prompt words hidden in training"),
+    "pocket.written_dropout": (
+        "pocket",
+        "Dropout of its own words",
+        "ours",
+        "the same for the words of its trace",
+    ),
+    "pocket.tool_weight": (
+        "pocket",
+        "Weight of tool tokens",
+        "ours",
+        "how much one counts in the loss; a word is 1",
+    ),
     "pocket.lowercase": ("pocket", "Lower case", "ours", "fold letter case in text"),
     "pocket.tied": ("pocket", "Tied tables", "ours", "one table for input and output"),
     "pocket.copy_start": (

@@ -72,12 +72,14 @@ def collate(examples: list[Example], pad_id: int) -> Batch:
     return Batch(ids, labels, sum(len(example.ids) for example in examples))
 
 
-def drop_tokens(batch: Batch, share: float, low: int, high: int, pad_id: int) -> Batch:
-    """Replace a share of the prompt's text tokens (ids in low..high) by padding, to train on damaged requests."""
-    if not share:
+def drop_tokens(batch: Batch, share: float, low: int, high: int, pad_id: int, written: float = 0.0) -> Batch:
+    """Replace text tokens (ids in low..high) by padding: a share of the prompt's, to train on damaged requests, and of
+    what the model writes itself, so that it keeps reading the request. What is to be predicted stays."""
+    if not (share or written):
         return batch
     unsupervised = batch.labels.roll(1, dims=1).eq(IGNORE)
     unsupervised[:, 0] = True
-    text = unsupervised & (batch.ids >= low) & (batch.ids < high)
-    hit = text & (torch.rand(batch.ids.shape) < share)
+    text = (batch.ids >= low) & (batch.ids < high)
+    shares = torch.where(unsupervised, share, written)
+    hit = text & (torch.rand(batch.ids.shape) < shares)
     return Batch(batch.ids.masked_fill(hit, pad_id), batch.labels, batch.tokens)

@@ -29,13 +29,21 @@ def autocast(recipe: Recipe) -> AbstractContextManager[Any]:
 
 
 def supervised_loss(trainee: Trainee, batch: Batch, recipe: Recipe, smoothing: float) -> Tensor:
-    """Mean cross-entropy over the supervised positions; 0, with zero gradients, when there is none."""
+    """Mean cross-entropy over the supervised positions; 0, with zero gradients, when there is none.
+
+    In a pocket model a tool token counts `tool_weight` times; the mean stays one over positions.
+    """
     where = device()
     ids, labels = batch.ids.to(where), batch.labels.to(where)
     hidden = hidden_states(trainee, ids, recipe.pocket.dropout)
     keep = labels != IGNORE
-    targets = labels[keep]
-    return summed_loss(output_head(trainee.model), hidden[keep], targets, smoothing) / max(1, len(targets))
+    targets, hidden, head = labels[keep], hidden[keep], output_head(trainee.model)
+    total = summed_loss(head, hidden, targets, smoothing)
+    if trainee.pocket and recipe.pocket.tool_weight != 1:
+        tools = targets >= trainee.text_ids[1]
+        more = summed_loss(head, hidden[tools], targets[tools], smoothing)
+        total = total + (recipe.pocket.tool_weight - 1) * more
+    return total / max(1, len(targets))
 
 
 def hidden_states(trainee: Trainee, ids: Tensor, dropout: float) -> Tensor:

@@ -40,7 +40,8 @@ def _batch(trainer: Trainer, examples: list[Example]) -> Batch:
     chat, (low, high) = trainer.trainee.chat, trainer.trainee.text_ids
     batch = collate(examples, chat.pad_id)
     if trainer.trainee.pocket:
-        batch = drop_tokens(batch, trainer.recipe.pocket.token_dropout, low, high, chat.pad_id)
+        size = trainer.recipe.pocket
+        batch = drop_tokens(batch, size.token_dropout, low, high, chat.pad_id, size.written_dropout)
     return batch
 
 
