@@ -1,8 +1,9 @@
-"""The offline trace writer: the deliberative schema in short, varied prose (40 to 110 words), full tool names.
+"""The offline trace writer: the deliberative schema in short, varied prose (30 to 110 words), full tool names.
 
 restate -> permission step (only when targets are present) -> compare APIs -> weigh the contenders -> rule code and its
 decisive case -> commit. Everything it says of a tool is in the rule's text or the tool's description. Deterministic by
-seed.
+seed. Without a rule nothing decides but what the tools do: one that is asked for alone is named first, as the closest,
+and the request is restated in its own words, since the words of a tool would have chosen it before any was compared.
 """
 
 import random
@@ -18,7 +19,7 @@ from synthesis.core.words import content_stems, words
 from synthesis.writers import reasoning
 from synthesis.writers.hints import hint_in
 from synthesis.writers.phrases import plural
-from synthesis.writers.restated import said_in
+from synthesis.writers.restated import asked_in, said_in
 from synthesis.writers.stated import SENTENCE
 from synthesis.writers.wants import want_of
 
@@ -27,7 +28,7 @@ CASE_WORDS = 40
 
 class OfflineTraceWriter:
     def made_with(self, branch: str) -> dict[str, Any]:
-        return {"writer": "offline-traces-3"}
+        return {"writer": "offline-traces-4"}
 
     async def write(self, request: TraceRequest) -> TraceDraft:
         rng = random.Random(f"{request.seed}|trace|{request.attempt}")
@@ -35,11 +36,12 @@ class OfflineTraceWriter:
         answers = [pool[name] for name in request.answer]
         rivals = _rivals(request, pool, rng)
         thing = _thing(answers[0])
+        alone = request.rule is None and len(answers) == 1
         steps = Steps(
-            intent=_intent(request, answers, rng),
+            intent=_restated(request, rng) if alone else _intent(request, answers, rng),
             permissions=rng.choice(reasoning.PERMISSIONS).format(thing=thing) if request.permissions else "",
-            apis=_apis([*answers, *rivals], thing, rng),
-            endpoints=_endpoints(answers, rivals, rng),
+            apis=_apis([*answers, *rivals], "" if alone else thing, rng),
+            endpoints=(_nearest if alone else _endpoints)(answers, rivals, rng),
             rule=_rule_step(request, pool, rivals, rng) if request.rule else _text_step(answers, rivals, rng),
             commit=rng.choice(reasoning.COMMIT).format(names=listed(request.answer)),
         )
@@ -66,6 +68,11 @@ def _intent(request: TraceRequest, answers: Sequence[ToolText], rng: random.Rand
     return text[:1].upper() + text[1:]
 
 
+def _restated(request: TraceRequest, rng: random.Random) -> str:
+    """What is asked, in the words of the request alone."""
+    return rng.choice(reasoning.SAID).format(said=asked_in(request.query))
+
+
 def _rivals(request: TraceRequest, pool: dict[str, ToolText], rng: random.Random) -> list[ToolText]:
     """What is most easily taken for the answer: live tools of T(r), else its dead ones; without a rule, by words."""
     if request.rule:
@@ -88,9 +95,11 @@ def _agreed(frame: str, tool: ToolText) -> str:
 
 
 def _apis(tools: Sequence[ToolText], thing: str, rng: random.Random) -> str:
+    """The services to compare, and what they are compared for unless `thing` is empty."""
     apis = list(dict.fromkeys(tool.api for tool in tools))
     rng.shuffle(apis)
     frames = reasoning.APIS_MANY if len(apis) > 1 else reasoning.APIS_ONE
+    frames = frames if thing else [frame for frame in frames if "{thing}" not in frame]
     text = _agreed(rng.choice(frames), tools[0]).format(apis=listed(apis), thing=thing)
     return text[:1].upper() + text[1:]
 
@@ -101,6 +110,14 @@ def _endpoints(answers: Sequence[ToolText], rivals: Sequence[ToolText], rng: ran
     names = [tool.name for tool in (*answers[:1], *rivals)]
     rng.shuffle(names)
     return rng.choice(reasoning.ENDPOINTS).format(names=listed(names))
+
+
+def _nearest(answers: Sequence[ToolText], rivals: Sequence[ToolText], rng: random.Random) -> str:
+    """The contenders, the closest first."""
+    if not rivals:
+        return ""
+    others = listed([tool.name for tool in rivals])
+    return rng.choice(reasoning.NEAREST).format(first=answers[0].name, others=others)
 
 
 def _rule_step(
@@ -180,10 +197,10 @@ def _fit(clause: Clause, query: str) -> int:
 
 def _text_step(answers: Sequence[ToolText], rivals: Sequence[ToolText], rng: random.Random) -> str:
     """Without a rule: what each answer does, in its description's words, and what the nearest look-alike does."""
-    limit = 22 if len(answers) == 1 else 10
+    limit = 12 if len(answers) == 1 else 10
     parts = [rng.choice(reasoning.DOES).format(**_told_of(tool, limit)) for tool in answers]
     if len(answers) < 3 and rivals:
-        parts.insert(0, rng.choice(reasoning.ELSE).format(**_told_of(rivals[0], 14)))
+        parts.insert(0, rng.choice(reasoning.ELSE).format(**_told_of(rivals[0], 10)))
     return " ".join(parts)
 
 

@@ -30,6 +30,12 @@ INTENT_MANY = [
     "'{said}' holds several wishes: {task}.",
     "'{said}' asks for {task} together.",
 ]
+# restated in the request's own words alone
+SAID = [
+    "'{said}' is what is asked.", "'{said}' is the need.", "'{said}': that is the request.", "Asked is '{said}'.",
+    "It is about '{said}'.", "Somebody asks for '{said}'.", "What counts is '{said}'.", "Need: '{said}'.",
+    "The wish is '{said}'.", "The person means '{said}'.", "Wanted is '{said}'.", "The point is '{said}'.",
+]  # fmt: skip
 PERMISSIONS = [
     "Access for {thing} is allowed here, and services without it are left out.",
     "The access of this person covers {thing}, so the services for it remain.",
@@ -40,7 +46,7 @@ PERMISSIONS = [
 APIS_MANY = [
     "{apis} all deal with {thing}.", "Services for {thing} are {apis}.", "For {thing} there are {apis}.",
     "{thing} could come from {apis}.", "Looking at {thing}, {apis} are possible.",
-    "{apis} are the services to compare.",
+    "{apis} are the services to compare.", "The services in question are {apis}.",
     "Both in name and in purpose {apis} are near to {thing}.", "I compare {apis} first.",
 ]  # fmt: skip
 APIS_ONE = [
@@ -53,6 +59,12 @@ ENDPOINTS = [
     "{names} read almost the same.", "Between {names} the words alone do not decide.", "I consider {names}.",
     "{names} could each be meant.", "What remains is {names}.", "Tempting options are {names}.",
     "{names} differ in little.",
+]  # fmt: skip
+# the contenders in order, where what they do is all that decides
+NEAREST = [
+    "Closest is {first}, then {others}.", "Nearest comes {first}, then {others}.",
+    "{first} is closest, followed by {others}.", "By what they do, {first} is nearest, then {others}.",
+    "I look at {first} first, then at {others}.", "To be weighed are {first}, and after it {others}.",
 ]  # fmt: skip
 RULE = [
     "{code} decides: when {when}, it is {name}.",

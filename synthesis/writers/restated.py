@@ -7,6 +7,8 @@ from synthesis.core.clauses import cases
 from synthesis.core.queries import Clause, TraceRequest, by_name
 from synthesis.core.words import STOP, content_stems, stem, words
 
+WORD = re.compile(r"[^\W_]+(?:[-'/][^\W_]+)*")
+
 
 def said_in(request: TraceRequest) -> str:
     """The query's own words that count: its longest run of words a case of the rule knows, else its content words."""
@@ -17,7 +19,7 @@ def said_in(request: TraceRequest) -> str:
     if not (request.rule and request.rule.clauses):
         for name in request.answer:
             known |= content_stems(f"{pool[name].endpoint} {pool[name].description[:200]}")
-    said = re.findall(r"[^\W_]+(?:[-'/][^\W_]+)*", request.query)
+    said = WORD.findall(request.query)
     runs: list[list[str]] = [[]]
     for word in said:
         if any(stem(part) in known for part in words(word)) or runs[-1] and word.casefold() in STOP:
@@ -29,7 +31,16 @@ def said_in(request: TraceRequest) -> str:
         best = best[:-1]
     if len(content_stems(" ".join(best))) < 2:
         best = _content_run(said)
-    best = best[:7]
+    return _cut(best, 7)
+
+
+def asked_in(query: str) -> str:
+    """The run of words that says most, found in the query alone: an answer that chose them would be given away."""
+    return _cut(_content_run(WORD.findall(query)), 5)
+
+
+def _cut(run: Sequence[str], most: int) -> str:
+    best = list(run[:most])
     while len(best) > 1 and best[-1].casefold() in STOP:
         best = best[:-1]
     return " ".join(best)

@@ -93,6 +93,22 @@ def test_the_permission_step_is_there_only_with_targets():
     assert "payroll.read" not in told
 
 
+def test_without_a_rule_the_request_is_restated_alike_whatever_the_answer_and_the_answer_is_weighed_first():
+    live = [tool for tool in TOOLS if not tool.deprecated]
+    query = "Where can I see the payslips of last month?"
+
+    def told(tool: ToolText, seed: int) -> str:
+        about = TraceRequest(query, (tool.name,), tuple(live), seed)
+        return asyncio.run(WRITERS.trace.write(about)).trace
+
+    for seed in range(12):
+        traces = {tool.name: told(tool, seed) for tool in live}
+        assert len({trace.partition(".")[0] for trace in traces.values()}) == 1
+        for name, trace in traces.items():
+            weighed = re.findall("|".join(sorted(traces, key=len, reverse=True)), trace)
+            assert len(set(weighed)) > 1 and weighed[0] == weighed[-1] == name
+
+
 def test_permission_targets_hold_one_of_every_answer():
     assert permission_targets(("CarPool/BookCar",), TOOLS, 0.0, 1) == ()
     assert "car.write" in permission_targets(("CarPool/BookCar",), TOOLS, 1.0, 1)
