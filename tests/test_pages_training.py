@@ -243,3 +243,9 @@ def test_model_card_is_read_as_tables_and_text_without_markup():
         ("text", "Read <b>this</b>."),
         ("table", [("Base", "pocket")]),
     ]
+
+
+def test_what_is_no_number_is_left_out_of_the_curves(client_as, run):
+    RunMetric.objects.create(run=run, stage="stage2", step=2, data={"loss": "nan", "lr": None, "grad_norm": []})
+    loss, _ = client_as("expert").get(f"/training/{run.pk}/").context["curves"].charts
+    assert [point for point in loss.table if point[0] == "Stage 2"] == [("Stage 2", 1.0, 7.25)]

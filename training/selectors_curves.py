@@ -48,15 +48,23 @@ Found = dict[tuple[int, str], list[Bucket]]
 def buckets(runs: Iterable[int], fields: Iterable[str] = SHOWN, most: int = BUCKETS) -> Found:
     """{(run, stage): buckets in order of their steps}; one query."""
     names = list(fields)
+    if unknown := set(names) - set(SHOWN):
+        raise ValueError(f"unknown fields: {sorted(unknown)}")
+    read = (*names, "tokens", "seconds")
     cells = ", ".join(f"avg(v.{name}), min(v.{name}), max(v.{name})" for name in names)
-    numbers = ", ".join(f"{_number(name)} AS {name}" for name in (*names, "tokens", "seconds"))
+    columns = ", ".join(f"{name} jsonb" for name in read)
+    # whatever is no number is not drawn
+    numbers = ", ".join(
+        f"CASE WHEN jsonb_typeof(d.{name}) = 'number' THEN d.{name}::float8 END AS {name}" for name in read
+    )
     sql = f"""
         WITH ends AS (
             SELECT run_id, stage, min(step) AS low, max(step) + 1 AS high
             FROM training_runmetric WHERE run_id = ANY(%s) GROUP BY run_id, stage
-        ), v AS (
+        ), v AS MATERIALIZED (
             SELECT m.run_id, m.stage, m.step, width_bucket(m.step, e.low, e.high, %s) AS place, {numbers}
-            FROM training_runmetric m JOIN ends e USING (run_id, stage)
+            FROM ends e JOIN training_runmetric m USING (run_id, stage)
+            CROSS JOIN LATERAL jsonb_to_record(m.data) AS d({columns})
         )
         SELECT run_id, stage, avg(step), avg(tokens), avg(seconds), count(*), {cells}
         FROM v GROUP BY run_id, stage, place ORDER BY run_id, stage, place
@@ -69,13 +77,6 @@ def buckets(runs: Iterable[int], fields: Iterable[str] = SHOWN, most: int = BUCK
             values = {name: triple for name, triple in triples if triple[0] is not None}
             found[run, stage].append(Bucket(float(step), tokens or 0.0, seconds or 0.0, points, values))
     return dict(found)
-
-
-def _number(name: str) -> str:
-    """A field of the JSON as a number; whatever is none is not drawn."""
-    if name not in {*SHOWN, "tokens", "seconds"}:
-        raise ValueError(name)
-    return f"CASE WHEN jsonb_typeof(m.data->'{name}') = 'number' THEN (m.data->>'{name}')::float8 END"
 
 
 def series(name: str, found: list[Bucket], field: str, axis: str = "step") -> Series:
