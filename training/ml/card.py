@@ -113,7 +113,7 @@ def _made_with(recipe: Recipe) -> Rows:
 def _hardware(recipe: Recipe) -> str:
     if torch.cuda.is_available():
         return f"{os.environ.get('WORLD_SIZE', '1')} x {torch.cuda.get_device_name(0)}"
-    return f"CPU ({_processor()}), {recipe.threads} threads"
+    return f"CPU ({_processor()}), threads: {recipe.threads}"
 
 
 def _processor() -> str:

@@ -1,0 +1,105 @@
+"""The model card: facts only, all of them, in a form the page of a model can draw."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from tests.training.small_bases import write_base  # noqa: E402
+from tests.training.small_snapshot import sample, write_snapshot  # noqa: E402
+from tests.training.small_training import recipe_for  # noqa: E402
+from training.core.recipe import Lora, Pocket, Recipe, Stage  # noqa: E402
+from training.core.records import load_snapshot  # noqa: E402
+from training.ml import stage1, stage2  # noqa: E402
+from training.selectors import card_parts  # noqa: E402
+
+pytestmark = pytest.mark.ml
+SHORT = Stage(lr=1e-2, batch_size=5, epochs=1)
+
+
+def silent(done: int, total: int, note: str) -> None:
+    pass
+
+
+def sections(card: Path) -> dict[str, Any]:
+    """{heading: its table as a mapping, or its paragraphs}."""
+    found: dict[str, Any] = {}
+    heading = ""
+    for kind, content in card_parts(card.read_text()):
+        if kind == "heading":
+            heading = content
+        elif kind == "table":
+            found[heading] = dict(content)
+        else:
+            found.setdefault(heading, []).append(content)
+    return found
+
+
+def test_a_card_says_what_a_model_was_made_from_and_how_it_was_checked(tmp_path: Path) -> None:
+    rows = [sample(n, writer="offline" if n < 4 else "llm:writer-large") for n in range(10)]
+    folder = write_snapshot(tmp_path / "snapshot", rows)
+    base = write_base(tmp_path / "base", "gemma4")
+    (base / "README.md").write_text("---\nlicense: apache-2.0\n---\n")
+    recipe = recipe_for(base, memo="m", stage1=SHORT, stage2=SHORT, token_init="opaque", seed=7)
+    stage1.main(recipe, folder, tmp_path / "one", silent)
+    stage2.main(recipe, folder, tmp_path / "two", silent, init=tmp_path / "one" / "export")
+    card = sections(tmp_path / "two" / "export" / "README.md")
+    model, data = card["Model"], card["Data"]
+    assert model["Base"] == str(base)
+    assert model["Licence of the base"] == "apache-2.0"  # kept through Stage 1
+    assert model["Cell (format, memo, retrieval)"] == "c, m, r"
+    assert model["Architecture"] == "Gemma4ForCausalLM"
+    assert model["First values of the token rows"].startswith("opaque")
+    assert model["Seed"] == "7"
+    assert data["Snapshot"] == load_snapshot(folder).hash
+    assert (data["Tools"], data["Samples"], data["Samples of branch rule"]) == ("5", "10", "5")
+    assert data["Samples by the offline writer"] == "4 of 10 (40 %)"
+    assert [card[f"Training, part {n}"]["memo"] for n in (1, 2)] == ["m", "m"]
+    assert [card[f"Training, part {n}"]["retrieval"] for n in (1, 2)] == ["none", "r"]
+    assert all({"Records", "Tokens", "Seconds"} <= card[f"Training, part {n}"].keys() for n in (1, 2))
+    made = card["Made with"]
+    assert made["Arithmetic"] == "fp32" and "commit" in made["Code"] and "torch " in made["Libraries"]
+    assert "threads: 1" in made["Hardware"] or " x " in made["Hardware"]
+    checked = card["Check of the written files"]
+    assert checked["Prompts compared"] == "5"
+    assert checked["Input and output table tied"] == "yes"
+    assert "embed_tokens_per_layer" in checked["Rows"]
+    assert not any("pocket figures" in line for line in card["Limits"])
+
+
+def test_a_card_lists_every_field_that_is_not_the_default_and_no_other(tmp_path: Path) -> None:
+    base = write_base(tmp_path / "base", "llama")
+    recipe = recipe_for(base, stage2=SHORT, lora=Lora(rank=4, alpha=128))
+    stage2.main(recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
+    changed = sections(tmp_path / "run" / "export" / "README.md")["Recipe, where it is not the default"]
+    assert changed == {
+        "memo": "none",
+        "retrieval": "r",
+        "base": str(base),
+        "threads": "1",
+        "bf16": "False",
+        "max_seq_len": "256",
+        "max_prompt_tokens": "128",
+        "lora.rank": "4",
+        "stage2.lr": "0.01",
+        "stage2.batch_size": "5",
+    }
+
+
+def test_the_card_of_a_pocket_says_that_its_figures_are_not_the_papers(tmp_path: Path) -> None:
+    pocket = Pocket(vocab=600, hidden=32, heads=2, layers=1, intermediate=64)
+    recipe = Recipe(memo="none", retrieval="n", threads=1, pocket=pocket, stage2=SHORT)
+    stage2.main(recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
+    card = sections(tmp_path / "run" / "export" / "README.md")
+    assert card["Model"]["Licence of the base"] == "none: made from scratch"
+    assert any("pocket figures are not the paper's" in line for line in card["Limits"])
+
+
+def test_a_name_with_bars_and_line_breaks_stays_one_row(tmp_path: Path) -> None:
+    base = write_base(tmp_path / "a | b\n# c", "llama")
+    recipe = recipe_for(base, stage2=SHORT)
+    stage2.main(recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
+    card = sections(tmp_path / "run" / "export" / "README.md")
+    assert card["Model"]["Base"].endswith("a / b # c")
