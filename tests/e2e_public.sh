@@ -82,18 +82,27 @@ toolsense() {
   step "ToolSense (c, m, r), evaluated" 0 $PY manage.py training_run --snapshot "$SNAPSHOT" --format c --memo m --retrieval r
 }
 
+metatool_home() { # metatool_home NAME: a home with the benchmark's catalog, test queries and training queries
+  export TRACE_HOME=$WORK/metatool-$1
+  $PY manage.py migrate -v0
+  $PY manage.py catalog_import "$DATA/benchmarks/metatool/catalog.jsonl" --domain metatool
+  $PY manage.py catalog_neighbours
+  $PY manage.py benchmark_import "$DATA/benchmarks/metatool/queries.jsonl" --kind prb --name metatool
+  step "MetaTool samples import ($1)" 0 $PY manage.py samples_import "$DATA/benchmarks/metatool/queries.jsonl" --approve
+}
+metatool_model() { # metatool_model FORMAT RETRIEVAL RECIPE DECODE LIMIT
+  SNAPSHOT=$(json "['id']" snapshot_build --strategy append --per-rule 0 --branches imported --seed 1)
+  step "MetaTool training ($1, none, $2)" "$5" $PY manage.py training_run --snapshot "$SNAPSHOT" --format "$1" --memo none --retrieval "$2" --recipe "training/recipes/$3"
+  step "MetaTool evaluation ($1, $2, $4)" 0 $PY manage.py evaluate --model 1 --benchmark metatool --decode "$4"
+}
 metatool() {
   for format in a c; do
-    export TRACE_HOME=$WORK/metatool-$format
-    $PY manage.py migrate -v0
-    $PY manage.py catalog_import "$DATA/benchmarks/metatool/catalog.jsonl" --domain metatool
-    $PY manage.py catalog_neighbours
-    $PY manage.py benchmark_import "$DATA/benchmarks/metatool/queries.jsonl" --kind prb --name metatool
-    step "MetaTool samples import ($format)" 0 $PY manage.py samples_import "$DATA/benchmarks/metatool/queries.jsonl" --approve
-    SNAPSHOT=$(json "['id']" snapshot_build --strategy append --per-rule 0 --branches imported --seed 1)
-    step "MetaTool training ($format, none, n)" 600 $PY manage.py training_run --snapshot "$SNAPSHOT" --format $format --memo none --retrieval n --recipe training/recipes/pocket-benchmark.yaml
-    step "MetaTool evaluation ($format)" 0 $PY manage.py evaluate --model 1 --benchmark metatool --decode fast
+    metatool_home "n-$format"
+    metatool_model $format n pocket-benchmark.yaml fast 600
   done
+  metatool_home r-a
+  step "MetaTool traces" 0 $PY manage.py synthesis_run --branch imported --writer offline --seed 1
+  metatool_model a r pocket-benchmark-traces.yaml trace 900
 }
 
 peak_memory & MONITOR=$!
