@@ -235,13 +235,16 @@ def enqueue(
 
 
 def send_wake(job: Job) -> None:
-    """Tell a worker; when the broker is away, polling will find the job."""
+    """Tell a worker; when the broker is away, polling will find the job.
+
+    The sweep tells again, so an old message is worth nothing: a queue of many jobs behind a long one must not pile up.
+    """
     from celery.exceptions import OperationalError
 
     from trace_site.tasks import run_job
 
     try:
-        run_job.apply_async(args=[job.pk], queue=job.queue, expires=3600, retry=False)
+        run_job.apply_async(args=[job.pk], queue=job.queue, expires=60, retry=False)
     except OperationalError as error:
         log.warning("broker is away (%s); job %s waits for the next poll", error, job.pk)
 
