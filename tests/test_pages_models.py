@@ -42,7 +42,7 @@ def test_model_page_shows_what_it_was_made_from(client_as):
         "rules": {"count": 12, "hash": "abc123" * 8},
         "base": {"name": "pocket", "revision": "fedcba987654aaaa"},
         "recipe_hash": "0123456789abcdef",
-        "code": "2ddf7b5",
+        "code": {"version": "0.1.0", "commit": "2ddf7b5"},
     }
     model = make_model(run=run, lineage=lineage)
     page = client_as("expert").get(f"/training/models/{model.pk}/").content.decode()

@@ -69,3 +69,11 @@ def test_a_start_on_another_day_names_the_day():
     limits = Limits(1, 0, timedelta(hours=20))
     kept = judge(Facts(NOON, approved=1, changed_at=ago(0), change="rules changed"), limits).keeps
     assert kept[0].endswith("starts at 08:00 on 02 Mar UTC at the earliest.")
+
+
+def test_while_too_little_has_changed_nothing_else_is_said_to_keep_it():
+    facts = Facts(
+        NOON, approved=1, changed_at=ago(1), change="rules changed", writing=2, busy="job 7 is running"
+    )
+    verdict = judge(facts, LIMITS)
+    assert len(verdict.keeps) == 1 and verdict.earliest is None

@@ -66,6 +66,7 @@ def judge(facts: Facts, limits: Limits) -> Verdict:
     found = Verdict(reasons=_reasons(facts, limits))
     if not found.reasons:
         found.keeps.append(_too_little(facts, limits))
+        return found
     if facts.changed_at is not None and facts.changed_at + limits.quiet > facts.now:
         found.earliest = facts.changed_at + limits.quiet
         found.keeps.append(_not_quiet(facts, limits, found.earliest))
