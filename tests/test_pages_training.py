@@ -246,6 +246,15 @@ def test_model_card_is_read_as_tables_and_text_without_markup():
 
 
 def test_what_is_no_number_is_left_out_of_the_curves(client_as, run):
-    RunMetric.objects.create(run=run, stage="stage2", step=2, data={"loss": "nan", "lr": None, "grad_norm": []})
+    RunMetric.objects.create(
+        run=run, stage="stage2", step=2, data={"loss": "nan", "lr": None, "grad_norm": []}
+    )
     loss, _ = client_as("expert").get(f"/training/{run.pk}/").context["curves"].charts
     assert [point for point in loss.table if point[0] == "Stage 2"] == [("Stage 2", 1.0, 7.25)]
+
+
+def test_a_run_whose_recipe_is_of_another_version_is_still_shown(client_as):
+    run = make_run(recipe={"warp": 9})
+    page = client_as("admin").get(f"/training/{run.pk}/")
+    assert page.status_code == 200 and b"this version does not know" in page.content
+    assert b">Clone<" not in page.content

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from django.conf import settings
 
+from trace_site.lib.errors import TraceError
 from training.core.recipe import Recipe
 from training.core.recipe_fields import CELL, FIELDS, GROUPS, Field, differing, flat, shown
 from training.models import Run
-from training.services import default_recipe
+from training.services import default_recipe, run_recipe
 from training.sharing import base_folder, stage_folder
 
 PAPER = "google/gemma-4-E4B-it"  # whose default recipe is the paper's
@@ -34,6 +35,14 @@ class Used:
     @property
     def changed(self) -> bool:
         return self.value != self.default
+
+
+def readable_recipe(run: Run) -> Recipe | None:
+    """The run's recipe; None when it is of a version whose fields are no longer known."""
+    try:
+        return run_recipe(run) if run.recipe else None
+    except TraceError:
+        return None
 
 
 def recipe_table(base: str, recipe: Recipe) -> list[tuple[str, list[Used]]]:

@@ -15,7 +15,7 @@ from trace_site.paging import keyset
 from training import registry, selectors
 from training.core import recipe as recipes
 from training.models import Run
-from training.run_facts import cloned_changes, lines_of, log_files, recipe_table, report_to
+from training.run_facts import cloned_changes, lines_of, log_files, readable_recipe, recipe_table, report_to
 from training.selectors_curves import STAGES, curves, newest_points, seen, stage_states
 from training.selectors_runs import FILTERS, choices, narrowed
 
@@ -43,7 +43,7 @@ def table(runs: Iterable[Run]) -> dict[str, Any]:
 @require_GET
 def run_detail(request: HttpRequest, pk: int) -> HttpResponse:
     run = found_run(pk)
-    recipe = recipes.from_dict(run.recipe) if run.recipe else None
+    recipe = readable_recipe(run)
     context = {
         **moving(run),
         **drawn(run, request),
