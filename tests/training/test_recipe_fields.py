@@ -1,4 +1,4 @@
-"""The form's fields are the dataclass's fields: none forgotten, none invented, each with its source as the code says."""
+"""The form shows the fields of the dataclass: none forgotten, none invented, each with its source as the code says."""
 
 import inspect
 import re
