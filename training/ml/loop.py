@@ -89,8 +89,7 @@ def _train(trainer: Trainer, meter: "_Meter") -> None:
             stop, state.plan = team.agree(trainer.run.stop_requested(), plan)
         last = state.step >= state.plan.total
         meter.row(norm, state.step / per_epoch, last)
-        due = now - saved >= recipe.checkpoint_seconds
-        if (stop or due) and not last:
+        if not last and (stop or now - saved >= recipe.checkpoint_seconds):
             kept = _save(trainer)
             saved = time.monotonic()
         if stop and not last:
@@ -131,33 +130,25 @@ def _prepare(
     if recipe.activation_checkpointing:
         _recompute_activations(model)
     weights = {key: value for key, value in model.named_parameters() if value.requires_grad}
-    groups = [
-        {"params": [v for v in weights.values() if v.ndim >= 2], "weight_decay": stage.weight_decay},
-        {"params": [v for v in weights.values() if v.ndim < 2], "weight_decay": 0.0},
-    ]
-    optimizer = torch.optim.AdamW(
-        [group for group in groups if group["params"]], lr=stage.lr, betas=stage.betas, fused=True
-    )
     total = max(1, round(stage.epochs * math.ceil(len(examples) / stage.batch_size)))
     fingerprint = content_hash([asdict(stage), recipe.seed, name, [example.ids for example in examples]])
+    state, optimizer = State(plan=Plan(total)), _optimizer(weights, stage)
     trainer = Trainer(
-        trainee,
-        examples,
-        stage,
-        recipe,
-        run,
-        name,
-        State(plan=Plan(total)),
-        optimizer,
-        weights,
-        {},
-        fingerprint,
-        total,
-        team,
+        trainee, examples, stage, recipe, run, name, state, optimizer, weights, {}, fingerprint, total, team
     )
     resume(trainer)
     team.require_same(fingerprint, trainer.state.step)
     return trainer
+
+
+def _optimizer(weights: dict[str, nn.Parameter], stage: Stage) -> torch.optim.AdamW:
+    """AdamW that lets only matrices decay."""
+    groups = [
+        {"params": [v for v in weights.values() if v.ndim >= 2], "weight_decay": stage.weight_decay},
+        {"params": [v for v in weights.values() if v.ndim < 2], "weight_decay": 0.0},
+    ]
+    given = [group for group in groups if group["params"]]
+    return torch.optim.AdamW(given, lr=stage.lr, betas=stage.betas, fused=True)
 
 
 def _recompute_activations(model: nn.Module) -> None:
