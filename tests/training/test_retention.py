@@ -12,7 +12,7 @@ from trace_site.audit import AuditEntry
 from trace_site.lib.errors import TraceError
 from trace_site.lib.store import Store
 from training import retention
-from training.models import AliasMove, Model, RetrainPolicy, Retraining, TrainedStage
+from training.models import AliasMove, Model, Retraining, RetrainPolicy, TrainedStage
 from training.registry import export_dir, promote, roll_back, set_challenger
 
 pytestmark = pytest.mark.django_db
