@@ -115,7 +115,7 @@ def _gemma4_config(tokenizer: Any, fields: dict[str, Any]) -> Any:
 
 
 def _gemma4(tokenizer: Any, fields: dict[str, Any]) -> Any:
-    return Gemma4ForCausalLM(_gemma4_config(tokenizer, fields))
+    return _scaled(Gemma4ForCausalLM(_gemma4_config(tokenizer, fields)))
 
 
 def _gemma4_towers(tokenizer: Any, fields: dict[str, Any]) -> Any:
@@ -137,7 +137,16 @@ def _gemma4_towers(tokenizer: Any, fields: dict[str, Any]) -> Any:
         image_token_id=2,
         video_token_id=3,
     )
-    return Gemma4ForConditionalGeneration(config)
+    return _scaled(Gemma4ForConditionalGeneration(config))
+
+
+def _scaled(model: Any) -> Any:
+    """Gemma 4 divides by no square root: what its attention is scaled by was learned into this norm."""
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith("self_attn.q_norm.weight"):
+                weight.fill_(weight.shape[0] ** -0.5)
+    return model
 
 
 MAKERS = {
