@@ -34,7 +34,7 @@ def export(
     trainee: Trainee, recipe: Recipe, snapshot: Snapshot, run: RunDir, facts: dict[str, Any]
 ) -> dict[str, Any]:
     """Merge, write, read back, compare, rename. `facts` (memo, retrieval, training) go into trace.json and card."""
-    dtype = trainee.model.config.dtype or torch.float32  # type: ignore[union-attr]
+    dtype: torch.dtype = getattr(trainee.model.config, "dtype", None) or torch.float32
     cast(trainee.model.eval(), torch.float32)  # adapters are merged and compared without the rounding of bf16
     strings = snapshot.family_strings(recipe.format)
     asked = prompts(trainee.chat, snapshot, recipe.format)
