@@ -335,7 +335,7 @@ def test_a_prompt_begins_with_one_start_token(tmp_path: Path) -> None:
 
 
 def test_tool_tokens_are_whole_whatever_the_base_does_to_text(tmp_path: Path) -> None:
-    """Gemma's tokenizer replaces spaces, others fold letter case: a normalized token would never match."""
+    """Gemma's tokenizer replaces spaces, others fold letter case: a normalized token would be another string."""
     tokenizer = gemma_tokenizer()
     tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(
         [normalizers.Lowercase(), normalizers.Replace(" ", "\u2581")]
@@ -349,6 +349,8 @@ def test_tool_tokens_are_whole_whatever_the_base_does_to_text(tmp_path: Path) ->
         assert reader.encode("".join(strings), add_special_tokens=False) == ids
         inside = reader.encode(f"x{strings[-1]}y", add_special_tokens=False)
         assert inside[1:-1] == [ids[-1]]
+        other_case = reader.encode(strings[-1].lower(), add_special_tokens=False)
+        assert strings[-1].lower() != strings[-1] and ids[-1] not in other_case
 
 
 @pytest.mark.parametrize("fmt", ["a", "b", "c"])
