@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trace_site.lib.errors import TraceError
-from training.core.recipe import Recipe, from_dict, load
+from training.core.recipe import from_dict, load
 
 RECIPES = Path(__file__).parents[2] / "training" / "recipes"
 
