@@ -24,8 +24,8 @@ from synthesis.staleness import LEVELS, stale_filter
 from trace_site.paging import SIZE
 
 NEAR, TRIED_NEAR, READ = 2_000, 6_000, 400  # ids looked through one by one; by attempts; by words
-REFUSED, REFUSED_AT_MOST = 600, 4_000  # attempts of one outcome looked through in the order of their samples
-COMMON = 2_500  # attempts of one outcome: what MOST of them have is common
+# attempts of one outcome looked through in the order of their samples; what MOST of the first have is common
+REFUSED, REFUSED_AT_MOST = 2_500, 5_000
 LOOKED_AT = 8_000  # entries of the index over facets
 WIDER = 40_000  # ids looked through by index before all are
 MOST, MOST_READ = 500, 1_000  # what is counted one by one; by words
@@ -43,6 +43,7 @@ class Search:
     facets: dict[str, Any] = field(init=False)
     apart: bool = field(init=False)  # a run or rule, which have indexes of their own
     common: bool = field(init=False, default=False)  # the words: a page of them was found at once
+    looked: dict[tuple[Range, int], tuple[list[int], bool]] = field(init=False, default_factory=dict)
     tried: Q | None = field(init=False)
     text: str = field(init=False)
 
@@ -66,7 +67,7 @@ class Search:
     @cached_property
     def named(self) -> list[int]:
         """Samples of the attempts that the filters name, one for each attempt, the first MOST and one more."""
-        if self.outcome and len(common := self._refused(EVERYWHERE, COMMON)[0]) > MOST:
+        if self.outcome and len(common := self._refused(self.range("", newest=True), REFUSED)[0]) > MOST:
             return common[: MOST + 1]  # an index over checks would have to name all of a common one
         attempts = Attempt.objects.filter(self.tried or Q(pk=None)).order_by()
         return list(attempts.values_list("sample", flat=True)[: MOST + 1])
@@ -126,10 +127,15 @@ class Search:
 
     def range(self, after: str, *, newest: bool) -> Range:
         """The ids that may match, below the key `after`; those of a run lie together."""
+        low, high = self.bounds
+        return Range(low, min(high, int(after)) if after else high, newest)
+
+    @cached_property
+    def bounds(self) -> tuple[int, int]:
+        """The first id and the one after the last."""
         rows = Sample.objects.filter(run=self.filters["run"]) if self.filters.get("run") else Sample.objects
         first, last = rows.aggregate(first=Min("pk"), last=Max("pk")).values()
-        high = (last or 0) + 1
-        return Range(first or 0, min(high, int(after)) if after else high, newest)
+        return first or 0, (last or 0) + 1
 
     def ids(self, within: Range, size: int) -> list[int]:
         """The first `size` ids of the range that match."""
@@ -182,12 +188,14 @@ class Search:
 
     def _refused(self, within: Range, most: int) -> tuple[list[int], bool]:
         """Samples of those of the first `most` attempts of the outcome that the filters name; whether these are all."""
-        held = ExpressionWrapper(self.tried or Q(), output_field=BooleanField())
-        rows = Attempt.objects.filter(
-            outcome=self.outcome, sample__gte=within.low, sample__lt=within.high
-        ).order_by("-sample" if within.newest else "sample")
-        looked = list(rows.values_list("sample", held)[:most])
-        return [pk for pk, hit in looked if hit], len(looked) < most
+        if (within, most) not in self.looked:
+            held = ExpressionWrapper(self.tried or Q(), output_field=BooleanField())
+            rows = Attempt.objects.filter(
+                outcome=self.outcome, sample__gte=within.low, sample__lt=within.high
+            ).order_by("-sample" if within.newest else "sample")
+            looked = list(rows.values_list("sample", held)[:most])
+            self.looked[within, most] = [pk for pk, hit in looked if hit], len(looked) < most
+        return self.looked[within, most]
 
     def _among_kinds(self, within: Range, size: int, most: int) -> tuple[list[int], bool]:
         """What matches among the first `most` at most of these facets, and whether there are no more of them."""
