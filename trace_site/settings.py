@@ -340,6 +340,7 @@ SPECTACULAR_SETTINGS = {
         "ChangeRequestState": "rules.models.ChangeRequest.State",
         "RuleState": ["published", "changed", "draft"],
         "ReviewVerdict": "synthesis.api_shapes_review.VERDICTS",
+        "TokenFormat": "training.models.Run.Format",
     },
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

@@ -187,7 +187,7 @@ def test_leaving_gives_the_items_back(ann, samples):
 
 
 def until_nothing_is_claimed(page):
-    for _ in range(100):
+    for _ in range(400):  # a browser sends what a page leaves behind when it has time
         if not ReviewItem.objects.filter(state="claimed").exists():
             return
         page.wait_for_timeout(50)

@@ -82,11 +82,14 @@ def test_run_ends_with_typed_errors_and_no_invalid_sample(llm, faults, settings)
     if EXPECTED[faults[0]] == "llm_timeout":
         settings.LLM_ATTEMPT_SECONDS = 0.5
     run = start(per_rule=12, budget={"calls": CALLS})
-    llm.faults = [faults[turn // EVERY % len(faults)] if turn % EVERY else "ok" for turn in range(CALLS)]
+    expected = EXPECTED[faults[0]]
+    if expected in FATAL:  # some are met twice in a row before they are believed
+        llm.faults = [*["ok"] * 6, *faults * CALLS]
+    else:
+        llm.faults = [faults[turn // EVERY % len(faults)] if turn % EVERY else "ok" for turn in range(CALLS)]
     began = time.monotonic()
     job = jobs.run(run.job.pk)
     assert time.monotonic() - began < 60
-    expected = EXPECTED[faults[0]]
     if expected in FATAL:
         assert job.state == "failed" and job.error_code == expected and job.error
     else:
@@ -103,8 +106,8 @@ def test_run_ends_with_typed_errors_and_no_invalid_sample(llm, faults, settings)
     assert not calls.filter(state="sent").exists()
     assert not calls.filter(state="answered").exclude(error_code="").exists()
     assert spent(job).calls <= CALLS
-    never_left = calls.filter(error_code="llm_cancelled").count()
-    assert calls.count() - never_left <= len(llm.requests) - 1 <= calls.count()  # one probe
+    perhaps_never_left = calls.filter(error_code__in=("llm_cancelled", "llm_timeout")).count()
+    assert calls.count() - perhaps_never_left <= len(llm.requests) - 1 <= calls.count()  # one probe
 
 
 def test_wait_that_one_call_was_told_does_not_hold_up_the_others(llm, settings):
