@@ -54,6 +54,7 @@ class Seen:
     answers: Counter[int] = field(default_factory=Counter)
     plays: Counter[str] = field(default_factory=Counter)
     wrong: Counter[str] = field(default_factory=Counter)
+    undone: set[int] = field(default_factory=set)  # samples whose decision somebody wanted to take back
     resets: int = 0
     accepted: list[tuple[str, int, str]] = field(default_factory=list)  # (who, sample, verdict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -120,6 +121,7 @@ class Reviewer:
 
     def undo(self, page: Page) -> None:
         self.check(self.decide(page, self.verdict()), "undo")
+        self.seen.undone.add(page.sample)
         try:
             place = self.send(f"{QUEUE}undo/", {}, again=False).place
         except Unanswered:
@@ -155,6 +157,10 @@ class Reviewer:
             return list(pool.map(lambda wish: self.decide(*wish), wishes))
 
     def check(self, answer: Answer, play: str) -> None:
+        """A second reading may be lost to the undo of the first: both are then explained and open again."""
+        sample = re.search(r'role="alert">(?:\s*<[^>]+>)*sample (\d+)', answer.text)
+        if answer.status == REFUSED and sample and int(sample[1]) in self.seen.undone:
+            return
         if not answer.accepted:
             said = re.search(r'role="alert">(.{0,200})', answer.text)
             self.wrong(f"{play}: {answer.status} {said[1] if said else ''}")
