@@ -7,6 +7,7 @@ from django.db import DatabaseError, transaction
 from django.db.models.functions import Now
 
 from trace_site import audit, jobs
+from trace_site.inline import run_inline
 from trace_site.lib.errors import TraceError
 
 calls: list[dict] = []
@@ -146,7 +147,7 @@ def test_process_that_ends_gives_its_job_back_without_losing_an_attempt():
 @pytest.mark.django_db
 def test_run_inline_raises_the_error_of_a_failed_job():
     with pytest.raises(TraceError, match="the file is gone"):
-        jobs.run_inline(jobs.enqueue("failing", {}, wake=False), echo=lambda line: None)
+        run_inline(jobs.enqueue("failing", {}, wake=False), echo=lambda line: None)
 
 
 @pytest.mark.django_db

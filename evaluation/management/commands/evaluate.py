@@ -8,7 +8,7 @@ from evaluation.models import Benchmark, Evaluation
 from evaluation.services import evaluation_request
 from evaluation.tables import evaluation_lines
 from trace_site.commands import TraceCommand
-from trace_site.jobs import run_inline
+from trace_site.inline import run_inline
 from trace_site.lib.errors import TraceError
 from training.registry import model_named
 

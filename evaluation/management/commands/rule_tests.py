@@ -7,7 +7,7 @@ from django.core.management import CommandParser
 from evaluation.rule_tests import rule_tests_request
 from evaluation.selectors_tests import failing, totals
 from trace_site.commands import TraceCommand
-from trace_site.jobs import run_inline
+from trace_site.inline import run_inline
 from training.registry import model_named
 
 

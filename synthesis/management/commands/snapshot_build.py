@@ -7,7 +7,7 @@ from django.core.management.base import CommandParser
 from synthesis.core.shares import read_budgets
 from synthesis.services import STRATEGIES, snapshot_start
 from trace_site.commands import TraceCommand
-from trace_site.jobs import run_inline
+from trace_site.inline import run_inline
 from trace_site.lib.errors import TraceError
 
 

@@ -9,7 +9,7 @@ from synthesis.regeneration_estimates import calls_to_write_again
 from synthesis.regenerations import start
 from synthesis.selectors_regenerations import again, runs_of_waiting
 from trace_site.commands import TraceCommand
-from trace_site.jobs import run_inline
+from trace_site.inline import run_inline
 
 
 class Command(TraceCommand):

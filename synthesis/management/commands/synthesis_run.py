@@ -12,7 +12,7 @@ from synthesis.options import BRANCHES
 from synthesis.services import synthesis_start
 from synthesis.yields import funnel_lines
 from trace_site.commands import TraceCommand
-from trace_site.jobs import run_inline
+from trace_site.inline import run_inline
 
 SHOWN = 5
 
