@@ -31,6 +31,10 @@ VAGUE = frozenset(
 )
 AGAINST = re.compile(r"\b(?:instead of|rather than)\b|\bnot (?:with )?(?=⟦)")
 PLAIN_VERB = re.compile(r"^[A-Z][a-z]+$")
+# what opens descriptions and is no verb, besides small words and gerunds
+_NO_VERBS = """ability able amazon api app application custom data deprecated detailed fast free general latest last
+live new online payment platform plugin powerful product real service simple site tool trusted utility website"""
+NO_VERB = frozenset(_NO_VERBS.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +111,16 @@ def described_task(description: str) -> str:
     rest = re.split(
         r"\s(?:for the user specified|identified|specified by|using|via|based on)\b|\s\w+_\w+", rest
     )[0]
-    if not PLAIN_VERB.match(verb) or not rest:
+    if not _is_verb(verb) or not rest:
         return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
     return f"to {base_form(verb) if verb.endswith('s') else verb.lower()} {rest}"
+
+
+def _is_verb(first: str) -> bool:
+    word = first.casefold()
+    return bool(PLAIN_VERB.match(first)) and not (
+        word in STOP or word in NO_VERB or (len(word) > 5 and word.endswith("ing"))
+    )
 
 
 @lru_cache(maxsize=20_000)

@@ -24,11 +24,13 @@ from synthesis.writers.stated import SENTENCE
 from synthesis.writers.wants import want_of
 
 CASE_WORDS = 40
+# words a sentence that was cut short may not end with
+OPEN_END = "and|or|the|an?|of|for|to|in|with|that|which|by|on|from|is|are|such|as|its|it|your|our|their|can|where|you"
 
 
 class OfflineTraceWriter:
     def made_with(self, branch: str) -> dict[str, Any]:
-        return {"writer": "offline-traces-4"}
+        return {"writer": "offline-traces-5"}
 
     async def write(self, request: TraceRequest) -> TraceDraft:
         rng = random.Random(f"{request.seed}|trace|{request.attempt}")
@@ -149,7 +151,7 @@ def _besides(rule: RuleText, rival: ToolText, rng: random.Random) -> str:
     sentence = told(rule, rival.name)
     if sentence and rule.target not in sentence and len(sentence.split()) <= CASE_WORDS:
         return f"{sentence}."
-    return rng.choice(reasoning.ELSE).format(**_told_of(rival, 14))
+    return _told_of(rival, 14, reasoning.ELSE, rng)
 
 
 def _decisive(request: TraceRequest, clause: Clause, rng: random.Random) -> str:
@@ -198,15 +200,18 @@ def _fit(clause: Clause, query: str) -> int:
 def _text_step(answers: Sequence[ToolText], rivals: Sequence[ToolText], rng: random.Random) -> str:
     """Without a rule: what each answer does, in its description's words, and what the nearest look-alike does."""
     limit = 12 if len(answers) == 1 else 10
-    parts = [rng.choice(reasoning.DOES).format(**_told_of(tool, limit)) for tool in answers]
+    parts = [_told_of(tool, limit, reasoning.DOES, rng) for tool in answers]
     if len(answers) < 3 and rivals:
-        parts.insert(0, rng.choice(reasoning.ELSE).format(**_told_of(rivals[0], 10)))
+        parts.insert(0, _told_of(rivals[0], 10, reasoning.ELSE, rng))
     return " ".join(parts)
 
 
-def _told_of(tool: ToolText, limit: int) -> dict[str, str]:
+def _told_of(tool: ToolText, limit: int, frames: Sequence[str], rng: random.Random) -> str:
+    """What a tool does, in a sentence. `{what}` needs a purpose (`to find papers`), which not every description is."""
     what = _what(tool, limit)
-    return {"name": tool.name, "what": what, "do": what.removeprefix("to ")}
+    if not what.startswith("to "):
+        frames = [frame for frame in frames if "{what}" not in frame]
+    return rng.choice(frames).format(name=tool.name, what=what, do=what.removeprefix("to "))
 
 
 def _what(tool: ToolText, limit: int) -> str:
@@ -217,7 +222,7 @@ def _what(tool: ToolText, limit: int) -> str:
     )
     what = re.sub(r"[.!?]+\s", "; ", _own_voice(what))
     cut = " ".join(what.split()[:limit]).strip(" ,;:")
-    cut = re.sub(r"(?:\s(?:and|or|the|an?|of|for|to|in|with|that|which|by|on|from|is|are))+$", "", cut)
+    cut = re.sub(rf"(?:,?\s(?:{OPEN_END}))+$", "", cut)
     return cut or " ".join(words(tool.endpoint))
 
 

@@ -7,6 +7,8 @@ from synthesis.core.clauses import cases
 from synthesis.core.queries import Clause, TraceRequest, by_name
 from synthesis.core.words import STOP, content_stems, stem, words
 
+ASKED = 3
+ASKING = content_stems("looking trying searching interested help assist provide assistance hey hi chatbot")
 WORD = re.compile(r"[^\W_]+(?:[-'/][^\W_]+)*")
 
 
@@ -35,8 +37,14 @@ def said_in(request: TraceRequest) -> str:
 
 
 def asked_in(query: str) -> str:
-    """The run of words that says most, found in the query alone: an answer that chose them would be given away."""
-    return _cut(_content_run(WORD.findall(query)), 5)
+    """The three words that say most, found in the query alone: an answer that chose them would be given away.
+
+    Three, because a small model guesses a longer quotation, and its first tool follows what it guessed.
+    """
+    run = _content_run(WORD.findall(query))
+    starts = range(max(1, len(run) - ASKED + 1))
+    best = max(starts, key=lambda at: (len(_says(run[at : at + ASKED])), -at))
+    return _cut(run[best:], ASKED)
 
 
 def _cut(run: Sequence[str], most: int) -> str:
@@ -50,12 +58,17 @@ def _content_run(said: Sequence[str]) -> list[str]:
     """The run of words between two small ones that says most."""
     runs: list[list[str]] = [[]]
     for word in said:
-        if content_stems(word) or (runs[-1] and word.casefold() in ("of", "for", "a", "the", "to", "and")):
+        if _says([word]) or (runs[-1] and word.casefold() in ("of", "for", "a", "the", "to", "and")):
             runs[-1].append(word)
         else:
             runs.append([])
-    best = max(runs, key=lambda run: (len(content_stems(" ".join(run))), -len(run)))
+    best = max(runs, key=lambda run: (len(_says(run)), -len(run)))
     return best or list(said)
+
+
+def _says(run: Sequence[str]) -> set[str]:
+    """What counts in it: neither `I'm` nor what only asks."""
+    return {part for part in content_stems(" ".join(run)) if "'" not in part} - ASKING
 
 
 def _clauses(request: TraceRequest) -> list[Clause]:

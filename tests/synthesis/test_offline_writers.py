@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from synthesis.core.clauses import cases, derived, reasons_unsupported
+from synthesis.core.clauses import cases, derived, described_task, reasons_unsupported
 from synthesis.core.filters import Candidate, failures
 from synthesis.core.queries import TIERS, RuleText, ToolText, TraceRequest, by_name
 from synthesis.core.recipe import default_recipe
 from synthesis.core.traces import permission_targets
 from synthesis.writers.hints import hints_for
 from synthesis.writers.offline import offline_writers
+from synthesis.writers.restated import asked_in
 from synthesis.writers.wants import want_of, want_of_task
 from tests.synthesis.texts import RULE, TOOLS, context, request
 
@@ -107,6 +108,41 @@ def test_without_a_rule_the_request_is_restated_alike_whatever_the_answer_and_th
         for name, trace in traces.items():
             weighed = re.findall("|".join(sorted(traces, key=len, reverse=True)), trace)
             assert len(set(weighed)) > 1 and weighed[0] == weighed[-1] == name
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("I'm looking for a car that is free on Monday. Can you help me?", "car"),
+        ("Could you fetch the specific guitar chord positions for E7, please?", "specific guitar chord"),
+        ("Thanks!", "Thanks"),
+    ],
+)
+def test_the_three_words_that_say_most_are_restated(query, said):
+    assert asked_in(query) == said
+
+
+@pytest.mark.parametrize(
+    ("description", "task"),
+    [
+        ("Returns a list of cars.", "to get a list of cars"),
+        ("Tool that finds cars.", "tool that finds cars"),
+        ("The easiest way to find cars.", "the easiest way to find cars"),
+        ("Planning trips made easy.", "planning trips made easy"),
+        ("AI for cars.", "AI for cars"),
+    ],
+)
+def test_only_a_description_that_opens_with_a_verb_is_told_as_a_purpose(description, task):
+    assert described_task(description) == task
+    tools = (
+        ToolText("Car/Find", description, (), False),
+        ToolText("Car/Book", "Books a car for a day.", (), False),
+    )
+    for seed in range(20):
+        request = TraceRequest("find me cars", ("Car/Find",), tools, seed)
+        trace = asyncio.run(WRITERS.trace.write(request)).trace
+        purposes = re.findall(r"(?:serves|there|need,) (\w+)", trace)
+        assert all(word == "to" for word in purposes), trace
 
 
 def test_permission_targets_hold_one_of_every_answer():
