@@ -47,7 +47,7 @@ def test_form_queues_every_cell_and_opens_the_grid(client_as):
         ({"recipe": "stage2: {rate: 1}"}, "stage2.rate"),
         ({"recipe": "{"}, "not valid YAML"),
         ({"formats": []}, "required"),
-        ({"snapshots": []}, "at least one"),
+        ({"snapshots": []}, "Mark one, or name a sweep."),
     ],
     ids=str,
 )
@@ -145,3 +145,10 @@ def test_empty_list_says_what_to_do_next(client_as, role, says):
 
 def test_form_without_snapshots_offers_a_sweep(client_as):
     assert b"let a sweep build them" in client_as("admin").get("/training/grids/new/").content
+
+
+def test_form_starts_with_the_newest_snapshot(client_as):
+    make_snapshot()
+    newest = make_snapshot()
+    form = client_as("admin").get("/training/grids/new/").context["form"]
+    assert form["snapshots"].value() == [str(newest.pk)]

@@ -42,6 +42,8 @@ class GridForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}
+        if not data.get("snapshots") and not data.get("sweep"):
+            self.add_error("snapshots", "Mark one, or name a sweep.")
         if not self.errors:
             try:
                 data["plan"] = self.read(data)

@@ -12,7 +12,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
 from training import grid_matrix, grids
 from training.core.grid import Plan, totals
-from training.forms_grids import GridForm
+from training.forms_grids import GridForm, snapshot_choices
 from training.grid_estimates import grid_seconds
 from training.models import Grid
 
@@ -29,7 +29,8 @@ def grid_list(request: HttpRequest) -> HttpResponse:
 @role_required(ADMIN)
 @require_http_methods(["GET", "POST"])
 def grid_create(request: HttpRequest) -> HttpResponse:
-    form = GridForm(request.POST or None, initial={"snapshots": request.GET.getlist("snapshot")})
+    asked = request.GET.getlist("snapshot") or [name for name, _ in snapshot_choices()[:1]]
+    form = GridForm(request.POST or None, initial={"snapshots": asked})
     if request.method == "POST" and form.is_valid():
         try:
             return started(request, form.cleaned_data["plan"])
