@@ -72,9 +72,12 @@ def main() -> int:
 
 
 def _run(arguments: argparse.Namespace, recipe: recipes.Recipe) -> None:
+    from transformers.utils.logging import disable_progress_bar
+
     from training.ml import stage1, stage2
     from training.ml.loop import HelperDone, Stopped
 
+    disable_progress_bar()  # its lines would stand in the log that people read
     learns = {"stage1": recipe.memo, "base": "none"}.get(arguments.stage, recipe.retrieval)
     if not FIRST and learns == "none":
         return  # nothing to help with: the first process exports alone
