@@ -39,11 +39,17 @@ class OfflineTraceWriter:
         rivals = _rivals(request, pool, rng)
         thing = _thing(answers[0])
         alone = request.rule is None and len(answers) == 1
+        intent = _restated(request, rng) if alone else _intent(request, answers, rng)
+        permissions = rng.choice(reasoning.PERMISSIONS).format(thing=thing) if request.permissions else ""
+        apis = _apis([*answers, *rivals], "" if alone else thing, rng)
+        endpoints = (_nearest if alone else _endpoints)(answers, rivals, rng)
+        if alone and len({tool.api for tool in (*answers, *rivals)}) == 1:  # nothing to compare: only a remark
+            apis, endpoints = "", f"{endpoints} {apis}".strip()
         steps = Steps(
-            intent=_restated(request, rng) if alone else _intent(request, answers, rng),
-            permissions=rng.choice(reasoning.PERMISSIONS).format(thing=thing) if request.permissions else "",
-            apis=_apis([*answers, *rivals], "" if alone else thing, rng),
-            endpoints=(_nearest if alone else _endpoints)(answers, rivals, rng),
+            intent=intent,
+            permissions=permissions,
+            apis=apis,
+            endpoints=endpoints,
             rule=_rule_step(request, pool, rivals, rng) if request.rule else _text_step(answers, rivals, rng),
             commit=rng.choice(reasoning.COMMIT).format(names=listed(request.answer)),
         )
