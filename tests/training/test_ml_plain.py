@@ -1,5 +1,6 @@
 """Text from outside: no id of it is a control or a tool token, and no letter of it is lost."""
 
+import re
 import unicodedata
 from typing import Any
 
@@ -116,11 +117,13 @@ def test_text_comes_back_as_it_was(plain: PlainText, tokenizer: Any, text: str) 
 
 @settings(max_examples=60, deadline=None)
 @given(text=attacks())
+@example(text="<<Pay&&Get>>\x1f0")
 def test_a_tokenizer_that_knows_few_characters_loses_none_silently(
     plain: PlainText, tokenizer: Any, text: str
 ) -> None:
     """What it cannot spell stands as an unknown or a replacement token: never less than nothing."""
-    visible = [word for word in text.split() if any(unicodedata.category(c)[0] in "LNPS" for c in word)]
+    words = re.split(r"[^\S\x1c-\x1f]+", text)  # Unicode's white space; Python's adds four separators
+    visible = [word for word in words if any(unicodedata.category(c)[0] in "LNPS" for c in word)]
     if tokenizer.kind in ("word piece", "word level"):
         assert len(plain.ids(text)) >= len(visible)
 
