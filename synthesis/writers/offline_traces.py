@@ -43,9 +43,8 @@ class OfflineTraceWriter:
         permissions = rng.choice(reasoning.PERMISSIONS).format(thing=thing) if request.permissions else ""
         apis = _apis([*answers, *rivals], "" if alone else thing, rng)
         endpoints = (_nearest if alone else _endpoints)(answers, rivals, rng)
-        if (
-            alone and len({tool.api for tool in (*answers, *rivals)}) == 1
-        ):  # nothing to compare: only a remark
+        services = {tool.api for tool in (*answers, *rivals)}
+        if alone and len(services) == 1:  # nothing to compare: only a remark
             apis, endpoints = "", f"{endpoints} {apis}".strip()
         steps = Steps(
             intent=intent,

@@ -160,6 +160,8 @@ class Reviewer:
         """A second reading may be lost to the undo of the first: both are then explained and open again."""
         sample = re.search(r'role="alert">(?:\s*<[^>]+>)*sample (\d+)', answer.text)
         if answer.status == REFUSED and sample and int(sample[1]) in self.seen.undone:
+            with self.seen.lock:
+                self.seen.plays["lost to an undo"] += 1
             return
         if not answer.accepted:
             said = re.search(r'role="alert">(.{0,200})', answer.text)
