@@ -30,7 +30,7 @@ OPEN_END = "and|or|the|an?|of|for|to|in|with|that|which|by|on|from|is|are|such|a
 
 class OfflineTraceWriter:
     def made_with(self, branch: str) -> dict[str, Any]:
-        return {"writer": "offline-traces-5"}
+        return {"writer": "offline-traces-6"}
 
     async def write(self, request: TraceRequest) -> TraceDraft:
         rng = random.Random(f"{request.seed}|trace|{request.attempt}")
@@ -205,11 +205,14 @@ def _fit(clause: Clause, query: str) -> int:
 
 
 def _text_step(answers: Sequence[ToolText], rivals: Sequence[ToolText], rng: random.Random) -> str:
-    """Without a rule: what each answer does, in its description's words, and what the nearest look-alike does."""
+    """Without a rule: what each answer does, in its description's words, and what the nearest look-alike does.
+
+    The answer comes first: a small model goes on with the tool it has just weighed, whichever that was.
+    """
     limit = 12 if len(answers) == 1 else 10
     parts = [_told_of(tool, limit, reasoning.DOES, rng) for tool in answers]
     if len(answers) < 3 and rivals:
-        parts.insert(0, _told_of(rivals[0], 10, reasoning.ELSE, rng))
+        parts.append(_told_of(rivals[0], 10, reasoning.ELSE, rng))
     return " ".join(parts)
 
 

@@ -60,11 +60,12 @@ ENDPOINTS = [
     "{names} could each be meant.", "What remains is {names}.", "Tempting options are {names}.",
     "{names} differ in little.",
 ]  # fmt: skip
-# the contenders in order, where what they do is all that decides
+# the contenders in order, where what they do is all that decides. The same word stands before the first everywhere: a
+# model of one layer knows what to name by the word it has just written, and learns it once instead of six times
 NEAREST = [
-    "Closest is {first}, then {others}.", "Nearest comes {first}, then {others}.",
-    "{first} is closest, followed by {others}.", "By what they do, {first} is nearest, then {others}.",
-    "I look at {first} first, then at {others}.", "To be weighed are {first}, and after it {others}.",
+    "Closest is {first}, then {others}.", "Nearest to this is {first}, then {others}.",
+    "What comes closest is {first}, followed by {others}.", "By what they do, the nearest is {first}, then {others}.",
+    "The first to look at is {first}, then {others}.", "To be weighed first is {first}, and after it {others}.",
 ]  # fmt: skip
 RULE = [
     "{code} decides: when {when}, it is {name}.",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from training.core.recipe import Recipe, Stage, from_dict
+from training.core.recipe import Pocket, Recipe, Stage, from_dict
 from training.core.stages import steps
 from training.services import run_key
 
@@ -35,13 +35,15 @@ OTHER: dict[str, Any] = {
     "pocket.shape": "llama",
     "pocket.hidden": 128,
     "pocket.heads": 2,
+    "pocket.copy_start": False,
+    "pocket.tied": True,
     "retrieval": "n",
     "stage1.betas": (0.8, 0.99),
     "stage2.betas": (0.8, 0.99),
     "stage1.micro_batch": 2,
     "stage2.micro_batch": 2,
 }
-WHOLE = Recipe(retrieval="n>r", memo="m")
+WHOLE = Recipe(retrieval="n>r", memo="m", pocket=Pocket(copy_start=True, tied=False))
 
 
 def keys(

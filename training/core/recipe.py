@@ -39,7 +39,7 @@ class Pocket:
     dropout: float = 0.1  # [ours] on the embedded tokens and the last hidden state
     token_dropout: float = 0.0  # [ours] share of prompt text tokens replaced by padding while training
     written_dropout: float = (
-        0.0  # [ours] the same for the text it writes: its own trace may err, the request not
+        0.0  # [ours] the same for its own trace, mostly by wrong words: it may err, the request not
     )
     tool_weight: float = (
         1.0  # [ours] how much a tool token counts in the loss; a trace has few among many words
@@ -48,12 +48,21 @@ class Pocket:
     tied: bool = True  # [ours] one table for input and output; two learn the wrapped format far faster
     copy_start: bool = False  # [ours] start as a model that adds up the words it reads, see ml/pocket.py
 
+    fitted_start: bool = (
+        False  # [ours] then fit that sum to the requests, see ml/linear.py; without Stage 1 only
+    )
+
     def __post_init__(self) -> None:
         _check(self.shape in SHAPES, "pocket.shape", f"must be one of {', '.join(SHAPES)}.")
         _check(
             not (self.copy_start and self.shape == "gemma4"),
             "pocket.copy_start",
             "works with the shapes qwen3 and llama only.",
+        )
+        _check(
+            not self.fitted_start or (self.copy_start and not self.tied and self.hidden >= 64),
+            "pocket.fitted_start",
+            "needs pocket.copy_start, two tables (pocket.tied: false) and a width of 64 or more.",
         )
         _check(512 <= self.vocab <= 65536, "pocket.vocab", "must lie in 512..65536.")
         _check(

@@ -74,7 +74,7 @@ OTHER = {
         "pocket",
         "Dropout of its own words",
         "ours",
-        "the same for the words of its trace",
+        "share of its trace's words hidden or wrong in training",
     ),
     "pocket.tool_weight": (
         "pocket",
@@ -89,6 +89,12 @@ OTHER = {
         "Start as a copier",
         "ours",
         "start as a model that adds up what it reads",
+    ),
+    "pocket.fitted_start": (
+        "pocket",
+        "Fitted start",
+        "ours",
+        "a copier starts as the best linear classifier of the requests; without Stage 1 only",
     ),
     "bf16": ("machine", "bf16 arithmetic", "paper", "half the memory traffic; off: exact fp32"),
     "activation_checkpointing": ("machine", "Recompute activations", "ours", "less memory, slower steps"),

@@ -7,6 +7,8 @@ In: snapshot, recipe, and the export to go on from (without one: a fresh base). 
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, sha256_file
 from training.core.recipe import Recipe
@@ -14,6 +16,7 @@ from training.core.records import load_snapshot, stage2_records
 from training.core.rundir import RunDir
 from training.ml.data import encode
 from training.ml.export import export
+from training.ml.linear import fitted_start
 from training.ml.loop import Progress, fit
 from training.ml.model import build
 
@@ -54,6 +57,10 @@ def main(
             report(0, 0, f"encoding {len(records)} records")
             examples, too_long = encode(records, trainee.chat, recipe.max_seq_len)
             run.log(f"{name}: {len(examples)} records, {too_long} too long and left out")
+            if trainee.pocket and recipe.pocket.fitted_start and init is None:
+                report(0, 0, "fitting a linear start")
+                torch.set_num_threads(recipe.threads)
+                fitted_start(trainee, records, snapshot, recipe.format)
             state = fit(trainee, examples, recipe.stage2, recipe, run, name, report)
             facts["training"] = {
                 "Records": len(examples),
