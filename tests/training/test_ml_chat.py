@@ -173,21 +173,3 @@ def test_written_dropout_hides_text_of_the_trace_and_never_a_tool_or_a_label(sna
         for at in changed[row].nonzero().flatten().tolist():
             assert example.mask[at] == 1
             assert 6 <= example.ids[at] < first_tool
-
-
-def test_a_hidden_word_of_the_trace_is_padding_or_another_word_and_of_the_prompt_padding(snapshot) -> None:  # type: ignore[no-untyped-def]
-    chat = chat_for(snapshot, "a")
-    examples, _ = encode(stage2_records(snapshot, Recipe(format="a", retrieval="r")), chat, 256)
-    batch = collate(examples, chat.pad_id)
-    first_tool = chat.unit_ids(snapshot.family_strings("a"))[0]
-    damaged = drop_tokens(batch, 0.5, 6, first_tool, chat.pad_id, written=0.5)
-    changed = damaged.ids != batch.ids
-    said = set(batch.ids[(batch.ids >= 6) & (batch.ids < first_tool)].tolist())
-    written: set[int] = set()
-    for row, example in enumerate(examples):
-        for at in changed[row].nonzero().flatten().tolist():
-            if example.mask[at]:
-                written.add(int(damaged.ids[row, at]))
-            else:
-                assert damaged.ids[row, at] == chat.pad_id
-    assert chat.pad_id in written and len(written) > 2 and written - {chat.pad_id} <= said

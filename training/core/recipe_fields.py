@@ -74,7 +74,7 @@ OTHER = {
         "pocket",
         "Dropout of its own words",
         "ours",
-        "share of its trace's words hidden or wrong in training",
+        "the same for the words of its trace",
     ),
     "pocket.tool_weight": (
         "pocket",

@@ -17,8 +17,6 @@ IGNORE = -100
 # Computed tokens over real ones, 8,323 public tools and 1,959 samples, batches of 8 and 16: at most 1.03 for a stage of
 # two thousand records and more, 1.05 for one of five hundred; random batches 1.4 to 2.4; 32 and 4 gave up to 1.08.
 BUCKET = 128  # batches sorted by length together, out of as many at random
-# Of the hidden words of a trace; the rest is padding. MetaTool with traces, see recipes/pocket-benchmark-traces.yaml.
-WRONG_WORDS = 0.7
 WIDTH_MULTIPLE = 2  # fewer distinct shapes: each new one costs the CPU kernels a compilation and memory
 
 
@@ -75,11 +73,8 @@ def collate(examples: list[Example], pad_id: int) -> Batch:
 
 
 def drop_tokens(batch: Batch, share: float, low: int, high: int, pad_id: int, written: float = 0.0) -> Batch:
-    """Hide text tokens (ids in low..high): a share of the prompt's, to train on damaged requests, and of what the model
-    writes itself, so that it keeps reading the request. What is to be predicted stays.
-
-    A prompt word becomes padding. A written one mostly becomes another word of the batch: what a model gets wrong in a
-    trace of its own is no gap, it is a wrong word."""
+    """Replace text tokens (ids in low..high) by padding: a share of the prompt's, to train on damaged requests, and of
+    what the model writes itself, so that it keeps reading the request. What is to be predicted stays."""
     if not (share or written):
         return batch
     unsupervised = batch.labels.roll(1, dims=1).eq(IGNORE)
@@ -87,9 +82,4 @@ def drop_tokens(batch: Batch, share: float, low: int, high: int, pad_id: int, wr
     text = (batch.ids >= low) & (batch.ids < high)
     shares = torch.where(unsupervised, share, written)
     hit = text & (torch.rand(batch.ids.shape) < shares)
-    ids = batch.ids.masked_fill(hit, pad_id)
-    if written:
-        wrong = hit & ~unsupervised & (torch.rand(batch.ids.shape) < WRONG_WORDS)
-        words = batch.ids[text]
-        ids[wrong] = words[torch.randint(len(words), (int(wrong.sum()),))] if len(words) else pad_id
-    return Batch(ids, batch.labels, batch.tokens)
+    return Batch(batch.ids.masked_fill(hit, pad_id), batch.labels, batch.tokens)
