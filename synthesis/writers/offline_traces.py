@@ -3,7 +3,8 @@
 restate -> permission step (only when targets are present) -> compare APIs -> weigh the contenders -> rule code and its
 decisive case -> commit. Everything it says of a tool is in the rule's text or the tool's description. Deterministic by
 seed. Without a rule nothing decides but what the tools do: one that is asked for alone is named first, as the closest,
-and the request is restated in its own words, since the words of a tool would have chosen it before any was compared.
+after the kind of thing that is wanted and before any word of the request is quoted. The words of a tool would have
+chosen it before any was compared, and a small model quotes words nobody has said and follows them.
 """
 
 import random
@@ -19,7 +20,7 @@ from synthesis.core.words import content_stems, words
 from synthesis.writers import reasoning
 from synthesis.writers.hints import hint_in
 from synthesis.writers.phrases import plural
-from synthesis.writers.restated import asked_in, said_in
+from synthesis.writers.restated import asked_in, said_in, wish_in
 from synthesis.writers.stated import SENTENCE
 from synthesis.writers.wants import want_of
 
@@ -30,7 +31,7 @@ OPEN_END = "and|or|the|an?|of|for|to|in|with|that|which|by|on|from|is|are|such|a
 
 class OfflineTraceWriter:
     def made_with(self, branch: str) -> dict[str, Any]:
-        return {"writer": "offline-traces-6"}
+        return {"writer": "offline-traces-7"}
 
     async def write(self, request: TraceRequest) -> TraceDraft:
         rng = random.Random(f"{request.seed}|trace|{request.attempt}")
@@ -51,7 +52,7 @@ class OfflineTraceWriter:
             permissions=permissions,
             apis=apis,
             endpoints=endpoints,
-            rule=_rule_step(request, pool, rivals, rng) if request.rule else _text_step(answers, rivals, rng),
+            rule=(_rule_step if request.rule else _text_step)(request, pool, rivals, rng),
             commit=rng.choice(reasoning.COMMIT).format(names=listed(request.answer)),
         )
         return TraceDraft(steps.text())
@@ -78,8 +79,8 @@ def _intent(request: TraceRequest, answers: Sequence[ToolText], rng: random.Rand
 
 
 def _restated(request: TraceRequest, rng: random.Random) -> str:
-    """What is asked, in the words of the request alone."""
-    return rng.choice(reasoning.SAID).format(said=asked_in(request.query))
+    """What is asked, by the words of the request alone."""
+    return rng.choice(reasoning.WISHED).format(wish=wish_in(request.query))
 
 
 def _rivals(request: TraceRequest, pool: dict[str, ToolText], rng: random.Random) -> list[ToolText]:
@@ -204,24 +205,29 @@ def _fit(clause: Clause, query: str) -> int:
     return len(content_stems(query) & content_stems(f"{clause.when} {' '.join(clause.signals)}"))
 
 
-def _text_step(answers: Sequence[ToolText], rivals: Sequence[ToolText], rng: random.Random) -> str:
+def _text_step(
+    request: TraceRequest, pool: dict[str, ToolText], rivals: Sequence[ToolText], rng: random.Random
+) -> str:
     """Without a rule: what each answer does, in its description's words, and what the nearest look-alike does.
 
-    The answer comes first: a small model goes on with the tool it has just weighed, whichever that was.
+    The answer comes last: a small model goes on with the tool it has just weighed, whichever that was.
     """
-    limit = 12 if len(answers) == 1 else 10
-    parts = [_told_of(tool, limit, reasoning.DOES, rng) for tool in answers]
+    answers = [pool[name] for name in request.answer]
+    if len(answers) == 1:
+        parts = [_told_of(answers[0], 12, reasoning.ANSWERS, rng, asked_in(request.query))]
+    else:
+        parts = [_told_of(tool, 10, reasoning.DOES, rng) for tool in answers]
     if len(answers) < 3 and rivals:
-        parts.append(_told_of(rivals[0], 10, reasoning.ELSE, rng))
+        parts.insert(0, _told_of(rivals[0], 10, reasoning.ELSE, rng))
     return " ".join(parts)
 
 
-def _told_of(tool: ToolText, limit: int, frames: Sequence[str], rng: random.Random) -> str:
+def _told_of(tool: ToolText, limit: int, frames: Sequence[str], rng: random.Random, said: str = "") -> str:
     """What a tool does, in a sentence. `{what}` needs a purpose (`to find papers`), which not every description is."""
     what = _what(tool, limit)
     if not what.startswith("to "):
         frames = [frame for frame in frames if "{what}" not in frame]
-    return rng.choice(frames).format(name=tool.name, what=what, do=what.removeprefix("to "))
+    return rng.choice(frames).format(name=tool.name, what=what, do=what.removeprefix("to "), said=said)
 
 
 def _what(tool: ToolText, limit: int) -> str:

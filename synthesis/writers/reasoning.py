@@ -30,11 +30,12 @@ INTENT_MANY = [
     "'{said}' holds several wishes: {task}.",
     "'{said}' asks for {task} together.",
 ]
-# restated in the request's own words alone
-SAID = [
-    "'{said}' is what is asked.", "'{said}' is the need.", "'{said}': that is the request.", "Asked is '{said}'.",
-    "It is about '{said}'.", "Somebody asks for '{said}'.", "What counts is '{said}'.", "Need: '{said}'.",
-    "The wish is '{said}'.", "The person means '{said}'.", "Wanted is '{said}'.", "The point is '{said}'.",
+# restated by its kind alone
+WISHED = [
+    "Somebody wants {wish}.", "Wish: {wish}.", "Needed: {wish}.", "They want {wish}.", "Wanted: {wish}.",
+    "Asked for: {wish}.", "Request: {wish}.", "Aim: {wish}.", "Goal: {wish}.", "Task: {wish}.", "They need {wish}.",
+    "The person wants {wish}.", "The user needs {wish}.", "One wants {wish}.", "The point is {wish}.",
+    "Here {wish} is wanted.",
 ]  # fmt: skip
 PERMISSIONS = [
     "Access for {thing} is allowed here, and services without it are left out.",
@@ -63,9 +64,9 @@ ENDPOINTS = [
 # the contenders in order, where what they do is all that decides. The same word stands before the first everywhere: a
 # model of one layer knows what to name by the word it has just written, and learns it once instead of six times
 NEAREST = [
-    "Closest is {first}, then {others}.", "Nearest to this is {first}, then {others}.",
-    "What comes closest is {first}, followed by {others}.", "By what they do, the nearest is {first}, then {others}.",
-    "The first to look at is {first}, then {others}.", "To be weighed first is {first}, and after it {others}.",
+    "Closest is {first}, then {others}.", "Nearest is {first}, then {others}.",
+    "Closest by purpose is {first}, followed by {others}.", "Nearest by description is {first}, then {others}.",
+    "First choice is {first}, then {others}.", "First candidate is {first}, and after it {others}.",
 ]  # fmt: skip
 RULE = [
     "{code} decides: when {when}, it is {name}.",
@@ -137,6 +138,14 @@ DOES = [
     "{name} covers it: {do}.",
     "{name} fits, its description says {do}.",
     "The part '{do}' belongs to {name}.",
+]
+# the same, with the words of the request that it answers
+ANSWERS = [
+    "{name} goes with '{said}', it is there {what}.",
+    "{name} goes with '{said}': {do}.",
+    "{name} covers '{said}': {do}.",
+    "{name} fits '{said}', its description says {do}.",
+    "{name} answers '{said}': {do}.",
 ]
 ELSE = [
     "{name} is near, but it is there {what}.",

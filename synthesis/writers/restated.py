@@ -7,8 +7,18 @@ from synthesis.core.clauses import cases
 from synthesis.core.queries import Clause, TraceRequest, by_name
 from synthesis.core.words import STOP, content_stems, stem, words
 
-ASKED = 3
-ASKING = content_stems("looking trying searching interested help assist provide assistance hey hi chatbot")
+ASKED = 2
+# what the first such word of a request makes of it; a request without one wants something done
+WISHES = {
+    "something found": "find search look looking locate discover show fetch get see view where recommend suggest",
+    "something made": "create make generate write design build compose draft produce",
+    "an answer": "know tell what what's who when which how why information learn explain understand",
+}
+WISH = {word: wish for wish, known in WISHES.items() for word in known.split()}
+ASKING = content_stems(
+    "trying searching interested help assist provide assistance someone kindly request right really hey hi hello good"
+    " morning chatbot regarding specifically particularly preferably " + " ".join(WISHES.values())
+)
 WORD = re.compile(r"[^\W_]+(?:[-'/][^\W_]+)*")
 
 
@@ -36,15 +46,27 @@ def said_in(request: TraceRequest) -> str:
     return _cut(best, 7)
 
 
-def asked_in(query: str) -> str:
-    """The three words that say most, found in the query alone: an answer that chose them would be given away.
+def wish_in(query: str) -> str:
+    """What kind of thing is wanted, found in the query alone."""
+    said = (word.casefold() for word in WORD.findall(query))
+    return next((WISH[word] for word in said if word in WISH), "something done")
 
-    Three, because a small model guesses a longer quotation, and its first tool follows what it guessed.
+
+def asked_in(query: str) -> str:
+    """The words that say most, at most two that stand together, found in the query alone: an answer that chose them
+    would be given away.
+
+    Two and no small one between them, because a small model guesses a longer quotation and goes astray in it.
     """
-    run = _content_run(WORD.findall(query))
-    starts = range(max(1, len(run) - ASKED + 1))
-    best = max(starts, key=lambda at: (len(_says(run[at : at + ASKED])), -at))
-    return _cut(run[best:], ASKED)
+    said = WORD.findall(query)
+    runs: list[list[str]] = [[]]
+    for word in said:
+        if _says([word]):
+            runs[-1].append(word)
+        else:
+            runs.append([])
+    best = max(runs, key=lambda run: len(_says(run[-ASKED:])))
+    return " ".join(best[-ASKED:] or said[:ASKED]) or query
 
 
 def _cut(run: Sequence[str], most: int) -> str:

@@ -13,7 +13,7 @@ from synthesis.core.recipe import default_recipe
 from synthesis.core.traces import permission_targets
 from synthesis.writers.hints import hints_for
 from synthesis.writers.offline import offline_writers
-from synthesis.writers.restated import asked_in
+from synthesis.writers.restated import asked_in, wish_in
 from synthesis.writers.wants import want_of, want_of_task
 from tests.synthesis.texts import RULE, TOOLS, context, request
 
@@ -94,7 +94,7 @@ def test_the_permission_step_is_there_only_with_targets():
     assert "payroll.read" not in told
 
 
-def test_without_a_rule_the_request_is_restated_alike_whatever_the_answer_and_the_answer_is_weighed_first():
+def test_without_a_rule_the_request_is_restated_alike_whatever_the_answer_and_quoted_after_it_is_named():
     live = [tool for tool in TOOLS if not tool.deprecated]
     query = "Where can I see the payslips of last month?"
 
@@ -105,6 +105,7 @@ def test_without_a_rule_the_request_is_restated_alike_whatever_the_answer_and_th
     for seed in range(12):
         traces = {tool.name: told(tool, seed) for tool in live}
         assert len({trace.partition(".")[0] for trace in traces.values()}) == 1
+        assert all(trace.index("'last month'") > trace.index(name) for name, trace in traces.items())
         for name, trace in traces.items():
             weighed = re.findall("|".join(sorted(traces, key=len, reverse=True)), trace)
             assert len(set(weighed)) > 1 and weighed[0] == weighed[-1] == name
@@ -114,12 +115,28 @@ def test_without_a_rule_the_request_is_restated_alike_whatever_the_answer_and_th
     ("query", "said"),
     [
         ("I'm looking for a car that is free on Monday. Can you help me?", "car"),
-        ("Could you fetch the specific guitar chord positions for E7, please?", "specific guitar chord"),
+        ("Could you fetch the specific guitar chord positions for E7, please?", "chord positions"),
+        ("Kindly tell me which name registrar, preferably cheap, is best for the family.", "name registrar"),
         ("Thanks!", "Thanks"),
+        ("¿?", "¿?"),
     ],
 )
-def test_the_three_words_that_say_most_are_restated(query, said):
+def test_a_request_is_quoted_by_the_two_words_that_say_most_and_stand_together(query, said):
     assert asked_in(query) == said
+
+
+@pytest.mark.parametrize(
+    ("query", "wish"),
+    [
+        ("Could you suggest a car?", "something found"),
+        ("I must tell my boss: please WRITE it for me", "an answer"),
+        ("Design a logo and find a name", "something made"),
+        ("Book me a car.", "something done"),
+        ("¿?", "something done"),
+    ],
+)
+def test_the_first_word_that_says_what_kind_of_thing_is_wanted_decides(query, wish):
+    assert wish_in(query) == wish
 
 
 @pytest.mark.parametrize(

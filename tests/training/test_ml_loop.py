@@ -153,7 +153,7 @@ def test_the_chunked_loss_equals_the_plain_one(tmp_path: Path, monkeypatch: pyte
         assert torch.allclose(value.grad, expected[key], atol=1e-5), key
 
 
-def test_a_tool_token_counts_as_often_as_the_recipe_says(tmp_path: Path) -> None:
+def test_which_tool_counts_as_often_as_the_recipe_says_and_that_it_is_one_once(tmp_path: Path) -> None:
     snapshot = load_snapshot(write_snapshot(tmp_path / "snapshot"))
     trainee = build(CELL, snapshot)
     trainee.model.eval()
@@ -161,9 +161,11 @@ def test_a_tool_token_counts_as_often_as_the_recipe_says(tmp_path: Path) -> None
     logits = trainee.model(input_ids=batch.ids).logits.flatten(0, 1)
     labels = batch.labels.flatten()
     each = functional.cross_entropy(logits, labels, ignore_index=IGNORE, reduction="none")
-    tools = labels >= trainee.text_ids[1]
+    first = trainee.text_ids[1]
+    tools = labels >= first
     heavier = replace(CELL, pocket=replace(CELL.pocket, tool_weight=5.0))
-    expected = (each.sum() + 4 * each[tools].sum()) / (labels != IGNORE).sum()
+    which = functional.cross_entropy(logits[tools, first:], labels[tools] - first, reduction="sum")
+    expected = (each.sum() + 4 * which) / (labels != IGNORE).sum()
     assert tools.any()
     assert loss.supervised_loss(trainee, batch, heavier, 0.0).item() == pytest.approx(
         expected.item(), rel=1e-5

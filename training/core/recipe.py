@@ -38,16 +38,11 @@ class Pocket:
     intermediate: int = 768  # [ours] width of the feed-forward part
     dropout: float = 0.1  # [ours] on the embedded tokens and the last hidden state
     token_dropout: float = 0.0  # [ours] share of prompt text tokens replaced by padding while training
-    written_dropout: float = (
-        0.0  # [ours] the same for its own trace, mostly by wrong words: it may err, the request not
-    )
-    tool_weight: float = (
-        1.0  # [ours] how much a tool token counts in the loss; a trace has few among many words
-    )
+    written_dropout: float = 0.0  # [ours] the same for its own trace: that may err, the request not
+    tool_weight: float = 1.0  # [ours] how much it counts in the loss which tool token it is; a trace has few
     lowercase: bool = False  # [ours] fold letter case in text; pays where nothing but requests is read
     tied: bool = True  # [ours] one table for input and output; two learn the wrapped format far faster
     copy_start: bool = False  # [ours] start as a model that adds up the words it reads, see ml/pocket.py
-
     fitted_start: bool = (
         False  # [ours] then fit that sum to the requests, see ml/linear.py; without Stage 1 only
     )

@@ -80,7 +80,7 @@ OTHER = {
         "pocket",
         "Weight of tool tokens",
         "ours",
-        "how much one counts in the loss; a word is 1",
+        "how much the choice among them counts in the loss; a word is 1",
     ),
     "pocket.lowercase": ("pocket", "Lower case", "ours", "fold letter case in text"),
     "pocket.tied": ("pocket", "Tied tables", "ours", "one table for input and output"),

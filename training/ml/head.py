@@ -7,7 +7,7 @@ all of them together are small.
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -39,6 +39,12 @@ class Head:
     parts: tuple[Part, ...]  # one below another; together a row per token
     scale: float = 1.0
     cap: float = 0.0
+
+    def below(self, first: int) -> "Head":
+        """The rows from `first` on, of a head in one part."""
+        (part,) = self.parts
+        bias = None if part.bias is None else part.bias[first:]
+        return replace(self, parts=(Part(part.weight[first:], bias),))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """All of them; for a few positions."""

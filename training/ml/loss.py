@@ -31,7 +31,8 @@ def autocast(recipe: Recipe) -> AbstractContextManager[Any]:
 def supervised_loss(trainee: Trainee, batch: Batch, recipe: Recipe, smoothing: float) -> Tensor:
     """Mean cross-entropy over the supervised positions; 0, with zero gradients, when there is none.
 
-    In a pocket model a tool token counts `tool_weight` times; the mean stays one over positions.
+    In a pocket model it counts `tool_weight` times which tool token it is, once that it is one: were that weighed too,
+    the model would name tools in mid-sentence. The mean stays one over positions.
     """
     where = device()
     ids, labels = batch.ids.to(where), batch.labels.to(where)
@@ -40,8 +41,9 @@ def supervised_loss(trainee: Trainee, batch: Batch, recipe: Recipe, smoothing: f
     targets, hidden, head = labels[keep], hidden[keep], output_head(trainee.model)
     total = summed_loss(head, hidden, targets, smoothing)
     if trainee.pocket and recipe.pocket.tool_weight != 1:
-        tools = targets >= trainee.text_ids[1]
-        more = summed_loss(head, hidden[tools], targets[tools], smoothing)
+        first = trainee.text_ids[1]
+        tools = targets >= first
+        more = summed_loss(head.below(first), hidden[tools], targets[tools] - first, smoothing)
         total = total + (recipe.pocket.tool_weight - 1) * more
     return total / max(1, len(targets))
 
