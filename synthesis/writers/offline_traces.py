@@ -208,17 +208,15 @@ def _fit(clause: Clause, query: str) -> int:
 def _text_step(
     request: TraceRequest, pool: dict[str, ToolText], rivals: Sequence[ToolText], rng: random.Random
 ) -> str:
-    """Without a rule: what each answer does, in its description's words, and what the nearest look-alike does.
-
-    The answer comes last: a small model goes on with the tool it has just weighed, whichever that was.
-    """
+    """Without a rule: what each answer does, in its description's words, and what the nearest look-alike does."""
     answers = [pool[name] for name in request.answer]
     if len(answers) == 1:
         parts = [_told_of(answers[0], 12, reasoning.ANSWERS, rng, asked_in(request.query))]
+        parts += [_told_of(rival, 10, reasoning.SECOND, rng) for rival in rivals[:1]]
     else:
         parts = [_told_of(tool, 10, reasoning.DOES, rng) for tool in answers]
-    if len(answers) < 3 and rivals:
-        parts.insert(0, _told_of(rivals[0], 10, reasoning.ELSE, rng))
+        if len(answers) == 2 and rivals:
+            parts.insert(0, _told_of(rivals[0], 10, reasoning.ELSE, rng))
     return " ".join(parts)
 
 

@@ -154,6 +154,14 @@ ELSE = [
     "{name} differs: {do}.",
     "{name} would be for another need, {what}.",
 ]
+# of the next in order, without its name: named as often as the answer, it would be taken for it
+SECOND = [
+    "The second is near, but it is there {what}.",
+    "The second is for something else: {do}.",
+    "Not the second, which is there {what}.",
+    "The second differs: {do}.",
+    "The second would be for another need, {what}.",
+]
 COMMIT = ["So {names}.", "I choose {names}.", "The answer is {names}.", "Therefore {names}.", "That leaves {names}.",
     "Hence {names}.", "{names} it is.", "I take {names}.", "Thus {names}.", "In the end {names}.",
     "The choice is {names}.", "My answer: {names}."]  # fmt: skip

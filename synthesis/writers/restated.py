@@ -53,11 +53,7 @@ def wish_in(query: str) -> str:
 
 
 def asked_in(query: str) -> str:
-    """The words that say most, at most two that stand together, found in the query alone: an answer that chose them
-    would be given away.
-
-    Two and no small one between them, because a small model guesses a longer quotation and goes astray in it.
-    """
+    """The words that say most: at most two that stand together, found in the query alone."""
     said = WORD.findall(query)
     runs: list[list[str]] = [[]]
     for word in said:
