@@ -49,7 +49,7 @@ pytestmark = [
 
 def train(tmp_path: Path, shape: str, embeddings: str) -> Path:
     """An export of a tiny model that has learned its ten samples."""
-    stage = Stage(lr=1e-2, batch_size=5, epochs=24)
+    stage = Stage(lr=5e-3, batch_size=5, epochs=120)
     recipe = Recipe(
         format="c",
         memo="none",
@@ -125,7 +125,7 @@ def wait_for(address: str, process: subprocess.Popen[Any], log: Path) -> None:
 def test_vllm_writes_the_tokens_our_engine_writes(tmp_path: Path, shape: str, embeddings: str) -> None:
     export = train(tmp_path, shape, embeddings)
     prompts, expected = ours(export)
-    assert len({tuple(row) for row in expected}) > 1
+    assert len({tuple(row) for row in expected}) > 3
     with served(export, tmp_path / "server.log") as client:
         answer = client.completions.create(
             model="trace",
