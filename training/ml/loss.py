@@ -32,7 +32,7 @@ def supervised_loss(trainee: Trainee, batch: Batch, recipe: Recipe, smoothing: f
     """Mean cross-entropy over the supervised positions; 0, with zero gradients, when there is none.
 
     In a pocket model it counts `tool_weight` times which tool token it is, once that it is one: were that weighed too,
-    the model would name tools in mid-sentence. The mean stays one over positions.
+    tool tokens would be likelier everywhere than they are. The mean stays one over positions.
     """
     where = device()
     ids, labels = batch.ids.to(where), batch.labels.to(where)
