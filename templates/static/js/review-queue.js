@@ -2,7 +2,9 @@
 const BEAT_MS = 60_000;
 const REPAIR_MS = 500; // what the page before this one gave back while it left is claimed again
 const IDLE_MS = 600_000; // who has gone does not keep items from others
-const queue = { ahead: [], behind: [], fetching: null, busy: false, shownAt: 0, seenFrom: 0, touchedAt: 0, last: null };
+const queue = {
+  ahead: [], behind: [], fetching: null, beating: Promise.resolve(), busy: false, shownAt: 0, seenFrom: 0, touchedAt: 0, last: null,
+};
 
 const review = () => document.getElementById("review");
 const shown = () => document.getElementById("item");
@@ -77,6 +79,7 @@ const decide = (form, submitter) => alone(async () => {
 
 const skip = (form) => alone(async () => {
   const item = shown();
+  await queue.beating; // served after the skip, it would claim the item anew
   tell(await ask(form.action, { body: new FormData(form) }), `Skipped sample ${item.dataset.sample}.`);
   letGo(item);
   await advance();
@@ -228,8 +231,14 @@ async function regained(item, sent) {
   return anew;
 }
 
-async function beat() {
+function beat() {
+  queue.beating = queue.beating.then(keep, keep);
+  return queue.beating;
+}
+
+async function keep() {
   if (document.visibilityState !== "visible" || performance.now() - queue.touchedAt > IDLE_MS || !held().length) return;
+  if (queue.busy) { setTimeout(beat, REPAIR_MS); return; } // what is being skipped is not to be kept
   let answer;
   try {
     answer = await ask(review().dataset.heartbeat, { body: holding() });
