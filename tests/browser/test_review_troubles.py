@@ -1,6 +1,7 @@
 """The review queue when something stands in the way: nothing is decided unseen, nothing typed is lost."""
 
 import pytest
+from django.db import transaction
 
 from synthesis import claims
 from synthesis.models import Decision, ReviewItem
@@ -20,6 +21,13 @@ def ann(browser, site, samples, user_with):
     person = signed_in(browser, site, user_with("reviewer", username="ann")).open()
     yield person
     person.close()
+
+
+@transaction.atomic
+def passes(sample, giver, taker):
+    """The item goes from one to another; no beat comes in between."""
+    claims.release(giver)
+    claims.claim_item(taker, ReviewItem.objects.get(sample=sample).pk)
 
 
 def test_an_expired_session_keeps_the_typed_edit(ann, samples):
@@ -44,9 +52,7 @@ def test_an_expired_session_keeps_the_typed_edit(ann, samples):
 def test_a_lost_lease_is_told_and_the_text_kept(ann, samples, user_with):
     ann.press("e")
     typed_over(ann, BETTER)
-    item = ReviewItem.objects.get(sample=samples[0])
-    claims.release(ann.user)
-    claims.claim_item(user_with("reviewer", username="bea"), item.pk)
+    passes(samples[0], ann.user, user_with("reviewer", username="bea"))
     ann.page.evaluate("beat()")
     assert "somebody else has it" in ann.problem()
     assert ann.page.input_value("#edit-query") == BETTER
@@ -114,12 +120,13 @@ def test_two_tabs_on_one_item_make_one_decision_and_the_other_is_told(ann, sampl
 
 
 def test_a_colleagues_decision_is_told_on_the_item(ann, samples, user_with):
-    bea = user_with("reviewer", username="bea")
-    claims.release(ann.user)
-    claims.claim_item(bea, ReviewItem.objects.get(sample=samples[0]).pk)
+    passes(samples[0], ann.user, user_with("reviewer", username="bea"))
     ann.press("a")
+    ann.page.wait_for_selector("#problem:has-text('bea has it now')")
     assert "Nothing was changed" in ann.problem() and ann.shown() == samples[0].pk
     assert human(samples[0]) == "pending"
+    ann.page.evaluate("beat()")  # knows less about it
+    assert "bea has it now" in ann.problem()
 
 
 def test_without_a_network_the_item_stays_and_the_press_may_be_repeated(ann, samples):

@@ -188,6 +188,7 @@ function showProblem(problem) {
   const box = document.getElementById("problem");
   box.textContent = problem.message;
   if (problem.status === 409) {
+    shown().dataset.lost = "";
     const end = shown().dataset.item ? " S goes on with the next item." : "";
     box.textContent = `Nothing was changed. ${problem.message}${end}`;
   }
@@ -258,11 +259,12 @@ async function keep() {
 
 function renew(item, claim) {
   item.dataset.claim = claim;
+  delete item.dataset.lost;
   for (const field of item.querySelectorAll("[name=claim]")) field.value = claim;
 }
 
 function lost(item) {
-  if (queue.busy) return;
+  if (queue.busy || "lost" in item.dataset) return; // told already, and by whom it is held
   item.dataset.lost = "";
   showProblem(new Refusal(200, "Your time on this item has ended, and somebody else has it or has decided it. What you typed is still here. S goes on with the next item."));
 }
