@@ -20,11 +20,11 @@ def test_the_preview_follows_what_is_chosen_and_typed(open_page):
     with page.expect_response("**/preview/**"):
         page.select_option("select[name=tier]", "medium")
     page.wait_for_function(
-        "document.querySelector('#preview').innerText.includes('Write one medium request')"
+        "() => document.querySelector('#preview').innerText.includes('Write one medium request')"
     )
     with page.expect_response("**/preview/**critique=too*"):
         page.fill("textarea[name=critique]", "too stiff")
-    page.wait_for_function("document.querySelector('#preview').innerText.includes('too stiff')")
+    page.wait_for_function("() => document.querySelector('#preview').innerText.includes('too stiff')")
     page.wait_for_load_state("networkidle")
 
 

@@ -79,7 +79,7 @@ def test_first_tab_stop_skips_to_the_content(open_page):
     page = open_page("expert")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "main"
+    page.wait_for_selector("#main:focus")
 
 
 def test_table_sorts_by_the_chosen_column(open_page, look_alikes):

@@ -1,5 +1,6 @@
 """From the launch form to a dropped sample's attempts, in a browser, with the offline writers."""
 
+import re
 import threading
 
 import pytest
@@ -11,6 +12,7 @@ from tests.synthesis.runs_made import LEAK
 from trace_site import jobs
 
 pytestmark = pytest.mark.browser
+RUN_PAGE = re.compile(r"/synthesis/\d+/$")
 
 
 def work_off(run: SynthesisRun) -> None:
@@ -36,7 +38,7 @@ def launched(open_page, transactional_db):
     page.fill("#id_per_rule", "6")
     page.wait_for_selector("#estimate b:has-text('6')")
     page.get_by_role("button", name="Start synthesis").click()
-    page.wait_for_url("**/synthesis/*/")
+    page.wait_for_url(RUN_PAGE)
     return page
 
 
@@ -45,7 +47,7 @@ def test_a_run_is_launched_followed_live_and_read_down_to_an_attempt(launched):
     assert page.locator(".job h2").inner_text() == "Waiting"
     work_off(run)
     page.wait_for_selector(".job h2:has-text('Done')")  # by itself: nobody reloads the page
-    assert page.locator("#live").get_by_text("6 of 6 planned samples are ready").is_visible()
+    page.locator("#live").get_by_text("6 of 6 planned samples are ready").wait_for()
     dropped = Sample.objects.first()
     Sample.objects.filter(pk=dropped.pk).update(machine="dropped", query="show Old/GetSlip of March")
     Attempt.objects.create(

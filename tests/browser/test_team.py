@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 
 from synthesis import review
 from synthesis.models import Guideline, SampleComment, SavedView
+from tests.browser.reviewing import SETTLED_MS
 from tests.factories import make_rule, make_sample, make_tool
 from trace_site.notices import tell
 
@@ -43,6 +44,7 @@ def test_filters_are_saved_under_a_name_and_come_back(open_page, samples, width)
 def test_a_comment_written_beside_the_sample_decides_nothing(open_page, samples):
     page = open_page("reviewer")
     page.goto("/synthesis/review/")
+    page.wait_for_timeout(SETTLED_MS)
     page.keyboard.press("c")
     page.fill(".comments textarea", "are rejects right here? see @expert")
     page.click(".comments button")
@@ -63,6 +65,7 @@ def test_the_guideline_opens_beside_the_sample(open_page, samples):
     assert Guideline.objects.get().examples[0]["answer"] == ["Old/GetSlip"]
     page = open_page("reviewer")
     page.goto("/synthesis/review/")
+    page.wait_for_timeout(SETTLED_MS)
     page.keyboard.press("g")
     page.wait_for_selector(".guideline-pane:has-text('Look at the year first.')")
 
