@@ -89,7 +89,10 @@ def test_round_trip_of_any_text(parts: list[tuple[str, str]], fmt: str) -> None:
 def test_a_name_inside_a_longer_word_stays_text(name: str, tail: str, fmt: str) -> None:
     longer = f"{name}{tail}"
     if longer not in INDEX[fmt].units:
-        assert to_tokens(INDEX[fmt], f"use {longer} now") == f"use {longer} now"
+        # of "desk/make it twice.v9" the tool "desk/make it" may be meant, "desk/make it twice" may not
+        found = INDEX[fmt].names_in(longer)
+        assert all(end < len(name) and longer[end] == " " for _, end, _ in found)
+        assert found or to_tokens(INDEX[fmt], f"use {longer} now") == f"use {longer} now"
     assert to_tokens(INDEX[fmt], f"use x{name} now") == f"use x{name} now" or f"x{name}" in INDEX[fmt].units
 
 
