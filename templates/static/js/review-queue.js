@@ -188,7 +188,6 @@ function showProblem(problem) {
   const box = document.getElementById("problem");
   box.textContent = problem.message;
   if (problem.status === 409) {
-    shown().dataset.lost = "";
     const end = shown().dataset.item ? " S goes on with the next item." : "";
     box.textContent = `Nothing was changed. ${problem.message}${end}`;
   }
@@ -229,6 +228,7 @@ async function regained(item, sent) {
   const claim = answer.items[item.dataset.item];
   const anew = Boolean(claim) && claim !== sent;
   if (anew) renew(item, claim);
+  if (!claim) item.dataset.lost = "";
   return anew;
 }
 
