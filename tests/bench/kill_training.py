@@ -2,9 +2,9 @@
 
     python -m tests.bench.kill_training [--kills 60] [--writers 200] [--disks 20] [--flips 100] [--seed 6]
 
-Every killed run is resumed and must end with the bytes of the run nobody killed (fp32, one thread, no max_seconds: a
-plan made by the clock is another plan). Full disks are small file systems of their own, so this part needs the right
-to mount. Exit code 1 when anything was lost or a bad checkpoint was accepted.
+Every killed run is resumed and must end with the bytes of the run nobody killed (fp32, one thread; half of them with
+max_steps, none with max_seconds, which the clock ends). Full disks are small file systems of their own, so this part
+needs the right to mount. Exit code 1 when anything was lost or a bad checkpoint was accepted.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from tests.training.killing import (
     in_child,
     save_steps,
     small_disk,
+    small_recipe,
     write_files,
 )
 from trace_site.lib.errors import TraceError
@@ -35,14 +36,16 @@ from training.core.publish import is_intact
 from training.core.rundir import RunDir
 
 
-def kill_runs(folder: Path, kills: int, draw: random.Random) -> list[str]:
-    world, problems, moments = World(folder), [], Counter()
+def kill_runs(folder: Path, kills: int, draw: random.Random, max_steps: int = 0) -> list[str]:
+    world, problems, moments = World(folder, small_recipe(max_steps)), [], Counter()
     for number in range(kills):
         found = world.kill_and_resume(number, draw)
         moments[found.moment if found.died else "ended before the kill"] += 1
         if not found.same:
             problems.append(str(found))
-    print(f"runs: {kills}, an unkilled one takes {world.seconds:.1f} s; killed in {dict(moments)}")
+    print(
+        f"runs of {world.steps} steps: {kills}, an unkilled one takes {world.seconds:.1f} s; killed in {dict(moments)}"
+    )
     return problems
 
 
@@ -137,7 +140,8 @@ def main() -> int:
         folder = Path(name)
         problems = corrupt(folder, asked.flips, draw) + kill_writers(folder, asked.writers, draw)
         problems += fill_disks(folder, asked.disks, draw) if asked.disks else []
-        problems += kill_runs(folder, asked.kills, draw) if asked.kills else []
+        for max_steps in (0, 17) if asked.kills else ():
+            problems += kill_runs(folder / f"runs-{max_steps}", asked.kills // 2, draw, max_steps)
     for line in problems:
         print(line)
     print(f"{len(problems)} problems")

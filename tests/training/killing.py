@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.training.small_snapshot import write_snapshot
-from trace_site.lib.files import sha256_file
+from trace_site.lib.files import read_json, sha256_file
 from training.core.recipe import Recipe, Stage, load
 from training.core.rundir import RunDir
 
@@ -30,22 +30,24 @@ forked = multiprocessing.get_context("forkserver")
 forked.set_forkserver_preload(["tests.training.preloaded"])
 
 
-def small_recipe() -> Recipe:
-    """About thirty steps, fp32, one thread, a checkpoint after nearly every step."""
+def small_recipe(max_steps: int = 0) -> Recipe:
+    """Forty steps at most, fp32, one thread, a checkpoint after nearly every step."""
     quick = load(ROOT / "training" / "recipes" / "pocket-quick.yaml")
-    stage = Stage(lr=3e-3, batch_size=4, epochs=10, average_share=0.3, micro_batch=3)
+    stage = Stage(lr=3e-3, batch_size=4, epochs=10, max_steps=max_steps, average_share=0.3, micro_batch=3)
     return quick.with_cell(
         format="c", memo="none", retrieval="r+R", bf16=False, checkpoint_seconds=0.001, stage2=stage
     )
 
 
-def train(snapshot: Path, run: Path, moment: str = "", count: int = 0, pipe: Any = None) -> None:
+def train(
+    snapshot: Path, run: Path, recipe: Recipe, moment: str = "", count: int = 0, pipe: Any = None
+) -> None:
     """A whole Stage 2; says so through the pipe when the `count`-th moment of a kind begins."""
     from training.ml import stage2
 
     if moment in MOMENTS[:3]:
         _tell_at(moment, count, pipe)
-    stage2.main(small_recipe(), snapshot, run, lambda *_: None)
+    stage2.main(recipe, snapshot, run, lambda *_: None)
 
 
 def _tell_at(moment: str, count: int, pipe: Any) -> None:
@@ -87,24 +89,27 @@ class World:
     """A snapshot, the weights of a run that nobody killed, and how long it took."""
 
     folder: Path
+    recipe: Recipe = field(default_factory=small_recipe)
     snapshot: Path = field(init=False)
+    steps: int = field(init=False)
     expected: str = field(init=False)
     seconds: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.snapshot = write_snapshot(self.folder / "snapshot")
-        run_to_end(self.snapshot, self.folder / "first")  # loads the server
+        self.run_to_end(self.folder / "first")  # loads the server
         started = time.monotonic()
-        run_to_end(self.snapshot, self.folder / "whole")
+        self.run_to_end(self.folder / "whole")
         self.seconds = time.monotonic() - started
+        self.steps = read_json(self.folder / "whole" / "done.json")["training"]["Steps"]
         self.expected = weights(self.folder / "whole")
         assert weights(self.folder / "first") == self.expected
 
     def kill_and_resume(self, number: int, draw: random.Random) -> Killed:
-        moment, count = MOMENTS[number % len(MOMENTS)], draw.randint(1, 29)
+        moment, count = MOMENTS[number % len(MOMENTS)], draw.randint(1, self.steps - 1)
         run = self.folder / f"killed-{number}"
         here, there = forked.Pipe(duplex=False)
-        process = forked.Process(target=train, args=(self.snapshot, run, moment, count, there))
+        process = forked.Process(target=train, args=(self.snapshot, run, self.recipe, moment, count, there))
         process.start()
         there.close()
         if moment == "any time":
@@ -116,17 +121,16 @@ class World:
         process.join()
         died = process.exitcode == -signal.SIGKILL
         left = next(iter(RunDir(run).by_age()), Path("none")).name
-        run_to_end(self.snapshot, run)
+        self.run_to_end(run)
         same = weights(run) == self.expected
         shutil.rmtree(run)
         return Killed(moment, count, died, left, same)
 
-
-def run_to_end(snapshot: Path, run: Path) -> None:
-    process = forked.Process(target=train, args=(snapshot, run))
-    process.start()
-    process.join()
-    assert process.exitcode == 0
+    def run_to_end(self, run: Path) -> None:
+        process = forked.Process(target=train, args=(self.snapshot, run, self.recipe))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
 
 
 def weights(run: Path) -> str:

@@ -54,7 +54,17 @@ def test_every_cell_lists_the_stages_that_train() -> None:
     assert names["m", "n"] == ["stage1", "plain"] and names["none", "n>r"] == ["plain", "stage2"]
 
 
-def test_a_time_limit_ends_a_stage_and_epochs_lengthen_it() -> None:
+def test_a_stages_steps_are_those_the_trainer_takes() -> None:
+    (free,) = sums.amounts(cell(retrieval="none", stage1=Stage(batch_size=8, epochs=2)), LENGTHS)
+    (capped,) = sums.amounts(
+        cell(retrieval="none", stage1=Stage(batch_size=8, epochs=2, max_steps=63)), LENGTHS
+    )
+    assert (free.records, free.steps, free.epochs) == (500, 126, 2.0)
+    assert (capped.records, capped.steps, capped.epochs) == (500, 63, 1.0)
+    assert sums.stage_seconds(capped, 100.0) == sums.stage_seconds(free, 100.0) / 2
+
+
+def test_a_time_limit_bounds_a_stage_and_epochs_lengthen_it() -> None:
     amount = sums.Amount("stage1", 100, 1000, 13, 2.0)
     assert sums.stage_seconds(amount, 100.0) == 20.0
     assert sums.stage_seconds(replace(amount, max_seconds=5.0), 100.0) == 5.0

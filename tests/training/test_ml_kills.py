@@ -8,13 +8,17 @@ import pytest
 pytest.importorskip("torch")
 
 from tests.bench.kill_training import corrupt, fill_disks, kill_writers  # noqa: E402
-from tests.training.killing import World  # noqa: E402
+from tests.training.killing import World, small_recipe  # noqa: E402
 
 pytestmark = pytest.mark.ml
 
 
-def test_runs_killed_at_random_moments_end_with_the_same_bytes(tmp_path: Path) -> None:
-    world, draw = World(tmp_path), random.Random(6)
+@pytest.mark.parametrize(("max_steps", "steps"), [(0, 40), (17, 17)])
+def test_runs_killed_at_random_moments_end_with_the_same_bytes(
+    tmp_path: Path, max_steps: int, steps: int
+) -> None:
+    world, draw = World(tmp_path, small_recipe(max_steps)), random.Random(6)
+    assert world.steps == steps
     runs = [world.kill_and_resume(number, draw) for number in range(5)]
     assert all(run.same for run in runs), runs
     assert sum(run.died for run in runs) >= 3

@@ -1,4 +1,4 @@
-"""The loop: a killed run ends with the weights of one that was never killed; plans and schedules."""
+"""The loop: a killed run ends with the weights of one that was never killed; schedules and time limits."""
 
 import json
 import os
@@ -23,8 +23,8 @@ from training.core.recipe import Recipe, Stage, load  # noqa: E402
 from training.core.records import load_snapshot, stage2_records  # noqa: E402
 from training.ml import head, loop, loss, stage2  # noqa: E402
 from training.ml.data import IGNORE, collate, encode  # noqa: E402
-from training.ml.model import build  # noqa: E402
-from training.ml.plan import Plan, learning_rate  # noqa: E402
+from training.ml.model import Trainee, build  # noqa: E402
+from training.ml.plan import learning_rate  # noqa: E402
 
 pytestmark = pytest.mark.ml
 ROOT = Path(__file__).parents[2]
@@ -79,7 +79,7 @@ def test_other_data_in_the_same_run_directory_is_refused(tmp_path: Path) -> None
     (run / "STOP").touch()
     with pytest.raises(loop.Stopped):
         stage2.main(CELL, snapshot, run, silent)
-    with pytest.raises(TraceError, match="other data or another recipe"):
+    with pytest.raises(TraceError, match="other data, another recipe or an earlier version"):
         stage2.main(CELL.with_cell(seed=5), snapshot, run, silent)
 
 
@@ -114,24 +114,62 @@ def test_the_cosine_rises_and_ends_at_the_papers_share() -> None:
     assert rates[100] == pytest.approx(0.1)
 
 
-def test_a_moved_plan_never_jumps_and_always_ends() -> None:
-    plan = Plan(1000)
-    moved = plan.moved(100, 200)
-    assert moved.progress(100) == plan.progress(100) == 0.1
-    assert moved.progress(200) == 1
-    assert moved.moved(150, 150).progress(150) == moved.progress(150)
+def rows_of(run: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_max_seconds_ends_the_run_in_time_with_a_finished_cosine(tmp_path: Path) -> None:
-    recipe = CELL.with_cell(stage2=Stage(lr=1e-3, batch_size=4, epochs=100000, max_seconds=8))
-    started = time.monotonic()
-    stage2.main(recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
-    assert time.monotonic() - started < 14
-    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert rows[-1]["step"] == rows[-1]["steps"] < rows[0]["steps"]
-    assert rows[-1]["lr"] == pytest.approx(1e-4, rel=0.05)
-    assert max(b["seconds"] - a["seconds"] for a, b in zip(rows, rows[1:], strict=False)) < 2
-    assert rows[-1]["loss"] < rows[0]["loss"]
+def test_max_steps_ends_the_run_there_with_a_finished_cosine(tmp_path: Path) -> None:
+    stage = Stage(lr=1e-3, batch_size=4, epochs=100000, max_steps=12)
+    stage2.main(CELL.with_cell(stage2=stage), write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
+    last = rows_of(tmp_path / "run")[-1]
+    assert last["step"] == last["steps"] == 12
+    assert last["lr"] == learning_rate(stage, 11 / 12) < 2e-4
+    assert "Stopped at" not in (tmp_path / "run" / "export" / "README.md").read_text()
+
+
+def test_max_seconds_stops_the_run_with_its_schedule_untouched_and_says_so(tmp_path: Path) -> None:
+    stage, run = Stage(lr=1e-3, batch_size=4, epochs=100000, max_seconds=1), tmp_path / "run"
+    stage2.main(CELL.with_cell(stage2=stage), write_snapshot(tmp_path / "snapshot"), run, silent)
+    rows = rows_of(run)
+    last, steps = rows[-1], stage.steps(15)  # ten samples, five of them again without their trace
+    assert {row["steps"] for row in rows} == {steps} and last["step"] < steps / 100
+    assert last["lr"] == learning_rate(stage, (last["step"] - 1) / steps)
+    assert 1 <= last["seconds"] < 3
+    told = "0 % of its steps (time limit 1 s)"
+    facts = json.loads((run / "done.json").read_text())["training"]
+    assert (facts["Steps"], facts["Stopped at"]) == (last["step"], told)
+    assert f"stage2: stopped at {told}; it is not a finished run" in (run / "log.txt").read_text()
+    card = (run / "export" / "README.md").read_text()
+    assert f"| Stopped at | {told} |" in card and "Part 1 of its training was stopped at" in card
+
+
+def test_a_run_killed_after_its_time_limit_ends_with_the_weights_it_stopped_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(lr=1e-3, batch_size=4, epochs=200, max_seconds=0.3, average_share=0.99)
+    recipe, run = CELL.with_cell(stage2=stage), tmp_path / "run"
+    snapshot, found = write_snapshot(tmp_path / "snapshot"), []
+
+    def die(trainee: Trainee, *_: object) -> None:
+        found.append({key: value.detach().clone() for key, value in trainee.model.named_parameters()})
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stage2, "export", die)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            stage2.main(recipe, snapshot, run, silent)
+    first, again = found
+    assert all(value.equal(again[key]) for key, value in first.items())
+    assert 1 <= rows_of(run)[-1]["step"] < stage.steps(15)
+    assert rows_of(run)[-1]["step"] == int(next((run / "checkpoints").glob("step-*")).name[5:])
+
+
+def test_steps_follow_from_recipe_and_data() -> None:
+    assert [Stage(batch_size=16, epochs=8).steps(records) for records in (1, 16, 17, 645)] == [8, 8, 16, 328]
+    assert Stage(batch_size=16, epochs=0.1).steps(16) == 1
+    assert Stage(batch_size=16, epochs=8, max_steps=120).steps(645) == 120
+    assert Stage(batch_size=16, epochs=8, max_steps=400).steps(645) == 328
+    assert Stage(batch_size=16, epochs=8, max_seconds=1).steps(645) == 328
 
 
 def test_the_chunked_loss_equals_the_plain_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from safetensors.torch import load_file  # noqa: E402
 
 from tests.training.killing import small_recipe  # noqa: E402
 from tests.training.small_snapshot import write_snapshot  # noqa: E402
+from trace_site.lib.files import read_json  # noqa: E402
 from training.core.recipe import Stage  # noqa: E402
 from training.core.rundir import RunDir  # noqa: E402
 
@@ -23,10 +24,16 @@ pytestmark = pytest.mark.ml
 ROOT = Path(__file__).parents[2]
 
 
-def train(tmp_path: Path, name: str, launcher: list[str], stopped: bool = False) -> Path:
+LAUNCHER = ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
+LAUNCHER += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0", "-m"]
+
+
+def train(
+    tmp_path: Path, name: str, launcher: list[str], stopped: bool = False, max_seconds: float = 0.0
+) -> Path:
     recipe = small_recipe()
     # three rows a batch: the second process has one row of most batches, and none of a last batch of one
-    stage = Stage(lr=3e-3, batch_size=3, epochs=4, average_share=0.3)
+    stage = Stage(lr=3e-3, batch_size=3, epochs=4, max_seconds=max_seconds, average_share=0.3)
     recipe = replace(recipe, pocket=replace(recipe.pocket, dropout=0.0), stage2=stage, checkpoint_seconds=60)
     (tmp_path / "recipe.yaml").write_text(recipe.to_yaml())
     run = tmp_path / name
@@ -51,11 +58,9 @@ def rows(run: Path) -> list[dict[str, float]]:
 
 def test_two_processes_stop_resume_and_train_what_one_trains(tmp_path: Path) -> None:
     alone = train(tmp_path, "alone", [])
-    launcher = ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
-    launcher += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0", "-m"]
-    together = train(tmp_path, "together", launcher, stopped=True)
+    together = train(tmp_path, "together", LAUNCHER, stopped=True)
     assert [path.name for path in RunDir(together).by_age()] == ["step-000008"]  # where the two next agree
-    train(tmp_path, "together", launcher)
+    train(tmp_path, "together", LAUNCHER)
     assert "resumed from step-000008" in (together / "log.txt").read_text()
     one, two = (load_file(run / "export" / "model.safetensors") for run in (alone, together))
     assert one.keys() == two.keys()
@@ -65,6 +70,12 @@ def test_two_processes_stop_resume_and_train_what_one_trains(tmp_path: Path) -> 
     assert (other["step"], other["tokens"]) == (last["step"], last["tokens"])
     assert other["loss"] == pytest.approx(last["loss"], rel=1e-3)
     assert len({row["step"] for row in rows(together)}) == len(rows(together))  # one writer
+
+
+def test_a_time_limit_stops_two_processes_at_the_step_where_they_next_agree(tmp_path: Path) -> None:
+    run = train(tmp_path, "short", LAUNCHER, max_seconds=0.001)
+    assert read_json(run / "done.json")["training"]["Steps"] == 8 < rows(run)[-1]["steps"]
+    assert "time limit 0.001 s" in (run / "log.txt").read_text()
 
 
 def test_a_process_that_is_not_the_first_writes_nothing(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ parameters, bytes of memory, seconds. Every constant is a rule of thumb; measure
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import log10
+from math import ceil, log10
 from typing import Any
 
 from training.core.bases import Base, base_of
@@ -50,7 +50,7 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """One stage: its records and real tokens of one epoch, and optimiser steps of all epochs."""
+    """One stage: its records and real tokens of one epoch, its optimiser steps, and the epochs those amount to."""
 
     stage: str
     records: int
@@ -98,8 +98,10 @@ def amounts(recipe: Recipe, lengths: Lengths) -> list[Amount]:
 
 
 def _amount(name: str, stage: Stage, records: float, tokens: float) -> Amount:
-    steps = max(1, round(stage.epochs * -(-records // stage.batch_size))) if records else 0
-    return Amount(name, round(records), round(tokens), steps, stage.epochs, stage.max_seconds)
+    count = round(records)
+    steps = stage.steps(count) if count else 0
+    epochs = steps / ceil(count / stage.batch_size) if count else 0.0
+    return Amount(name, count, round(tokens), steps, epochs, stage.max_seconds)
 
 
 def chars_a_token(recipe: Recipe) -> float:
@@ -192,9 +194,14 @@ def thumb_flops(recipe: Recipe, threads: int, gpu: bool) -> float:
     return GPU_FLOPS if gpu and recipe.base != POCKET else CPU_FLOPS * threads
 
 
+def all_seconds(amount: Amount, tokens_a_second: float) -> float:
+    """Of all steps, without the start."""
+    return amount.tokens * amount.epochs / tokens_a_second
+
+
 def stage_seconds(amount: Amount, tokens_a_second: float) -> float:
-    """Without the start; a time limit ends the stage early."""
-    seconds = amount.tokens * amount.epochs / tokens_a_second
+    """Without the start; a time limit stops the stage early."""
+    seconds = all_seconds(amount, tokens_a_second)
     return min(seconds, amount.max_seconds) if amount.max_seconds else seconds
 
 

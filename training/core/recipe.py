@@ -4,6 +4,7 @@ In: a YAML file. Out: one frozen `Recipe`, checked field by field. Sources: [pap
 appendix, [toolsense] = the recipe it builds on, [ours] = measured or decided in this project.
 """
 
+import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,8 @@ class Stage:
     batch_size: int = 8  # [paper] sequences a step; Stage 1 8, Stage 2 16
     micro_batch: int = 0  # [ours] sequences a forward pass, to save memory; 0 = the whole batch at once
     epochs: float = 1.0  # [ours] the paper does not say
-    max_seconds: float = 0.0  # [ours] 0 = no limit; otherwise the cosine is planned to end within this time
+    max_steps: int = 0  # [ours] 0 = all that the epochs have; otherwise the cosine ends at this step
+    max_seconds: float = 0.0  # [ours] 0 = no limit; otherwise training stops then, with its cosine unfinished
     min_lr_ratio: float = 0.1  # [paper] the cosine ends at this share of the peak
     warmup_ratio: float = 0.03  # [ours] share of the steps with a linearly rising rate
     weight_decay: float = 0.0  # [ours] AdamW's, on matrices only
@@ -107,6 +109,7 @@ class Stage:
         _check(self.batch_size >= 1, "batch_size", "must be at least 1.")
         _check(0 <= self.micro_batch <= self.batch_size, "micro_batch", "must lie in 0..batch_size.")
         _check(self.epochs > 0, "epochs", "must be above 0.")
+        _check(self.max_steps >= 0, "max_steps", "must not be negative.")
         _check(self.max_seconds >= 0, "max_seconds", "must not be negative.")
         _check(0 <= self.min_lr_ratio <= 1, "min_lr_ratio", "must lie in 0..1.")
         _check(0 <= self.warmup_ratio < 1, "warmup_ratio", "must lie in 0..1.")
@@ -115,6 +118,11 @@ class Stage:
         _check(self.max_grad_norm > 0, "max_grad_norm", "must be above 0.")
         _check(0 <= self.label_smoothing < 1, "label_smoothing", "must lie in 0..1.")
         _check(0 <= self.average_share < 1, "average_share", "must lie in 0..1.")
+
+    def steps(self, records: int) -> int:
+        """Optimiser steps of the whole stage: a function of recipe and data, whatever machine trains it."""
+        steps = max(1, round(self.epochs * math.ceil(records / self.batch_size)))
+        return min(steps, self.max_steps or steps)
 
 
 @dataclass(frozen=True)

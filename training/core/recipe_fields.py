@@ -36,7 +36,12 @@ STAGE = {
     "batch_size": ("Batch size", "paper", "sequences in one optimiser step"),
     "micro_batch": ("Micro batch", "ours", "sequences at once, to save memory; 0 = the whole batch"),
     "epochs": ("Epochs", "ours", "passes over the records"),
-    "max_seconds": ("Time limit, s", "ours", "0 = none; else the schedule is planned to end in time"),
+    "max_steps": ("Most steps", "ours", "0 = all that the epochs have; else the cosine ends at this step"),
+    "max_seconds": (
+        "Time limit, s",
+        "ours",
+        "0 = none; else training stops there, unfinished; an equal run may stop at another step",
+    ),
     "min_lr_ratio": ("Last learning rate", "paper", "share of the peak at which the cosine ends"),
     "warmup_ratio": ("Warm-up", "ours", "share of the steps in which the rate rises"),
     "weight_decay": ("Weight decay", "ours", "AdamW's pull to zero, on matrices only"),

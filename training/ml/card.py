@@ -37,7 +37,7 @@ def model_card(recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], checks:
     parts += _table("Recipe, where it is not the default", _changed(recipe))
     parts += _table("Made with", _made_with(recipe))
     parts += _table("Check of the written files", _checked(checks))
-    parts += ["## Limits", *_limits(recipe, snapshot)]
+    parts += ["## Limits", *_limits(recipe, snapshot, spec)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -136,10 +136,16 @@ def _checked(checks: dict[str, Any]) -> Rows:
     }
 
 
-def _limits(recipe: Recipe, snapshot: Snapshot) -> list[str]:
+def _limits(recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any]) -> list[str]:
     limits = [
         f"It knows the {len(snapshot.tools):,} tools of its snapshot and no other.",
         f"A request is cut after {recipe.max_prompt_tokens:,} tokens, an answer after {recipe.max_new_tokens:,}.",
+    ]
+    limits += [
+        f"Part {number} of its training was stopped at {stage['Stopped at']}: it is not finished, and the same recipe"
+        " may stop elsewhere on another day."
+        for number, stage in enumerate(spec["stages"], start=1)
+        if "Stopped at" in stage
     ]
     if recipe.base == POCKET:
         limits.append(

@@ -1,6 +1,6 @@
 """What a stage carries from step to step, and how it survives a kill and a full disk.
 
-Weights and AdamW moments go to safetensors, counters and the plan to JSON: nothing in a checkpoint can run code.
+Weights and AdamW moments go to safetensors, counters to JSON: nothing in a checkpoint can run code.
 Randomness and the order of the data are functions of (seed, step), so the step is all there is to keep of them.
 """
 
@@ -18,7 +18,6 @@ from training.core.recipe import Recipe, Stage
 from training.core.rundir import RunDir
 from training.ml.data import Example
 from training.ml.model import Trainee, device
-from training.ml.plan import Plan
 from training.ml.team import Team
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
@@ -33,7 +32,7 @@ class State:
     seconds: float = 0.0
     loss: float = 0.0  # smoothed over about ten steps
     averaged: int = 0
-    plan: Plan = field(default_factory=lambda: Plan(1))
+    spent: bool = False  # max_seconds have passed: the stage ends at this step
 
 
 @dataclass
@@ -51,7 +50,7 @@ class Trainer:
     weights: dict[str, nn.Parameter]
     average: dict[str, torch.Tensor]
     fingerprint: str
-    longest: int  # steps of all epochs; max_seconds may only shorten it
+    steps: int  # of the whole stage
     team: Team
     losses: list[torch.Tensor] = field(
         default_factory=list
@@ -108,12 +107,12 @@ def resume(trainer: Trainer) -> None:
     facts = read_json(folder / "state.json")
     if facts.pop("fingerprint") != trainer.fingerprint or facts.pop("stage") != trainer.name:
         raise TraceError(
-            "its checkpoint belongs to other data or another recipe.",
+            "its checkpoint belongs to other data, another recipe or an earlier version.",
             code="other_run",
             where=str(folder),
             hint="Use a new run directory.",
         )
-    trainer.state = State(**{**facts, "plan": Plan(**facts["plan"])})
+    trainer.state = State(**facts)
     where = device()
     stored = load_file(folder / "model.safetensors")
     with torch.no_grad():

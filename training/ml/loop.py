@@ -2,7 +2,9 @@
 
 In: a model, encoded examples, a stage's settings, a run directory. Out: trained weights in place. Checkpoints hold
 weights, AdamW moments and the data position; randomness is a function of (seed, step), so a resumed run ends with
-the same weights as one that was never killed.
+the same weights as one that was never killed. Only max_seconds reads the clock: it may stop a stage early, with the
+schedule as it was. The step it stops at is kept as a checkpoint before anything is exported: a kill after that ends
+with the same weights, a kill before it stops by the clock again.
 """
 
 import math
@@ -25,7 +27,7 @@ from training.ml.data import Example, epoch_batches
 from training.ml.loss import check_head
 from training.ml.memory import peak_memory_mb, reuse_freed_memory
 from training.ml.model import Trainee, device
-from training.ml.plan import Pace, Plan
+from training.ml.plan import early_stop
 from training.ml.reporting import Reporter, reporter
 from training.ml.step import train_step, use_average
 from training.ml.team import Team
@@ -52,7 +54,7 @@ def fit(
     name: str,
     report: Progress,
 ) -> State:
-    """Train to the end of the plan, resuming from the newest intact checkpoint. Raises Stopped on a STOP file."""
+    """Train to the last step or the time limit, from the newest intact checkpoint on. Raises Stopped on a STOP file."""
     torch.set_num_threads(recipe.threads)
     reuse_freed_memory()
     trainer = _prepare(trainee, examples, stage, recipe, run, name)
@@ -63,6 +65,8 @@ def fit(
     use_average(trainer)
     trainee.model.eval()
     trainer.team.leave()
+    if early := early_stop(stage, trainer.state.step, len(examples)):
+        run.log(f"{name}: stopped at {early['Stopped at']}; it is not a finished run")
     if not run.writer:
         raise HelperDone
     return trainer.state
@@ -72,11 +76,10 @@ def _train(trainer: Trainer, meter: "_Meter") -> None:
     state, stage, recipe, team = trainer.state, trainer.stage, trainer.recipe, trainer.team
     started = saved = time.monotonic()
     before = state.seconds
-    pace = Pace(state.step, state.seconds, trainer.longest)
     lengths = [len(example.ids) for example in trainer.examples]
     per_epoch = math.ceil(len(lengths) / stage.batch_size)
     batches: list[list[int]] = []
-    while state.step < state.plan.total:
+    while state.step < trainer.steps and not state.spent:
         epoch, position = divmod(state.step, per_epoch)
         if not batches or position == 0:
             batches = epoch_batches(lengths, stage.batch_size, recipe.seed, epoch)
@@ -85,16 +88,16 @@ def _train(trainer: Trainer, meter: "_Meter") -> None:
         state.seconds = before + now - started
         stop = False
         if state.step % team.rhythm == 0:
-            plan = pace.replan(state.plan, state.step, state.seconds, stage.max_seconds)
-            stop, state.plan = team.agree(trainer.run.stop_requested(), plan)
-        last = state.step >= state.plan.total
+            spent = 0 < stage.max_seconds <= state.seconds
+            stop, state.spent = team.agree(trainer.run.stop_requested(), spent)
+        last = state.spent or state.step >= trainer.steps
         meter.row(norm, state.step / per_epoch, last)
-        if not last and (stop or now - saved >= recipe.checkpoint_seconds):
+        if state.spent or (not last and (stop or now - saved >= recipe.checkpoint_seconds)):
             kept = _save(trainer)
             saved = time.monotonic()
         if stop and not last:
             note = "" if kept else "; the disk is full, so it goes on from an older checkpoint"
-            raise Stopped(f"stopped on request at step {state.step} of {state.plan.total}{note}")
+            raise Stopped(f"stopped on request at step {state.step} of {trainer.steps}{note}")
 
 
 def _save(trainer: Trainer) -> bool:
@@ -130,11 +133,11 @@ def _prepare(
     if recipe.activation_checkpointing:
         _recompute_activations(model)
     weights = {key: value for key, value in model.named_parameters() if value.requires_grad}
-    total = max(1, round(stage.epochs * math.ceil(len(examples) / stage.batch_size)))
+    steps = stage.steps(len(examples))
     fingerprint = content_hash([asdict(stage), recipe.seed, name, [example.ids for example in examples]])
-    state, optimizer = State(plan=Plan(total)), _optimizer(weights, stage)
+    state, optimizer = State(), _optimizer(weights, stage)
     trainer = Trainer(
-        trainee, examples, stage, recipe, run, name, state, optimizer, weights, {}, fingerprint, total, team
+        trainee, examples, stage, recipe, run, name, state, optimizer, weights, {}, fingerprint, steps, team
     )
     resume(trainer)
     team.require_same(fingerprint, trainer.state.step)
@@ -177,7 +180,7 @@ class _Meter:
         row = {
             "stage": trainer.name,
             "step": state.step,
-            "steps": state.plan.total,
+            "steps": trainer.steps,
             "tokens": state.tokens,
             "loss": round(state.loss, 4),
             "lr": trainer.optimizer.param_groups[0]["lr"],
@@ -190,7 +193,5 @@ class _Meter:
         }
         trainer.run.add_metrics(row)
         self.tell(row)
-        self.report(
-            state.step, state.plan.total, f"{trainer.name}: loss {state.loss:.3f}, {rate:,.0f} tokens/s"
-        )
+        self.report(state.step, trainer.steps, f"{trainer.name}: loss {state.loss:.3f}, {rate:,.0f} tokens/s")
         self.wrote, self.tokens = now, state.tokens

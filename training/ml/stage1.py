@@ -14,6 +14,7 @@ from training.ml.data import encode
 from training.ml.export import export
 from training.ml.loop import Progress, fit
 from training.ml.model import build
+from training.ml.plan import early_stop
 
 
 def main(recipe: Recipe, snapshot_dir: Path, run_dir: Path, report: Progress) -> None:
@@ -37,6 +38,7 @@ def main(recipe: Recipe, snapshot_dir: Path, run_dir: Path, report: Progress) ->
                 "Left out for length": too_long,
                 "Prompts cut": trainee.chat.cut,
                 "Steps": state.step,
+                **early_stop(recipe.stage1, state.step, len(examples)),
                 "Tokens": state.tokens,
                 "Seconds": round(state.seconds),
                 "Last loss": round(state.loss, 4),

@@ -19,6 +19,7 @@ from training.ml.export import export
 from training.ml.linear import fitted_start
 from training.ml.loop import Progress, fit
 from training.ml.model import build
+from training.ml.plan import early_stop
 
 NEWER = "their rows start from their descriptions. Run Stage 1 again to memorize them."
 
@@ -68,6 +69,7 @@ def main(
                 "Left out for length": too_long,
                 "Prompts cut": trainee.chat.cut,
                 "Steps": state.step,
+                **early_stop(recipe.stage2, state.step, len(examples)),
                 "Tokens": state.tokens,
                 "Seconds": round(state.seconds),
                 "Last loss": round(state.loss, 4),

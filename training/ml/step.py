@@ -21,7 +21,7 @@ def train_step(trainer: Trainer, examples: list[Example]) -> torch.Tensor:
     state, stage = trainer.state, trainer.stage
     torch.manual_seed(trainer.recipe.seed * 1_000_003 + state.step)
     batch = _batch(trainer, examples)
-    rate = learning_rate(stage, state.plan.progress(state.step))
+    rate = learning_rate(stage, state.step / trainer.steps)
     for group in trainer.optimizer.param_groups:
         group["lr"] = rate
     trainer.optimizer.zero_grad(set_to_none=True)
@@ -77,7 +77,7 @@ def parts(batch: Batch, lengths: list[int], mine: slice, micro: int) -> Iterator
 def _add_to_average(trainer: Trainer) -> None:
     """A running mean of the weights over the last share of the steps."""
     state, share = trainer.state, trainer.stage.average_share
-    if not share or state.plan.progress(state.step) < 1 - share:
+    if not share or state.step / trainer.steps < 1 - share:
         return
     state.averaged += 1
     for key, value in trainer.weights.items():

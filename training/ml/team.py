@@ -11,10 +11,9 @@ import torch
 from torch import distributed, nn
 
 from trace_site.lib.errors import TraceError
-from training.ml.plan import Plan
 
 BUCKET = 64 * 2**20  # bytes of gradients summed in one message
-RHYTHM = 8  # steps between two agreements on stopping and on the plan
+RHYTHM = 8  # steps between two agreements on stopping
 
 
 class Team:
@@ -51,14 +50,14 @@ class Team:
             for tensor, new in zip(bucket, flat.split([t.numel() for t in bucket]), strict=True):
                 tensor.copy_(new.view_as(tensor))
 
-    def agree(self, stop: bool, plan: Plan) -> tuple[bool, Plan]:
-        """What the first process has decided."""
+    def agree(self, stop: bool, spent: bool) -> tuple[bool, bool]:
+        """What the first process has decided: stop on request, stop because the time is spent."""
         if self.size == 1:
-            return stop, plan
-        said = self._numbers(stop, plan.total, plan.at_step, plan.at_progress)
+            return stop, spent
+        said = self._numbers(stop, spent)
         distributed.broadcast(said, src=0)
-        stopped, total, at_step, at_progress = said.tolist()
-        return bool(stopped), Plan(int(total), int(at_step), at_progress)
+        stop, spent = (bool(number) for number in said.tolist())
+        return stop, spent
 
     def require_same(self, fingerprint: str, step: int) -> None:
         """Raise when the processes read different data or resumed from different checkpoints; wait for the last."""
