@@ -1,5 +1,7 @@
 """The API of training runs."""
 
+from dataclasses import asdict
+
 import pytest
 from rest_framework.test import APIClient
 
@@ -7,7 +9,7 @@ from tests.factories import make_run, make_snapshot
 from trace_site.audit import AuditEntry
 from trace_site.jobs import Job
 from training.models import Run, RunMetric
-from training.services import default_recipe
+from training.services import default_recipe, run_recipe
 
 pytestmark = pytest.mark.django_db
 CELL = {"format": "a", "memo": "m", "retrieval": "r+R"}
@@ -93,6 +95,28 @@ def test_cancel_and_resume_answer_with_the_run_or_why_not(api):
     assert api.post(f"/api/v1/training/runs/{run.pk}/cancel").json()["run"]["job"]["state"] == "cancelled"
     assert api.post(f"/api/v1/training/runs/{run.pk}/cancel").json()["code"] == "job_state"
     assert api.post(f"/api/v1/training/runs/{run.pk}/resume").json()["run"]["job"]["state"] == "queued"
+
+
+def test_a_run_says_which_stage_its_time_limit_stopped_and_keeps_a_recipe_without_newer_fields(api):
+    told = "11 % of its steps (time limit 45 s)"
+    recipe = asdict(default_recipe("pocket"))
+    recipe["stage1"] |= {"max_seconds": 45.0}
+    del recipe["stage1"]["max_steps"], recipe["stage2"]["max_steps"]
+    run = make_run(recipe=recipe, stages=[{"stage": "stage1", "key": "k1"}, {"stage": "stage2", "key": "k2"}])
+    run.summary = {"stage1": {"training": {"Stopped at": told}}, "stage2": {"training": {"Steps": 4}}}
+    run.save()
+    found = api.get(f"/api/v1/training/runs/{run.pk}").json()
+    assert [one["stopped_at"] for one in found["stages"]] == [told, ""]
+    assert found["summary"]["stage1"]["training"]["Stopped at"] == told
+    assert (run_recipe(run).stage1.max_seconds, run_recipe(run).stage1.max_steps) == (45.0, 0)
+
+
+def test_an_estimate_warns_of_a_time_limit_that_will_stop_a_stage(api):
+    body = {"snapshot": make_snapshot(counts={"tools": 50, "rrb": 80}).pk, **CELL}
+    body["recipe"] = {"stage1": {"max_seconds": 0.001}, "stage2": {"max_seconds": 1e9}}
+    found = api.post("/api/v1/training/estimate", body, format="json").json()
+    (line,) = [line for line in found["warnings"] if "time limit" in line]
+    assert line.startswith("Stage 1 needs about") and "0 % of its steps" in line
 
 
 def test_an_estimate_starts_nothing(api):

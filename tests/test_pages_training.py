@@ -48,6 +48,20 @@ def test_a_stage_that_another_run_trained_is_linked(client_as, run):
     assert f'href="/training/{other.pk}/">run {other.pk}' in page.content.decode()
 
 
+def test_a_stage_that_its_time_limit_stopped_is_told_apart_also_where_it_is_reused(client_as, run):
+    told = "11 % of its steps (time limit 45 s)"
+    run.stages = [{"stage": "stage1", "key": "k1"}]
+    run.summary = {"stage1": {"training": {"Steps": 2, "Stopped at": told}}}
+    run.save()
+    TrainedStage.objects.create(key="k1", stage="stage1", run=run, store_key="x", store_digest="0")
+    other = make_run(stages=run.stages, summary={"stage1": {"reused_from_run": run.pk}})
+    client = client_as("expert")
+    for pk in (run.pk, other.pk):
+        page = client.get(f"/training/{pk}/")
+        assert page.context["stages"][0].stopped_at == told
+        assert "not finished" in page.content.decode() and f"stopped at {told}" in page.content.decode()
+
+
 def test_curves_have_one_line_a_stage_and_a_table(client_as, run):
     loss, rate = client_as("expert").get(f"/training/{run.pk}/").context["curves"].charts
     assert [curve.name for curve in loss.curves] == ["Stage 1", "Stage 2"]

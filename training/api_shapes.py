@@ -34,6 +34,9 @@ class StageOut(Out):
     key = serializers.CharField()
     state = serializers.CharField(help_text="waiting, running, done, reused, or how the run ended")
     reused_from = serializers.IntegerField(allow_null=True, help_text="the run that trained it")
+    stopped_at = serializers.CharField(
+        help_text="where a time limit ended it before its last step; empty when none did"
+    )
     newest = serializers.JSONField()
 
 

@@ -16,8 +16,10 @@ from trace_site.lib import hardware
 from training.core import estimate as sums
 from training.core.estimate import Amount, Lengths, Size
 from training.core.recipe import POCKET, Recipe
+from training.core.recipe_fields import shown
 from training.lengths import base_facts, lengths_of
 from training.models import Run, TrainedStage
+from training.selectors_curves import STAGES
 from training.selectors_runs import Measured, measured
 from training.services import run_steps
 
@@ -105,7 +107,7 @@ class Estimator:
             Figure(seconds and round(seconds), basis),
             memory,
             self.machine,
-            list(self._warnings(recipe, memory)),
+            [*self._warnings(recipe, memory), *_cut_short(amounts, rate, made)],
             sums.refusal(recipe, snapshot.counts),
         )
 
@@ -185,6 +187,20 @@ def _stage(amount: Amount, rate: float | None, made: int | None) -> StageFigure:
     return StageFigure(
         amount.stage, amount.records, amount.tokens, amount.epochs, amount.steps, seconds, made
     )
+
+
+def _cut_short(amounts: Iterable[Amount], rate: float | None, made: Mapping[str, int]) -> Iterable[str]:
+    """A line for each stage whose time limit is expected to stop it."""
+    for amount in amounts:
+        if rate is None or amount.stage in made or not amount.max_seconds:
+            continue
+        needed = sums.all_seconds(amount, rate)
+        if needed > amount.max_seconds:
+            yield (
+                f"{STAGES[amount.stage]} needs about {needed:,.0f} s; its time limit of {shown(amount.max_seconds)} s"
+                f" stops it at about {100 * amount.max_seconds / needed:.0f} % of its steps, with its schedule"
+                " unfinished. Set fewer epochs or steps instead."
+            )
 
 
 def _sized(recipe: Recipe, size: Size | None) -> str:
