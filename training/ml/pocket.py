@@ -1,93 +1,179 @@
-"""The pocket model before training: a small decoder, and a start from which it learns retrieval fast.
+"""The pocket model: a sentence encoder that has read English reads the request, a small decoder writes the answer.
 
-In: the pocket part of a recipe and a tokenizer that already holds the tool tokens. Out: the model, shaped like Qwen3,
-Llama or Gemma 4 (a second, per-layer table; soft-capped logits; sliding and full layers; keys and values shared by
-the later ones). With `copy_start` the first layer copies what it attends to, attention is nearly even and everything
-else is quiet, so the untrained model already adds up the words it has read and compares the sum with the token rows:
-a linear text classifier.
+One sequence holds both: the request up to the assistant marker, then what is written. The encoder (any BERT-like one,
+384 wide by default) reads the request once, while the cache is empty; the decoder (Qwen3's layers) runs over the
+encoder's states and what is written so far. What goes to the output head is a mixture: a gate decides at every
+position between the decoder's state and the mean of the request's states, which is what the encoder compares texts by.
+So the untrained model ranks the tools as the encoder does. The mean is kept in the cache as one more layer.
 """
 
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional
 from transformers import (
-    Gemma4ForCausalLM,
-    Gemma4TextConfig,
-    LlamaConfig,
-    LlamaForCausalLM,
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    DynamicCache,
+    PretrainedConfig,
+    PreTrainedModel,
     Qwen3Config,
-    Qwen3ForCausalLM,
+    Qwen3Model,
 )
+from transformers.generation import GenerationMixin
+from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 
-from training.core.recipe import Pocket, Recipe
-from training.ml.bases import rounded
-
-QUERY_GAIN = 0.2  # attention scores start five times smaller, so that attention is nearly even
-QUIET = 0.2  # start of what would disturb the sum: feed-forward parts and the attention of later layers
-SHAPES: dict[str, tuple[Any, Any]] = {
-    "qwen3": (Qwen3Config, Qwen3ForCausalLM),
-    "llama": (LlamaConfig, LlamaForCausalLM),
-    "gemma4": (Gemma4TextConfig, Gemma4ForCausalLM),
-}
+FIRST_WORD = 2**20  # ids from here on are words of the encoder's own vocabulary; a request is spelled in them
+# how the untrained gate decides: nearly all of what it lets through is the request's mean
+GATE = 3.0
+SCALE = 20.0  # of the mean, whose length is 1: sentence-transformers' scale for cosines
+LOUDNESS = 0.3  # of the untrained decoder's states, so that what it adds does not reorder the tools
 
 
-def pocket_model(recipe: Recipe, tokenizer: Any) -> Any:
-    """A fresh pocket model with a row per token of the tokenizer."""
-    size = recipe.pocket
-    make_config, make_model = SHAPES[size.shape]
-    rows = rounded(len(tokenizer))
-    config = make_config(
-        vocab_size=rows,
-        hidden_size=size.hidden,
-        intermediate_size=size.intermediate,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        num_key_value_heads=size.heads,
-        head_dim=size.hidden // size.heads,
-        max_position_embeddings=recipe.max_seq_len,
-        tie_word_embeddings=size.tied,
-        pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        bos_token_id=None,
-        **(_gemma_fields(size, rows) if size.shape == "gemma4" else {}),
-    )
-    model = make_model(config)
-    if size.copy_start:
-        _start_as_copier(model)
-    return model
+class PocketConfig(PretrainedConfig):
+    """Both parts' configurations, and the ids by which the request is told from the answer."""
+
+    model_type = "trace_pocket"
+    sub_configs = {"encoder": AutoConfig, "writer": Qwen3Config}
+
+    def __init__(
+        self,
+        encoder: Any = None,
+        writer: Any = None,
+        vocab_size: int = 0,
+        assistant_id: int = 0,
+        standing_for: dict[str, int] | None = None,
+        tie_word_embeddings: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        if isinstance(encoder, dict):
+            encoder = AutoConfig.for_model(**encoder)
+        self.encoder = encoder if encoder is not None else AutoConfig.for_model("bert")
+        self.writer = Qwen3Config(**writer) if isinstance(writer, dict) else writer or Qwen3Config()
+        self.vocab_size = vocab_size
+        self.hidden_size = self.writer.hidden_size
+        self.num_hidden_layers = self.writer.num_hidden_layers
+        self.assistant_id = assistant_id
+        # {control id: word of the encoder that stands for it}: the turn's two markers are what every text begins and
+        # ends with there
+        self.standing_for = {str(key): value for key, value in (standing_for or {}).items()}
+        self.tie_word_embeddings = tie_word_embeddings
+        super().__init__(**kwargs)
 
 
-def _gemma_fields(size: Pocket, rows: int) -> dict[str, Any]:
-    """What makes Gemma 4 different, small. The defaults of some fields are those of the full-sized model."""
-    last = size.layers - 1
-    return {
-        "vocab_size_per_layer_input": rows,
-        "hidden_size_per_layer_input": 16,
-        "global_head_dim": size.hidden // size.heads,
-        "sliding_window": 64,
-        "layer_types": [
-            "sliding_attention" if (last - number) % 2 else "full_attention" for number in range(size.layers)
-        ],
-        "num_kv_shared_layers": size.layers // 2 if size.layers >= 4 else 0,
-        "final_logit_softcapping": 30.0,
-    }
+class PocketPreTrained(PreTrainedModel):
+    config_class = PocketConfig
+    base_model_prefix = "model"
+    _supports_sdpa = True
+    _supports_attention_backend = True
+    _no_split_modules: list[str] = []
 
 
-def _start_as_copier(model: Any) -> None:
-    """Change the random start in place. A head of its own starts as a copy of the input table."""
-    with torch.no_grad():
-        model.get_output_embeddings().weight.copy_(model.get_input_embeddings().weight)
-        for number, layer in enumerate(model.model.layers):
-            if hasattr(layer.self_attn, "q_norm"):  # without it the scores start small by themselves
-                layer.self_attn.q_norm.weight.fill_(QUERY_GAIN)
-            layer.mlp.down_proj.weight.mul_(QUIET)
-            if number:
-                layer.self_attn.o_proj.weight.mul_(QUIET)
-            else:
-                _add_identity(layer.self_attn.v_proj)
-                _add_identity(layer.self_attn.o_proj)
+class PocketModel(PocketPreTrained):
+    """[batch, length] ids -> [batch, length, hidden] what the output head reads."""
+
+    def __init__(self, config: PocketConfig) -> None:
+        super().__init__(config)
+        width = config.hidden_size
+        self.embed_tokens = nn.Embedding(config.vocab_size, width)
+        self.encoder = AutoModel.from_config(config.encoder, add_pooling_layer=False)
+        self.writer = Qwen3Model(config.writer)
+        del self.writer.embed_tokens  # it is always given embedded inputs
+        self.gate = nn.Linear(width, 1)
+        self.scale = nn.Parameter(torch.tensor(SCALE).log())
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: Any = None,
+        use_cache: bool | None = None,
+        **_: Any,
+    ) -> BaseModelOutputWithPast:
+        cache = DynamicCache() if use_cache and past_key_values is None else past_key_values
+        before = cache.get_seq_length() if cache is not None else 0
+        if before:
+            embedded = self.embed_tokens(input_ids)
+            states, asked = torch.zeros_like(embedded), torch.zeros_like(input_ids, dtype=torch.bool)
+        else:
+            real = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+            states, asked = self.read(input_ids, real.bool())
+            embedded = states + self.embedded(input_ids)
+        written = self.writer(
+            inputs_embeds=embedded,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            past_key_values=cache,
+            use_cache=cache is not None,
+        ).last_hidden_state
+        mean = functional.normalize(self._mean(states, asked, cache).float(), dim=-1)
+        share = torch.sigmoid(self.gate(written).float())
+        mixed = share * self.scale.exp() * mean + (1 - share) * written.float()
+        return BaseModelOutputWithPast(last_hidden_state=mixed.to(self.dtype), past_key_values=cache)
+
+    def read(self, ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+        """The encoder's states of every request, in its place and zero elsewhere; and where the requests are.
+
+        `real`: [batch, length], False on padding, which may be on either side. Without an assistant marker there is
+        no request.
+        """
+        length = ids.shape[1]
+        at = torch.arange(length, device=ids.device)
+        marker = (ids == self.config.assistant_id) & real
+        end = torch.where(marker.any(dim=1), marker.int().argmax(dim=1), -1)
+        asked = real & (at <= end[:, None])
+        sizes = asked.sum(dim=1)
+        width = int(sizes.max())
+        if not width:
+            return self.embed_tokens.weight.new_zeros(*ids.shape, self.config.hidden_size), asked
+        places = (asked.int().argmax(dim=1)[:, None] + at[:width]).clamp(max=length - 1)
+        own = at[:width] < sizes[:, None]
+        states = self.encoder(
+            inputs_embeds=self.embedded(ids.gather(1, places)), attention_mask=own.long()
+        ).last_hidden_state
+        states = states * own[..., None]
+        spread = states.new_zeros(*ids.shape, states.shape[-1])
+        return spread.scatter_add(1, places[..., None].expand_as(states), states), asked
+
+    def embedded(self, ids: Tensor) -> Tensor:
+        """The encoder's row of its words and of what one of its words stands for, our row of every other token."""
+        for control, word in self.config.standing_for.items():
+            ids = torch.where(ids == int(control), FIRST_WORD + word, ids)
+        words = ids >= FIRST_WORD
+        theirs = self.encoder.get_input_embeddings()((ids - FIRST_WORD).clamp(min=0))
+        return torch.where(words[..., None], theirs, self.embed_tokens(ids.masked_fill(words, 0)))
+
+    def _mean(self, states: Tensor, asked: Tensor, cache: Any) -> Tensor:
+        """[batch, 1, hidden]: the mean of the request's states. In the cache they stand as the values of one more
+        layer, and as its keys where they are, so that batches are cut, padded and joined like any layer's."""
+        keys, values = asked[:, None, :, None].to(states.dtype), states[:, None]
+        if cache is not None:
+            keys, values = cache.update(keys, values, self.config.num_hidden_layers)
+        return values.sum(dim=2) / keys.sum(dim=2).clamp(min=1)
 
 
-def _add_identity(linear: nn.Linear) -> None:
-    linear.weight.add_(torch.eye(linear.out_features, linear.in_features))
+class PocketForCausalLM(PocketPreTrained, GenerationMixin):
+    """The pocket model with its output head, which is the input table."""
+
+    _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
+
+    def __init__(self, config: PocketConfig) -> None:
+        super().__init__(config)
+        self.model = PocketModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    def forward(
+        self, input_ids: Tensor, logits_to_keep: int = 0, **options: Any
+    ) -> CausalLMOutputWithPast:
+        output = self.model(input_ids, **options)
+        hidden = output.last_hidden_state[:, -logits_to_keep:]
+        return CausalLMOutputWithPast(logits=self.lm_head(hidden), past_key_values=output.past_key_values)
+
+
+AutoConfig.register(PocketConfig.model_type, PocketConfig)
+AutoModelForCausalLM.register(PocketConfig, PocketForCausalLM)
