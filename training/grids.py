@@ -34,7 +34,7 @@ def plan_recipe(plan: Plan) -> Recipe:
             place.update(value)
         else:
             data[name] = value
-    return recipes.from_dict(data)
+    return recipes.stored(data)
 
 
 def recipe_of(plan: Plan, cell: Cell) -> Recipe:

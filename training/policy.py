@@ -87,7 +87,7 @@ def policy_recipe(policy: RetrainPolicy) -> Recipe:
         base[name] = (
             {**base[name], **value} if isinstance(value, dict) and isinstance(base.get(name), dict) else value
         )
-    return recipes.from_dict(base).with_cell(**{name: getattr(policy, name) for name in CELL})
+    return recipes.stored(base).with_cell(**{name: getattr(policy, name) for name in CELL})
 
 
 @transaction.atomic

@@ -16,7 +16,7 @@ from training.models import Run, TrainedStage
 
 def provenance(run: Run, plan: list[Step]) -> dict[str, Any]:
     """Snapshot, rules, base, recipe, the stages with who trained each, code and hardware."""
-    recipe = recipes.from_dict(run.recipe)
+    recipe = recipes.stored(run.recipe)
     trainers = dict(
         TrainedStage.objects.filter(key__in=[step.key for step in plan]).values_list("key", "run_id")
     )

@@ -78,7 +78,7 @@ def measured(bases: Iterable[str], machine: Mapping[str, Any]) -> list[Measured]
         alike = [(pk, found) for pk, found, own in rows if same_hardware(own, machine)]
         for pk, found in alike[:RECENT]:
             try:
-                runs[pk] = (base, recipes.from_dict(found))
+                runs[pk] = (base, recipes.stored(found))
             except TraceError:  # a recipe of an earlier version says nothing about this one
                 continue
     last = (

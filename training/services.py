@@ -147,4 +147,4 @@ def _again(run: Run, chosen: Recipe, actor: Any) -> None:
 
 
 def run_recipe(run: Run) -> Recipe:
-    return recipes.from_dict(run.recipe)
+    return recipes.stored(run.recipe)

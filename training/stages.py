@@ -46,8 +46,9 @@ def run_stage(
         wait_for_predecessor(ctx, folder)
     if not finished(folder):  # the one before us may have come to its end meanwhile
         begin_anew_if_done(folder)
-        write_atomic(asked, recipes.from_dict(run.recipe).to_yaml())
+        write_atomic(asked, recipes.stored(run.recipe).to_yaml())
         arguments = [stage, "--snapshot", snapshot, "--run", folder, "--recipe", asked]
+        arguments += ["--cache", settings.TRACE_HOME / "cache" / "encoded"]
         run_child(
             TRAINER,
             [*map(str, arguments), *(["--init", str(init)] if init else [])],

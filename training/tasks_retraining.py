@@ -30,7 +30,7 @@ def run_retraining(ctx: JobContext) -> dict[str, Any]:
         policy = RetrainPolicy.objects.select_for_update().get(pk=ctx.params["policy"])
         run = run_create(
             snapshot=snapshot,
-            recipe=recipes.from_dict(ctx.params["recipe"]),
+            recipe=recipes.stored(ctx.params["recipe"]),
             actor=actor,
             why=Run.Why.POLICY,
             **ctx.params["cell"],

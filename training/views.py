@@ -112,7 +112,7 @@ def run_log(request: HttpRequest, pk: int) -> StreamingHttpResponse | HttpRespon
 def run_yaml(request: HttpRequest, pk: int) -> HttpResponse:
     """The recipe as a file that `training_run --recipe` reads."""
     run = found_run(pk)
-    text = recipes.from_dict(run.recipe).to_yaml()
+    text = recipes.stored(run.recipe).to_yaml()
     name = f'attachment; filename="run-{run.pk}.yaml"'
     return HttpResponse(text, "application/yaml; charset=utf-8", headers={"Content-Disposition": name})
 

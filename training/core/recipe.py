@@ -16,7 +16,6 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_text
 
 POCKET = "pocket"
-SHAPES = ("qwen3", "llama", "gemma4")
 TOKEN_INITS = ("description", "opaque")
 MEMOS = ("m", "mr", "none")
 RETRIEVALS = ("none", "n", "r", "r+R", "n>r")
@@ -29,45 +28,23 @@ def _check(ok: bool, name: str, problem: str) -> None:
 
 @dataclass(frozen=True)
 class Pocket:
-    """The small decoder trained from scratch on the CPU."""
+    """The small embedded base: a sentence encoder that reads requests, a decoder beside it that writes answers."""
 
-    shape: str = "qwen3"  # [ours] qwen3, llama or gemma4 (a tiny one with per-layer tables, for tests)
-    vocab: int = 8192  # [ours] BPE entries learned from the snapshot's own text, tool tokens come on top
-    hidden: int = 256  # [ours] width
-    layers: int = 4  # [ours] depth
-    heads: int = 4  # [ours] attention heads, each hidden/heads wide
-    intermediate: int = 768  # [ours] width of the feed-forward part
-    dropout: float = 0.1  # [ours] on the embedded tokens and the last hidden state
-    token_dropout: float = 0.0  # [ours] share of prompt text tokens replaced by padding while training
-    written_dropout: float = 0.0  # [ours] the same for its own trace: that may err, the request not
-    tool_weight: float = 1.0  # [ours] how much it counts in the loss which tool token it is; a trace has few
-    lowercase: bool = False  # [ours] fold letter case in text; pays where nothing but requests is read
-    tied: bool = True  # [ours] one table for input and output; two learn the wrapped format far faster
-    copy_start: bool = False  # [ours] start as a model that adds up the words it reads, see ml/pocket.py
-    fitted_start: bool = (
-        False  # [ours] then fit that sum to the requests, see ml/linear.py; without Stage 1 only
-    )
+    encoder: str = "all-MiniLM-L6-v2"  # [ours] the dependency, or the folder or name of another one like BERT
+    vocab: int = 8192  # [ours] text pieces it writes with, learned from the encoder's word list; tool tokens come on top
+    layers: int = 2  # [ours] depth of the decoder; its width is the encoder's
+    heads: int = 6  # [ours] attention heads of the decoder
+    intermediate: int = 1024  # [ours] width of the decoder's feed-forward part
+    dropout: float = 0.1  # [ours] in the encoder, as it was trained with
+    tool_weight: float = 4.0  # [ours] how much it counts in the loss which tool token it is; a trace has few
 
     def __post_init__(self) -> None:
-        _check(self.shape in SHAPES, "pocket.shape", f"must be one of {', '.join(SHAPES)}.")
-        _check(
-            not (self.copy_start and self.shape == "gemma4"),
-            "pocket.copy_start",
-            "works with the shapes qwen3 and llama only.",
-        )
-        _check(
-            not self.fitted_start or (self.copy_start and not self.tied and self.hidden >= 64),
-            "pocket.fitted_start",
-            "needs pocket.copy_start, two tables (pocket.tied: false) and a width of 64 or more.",
-        )
+        _check(bool(self.encoder), "pocket.encoder", "must name an encoder.")
         _check(512 <= self.vocab <= 65536, "pocket.vocab", "must lie in 512..65536.")
-        _check(
-            self.hidden % (2 * self.heads) == 0, "pocket.hidden", "must be an even multiple of pocket.heads."
-        )
         _check(1 <= self.layers <= 32, "pocket.layers", "must lie in 1..32.")
+        _check(self.heads >= 1, "pocket.heads", "must be at least 1.")
+        _check(self.intermediate >= 1, "pocket.intermediate", "must be at least 1.")
         _check(0 <= self.dropout < 1, "pocket.dropout", "must lie in 0..1.")
-        _check(0 <= self.token_dropout < 1, "pocket.token_dropout", "must lie in 0..1.")
-        _check(0 <= self.written_dropout < 1, "pocket.written_dropout", "must lie in 0..1.")
         _check(0 < self.tool_weight <= 100, "pocket.tool_weight", "must be above 0, at most 100.")
 
 
@@ -90,6 +67,8 @@ class Stage:
     """How one stage is optimised."""
 
     lr: float = 5e-5  # [paper] peak; Stage 1 5e-5, Stage 2 1e-4
+    encoder_lr: float = 0.0  # [ours] pocket: the encoder's own peak; 0 = the encoder stays as it is
+    rows_lr: float = 0.0  # [ours] pocket: the peak of the tool tokens' rows; 0 = they stay as they are
     batch_size: int = 8  # [paper] sequences a step; Stage 1 8, Stage 2 16
     micro_batch: int = 0  # [ours] sequences a forward pass, to save memory; 0 = the whole batch at once
     epochs: float = 1.0  # [ours] the paper does not say
@@ -106,6 +85,8 @@ class Stage:
     def __post_init__(self) -> None:
         object.__setattr__(self, "betas", tuple(self.betas))
         _check(0 < self.lr < 1, "lr", "must lie in 0..1.")
+        _check(0 <= self.encoder_lr < 1, "encoder_lr", "must lie in 0..1.")
+        _check(0 <= self.rows_lr < 1, "rows_lr", "must lie in 0..1.")
         _check(self.batch_size >= 1, "batch_size", "must be at least 1.")
         _check(0 <= self.micro_batch <= self.batch_size, "micro_batch", "must lie in 0..batch_size.")
         _check(self.epochs > 0, "epochs", "must be above 0.")
@@ -149,6 +130,7 @@ class Recipe:
     mcts_negatives: int = 13  # [ours] K hard negatives beside the gold tool in Stage 1's choice records
     empty_thinking_share: float = 0.0  # [ours] share of the reasoning samples ALSO trained with an empty
     # thinking part, so that fast decoding is not out of distribution; the paper does not do it
+    replay: float = 0.0  # [ours] descriptions beside each sample of Stage 2, so that it forgets no tool; 0 in the paper
     checkpoint_seconds: float = 60.0  # [ours] how much work a kill may cost
     pocket: Pocket = field(default_factory=Pocket)
     lora: Lora = field(default_factory=Lora)
@@ -171,6 +153,7 @@ class Recipe:
         _check(self.token_init in TOKEN_INITS, "token_init", f"must be one of {', '.join(TOKEN_INITS)}.")
         _check(1 <= self.mcts_negatives <= 50, "mcts_negatives", "must lie in 1..50.")
         _check(0 <= self.empty_thinking_share <= 1, "empty_thinking_share", "must lie in 0..1.")
+        _check(0 <= self.replay <= 8, "replay", "must lie in 0..8.")
         _check(self.checkpoint_seconds > 0, "checkpoint_seconds", "must be above 0.")
 
     @property
@@ -207,6 +190,27 @@ def load(path: Path) -> Recipe:
 
 def from_dict(data: Any) -> Recipe:
     return _build(Recipe, data, "")
+
+
+# fields of earlier versions: of a model trained from random weights
+REMOVED = {
+    "pocket": (
+        *("shape", "hidden", "token_dropout", "written_dropout", "lowercase", "tied"),
+        *("copy_start", "fitted_start"),
+    )
+}
+
+
+def stored(data: dict[str, Any]) -> Recipe:
+    """A recipe that the database or an export kept; what an earlier version had and this one lacks is left out."""
+    return from_dict(
+        {
+            key: {name: each for name, each in value.items() if name not in REMOVED[key]}
+            if key in REMOVED and isinstance(value, dict)
+            else value
+            for key, value in data.items()
+        }
+    )
 
 
 def _build(cls: Any, data: Any, prefix: str) -> Any:

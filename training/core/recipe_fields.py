@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from training.core.recipe import SHAPES, TOKEN_INITS, Recipe
+from training.core.recipe import TOKEN_INITS, Recipe
 
 CELL = ("format", "memo", "retrieval", "base", "seed")  # chosen with cards and inputs of their own
 GROUPS = {
@@ -16,7 +16,7 @@ GROUPS = {
     "stage2": "Stage 2",
     "data": "Records",
     "weights": "What is trained",
-    "pocket": "Shape of the pocket model",
+    "pocket": "The pocket model",
     "machine": "Machine",
 }
 SOURCES = {
@@ -28,11 +28,12 @@ SOURCES = {
 CHOICES = {
     "embeddings": ("full", "new_rows"),
     "token_init": TOKEN_INITS,
-    "pocket.shape": SHAPES,
 }
 # field of one stage -> (label, where its default comes from, help)
 STAGE = {
     "lr": ("Peak learning rate", "paper", "the highest rate; it then falls along a cosine"),
+    "encoder_lr": ("Encoder's rate", "ours", "pocket only: the encoder's own peak; 0 = it stays as it is"),
+    "rows_lr": ("Tool rows' rate", "ours", "pocket only: the peak of the tool tokens' rows; 0 = they stay"),
     "batch_size": ("Batch size", "paper", "sequences in one optimiser step"),
     "micro_batch": ("Micro batch", "ours", "sequences at once, to save memory; 0 = the whole batch"),
     "epochs": ("Epochs", "ours", "passes over the records"),
@@ -62,44 +63,28 @@ OTHER = {
         "ours",
         "share of the traced samples also trained without their trace; 0 in the paper",
     ),
+    "replay": (
+        "data",
+        "Replay",
+        "ours",
+        "tool descriptions read as requests beside each sample of Stage 2, so that no tool is forgotten; 0 in the paper",
+    ),
     "embeddings": ("weights", "Embeddings", "paper", "full: whole tables train; new_rows: tool tokens only"),
     "token_init": ("weights", "Token start", "ours", "from the words a token stands for, or random (opaque)"),
     "lora.rank": ("weights", "LoRA rank", "paper", "a named base only; pocket trains every weight"),
     "lora.alpha": ("weights", "LoRA alpha", "paper", "how strongly the adapters count; a named base only"),
     "lora.dropout": ("weights", "LoRA dropout", "toolsense", "share of the adapter's input dropped"),
-    "pocket.shape": ("pocket", "Architecture", "ours", "gemma4 is a tiny one with per-layer tables"),
-    "pocket.vocab": ("pocket", "Vocabulary", "ours", "text tokens learned from the snapshot"),
-    "pocket.hidden": ("pocket", "Width", "ours", "numbers a token is; an even multiple of the heads"),
-    "pocket.layers": ("pocket", "Layers", "ours", "depth"),
-    "pocket.heads": ("pocket", "Heads", "ours", "attention heads of each layer"),
-    "pocket.intermediate": ("pocket", "Feed-forward width", "ours", "of each layer"),
-    "pocket.dropout": ("pocket", "Dropout", "ours", "on embedded tokens and the last state"),
-    "pocket.token_dropout": ("pocket", "Token dropout", "ours", "share of prompt words hidden in training"),
-    "pocket.written_dropout": (
-        "pocket",
-        "Dropout of its own words",
-        "ours",
-        "the same for the words of its trace",
-    ),
+    "pocket.encoder": ("pocket", "Encoder", "ours", "the sentence encoder that reads requests, by name or folder"),
+    "pocket.vocab": ("pocket", "Vocabulary", "ours", "text pieces it writes with, learned from the encoder's words"),
+    "pocket.layers": ("pocket", "Layers", "ours", "depth of the part that writes"),
+    "pocket.heads": ("pocket", "Heads", "ours", "attention heads of each of these layers"),
+    "pocket.intermediate": ("pocket", "Feed-forward width", "ours", "of each of these layers"),
+    "pocket.dropout": ("pocket", "Dropout", "ours", "in the encoder"),
     "pocket.tool_weight": (
         "pocket",
         "Weight of tool tokens",
         "ours",
         "how much the choice among them counts in the loss; a word is 1",
-    ),
-    "pocket.lowercase": ("pocket", "Lower case", "ours", "fold letter case in text"),
-    "pocket.tied": ("pocket", "Tied tables", "ours", "one table for input and output"),
-    "pocket.copy_start": (
-        "pocket",
-        "Start as a copier",
-        "ours",
-        "start as a model that adds up what it reads",
-    ),
-    "pocket.fitted_start": (
-        "pocket",
-        "Fitted start",
-        "ours",
-        "a copier starts as the best linear classifier of the requests; without Stage 1 only",
     ),
     "bf16": ("machine", "bf16 arithmetic", "paper", "half the memory traffic; off: exact fp32"),
     "activation_checkpointing": ("machine", "Recompute activations", "ours", "less memory, slower steps"),

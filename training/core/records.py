@@ -199,6 +199,17 @@ def stage2_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
     return list(_with_empty_thinking(records, recipe))
 
 
+def replay_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
+    """Every tool's description as a request for it: what Stage 1 has taught, in the form of Stage 2."""
+    if not recipe.replay:
+        return []
+    index = NameIndex((tool["name"] for tool in snapshot.tools), recipe.format)
+    return [
+        Record("retrieve", (tool["description"],), list_parts([tool["name"]], index), id=tool["name"])
+        for tool in snapshot.tools
+    ]
+
+
 def _sample_record(sample: dict[str, Any], index: NameIndex, reasoning: bool) -> Record:
     unknown = [name for name in sample["answer"] if name not in index.units]
     if unknown or not sample["answer"]:

@@ -2,17 +2,17 @@
 
 In: a recipe and the hashes of its snapshot. Out: the stages in training order. A key hashes everything that goes into
 the weights (data, base, cell, settings, seed, the stage before), nothing that only changes how fast they are made.
-What a pocket model calls a word is learned from all text of the snapshot whose Stage 1 was trained first; runs that
-share that Stage 1 share its words.
+A pocket model writes with words learned from its encoder, not from a snapshot: a new rule changes Stage 2 alone.
 """
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from trace_site.lib.files import content_hash
+from training.core.bases import encoder_digest
 from training.core.recipe import POCKET, Recipe, from_dict
 
-MAKER = 1  # raise it when the trainer begins to make other weights of the same recipe
+MAKER = 2  # raise it when the trainer begins to make other weights of the same recipe
 # recomputing activations gives the same numbers in less memory: a run that ran out of it keeps its Stage 1
 SPEED_ONLY = ("threads", "checkpoint_seconds", "activation_checkpointing")
 SHARED = frozenset(
@@ -45,12 +45,13 @@ def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str
             own["empty_thinking_share"] = recipe.empty_thinking_share
         before = content_hash({"base": base, "catalog": catalog_hash, **own})
         found.append(Step("stage1", before, "none"))
-    reads_all_text = recipe.base == POCKET and not before
     for retrieval in passes(recipe.retrieval):
         own = {"retrieval": retrieval, "stage2": asdict(recipe.stage2), "new_tokens": recipe.max_new_tokens}
         if retrieval != "n":
             own["empty_thinking_share"] = recipe.empty_thinking_share
-        plain = bool(plain_hash) and retrieval != "r+R" and not reads_all_text
+        if recipe.replay:
+            own["replay"] = recipe.replay
+        plain = bool(plain_hash) and retrieval != "r+R"
         data = {"plain": plain_hash} if plain else {"snapshot": snapshot_hash}
         before = content_hash({"base": base, **data, "before": before, **own})
         found.append(Step("plain" if retrieval == "n" else "stage2", before, retrieval))
@@ -66,6 +67,8 @@ def shared_part(recipe: Recipe) -> dict[str, Any]:
     """What every stage of the recipe depends on. Pocket trains every weight, a named base has no pocket."""
     other = "lora" if recipe.base == POCKET else "pocket"
     found = {name: value for name, value in asdict(recipe).items() if name in SHARED and name != other}
+    if recipe.base == POCKET:
+        found["encoder"] = encoder_digest(recipe.pocket.encoder)
     return {**found, "maker": MAKER}
 
 

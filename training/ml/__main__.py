@@ -43,6 +43,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--init", type=Path, help="the export of the stage before: Stage 1, or the plain pass"
     )
+    parser.add_argument("--cache", type=Path, help="where read descriptions are kept from run to run")
     parser.add_argument("--parent-pipe", action="store_true", help="exit when stdin is closed")
     return parser.parse_args()
 
@@ -84,10 +85,10 @@ def _run(arguments: argparse.Namespace, recipe: recipes.Recipe) -> None:
     try:
         if arguments.stage in ("plain", "stage2"):
             train = stage2.plain if arguments.stage == "plain" else stage2.main
-            train(recipe, arguments.snapshot, arguments.run, report, arguments.init)
+            train(recipe, arguments.snapshot, arguments.run, report, arguments.init, arguments.cache)
         else:
             cell = {"memo": "none", "retrieval": "none"} if arguments.stage == "base" else {}
-            stage1.main(recipe.with_cell(**cell), arguments.snapshot, arguments.run, report)
+            stage1.main(recipe.with_cell(**cell), arguments.snapshot, arguments.run, report, arguments.cache)
     except Stopped as stop:
         if not FIRST:  # a failing helper would have its launcher end the first process while that still saves
             return

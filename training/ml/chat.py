@@ -30,13 +30,15 @@ from training.ml.plain import PlainText
 
 __all__ = ["ASSISTANT", "CLOSE", "END", "OPEN", "PAD", "USER", "Chat", "Stretch", "load_chat"]
 
+FIRST_WORD = 2**20  # ids from here on are words of the encoder's own vocabulary; a request is spelled in them
+ENCODER_WORDS = "encoder"  # the folder in an export with the encoder's tokenizer
 LEAST_REQUEST = 32  # tokens of a request that are kept before anything beside it gives way
 QUESTION = "Answer the following question. Respond with the answer letter only.\n\n"
 LETTER = "Answer (single letter only): "
-# The pocket model learns a short cue; a named base reads a sentence.
+# The pocket model learns a short cue, and none where it is to compare texts; a named base reads a sentence.
 CUES = {
     "retrieve": "",
-    "desc2token": "tool for: ",
+    "desc2token": "",
     "token2desc": "about: ",
     "mcts": "choose: ",
     "desc2api": "api for: ",
@@ -67,8 +69,14 @@ class Chat:
     """A tokenizer and the way one base model is talked to."""
 
     def __init__(
-        self, tokenizer: Any, adapter: str, max_prompt_tokens: int, markers: Markers | None = None
+        self,
+        tokenizer: Any,
+        adapter: str,
+        max_prompt_tokens: int,
+        markers: Markers | None = None,
+        encoder_words: Any = None,
     ) -> None:
+        """`encoder_words`: the tokenizer of the encoder that reads the prompts; None: the model reads its own tokens."""
         self.tokenizer = tokenizer
         self.adapter = adapter
         self.max_prompt_tokens = max_prompt_tokens
@@ -76,6 +84,8 @@ class Chat:
         read = pocket_markers if adapter == "pocket" else lambda: template_markers(tokenizer)
         self.markers = markers or read()
         self._plain = PlainText(tokenizer)
+        self.encoder_words = encoder_words
+        self._words = PlainText(encoder_words) if encoder_words is not None else None
         self._before, self._after = self._marked(self.markers.before), self._marked(self.markers.after)
         self.end_ids = self._marked(self.markers.end)
         self.open_ids, self.close_ids = self._marked(self.markers.open), self._marked(self.markers.close)
@@ -93,6 +103,12 @@ class Chat:
         """Ids of text from outside: never a control or tool token."""
         return self._plain.ids(text)
 
+    def asked_ids(self, text: str) -> list[int]:
+        """Ids of text from outside in a prompt: in the encoder's own words where one reads it."""
+        if self._words is None:
+            return self.text_ids(text)
+        return [FIRST_WORD + number for number in self._words.ids(text)]
+
     def unit_ids(self, strings: Sequence[str]) -> list[int]:
         """Ids of tool tokens; one id a string."""
         ids: list[int] = self.tokenizer.convert_tokens_to_ids(list(strings))
@@ -109,9 +125,9 @@ class Chat:
 
     def prompt_ids(self, kind: str, parts: Parts) -> list[int]:
         """Everything up to where the model starts to write; texts of an overlong prompt are cut at their ends."""
-        cue = self.text_ids((CUES if self.adapter == "pocket" else SENTENCES)[kind])
-        asked = self.text_ids(LETTER) if kind == "letters" else []
-        pieces = [self.part_ids(part) for part in parts]
+        cue = self.asked_ids((CUES if self.adapter == "pocket" else SENTENCES)[kind])
+        asked = self.asked_ids(LETTER) if kind == "letters" else []
+        pieces = [self.unit_ids(p.strings) if isinstance(p, Units) else self.asked_ids(p) for p in parts]
         texts = [piece for piece, part in zip(pieces, parts, strict=True) if isinstance(part, str)]
         fixed = len(self._before) + len(cue) + len(asked) + len(self._after)
         excess = fixed + sum(map(len, pieces)) - self.max_prompt_tokens
@@ -175,11 +191,13 @@ def load_chat(export: Path, max_prompt_tokens: int | None = None) -> tuple[Chat,
     date, and the model was trained on another day."""
     spec: dict[str, Any] = read_json(export / "trace.json")
     tokenizer = AutoTokenizer.from_pretrained(str(export))
-    return chat_of(spec, tokenizer, max_prompt_tokens or spec["max_prompt_tokens"]), spec
+    return chat_of(spec, tokenizer, export, max_prompt_tokens or spec["max_prompt_tokens"]), spec
 
 
-def chat_of(spec: dict[str, Any], tokenizer: Any, max_prompt_tokens: int) -> Chat:
-    """The chat a trace.json describes."""
+def chat_of(spec: dict[str, Any], tokenizer: Any, export: Path, max_prompt_tokens: int) -> Chat:
+    """The chat that the trace.json of an export describes."""
     stored = spec.get("markers")
     markers = Markers(**{**stored, "added": tuple(stored.get("added", ()))}) if stored else None
-    return Chat(tokenizer, spec["adapter"], max_prompt_tokens, markers)
+    folder = export / ENCODER_WORDS
+    words = AutoTokenizer.from_pretrained(str(folder)) if folder.is_dir() else None
+    return Chat(tokenizer, spec["adapter"], max_prompt_tokens, markers, words)

@@ -5,6 +5,7 @@ Randomness and the order of the data are functions of (seed, step), so the step 
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -52,6 +53,7 @@ class Trainer:
     fingerprint: str
     steps: int  # of the whole stage
     team: Team
+    replay: Sequence[Example]
     losses: list[torch.Tensor] = field(
         default_factory=list
     )  # of the steps since state.loss was brought up to date

@@ -7,6 +7,7 @@ tensors padded on the right, so that causal attention needs no mask. Loss is onl
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 
@@ -59,6 +60,23 @@ def epoch_batches(lengths: list[int], batch_size: int, seed: int, epoch: int) ->
     return batches
 
 
+def replayed(count: int, each: int, seed: int, step: int) -> list[int]:
+    """Which of `count` examples are replayed at a step, `each` of them: all in a shuffled order, then all in another
+    one. A function of its arguments only, so a resume repeats it."""
+    found: list[int] = []
+    for place in range(step * each, (step + 1) * each) if count else ():
+        turn, at = divmod(place, count)
+        found.append(_shuffled(count, f"{seed}:replay:{turn}")[at])
+    return found
+
+
+@lru_cache(maxsize=2)
+def _shuffled(count: int, seed: str) -> list[int]:
+    order = list(range(count))
+    random.Random(seed).shuffle(order)
+    return order
+
+
 def collate(examples: list[Example], pad_id: int) -> Batch:
     longest = max(len(example.ids) for example in examples)
     width = -(-longest // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
@@ -70,16 +88,3 @@ def collate(examples: list[Example], pad_id: int) -> Batch:
         targets = [n if m else IGNORE for n, m in zip(example.ids[1:], example.mask[1:], strict=True)]
         labels[row, : size - 1] = torch.tensor(targets)
     return Batch(ids, labels, sum(len(example.ids) for example in examples))
-
-
-def drop_tokens(batch: Batch, share: float, low: int, high: int, pad_id: int, written: float = 0.0) -> Batch:
-    """Replace text tokens (ids in low..high) by padding: a share of the prompt's, to train on damaged requests, and of
-    what the model writes itself, so that it keeps reading the request. What is to be predicted stays."""
-    if not (share or written):
-        return batch
-    unsupervised = batch.labels.roll(1, dims=1).eq(IGNORE)
-    unsupervised[:, 0] = True
-    text = (batch.ids >= low) & (batch.ids < high)
-    shares = torch.where(unsupervised, share, written)
-    hit = text & (torch.rand(batch.ids.shape) < shares)
-    return Batch(batch.ids.masked_fill(hit, pad_id), batch.labels, batch.tokens)

@@ -17,11 +17,13 @@ from transformers import GenerationConfig
 from transformers.utils.hub import cached_file
 
 from catalog.core.tokens import tool_units
+from training.core.bases import encoder_digest
 from training.core.publish import publish_dir
 from training.core.recipe import Recipe
 from training.core.records import Snapshot
 from training.core.rundir import RunDir
 from training.ml.card import model_card
+from training.ml.chat import ENCODER_WORDS
 from training.ml.model import Trainee
 from training.ml.round_trip import compare_merged, last_logits, prompts, read_back
 from training.ml.rows import merge_rows
@@ -47,6 +49,8 @@ def export(
     def write(folder: Path) -> None:
         model.save_pretrained(folder)
         trainee.chat.tokenizer.save_pretrained(folder)
+        if trainee.chat.encoder_words is not None:
+            trainee.chat.encoder_words.save_pretrained(folder / ENCODER_WORDS)
         _copy_processor(trainee.source, folder)
         checks.update(read_back(model, trainee.chat, folder, strings, asked))
         (folder / "trace.json").write_text(json.dumps(spec, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -110,6 +114,7 @@ def trace_spec(trainee: Trainee, recipe: Recipe, snapshot: Snapshot, facts: dict
         "memo": facts["memo"],
         "retrieval": facts["retrieval"],
         "base": recipe.base,
+        **({"encoder": encoder_digest(recipe.pocket.encoder)} if trainee.pocket else {}),
         "licence": trainee.licence,
         "reasoning": facts["retrieval"] in ("r", "r+R", "n>r"),
         "thinking": {"open": chat.markers.open, "close": chat.markers.close},
@@ -125,7 +130,7 @@ def trace_spec(trainee: Trainee, recipe: Recipe, snapshot: Snapshot, facts: dict
             }
             for tool in snapshot.tools
         ],
-        "max_prompt_tokens": recipe.max_prompt_tokens,
+        "max_prompt_tokens": chat.max_prompt_tokens,
         "max_new_tokens": recipe.max_new_tokens,
         "snapshot_hash": snapshot.hash,
         "catalog_hash": snapshot.catalog_hash,

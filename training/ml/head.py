@@ -41,10 +41,14 @@ class Head:
     cap: float = 0.0
 
     def below(self, first: int) -> "Head":
-        """The rows from `first` on, of a head in one part."""
-        (part,) = self.parts
-        bias = None if part.bias is None else part.bias[first:]
-        return replace(self, parts=(Part(part.weight[first:], bias),))
+        """The rows from `first` on."""
+        found, start = [], 0
+        for part in self.parts:
+            skip = max(0, first - start)
+            start += len(part.weight)
+            if skip < len(part.weight):
+                found.append(Part(part.weight[skip:], None if part.bias is None else part.bias[skip:]))
+        return replace(self, parts=tuple(found))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """All of them; for a few positions."""

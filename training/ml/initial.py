@@ -8,17 +8,21 @@ mean row, whose logit is the mean of all and therefore never the largest.
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import accumulate
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from catalog.core.tokens import NameIndex, split_name
+from catalog.core.tool import embedding_text
 from training.core.recipe import Recipe
 from training.core.records import Snapshot
 from training.ml.adapters import WORDS
 from training.ml.bases import token_tables
 from training.ml.chat import Chat
+from training.ml.encoders import Progress, Rows, embed
 
 METHODS = {
     "description": "description: mean of the name's and description's rows, scaled to the table's median row length",
@@ -53,6 +57,49 @@ def init_rows(
                 values = torch.randn(len(rows), table.shape[1], generator=chance).to(table.device)
             length = values.norm(dim=1, keepdim=True).clamp(min=1e-6)
             table[rows] = (values * usual / length).to(table.dtype)
+
+
+def init_pocket_rows(
+    model: Any,
+    chat: Chat,
+    snapshot: Snapshot,
+    recipe: Recipe,
+    cache: Path | None,
+    report: Progress,
+    fresh: Sequence[str] = (),
+) -> None:
+    """The row of every tool token as its tools' embeddings (length 1), of all other new ones as the mean of these.
+
+    So the untrained model ranks tools as the catalog's embeddings do. `fresh`: as in `init_rows`.
+    """
+    new = fresh or snapshot.family_strings(recipe.format)
+    owners = _owners(snapshot, recipe.format)
+    table = model.get_input_embeddings().weight
+    first = min(chat.unit_ids(new))
+    with torch.no_grad():
+        if recipe.token_init == "opaque":
+            chance = torch.Generator().manual_seed(recipe.seed)
+            rows = functional.normalize(torch.randn(len(table) - first, table.shape[1], generator=chance), dim=1)
+            table[first:] = rows.to(table)
+            return
+        named = [string for string in new if string in owners]
+        tools = sorted({text for string in named for text in owners[string]})
+        made = Rows(cache, recipe, chat).of(tools, lambda texts: embed(model, chat, texts, report))
+        place = {text: number for number, text in enumerate(tools)}
+        means = torch.stack([made[[place[text] for text in owners[string]]].mean(dim=0) for string in named])
+        table[first:] = made.mean(dim=0).to(table)
+        table[torch.tensor(chat.unit_ids(named))] = functional.normalize(means, dim=1).to(table)
+
+
+def _owners(snapshot: Snapshot, fmt: str) -> dict[str, list[str]]:
+    """For each active token string the texts of the tools it stands for."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    index = NameIndex((tool["name"] for tool in snapshot.tools), fmt)
+    for tool in snapshot.tools:
+        units = index.units[tool["name"]]
+        for string in units[1:-1] if len(units) == 4 else units:  # the wrapping tokens stand for every tool
+            found[string].append(embedding_text(tool["name"], tool["description"]))
+    return found
 
 
 def row_tables(model: nn.Module) -> list[torch.Tensor]:

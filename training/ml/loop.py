@@ -9,7 +9,7 @@ with the same weights, a kill before it stops by the clock again.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -23,10 +23,10 @@ from training.core.recipe import Recipe, Stage
 from training.core.rundir import RunDir
 from training.ml.attention import float32_attention
 from training.ml.checkpoints import State, Trainer, resume, save
-from training.ml.data import Example, epoch_batches
+from training.ml.data import Example, epoch_batches, replayed
 from training.ml.loss import check_head
 from training.ml.memory import peak_memory_mb, reuse_freed_memory
-from training.ml.model import Trainee, device
+from training.ml.model import Trainee, device, peak
 from training.ml.plan import early_stop
 from training.ml.reporting import Reporter, reporter
 from training.ml.step import train_step, use_average
@@ -53,11 +53,15 @@ def fit(
     run: RunDir,
     name: str,
     report: Progress,
+    replay: Sequence[Example] = (),
 ) -> State:
-    """Train to the last step or the time limit, from the newest intact checkpoint on. Raises Stopped on a STOP file."""
+    """Train to the last step or the time limit, from the newest intact checkpoint on. Raises Stopped on a STOP file.
+
+    `replay`: examples of which `recipe.replay` times a batch's size go beside every batch.
+    """
     torch.set_num_threads(recipe.threads)
     reuse_freed_memory()
-    trainer = _prepare(trainee, examples, stage, recipe, run, name)
+    trainer = _prepare(trainee, examples, stage, recipe, run, name, replay)
     check_head(trainee, examples)
     trainee.model.train()
     with reporter(run, name) as tell, float32_attention(trainee.model):
@@ -78,12 +82,15 @@ def _train(trainer: Trainer, meter: "_Meter") -> None:
     before = state.seconds
     lengths = [len(example.ids) for example in trainer.examples]
     per_epoch = math.ceil(len(lengths) / stage.batch_size)
+    beside, replay = round(recipe.replay * stage.batch_size), trainer.replay
     batches: list[list[int]] = []
     while state.step < trainer.steps and not state.spent:
         epoch, position = divmod(state.step, per_epoch)
         if not batches or position == 0:
             batches = epoch_batches(lengths, stage.batch_size, recipe.seed, epoch)
-        norm = train_step(trainer, [trainer.examples[number] for number in batches[position]])
+        again = replayed(len(replay), beside, recipe.seed, state.step)
+        batch = [trainer.examples[number] for number in batches[position]]
+        norm = train_step(trainer, [*batch, *(replay[number] for number in again)])
         now = time.monotonic()
         state.seconds = before + now - started
         stop = False
@@ -124,7 +131,13 @@ def _settle(trainer: Trainer) -> None:
 
 
 def _prepare(
-    trainee: Trainee, examples: list[Example], stage: Stage, recipe: Recipe, run: RunDir, name: str
+    trainee: Trainee,
+    examples: list[Example],
+    stage: Stage,
+    recipe: Recipe,
+    run: RunDir,
+    name: str,
+    replay: Sequence[Example],
 ) -> Trainer:
     if not examples:
         raise TraceError(f"there is nothing to train {name} on.", code="no_records")
@@ -132,25 +145,34 @@ def _prepare(
     model: nn.Module = trainee.model.to(device())
     if recipe.activation_checkpointing:
         _recompute_activations(model)
-    weights = {key: value for key, value in model.named_parameters() if value.requires_grad}
+    weights = {
+        key: value
+        for key, value in model.named_parameters()
+        if value.requires_grad and peak(trainee, key, stage)
+    }
+    for key, value in model.named_parameters():
+        value.requires_grad_(key in weights)
     steps = stage.steps(len(examples))
-    fingerprint = content_hash([asdict(stage), recipe.seed, name, [example.ids for example in examples]])
-    state, optimizer = State(), _optimizer(weights, stage)
+    ids = [example.ids for example in (*examples, *replay)]
+    fingerprint = content_hash([asdict(stage), recipe.seed, recipe.replay, name, ids])
+    state, optimizer = State(), _optimizer(trainee, weights, stage)
     trainer = Trainer(
-        trainee, examples, stage, recipe, run, name, state, optimizer, weights, {}, fingerprint, steps, team
+        trainee, examples, stage, recipe, run, name, state, optimizer, weights, {}, fingerprint, steps, team, replay
     )
     resume(trainer)
     team.require_same(fingerprint, trainer.state.step)
     return trainer
 
 
-def _optimizer(weights: dict[str, nn.Parameter], stage: Stage) -> torch.optim.AdamW:
-    """AdamW that lets only matrices decay."""
-    groups = [
-        {"params": [v for v in weights.values() if v.ndim >= 2], "weight_decay": stage.weight_decay},
-        {"params": [v for v in weights.values() if v.ndim < 2], "weight_decay": 0.0},
+def _optimizer(trainee: Trainee, weights: dict[str, nn.Parameter], stage: Stage) -> torch.optim.AdamW:
+    """AdamW that lets only matrices decay; the pocket model's parts move at their own shares of the rate."""
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, value in weights.items():
+        share = peak(trainee, name, stage) / stage.lr
+        groups.setdefault((share, stage.weight_decay if value.ndim >= 2 else 0.0), []).append(value)
+    given = [
+        {"params": found, "share": share, "weight_decay": decay} for (share, decay), found in groups.items()
     ]
-    given = [group for group in groups if group["params"]]
     return torch.optim.AdamW(given, lr=stage.lr, betas=stage.betas, fused=True)
 
 

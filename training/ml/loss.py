@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from trace_site.lib.errors import TraceError
@@ -36,30 +35,23 @@ def supervised_loss(trainee: Trainee, batch: Batch, recipe: Recipe, smoothing: f
     """
     where = device()
     ids, labels = batch.ids.to(where), batch.labels.to(where)
-    hidden = hidden_states(trainee, ids, recipe.pocket.dropout)
+    hidden = hidden_states(trainee, ids)
     keep = labels != IGNORE
     targets, hidden, head = labels[keep], hidden[keep], output_head(trainee.model)
     total = summed_loss(head, hidden, targets, smoothing)
     if trainee.pocket and recipe.pocket.tool_weight != 1:
-        first = trainee.text_ids[1]
+        first = trainee.first_tool
         tools = targets >= first
         more = summed_loss(head.below(first), hidden[tools], targets[tools] - first, smoothing)
         total = total + (recipe.pocket.tool_weight - 1) * more
     return total / max(1, len(targets))
 
 
-def hidden_states(trainee: Trainee, ids: Tensor, dropout: float) -> Tensor:
+def hidden_states(trainee: Trainee, ids: Tensor) -> Tensor:
     """The last hidden states. Padding is on the right, so causal attention needs no mask."""
     model: Any = trainee.model
-    if not trainee.pocket:
-        base = model.get_base_model() if hasattr(model, "get_base_model") else model
-        return base.base_model(input_ids=ids, use_cache=False).last_hidden_state
-    embedded = functional.dropout(model.get_input_embeddings()(ids), dropout, model.training)
-    more = {}
-    if hasattr(model.model, "get_per_layer_inputs"):  # Gemma's second table is indexed by the ids themselves
-        more["per_layer_inputs"] = model.model.get_per_layer_inputs(ids, embedded)
-    hidden = model.model(inputs_embeds=embedded, use_cache=False, **more).last_hidden_state
-    return functional.dropout(hidden, dropout, model.training)
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return base.base_model(input_ids=ids, use_cache=False).last_hidden_state
 
 
 @torch.no_grad()
@@ -69,7 +61,7 @@ def check_head(trainee: Trainee, examples: list[Example]) -> None:
     model.eval()
     ids = torch.tensor([min(examples, key=lambda e: len(e.ids)).ids], device=device())
     with torch.autocast(device().type, torch.bfloat16, enabled=model.config.dtype is torch.bfloat16):
-        head, hidden = output_head(model), hidden_states(trainee, ids, 0.0)
+        head, hidden = output_head(model), hidden_states(trainee, ids)
         loud = LOUD / Head(head.parts).logits(hidden).abs().max().clamp(min=1e-9)
         given, theirs = _own_logits(model, ids, loud)
         ours = head.logits(given * loud)

@@ -1,4 +1,4 @@
-"""The two kinds of model: `pocket`, built from scratch, and any named causal language model with LoRA.
+"""The two kinds of model: `pocket`, built around a sentence encoder, and any named causal language model with LoRA.
 
 In: a recipe and a snapshot (or an export to go on from). Out: a `Trainee`: a model with one row per tool token,
 ready to train, plus its chat. Token ids follow the ledger: id = first tool id + offset, for ever.
@@ -14,7 +14,8 @@ from torch import nn
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
-from training.core.recipe import POCKET, Recipe
+from training.core.bases import encoder_digest
+from training.core.recipe import POCKET, Recipe, Stage
 from training.core.records import Snapshot
 from training.ml.adapters import prepare, template_markers
 from training.ml.bases import (
@@ -29,10 +30,11 @@ from training.ml.bases import (
     token_tables,
 )
 from training.ml.chat import Chat, chat_of
-from training.ml.initial import METHODS, init_rows
+from training.ml.encoders import Progress, load_encoder
+from training.ml.initial import METHODS, init_pocket_rows, init_rows
 from training.ml.pocket import pocket_model
 from training.ml.rows import split_rows
-from training.ml.tokenizer import FIRST_TEXT_ID, train_tokenizer
+from training.ml.tokenizer import writer_tokenizer
 
 __all__ = ["Trainee", "add_tokens", "build", "device", "load_named", "with_lora"]
 
@@ -43,33 +45,69 @@ class Trainee:
 
     model: nn.Module
     chat: Chat
-    text_ids: tuple[int, int]  # ids from..to that are plain text, for token dropout
+    first_tool: int  # id of the first tool token
     token_init: str  # how the token rows were first set
     pocket: bool
     source: str = ""  # the base's name or folder, or the export gone on from; "" when it was made here
-    licence: str = "none: made from scratch"  # the base's, as far as it says
+    licence: str = "not stated"  # the base's, as far as it says
     stages: list[dict[str, Any]] = field(default_factory=list)  # facts of the stages already trained
     grown: int = 0  # tool tokens that the ledger gained since that export
 
 
-def build(recipe: Recipe, snapshot: Snapshot, init: Path | None = None) -> Trainee:
-    """A fresh base with token rows, or the Stage-1 export `init` to go on from."""
+def build(
+    recipe: Recipe,
+    snapshot: Snapshot,
+    init: Path | None = None,
+    cache: Path | None = None,
+    report: Progress = lambda *_: None,
+) -> Trainee:
+    """A fresh base with token rows, or the Stage-1 export `init` to go on from. `cache`: of read descriptions."""
     torch.manual_seed(recipe.seed)
     if init:
-        return _from_export(recipe, snapshot, init)
+        return _from_export(recipe, snapshot, init, cache, report)
     if recipe.base == POCKET:
-        return _fresh_pocket(recipe, snapshot)
+        return _fresh_pocket(recipe, snapshot, cache, report)
     return _fresh_named(recipe, snapshot)
 
 
-def _fresh_pocket(recipe: Recipe, snapshot: Snapshot) -> Trainee:
-    tokenizer = train_tokenizer(snapshot, recipe.pocket.vocab, recipe.pocket.lowercase)
-    text_end = len(tokenizer)
+def _fresh_pocket(recipe: Recipe, snapshot: Snapshot, cache: Path | None, report: Progress) -> Trainee:
+    encoder, words = load_encoder(recipe)
+    tokenizer = writer_tokenizer(words, recipe.pocket.vocab)
     add_tokens(tokenizer, snapshot.family_strings(recipe.format))
-    chat = Chat(tokenizer, "pocket", recipe.max_prompt_tokens)
-    model = pocket_model(recipe, tokenizer)
-    init_rows(model, chat, snapshot, recipe)
-    return Trainee(model, chat, (FIRST_TEXT_ID, text_end), METHODS[recipe.token_init], pocket=True)
+    # an encoder reads no further than its positions reach
+    longest = min(recipe.max_prompt_tokens, int(encoder.config.max_position_embeddings))
+    chat = Chat(tokenizer, "pocket", longest, encoder_words=words)
+    model = pocket_model(recipe, encoder, chat)
+    init_pocket_rows(model, chat, snapshot, recipe, cache, report)
+    return _splitting(
+        Trainee(
+            model,
+            chat,
+            min(chat.unit_ids(snapshot.family_strings(recipe.format))),
+            METHODS[recipe.token_init],
+            pocket=True,
+            licence=base_licence(str(encoder.name_or_path)),
+        ),
+        snapshot,
+        recipe,
+    )
+
+
+def _splitting(trainee: Trainee, snapshot: Snapshot, recipe: Recipe) -> Trainee:
+    """The rows of the pocket model's tool tokens as a parameter of their own, since they move at a rate of their own."""
+    ids = trainee.chat.unit_ids(snapshot.family_strings(recipe.format))
+    split_rows(trainee.model, ids, frozen=False)
+    return trainee
+
+
+def peak(trainee: Trainee, name: str, stage: Stage) -> float:
+    """The peak learning rate of a parameter; 0: it stays as it is. The encoder's word rows always do: a request holds a
+    few of thirty thousand, and training moves only the words that samples hold."""
+    if not trainee.pocket:
+        return stage.lr
+    if ".encoder." in name:
+        return 0.0 if "word_embeddings" in name else stage.encoder_lr
+    return stage.rows_lr if name.endswith(".rows") else stage.lr
 
 
 def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> Trainee:
@@ -83,7 +121,7 @@ def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> Trainee:
     return Trainee(
         model,
         chat,
-        (0, 0),
+        min(chat.unit_ids(snapshot.family_strings(recipe.format))),
         METHODS[recipe.token_init],
         pocket=False,
         source=recipe.base,
@@ -91,7 +129,9 @@ def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> Trainee:
     )
 
 
-def _from_export(recipe: Recipe, snapshot: Snapshot, init: Path) -> Trainee:
+def _from_export(
+    recipe: Recipe, snapshot: Snapshot, init: Path, cache: Path | None, report: Progress
+) -> Trainee:
     spec = read_json(init / "trace.json")
     if (spec["format"], spec["base"]) != (recipe.format, recipe.base):
         raise TraceError(
@@ -101,21 +141,31 @@ def _from_export(recipe: Recipe, snapshot: Snapshot, init: Path) -> Trainee:
             where=str(init),
             hint="Train Stage 1 with the same format and base first.",
         )
+    pocket = recipe.base == POCKET
+    if pocket and spec.get("encoder") != encoder_digest(recipe.pocket.encoder):
+        raise TraceError(
+            "it was made around another encoder, or by an earlier version from random weights.",
+            code="wrong_init",
+            where=str(init),
+            hint="Run Stage 1 again with this recipe.",
+        )
     model, tokenizer = load_named(str(init))
     strings = snapshot.family_strings(recipe.format)
     fresh = append_tokens(tokenizer, strings, str(init))
-    pocket = recipe.base == POCKET
-    chat = chat_of(spec, tokenizer, recipe.max_prompt_tokens)
+    longest = min(recipe.max_prompt_tokens, spec["max_prompt_tokens"]) if pocket else recipe.max_prompt_tokens
+    chat = chat_of(spec, tokenizer, init, longest)
     if fresh:
         grow_tables(model, len(tokenizer))
-        init_rows(model, chat, snapshot, recipe, fresh)
+        if pocket:
+            init_pocket_rows(model, chat, snapshot, recipe, cache, report, fresh)
+        else:
+            init_rows(model, chat, snapshot, recipe, fresh)
     if not pocket:
         model = in_fp32(with_lora(model, chat, snapshot, recipe))
-    text = (FIRST_TEXT_ID, min(chat.unit_ids(strings)))
-    return Trainee(
+    trainee = Trainee(
         model,
         chat,
-        text if pocket else (0, 0),
+        min(chat.unit_ids(strings)),
         spec["token_init"],
         pocket,
         source=str(init),
@@ -123,6 +173,7 @@ def _from_export(recipe: Recipe, snapshot: Snapshot, init: Path) -> Trainee:
         stages=list(spec.get("stages", [])),
         grown=len(fresh),
     )
+    return _splitting(trainee, snapshot, recipe) if pocket else trainee
 
 
 def with_lora(model: Any, chat: Chat, snapshot: Snapshot, recipe: Recipe) -> nn.Module:

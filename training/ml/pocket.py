@@ -25,7 +25,10 @@ from transformers import (
 from transformers.generation import GenerationMixin
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 
-FIRST_WORD = 2**20  # ids from here on are words of the encoder's own vocabulary; a request is spelled in them
+from training.core.recipe import Recipe
+from training.ml.bases import rounded
+from training.ml.chat import ASSISTANT, FIRST_WORD, USER, Chat
+
 # how the untrained gate decides: nearly all of what it lets through is the request's mean
 GATE = 3.0
 SCALE = 20.0  # of the mean, whose length is 1: sentence-transformers' scale for cosines
@@ -173,6 +176,59 @@ class PocketForCausalLM(PocketPreTrained, GenerationMixin):
         output = self.model(input_ids, **options)
         hidden = output.last_hidden_state[:, -logits_to_keep:]
         return CausalLMOutputWithPast(logits=self.lm_head(hidden), past_key_values=output.past_key_values)
+
+
+def pocket_model(recipe: Recipe, encoder: Any, chat: Chat) -> PocketForCausalLM:
+    """The untrained model: the encoder as it is, its words' rows for the decoder's pieces, a decoder that copies.
+
+    Tool rows are set apart, see ml/initial.py. Before any training the first decoder layer passes on what it attends
+    to, so that copying a tool from the trace into the list has little to learn.
+    """
+    size, width = recipe.pocket, encoder.config.hidden_size
+    words = chat.encoder_words
+    ids = dict(zip((USER, ASSISTANT), chat.unit_ids((USER, ASSISTANT)), strict=True))
+    config = PocketConfig(
+        encoder=encoder.config,
+        writer=Qwen3Config(
+            vocab_size=1,
+            hidden_size=width,
+            intermediate_size=size.intermediate,
+            num_hidden_layers=size.layers,
+            num_attention_heads=size.heads,
+            num_key_value_heads=size.heads,
+            head_dim=width // size.heads,
+            max_position_embeddings=recipe.max_seq_len,
+        ),
+        vocab_size=rounded(len(chat.tokenizer)),
+        assistant_id=ids[ASSISTANT],
+        standing_for={str(ids[USER]): words.cls_token_id, str(ids[ASSISTANT]): words.sep_token_id},
+        pad_token_id=chat.pad_id,
+        eos_token_id=chat.tokenizer.eos_token_id,
+    )
+    model = PocketForCausalLM(config)
+    base = model.model
+    with torch.no_grad():
+        base.encoder.load_state_dict(encoder.state_dict())
+        base.gate.weight.zero_()
+        base.gate.bias.fill_(GATE)
+        base.writer.norm.weight.fill_(LOUDNESS)
+        attention = base.writer.layers[0].self_attn
+        for linear in (attention.v_proj, attention.o_proj):
+            linear.weight.add_(torch.eye(width))
+        base.embed_tokens.weight.copy_(_piece_rows(encoder, chat, config.vocab_size))
+    return model
+
+
+def _piece_rows(encoder: Any, chat: Chat, count: int) -> Tensor:
+    """[count, width]: for every piece of text the mean row of the encoder's words for it; nothing a text can hold gets
+    a small random row."""
+    table = encoder.get_input_embeddings().weight
+    rows = torch.randn(count, table.shape[1]) * 0.02
+    for number in range(len(chat.tokenizer)):
+        text = chat.tokenizer.decode([number]).strip()
+        if ids := [word - FIRST_WORD for word in chat.asked_ids(text)]:
+            rows[number] = table[ids].mean(dim=0)
+    return rows
 
 
 AutoConfig.register(PocketConfig.model_type, PocketConfig)

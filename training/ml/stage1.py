@@ -17,14 +17,16 @@ from training.ml.model import build
 from training.ml.plan import early_stop
 
 
-def main(recipe: Recipe, snapshot_dir: Path, run_dir: Path, report: Progress) -> None:
+def main(
+    recipe: Recipe, snapshot_dir: Path, run_dir: Path, report: Progress, cache: Path | None = None
+) -> None:
     """Train Stage 1 and export it."""
     recipe = recipe.with_cell(retrieval="none")
     snapshot = load_snapshot(snapshot_dir)
     with RunDir(run_dir).locked() as run:
         run.keep("recipe.yaml", recipe.to_yaml())
         report(0, 0, "building the model")
-        trainee = build(recipe, snapshot)
+        trainee = build(recipe, snapshot, None, cache, report)
         facts: dict[str, Any] = {"memo": recipe.memo, "retrieval": "none"}
         if recipe.memo != "none":
             records = stage1_records(snapshot, recipe)

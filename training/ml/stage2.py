@@ -7,16 +7,13 @@ In: snapshot, recipe, and the export to go on from (without one: a fresh base). 
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, sha256_file
 from training.core.recipe import Recipe
-from training.core.records import load_snapshot, stage2_records
+from training.core.records import load_snapshot, replay_records, stage2_records
 from training.core.rundir import RunDir
 from training.ml.data import encode
 from training.ml.export import export
-from training.ml.linear import fitted_start
 from training.ml.loop import Progress, fit
 from training.ml.model import build
 from training.ml.plan import early_stop
@@ -25,14 +22,19 @@ NEWER = "their rows start from their descriptions. Run Stage 1 again to memorize
 
 
 def plain(
-    recipe: Recipe, snapshot_dir: Path, run_dir: Path, report: Progress, init: Path | None = None
+    recipe: Recipe,
+    snapshot_dir: Path,
+    run_dir: Path,
+    report: Progress,
+    init: Path | None = None,
+    cache: Path | None = None,
 ) -> None:
     """The plain pass of `n` and `n>r`; the two cells share it, so nothing of it says which of them asked."""
     if recipe.retrieval not in ("n", "n>r"):
         raise TraceError(
             f"retrieval '{recipe.retrieval}' has no plain pass.", code="bad_stage", hint="Run stage2 instead."
         )
-    main(recipe.with_cell(retrieval="n"), snapshot_dir, run_dir, report, init, name="plain")
+    main(recipe.with_cell(retrieval="n"), snapshot_dir, run_dir, report, init, cache, name="plain")
 
 
 def main(
@@ -41,6 +43,7 @@ def main(
     run_dir: Path,
     report: Progress,
     init: Path | None = None,
+    cache: Path | None = None,
     name: str = "stage2",
 ) -> None:
     """Train one pass of Stage 2 and export it."""
@@ -49,7 +52,7 @@ def main(
     with RunDir(run_dir).locked() as run:
         run.keep("recipe.yaml", recipe.to_yaml())
         report(0, 0, "building the model")
-        trainee = build(recipe, snapshot, init)
+        trainee = build(recipe, snapshot, init, cache, report)
         if trainee.grown:
             run.log(f"{name}: {trainee.grown} tool tokens are newer than the model gone on from: {NEWER}")
         facts: dict[str, Any] = {"memo": recipe.memo, "retrieval": recipe.retrieval}
@@ -58,11 +61,8 @@ def main(
             report(0, 0, f"encoding {len(records)} records")
             examples, too_long = encode(records, trainee.chat, recipe.max_seq_len)
             run.log(f"{name}: {len(examples)} records, {too_long} too long and left out")
-            if trainee.pocket and recipe.pocket.fitted_start and init is None:
-                report(0, 0, "fitting a linear start")
-                torch.set_num_threads(recipe.threads)
-                fitted_start(trainee, records, snapshot, recipe.format)
-            state = fit(trainee, examples, recipe.stage2, recipe, run, name, report)
+            replay, _ = encode(replay_records(snapshot, recipe), trainee.chat, recipe.max_seq_len)
+            state = fit(trainee, examples, recipe.stage2, recipe, run, name, report, replay)
             facts["training"] = {
                 "Records": len(examples),
                 "Records with a trace": sum(bool(record.thinking) for record in records),

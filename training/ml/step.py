@@ -1,6 +1,7 @@
 """One optimisation step: a batch in, weights moved.
 
-The batch may be cut twice: into the parts of several processes and into micro batches that fit into memory. Each part's
+The batch may be cut twice: into the parts of several processes and into micro batches of similar length that fit into
+memory. Each part's
 loss is weighted by its share of the batch's supervised tokens, so the cut changes neither loss nor gradient.
 """
 
@@ -11,19 +12,22 @@ import torch
 from torch import nn
 
 from training.ml.checkpoints import Trainer
-from training.ml.data import IGNORE, WIDTH_MULTIPLE, Batch, Example, collate, drop_tokens
+from training.ml.data import IGNORE, WIDTH_MULTIPLE, Batch, Example, collate
 from training.ml.loss import autocast, supervised_loss
 from training.ml.plan import learning_rate
+
+LONGER = 2.5  # a batch is cut where a sequence is so many times as long as the part's first
 
 
 def train_step(trainer: Trainer, examples: list[Example]) -> torch.Tensor:
     """Forward, backward, clip, update; the norm of the gradient before clipping. The loss joins trainer.losses."""
     state, stage = trainer.state, trainer.stage
     torch.manual_seed(trainer.recipe.seed * 1_000_003 + state.step)
-    batch = _batch(trainer, examples)
+    examples = sorted(examples, key=lambda example: len(example.ids))
+    batch = collate(examples, trainer.trainee.chat.pad_id)
     rate = learning_rate(stage, state.step / trainer.steps)
     for group in trainer.optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group["share"]
     trainer.optimizer.zero_grad(set_to_none=True)
     loss = gradients(trainer, batch, [len(example.ids) for example in examples])
     norm = nn.utils.clip_grad_norm_(list(trainer.weights.values()), stage.max_grad_norm)
@@ -33,16 +37,6 @@ def train_step(trainer: Trainer, examples: list[Example]) -> torch.Tensor:
     trainer.losses.append(loss)
     _add_to_average(trainer)
     return norm
-
-
-def _batch(trainer: Trainer, examples: list[Example]) -> Batch:
-    """The whole batch, the same in every process; token dropout is drawn before it is cut."""
-    chat, (low, high) = trainer.trainee.chat, trainer.trainee.text_ids
-    batch = collate(examples, chat.pad_id)
-    if trainer.trainee.pocket:
-        size = trainer.recipe.pocket
-        batch = drop_tokens(batch, size.token_dropout, low, high, chat.pad_id, size.written_dropout)
-    return batch
 
 
 def gradients(trainer: Trainer, batch: Batch, lengths: list[int]) -> torch.Tensor:
@@ -65,13 +59,19 @@ def gradients(trainer: Trainer, batch: Batch, lengths: list[int]) -> torch.Tenso
 
 
 def parts(batch: Batch, lengths: list[int], mine: slice, micro: int) -> Iterator[Batch]:
-    """The rows of this process in micro batches (0 = one), each only as wide as its longest sequence."""
+    """The rows of this process in micro batches (0 = no limit), each of similar lengths and only as wide as its
+    longest sequence: descriptions beside traces would be mostly padding."""
     ids, labels, lengths = batch.ids[mine], batch.labels[mine], lengths[mine]
-    step = micro or max(1, len(lengths))
-    for start in range(0, len(lengths), step):
-        rows = slice(start, start + step)
-        width = -(-max(lengths[rows]) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
-        yield replace(batch, ids=ids[rows, :width], labels=labels[rows, :width], tokens=sum(lengths[rows]))
+    start = 0
+    for end in range(1, len(lengths) + 1):
+        full = micro and end - start == micro
+        if end == len(lengths) or full or lengths[end] > LONGER * lengths[start]:
+            rows = slice(start, end)
+            width = -(-max(lengths[rows]) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
+            yield replace(
+                batch, ids=ids[rows, :width], labels=labels[rows, :width], tokens=sum(lengths[rows])
+            )
+            start = end
 
 
 def _add_to_average(trainer: Trainer) -> None:

