@@ -14,7 +14,7 @@ import torch
 
 from tests.bench import e4b
 from training.ml.data import Example, collate, epoch_batches
-from training.ml.loss import autocast
+from training.ml.bases import autocast
 from training.ml.model import Trainee, device
 from training.ml.rows import SplitEmbedding, SplitHead
 from training.ml.step import gradients

@@ -73,7 +73,9 @@ def encoder_digest(name: str) -> str:
     if name in ENCODERS:
         return ENCODERS[name]
     folder = Path(name)
-    files = [folder / part for part in (WEIGHTS, "config.json", "tokenizer.json") if (folder / part).is_file()]
+    files = [
+        folder / part for part in (WEIGHTS, "config.json", "tokenizer.json") if (folder / part).is_file()
+    ]
     return _digest(tuple((path, path.stat().st_mtime_ns) for path in files)) if files else content_hash(name)
 
 

@@ -5,6 +5,7 @@ does not match it loads with random weights and only a printed report; here it i
 """
 
 import re
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.hub import cached_file
 
 from trace_site.lib.errors import TraceError
+from training.core.recipe import Recipe
 
 NOT_TEXT = r".*(vision|audio|image).*"  # towers of a multimodal base that text never reaches
 ROW_MULTIPLE = 64
@@ -23,6 +25,13 @@ ROW_MULTIPLE = 64
 
 def device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def autocast(recipe: Recipe) -> AbstractContextManager[Any]:
+    """bf16 where the processor multiplies it natively; emulated bf16 would be slower than fp32."""
+    where = device().type
+    native = where == "cuda" or bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
+    return torch.autocast(where, torch.bfloat16) if recipe.bf16 and native else nullcontext()
 
 
 def load_named(source: str) -> tuple[Any, Any]:

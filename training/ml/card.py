@@ -17,8 +17,7 @@ import torch
 from trace_site.lib.revision import code_revision
 from training.core.recipe import POCKET, Recipe
 from training.core.records import Snapshot
-from training.ml.bases import device
-from training.ml.loss import autocast
+from training.ml.bases import autocast, device
 
 ROOT = Path(__file__).resolve().parents[2]
 Rows = dict[str, Any]

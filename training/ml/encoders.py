@@ -22,6 +22,7 @@ from catalog.ml.encoder import locate
 from trace_site.lib.errors import TraceError
 from training.core.bases import encoder_digest
 from training.core.recipe import Recipe
+from training.ml.bases import autocast
 from training.ml.chat import Chat
 
 AT_ONCE = 32  # texts; fits the caches of two cores
@@ -53,7 +54,9 @@ def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
     model, report = loaded
     if lost := sorted(report["missing_keys"]):
         raise TraceError(
-            f"the encoder '{name}' lacks {len(lost)} tensors, such as {lost[0]}.", code="no_encoder", where=where
+            f"the encoder '{name}' lacks {len(lost)} tensors, such as {lost[0]}.",
+            code="no_encoder",
+            where=where,
         )
     if words.cls_token_id is None or words.sep_token_id is None:
         raise TraceError(
@@ -71,9 +74,11 @@ def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
 
 
 @torch.no_grad()
-def embed(model: Any, chat: Chat, texts: Sequence[str], progress: Progress = lambda *_: None) -> Tensor:
-    """fp32 [texts, width]: what the pocket model's encoder makes of texts; longest first, so that a batch pads little."""
-    base = model.model
+def embed(
+    model: Any, chat: Chat, recipe: Recipe, texts: Sequence[str], progress: Progress = lambda *_: None
+) -> Tensor:
+    """fp32 [texts, width]: what the pocket model's encoder makes of texts, longest first to pad little."""
+    base = model.model.eval()
     asked = [chat.query_ids(text) for text in texts]
     rows = torch.zeros(len(texts), base.config.hidden_size)
     order = sorted(range(len(texts)), key=lambda at: (-len(asked[at]), at))
@@ -82,7 +87,8 @@ def embed(model: Any, chat: Chat, texts: Sequence[str], progress: Progress = lam
         width = max(len(asked[at]) for at in chosen)
         ids = torch.tensor([asked[at] + [chat.pad_id] * (width - len(asked[at])) for at in chosen])
         ids = ids.to(base.device)
-        states, where = base.read(ids, torch.ones_like(ids, dtype=torch.bool))
+        with autocast(recipe):
+            states, where = base.read(ids, torch.ones_like(ids, dtype=torch.bool))
         mean = states.float().sum(dim=1) / where.sum(dim=1, keepdim=True)
         rows[chosen] = functional.normalize(mean, dim=-1).cpu()
         progress(start + len(chosen), len(order), "reading the descriptions of the tools")

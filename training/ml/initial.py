@@ -79,12 +79,14 @@ def init_pocket_rows(
     with torch.no_grad():
         if recipe.token_init == "opaque":
             chance = torch.Generator().manual_seed(recipe.seed)
-            rows = functional.normalize(torch.randn(len(table) - first, table.shape[1], generator=chance), dim=1)
+            rows = functional.normalize(
+                torch.randn(len(table) - first, table.shape[1], generator=chance), dim=1
+            )
             table[first:] = rows.to(table)
             return
         named = [string for string in new if string in owners]
         tools = sorted({text for string in named for text in owners[string]})
-        made = Rows(cache, recipe, chat).of(tools, lambda texts: embed(model, chat, texts, report))
+        made = Rows(cache, recipe, chat).of(tools, lambda texts: embed(model, chat, recipe, texts, report))
         place = {text: number for number, text in enumerate(tools)}
         means = torch.stack([made[[place[text] for text in owners[string]]].mean(dim=0) for string in named])
         table[first:] = made.mean(dim=0).to(table)

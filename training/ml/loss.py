@@ -4,7 +4,6 @@ In: a trainee and a batch. Out: a scalar. A 262k-row head over every prompt toke
 remains goes through it in blocks, see ml/head.py.
 """
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -18,13 +17,6 @@ from training.ml.model import Trainee, device
 
 LOUD = 40.0  # the largest logit in the check of the head, so that no scale or soft cap is too weak to be seen
 CLOSE = 2e-2  # of the largest value; bf16 rounds by less, an unknown scale or cap changes more
-
-
-def autocast(recipe: Recipe) -> AbstractContextManager[Any]:
-    """bf16 where the processor multiplies it natively; emulated bf16 would be slower than fp32."""
-    where = device().type
-    native = where == "cuda" or bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
-    return torch.autocast(where, torch.bfloat16) if recipe.bf16 and native else nullcontext()
 
 
 def supervised_loss(trainee: Trainee, batch: Batch, recipe: Recipe, smoothing: float) -> Tensor:

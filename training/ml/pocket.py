@@ -22,7 +22,7 @@ from transformers import (
     Qwen3Config,
     Qwen3Model,
 )
-from transformers.generation import GenerationMixin
+from transformers.generation.utils import GenerationMixin
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 
 from training.core.recipe import Recipe
@@ -170,9 +170,7 @@ class PocketForCausalLM(PocketPreTrained, GenerationMixin):
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
-    def forward(
-        self, input_ids: Tensor, logits_to_keep: int = 0, **options: Any
-    ) -> CausalLMOutputWithPast:
+    def forward(self, input_ids: Tensor, logits_to_keep: int = 0, **options: Any) -> CausalLMOutputWithPast:
         output = self.model(input_ids, **options)
         hidden = output.last_hidden_state[:, -logits_to_keep:]
         return CausalLMOutputWithPast(logits=self.lm_head(hidden), past_key_values=output.past_key_values)

@@ -11,9 +11,10 @@ from dataclasses import replace
 import torch
 from torch import nn
 
+from training.ml.bases import autocast
 from training.ml.checkpoints import Trainer
 from training.ml.data import IGNORE, WIDTH_MULTIPLE, Batch, Example, collate
-from training.ml.loss import autocast, supervised_loss
+from training.ml.loss import supervised_loss
 from training.ml.plan import learning_rate
 
 LONGER = 2.5  # a batch is cut where a sequence is so many times as long as the part's first
