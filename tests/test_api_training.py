@@ -131,5 +131,6 @@ def test_cancel_and_resume_answer_with_the_run_or_why_not(api):
 def test_an_estimate_starts_nothing(api):
     body = {"snapshot": make_snapshot(counts={"tools": 50, "rrb": 80}).pk, **CELL}
     found = api.post("/api/v1/training/estimate", body, format="json").json()
+    assert "all of the model" in found["assumes"]
     assert found["seconds"]["value"] > 0 and found["seconds"]["basis"] and len(found["stages"]) == 2
     assert not Run.objects.exists()

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import asdict
+from html import unescape
 
 import pytest
 import yaml
@@ -293,6 +294,25 @@ def test_too_little_memory_is_warned_of_before_the_start(client_as, real_snapsho
     assert found.memory.value > 24 * 2**30 and "may run out of memory" in found.warnings[0]
     unknown = estimated(client, real_snapshot, base="who/knows").context["estimate"]
     assert unknown.seconds.value is None and unknown.memory.value is None
+
+
+def test_the_papers_recipe_fits_one_gpu_of_141_gb_and_says_what_that_counts_with(
+    client_as, real_snapshot, bases
+):
+    gpu = {"gpu": "NVIDIA H200", "gpu_memory_gb": 140, "gpus": 1}  # as its driver reports it
+    Worker.objects.create(name="box:1", queues=["gpu"], hardware={**ALIVE, **gpu})
+    page = estimated(client_as("admin"), real_snapshot, base=NAMED)
+    found = page.context["estimate"]
+    assert found.warnings == [] and 60 * 2**30 < found.memory.value < 126 * 2**30
+    for words in (
+        "One GPU of 140 GB.",
+        "7.46 billion numbers of the base stay frozen in bf16 (13.9 GB).",
+        "3.65 billion train in fp32, each with its gradient and two moments of AdamW (54.4 GB): ",
+        "LoRA of rank 64 and the whole token tables.",
+        " 16 sequences of up to ",
+        "their activations in bf16, recomputed in the backward pass",
+    ):
+        assert words in found.assumes and words in unescape(page.content.decode())
 
 
 def test_an_estimate_asks_few_questions_and_starts_nothing(

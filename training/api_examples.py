@@ -96,6 +96,8 @@ ESTIMATE = {
         "value": 530776,
         "basis": "from the lengths of the snapshot's rows; what is reused is not counted",
     },
+    "assumes": "No GPU; memory of 24 GB. 3.3 million train in fp32, each with its gradient and two moments of AdamW: "
+    "all of the model. 16 sequences of up to 512 tokens at once, their activations in fp32.",
     "stages": [
         {
             "stage": "stage1",

@@ -96,6 +96,9 @@ class RunEstimateOut(Out):
     memory = RunFigure(help_text="bytes at the peak")
     parameters = RunFigure()
     tokens = RunFigure()
+    assumes = serializers.CharField(
+        help_text="what the memory counts with, in words; empty: the size is unknown"
+    )
     stages = StageEstimate(many=True)
     warnings = serializers.ListField(child=serializers.CharField())
     refusal = serializers.CharField(help_text="why it cannot train; empty when it can")

@@ -20,8 +20,13 @@ IN_TRACES = 1.3  # more, for a tool's name in a trace is one to four tokens
 TURN = {True: 8, False: 40}  # tokens around a record: cue or instruction, markers
 REASON = 70  # tokens of the short reason in an `mr` record
 STATE_BYTES = 16  # a trained number in fp32: weight, gradient, two moments of AdamW
-ACTIVATION = 34  # bytes a token, layer and width that backward needs in 16 bit (Korthikanti et al., 2022)
+# bytes a token, layer and width that backward needs in 16 bit: of pocket (Korthikanti et al., 2022), and of a base with
+# LoRA on every linear layer (counted in E4B-shaped layers: each adapter keeps its input, each norm keeps 32 bits)
+ACTIVATION = {True: 34, False: 80}
+RECOMPUTED = 6  # what is kept of it when backward makes the rest again: a layer's input
+GRADIENT = 40  # within the layer that backward is in
 PROCESS = 0.8e9  # bytes of a process that has torch loaded
+CONTEXT = 2e9  # the same on an accelerator, with the blocks of logits
 LONG = 3.0  # the longest batch over the mean record
 START = 8.0  # seconds: load, tokenizer, export, read back
 CPU_FLOPS = 15e9  # a thread, small matrices
@@ -171,20 +176,46 @@ def flops_a_token(recipe: Recipe, size: Size) -> float:
     return size.active * (passes_ + (2 if recipe.activation_checkpointing else 0))
 
 
-def memory_bytes(recipe: Recipe, size: Size, stages: Iterable[Amount], *, gpu: bool) -> float:
-    """The peak of the stage that needs most."""
-    half = 2 if gpu and recipe.bf16 else 4
-    frozen = 0 if recipe.base == POCKET else size.parameters * half
-    peak = 0.0
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes at the peak, and the widest forward pass they are for. `merging`: all that is held while adapters are
+    merged in 32 bits, after the optimizer is gone."""
+
+    frozen: float
+    trained: float
+    activations: float
+    process: float
+    merging: float
+    sequences: int
+    length: int
+
+    @property
+    def peak(self) -> float:
+        return self.process + max(self.frozen + self.trained + self.activations, self.merging)
+
+
+def memory_of(recipe: Recipe, size: Size, stages: Iterable[Amount], *, gpu: bool) -> Memory:
+    """Of the stage that needs most."""
+    pocket = recipe.base == POCKET
+    frozen = 0.0 if pocket else size.parameters * (2 if gpu else 4)
+    merging = 0.0 if pocket else size.parameters * 4 + size.trained * 8
+    process = CONTEXT if gpu and not pocket else PROCESS
+    found = [Memory(frozen, size.trained * STATE_BYTES, 0.0, process, merging, 0, 0)]
     for amount in stages:
         stage = recipe.stage1 if amount.stage == "stage1" else recipe.stage2
-        mean = amount.tokens / max(1, amount.records)
-        tokens = (stage.micro_batch or stage.batch_size) * min(recipe.max_seq_len, LONG * mean)
-        kept = 2 if recipe.activation_checkpointing else ACTIVATION
-        width = kept * size.layers + (ACTIVATION if recipe.activation_checkpointing else 0)
-        average = 4 if stage.average_share else 0
-        peak = max(peak, tokens * width * size.hidden * half / 2 + size.trained * (STATE_BYTES + average))
-    return PROCESS + frozen + peak
+        sequences = stage.micro_batch or stage.batch_size
+        length = min(recipe.max_seq_len, LONG * amount.tokens / max(1, amount.records))
+        activations = sequences * length * size.hidden * activation_bytes(recipe, size.layers, gpu)
+        trained = size.trained * (STATE_BYTES + (4 if stage.average_share else 0))
+        found.append(Memory(frozen, trained, activations, process, merging, sequences, round(length)))
+    return max(found, key=lambda one: (one.peak, one.activations))
+
+
+def activation_bytes(recipe: Recipe, layers: int, gpu: bool) -> float:
+    """A token and width, over all layers."""
+    whole = ACTIVATION[recipe.base == POCKET]
+    kept = RECOMPUTED * layers + whole if recipe.activation_checkpointing else whole * layers
+    return (kept + GRADIENT) * (1 if gpu and recipe.bf16 else 2)
 
 
 def thumb_flops(recipe: Recipe, threads: int, gpu: bool) -> float:
