@@ -142,6 +142,7 @@ TABLE: dict[tuple[str, str], tuple[tuple[str, ...], int]] = {
     ("snapshots/{}/card", "GET"): (ALL, 404),
     ("snapshots/{}/files/{}", "GET"): (ALL, 404),
     ("training/estimate", "POST"): (ALL, 400),
+    ("training/bases", "GET"): (ALL, 200),
     ("training/runs", "GET"): (ALL, 200),
     ("training/runs", "POST"): (ADMINS, 400),
     ("training/runs/{}", "GET"): (ALL, 404),

@@ -52,6 +52,39 @@ def test_what_cannot_be_started_is_named(api, wrong, named):
     assert answer.status_code == 400 and named in answer.json()["message"] and not Run.objects.exists()
 
 
+def test_a_run_is_made_on_any_configured_base_with_that_bases_recipe(api, settings):
+    settings.BASE_MODEL, settings.BASE_MODELS = "google/gemma-4-E4B-it", ["Qwen/Qwen3-0.6B"]
+    body = {"snapshot": make_snapshot().pk, **CELL, "recipe": {"stage2": {"epochs": 3}}}
+    named = api.post("/api/v1/training/runs", body | {"base": "Qwen/Qwen3-0.6B"}, format="json").json()
+    default = api.post("/api/v1/training/runs", body, format="json").json()
+    small = api.post("/api/v1/training/runs", body | {"base": "pocket"}, format="json").json()
+    assert [one["run"]["base"] for one in (named, default, small)] == [
+        *("Qwen/Qwen3-0.6B", "google/gemma-4-E4B-it", "pocket"),
+    ]
+    rates = [one["recipe"]["stage2"]["lr"] for one in (named, default, small)]
+    assert rates == [1e-4, 1e-4, default_recipe("pocket").stage2.lr]
+
+
+@pytest.mark.parametrize("path", ["runs", "estimate"])
+def test_a_base_that_is_not_configured_is_refused_with_those_that_are(api, settings, path):
+    settings.BASE_MODELS = ["Qwen/Qwen3-0.6B"]
+    body = {"snapshot": make_snapshot().pk, **CELL, "base": "gpt-2"}
+    answer = api.post(f"/api/v1/training/{path}", body, format="json")
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
+    assert "the bases are pocket, Qwen/Qwen3-0.6B." in answer.json()["message"]
+    assert not Run.objects.exists()
+
+
+def test_the_bases_are_listed_with_the_default_and_their_recipes(api, settings):
+    settings.BASE_MODEL, settings.BASE_MODELS = "google/gemma-4-E4B-it", ["pocket", "google/gemma-4-E4B-it"]
+    bases = api.get("/api/v1/training/bases").json()["bases"]
+    assert [(one["name"], one["default"], one["vllm"]) for one in bases] == [
+        ("google/gemma-4-E4B-it", True, True),
+        ("pocket", False, False),
+    ]
+    assert [one["recipe"]["stage1"]["lr"] for one in bases] == [5e-5, default_recipe("pocket").stage1.lr]
+
+
 def test_a_snapshot_without_the_samples_is_refused(api):
     snapshot = make_snapshot(counts={"tools": 3, "rrb": 0, "rule": 9, "imported": 0})
     body = {"snapshot": snapshot.pk, **CELL, "retrieval": "n"}
@@ -122,5 +155,6 @@ def test_an_estimate_warns_of_a_time_limit_that_will_stop_a_stage(api):
 def test_an_estimate_starts_nothing(api):
     body = {"snapshot": make_snapshot(counts={"tools": 50, "rrb": 80}).pk, **CELL}
     found = api.post("/api/v1/training/estimate", body, format="json").json()
+    assert "all of the model" in found["assumes"]
     assert found["seconds"]["value"] > 0 and found["seconds"]["basis"] and len(found["stages"]) == 2
     assert not Run.objects.exists()

@@ -59,6 +59,25 @@ def test_what_is_wrong_is_named_and_nothing_is_queued(client_as, fields, says):
     assert not Run.objects.exists() and not Job.objects.exists()
 
 
+def test_a_grid_is_offered_every_configured_base_and_trains_with_its_recipe(client_as, settings):
+    settings.BASE_MODEL, settings.BASE_MODELS = "google/gemma-4-E4B-it", ["Qwen/Qwen3-0.6B"]
+    client, snapshot = client_as("admin"), make_snapshot()
+    page = client.get("/training/grids/new/").content.decode()
+    assert (
+        '<option value="google/gemma-4-E4B-it" selected>' in page and "vLLM serves named bases only" in page
+    )
+    client.post("/training/grids/new/", form(snapshot, base="Qwen/Qwen3-0.6B", recipe="stage2: {epochs: 3}"))
+    run = Run.objects.first()
+    assert (run.base, run.recipe["stage2"]["lr"], run.recipe["stage2"]["epochs"]) == (
+        "Qwen/Qwen3-0.6B",
+        1e-4,
+        3,
+    )
+    refused = client.post("/training/grids/new/", form(snapshot, base="gpt-2"))
+    assert refused.status_code == 422
+    assert "the bases are google/gemma-4-E4B-it, pocket, Qwen/Qwen3-0.6B." in refused.content.decode()
+
+
 def test_preview_counts_what_trains_and_starts_nothing(client_as):
     page = client_as("admin").get("/training/grids/new/preview/", form(make_snapshot()))
     said = {name: page.context[name] for name in ("stages", "train", "shared", "kept")}

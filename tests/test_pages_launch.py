@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import asdict
+from html import unescape
 
 import pytest
 import yaml
@@ -13,13 +14,28 @@ from trace_site.jobs import Job
 from trace_site.workers import Worker
 from training.core import recipe as recipes
 from training.core.recipe_fields import FIELDS
-from training.forms import typed_recipe
+from training.forms import FILLED_FOR, typed_recipe
 from training.models import Run, RunMetric, TrainedStage
 from training.services import cell_recipe, default_recipe, run_steps
 
 pytestmark = pytest.mark.django_db
 CELLS = [(f, m, r) for f in "abc" for m in ("m", "mr", "none") for r in ("none", "n", "r", "r+R", "n>r")]
 ALIVE = {"cpu": "CPU X", "gpu": "", "threads": 2, "cores": 2, "memory_gb": 16}
+
+
+NAMED = "google/gemma-4-E4B-it"
+
+
+@pytest.fixture
+def bases(settings):
+    settings.BASE_MODELS = [NAMED, "who/knows"]
+
+
+def drawn(page):
+    """{field: value} of the recipe as a browser would send it."""
+    texts = re.findall(r'<input type="(?:text|hidden)"[^>]*? name="([\w.]+)" value="([^"]*)"', page)
+    chosen = re.findall(r'name="([\w.]+)"[^>]*>(?:<option>\w+</option>)*<option selected>(\w+)<', page)
+    return {name: value for name, value in (*texts, *chosen) if name in FIELDS or name == FILLED_FOR}
 
 
 def form(snapshot, **fields):
@@ -116,9 +132,63 @@ def test_form_without_a_snapshot_says_what_to_do(client_as):
 
 
 def test_another_base_brings_its_own_defaults_and_no_pocket_shape(client_as):
-    page = client_as("admin").get("/training/recipe/", {"base": "google/gemma-4-E4B-it"}).content.decode()
+    page = client_as("admin").get("/training/recipe/", {"base": NAMED}).content.decode()
     assert re.search(r'name="stage2.lr" value="0.0001"', page)
     assert "pocket.hidden" not in page and "lora.rank" in page
+
+
+def test_the_form_offers_pocket_and_every_configured_base_and_begins_with_the_default(client_as, settings):
+    settings.BASE_MODEL, settings.BASE_MODELS = NAMED, ["Qwen/Qwen3-0.6B"]
+    make_snapshot()
+    page = client_as("admin").get("/training/new/").content.decode()
+    options = re.findall(
+        r'<option value="([^"]+)"( selected)?>', page.split('id="id_base"')[1].split("</select>")[0]
+    )
+    assert options == [(NAMED, " selected"), ("pocket", ""), ("Qwen/Qwen3-0.6B", "")]
+    assert drawn(page)["stage2.lr"] == "0.0001" and drawn(page)[FILLED_FOR] == NAMED
+    assert "vLLM serves named bases only" in page
+
+
+def test_a_base_chosen_without_touching_the_recipe_trains_with_its_own_recipe(client_as, bases):
+    client, snapshot = client_as("admin"), make_snapshot()
+    filled = drawn(client.get("/training/new/").content.decode())
+    assert filled[FILLED_FOR] == "pocket" and len(filled) == len(FIELDS) + 1
+    told = client.get("/training/new/estimate/", form(snapshot, **filled | {"base": NAMED}))
+    assert told.context["changes"] == []
+    client.post("/training/new/", form(snapshot, **filled | {"base": NAMED}))
+    run, other = Run.objects.get(), default_recipe(NAMED)
+    cell = {name: getattr(run, name) for name in ("base", "format", "memo", "retrieval", "seed")}
+    assert recipes.from_dict(run.recipe) == cell_recipe(other, **cell)
+
+
+def test_what_was_edited_stays_when_another_base_is_chosen(client_as, bases):
+    client, snapshot = client_as("admin"), make_snapshot()
+    filled = drawn(client.get("/training/new/").content.decode()) | {"stage2.epochs": "5"}
+    page = client.get("/training/recipe/", filled | {"base": NAMED}).content.decode()
+    there = drawn(page)
+    assert (there["stage2.epochs"], there["stage2.lr"], there[FILLED_FOR]) == ("5", "0.0001", NAMED)
+    assert page.count("is-changed") == 1
+    client.post("/training/new/", form(snapshot, **there | {"base": NAMED}))
+    assert Run.objects.get().recipe["stage2"]["epochs"] == 5
+    back = drawn(client.get("/training/recipe/", there | {"base": "pocket"}).content.decode())
+    assert {name: back[name] for name in filled} == filled
+
+
+def test_a_base_that_is_not_configured_is_refused_and_stays_visible(client_as, bases):
+    client, snapshot = client_as("admin"), make_snapshot()
+    answer = client.post("/training/new/", form(snapshot, base="gpt-2"))
+    page = answer.content.decode()
+    assert answer.status_code == 422 and not Run.objects.exists()
+    assert f"is not configured here; the bases are pocket, {NAMED}, who/knows." in page
+    assert '<option value="gpt-2" selected>gpt-2 (not configured here)</option>' in page
+
+
+def test_a_pasted_recipe_without_a_base_keeps_the_chosen_one(client_as, bases):
+    client, snapshot = client_as("admin"), make_snapshot()
+    sent = form(snapshot, base=NAMED, fill="1", yaml="stage2: {lr: 3.0e-4}")
+    assert f'<option value="{NAMED}" selected>' in client.post("/training/new/", sent).content.decode()
+    sent = form(snapshot, base=NAMED, fill="1", yaml="base: pocket")
+    assert '<option value="pocket" selected>' in client.post("/training/new/", sent).content.decode()
 
 
 def test_a_pasted_recipe_is_filled_in_and_must_not_be_forgotten(client_as):
@@ -215,7 +285,7 @@ def test_an_estimate_names_the_stages_that_are_there_already(client_as, real_sna
     assert "there already" in page.content.decode()
 
 
-def test_too_little_memory_is_warned_of_before_the_start(client_as, real_snapshot):
+def test_too_little_memory_is_warned_of_before_the_start(client_as, real_snapshot, bases):
     Worker.objects.create(
         name="box:1", queues=["gpu"], hardware={**ALIVE, "gpu": "Small", "gpu_memory_gb": 24, "gpus": 1}
     )
@@ -224,6 +294,25 @@ def test_too_little_memory_is_warned_of_before_the_start(client_as, real_snapsho
     assert found.memory.value > 24 * 2**30 and "may run out of memory" in found.warnings[0]
     unknown = estimated(client, real_snapshot, base="who/knows").context["estimate"]
     assert unknown.seconds.value is None and unknown.memory.value is None
+
+
+def test_the_papers_recipe_fits_one_gpu_of_141_gb_and_says_what_that_counts_with(
+    client_as, real_snapshot, bases
+):
+    gpu = {"gpu": "NVIDIA H200", "gpu_memory_gb": 140, "gpus": 1}  # as its driver reports it
+    Worker.objects.create(name="box:1", queues=["gpu"], hardware={**ALIVE, **gpu})
+    page = estimated(client_as("admin"), real_snapshot, base=NAMED)
+    found = page.context["estimate"]
+    assert found.warnings == [] and 60 * 2**30 < found.memory.value < 126 * 2**30
+    for words in (
+        "One GPU of 140 GB.",
+        "7.46 billion numbers of the base stay frozen in bf16 (13.9 GB).",
+        "3.65 billion train in fp32, each with its gradient and two moments of AdamW (54.4 GB): ",
+        "LoRA of rank 64 and the whole token tables.",
+        " 16 sequences of up to ",
+        "their activations in bf16, recomputed in the backward pass",
+    ):
+        assert words in found.assumes and words in unescape(page.content.decode())
 
 
 def test_an_estimate_asks_few_questions_and_starts_nothing(

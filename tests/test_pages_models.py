@@ -136,6 +136,27 @@ def test_admin_makes_edits_and_switches_a_policy(client_as):
     assert "Turn off" in client.get("/training/retraining/").content.decode()
 
 
+def test_a_policy_is_offered_every_configured_base_and_trains_with_its_recipe(client_as, settings):
+    settings.BASE_MODEL, settings.BASE_MODELS = "google/gemma-4-E4B-it", ["Qwen/Qwen3-0.6B"]
+    client = client_as("admin")
+    page = client.get("/training/retraining/new/").content.decode()
+    assert (
+        '<option value="google/gemma-4-E4B-it" selected>' in page and "vLLM serves named bases only" in page
+    )
+    sent = form(base="Qwen/Qwen3-0.6B", recipe="stage2: {epochs: 3}")
+    assert client.post("/training/retraining/new/", sent).status_code == 302
+    made = RetrainPolicy.objects.get()
+    recipe = services.policy_recipe(made)
+    assert (recipe.base, recipe.stage2.lr, recipe.stage2.epochs) == ("Qwen/Qwen3-0.6B", 1e-4, 3)
+    settings.BASE_MODELS = []
+    page = client.get(f"/training/retraining/{made.pk}/").content.decode()
+    assert '<option value="Qwen/Qwen3-0.6B" selected>Qwen/Qwen3-0.6B (not configured here)</option>' in page
+    again = client.post(f"/training/retraining/{made.pk}/", sent)
+    assert (
+        again.status_code == 422 and "the bases are google/gemma-4-E4B-it, pocket." in again.content.decode()
+    )
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [

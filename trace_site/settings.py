@@ -281,7 +281,9 @@ REVIEW_REGENERATE_MINUTES = env_int("REVIEW_REGENERATE_MINUTES", 10)
 
 CHANGE_APPROVALS = env_int("CHANGE_APPROVALS", 1)  # approvals a change request needs before it may be applied
 
-BASE_MODEL = os.environ.get("BASE_MODEL", "pocket")
+# What runs, grids and policies may be trained on: pocket, BASE_MODEL (chosen unless another is), and these
+BASE_MODEL = os.environ.get("BASE_MODEL", "").strip() or "pocket"
+BASE_MODELS = env_list("BASE_MODELS")
 ENCODER = os.environ.get("ENCODER", "all-MiniLM-L6-v2")
 ENGINE_URL = os.environ.get("ENGINE_URL", "")  # empty: the engine process that `manage.py up` starts
 ML_THREADS = env_int("ML_THREADS", 2)

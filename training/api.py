@@ -18,10 +18,10 @@ from trace_site.lib.errors import TraceError
 from training import api_examples as examples
 from training import selectors, services
 from training.api_inputs import MetricsIn, RunIn, RunListIn
-from training.api_shapes import MetricsOut, RunEstimateOut, TrainingRun, TrainingRunDetail
+from training.api_shapes import BasesOut, MetricsOut, RunEstimateOut, TrainingRun, TrainingRunDetail
 from training.core import estimate as sums
 from training.core import recipe as recipes
-from training.core.recipe import Recipe
+from training.core.recipe import POCKET, Recipe
 from training.core.recipe_fields import flat, flat_json, nested
 from training.estimates import estimate
 from training.models import Run
@@ -94,6 +94,7 @@ class Runs(ApiView):
             examples.sent(examples.STARTED),
             examples.got(examples.DETAIL, 201),
             examples.got(examples.NO_SNAPSHOT, 400, "no such snapshot"),
+            examples.got(examples.NO_BASE, 400, "no such base"),
         ],
     )
     def post(self, request: Request) -> Response:
@@ -133,6 +134,29 @@ class Estimates(ApiView):
         given = self.read(RunIn)
         _, recipe = asked(given)
         return Response(RunEstimateOut(estimate(recipe, given["snapshot"])).data)
+
+
+class Bases(ApiView):
+    @extend_schema(
+        tags=["training"],
+        operation_id="training_bases_list",
+        summary="List the bases that runs may be trained on",
+        description="Those that BASE_MODEL and BASE_MODELS name, and pocket; each with its own default recipe.",
+        responses={200: BasesOut},
+        examples=[examples.got(examples.BASES)],
+    )
+    def get(self, request: Request) -> Response:
+        known = services.configured_bases()
+        bases = [
+            {
+                "name": name,
+                "default": name == known[0],
+                "vllm": name != POCKET,
+                "recipe": asdict(services.default_recipe(name).with_cell(base=name)),
+            }
+            for name in known
+        ]
+        return Response(BasesOut({"bases": bases}).data)
 
 
 class RunOne(ApiView):
@@ -210,6 +234,7 @@ class RunResume(ApiView):
 
 
 urlpatterns = [
+    path("training/bases", Bases.as_view(), name="api-training-bases"),
     path("training/estimate", Estimates.as_view(), name="api-training-estimate"),
     path("training/runs", Runs.as_view(), name="api-training-runs"),
     path("training/runs/<int:pk>", RunOne.as_view(), name="api-training-run"),

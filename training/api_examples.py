@@ -4,7 +4,20 @@ from typing import Any
 
 from synthesis.api_examples import AT, JOB, got, page, sent
 
-__all__ = ["CURVES", "DETAIL", "ENDED", "ESTIMATE", "NO_SNAPSHOT", "RUN", "STARTED", "got", "page", "sent"]
+__all__ = [
+    "BASES",
+    "CURVES",
+    "DETAIL",
+    "ENDED",
+    "ESTIMATE",
+    "NO_BASE",
+    "NO_SNAPSHOT",
+    "RUN",
+    "STARTED",
+    "got",
+    "page",
+    "sent",
+]
 
 CELL = {"base": "pocket", "format": "a", "memo": "m", "retrieval": "r+R", "seed": 0}
 RUN = {
@@ -45,6 +58,33 @@ DETAIL = {
     "summary": {"stage1": {"reused_from_run": 9}},
 }
 STARTED: dict[str, Any] = {"snapshot": 4, **CELL, "recipe": {"stage2": {"epochs": 3}}, "cloned_from": 11}
+BASES = {
+    "bases": [
+        {
+            "name": "google/gemma-4-E4B-it",
+            "default": True,
+            "vllm": True,
+            "recipe": {"embeddings": "full", "lora": {"rank": 64, "alpha": 128}},
+        },
+        {
+            "name": "pocket",
+            "default": False,
+            "vllm": False,
+            "recipe": {"pocket": {"hidden": 192, "layers": 2}},
+        },
+    ]
+}
+NO_BASE = {
+    "message": "/base: 'qwen' is not configured here; the bases are google/gemma-4-E4B-it, pocket."
+    " Name it in BASE_MODELS, or start it with a command.",
+    "code": "bad_input",
+    "extra": {
+        "base": [
+            "'qwen' is not configured here; the bases are google/gemma-4-E4B-it, pocket."
+            " Name it in BASE_MODELS, or start it with a command."
+        ]
+    },
+}
 CURVES = {
     "run": 12,
     "stages": [
@@ -70,6 +110,8 @@ ESTIMATE = {
         "value": 530776,
         "basis": "from the lengths of the snapshot's rows; what is reused is not counted",
     },
+    "assumes": "No GPU; memory of 24 GB. 3.3 million train in fp32, each with its gradient and two moments of AdamW: "
+    "all of the model. 16 sequences of up to 512 tokens at once, their activations in fp32.",
     "stages": [
         {
             "stage": "stage1",

@@ -8,10 +8,11 @@ from rest_framework import serializers
 from synthesis.models import Snapshot
 from trace_site.api_input import InputSerializer
 from trace_site.jobs import Job
-from training.core import recipe as recipes
+from trace_site.lib.errors import TraceError
 from training.core.recipe_fields import CELL
 from training.models import Run
 from training.selectors_curves import BUCKETS
+from training.services import configured_bases, require_configured
 
 NUMBER: dict[str, Any] = {"min_value": 1, "max_value": 2**31 - 1}
 
@@ -21,7 +22,9 @@ class RunIn(InputSerializer):
 
     snapshot = serializers.IntegerField(**NUMBER, help_text="id of a frozen snapshot")
     base = serializers.CharField(
-        default=recipes.POCKET, max_length=300, help_text="pocket, or a model's name or path"
+        default=lambda: configured_bases()[0],
+        max_length=300,
+        help_text="one of GET training/bases; without it the default one",
     )
     format = serializers.ChoiceField(Run.Format.choices)
     memo = serializers.ChoiceField(Run.Memo.choices, help_text="Stage 1")
@@ -36,6 +39,13 @@ class RunIn(InputSerializer):
         if (found := Snapshot.objects.filter(pk=value).first()) is None:
             raise serializers.ValidationError(f"There is no snapshot {value}.")
         return found
+
+    def validate_base(self, value: str) -> str:
+        try:
+            require_configured(value)
+        except TraceError as error:
+            raise serializers.ValidationError(f"{error.message} {error.hint}") from error
+        return value
 
     def validate_cloned_from(self, value: int | None) -> Run | None:
         if value is not None and not Run.objects.filter(pk=value).exists():

@@ -83,11 +83,25 @@ class StageEstimate(Out):
     reused_from = serializers.IntegerField(allow_null=True, help_text="the run that trained it already")
 
 
+class BaseOut(Out):
+    name = serializers.CharField()
+    default = serializers.BooleanField(help_text="the one that is taken when none is named")
+    vllm = serializers.BooleanField(help_text="vLLM can serve it; pocket is served by our own engine alone")
+    recipe = serializers.JSONField(help_text="its default recipe, which a run's `recipe` goes over")
+
+
+class BasesOut(Out):
+    bases = BaseOut(many=True)
+
+
 class RunEstimateOut(Out):
     seconds = RunFigure()
     memory = RunFigure(help_text="bytes at the peak")
     parameters = RunFigure()
     tokens = RunFigure()
+    assumes = serializers.CharField(
+        help_text="what the memory counts with, in words; empty: the size is unknown"
+    )
     stages = StageEstimate(many=True)
     warnings = serializers.ListField(child=serializers.CharField())
     refusal = serializers.CharField(help_text="why it cannot train; empty when it can")

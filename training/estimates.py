@@ -14,10 +14,10 @@ from synthesis.models import Snapshot
 from trace_site import workers
 from trace_site.lib import hardware
 from training.core import estimate as sums
-from training.core.estimate import Amount, Lengths, Size
+from training.core.estimate import Amount, Lengths, Memory, Size
 from training.core.recipe import POCKET, Recipe
 from training.core.recipe_fields import shown
-from training.lengths import base_facts, lengths_of
+from training.lengths import base_facts, lengths_of, sized_by
 from training.models import Run, TrainedStage
 from training.selectors_curves import STAGES
 from training.selectors_runs import Measured, measured
@@ -75,6 +75,7 @@ class Estimate:
     machine: Machine
     warnings: list[str] = field(default_factory=list)
     refusal: str = ""
+    assumes: str = ""
 
 
 def estimate(recipe: Recipe, snapshot: Snapshot) -> Estimate:
@@ -92,13 +93,14 @@ class Estimator:
     def of(self, recipe: Recipe, snapshot: Snapshot, made: Mapping[str, int] | None = None) -> Estimate:
         """`made`: {stage: run} of the stages that are there already; asked of the database when it is not given."""
         lengths = lengths_of(snapshot)
-        size = sums.size_of(recipe, lengths, base_facts(recipe.base))
+        size = sums.size_of(recipe, lengths, base_facts(sized_by(recipe)))
         amounts = sums.amounts(recipe, lengths)
         made = _made(recipe, snapshot) if made is None else made
         rate, basis = self.speed(recipe, lengths, size)
         stages = [_stage(amount, rate, made.get(amount.stage)) for amount in amounts]
         read = sum(round(one.tokens * one.epochs) for one in stages if one.reused_from is None)
-        memory = self._memory(recipe, size, amounts)
+        parts = sums.memory_of(recipe, size, amounts, gpu=self.machine.gpu) if size else None
+        memory = self._memory(recipe, parts)
         seconds = None if rate is None else sum(one.seconds or 0 for one in stages) + sums.START * len(stages)
         return Estimate(
             stages,
@@ -109,6 +111,7 @@ class Estimator:
             self.machine,
             [*self._warnings(recipe, memory), *_cut_short(amounts, rate, made)],
             sums.refusal(recipe, snapshot.counts),
+            self._assumed(recipe, size, parts, memory.value == parts.peak) if size and parts else "",
         )
 
     def speed(self, recipe: Recipe, lengths: Lengths, size: Size | None) -> tuple[float | None, str]:
@@ -133,10 +136,10 @@ class Estimator:
         return rate, f"a rule of thumb, nothing like it ran here yet: {rate:,.0f} tokens/s"
 
     def _flops(self, one: Measured, lengths: Lengths) -> float:
-        size = sums.size_of(one.recipe, lengths, base_facts(one.base))
+        size = sums.size_of(one.recipe, lengths, base_facts(sized_by(one.recipe)))
         return sums.flops_a_token(one.recipe, size) if size else 0.0
 
-    def _memory(self, recipe: Recipe, size: Size | None, amounts: list[Amount]) -> Figure:
+    def _memory(self, recipe: Recipe, parts: Memory | None) -> Figure:
         alike = [one for one in self.history if one.base == recipe.base and _same_memory(one.recipe, recipe)]
         if alike:
             runs = len({one.run for one in alike})
@@ -144,12 +147,38 @@ class Estimator:
             return Figure(
                 peak, f"the peak of {runs} earlier run{'s' if runs > 1 else ''} with these settings here"
             )
-        if size is None:
+        if parts is None:
             return Figure(None, "nothing says how large this base is")
-        peak = sums.memory_bytes(recipe, size, amounts, gpu=self.machine.gpu)
-        return Figure(
-            peak, "a rule of thumb from parameters, optimizer, batch and length; may be off by half"
+        basis = "a rule of thumb from parameters, optimizer, batch and length; may be off by half"
+        return Figure(parts.peak, basis)
+
+    def _assumed(self, recipe: Recipe, size: Size, parts: Memory, counted: bool) -> str:
+        """What the figures count with, in words; with the bytes of each part where they were counted."""
+
+        def took(bytes_: float) -> str:
+            return f" ({bytes_ / 2**30:,.1f} GB)" if counted else ""
+
+        gpu, room = self.machine.gpu, self.machine.memory_gb
+        said = [
+            f"{'One GPU' if gpu else 'No GPU; memory'} of {room} GB." if room else "Memory of unknown size."
+        ]
+        if recipe.base != POCKET:
+            kind = "bf16" if gpu else "fp32"
+            said.append(
+                f"{_many(size.parameters)} numbers of the base stay frozen in {kind}{took(parts.frozen)}."
+            )
+        said.append(
+            f"{_many(size.trained)} train in fp32, each with its gradient and two moments of AdamW"
+            f"{took(parts.trained)}: {_what_trains(recipe)}."
         )
+        if parts.sequences:
+            kind = "bf16" if gpu and recipe.bf16 else "fp32"
+            again = ", recomputed in the backward pass" if recipe.activation_checkpointing else ""
+            said.append(
+                f"{parts.sequences} sequences of up to {parts.length:,} tokens at once, their activations in {kind}"
+                f"{again}{took(parts.activations)}."
+            )
+        return " ".join(said)
 
     def _warnings(self, recipe: Recipe, memory: Figure) -> Iterable[str]:
         room = self.machine.memory_gb
@@ -209,6 +238,17 @@ def _sized(recipe: Recipe, size: Size | None) -> str:
     if recipe.base == POCKET:
         return "counted from the recipe and the catalog"
     return f"{size.trained / 1e6:,.0f} M of them train; from the base's configuration or name"
+
+
+def _what_trains(recipe: Recipe) -> str:
+    if recipe.base == POCKET:
+        return "all of the model"
+    tables = "the whole token tables" if recipe.embeddings == "full" else "the tool rows of the token tables"
+    return f"LoRA of rank {recipe.lora.rank} and {tables}"
+
+
+def _many(count: float) -> str:
+    return f"{count / 1e9:,.2f} billion" if count >= 1e9 else f"{count / 1e6:,.1f} million"
 
 
 def _same_memory(one: Recipe, other: Recipe) -> bool:

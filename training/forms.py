@@ -13,7 +13,13 @@ from training.core import recipe as recipes
 from training.core.recipe import POCKET, Recipe
 from training.core.recipe_fields import FIELDS, GROUPS, Field, flat, nested, shown, typed
 from training.models import Run
-from training.services import default_recipe, recipe_from_text
+from training.services import (
+    configured_bases,
+    default_recipe,
+    read_yaml,
+    recipe_from_text,
+    require_configured,
+)
 
 FORMAT_HELP = {
     "a": ("Flat", "One new token per tool. Shortest answers, most new tokens."),
@@ -46,15 +52,43 @@ CARDS = {
     "memo": ("Stage 1: memorise", MEMO_HELP),
     "retrieval": ("Stage 2: retrieve", RETRIEVAL_HELP),
 }
+FILLED_FOR = "filled_for"  # the base whose defaults the fields were drawn with
 SET_HERE = "threads"  # by the server, whatever a recipe says
 PAPER = "google/gemma-4-E4B-it"  # whose default recipe is the paper's
 
 
+class BaseSelect(forms.Select):
+    """Shows a base that is no longer configured too: a select without it would quietly choose another."""
+
+    def optgroups(self, name: str, value: list[str], attrs: dict[str, Any] | None = None) -> list[Any]:
+        known = configured_bases()
+        lost = [(one, f"{one} (not configured here)") for one in value if one and one not in known]
+        self.choices = [*((one, one) for one in known), *lost]
+        return super().optgroups(name, value, attrs)
+
+
+class BaseField(forms.CharField):
+    """The base model: one of those configured here."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            label="Base model",
+            initial=lambda: configured_bases()[0],
+            widget=BaseSelect,
+            help_text="vLLM serves named bases only; pocket is served by our own engine alone.",
+        )
+
+    def validate(self, value: str) -> None:
+        super().validate(value)
+        try:
+            require_configured(value)
+        except TraceError as error:
+            raise forms.ValidationError(f"{error.message} {error.hint}") from error
+
+
 class RunForm(forms.Form):
     snapshot = forms.ModelChoiceField(Snapshot.objects.defer("manifest", "parts"), empty_label=None)
-    base = forms.CharField(
-        max_length=300, initial=POCKET, help_text="pocket, or the name or path of a causal language model"
-    )
+    base = BaseField()
     format = forms.ChoiceField(choices=Run.Format.choices, initial="a")
     memo = forms.ChoiceField(choices=Run.Memo.choices, initial="m", label="Stage 1")
     retrieval = forms.ChoiceField(choices=Run.Retrieval.choices, initial="r+R", label="Stage 2")
@@ -84,10 +118,20 @@ class RunForm(forms.Form):
 def typed_recipe(base: str, posted: Mapping[str, Any]) -> Recipe:
     """The base's default recipe with what was typed over it; a field left empty keeps its default."""
     values = flat(default_recipe(base)) | {"base": base}
-    for name, field in FIELDS.items():
-        if text := str(posted.get(name, "")).strip():
-            values[name] = typed(field, text)
+    values |= {name: typed(FIELDS[name], text) for name, text in edited(base, posted).items()}
     return recipes.from_dict(nested(values))
+
+
+def edited(base: str, posted: Mapping[str, Any]) -> dict[str, str]:
+    """The texts that a person changed: what was filled in for another base does not go along to this one."""
+    defaults = shown_defaults(str(posted.get(FILLED_FOR, "")) or base)
+    texts = {name: str(posted.get(name, "")).strip() for name in FIELDS}
+    return {name: text for name, text in texts.items() if text not in ("", defaults[name])}
+
+
+def shown_defaults(base: str) -> dict[str, str]:
+    """The base's default recipe as the form is filled in with it."""
+    return {name: shown(value) for name, value in flat(default_recipe(base)).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +161,11 @@ class Group:
 
 def recipe_groups(base: str, given: Mapping[str, Any]) -> list[Group]:
     """Every field of the recipe, grouped; `given`: typed texts by dotted name."""
-    defaults = {name: shown(value) for name, value in flat(default_recipe(base)).items()}
-    paper = {name: shown(value) for name, value in flat(default_recipe(PAPER)).items()}
+    defaults, paper = shown_defaults(base), shown_defaults(PAPER)
+    own = edited(base, given)
     groups: dict[str, list[Row]] = {name: [] for name in GROUPS}
     for name, field in FIELDS.items():
-        value = str(given.get(name, "")) or defaults[name]
+        value = own.get(name, defaults[name])
         told = paper[name] if field.source == "paper" else ""
         groups[field.group].append(Row(field, value, defaults[name], told))
     if base != POCKET:
@@ -141,9 +185,12 @@ def pasted(posted: Mapping[str, Any]) -> dict[str, str]:
 
     Raises TraceError for YAML that is no recipe.
     """
-    recipe = recipe_from_text(posted.get("yaml", ""), "the pasted recipe")
-    kept = {name: str(posted[name]) for name in ("snapshot", "cloned_from") if posted.get(name)}
-    return given_by(recipe) | kept
+    text = posted.get("yaml", "")
+    recipe = recipe_from_text(text, "the pasted recipe")
+    stay = (
+        ("snapshot", "cloned_from") if "base" in read_yaml(text, "") else ("snapshot", "cloned_from", "base")
+    )
+    return given_by(recipe) | {name: str(posted[name]) for name in stay if posted.get(name)}
 
 
 def cell_choices(chosen: Mapping[str, Any]) -> list[dict[str, Any]]:

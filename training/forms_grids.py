@@ -7,7 +7,7 @@ from django import forms
 from synthesis.models import Snapshot
 from trace_site.lib.errors import TraceError
 from training.core.grid import Plan, read_plan
-from training.core.recipe import POCKET
+from training.forms import BaseField
 from training.models import Run
 from training.services import read_yaml
 
@@ -37,7 +37,7 @@ class GridForm(forms.Form):
         choices=[(value, value) for value in Run.Retrieval.values], initial=["n", "r", "r+R"], widget=MARK
     )
     seeds = forms.CharField(max_length=100, initial="0")
-    base = forms.CharField(max_length=300, initial=POCKET)
+    base = BaseField()
     recipe = forms.CharField(required=False, widget=forms.Textarea, max_length=20_000)
 
     def clean(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class GridForm(forms.Form):
         return read_plan(
             {
                 "name": data["name"].strip(),
-                "base": data["base"].strip(),
+                "base": data["base"],
                 "snapshots": [*map(int, data["snapshots"]), *sweeps],
                 "seeds": [one.strip() for one in data["seeds"].split(",")],
                 "recipe": read_yaml(data["recipe"], "recipe"),

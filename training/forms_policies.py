@@ -8,7 +8,7 @@ from django import forms
 from synthesis.forms import domain_choices
 from synthesis.models import SynthesisRun
 from trace_site.lib.errors import TraceError
-from training.core.recipe import POCKET
+from training.forms import BaseField
 from training.models import RetrainPolicy, Run
 from training.policy import LONGEST_QUIET
 from training.services import recipe_from_text
@@ -19,9 +19,7 @@ SNAPSHOT = ("strategy", "per_rule", "branches", "rrb", "domain", "strict", "snap
 
 class PolicyForm(forms.Form):
     name = forms.CharField(max_length=100)
-    base = forms.CharField(
-        max_length=300, initial=POCKET, help_text="pocket, or the name or path of a causal language model"
-    )
+    base = BaseField()
     format = forms.ChoiceField(choices=Run.Format.choices, initial=Run.Format.FLAT)
     memo = forms.ChoiceField(
         choices=[(value, value) for value in Run.Memo.values], initial=Run.Memo.MEMO, label="Stage 1"

@@ -26,6 +26,22 @@ def default_recipe(base: str) -> Recipe:
     return recipes.load(RECIPES / ("pocket.yaml" if base == POCKET else "paper.yaml"))
 
 
+def configured_bases() -> list[str]:
+    """What forms and the API offer, the one they begin with first. Commands take any name or path."""
+    return list(dict.fromkeys([settings.BASE_MODEL, POCKET, *settings.BASE_MODELS]))
+
+
+def require_configured(base: str) -> None:
+    """Raises TraceError naming the bases that are."""
+    if base not in (known := configured_bases()):
+        raise TraceError(
+            f"'{base}' is not configured here; the bases are {', '.join(known)}.",
+            code="unknown_base",
+            where="base",
+            hint="Name it in BASE_MODELS, or start it with a command.",
+        )
+
+
 def recipe_from_text(text: str, where: str = "recipe") -> Recipe:
     """A recipe typed or pasted by a person (YAML)."""
     return recipes.from_dict(read_yaml(text, where))

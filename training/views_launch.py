@@ -11,7 +11,6 @@ from synthesis.models import Snapshot
 from trace_site.access import ADMIN, role_required
 from trace_site.lib.errors import TraceError
 from training import forms, services
-from training.core.recipe import POCKET
 from training.estimates import estimate
 from training.forms import CARDS, RunForm
 from training.models import Run
@@ -67,7 +66,7 @@ def _initial(given: Mapping[str, Any]) -> dict[str, Any]:
 def _page(
     request: HttpRequest, form: RunForm, given: Mapping[str, Any], problem: str, status: int
 ) -> HttpResponse:
-    base = str(form["base"].value() or POCKET)
+    base = str(form["base"].value() or services.configured_bases()[0])
     origin = str(form["cloned_from"].value() or "")
     context = {
         "form": form,
@@ -84,9 +83,9 @@ def _page(
 @role_required(ADMIN)
 @require_GET
 def recipe_fields(request: HttpRequest) -> HttpResponse:
-    """The recipe's fields with the defaults of another base."""
-    base = request.GET.get("base", "").strip() or POCKET
-    groups = forms.recipe_groups(base, {})
+    """The recipe's fields with the defaults of another base; what was edited stays."""
+    base = request.GET.get("base", "").strip() or services.configured_bases()[0]
+    groups = forms.recipe_groups(base, request.GET)
     return render(request, "training/_recipe.html", {"groups": groups, "base": base})
 
 

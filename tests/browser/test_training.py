@@ -12,6 +12,7 @@ from tests.factories import make_run, make_snapshot
 from tests.training.small_snapshot import write_snapshot
 from trace_site import jobs
 from trace_site.artefacts import store
+from trace_site.workers import Worker
 from training.models import Run, RunMetric
 
 pytestmark = [pytest.mark.browser]
@@ -105,6 +106,34 @@ def test_an_admin_launches_a_run_with_the_keyboard_watches_compares_and_clones_i
     page.wait_for_url(RUN_PAGE)
     assert page.get_by_role("heading", name=f"Changed since run {run.pk}").is_visible()
     assert Run.objects.get(cloned_from=run).seed == 4
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_another_base_brings_its_recipe_and_keeps_what_was_edited(open_page, snapshot, settings, width):
+    settings.BASE_MODEL, settings.BASE_MODELS = (
+        "google/gemma-4-E4B-it",
+        ["org/a-base-with-a-rather-long-name-8B"],
+    )
+    hardware = {"gpu": "NVIDIA H200", "gpu_memory_gb": 140, "gpus": 1, "memory_gb": 128, "threads": 2}
+    Worker.objects.create(name="box:1", queues=["gpu"], hardware=hardware)
+    open_page.expected.append("htmx:")  # leaving a page drops what its fragments still ask for
+    page = open_page("admin", width=width)
+    page.goto("/training/new/")
+    assert page.input_value("#id_base") == "google/gemma-4-E4B-it"
+    page.get_by_text("stay frozen in bf16").wait_for()
+    page.locator("#recipe summary", has_text="Stage 2").click()
+    page.fill("[id='r-stage2.epochs']", "5")
+    page.select_option("#id_base", "pocket")
+    page.get_by_text("Shape of the pocket model").wait_for()
+    assert page.input_value("[id='r-stage2.epochs']") == "5"
+    assert page.input_value("[id='r-stage2.lr']") == "0.002"
+    page.locator("#estimate").get_by_text("all of the model").wait_for()
+    assert page.locator("#estimate summary").inner_text() == "1 field changed from the default"
+    page.select_option("#id_base", "google/gemma-4-E4B-it")
+    page.locator("#estimate").get_by_text("stay frozen in bf16").wait_for()
+    page.get_by_text("Shape of the pocket model").wait_for(state="detached")
+    assert page.input_value("[id='r-stage2.lr']") == "0.0001"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -198,6 +198,15 @@ def test_command_shows_a_plan_before_anything_starts(capsys, tmp_path):
     assert not Run.objects.exists() and not Job.objects.exists()
 
 
+@pytest.mark.parametrize(("named", "base"), [("", "org/base-1B"), ("base: pocket\n", "pocket")])
+def test_plan_file_that_names_no_base_gets_the_configured_one(capsys, tmp_path, settings, named, base):
+    settings.BASE_MODEL = "org/base-1B"
+    path = tmp_path / "plan.yaml"
+    path.write_text(f"snapshots: [{make_snapshot().pk}]\nformats: [a]\n{named}")
+    call_command("training_grid", str(path), "--dry-run", "--json")
+    assert json.loads(capsys.readouterr().out.strip().splitlines()[-1])["plan"]["base"] == base
+
+
 def test_command_trains_every_cell_and_goes_on_with_what_failed(capsys, monkeypatch):
     options = ["--snapshot", str(make_snapshot().pk), "--formats", "a", "--memos", "m", "--retrievals", "n,r"]
     monkeypatch.setenv("FAKE_TRAINER", json.dumps({"error_at": 2}))

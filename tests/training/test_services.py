@@ -1,10 +1,14 @@
 """A run is asked for once, trained in a child process, resumed after a kill, and published by its owner only."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+import yaml
 from django.db.models.functions import Now
 
 from tests.factories import make_model, make_snapshot
@@ -15,7 +19,13 @@ from trace_site.supervisor import children
 from training import stages
 from training.models import Model, Run, RunMetric, TrainedStage
 from training.registry import export_dir
-from training.services import default_recipe, recipe_from_text, run_create
+from training.services import (
+    configured_bases,
+    default_recipe,
+    recipe_from_text,
+    require_configured,
+    run_create,
+)
 from training.sharing import stage_folder
 from training.stages import read_metrics
 
@@ -204,3 +214,42 @@ def test_run_keeps_why_it_was_started_and_what_it_was_cloned_from():
     second = create(snapshot=snapshot, seed=1, why=Run.Why.POLICY, cloned_from=first)
     assert (second.why, second.cloned_from) == ("policy", first)
     assert AuditEntry.objects.get(object_id=str(second.pk), action="run.created").detail["why"] == "policy"
+
+
+def test_bases_are_named_once_the_default_first_and_pocket_always(settings):
+    settings.BASE_MODEL, settings.BASE_MODELS = "org/a-1B", ["org/b-2B", "org/a-1B"]
+    assert configured_bases() == ["org/a-1B", "pocket", "org/b-2B"]
+    settings.BASE_MODEL, settings.BASE_MODELS = "pocket", []
+    assert configured_bases() == ["pocket"]
+    with pytest.raises(TraceError, match="'org/a-1B' is not configured here; the bases are pocket"):
+        require_configured("org/a-1B")
+
+
+@pytest.mark.parametrize("service", ["web", "worker", "gpu-worker"])
+def test_every_container_is_told_the_same_bases(settings, service):
+    compose = yaml.safe_load((settings.BASE_DIR / "docker-compose.yml").read_text())
+    told = compose["services"][service]["environment"]
+    assert told["BASE_MODEL"] == f"${{BASE_MODEL:-{default_recipe('any').base}}}"
+    assert told["BASE_MODELS"] == "${BASE_MODELS:-}"
+
+
+@pytest.mark.parametrize(
+    ("given", "bases"),
+    [
+        ({}, ["pocket"]),
+        ({"BASE_MODEL": ""}, ["pocket"]),
+        (
+            {"BASE_MODEL": "org/a-1B", "BASE_MODELS": "org/b-2B, ./c"},
+            ["org/a-1B", "pocket", "org/b-2B", "./c"],
+        ),
+    ],
+    ids=str,
+)
+def test_bases_are_read_from_the_environment(tmp_path, given, bases):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("BASE_MODEL")}
+    asked = "import django; django.setup(); from training.services import configured_bases as c; print(*c())"
+    known = {"TRACE_HOME": str(tmp_path), "DJANGO_SETTINGS_MODULE": "trace_site.settings"}
+    done = subprocess.run(
+        [sys.executable, "-c", asked], env=clean | known | given, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == bases

@@ -27,6 +27,8 @@ class Base:
 
 # from its configuration: body 3.97e9, tied table 0.67e9, per-layer table 2.82e9
 E4B = Base(7.46e9, 3.97e9, 3.49e9, 2560, 42, 262_144)
+# all-MiniLM-L6-v2, from its configuration
+ENCODER = Base(22.6e6, 10.7e6, 11.9e6, 384, 6, 30_522)
 SIZE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)\s*([bBmM])(?![A-Za-z])")
 
 

@@ -9,19 +9,24 @@ from dataclasses import dataclass
 from math import ceil, log10
 from typing import Any
 
-from training.core.bases import Base, base_of
+from training.core.bases import ENCODER, Base, base_of
 from training.core.recipe import POCKET, Recipe, Stage
 from training.core.stages import passes
 
 UNITS = {"a": 1, "b": 2, "c": 4}  # token rows that name one tool
 FAMILIES = {"a": ("flat",), "b": ("part",), "c": ("wrap", "part")}
-CHARS_A_TOKEN = 4.4  # of a named base; pocket learns its vocabulary: see `chars_a_token`
+CHARS_A_TOKEN = 4.4  # of a named base; pocket chooses its vocabulary: see `chars_a_token`
 IN_TRACES = 1.3  # more, for a tool's name in a trace is one to four tokens
 TURN = {True: 8, False: 40}  # tokens around a record: cue or instruction, markers
 REASON = 70  # tokens of the short reason in an `mr` record
 STATE_BYTES = 16  # a trained number in fp32: weight, gradient, two moments of AdamW
-ACTIVATION = 34  # bytes a token, layer and width that backward needs in 16 bit (Korthikanti et al., 2022)
+# bytes a token, layer and width that backward needs in 16 bit: of pocket (Korthikanti et al., 2022), and of a base with
+# LoRA on every linear layer (counted in E4B-shaped layers: each adapter keeps its input, each norm keeps 32 bits)
+ACTIVATION = {True: 34, False: 80}
+RECOMPUTED = 6  # what is kept of it when backward makes the rest again: a layer's input
+GRADIENT = 40  # within the layer that backward is in
 PROCESS = 0.8e9  # bytes of a process that has torch loaded
+CONTEXT = 2e9  # the same on an accelerator, with the blocks of logits
 LONG = 3.0  # the longest batch over the mean record
 START = 8.0  # seconds: load, tokenizer, export, read back
 CPU_FLOPS = 15e9  # a thread, small matrices
@@ -147,24 +152,25 @@ class Size:
 
 
 def size_of(recipe: Recipe, lengths: Lengths, base: Base | None = None) -> Size | None:
-    """None when nothing says how large the named base is."""
+    """None when nothing says how large the named base is. `base`: of pocket, its encoder."""
     rows = lengths.new_rows(recipe.format)
     if recipe.base == POCKET:
-        shape = recipe.pocket
-        layer = 4 * shape.hidden**2 + 3 * shape.hidden * shape.intermediate
-        table = (shape.vocab + rows) * shape.hidden
-        total = layer * shape.layers + table * (1 if shape.tied else 2)
-        return Size(total, total, layer * shape.layers + table, shape.hidden, shape.layers)
+        encoder, shape = base or ENCODER, recipe.pocket
+        width = encoder.hidden
+        writer = shape.layers * (4 * width**2 + 3 * width * shape.intermediate)
+        table = (shape.vocab + rows) * width
+        trained = encoder.body + writer + table  # the encoder's word rows stay as they are
+        return Size(trained + encoder.tables, trained, trained, width, encoder.layers + shape.layers)
     base = base or base_of(recipe.base)
     if base is None:
         return None
     adapters = (
         recipe.lora.rank * base.layers * 23 * base.hidden
     )  # seven linear layers, feed-forward 4 times the width
-    width = base.tables / base.vocab  # numbers of one token's rows over all tables
-    tables = base.tables + rows * width if recipe.embeddings == "full" else rows * width
+    row = base.tables / base.vocab  # numbers of one token over all tables
+    tables = base.tables + rows * row if recipe.embeddings == "full" else rows * row
     head = base.vocab * base.hidden
-    return Size(base.parameters + rows * width, adapters + tables, base.body + head, base.hidden, base.layers)
+    return Size(base.parameters + rows * row, adapters + tables, base.body + head, base.hidden, base.layers)
 
 
 def flops_a_token(recipe: Recipe, size: Size) -> float:
@@ -173,20 +179,46 @@ def flops_a_token(recipe: Recipe, size: Size) -> float:
     return size.active * (passes_ + (2 if recipe.activation_checkpointing else 0))
 
 
-def memory_bytes(recipe: Recipe, size: Size, stages: Iterable[Amount], *, gpu: bool) -> float:
-    """The peak of the stage that needs most."""
-    half = 2 if gpu and recipe.bf16 else 4
-    frozen = 0 if recipe.base == POCKET else size.parameters * half
-    peak = 0.0
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes at the peak, and the widest forward pass they are for. `merging`: all that is held while adapters are
+    merged in 32 bits, after the optimizer is gone."""
+
+    frozen: float
+    trained: float
+    activations: float
+    process: float
+    merging: float
+    sequences: int
+    length: int
+
+    @property
+    def peak(self) -> float:
+        return self.process + max(self.frozen + self.trained + self.activations, self.merging)
+
+
+def memory_of(recipe: Recipe, size: Size, stages: Iterable[Amount], *, gpu: bool) -> Memory:
+    """Of the stage that needs most."""
+    pocket = recipe.base == POCKET
+    frozen = 0.0 if pocket else size.parameters * (2 if gpu else 4)
+    merging = 0.0 if pocket else size.parameters * 4 + size.trained * 8
+    process = CONTEXT if gpu and not pocket else PROCESS
+    found = [Memory(frozen, size.trained * STATE_BYTES, 0.0, process, merging, 0, 0)]
     for amount in stages:
         stage = recipe.stage1 if amount.stage == "stage1" else recipe.stage2
-        mean = amount.tokens / max(1, amount.records)
-        tokens = (stage.micro_batch or stage.batch_size) * min(recipe.max_seq_len, LONG * mean)
-        kept = 2 if recipe.activation_checkpointing else ACTIVATION
-        width = kept * size.layers + (ACTIVATION if recipe.activation_checkpointing else 0)
-        average = 4 if stage.average_share else 0
-        peak = max(peak, tokens * width * size.hidden * half / 2 + size.trained * (STATE_BYTES + average))
-    return PROCESS + frozen + peak
+        sequences = stage.micro_batch or stage.batch_size
+        length = min(recipe.max_seq_len, LONG * amount.tokens / max(1, amount.records))
+        activations = sequences * length * size.hidden * activation_bytes(recipe, size.layers, gpu)
+        trained = size.trained * (STATE_BYTES + (4 if stage.average_share else 0))
+        found.append(Memory(frozen, trained, activations, process, merging, sequences, round(length)))
+    return max(found, key=lambda one: (one.peak, one.activations))
+
+
+def activation_bytes(recipe: Recipe, layers: int, gpu: bool) -> float:
+    """A token and width, over all layers."""
+    whole = ACTIVATION[recipe.base == POCKET]
+    kept = RECOMPUTED * layers + whole if recipe.activation_checkpointing else whole * layers
+    return (kept + GRADIENT) * (1 if gpu and recipe.bf16 else 2)
 
 
 def thumb_flops(recipe: Recipe, threads: int, gpu: bool) -> float:

@@ -31,7 +31,9 @@ class Pocket:
     """The small embedded base: a sentence encoder that reads requests, a decoder beside it that writes answers."""
 
     encoder: str = "all-MiniLM-L6-v2"  # [ours] the dependency, or the folder or name of another one like BERT
-    vocab: int = 8192  # [ours] text pieces it writes with, from the encoder's word list; tool tokens come on top
+    vocab: int = (
+        8192  # [ours] text pieces it writes with, from the encoder's word list; tool tokens come on top
+    )
     layers: int = 2  # [ours] depth of the decoder; its width is the encoder's
     heads: int = 6  # [ours] attention heads of the decoder
     intermediate: int = 1024  # [ours] width of the decoder's feed-forward part

@@ -97,7 +97,7 @@ def plan_of(options: dict[str, Any]) -> Plan:
     """The plan of a file with the options over it."""
     data: dict[str, Any] = {"base": settings.BASE_MODEL}
     if options["plan"]:
-        data = mapping_from_file(options["plan"])
+        data |= mapping_from_file(options["plan"])
     if sources := [*options["snapshot"], *options["sweep"]]:
         data["snapshots"] = sources
     data |= {name: options[name] for name in ("name", "rrb", "base") if options[name] is not None}
