@@ -1,7 +1,9 @@
 """Probes of tool knowledge: what MCQ_ts, QA_ts and MCQ_expert ask, and how the answers are counted.
 
 In: benchmark rows of the three kinds. Out: lettered questions {"id","question","choices","tool","answer",
-"domain"} for the engine, and accuracy with its interval beside the random baseline.
+"domain"} for the engine, and accuracy with its interval beside the random baseline. A question about a tool of the half
+that Stage 1 may learn letters on (training/core/questions.py) counts for no model, also not for the untrained base or
+one that learned no letters: so every row of a table counts the same questions. Reports say how many are left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,12 +12,13 @@ from typing import Any
 
 from evaluation.core.stats import DRAWS, bootstrap
 from trace_site.lib.errors import TraceError
-from training.core.questions import YES_NO, as_asked, mcq_question, qa_question
+from training.core.questions import YES_NO, as_asked, mcq_question, qa_question, taught
 
 __all__ = [
     "MOST_CHOICES",
     "YES_NO",
     "accuracy",
+    "counted",
     "expert_question",
     "lettered",
     "mcq_question",
@@ -24,6 +27,7 @@ __all__ = [
 ]
 
 MOST_CHOICES = 26
+Row = dict[str, Any]
 
 
 def expert_question(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,6 +46,11 @@ def lettered(kind: str, rows: Sequence[Mapping[str, Any]], *, seed: int = 0) -> 
     if kind == "mcq":
         return [mcq_question(row, seed=seed) for row in rows]
     return [qa_question(row) if kind == "qa" else expert_question(row) for row in rows]
+
+
+def counted(rows: Sequence[Row]) -> list[Row]:
+    """The items of a benchmark that count for a model: requests, and questions about no tool or an untaught one."""
+    return [row for row in rows if not row.get("tool") or not taught(row["tool"])]
 
 
 def random_baseline(questions: Sequence[Mapping[str, Any]]) -> float:
