@@ -16,6 +16,7 @@ from catalog.queries import few_shots_withdraw
 from evaluation.core import items as core
 from evaluation.core.items import Item
 from evaluation.core.probe_builder import ProbeBuilder
+from evaluation.core.probes import counted
 from evaluation.models import Benchmark, BenchmarkItem
 from trace_site import audit
 from trace_site.lib.errors import TraceError
@@ -77,6 +78,12 @@ def with_domains(items: Sequence[Item]) -> list[Item]:
 def freeze(*, name: str, kind: str, items: Iterable[Item], source: str, actor: Any) -> tuple[Benchmark, bool]:
     """The version that holds exactly these items, and whether it was made now."""
     ready = with_domains(list(items))
+    if not counted([item.data for item in ready]):
+        raise TraceError(
+            "every question is about a tool of the half that Stage 1 may learn letters on, so none of them counts.",
+            code="empty_benchmark",
+            hint="Add questions about other tools.",
+        )
     hash_ = core.digest(kind, ready)
     versions = Benchmark.objects.select_for_update().filter(name=name).order_by("-version")
     if same := versions.filter(hash=hash_).first():

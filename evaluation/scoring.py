@@ -6,6 +6,7 @@ from typing import Any
 
 from catalog.models import Tool
 from evaluation.core import coverage, report
+from evaluation.core.probes import counted
 from evaluation.coverage import query_groups
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
 from rules.models import Rule
@@ -17,9 +18,9 @@ Rows = Sequence[dict[str, Any]]
 
 
 def benchmark_rows(benchmark: Benchmark) -> list[dict[str, Any]]:
-    """The items as engines and metrics read them; the id is the row's."""
+    """The items that count, as engines and metrics read them; the id is the row's."""
     rows = BenchmarkItem.objects.filter(benchmark=benchmark).order_by("position")
-    return [{**row.data, "id": str(row.pk), "domain": row.domain} for row in rows]
+    return counted([{**row.data, "id": str(row.pk), "domain": row.domain} for row in rows])
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class Scored:
 
 def score(benchmark: Benchmark, decode: str, predictions: Rows, rows: Rows) -> Scored:
     if decode == Decode.LETTERS:
-        return Scored(report.probe_report(predictions, rows, seed=SEED), {}, {})
+        left_out = benchmark.count - len(rows)
+        return Scored(report.probe_report(predictions, rows, left_out=left_out, seed=SEED), {}, {})
     groups, definition, clusterings = grouping(rows)
     embedding = baseline_lists(benchmark) if decode != Decode.EMBEDDING else None
     numbers = report.retrieval_report(

@@ -134,7 +134,7 @@ def probe_rows(snapshot: int | None = None) -> tuple[list[Benchmark], list[Probe
     if snapshot:
         found = found.filter(model__run__snapshot=snapshot)
     by_model: dict[Model, dict[int, Evaluation]] = {}
-    for evaluation in found.order_by("-model_id"):
+    for evaluation in found.order_by("-model_id", "pk"):  # of two the newer one
         assert evaluation.model is not None
         by_model.setdefault(evaluation.model, {})[evaluation.benchmark_id] = evaluation
     rows = [

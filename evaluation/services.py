@@ -16,6 +16,7 @@ from trace_site import jobs
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
+from training.core.questions import TAUGHT
 from training.models import Model, Run
 from training.registry import refuse_removed
 
@@ -110,9 +111,10 @@ class Unit:
             if self.model
             else ["embedding", catalog_embeddings_hash()]
         )
-        return content_hash(
-            {"who": who, "benchmark": self.benchmark.hash, "id": self.benchmark.pk, "decode": self.decode}
-        )
+        what = {"benchmark": self.benchmark.hash, "id": self.benchmark.pk, "decode": self.decode}
+        if self.benchmark.kind in (Benchmark.Kind.MCQ, Benchmark.Kind.QA):
+            what["left out"] = TAUGHT  # earlier evaluations counted every question
+        return content_hash({"who": who, **what})
 
 
 def plan(

@@ -33,6 +33,9 @@ def evaluation_lines(evaluation: Evaluation) -> Iterator[str]:
         else "embedding baseline"
     )
     yield f"{who} on {evaluation.benchmark}, {evaluation.decode}"
+    if left_out := (evaluation.metrics or {}).get("left_out"):
+        asked = f"{left_out} of {evaluation.benchmark.count} questions"
+        yield f"  {asked} are about tools that Stage 1 may learn letters on: not counted"
     for domain, groups in ((evaluation.metrics or {}).get("slices") or {}).items():
         if "accuracy" in groups:
             yield f"  {domain}: n {groups['n']}  accuracy {interval(groups['accuracy'])}  chance {groups['random']:.3f}"

@@ -80,6 +80,21 @@ def test_probes_stand_beside_guessing(client_as):
     assert "untrained base pocket" in page and "guessing" in page and "0.25" in page
 
 
+def test_pages_say_how_many_questions_of_a_probe_do_not_count_and_why(client_as):
+    probe = Benchmark.objects.create(name="qa", kind="qa", hash="h", count=7, random_baseline=0.5)
+    interval = {"mean": 0.5, "low": 0.0, "high": 1.0, "n": 4}
+    metrics = {"slices": {"all": {"n": 4, "accuracy": interval, "random": 0.5}}, "left_out": 3}
+    made = Evaluation.objects.create(
+        key="k", model=make_model(), benchmark=probe, decode="letters", metrics=metrics
+    )
+    client = client_as("reviewer")
+    page = client.get("/evaluation/").content.decode()
+    assert "n = 4" in page and "Questions about these tools count for no model" in page
+    assert "3 of 7 questions: about tools that Stage 1 may learn letters on" in (
+        client.get(f"/evaluation/{made.pk}/").content.decode()
+    )
+
+
 def test_predictions_are_filtered_and_lead_to_the_playground(client_as, results):
     url = f"/evaluation/{results[1].pk}/"
     client = client_as("expert")

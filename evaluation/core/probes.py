@@ -1,39 +1,33 @@
 """Probes of tool knowledge: what MCQ_ts, QA_ts and MCQ_expert ask, and how the answers are counted.
 
 In: benchmark rows of the three kinds. Out: lettered questions {"id","question","choices","tool","answer",
-"domain"} for the engine, and accuracy with its interval beside the random baseline.
+"domain"} for the engine, and accuracy with its interval beside the random baseline. A question about a tool of the half
+that Stage 1 may learn letters on (training/core/questions.py) counts for no model, also not for the untrained base or
+one that learned no letters: so every row of a table counts the same questions. Reports say how many are left out.
 """
 
-import random
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
 
 from evaluation.core.stats import DRAWS, bootstrap
 from trace_site.lib.errors import TraceError
+from training.core.questions import YES_NO, as_asked, mcq_question, qa_question, taught
 
-YES_NO = ("Yes", "No")
+__all__ = [
+    "MOST_CHOICES",
+    "YES_NO",
+    "accuracy",
+    "counted",
+    "expert_question",
+    "lettered",
+    "mcq_question",
+    "qa_question",
+    "random_baseline",
+]
+
 MOST_CHOICES = 26
-
-
-def shuffled(correct: str, wrong: Sequence[str], seed: str) -> tuple[list[str], str]:
-    """The options in an order that depends on the seed alone, and the letter of the correct one."""
-    choices = [correct, *wrong]
-    random.Random(seed).shuffle(choices)
-    return choices, ascii_uppercase[choices.index(correct)]
-
-
-def mcq_question(row: Mapping[str, Any], *, seed: int = 0) -> dict[str, Any]:
-    choices, letter = shuffled(row["correct"], row["wrong"], f"{seed}:{row['id']}")
-    return _question(row, choices, letter)
-
-
-def qa_question(row: Mapping[str, Any]) -> dict[str, Any]:
-    if row["answer"] not in YES_NO:
-        raise TraceError(
-            f"answer {row['answer']!r} is not Yes or No.", code="bad_probe", where=f"question {row['id']}"
-        )
-    return _question(row, list(YES_NO), ascii_uppercase[YES_NO.index(row["answer"])])
+Row = dict[str, Any]
 
 
 def expert_question(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,7 +38,7 @@ def expert_question(row: Mapping[str, Any]) -> dict[str, Any]:
             code="bad_probe",
             where=f"question {row['id']}",
         )
-    return _question(row, list(row["choices"]), row["answer"])
+    return as_asked(row, list(row["choices"]), row["answer"])
 
 
 def lettered(kind: str, rows: Sequence[Mapping[str, Any]], *, seed: int = 0) -> list[dict[str, Any]]:
@@ -52,6 +46,11 @@ def lettered(kind: str, rows: Sequence[Mapping[str, Any]], *, seed: int = 0) -> 
     if kind == "mcq":
         return [mcq_question(row, seed=seed) for row in rows]
     return [qa_question(row) if kind == "qa" else expert_question(row) for row in rows]
+
+
+def counted(rows: Sequence[Row]) -> list[Row]:
+    """The items of a benchmark that count for a model: requests, and questions about no tool or an untaught one."""
+    return [row for row in rows if not row.get("tool") or not taught(row["tool"])]
 
 
 def random_baseline(questions: Sequence[Mapping[str, Any]]) -> float:
@@ -87,15 +86,4 @@ def _accuracy(
         "accuracy": bootstrap(right, seed=seed, draws=draws).as_dict(),
         "random": random_baseline(questions),
         "options": {str(count): options[count] for count in sorted(options)},
-    }
-
-
-def _question(row: Mapping[str, Any], choices: list[str], answer: str) -> dict[str, Any]:
-    return {
-        "id": str(row["id"]),
-        "question": row["question"],
-        "choices": choices,
-        "tool": row.get("tool"),
-        "answer": answer,
-        "domain": row.get("domain", ""),
     }

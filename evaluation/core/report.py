@@ -21,11 +21,15 @@ def item_scores(row: Row, item: Row, decode: str) -> dict[str, float]:
     return query_scores(row["tools"], item["tools"], decode in RANKED_DECODES)
 
 
-def probe_report(predictions: Sequence[Row], items: Sequence[Row], *, seed: int = 0) -> dict[str, Any]:
-    """Accuracy beside chance; a question about a tool the model does not have counts as wrong and is counted."""
+def probe_report(
+    predictions: Sequence[Row], items: Sequence[Row], *, left_out: int = 0, seed: int = 0
+) -> dict[str, Any]:
+    """Accuracy beside chance; a question about a tool the model does not have counts as wrong and is counted.
+    `left_out`: questions of the benchmark that count for no model."""
     letters = {str(row["id"]): str(row["letter"]) for row in predictions}
     return {
         "slices": accuracy(letters, items, seed=seed),
+        "left_out": left_out,
         "unknown_tools": sum(not letter for letter in letters.values()),
     }
 

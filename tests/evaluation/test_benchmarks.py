@@ -130,17 +130,18 @@ def test_expert_questions_keep_their_domain_and_their_chance(tmp_path):
 @pytest.mark.django_db
 def test_probes_are_built_from_the_catalog_and_say_so():
     make_domain()
-    words = ["payslips", "bonuses", "leave days", "shifts", "contracts", "reviews"]
+    words = ["bonuses", "leave days", "payslips", "shifts", "goals", "contracts", "reviews", "teams", "tasks"]
     tools = [
         make_tool(f"Hr/Get{n}", description=f"Returns the {word} of one employee.")
-        for n, word in enumerate(words)
+        for n, word in enumerate(words, start=1)
     ]
     for tool in tools:
         others = [other.pk for other in tools if other != tool]
-        NeighbourList.objects.create(tool=tool, neighbour_ids=others, scores=[0.9] * 5)
+        NeighbourList.objects.create(tool=tool, neighbour_ids=others, scores=[0.9] * 8)
     mcq, qa = probe_benchmarks_build(name="demo", count=6)
     assert (mcq.name, mcq.kind, mcq.count, mcq.random_baseline) == ("mcq-ts-demo", "mcq", 6, 0.25)
     assert (qa.name, qa.kind, qa.source) == ("qa-ts-demo", "qa", "built offline from the catalog")
+    assert {item.data["tool"] for item in mcq.items.all()} == {f"Hr/Get{n}" for n in (3, 5, 6, 7, 8, 9)}
     assert {item.data["built"] for item in mcq.items.all()} == {"offline"}
     assert probe_benchmarks_build(name="demo", count=6) == [mcq, qa]
 

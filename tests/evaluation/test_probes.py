@@ -1,8 +1,9 @@
 import pytest
 
-from evaluation.core import probe_builder, probes
+from evaluation.core import probes
 from evaluation.core.probe_builder import ProbeBuilder
 from trace_site.lib.errors import TraceError
+from training.core.questions import Questions, folded, statements, taught
 
 MCQ = {
     "id": "m1",
@@ -13,20 +14,20 @@ MCQ = {
     "domain": "hr",
 }
 TOOLS = [
-    {"name": f"PayV{n}/run{end}", "domain": "hr", "description": text}
+    {"name": f"PayV{n}/{end}", "domain": "hr", "description": text}
     for n in (1, 2)
     for end, text in [
         (
-            "Gross",
+            "readGross",
             f"Returns the gross pay of one employee for period {n}. Version {n} covers part-time staff only.",
         ),
         (
-            "Net",
+            "readNet",
             f"Returns the net pay after deductions in release {n}. It needs an open payroll period {n} first.",
         ),
         (
-            "Slip",
-            f"Sends the payslip of release {n} by mail. PayV{n}/runSlip never stores the file for {n} days.",
+            "sendSlip",
+            f"Sends the payslip of release {n} by mail. PayV{n}/sendSlip never stores the file for {n} days.",
         ),
     ]
 ]
@@ -97,9 +98,9 @@ def test_built_probes_repeat_and_never_name_the_tool(kind):
 def test_wrong_options_are_distinct_and_not_true_of_the_tool():
     by_name = {tool["name"]: tool["description"] for tool in TOOLS}
     for row in ProbeBuilder(TOOLS, NEAR).mcq(6):
-        own = probe_builder.folded(by_name[row["tool"]])
+        own = folded(by_name[row["tool"]])
         assert len({*row["wrong"], row["correct"]}) == 4
-        assert all(probe_builder.folded(wrong) not in own for wrong in row["wrong"])
+        assert all(folded(wrong) not in own for wrong in row["wrong"])
 
 
 def test_twins_with_one_description_make_no_question():
@@ -117,7 +118,53 @@ def test_yes_and_no_are_about_equally_frequent():
 
 
 def test_edited_statement_changes_one_decisive_word():
-    builder = ProbeBuilder(TOOLS, NEAR)
-    assert builder._edited("Returns the gross pay.", "PayV1/runGross") == "Overwrites the gross pay."
-    assert builder._edited("Keeps it for 30 days.", "PayV1/runGross") == "Keeps it for 31 days."
-    assert builder._edited("Nothing decisive here.", "PayV1/runGross") is None
+    builder = Questions(TOOLS, NEAR)
+    assert builder._edited("Returns the gross pay.", "PayV1/readGross") == "Overwrites the gross pay."
+    assert builder._edited("Keeps it for 30 days.", "PayV1/readGross") == "Keeps it for 31 days."
+    assert builder._edited("Nothing decisive here.", "PayV1/readGross") is None
+
+
+def many() -> tuple[list[dict[str, str]], dict[str, list[str]]]:
+    """Sixty tools of either half that each say one thing of their own, and one that a taught tool says too."""
+    tools = [
+        {
+            "name": f"Shop/op{n}",
+            "domain": "hr",
+            "description": f"Ships parcel number {n} to its buyer. Writes a receipt for clerk {n // 20}.",
+        }
+        for n in range(60)
+    ]
+    names = [tool["name"] for tool in tools]
+    return tools, {name: [other for other in names if other != name][:13] for name in names}
+
+
+@pytest.mark.parametrize("kind", ["mcq", "qa"])
+def test_built_probes_ask_only_about_the_half_that_is_never_taught(kind):
+    tools, near = many()
+    asked = {row["tool"] for row in getattr(ProbeBuilder(tools, near), kind)(200)}
+    assert asked == {tool["name"] for tool in tools if not taught(tool["name"])}
+
+
+def test_a_sentence_said_of_a_taught_tool_is_never_the_right_answer_of_a_built_probe():
+    tools, near = many()
+    heard = {
+        text
+        for tool in tools
+        if taught(tool["name"])
+        for text in statements(tool["description"], [tool["name"]])
+    }
+    builder = ProbeBuilder(tools, near)
+    correct = {row["correct"] for row in builder.mcq(200)}
+    yes = {row["question"].partition("? ")[2] for row in builder.qa(200) if row["answer"] == "Yes"}
+    assert correct and yes and not heard & (correct | yes)
+
+
+def test_wrong_options_may_speak_of_a_taught_tool():
+    tools, near = many()
+    wrong = {option for row in ProbeBuilder(tools, near).mcq(200) for option in row["wrong"]}
+    assert any(
+        text in wrong
+        for tool in tools
+        if taught(tool["name"])
+        for text in statements(tool["description"], [tool["name"]])
+    )

@@ -9,10 +9,12 @@ from django.core.management import call_command
 from evaluation import tasks
 from evaluation.models import BenchmarkItem, Evaluation, Prediction
 from evaluation.services import benchmark_import, evaluation_request
+from evaluation.tables import evaluation_lines
 from tests.factories import make_cluster, make_model, make_rule, make_run, make_tool
 from trace_site import jobs
 from trace_site.artefacts import store
 from trace_site.lib.errors import TraceError
+from training.core.questions import TAUGHT, taught
 
 pytestmark = pytest.mark.django_db
 FAKE = "tests.evaluation.fake_engine"
@@ -47,13 +49,21 @@ def prb(tools, tmp_path):
     return benchmark_import(path=tmp_path / "prb.jsonl", kind="prb", name="prb")[0]
 
 
-def model_with(tools, tmp_path, retrieval="r+R"):
+def model_with(tools, tmp_path, retrieval="r+R", letters=""):
     folder = tmp_path / "export"
     folder.mkdir(exist_ok=True)
-    (folder / "trace.json").write_text(json.dumps({"tools": [{"name": tool.name} for tool in tools]}))
+    spec = {"tools": [{"name": tool.name} for tool in tools], "letters": letters}
+    (folder / "trace.json").write_text(json.dumps(spec))
     run = make_run(retrieval=retrieval)
     key = f"models/{run.key}"
     return make_model(run=run, store_key=key, store_digest=store().put_dir(folder, key))
+
+
+def questions(tmp_path, *tools):
+    """A yes-or-no benchmark, one question a tool."""
+    rows = [{"tool": tool.name, "question": "Does it read?", "answer": "No"} for tool in tools]
+    (tmp_path / "qa.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return benchmark_import(path=tmp_path / "qa.jsonl", kind="qa", name="qa")[0]
 
 
 def evaluate(model, **options):
@@ -110,16 +120,35 @@ def test_model_that_never_learned_lists_is_only_asked_to_rank(tools, prb, tmp_pa
 
 
 def test_question_about_a_tool_the_model_lacks_counts_as_wrong(tools, tmp_path):
-    rows = [
-        {"tool": tools[0].name, "question": "Does it read?", "answer": "No"},
-        {"tool": tools[3].name, "question": "Does it read?", "answer": "No"},
-    ]
-    (tmp_path / "qa.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    benchmark, _ = benchmark_import(path=tmp_path / "qa.jsonl", kind="qa", name="qa")
+    benchmark = questions(tmp_path, tools[1], tools[3])
     evaluate(model_with(tools[:3], tmp_path), benchmark=benchmark)
     found = Evaluation.objects.get(decode="letters").metrics
     assert found["slices"]["all"]["accuracy"]["mean"] == 0.5 and found["unknown_tools"] == 1
     assert found["slices"]["all"]["random"] == 0.5
+
+
+@pytest.mark.parametrize("letters", [TAUGHT, ""], ids=["learned letters", "learned none"])
+def test_question_about_a_tool_of_the_taught_half_counts_for_no_model(tools, tmp_path, letters):
+    assert [taught(tool.name) for tool in tools] == [True, False, True, False]
+    benchmark = questions(tmp_path, *tools)
+    model = model_with(tools, tmp_path, letters=letters)
+    evaluate(model, benchmark=benchmark)
+    found = Evaluation.objects.get(decode="letters")
+    assert (found.metrics["slices"]["all"]["n"], found.metrics["left_out"]) == (2, 2)
+    assert set(found.predictions.values_list("item__data__tool", flat=True)) == {tools[1].name, tools[3].name}
+    assert "  2 of 4 questions are about tools that Stage 1 may learn" in "\n".join(evaluation_lines(found))
+
+
+def test_benchmark_of_questions_that_do_not_count_is_refused(tools, tmp_path):
+    with pytest.raises(TraceError, match="none of them counts"):
+        questions(tmp_path, tools[0], tools[2])
+
+
+def test_model_that_learned_letters_on_other_tools_is_not_asked(tools, tmp_path):
+    model = model_with(tools, tmp_path, letters="name is short")
+    job = jobs.run(evaluation_request(model=model, benchmark=questions(tmp_path, *tools)).pk)
+    assert job.state == "failed" and "learned letters on the tools where the name is short" in job.error
+    assert not Prediction.objects.exists()
 
 
 def test_interrupted_decoding_goes_on_and_stores_every_answer_once(tools, prb, tmp_path, monkeypatch):

@@ -180,7 +180,7 @@ def test_champion_is_measured_on_benchmarks_that_came_after_it(home, tools, prb,
     champion = model_with(tools, tmp_path)
     promote(model=champion, actor=None)
     evaluate(champion)
-    rows = [{"tool": tools[0].name, "question": "Does it read?", "answer": "No"}]
+    rows = [{"tool": tools[1].name, "question": "Does it read?", "answer": "No"}]
     (tmp_path / "qa.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     benchmark_import(path=tmp_path / "qa.jsonl", kind="qa", name="qa")
     model = model_with(tools, tmp_path)

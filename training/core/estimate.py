@@ -18,6 +18,7 @@ FAMILIES = {"a": ("flat",), "b": ("part",), "c": ("wrap", "part")}
 CHARS_A_TOKEN = 4.4  # of a named base; pocket chooses its vocabulary: see `chars_a_token`
 IN_TRACES = 1.3  # more, for a tool's name in a trace is one to four tokens
 TURN = {True: 8, False: 40}  # tokens around a record: cue or instruction, markers
+ASKED = 30  # tokens that every lettered question says
 REASON = 70  # tokens of the short reason in an `mr` record
 STATE_BYTES = 16  # a trained number in fp32: weight, gradient, two moments of AdamW
 # bytes a token, layer and width that backward needs in 16 bit: of pocket (Korthikanti et al., 2022), and of a base with
@@ -122,7 +123,12 @@ def _stage1(recipe: Recipe, lengths: Lengths) -> tuple[float, float]:
     if recipe.format != "a":
         kinds += [text + 1, text + 2]
     reason = REASON if recipe.memo == "mr" else 0
-    return lengths.tools * len(kinds), lengths.tools * sum(kind + turn + reason for kind in kinds)
+    records, tokens = lengths.tools * len(kinds), lengths.tools * sum(kind + turn + reason for kind in kinds)
+    if recipe.letters:
+        # a choice of four and a yes or no about half of the tools; a statement is half a description
+        records += lengths.tools
+        tokens += lengths.tools * (5 * text / 4 + units + ASKED + turn)
+    return records, tokens
 
 
 def _stage2(recipe: Recipe, retrieval: str, lengths: Lengths) -> tuple[float, float]:

@@ -4,6 +4,7 @@ A `Record` is a prompt, an optional thinking part and an answer, each a tuple of
 must never turn into tool or control tokens; a `Units` part is real tool tokens.
 """
 
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,13 @@ class Record:
 def query_parts(query: str, permissions: Sequence[str] = ()) -> Parts:
     """What a retrieval prompt says: the request, and the permission targets if it carries any."""
     return (query, f"\nPermissions: {', '.join(permissions)}") if permissions else (query,)
+
+
+def choice_parts(question: str, choices: Sequence[str], units: Sequence[str] = ()) -> Parts:
+    """What a multiple-choice prompt says. `units` are the token of the tool it is about."""
+    about: Parts = ("Tool: ", Units(tuple(units)), "\n") if units else ()
+    lettered = zip(string.ascii_uppercase, choices, strict=False)
+    return (*about, f"{question}\n", "".join(f"{letter}: {choice}\n" for letter, choice in lettered))
 
 
 def list_parts(names: Sequence[str], index: NameIndex) -> Parts:

@@ -135,6 +135,7 @@ class Recipe:
     replay: float = (
         0.0  # [ours] descriptions beside each sample of Stage 2, so that it forgets no tool; 0 in the paper
     )
+    letters: bool = False  # [ours] Stage 1 also learns to answer with a letter, of half of the tools
     checkpoint_seconds: float = 60.0  # [ours] how much work a kill may cost
     pocket: Pocket = field(default_factory=Pocket)
     lora: Lora = field(default_factory=Lora)

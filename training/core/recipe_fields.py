@@ -69,6 +69,12 @@ OTHER = {
         "ours",
         "tool descriptions read as requests beside each sample of Stage 2, so that none is forgotten; 0 in the paper",
     ),
+    "letters": (
+        "data",
+        "Lettered choices",
+        "ours",
+        "Stage 1 also learns to answer with a letter, on the half of the tools that no probe counts; off in the paper",
+    ),
     "embeddings": ("weights", "Embeddings", "paper", "full: whole tables train; new_rows: tool tokens only"),
     "token_init": ("weights", "Token start", "ours", "from the words a token stands for, or random (opaque)"),
     "lora.rank": ("weights", "LoRA rank", "paper", "a named base only; pocket trains every weight"),

@@ -1,7 +1,8 @@
 """From a frozen snapshot to training records.
 
 In: a snapshot directory and a recipe. Out: `Record`s (core/parts.py). Stage 1 has three records a tool, five in the
-formats b and c; Stage 2 one a sample. Paper: appendix "Multi-Format Tool Memorization", section "Stage 2".
+formats b and c, and up to two more of every second tool where it learns letters; Stage 2 one a sample. Paper: appendix
+"Multi-Format Tool Memorization", section "Stage 2".
 """
 
 import random
@@ -15,7 +16,17 @@ from catalog.core.words import text_key
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_json, read_jsonl, sha256_file
 from training.core import reasons
-from training.core.parts import Part, Parts, Record, Units, list_parts, query_parts, text_parts
+from training.core.parts import (
+    Part,
+    Parts,
+    Record,
+    Units,
+    choice_parts,
+    list_parts,
+    query_parts,
+    text_parts,
+)
+from training.core.questions import Questions, taught
 from training.core.recipe import Recipe
 
 FILES = ("tools.jsonl", "neighbours.jsonl", "rules.jsonl", "tokens.jsonl", "samples.jsonl")
@@ -93,13 +104,32 @@ def load_snapshot(directory: Path) -> Snapshot:
 
 
 def stage1_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
-    """The memorization formats of every tool; `mr` puts a short reasoning before each answer."""
+    """The memorization formats of every tool; `mr` puts a short reasoning before each answer, but for the letters."""
     catalog = Catalog(snapshot, recipe)
     records = [record for tool in snapshot.tools for record in catalog.records(tool)]
-    if recipe.memo != "mr":
-        return records
-    reasoned = (replace(record, thinking=catalog.reason(record)) for record in records)
-    return list(_with_empty_thinking(reasoned, recipe))
+    if recipe.memo == "mr":
+        reasoned = (replace(record, thinking=catalog.reason(record)) for record in records)
+        records = list(_with_empty_thinking(reasoned, recipe))
+    return [*records, *lettered_records(snapshot, recipe)]
+
+
+def lettered_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
+    """With `letters`: the questions that a probe would ask, about the tools that no probe counts, each answered with
+    its letter alone."""
+    if not recipe.letters:
+        return []
+    questions = Questions(snapshot.tools, snapshot.neighbours)
+    index = NameIndex(questions.tools, recipe.format)
+    return [
+        Record(
+            "letters",
+            choice_parts(one["question"], one["choices"], index.units[name]),
+            (one["answer"],),
+            id=name,
+        )
+        for name in filter(taught, questions.tools)
+        for one in questions.pair(name, recipe.seed)
+    ]
 
 
 class Catalog:

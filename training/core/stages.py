@@ -10,6 +10,7 @@ from typing import Any
 
 from trace_site.lib.files import content_hash
 from training.core.bases import encoder_digest
+from training.core.questions import TAUGHT
 from training.core.recipe import POCKET, Recipe, from_dict
 
 MAKER = 2  # raise it when the trainer begins to make other weights of the same recipe
@@ -43,6 +44,8 @@ def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str
         own = {"memo": recipe.memo, "stage1": asdict(recipe.stage1), "negatives": recipe.mcts_negatives}
         if recipe.memo == "mr":
             own["empty_thinking_share"] = recipe.empty_thinking_share
+        if recipe.letters:
+            own["letters"] = TAUGHT
         before = content_hash({"base": base, "catalog": catalog_hash, **own})
         found.append(Step("stage1", before, "none"))
     for retrieval in passes(recipe.retrieval):

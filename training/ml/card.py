@@ -61,6 +61,7 @@ def _model(recipe: Recipe, spec: dict[str, Any], checks: dict[str, Any]) -> Rows
         "Architecture": checks["architecture"],
         "Parameters": checks["parameters"],
         "First values of the token rows": spec["token_init"],
+        "Tools it learned letters on": f"those where the {spec['letters']}" if spec["letters"] else "none",
         "Seed": str(recipe.seed),
     }
 

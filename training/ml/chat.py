@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
-from training.core.parts import Part, Parts, Record, Units, query_parts
+from training.core.parts import Part, Parts, Record, Units, choice_parts, query_parts
 from training.ml.adapters import (
     ASSISTANT,
     CLOSE,
@@ -142,11 +142,7 @@ class Chat:
 
     def choice_ids(self, question: str, choices: Sequence[str], units: Sequence[str] = ()) -> list[int]:
         """A multiple-choice prompt; the next token is the letter. `units` are the token of the tool it is about."""
-        about: Parts = ("Tool: ", Units(tuple(units)), "\n") if units else ()
-        lettered = zip(string.ascii_uppercase, choices, strict=False)
-        lines = "".join(f"{letter}: {choice}\n" for letter, choice in lettered)
-        parts: Parts = (*about, f"{question}\n", lines)
-        return [*self.prompt_ids("letters", parts), *self.empty_ids]
+        return [*self.prompt_ids("letters", choice_parts(question, choices, units)), *self.empty_ids]
 
     def letter_ids(self, count: int) -> list[int]:
         """The ids of A, B, ... as first token of an answer."""

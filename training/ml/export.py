@@ -136,6 +136,7 @@ def trace_spec(trainee: Trainee, recipe: Recipe, snapshot: Snapshot, facts: dict
         "catalog_hash": snapshot.catalog_hash,
         "recipe_hash": recipe.hash(),
         "token_init": trainee.token_init,
+        "letters": trainee.letters,  # of which tools it has seen lettered questions: probes count none of them
         "seed": recipe.seed,
         "stages": [*trainee.stages, *([stage] if facts.get("training") else [])],
     }

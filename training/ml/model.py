@@ -50,6 +50,7 @@ class Trainee:
     pocket: bool
     source: str = ""  # the base's name or folder, or the export gone on from; "" when it was made here
     licence: str = "not stated"  # the base's, as far as it says
+    letters: str = ""  # the half of the tools it learned letters on, as a rule in words; "": it did not
     stages: list[dict[str, Any]] = field(default_factory=list)  # facts of the stages already trained
     grown: int = 0  # tool tokens that the ledger gained since that export
 
@@ -170,6 +171,7 @@ def _from_export(
         pocket,
         source=str(init),
         licence=spec.get("licence", Trainee.licence),
+        letters=spec.get("letters", ""),
         stages=list(spec.get("stages", [])),
         grown=len(fresh),
     )

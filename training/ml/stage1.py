@@ -7,6 +7,7 @@ when memo is none). What Stage 2 will do is none of its business: cells that dif
 from pathlib import Path
 from typing import Any
 
+from training.core.questions import TAUGHT
 from training.core.recipe import Recipe
 from training.core.records import load_snapshot, stage1_records
 from training.core.rundir import RunDir
@@ -30,6 +31,7 @@ def main(
         facts: dict[str, Any] = {"memo": recipe.memo, "retrieval": "none"}
         if recipe.memo != "none":
             records = stage1_records(snapshot, recipe)
+            trainee.letters = TAUGHT if recipe.letters else ""
             report(0, 0, f"encoding {len(records)} records")
             examples, too_long = encode(records, trainee.chat, recipe.max_seq_len)
             run.log(f"stage1: {len(examples)} records, {too_long} too long and left out")
@@ -37,6 +39,7 @@ def main(
             facts["training"] = {
                 "Records": len(examples),
                 "Records with reasoning": sum(bool(record.thinking) for record in records),
+                **({"Lettered records": sum(r.kind == "letters" for r in records)} if recipe.letters else {}),
                 "Left out for length": too_long,
                 "Prompts cut": trainee.chat.cut,
                 "Steps": state.step,

@@ -1,0 +1,206 @@
+"""Lettered questions about tools, from a catalog alone: what MCQ_ts and QA_ts ask, and what Stage 1 may learn from.
+
+In: tools {"name","description","domain"} and their neighbours, best first. Out: rows, and the same with their options
+in order. A statement is one sentence of a description; wrong options come from the nearest look-alikes, so that only
+knowing THIS tool helps. The tool itself is named by its token, never in the text.
+
+Stage 1 may learn from questions about one half of the tools, `taught`; probes count the other half, so that they
+measure what a model knows of a tool and not what it was told to answer. The half of a tool hangs on its name alone, on
+its endpoint: the versions of an API say much the same of an endpoint, and in formats b and c they share its token.
+Wrong options may speak of tools of either half.
+"""
+
+import hashlib
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from string import ascii_uppercase
+from typing import Any
+
+from catalog.core.tokens import split_name
+from trace_site.lib.errors import TraceError
+
+TAUGHT = "sha256 of the endpoint's name begins with an odd byte"  # the rule of the half, as a model keeps it
+BUILT = "offline"
+YES_NO = ("Yes", "No")
+WRONG_OPTIONS = 3
+LONGEST_STATEMENT = 220  # characters
+MCQ_QUESTIONS = ("Which statement is true of this tool?", "What does this tool do?")
+QA_QUESTION = "Is this true of the tool? {statement}"
+# one word changed makes an own statement wrong; both directions, whole words
+OPPOSITES = (
+    ("create", "delete"),
+    ("creates", "deletes"),
+    ("add", "remove"),
+    ("adds", "removes"),
+    ("read", "update"),
+    ("reads", "updates"),
+    ("return", "overwrite"),
+    ("returns", "overwrites"),
+    ("list", "cancel"),
+    ("lists", "cancels"),
+    ("retrieve", "replace"),
+    ("retrieves", "replaces"),
+    ("start", "stop"),
+    ("approve", "reject"),
+    ("approves", "rejects"),
+    ("one", "all"),
+    ("single", "every"),
+    ("daily", "yearly"),
+    ("monthly", "weekly"),
+    ("gross", "net"),
+    ("incoming", "outgoing"),
+    ("draft", "posted"),
+)
+SWAP = {**dict(OPPOSITES), **{right: left for left, right in OPPOSITES}}
+
+
+def statements(description: str, hidden: Iterable[str]) -> list[str]:
+    """The sentences of a description that can stand alone, names replaced."""
+    found: list[str] = []
+    for sentence in re.split(r"(?<=[.!?;])\s+(?=[A-Z0-9])", description.strip()):
+        text = hide_names(sentence.strip(), hidden)
+        if len(text.split()) >= 4 and text not in found:
+            found.append(shortened(text))
+    return found
+
+
+def hide_names(text: str, names: Iterable[str]) -> str:
+    """Full names, and their two parts where they are written as identifiers, become "this tool"."""
+    parts = {part for name in names for part in (name, *split_name(name))}
+    for part in sorted(parts, key=lambda value: (-len(value), value)):
+        text = re.sub(rf"(?<!\w){re.escape(part)}(?!\w)", "this tool", text, flags=re.IGNORECASE)
+    return text
+
+
+def shortened(text: str) -> str:
+    if len(text) <= LONGEST_STATEMENT:
+        return text
+    return text[:LONGEST_STATEMENT].rsplit(" ", 1)[0].rstrip(",;:") + " ..."
+
+
+def folded(text: str) -> str:
+    return " ".join(re.findall(r"[a-z0-9]+", text.lower()))
+
+
+def taught(name: str) -> bool:
+    """Whether Stage 1 may learn from lettered questions about this tool; probes count the other tools."""
+    return hashlib.sha256(split_name(name)[1].encode()).digest()[0] % 2 == 1
+
+
+def said(tools: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """Every statement of these tools, folded."""
+    return frozenset(
+        folded(text) for tool in tools for text in statements(tool["description"], [tool["name"]])
+    )
+
+
+class Questions:
+    """The questions of a catalog; a row depends on its tool and the draw, not on other rows."""
+
+    def __init__(
+        self,
+        tools: Iterable[Mapping[str, Any]],
+        neighbours: Mapping[str, Sequence[str]],
+        known: frozenset[str] = frozenset(),
+    ) -> None:
+        """`known`: folded statements that no question gives as true."""
+        self.tools = {tool["name"]: tool for tool in tools}
+        self.neighbours = neighbours
+        self.known = known
+
+    def pair(self, name: str, seed: int) -> Iterator[dict[str, Any]]:
+        """One lettered question of each kind about a tool, where its description and its look-alikes give one. A tool
+        that cannot be asked for a No is not asked for a Yes either: else Yes would be the better guess."""
+        draw = random.Random(f"{seed}:letters:{name}")
+        if row := self.mcq(name, draw):
+            yield mcq_question({"id": name, **row}, seed=seed)
+        yes, no = (self.qa(name, answer, draw) for answer in (True, False))
+        if yes and no:
+            yield qa_question({"id": name, **draw.choice([yes, no])})
+
+    def mcq(self, name: str, draw: random.Random) -> dict[str, Any] | None:
+        own = self._true(name)
+        wrong = self._foreign(name, WRONG_OPTIONS)
+        if not own or len(wrong) < WRONG_OPTIONS:
+            return None
+        question = draw.choice(MCQ_QUESTIONS)
+        return self._row(name, question) | {"correct": draw.choice(own), "wrong": wrong}
+
+    def qa(self, name: str, yes: bool, draw: random.Random) -> dict[str, Any] | None:
+        own = self._true(name)
+        if not own:
+            return None
+        pick = draw.choice(own)
+        if not yes:
+            wrong = [*self._foreign(name, 2), *filter(None, [self._edited(pick, name)])]
+            if not wrong:
+                return None
+            pick = draw.choice(wrong)
+        return self._row(name, QA_QUESTION.format(statement=pick)) | {"answer": "Yes" if yes else "No"}
+
+    def _row(self, name: str, question: str) -> dict[str, Any]:
+        return {"tool": name, "question": question, "domain": self.tools[name]["domain"], "built": BUILT}
+
+    def _true(self, name: str) -> list[str]:
+        return [text for text in self._own(name) if folded(text) not in self.known]
+
+    def _own(self, name: str) -> list[str]:
+        return statements(self.tools[name]["description"], [name])
+
+    def _foreign(self, name: str, limit: int) -> list[str]:
+        """Statements of the nearest look-alikes that are not also true of this tool, one per look-alike."""
+        known = folded(" ".join([self.tools[name]["description"], *self._own(name)]))
+        chosen: list[str] = []
+        for other in self.neighbours.get(name, ()):
+            if other not in self.tools or other == name or len(chosen) == limit:
+                continue
+            for text in statements(self.tools[other]["description"], [name, other]):
+                if folded(text) not in known and folded(text) not in map(folded, chosen):
+                    chosen.append(text)
+                    break
+        return chosen
+
+    def _edited(self, text: str, name: str) -> str | None:
+        """An own statement with one decisive word or number changed."""
+        words = text.split(" ")
+        for place, word in enumerate(words):
+            core = word.strip(".,;:()")
+            other = SWAP.get(core.lower(), str(int(core) + 1) if core.isdecimal() else "")
+            if other:
+                other = other.capitalize() if core[:1].isupper() else other
+                edited = " ".join([*words[:place], word.replace(core, other, 1), *words[place + 1 :]])
+                return None if folded(edited) in folded(self.tools[name]["description"]) else edited
+        return None
+
+
+def shuffled(correct: str, wrong: Sequence[str], seed: str) -> tuple[list[str], str]:
+    """The options in an order that depends on the seed alone, and the letter of the correct one."""
+    choices = [correct, *wrong]
+    random.Random(seed).shuffle(choices)
+    return choices, ascii_uppercase[choices.index(correct)]
+
+
+def mcq_question(row: Mapping[str, Any], *, seed: int = 0) -> dict[str, Any]:
+    choices, letter = shuffled(row["correct"], row["wrong"], f"{seed}:{row['id']}")
+    return as_asked(row, choices, letter)
+
+
+def qa_question(row: Mapping[str, Any]) -> dict[str, Any]:
+    if row["answer"] not in YES_NO:
+        raise TraceError(
+            f"answer {row['answer']!r} is not Yes or No.", code="bad_probe", where=f"question {row['id']}"
+        )
+    return as_asked(row, list(YES_NO), ascii_uppercase[YES_NO.index(row["answer"])])
+
+
+def as_asked(row: Mapping[str, Any], choices: list[str], answer: str) -> dict[str, Any]:
+    """A row as the engine asks it."""
+    return {
+        "id": str(row["id"]),
+        "question": row["question"],
+        "choices": choices,
+        "tool": row.get("tool"),
+        "answer": answer,
+        "domain": row.get("domain", ""),
+    }
