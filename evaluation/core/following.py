@@ -1,0 +1,44 @@
+"""Does an answer keep what its trace says? What a trace commits to, held against the tools that were answered.
+
+In: the tools a trace names, in reading order and as often as it names them, and the answered tools.
+Out: the tools the trace ends with, whether they are the answer, and over many answers how often.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+
+def commitment(named: Sequence[str], count: int) -> list[str]:
+    """The last `count` different tools a trace names, at least its last one, in the order it last names them."""
+    latest_first = list(dict.fromkeys(reversed(named)))
+    return latest_first[: max(1, count)][::-1]
+
+
+def follows(named: Sequence[str], answer: Collection[str]) -> bool:
+    """Whether the answer, as a set, is what the trace ends with. A trace that names no tool leads to no answer."""
+    return bool(named) and set(commitment(named, len(set(answer)))) == set(answer)
+
+
+def trace_fields(named: Sequence[str], answer: Collection[str]) -> dict[str, Any]:
+    """What is kept with an answer that has a trace: {"follows_trace", "trace_tools"}; no tools: it names none."""
+    return {
+        "follows_trace": follows(named, answer),
+        "trace_tools": commitment(named, len(set(answer))),
+    }
+
+
+NO_TRACE: Mapping[str, Any] = {"follows_trace": None, "trace_tools": []}
+
+
+def following(predictions: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """How many answers follow their trace, of those that have one; n is 0 where that was not measured."""
+    measured = [row for row in predictions if row.get("follows_trace") is not None]
+    followed = sum(row["follows_trace"] for row in measured)
+    silent = sum(not row["trace_tools"] for row in measured)
+    return {
+        "n": len(measured),
+        "follows": followed,
+        "differs": len(measured) - followed - silent,
+        "names_no_tool": silent,
+        "rate": followed / len(measured) if measured else None,
+    }
