@@ -31,7 +31,8 @@ NO_TRACE: Mapping[str, Any] = {"follows_trace": None, "trace_tools": []}
 
 
 def following(predictions: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """How many answers follow their trace, of those that have one; n is 0 where that was not measured."""
+    """How many answers follow their trace, of the `n` that have one; what was stored earlier is not measured."""
+    predictions = list(predictions)
     measured = [row for row in predictions if row.get("follows_trace") is not None]
     followed = sum(row["follows_trace"] for row in measured)
     silent = sum(not row["trace_tools"] for row in measured)
@@ -40,5 +41,6 @@ def following(predictions: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "follows": followed,
         "differs": len(measured) - followed - silent,
         "names_no_tool": silent,
+        "not_measured": sum("follows_trace" not in row for row in predictions),
         "rate": followed / len(measured) if measured else None,
     }

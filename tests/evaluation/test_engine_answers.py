@@ -1,6 +1,5 @@
 """What the engine says beside an answer, with texts in place of a model."""
 
-
 import pytest
 
 pytest.importorskip("torch")

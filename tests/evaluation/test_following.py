@@ -64,6 +64,6 @@ def test_answers_are_counted_by_whether_they_follow_differ_or_have_nothing_to_fo
         NO_TRACE,
         {"tools": ["A"]},  # stored before this was measured
     ]
-    counted = {"n": 3, "follows": 1, "differs": 1, "names_no_tool": 1, "rate": pytest.approx(1 / 3)}
-    assert following(rows) == counted
+    counted = {"n": 3, "follows": 1, "differs": 1, "names_no_tool": 1, "not_measured": 1}
+    assert following(rows) == {**counted, "rate": pytest.approx(1 / 3)}
     assert following(rows[3:])["n"] == 0 and following(rows[3:])["rate"] is None

@@ -105,6 +105,7 @@ def test_following_is_counted_per_slice_of_answers_that_have_a_trace():
         "follows": 1,
         "differs": 1,
         "names_no_tool": 1,
+        "not_measured": 0,
         "rate": pytest.approx(1 / 3),
     }
     assert summary["finance"]["all"]["following"]["n"] == 1
@@ -114,7 +115,7 @@ def test_following_is_counted_per_slice_of_answers_that_have_a_trace():
 def test_answers_stored_before_following_was_measured_count_as_not_measured():
     rows = [prediction(item["id"], item["tools"]) for item in ITEMS]
     found = metrics.summarise(rows, ITEMS, {}, decode="trace", draws=10)["all"]["all"]["following"]
-    assert (found["n"], found["rate"]) == (0, None)
+    assert (found["n"], found["not_measured"], found["rate"]) == (0, 4, None)
 
 
 def test_summary_is_nested_by_domain_and_group_and_always_shows_n():
