@@ -27,7 +27,10 @@ EXAMPLE_ANSWER = {
         }
     ],
     "ranked": [],
-    "trace": "Somebody wants the payslip of one month. By PAYSLIP_PERIOD, a month of 2024 is read in the new system.",
+    "trace": "Somebody wants the payslip of one month. By PAYSLIP_PERIOD, a month of 2024 is read in the new system. "
+    "So it is PayrollNova/GetPayslip.",
+    "follows_trace": True,
+    "trace_tools": ["PayrollNova/GetPayslip"],
     "cited_rule": {
         "id": 7,
         "code": "PAYSLIP_PERIOD",
@@ -38,6 +41,7 @@ EXAMPLE_ANSWER = {
         "start": 45,
     },
     "withheld": 0,
+    "notes": [],
     "seconds": 1.31,
 }
 
@@ -93,8 +97,20 @@ class Retrieve(ApiView):
         tools = RetrievedTool(many=True)
         ranked = RetrievedTool(many=True, help_text="mode both: the ranked list beside the committed one")
         trace = serializers.CharField(allow_blank=True)
+        follows_trace = serializers.BooleanField(
+            allow_null=True,
+            help_text="whether the model's list is the tools its trace ends with, before any are withheld; "
+            "null without a trace",
+        )
+        trace_tools = serializers.ListField(
+            child=serializers.CharField(),
+            help_text="the last tools the trace names, as many as the model's list has; empty when it names none",
+        )
         cited_rule = CitedRule(allow_null=True)
         withheld = serializers.IntegerField(help_text="tools left out for want of a permission")
+        notes = serializers.ListField(
+            child=serializers.CharField(), help_text="what to know before relying on the answer, a sentence each"
+        )
         seconds = serializers.FloatField()
 
     @extend_schema(

@@ -63,6 +63,15 @@ def test_answer_shows_lists_trace_and_the_cited_rule_version(client_as, rule, en
         f'<a class="rule-mark" href="/rules/{rule.pk}/versions/1/">SLIP_YEAR</a>' in text and "60.7 %" in text
     )
     assert [s.text for s in page.context["spans"] if s.chosen and s.final] == ["Pay/GetSlip"]
+    assert "its reasoning" not in text
+
+
+def test_an_answer_its_reasoning_does_not_end_with_says_so(client_as, engine, monkeypatch):
+    raw = {"tools": ["OldPay/GetSlip"], "scores": [-0.5], "trace": "So it is Pay/GetSlip."}
+    raw |= {"follows_trace": False, "trace_tools": ["Pay/GetSlip"]}
+    monkeypatch.setattr(retriever, "ask", lambda url, request, patience=0: raw)
+    page = client_as("expert").get(ASK, {"q": "my slip", "model": make_model().pk, "mode": "trace"})
+    assert "The answer is not the tool its reasoning ends with." in page.content.decode()
 
 
 def test_a_refusal_of_the_engine_is_part_of_the_page(client_as, monkeypatch):

@@ -30,6 +30,16 @@ def trace_fields(named: Sequence[str], answer: Collection[str]) -> dict[str, Any
 NO_TRACE: Mapping[str, Any] = {"follows_trace": None, "trace_tools": []}
 
 
+def trace_notes(follows_trace: bool | None, trace_tools: Sequence[str]) -> list[str]:
+    """What a reader of the trace must know of the answer, in plain sentences."""
+    if follows_trace is not False:
+        return []
+    if not trace_tools:
+        return ["The reasoning names no tool, so the answer does not rest on it."]
+    tools = "tool" if len(trace_tools) == 1 else "tools"
+    return [f"The answer is not the {tools} its reasoning ends with."]
+
+
 def following(predictions: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """How many answers follow their trace, of the `n` that have one; what was stored earlier is not measured."""
     predictions = list(predictions)

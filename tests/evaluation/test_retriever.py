@@ -114,6 +114,30 @@ def test_both_gives_the_committed_list_and_the_ranked_one(engine, champion, tool
     assert found["trace"] == TRACE and found["seconds"] == 0.04
 
 
+@pytest.mark.parametrize(
+    ("said", "notes"),
+    [
+        ((True, ["Pay/GetPayslip"]), []),
+        ((False, ["Pay/GetPaystub"]), ["The answer is not the tool its reasoning ends with."]),
+        ((False, ["A/b", "C/d"]), ["The answer is not the tools its reasoning ends with."]),
+        ((False, []), ["The reasoning names no tool, so the answer does not rest on it."]),
+    ],
+)
+def test_an_answer_other_than_its_trace_ends_with_is_flagged_and_said(api, engine, champion, said, notes):
+    beside = dict(zip(("follows_trace", "trace_tools"), said, strict=True))
+    none = {"follows_trace": None, "trace_tools": []}
+    body = {
+        "fast": fast("Pay/GetPayslip", **none),
+        "trace": fast("Pay/GetPayslip", trace=TRACE, **beside),
+    }
+    engine[0].extend([(200, body), (200, body["trace"]), (200, body["fast"])])
+    for mode in ("both", "trace"):
+        answer = post(api, mode=mode).json()
+        assert (answer["follows_trace"], answer["trace_tools"], answer["notes"]) == (*said, notes)
+    answer = post(api, mode="fast").json()
+    assert (answer["follows_trace"], answer["trace_tools"], answer["notes"]) == (None, [], [])
+
+
 def test_tool_whose_permissions_are_not_granted_is_withheld(engine, champion, tools):
     for _ in range(2):
         engine[0].append((200, fast("Pay/GetPaystub", "Pay/GetPayslip", "Leave/Book")))
