@@ -41,6 +41,8 @@ EXAMPLE_ANSWER = {
         "start": 45,
     },
     "withheld": 0,
+    "unread": [],
+    "cut_request": False,
     "notes": [],
     "seconds": 1.31,
 }
@@ -108,8 +110,18 @@ class Retrieve(ApiView):
         )
         cited_rule = CitedRule(allow_null=True)
         withheld = serializers.IntegerField(help_text="tools left out for want of a permission")
+        unread = serializers.ListField(
+            child=serializers.CharField(),
+            allow_null=True,
+            help_text="words of the request in scripts the model's encoder cannot read, which is not every foreign "
+            "word; null for a base that reads without an encoder",
+        )
+        cut_request = serializers.BooleanField(
+            help_text="the request, with its permissions, is longer than the model reads, so a part was left out"
+        )
         notes = serializers.ListField(
-            child=serializers.CharField(), help_text="what to know before relying on the answer, a sentence each"
+            child=serializers.CharField(),
+            help_text="what to know before relying on the answer, a sentence each",
         )
         seconds = serializers.FloatField()
 

@@ -17,6 +17,7 @@ from django.conf import settings
 from catalog.models import Tool
 from evaluation.core.following import NO_TRACE, trace_notes
 from evaluation.core.metrics import cited_codes
+from evaluation.core.reading import reading_notes
 from rules.models import Rule
 from trace_site.lib.errors import TraceError
 from training.models import Model
@@ -53,8 +54,8 @@ def retrieve(
     url: str | None = None,
     patience: float = 0.0,
 ) -> dict[str, Any]:
-    """{"model", "mode", "tools", "ranked", "trace", "follows_trace", "trace_tools", "cited_rule", "withheld", "notes",
-    "seconds"}.
+    """{"model", "mode", "tools", "ranked", "trace", "follows_trace", "trace_tools", "cited_rule", "withheld", "unread",
+    "cut_request", "notes", "seconds"}.
 
     fast: `tools` is the ranked list. trace: the list the model committed to. both: that list, with the ranked one in
     `ranked`. With permission targets, a tool that needs some and is granted none of them is withheld; without
@@ -69,6 +70,7 @@ def retrieve(
     catalog = _Catalog.of([name for part in parts for name in part["tools"]], permissions)
     text = str(trace.get("trace") or "") if mode != "fast" else ""
     said = {name: trace.get(name, default) if text else default for name, default in NO_TRACE.items()}
+    unread, cut = parts[0].get("unread"), bool(parts[0].get("cut_request"))
     return {
         "model": {
             "id": chosen.pk,
@@ -83,7 +85,9 @@ def retrieve(
         **said,
         "cited_rule": cited_rule(text, trace["tools"]) if text else None,
         "withheld": catalog.withheld,
-        "notes": trace_notes(**said),
+        "unread": unread,
+        "cut_request": cut,
+        "notes": [*reading_notes(query, unread, cut), *trace_notes(**said)],
         "seconds": round(sum(float(part.get("seconds", 0)) for part in parts), 4),
     }
 

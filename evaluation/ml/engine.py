@@ -52,7 +52,12 @@ class Engine:
             started = time.monotonic()
             rows = run([items[at] for at in chosen], [prompts[at] for at in chosen], k)
             seconds = round((time.monotonic() - started) / len(chosen), 5)
-            yield [row | {"seconds": seconds} for row in rows if str(row["id"]) not in done]
+            read = [{} if decode == LETTERS else self.reading(items[at]) for at in chosen]
+            yield [
+                {**row, **about, "seconds": seconds}
+                for row, about in zip(rows, read, strict=True)
+                if str(row["id"]) not in done
+            ]
 
     def _decoder(self, decode: str) -> Callable[[Sequence[Item], Prompts, int], list[Item]]:
         return {
@@ -78,6 +83,12 @@ class Engine:
         return self.export.chat.choice_ids(
             item["question"], item["choices"], self.export.units(tool) if tool else ()
         )
+
+    def reading(self, item: Item) -> Item:
+        """What of a request the model does not read: whether it is cut, and words its encoder does not know."""
+        chat, query = self.export.chat, str(item["query"])
+        permissions = list(item.get("permissions") or ())
+        return {"cut_request": chat.is_cut(query, permissions), "unread": chat.unread(query)}
 
     def _fast(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
         state = write.no_thinking(self.export, prompts)

@@ -73,3 +73,28 @@ def test_an_answer_without_a_trace_has_nothing_to_follow():
 def test_a_tool_withheld_after_decoding_is_no_change_of_mind():
     for row in both_ways("It is {2}.", 2, banned=frozenset([2])):
         assert (row["tools"], row["follows_trace"]) == ([], True)
+
+
+class ReadingChat:
+    """Reads two words, and none with an x."""
+
+    query_ids = staticmethod(lambda query, permissions: [0])
+    is_cut = staticmethod(lambda query, permissions: len(query.split()) + len(permissions) > 2)
+    unread = staticmethod(lambda query: [word for word in query.split() if "x" in word])
+
+
+def test_every_prediction_says_what_of_its_request_was_not_read(monkeypatch):
+    engine = Engine(TextExport(chat=ReadingChat()))
+    monkeypatch.setattr(
+        Engine, "_fast", lambda self, items, prompts, k: [{"id": item["id"]} for item in items]
+    )
+    items = [
+        {"id": "1", "query": "my pay"},
+        {"id": "2", "query": "my xx pay"},
+        {"id": "3", "query": "my pay", "permissions": ["pay"]},
+    ]
+    (rows,) = engine.predict(items, "fast", done=frozenset(["1"]))
+    assert [(row["id"], row["cut_request"], row["unread"]) for row in rows] == [
+        ("2", True, ["xx"]),
+        ("3", True, []),
+    ]
