@@ -116,10 +116,13 @@ def traced(tools):
 
 def test_answers_that_follow_their_trace_are_counted_and_lead_to_the_others(client_as, traced):
     client, url = client_as("expert"), f"/evaluation/{traced.pk}/"
-    for page in (client.get(url), client.get("/evaluation/")):
+    for page, address in ((client.get(url), ""), (client.get("/evaluation/"), url)):
         text = page.content.decode()
-        assert '<span class="of">2 of 4</span>' in text and "1 differs" in text and "1 names no tool" in text
-        assert "trace=differs#predictions" in text and "group=covered&amp;trace=follows" in text
+        assert f'<a href="{address}?trace=follows#predictions">2 of 4</a>' in text
+        assert f'<a href="{address}?group=covered&amp;trace=follows#predictions">2 of 2</a>' in text
+    for trace, count in (("follows", 2), ("differs", 1), ("silent", 1)):
+        linked = f'<a class="num" href="?trace={trace}#predictions"><b>{count}</b> <span class="of">of 4</span></a>'
+        assert linked in client.get(url).content.decode()
     for trace, positions in (("follows", [0, 1]), ("differs", [2]), ("silent", [3]), ("other", [0, 1, 2, 3])):
         shown = client.get(url, {"trace": trace}).context["shown"]
         assert [row.prediction.item.position for row in shown] == positions
