@@ -27,7 +27,10 @@ EXAMPLE_ANSWER = {
         }
     ],
     "ranked": [],
-    "trace": "Somebody wants the payslip of one month. By PAYSLIP_PERIOD, a month of 2024 is read in the new system.",
+    "trace": "Somebody wants the payslip of one month. By PAYSLIP_PERIOD, a month of 2024 is read in the new system. "
+    "So it is PayrollNova/GetPayslip.",
+    "follows_trace": True,
+    "trace_tools": ["PayrollNova/GetPayslip"],
     "cited_rule": {
         "id": 7,
         "code": "PAYSLIP_PERIOD",
@@ -38,6 +41,9 @@ EXAMPLE_ANSWER = {
         "start": 45,
     },
     "withheld": 0,
+    "unread": [],
+    "cut_request": False,
+    "notes": [],
     "seconds": 1.31,
 }
 
@@ -93,8 +99,30 @@ class Retrieve(ApiView):
         tools = RetrievedTool(many=True)
         ranked = RetrievedTool(many=True, help_text="mode both: the ranked list beside the committed one")
         trace = serializers.CharField(allow_blank=True)
+        follows_trace = serializers.BooleanField(
+            allow_null=True,
+            help_text="whether the model's list is the tools its trace ends with, before any are withheld; "
+            "null without a trace",
+        )
+        trace_tools = serializers.ListField(
+            child=serializers.CharField(),
+            help_text="the last tools the trace names, as many as the model's list has; empty when it names none",
+        )
         cited_rule = CitedRule(allow_null=True)
         withheld = serializers.IntegerField(help_text="tools left out for want of a permission")
+        unread = serializers.ListField(
+            child=serializers.CharField(),
+            allow_null=True,
+            help_text="words of the request in scripts the model's encoder cannot read, which is not every foreign "
+            "word; null for a base that reads without an encoder",
+        )
+        cut_request = serializers.BooleanField(
+            help_text="the request, with its permissions, is longer than the model reads, so a part was left out"
+        )
+        notes = serializers.ListField(
+            child=serializers.CharField(),
+            help_text="what to know before relying on the answer, a sentence each",
+        )
         seconds = serializers.FloatField()
 
     @extend_schema(

@@ -15,7 +15,9 @@ from typing import Any
 from django.conf import settings
 
 from catalog.models import Tool
+from evaluation.core.following import NO_TRACE, trace_notes
 from evaluation.core.metrics import cited_codes
+from evaluation.core.reading import reading_notes
 from rules.models import Rule
 from trace_site.lib.errors import TraceError
 from training.models import Model
@@ -52,7 +54,8 @@ def retrieve(
     url: str | None = None,
     patience: float = 0.0,
 ) -> dict[str, Any]:
-    """{"model", "mode", "tools", "ranked", "trace", "cited_rule", "withheld", "seconds"}.
+    """{"model", "mode", "tools", "ranked", "trace", "follows_trace", "trace_tools", "cited_rule", "withheld", "unread",
+    "cut_request", "notes", "seconds"}.
 
     fast: `tools` is the ranked list. trace: the list the model committed to. both: that list, with the ranked one in
     `ranked`. With permission targets, a tool that needs some and is granted none of them is withheld; without
@@ -66,6 +69,8 @@ def retrieve(
     parts = [fast, trace] if mode == "both" else [raw]
     catalog = _Catalog.of([name for part in parts for name in part["tools"]], permissions)
     text = str(trace.get("trace") or "") if mode != "fast" else ""
+    said = {name: trace.get(name, default) if text else default for name, default in NO_TRACE.items()}
+    unread, cut = parts[0].get("unread"), bool(parts[0].get("cut_request"))
     return {
         "model": {
             "id": chosen.pk,
@@ -77,8 +82,12 @@ def retrieve(
         "tools": catalog.rows((fast if mode == "fast" else trace), k),
         "ranked": catalog.rows(fast, k) if mode == "both" else [],
         "trace": text,
+        **said,
         "cited_rule": cited_rule(text, trace["tools"]) if text else None,
         "withheld": catalog.withheld,
+        "unread": unread,
+        "cut_request": cut,
+        "notes": [*reading_notes(query, unread, cut), *trace_notes(**said)],
         "seconds": round(sum(float(part.get("seconds", 0)) for part in parts), 4),
     }
 

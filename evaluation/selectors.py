@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 
@@ -11,6 +12,7 @@ from trace_site.lib.charts import Bar
 from training.models import Model, Run
 
 GROUPS = ("all", "covered", "uncovered", "outside")
+TRACED = (Evaluation.Decode.TRACE, Evaluation.Decode.TRACE_FREE)
 SIDES = ("covered", "uncovered")
 # column -> (title, help, is the generated list's metric)
 COLUMNS: dict[str, tuple[str, str]] = {
@@ -49,6 +51,7 @@ class MatrixRow:
     cells: list[Cell] = field(default_factory=list)
     off_vocabulary: float | None = None
     citation: float | None = None
+    following: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -104,11 +107,15 @@ def matrix(benchmark: Benchmark, domain: str = "all", snapshot: int | None = Non
     for evaluation in sorted(found, key=lambda one: (one.model is None, -(one.model_id or 0), one.decode)):
         found_groups = slices(evaluation).get(domain) or {}
         groups = [group for group in GROUPS if group in found_groups]
-        rows += [matrix_row(evaluation, group, found_groups[group], group == groups[0]) for group in groups]
+        rows += [
+            matrix_row(evaluation, domain, group, found_groups[group], group == groups[0]) for group in groups
+        ]
     return rows
 
 
-def matrix_row(evaluation: Evaluation, group: str, found: dict[str, Any], first: bool) -> MatrixRow:
+def matrix_row(
+    evaluation: Evaluation, domain: str, group: str, found: dict[str, Any], first: bool
+) -> MatrixRow:
     metrics = found.get("metrics", {})
     rate = (found.get("off_vocabulary") or {}).get("rate")
     return MatrixRow(
@@ -120,7 +127,19 @@ def matrix_row(evaluation: Evaluation, group: str, found: dict[str, Any], first:
         [cell_of(metrics.get(name)) for name in COLUMNS],
         rate if evaluation.decode == Evaluation.Decode.TRACE_FREE else None,
         (found.get("citation") or {}).get("rate"),
+        following_of(evaluation, domain, group, found),
     )
+
+
+def following_of(
+    evaluation: Evaluation, domain: str, group: str, found: dict[str, Any]
+) -> dict[str, Any] | None:
+    """The counts of answers that follow their trace, and the filters that lead to them; None without traces."""
+    if evaluation.decode not in TRACED:
+        return None
+    chosen = {name: value for name, value in (("domain", domain), ("group", group)) if value != "all"}
+    counts = found.get("following") or {"n": 0, "not_measured": found["n"]}  # stored before this was counted
+    return {**counts, "filters": "".join(f"{urlencode({name: value})}&" for name, value in chosen.items())}
 
 
 def domains_of(rows: Iterable[Evaluation]) -> list[str]:
@@ -164,6 +183,8 @@ class SliceRow:
     cells: list[tuple[str, Cell]]
     random: float | None = None
     same_length: Cell | None = None
+    citation: float | None = None
+    following: dict[str, Any] | None = None
 
 
 def slice_rows(evaluation: Evaluation) -> list[SliceRow]:
@@ -194,6 +215,8 @@ def slice_rows(evaluation: Evaluation) -> list[SliceRow]:
             ],
             None,
             cell_of((same.get(domain, {}).get(group) or {}).get("embedding")),
+            (found[domain][group].get("citation") or {}).get("rate"),
+            following_of(evaluation, domain, group, found[domain][group]),
         )
         for domain in domains
         for group in GROUPS

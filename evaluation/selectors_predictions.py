@@ -17,6 +17,12 @@ from training.models import AliasMove
 LETTERS = Evaluation.Decode.LETTERS
 RANKED = (Evaluation.Decode.FAST, Evaluation.Decode.BEAM, Evaluation.Decode.EMBEDDING)
 SHOWN = 10
+# what an answer is to its trace: what it is called and which it is; none where it was not measured
+TRACES = {
+    "follows": ("follows its trace", Q(output__follows_trace=True)),
+    "differs": ("differs from its trace", Q(output__follows_trace=False) & ~Q(output__trace_tools=[])),
+    "silent": ("its trace names no tool", Q(output__follows_trace=False, output__trace_tools=[])),
+}
 FOLDED = 3  # tools of a list that a row shows before the rest is folded away
 
 
@@ -28,7 +34,7 @@ def main_metric(of: Evaluation) -> str:
 
 
 def predictions(of: Evaluation, filters: dict[str, str]) -> QuerySet[Prediction]:
-    """With their items; filters: only=wrong|right, group, domain, q."""
+    """With their items; filters: only=wrong|right, trace=TRACES, group, domain, q."""
     found = of.predictions.select_related("item")
     if filters.get("domain"):
         found = found.filter(item__domain=filters["domain"])
@@ -37,6 +43,8 @@ def predictions(of: Evaluation, filters: dict[str, str]) -> QuerySet[Prediction]
         found = found.filter(Q(item__data__query__icontains=words) | Q(item__data__question__icontains=words))
     if filters.get("group"):
         found = found.filter(scores__group=filters["group"])
+    if filters.get("trace") in TRACES:
+        found = found.filter(TRACES[filters["trace"]][1])
     if filters.get("only"):
         right = found.filter(**{f"scores__{main_metric(of)}__gte": 1}).values("pk")
         found = found.filter(pk__in=right) if filters["only"] == "right" else found.exclude(pk__in=right)
@@ -55,6 +63,8 @@ class Shown:
     right: bool
     cited: list[str]
     group: str
+    trace: str = ""  # one of TRACES
+    ends_with: Sequence[str] = ()
 
     @property
     def later(self) -> list[int]:
@@ -86,7 +96,17 @@ def shown_one(row: Prediction, of: Evaluation, codes: Sequence[str]) -> Shown:
         right,
         cited_codes(str(row.output.get("trace", "")), codes),
         row.scores.get("group", ""),
+        to_its_trace(row.output),
+        row.output.get("trace_tools", ()),
     )
+
+
+def to_its_trace(output: dict[str, Any]) -> str:
+    if output.get("follows_trace") is None:
+        return ""
+    if output["follows_trace"]:
+        return "follows"
+    return "differs" if output["trace_tools"] else "silent"
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,16 @@ def evaluation_lines(evaluation: Evaluation) -> Iterator[str]:
             rest = f"  off-vocabulary {off['rate']:.3f}" if evaluation.decode == "trace-free" else ""
             if rate := (found.get("citation") or {}).get("rate"):
                 rest += f"  cites a rule {rate:.3f}"
+            rest += following_words(found.get("following") or {"n": 0})
             yield f"  {domain}/{group}: n {found['n']}  {shown}{rest}"
+
+
+def following_words(counts: dict[str, Any]) -> str:
+    """Answers that follow their trace, of those that have one; empty where there is none or it was not measured."""
+    if not counts["n"]:
+        return ""
+    silent = f", {counts['names_no_tool']} name no tool" if counts["names_no_tool"] else ""
+    return f"  follows its trace {counts['rate']:.3f} ({counts['follows']} of {counts['n']}{silent})"
 
 
 def coverage_lines(row: DomainCoverage) -> Iterator[str]:

@@ -52,7 +52,7 @@ def results(request: HttpRequest) -> HttpResponse:
 @require_GET
 def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
     evaluation = get_object_or_404(selectors.evaluations(), pk=pk)
-    filters = {name: request.GET.get(name, "") for name in ("only", "group", "domain", "q")}
+    filters = {name: request.GET.get(name, "") for name in ("only", "trace", "group", "domain", "q")}
     found = reads.predictions(evaluation, filters)
     page = keyset(found, request.GET.get("after", ""))
     context = {
@@ -63,6 +63,9 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "page": page,
         "shown": reads.shown(page.rows, evaluation),
         "groups": selectors.GROUPS[1:],
+        "traces": [(key, label) for key, (label, _) in reads.TRACES.items()]
+        if evaluation.decode in selectors.TRACED
+        else [],
         "total": found.count(),
         "others": selectors.evaluations()
         .filter(benchmark=evaluation.benchmark, metrics__isnull=False)

@@ -154,8 +154,8 @@ def make_sample(**overrides: Any) -> Any:
     return Sample.objects.create(**{**fields, **overrides})
 
 
-def make_evaluation(*answers: tuple[Any, list[str]], **overrides: Any) -> Any:
-    """A finished PRB evaluation; each answer is (gold tool, the names the model gave)."""
+def make_evaluation(*answers: tuple[Any, ...], **overrides: Any) -> Any:
+    """A finished PRB evaluation; each answer is (gold tool, the names the model gave, more of the prediction)."""
     from evaluation.core.report import item_scores, retrieval_report
     from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
 
@@ -166,13 +166,14 @@ def make_evaluation(*answers: tuple[Any, list[str]], **overrides: Any) -> Any:
     groups = overrides.pop("groups", {})
     decode = overrides.get("decode", "trace")
     rows, given = [], []
-    for position, (gold, tools) in enumerate(answers):
+    for position, (gold, tools, *more) in enumerate(answers):
         data = {"query": f"query {position}", "tools": [gold.name]}
         item, _ = BenchmarkItem.objects.get_or_create(
             benchmark=benchmark, position=position, defaults={"domain": gold.domain_id, "data": data}
         )
         rows.append({**data, "id": str(item.pk), "domain": gold.domain_id})
-        given.append({"id": str(item.pk), "tools": tools, "trace": "", "off_vocabulary": 0})
+        answer = {"id": str(item.pk), "tools": tools, "trace": "", "off_vocabulary": 0}
+        given.append(answer | (more[0] if more else {}))
     named = {row["id"]: groups[position] for position, row in enumerate(rows) if position in groups}
     metrics = retrieval_report(given, rows, named, decode=decode)
     fields: dict[str, Any] = {"key": f"evaluation-{number}", "decode": decode, "metrics": metrics}

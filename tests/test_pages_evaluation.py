@@ -111,6 +111,67 @@ def test_long_lists_are_folded_and_say_where_the_right_tool_stands(client_as, to
     assert "<summary>4 more; right at place 7</summary>" in page
 
 
+@pytest.fixture
+def traced(tools):
+    """Four answers: two follow their trace, one does not, one has a trace that names no tool."""
+    new, old, _ = tools
+
+    def said(kept, *ends):
+        return {"follows_trace": kept, "trace_tools": list(ends), "trace": "So it is."}
+
+    return make_evaluation(
+        (new, ["New/GetSlip"], said(True, "New/GetSlip")),
+        (old, ["New/GetSlip"], said(True, "New/GetSlip")),
+        (old, ["New/GetSlip"], said(False, "Old/GetSlip")),
+        (new, ["New/GetSlip"], said(False)),
+        groups=SIDES,
+        model=make_model(),
+    )
+
+
+def test_answers_that_follow_their_trace_are_counted_and_lead_to_the_others(client_as, traced):
+    client, url = client_as("expert"), f"/evaluation/{traced.pk}/"
+    for page, address in ((client.get(url), ""), (client.get("/evaluation/"), url)):
+        text = page.content.decode()
+        assert f'<a href="{address}?trace=follows#predictions">2 of 4</a>' in text
+        assert f'<a href="{address}?group=covered&amp;trace=follows#predictions">2 of 2</a>' in text
+    for trace, count in (("follows", 2), ("differs", 1), ("silent", 1)):
+        linked = f'<a class="num" href="?trace={trace}#predictions"><b>{count}</b> <span class="of">of 4</span></a>'
+        assert linked in client.get(url).content.decode()
+    for trace, positions in (("follows", [0, 1]), ("differs", [2]), ("silent", [3]), ("other", [0, 1, 2, 3])):
+        shown = client.get(url, {"trace": trace}).context["shown"]
+        assert [row.prediction.item.position for row in shown] == positions
+    page = client.get(url, {"trace": "differs"}).content.decode()
+    assert "ends with" in page and "/catalog/tools/named/Old/GetSlip" in page
+
+
+def test_predictions_stored_before_traces_were_compared_read_as_not_measured(client_as, results):
+    Evaluation.objects.update(metrics=without_following(results[0].metrics))
+    client, url = client_as("expert"), f"/evaluation/{results[0].pk}/"
+    for page in (client.get(url), client.get("/evaluation/")):
+        assert "not measured" in page.content.decode()
+    assert [row.trace for row in client.get(url).context["shown"]] == ["", "", ""]
+    assert [row.prediction for row in client.get(url, {"trace": "silent"}).context["shown"]] == []
+
+
+def without_following(metrics):
+    for groups in metrics["slices"].values():
+        for numbers in groups.values():
+            del numbers["following"]
+    return metrics
+
+
+def test_a_model_that_writes_no_trace_is_not_said_to_be_unmeasured(client_as, tools):
+    client, none = client_as("expert"), {"follows_trace": None, "trace_tools": []}
+    answer = (tools[0], ["New/GetSlip"], none)
+    plain, ranked = (
+        make_evaluation(answer, model=make_model(), decode=how) for how in ("trace-free", "fast")
+    )
+    page = client.get(f"/evaluation/{plain.pk}/").content.decode()
+    assert "no trace" in page and "not measured" not in page
+    assert "its trace" not in client.get(f"/evaluation/{ranked.pk}/").content.decode()
+
+
 def test_predictions_are_filtered_by_group(client_as, results):
     prediction = results[0].predictions.first()
     Prediction.objects.filter(pk=prediction.pk).update(scores={**prediction.scores, "group": "covered"})

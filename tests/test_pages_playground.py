@@ -63,6 +63,20 @@ def test_answer_shows_lists_trace_and_the_cited_rule_version(client_as, rule, en
         f'<a class="rule-mark" href="/rules/{rule.pk}/versions/1/">SLIP_YEAR</a>' in text and "60.7 %" in text
     )
     assert [s.text for s in page.context["spans"] if s.chosen and s.final] == ["Pay/GetSlip"]
+    assert "its reasoning" not in text
+
+
+def test_an_answer_says_what_was_not_read_and_that_its_reasoning_ends_elsewhere(
+    client_as, engine, monkeypatch
+):
+    raw = {"tools": ["OldPay/GetSlip"], "scores": [-0.5], "trace": "So it is Pay/GetSlip."}
+    raw |= {"follows_trace": False, "trace_tools": ["Pay/GetSlip"], "unread": ["工资单"], "cut_request": True}
+    monkeypatch.setattr(retriever, "ask", lambda url, request, patience=0: raw)
+    page = client_as("expert").get(ASK, {"q": "my 工资单", "model": make_model().pk, "mode": "trace"})
+    text = page.content.decode()
+    assert "The answer is not the tool its reasoning ends with." in text
+    assert "The model reads English; it cannot read 1 of 2 words of this request." in text
+    assert "This request is longer than the model reads" in text
 
 
 def test_a_refusal_of_the_engine_is_part_of_the_page(client_as, monkeypatch):

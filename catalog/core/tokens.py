@@ -141,3 +141,10 @@ class NameIndex:
             pieces += [text[at:start], self.tokens[text[start:end]]]
             at = end
         return "".join([*pieces, text[at:]])
+
+    def named(self, text: str) -> list[str]:
+        """The tools whose whole token sequences stand in a text, in reading order, as often as they do."""
+        if "<" not in text or not self.tokens:
+            return []
+        found = self._sequences.find_matches_as_indexes(text)
+        return [self.tokens[text[start:end]] for _, start, end in found]

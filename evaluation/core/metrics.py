@@ -1,6 +1,7 @@
 """Retrieval metrics: pure functions over lists of tool names.
 
-In: predictions {"id","tools","trace","off_vocabulary"} and benchmark items {"id","tools","domain","rule"}.
+In: predictions {"id","tools","trace","off_vocabulary","follows_trace","trace_tools"} and benchmark items
+{"id","tools","domain","rule"}.
 Out: one number a query, and their means with confidence intervals per domain and per group, always beside n.
 A ranked list (fast, beam) has a fixed length; a generated list (trace, trace-free) has the length the model
 chose, so the two families have metrics of their own and only the first place is shared.
@@ -10,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from evaluation.core.following import following
 from evaluation.core.stats import DRAWS, Interval, bootstrap_table
 from trace_site.lib.errors import TraceError
 
@@ -135,7 +137,7 @@ def summarise(
     seed: int = 0,
     draws: int = DRAWS,
 ) -> dict[str, Any]:
-    """{domain or "all": {group or "all": {"n", "metrics", "off_vocabulary", "citation"?}}}.
+    """{domain or "all": {group or "all": {"n", "metrics", "off_vocabulary", "following"?, "citation"?}}}.
 
     `groups` maps a query id to its group (covered, uncovered, ...); a query without one counts in "all" only.
     """
@@ -151,6 +153,8 @@ def summarise(
     for (domain, group), chosen in sorted(slices.items()):
         rows = [pairs[index] for index in chosen]
         summary = _slice(rows, ranked, seed, draws)
+        if not ranked:
+            summary["following"] = following(row for row, _ in rows)
         if known and not ranked:
             summary["citation"] = citation([row for row, _ in rows], [item for _, item in rows], known)
         result.setdefault(domain, {})[group] = summary

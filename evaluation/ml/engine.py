@@ -12,6 +12,7 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
+from evaluation.core.following import NO_TRACE, trace_fields
 from evaluation.ml import write
 from evaluation.ml.export import Export, load
 from evaluation.ml.search import BEAMS, Banned, Ranking, beam, top_k
@@ -51,7 +52,12 @@ class Engine:
             started = time.monotonic()
             rows = run([items[at] for at in chosen], [prompts[at] for at in chosen], k)
             seconds = round((time.monotonic() - started) / len(chosen), 5)
-            yield [row | {"seconds": seconds} for row in rows if str(row["id"]) not in done]
+            read = [{} if decode == LETTERS else self.reading(items[at]) for at in chosen]
+            yield [
+                {**row, **about, "seconds": seconds}
+                for row, about in zip(rows, read, strict=True)
+                if str(row["id"]) not in done
+            ]
 
     def _decoder(self, decode: str) -> Callable[[Sequence[Item], Prompts, int], list[Item]]:
         return {
@@ -78,6 +84,12 @@ class Engine:
             item["question"], item["choices"], self.export.units(tool) if tool else ()
         )
 
+    def reading(self, item: Item) -> Item:
+        """What of a request the model does not read: whether it is cut, and words its encoder does not know."""
+        chat, query = self.export.chat, str(item["query"])
+        permissions = list(item.get("permissions") or ())
+        return {"cut_request": chat.is_cut(query, permissions), "unread": chat.unread(query)}
+
     def _fast(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
         state = write.no_thinking(self.export, prompts)
         tops = top_k(state, self.export.root, k, self._banned(items))
@@ -99,7 +111,7 @@ class Engine:
     def _listed(self, item: Item, result: write.Written, banned: Banned) -> Item:
         """Tools the request may not use leave the answer after decoding, whatever the trace says."""
         kept = [at for at, tool in enumerate(result.tools) if tool not in banned]
-        return self._with_text(item, result) | {
+        return self._with_text(item, result, [self.export.names[tool] for tool in result.tools]) | {
             "tools": [self.export.names[result.tools[at]] for at in kept],
             "scores": [round(result.scores[at], 6) for at in kept],
             "ranked": [self.export.names[tool] for tool, _ in result.ranked],
@@ -119,7 +131,7 @@ class Engine:
             dict.fromkeys(self.export.index.tokens[e] for e in entries if e in self.export.index.tokens)
         )
         refused = {self.export.names[number] for number in banned}
-        return self._with_text(item, result) | {
+        return self._with_text(item, result, found) | {
             "tools": [name for name in found if name not in refused],
             "scores": [],
             "off_vocabulary": sum(entry not in self.export.index.tokens for entry in entries),
@@ -145,17 +157,21 @@ class Engine:
             "raw": "",
             "off_vocabulary": 0,
             "tokens": 0,
+            **NO_TRACE,
         }
 
-    def _with_text(self, item: Item, result: write.Written) -> Item:
+    def _with_text(self, item: Item, result: write.Written, listed: list[str]) -> Item:
+        """`listed`: every tool the model wrote; that some are withheld is no change of the model's mind."""
         raw = self.export.text([*result.thinking, *result.answer])
         thinking = self.export.text(result.thinking).replace(self.export.spec["thinking"]["close"], "")
+        trace = self.export.index.to_names(thinking).strip()
         return {
             "id": item["id"],
-            "trace": self.export.index.to_names(thinking).strip(),
+            "trace": trace,
             "raw": raw,
             "tokens": result.tokens,
             "cut": result.cut,
+            **(trace_fields(self.export.index.named(thinking), listed) if trace else NO_TRACE),
         }
 
     def _banned(self, items: Sequence[Item]) -> list[Banned]:

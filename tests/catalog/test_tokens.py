@@ -90,6 +90,16 @@ def test_every_name_between_spaces_is_replaced(names: list[str], fmt: str) -> No
     assert to_tokens(index, text) == "".join(f"[{''.join(tool_units(name, fmt))}] " for name in names)
 
 
+@given(NAMES, st.sampled_from("abc"), st.data())
+def test_tools_are_named_by_whole_token_sequences_in_reading_order(
+    names: list[str], fmt: str, data: st.DataObject
+) -> None:
+    index = NameIndex(names, fmt)
+    chosen = data.draw(st.lists(st.sampled_from(names), max_size=6))
+    text = "; ".join(["".join(index.units[name]) for name in chosen])
+    assert index.named(f"spelled {names[0]}, <tid>, {text}") == chosen
+
+
 @given(st.lists(NAMES, min_size=1, max_size=5))
 def test_slots_are_permanent_over_any_history(history: list[list[str]]) -> None:
     ledger: list[LedgerRow] = []

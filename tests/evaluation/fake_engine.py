@@ -35,6 +35,8 @@ def predict_one(args: argparse.Namespace) -> None:
                 listed = ranked[: args.k] if args.decode == "fast" else found
                 answer = {"id": item["id"], "tools": listed, "scores": [1.0] * len(listed), "trace": trace}
                 answer |= {"off_vocabulary": 0, "tokens": 7, "seconds": 0.01}
+                if trace:  # every trace ends with the same tool
+                    answer |= {"follows_trace": found == tools[:1], "trace_tools": tools[:1]}
             handle.write(json.dumps(answer) + "\n")
             handle.flush()
             print(json.dumps({"event": "progress", "done": number, "total": 9}), flush=True)

@@ -93,6 +93,31 @@ def test_citation_by_hand():
     assert result["correct_rule_when_cited"] == {"mean": 0.5, "n": 2}
 
 
+def test_following_is_counted_per_slice_of_answers_that_have_a_trace():
+    fields = [(True, ["A/x"]), (False, ["B/y"]), (False, []), (None, [])]
+    rows = [
+        {**prediction(item["id"], item["tools"]), "follows_trace": kept, "trace_tools": ends}
+        for item, (kept, ends) in zip(ITEMS, fields, strict=True)
+    ]
+    summary = metrics.summarise(rows, ITEMS, {}, decode="trace", draws=10)
+    assert summary["all"]["all"]["following"] == {
+        "n": 3,
+        "follows": 1,
+        "differs": 1,
+        "names_no_tool": 1,
+        "not_measured": 0,
+        "rate": pytest.approx(1 / 3),
+    }
+    assert summary["finance"]["all"]["following"]["n"] == 1
+    assert "following" not in metrics.summarise(rows, ITEMS, {}, decode="fast", draws=10)["all"]["all"]
+
+
+def test_answers_stored_before_following_was_measured_count_as_not_measured():
+    rows = [prediction(item["id"], item["tools"]) for item in ITEMS]
+    found = metrics.summarise(rows, ITEMS, {}, decode="trace", draws=10)["all"]["all"]["following"]
+    assert (found["n"], found["not_measured"], found["rate"]) == (0, 4, None)
+
+
 def test_summary_is_nested_by_domain_and_group_and_always_shows_n():
     rows = [prediction(item["id"], [item["tools"][0]]) for item in ITEMS]
     groups = {"1": "covered", "3": "uncovered", "4": "uncovered"}

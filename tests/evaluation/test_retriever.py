@@ -5,6 +5,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from django.core.management import call_command
 from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
@@ -112,6 +113,53 @@ def test_both_gives_the_committed_list_and_the_ranked_one(engine, champion, tool
     assert [row["name"] for row in found["tools"]] == ["Pay/GetPayslip"]
     assert [row["name"] for row in found["ranked"]] == ["Pay/GetPaystub", "Pay/GetPayslip"]
     assert found["trace"] == TRACE and found["seconds"] == 0.04
+
+
+@pytest.mark.parametrize(
+    ("said", "notes"),
+    [
+        ((True, ["Pay/GetPayslip"]), []),
+        ((False, ["Pay/GetPaystub"]), ["The answer is not the tool its reasoning ends with."]),
+        ((False, ["A/b", "C/d"]), ["The answer is not the tools its reasoning ends with."]),
+        ((False, []), ["The reasoning names no tool, so the answer does not rest on it."]),
+    ],
+)
+def test_an_answer_other_than_its_trace_ends_with_is_flagged_and_said(api, engine, champion, said, notes):
+    beside = dict(zip(("follows_trace", "trace_tools"), said, strict=True))
+    none = {"follows_trace": None, "trace_tools": []}
+    body = {
+        "fast": fast("Pay/GetPayslip", **none),
+        "trace": fast("Pay/GetPayslip", trace=TRACE, **beside),
+    }
+    engine[0].extend([(200, body), (200, body["trace"]), (200, body["fast"])])
+    for mode in ("both", "trace"):
+        answer = post(api, mode=mode).json()
+        assert (answer["follows_trace"], answer["trace_tools"], answer["notes"]) == (*said, notes)
+    answer = post(api, mode="fast").json()
+    assert (answer["follows_trace"], answer["trace_tools"], answer["notes"]) == (None, [], [])
+
+
+def test_a_request_that_was_not_wholly_read_is_told_so(api, engine, champion):
+    read = {"unread": ["工资单"], "cut_request": True}
+    body = {"fast": fast("Pay/GetPayslip", **read), "trace": fast("Pay/GetPayslip", **read)}
+    engine[0].extend([(200, body), (200, body["fast"]), (200, fast("Pay/GetPayslip"))])
+    for mode in ("both", "fast"):
+        answer = post(api, mode=mode, query="my 工资单").json()
+        assert (answer["unread"], answer["cut_request"]) == (["工资单"], True)
+        assert answer["notes"] == [
+            "The model reads English; it cannot read 1 of 2 words of this request.",
+            "This request is longer than the model reads; what goes beyond was left out.",
+        ]
+    answer = post(api).json()  # of a base that reads without an encoder
+    assert (answer["unread"], answer["cut_request"], answer["notes"]) == (None, False, [])
+
+
+def test_retrieve_command_prints_what_to_know_of_the_answer(engine, champion, tools, capsys):
+    said = {"trace": TRACE, "follows_trace": False, "trace_tools": ["Pay/GetPaystub"], "unread": ["und"]}
+    engine[0].append((200, fast("Pay/GetPayslip", **said)))
+    call_command("retrieve", "pay und slip", mode="trace")
+    printed = capsys.readouterr().out
+    assert "it cannot read 1 of 3 words" in printed and "not the tool its reasoning ends with" in printed
 
 
 def test_tool_whose_permissions_are_not_granted_is_withheld(engine, champion, tools):

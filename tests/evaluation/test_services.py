@@ -195,6 +195,14 @@ def test_evaluate_command_prints_every_metric_with_its_interval(tools, prb, tmp_
     assert json.loads(lines[-1])["results"][1]["decode"] == "fast"
 
 
+def test_evaluate_command_says_how_many_answers_follow_their_trace(tools, prb, tmp_path, capsys):
+    model = model_with(tools, tmp_path)
+    call_command("evaluate", model=str(model.pk), benchmark="prb", decode="trace")
+    assert "follows its trace 0.333 (1 of 3)" in capsys.readouterr().out
+    stored = Prediction.objects.filter(evaluation__decode="trace").order_by("item__position")
+    assert [row.output["follows_trace"] for row in stored] == [True, False, False]
+
+
 def test_predictions_cannot_outlive_their_item(tools, prb, tmp_path):
     evaluate(model_with(tools, tmp_path), decodes=["fast"])
     from django.db.models import ProtectedError

@@ -7,6 +7,7 @@ records a mask that is 1 where the loss looks. Plain text never becomes a tool o
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from transformers import AutoTokenizer
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
 from training.core.parts import Part, Parts, Record, Units, choice_parts, query_parts
+from training.core.scripts import readable_scripts, request_words, scripts_of
 from training.ml.adapters import (
     ASSISTANT,
     CLOSE,
@@ -125,20 +127,51 @@ class Chat:
 
     def prompt_ids(self, kind: str, parts: Parts) -> list[int]:
         """Everything up to where the model starts to write; texts of an overlong prompt are cut at their ends."""
+        before, pieces, after = self._spelled(kind, parts)
+        texts = [piece for piece, part in zip(pieces, parts, strict=True) if isinstance(part, str)]
+        excess = self._excess(before, pieces, after)
+        self.cut += excess > 0
+        _shorten(texts, excess)
+        return [*before, *(number for piece in pieces for number in piece), *after]
+
+    def _spelled(self, kind: str, parts: Parts) -> tuple[list[int], list[list[int]], list[int]]:
+        """A whole prompt: what stands before its parts, the parts, and what stands after them."""
         cue = self.asked_ids((CUES if self.adapter == "pocket" else SENTENCES)[kind])
         asked = self.asked_ids(LETTER) if kind == "letters" else []
         pieces = [self.unit_ids(p.strings) if isinstance(p, Units) else self.asked_ids(p) for p in parts]
-        texts = [piece for piece, part in zip(pieces, parts, strict=True) if isinstance(part, str)]
-        fixed = len(self._before) + len(cue) + len(asked) + len(self._after)
-        excess = fixed + sum(map(len, pieces)) - self.max_prompt_tokens
-        self.cut += excess > 0
-        _shorten(texts, excess)
-        said = [number for piece in pieces for number in piece]
-        return [*self._before, *cue, *said, *asked, *self._after]
+        return [*self._before, *cue], pieces, [*asked, *self._after]
 
     def query_ids(self, query: str, permissions: Sequence[str] = ()) -> list[int]:
         """A retrieval prompt. Append `open_ids` to ask for a trace, `empty_ids` to skip it."""
         return self.prompt_ids("retrieve", query_parts(query, permissions))
+
+    def is_cut(self, query: str, permissions: Sequence[str] = ()) -> bool:
+        """Whether a request, with its permission targets, is longer than what the model reads of it."""
+        return self._excess(*self._spelled("retrieve", query_parts(query, permissions))) > 0
+
+    def _excess(self, before: list[int], pieces: list[list[int]], after: list[int]) -> int:
+        return len(before) + sum(map(len, pieces)) + len(after) - self.max_prompt_tokens
+
+    def unread(self, query: str) -> list[str] | None:
+        """The words of a request that the encoder cannot read: those with letters of a script in which its vocabulary
+        has no words, and those of which it only knows that they are unknown. None: no encoder reads the request.
+
+        Other languages in the encoder's script are not found. How finely words fall apart does not tell them from
+        English: into three or more pieces fall 13 to 50 % of the words of German and French requests, and up to 45 %
+        of English ones with names and codes (default encoder, 12 requests).
+        """
+        if self._words is None:
+            return None
+        unknown = self.encoder_words.unk_token_id
+        return [
+            word
+            for word in request_words(query)
+            if scripts_of(word) - self._scripts or unknown in self._words.ids(word)
+        ]
+
+    @cached_property
+    def _scripts(self) -> frozenset[str]:
+        return readable_scripts(self.encoder_words.get_vocab())
 
     def choice_ids(self, question: str, choices: Sequence[str], units: Sequence[str] = ()) -> list[int]:
         """A multiple-choice prompt; the next token is the letter. `units` are the token of the tool it is about."""

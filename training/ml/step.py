@@ -31,6 +31,7 @@ def train_step(trainer: Trainer, examples: list[Example]) -> torch.Tensor:
         group["lr"] = rate * group["share"]
     trainer.optimizer.zero_grad(set_to_none=True)
     loss = gradients(trainer, batch, [len(example.ids) for example in examples])
+    _leave_other_rows(trainer, batch)
     norm = nn.utils.clip_grad_norm_(list(trainer.weights.values()), stage.max_grad_norm)
     trainer.optimizer.step()
     state.step += 1
@@ -38,6 +39,18 @@ def train_step(trainer: Trainer, examples: list[Example]) -> torch.Tensor:
     trainer.losses.append(loss)
     _add_to_average(trainer)
     return norm
+
+
+def _leave_other_rows(trainer: Trainer, batch: Batch) -> None:
+    """In the pocket model only the rows of the tools that a batch names move. AdamW would move every row a full step
+    for the faintest gradient, and a catalog has thousands of tools that no sample names."""
+    first = trainer.trainee.first_tool
+    named = batch.labels[batch.labels >= first] - first
+    for name, value in trainer.weights.items():
+        if trainer.trainee.pocket and name.endswith(".rows") and value.grad is not None:
+            own = torch.zeros(len(value), 1, dtype=value.dtype, device=value.device)
+            own[named.to(value.device)] = 1.0
+            value.grad *= own
 
 
 def gradients(trainer: Trainer, batch: Batch, lengths: list[int]) -> torch.Tensor:

@@ -36,5 +36,7 @@ class Command(TraceCommand):
             self.echo(f"{place:3} {score} {tool['name']}{'  (deprecated)' if tool['deprecated'] else ''}")
         if result["trace"]:
             self.echo(result["trace"])
+        for note in result["notes"]:
+            self.echo(note)
         cited = f", cites {result['cited_rule']['code']}" if result["cited_rule"] else ""
         return result, f"model {result['model']['id']} {result['mode']} in {result['seconds']:.3f} s{cited}"

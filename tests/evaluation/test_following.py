@@ -1,0 +1,69 @@
+"""What a trace commits to, and whether the answer keeps to it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation.core.following import NO_TRACE, commitment, following, follows, trace_fields
+
+names = st.sampled_from([f"Pay/{letter}" for letter in "ABCDE"])
+traces = st.lists(names, max_size=12)
+answers = st.lists(names, max_size=4)
+
+
+@pytest.mark.parametrize(
+    ("named", "answer", "ends_with", "kept"),
+    [
+        ("A B A", "A", "A", True),
+        ("A B A", "B", "A", False),
+        ("A B C B", "C B", "C B", True),  # any order
+        ("A B C B", "B C", "C B", True),
+        ("A B B", "A B", "A B", True),  # a tool named twice is one tool
+        ("A B C", "A B", "B C", False),
+        ("A", "A B", "A", False),  # fewer tools named than answered
+        ("A B", "", "B", False),  # no answer is not what a naming trace ends with
+        ("", "A", "", False),
+        ("", "", "", False),
+    ],
+)
+def test_an_answer_of_k_tools_is_held_against_the_last_k_a_trace_names(named, answer, ends_with, kept):
+    assert commitment(named.split(), len(set(answer.split()))) == ends_with.split()
+    assert follows(named.split(), answer.split()) is kept
+
+
+@given(traces, answers)
+def test_order_and_repeats_of_the_answer_do_not_matter(named, answer):
+    assert follows(named, answer) == follows(named, [*reversed(answer), *answer])
+
+
+@given(traces, answers.filter(bool))
+def test_a_trace_that_ends_with_the_answer_is_followed_whatever_comes_before(named, answer):
+    assert follows([*named, *answer], answer)
+
+
+@given(traces.filter(bool), st.integers(0, 6))
+def test_a_commitment_is_of_named_tools_and_holds_the_last(named, count):
+    found = commitment(named, count)
+    assert found[-1] == named[-1] and len(found) == len(set(found)) and set(found) <= set(named)
+    assert len(found) == min(max(1, count), len(set(named)))
+    assert commitment([*named, named[-1]], count) == found
+
+
+@given(traces, answers)
+def test_an_answer_follows_only_tools_the_trace_names(named, answer):
+    kept = trace_fields(named, answer)
+    assert not kept["follows_trace"] or set(kept["trace_tools"]) == set(answer) <= set(named)
+    assert bool(kept["trace_tools"]) == bool(named)
+
+
+def test_answers_are_counted_by_whether_they_follow_differ_or_have_nothing_to_follow():
+    rows = [
+        trace_fields(["A", "B"], ["B"]),
+        trace_fields(["A", "B"], ["A"]),
+        trace_fields([], ["A"]),
+        NO_TRACE,
+        {"tools": ["A"]},  # stored before this was measured
+    ]
+    counted = {"n": 3, "follows": 1, "differs": 1, "names_no_tool": 1, "not_measured": 1}
+    assert following(rows) == {**counted, "rate": pytest.approx(1 / 3)}
+    assert following(rows[3:])["n"] == 0 and following(rows[3:])["rate"] is None

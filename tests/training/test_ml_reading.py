@@ -1,0 +1,73 @@
+"""What the pocket model does not read of a request: foreign scripts, unknown words, and what is too long."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+from transformers import AutoTokenizer  # noqa: E402
+
+from catalog.ml.encoder import locate  # noqa: E402
+from tests.training.small_bases import gemma_tokenizer  # noqa: E402
+from training.core.recipe import Pocket  # noqa: E402
+from training.ml.chat import Chat  # noqa: E402
+from training.ml.tokenizer import writer_tokenizer  # noqa: E402
+
+pytestmark = pytest.mark.ml
+
+
+@pytest.fixture(scope="module")
+def chat() -> Chat:
+    words = AutoTokenizer.from_pretrained(locate(Pocket().encoder))
+    return Chat(writer_tokenizer(words, 300), "pocket", 64, encoder_words=words)
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "I need my payslip for last November because the mortgage bank wants it",
+        "show José Müller's reimbursements in the Zürich cost centre ZRH-0042, s'il vous plaît",
+        "Book annual leave for Łukasz Wąsowski from 2024-05-03 to 05-10",
+        "post the GR/IR clearing run via MIRO for PO 4500012345 in SAP S/4HANA, 12 % of € 1.250,00",
+        "Ich brauche meine Gehaltsabrechnung für die Straße",  # another language in the same script is not found
+        "pay &amp; leave 🙏 12",
+    ],
+)
+def test_names_codes_and_accents_are_read(chat: Chat, request_text: str) -> None:
+    assert chat.unread(request_text) == []
+
+
+@pytest.mark.parametrize(
+    ("request_text", "unread"),
+    [
+        ("我需要去年十一月的工资单", ["我需要去年十一月的工资单"]),
+        ("show 工资单 for 王小明 now", ["工资单", "王小明"]),
+        ("Мне нужна ведомость за May", ["Мне", "нужна", "ведомость", "за"]),
+        ("أحتاج إلى كشف راتبي", ["أحتاج", "إلى", "كشف", "راتبي"]),
+        ("मुझे वेतन पर्ची", ["मुझे", "वेतन", "पर्ची"]),
+        ("先月の payslip を見せて", ["先月の", "を見せて"]),
+        ("thanks🙏 for it", ["thanks🙏"]),  # the encoder knows it only as unknown
+        ("[UNK] is typed", []),
+    ],
+)
+def test_words_of_other_scripts_and_unknown_words_are_told(
+    chat: Chat, request_text: str, unread: list[str]
+) -> None:
+    assert chat.unread(request_text) == unread
+
+
+def test_a_base_without_an_encoder_does_not_say_what_it_reads() -> None:
+    assert Chat(gemma_tokenizer(), "chat", 64).unread("工资单") is None
+
+
+def test_a_request_is_cut_when_its_prompt_is_longer_than_the_model_reads(chat: Chat) -> None:
+    fits = "pay " * (64 - len(chat.query_ids("")))
+    for text, permissions, cut in (
+        (fits, (), False),
+        (fits + "slip", (), True),
+        ("pay", (), False),
+        (fits, ("pay.read",), True),
+    ):
+        before = chat.cut
+        assert chat.is_cut(text, permissions) is cut
+        assert chat.cut == before, "asking does not count"
+        assert len(chat.query_ids(text, permissions)) <= 64 and chat.cut - before == cut
