@@ -29,10 +29,8 @@ from training.core.recipe import Recipe
 from training.ml.bases import rounded
 from training.ml.chat import ASSISTANT, FIRST_WORD, USER, Chat
 
-# how the untrained gate decides: nearly all of what it lets through is the request's mean
-GATE = 3.0
 SCALE = 20.0  # of the mean, whose length is 1: sentence-transformers' scale for cosines
-LOUDNESS = 0.3  # of the untrained decoder's states, so that what it adds does not reorder the tools
+OPEN = 4.0  # the untrained gate: +4 where a list of tools begins, -4 elsewhere, before the logistic function
 
 
 class PocketConfig(PretrainedConfig):
@@ -107,7 +105,8 @@ class PocketModel(PocketPreTrained):
             states, asked = self.read(input_ids, real.bool())
             embedded = states + self.embedded(input_ids)
         written = self.writer(
-            inputs_embeds=embedded,
+            # of one length, whatever their origin: else a token drowns in what the first layer adds to it
+            inputs_embeds=functional.rms_norm(embedded, embedded.shape[-1:]),
             attention_mask=attention_mask,
             position_ids=position_ids,
             past_key_values=cache,
@@ -207,13 +206,13 @@ def pocket_model(recipe: Recipe, encoder: Any, chat: Chat) -> PocketForCausalLM:
     base = model.model
     with torch.no_grad():
         base.encoder.load_state_dict(encoder.state_dict())
-        base.gate.weight.zero_()
-        base.gate.bias.fill_(GATE)
-        base.writer.norm.weight.fill_(LOUDNESS)
         attention = base.writer.layers[0].self_attn
         for linear in (attention.v_proj, attention.o_proj):
             linear.weight.add_(torch.eye(width))
         base.embed_tokens.weight.copy_(_piece_rows(encoder, chat, config.vocab_size))
+        opening = functional.normalize(base.embed_tokens.weight[chat.list_open_ids[-1]], dim=0)
+        base.gate.weight.copy_(2 * OPEN * opening / width**0.5)
+        base.gate.bias.fill_(-OPEN)
     return model
 
 
