@@ -54,6 +54,7 @@ class PocketConfig(PretrainedConfig):
         if isinstance(encoder, dict):
             encoder = AutoConfig.for_model(**encoder)
         self.encoder = encoder if encoder is not None else AutoConfig.for_model("bert")
+        self.encoder.use_cache = False  # it reads a request once; asked for, recomputing activations would warn of it
         self.writer = Qwen3Config(**writer) if isinstance(writer, dict) else writer or Qwen3Config()
         self.vocab_size = vocab_size
         self.hidden_size = self.writer.hidden_size
@@ -72,6 +73,7 @@ class PocketPreTrained(PreTrainedModel):
     _supports_sdpa = True
     _supports_attention_backend = True
     _no_split_modules: list[str] = []
+    supports_gradient_checkpointing = True
 
 
 class PocketModel(PocketPreTrained):
