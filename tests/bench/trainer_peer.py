@@ -88,7 +88,7 @@ def child(side: str, asked: argparse.Namespace) -> dict[str, Any]:
 
     torch.set_num_threads(2)
     recipe = load(asked.recipe).with_cell(memo="none", retrieval="r+R", threads=2)
-    recipe = replace(recipe, pocket=replace(recipe.pocket, dropout=0.0, token_dropout=0.0))
+    recipe = replace(recipe, pocket=replace(recipe.pocket, dropout=0.0))
     stage = replace(
         recipe.stage2, epochs=1.0, max_steps=0, max_seconds=0.0, average_share=0.0, label_smoothing=0.0
     )
