@@ -6,15 +6,17 @@ import string
 import tempfile
 from dataclasses import replace
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from training.core.recipe import Pocket, Recipe, Stage
 from training.core.stages import normal
+from training.ml.chat import FIRST_WORD, Chat
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 WORDS = """the of and to in for is on that by this with you it not or be are from at as your all have new more an was we
@@ -46,6 +48,7 @@ def word_pieces() -> Any:
     inner = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100))
     inner.normalizer = normalizers.BertNormalizer(lowercase=True)
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    inner.decoder = decoders.WordPiece(cleanup=False)
     ends = [(name, vocabulary[name]) for name in ("[CLS]", "[SEP]")]
     inner.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=ends
@@ -58,6 +61,25 @@ def word_pieces() -> Any:
         sep_token="[SEP]",
         mask_token="[MASK]",
     )
+
+
+def spoken(text: str) -> str:
+    """A text as it reads once it went through the encoder's words: in lower case, punctuation apart."""
+    words = word_pieces()
+    return str(words.decode(words.encode(text, add_special_tokens=False), clean_up_tokenization_spaces=False))
+
+
+def read_ids(chat: Chat, ids: list[int]) -> str:
+    """Ids as text, whichever vocabulary they are of."""
+    found = ""
+    for is_word, group in groupby(ids, lambda number: number >= FIRST_WORD):
+        part = list(group)
+        if is_word:
+            words = [number - FIRST_WORD for number in part]
+            found += chat.encoder_words.decode(words, clean_up_tokenization_spaces=False)
+        else:
+            found += chat.tokenizer.decode(part)
+    return found
 
 
 def write_encoder(folder: Path, seed: int = 0, **fields: Any) -> Path:
