@@ -218,7 +218,7 @@ def pocket_model(recipe: Recipe, encoder: Any, chat: Chat) -> PocketForCausalLM:
         for linear in (attention.v_proj, attention.o_proj):
             linear.weight.add_(torch.eye(width))
         base.embed_tokens.weight.copy_(_piece_rows(encoder, chat, config.vocab_size))
-    return model
+    return model.eval()  # as a model that was loaded: the tools' rows are read before any training
 
 
 def _piece_rows(encoder: Any, chat: Chat, count: int) -> Tensor:
