@@ -64,7 +64,7 @@ def build(
     """A fresh base with token rows, or the Stage-1 export `init` to go on from. `cache`: of read descriptions."""
     torch.manual_seed(recipe.seed)
     if init:
-        return _from_export(recipe, snapshot, init, cache, report)
+        return _from_export(recipe, snapshot, init, report)
     if recipe.base == POCKET:
         return _fresh_pocket(recipe, snapshot, cache, report)
     return _fresh_named(recipe, snapshot)
@@ -129,9 +129,7 @@ def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> Trainee:
     )
 
 
-def _from_export(
-    recipe: Recipe, snapshot: Snapshot, init: Path, cache: Path | None, report: Progress
-) -> Trainee:
+def _from_export(recipe: Recipe, snapshot: Snapshot, init: Path, report: Progress) -> Trainee:
     spec = read_json(init / "trace.json")
     if (spec["format"], spec["base"]) != (recipe.format, recipe.base):
         raise TraceError(
@@ -157,7 +155,8 @@ def _from_export(
     if fresh:
         grow_tables(model, len(tokenizer))
         if pocket:
-            init_pocket_rows(model, chat, snapshot, recipe, cache, report, fresh)
+            # no cache: this encoder has been trained, what is kept is of the untrained one
+            init_pocket_rows(model, chat, snapshot, recipe, None, report, fresh)
         else:
             init_rows(model, chat, snapshot, recipe, fresh)
     if not pocket:
