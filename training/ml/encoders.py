@@ -7,9 +7,11 @@ changed tool costs one text.
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -98,7 +100,8 @@ class Rows:
         self.path = folder / f"{self.digest[:16]}.npz" if folder else None
         self.known: dict[bytes, Tensor] = {}
         if self.path and self.path.is_file():
-            with np.load(self.path) as stored:
+            # what cannot be read is made again: a cache is worth no failed run
+            with suppress(OSError, ValueError, KeyError, EOFError, BadZipFile), np.load(self.path) as stored:
                 rows = torch.from_numpy(stored["rows"])
                 self.known = dict(zip(map(bytes, stored["keys"]), rows, strict=True))
 
