@@ -57,6 +57,14 @@ def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
         raise TraceError(
             f"the encoder '{name}' lacks {len(lost)} tensors, such as {lost[0]}.", code="no_encoder", where=where
         )
+    # without its file a tokenizer is made of a few marks, and every word would be unknown
+    if not model.config.vocab_size / 2 < len(words) <= model.config.vocab_size:
+        raise TraceError(
+            f"the encoder '{name}' has {len(words)} words for {model.config.vocab_size} rows.",
+            code="no_encoder",
+            where=where,
+            hint="Give the folder of an intact encoder, its tokenizer included.",
+        )
     if words.cls_token_id is None or words.sep_token_id is None:
         raise TraceError(
             f"the encoder '{name}' marks no beginning and end of a text.", code="no_encoder", where=where
