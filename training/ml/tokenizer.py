@@ -20,7 +20,7 @@ THINKING = (OPEN, CLOSE)
 FORMS = ((" {}", str.lower, 1.0), ("{}", str.lower, 0.3), ("{}", str.capitalize, 0.3))
 FORMS += ((" {}", str.capitalize, 0.15), ("{}", str.upper, 0.1))
 COMMONEST = 2000  # how often the first word counts; the n-th counts about 1/n of it (Zipf)
-LISTS = ('["', '", "', '"]', ". ", ", ")  # become single tokens
+LISTS = ('["', '", "', '"]')  # one token, two (a space begins one) and one
 
 
 def writer_tokenizer(encoder_words: Any, vocab_size: int) -> PreTrainedTokenizerFast:
