@@ -109,8 +109,8 @@ def test_the_start_of_a_model_says_how_its_rows_were_set(tmp_path: Path) -> None
     recipe = quick_recipe(memo="none", retrieval="n", token_init="opaque", stage2=short)
     stage2.main(recipe, folder, tmp_path / "run", lambda done, total, note: None)
     _, spec = load_chat(tmp_path / "run" / "export")
-    assert spec["token_init"] == initial.METHODS["opaque"]
-    assert initial.METHODS["opaque"] in (tmp_path / "run" / "export" / "README.md").read_text()
+    assert spec["token_init"] == initial.POCKET_METHODS["opaque"]
+    assert initial.POCKET_METHODS["opaque"] in (tmp_path / "run" / "export" / "README.md").read_text()
 
 
 # licence

@@ -31,7 +31,7 @@ from training.ml.bases import (
 )
 from training.ml.chat import Chat, chat_of
 from training.ml.encoders import Progress, load_encoder
-from training.ml.initial import METHODS, init_pocket_rows, init_rows
+from training.ml.initial import METHODS, POCKET_METHODS, init_pocket_rows, init_rows
 from training.ml.pocket import pocket_model
 from training.ml.rows import split_rows
 from training.ml.tokenizer import writer_tokenizer
@@ -84,7 +84,7 @@ def _fresh_pocket(recipe: Recipe, snapshot: Snapshot, cache: Path | None, report
             model,
             chat,
             min(chat.unit_ids(snapshot.family_strings(recipe.format))),
-            METHODS[recipe.token_init],
+            POCKET_METHODS[recipe.token_init],
             pocket=True,
             licence=base_licence(str(encoder.name_or_path)),
         ),
