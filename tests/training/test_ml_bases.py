@@ -7,19 +7,22 @@ import pytest
 pytest.importorskip("torch")
 
 import torch  # noqa: E402
+from transformers import AutoTokenizer  # noqa: E402
 
-from tests.training.small_bases import SHAPES, write_base  # noqa: E402
-from tests.training.small_encoder import quick_recipe  # noqa: E402
-from tests.training.small_snapshot import write_snapshot  # noqa: E402
-from tests.training.small_training import Small  # noqa: E402
+from catalog.core.tokens import tool_units  # noqa: E402
+from tests.training.small_bases import SHAPES, gemma_tokenizer, write_base  # noqa: E402
+from tests.training.small_encoder import quick_recipe, word_pieces  # noqa: E402
+from tests.training.small_snapshot import sample, write_snapshot  # noqa: E402
+from tests.training.small_training import Small, recipe_for  # noqa: E402
 from training.core.recipe import POCKET, Stage  # noqa: E402
 from training.core.records import Snapshot, load_snapshot  # noqa: E402
 from training.ml import initial, stage2  # noqa: E402
-from training.ml.bases import base_licence  # noqa: E402
+from training.ml.bases import add_tokens, base_licence  # noqa: E402
 from training.ml.chat import load_chat  # noqa: E402
 from training.ml.export import merged  # noqa: E402
 from training.ml.initial import row_tables, unit_texts  # noqa: E402
 from training.ml.model import Trainee, build  # noqa: E402
+from training.ml.tokenizer import writer_tokenizer  # noqa: E402
 
 pytestmark = pytest.mark.ml
 
@@ -130,3 +133,31 @@ def test_the_licence_is_the_one_the_bases_card_names(tmp_path: Path, card: str, 
     if card:
         (base / "README.md").write_text(card)
     assert base_licence(str(base)) == licence
+
+
+# tokens
+
+
+@pytest.mark.parametrize("name", ["Übersicht/Zahlung", "Çağrı/Göster", "Größe/é", "請求/查詢", "Ω/ß"])
+def test_a_name_of_letters_that_also_stand_for_bytes_is_shown_whole(tmp_path: Path, name: str) -> None:
+    for tokenizer in (gemma_tokenizer(), writer_tokenizer(word_pieces(), 600)):
+        strings = [unit for fmt in ("a", "b") for unit in tool_units(name, fmt)]
+        add_tokens(tokenizer, [*strings, "<<plain&&name>>", "<tid>"])
+        tokenizer.save_pretrained(tmp_path)
+        again = AutoTokenizer.from_pretrained(tmp_path)
+        for reader in (tokenizer, again):
+            assert reader.batch_decode([[n] for n in reader.convert_tokens_to_ids(strings)]) == strings
+            said = f'é "{strings[0]}", "{strings[1]}" 中 <<not a tool>> ü'
+            assert reader.decode(reader.encode(said, add_special_tokens=False)) == said
+
+
+@pytest.mark.parametrize("shape", ["llama", "gemma4"])
+def test_a_named_base_is_exported_with_names_of_such_letters(tmp_path: Path, shape: str) -> None:
+    names = ["Übersicht/Zahlung", "Çağrı/Göster"]
+    rows = [sample(number, answer=[name], trace="") for number, name in enumerate(names)]
+    folder = write_snapshot(tmp_path / "snapshot", rows, history=[names])
+    recipe = recipe_for(write_base(tmp_path / "base", shape), format="b", retrieval="r+R")
+    stage2.main(recipe, folder, tmp_path / "run", lambda done, total, note: None)
+    chat, spec = load_chat(tmp_path / "run" / "export")
+    shown = {tool["name"]: chat.tokenizer.decode(tool["ids"]) for tool in spec["tools"]}
+    assert shown == {name: "".join(tool_units(name, "b")) for name in names}
