@@ -491,3 +491,14 @@ def test_merging_puts_the_rows_back_into_one_table(snapshot: Snapshot) -> None:
     assert type(model.model.embed_tokens) is torch.nn.Embedding
     assert model.lm_head.weight is model.model.embed_tokens.weight
     torch.testing.assert_close(logits(model, ids), before, atol=1e-5, rtol=0)
+
+
+def test_the_estimate_weighs_a_pocket_within_a_twentieth_of_the_real_one(snapshot: Snapshot) -> None:
+    from training.core.estimate import Lengths, size_of
+
+    recipe = quick_recipe(format="a")
+    model = merged(build(recipe, snapshot))
+    lengths = Lengths(5, 0, 0, {"flat": 6}, {}, {}, {})
+    size = size_of(recipe, lengths)
+    assert size is not None
+    assert size.parameters == pytest.approx(sum(value.numel() for value in model.parameters()), rel=0.05)
