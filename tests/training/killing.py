@@ -22,7 +22,7 @@ from typing import Any
 from tests.training.small_encoder import quick_recipe
 from tests.training.small_snapshot import write_snapshot
 from trace_site.lib.files import read_json, sha256_file
-from training.core.recipe import Recipe, Stage
+from training.core.recipe import Recipe
 from training.core.rundir import RunDir
 
 MOMENTS = ("optimizer step", "data fetch", "save", "any time")

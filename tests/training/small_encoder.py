@@ -19,25 +19,29 @@ from training.core.stages import normal
 from training.ml.chat import FIRST_WORD, Chat
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-WORDS = """the of and to in for is on that by this with you it not or be are from at as your all have new more an was we
-will home can us about if page my has search free but our one other do no information time they site he up may what
-which their news out use any there see only so his when contact here business who web also now help get view online
-first am been would how were services some these click its like service than find price date back top people list name
-just over state year day into email two health world next used go work last most products music buy data make them
-should product system post her city add policy number such please available support message after best software then
-good video well where info rights public books high school through each links she review years order very privacy book
-items company read group need many user said does set under general research university mail full map reviews program
-life know games way days management part could great united hotel real item international center must store travel
-comments made development report off member details line terms before hotels did send right type because local those
-using results office education national car design take posted internet address community within states area want phone
-pay slip case leave tool request run permissions choose reads lists starts older newer""".split()
+COMMON = """
+the of and to in for is on that by this with you it not or be are from at as your all have new more an was we
+will home can us about if page my has search free but our one other do no information time they site he up may
+what which their news out use any there see only so his when contact here business who web also now help get
+view online first am been would how were services some these click its like service than find price date back
+top people list name just over state year day into email two health world next used go work last most products
+music buy data make them should product system post her city add policy number such please available support
+message after best software then good video well where info rights public books high school through each links
+she review years order very privacy book items company read group need many user said does set under general
+research university mail full map reviews program life know games way days management part could great united
+hotel real item international center must store travel comments made development report off member details
+line terms before hotels did send right type because local those using results office education national car
+design take posted internet address community within states area want phone pay slip case leave tool request
+run permissions choose reads lists starts older newer
+"""
+WORDS = COMMON.split()
 PIECES = (*string.ascii_lowercase, *string.digits)
 VOCABULARY = (
     *SPECIAL,
     *WORDS,
     *PIECES,
     *(f"##{piece}" for piece in PIECES),
-    *(f"##{ending}" for ending in ("s", "ing", "ed", "er", "ly") if len(ending) > 1),
+    *("##ing", "##ed", "##er", "##ly"),
     *string.punctuation,
 )
 

@@ -84,7 +84,10 @@ def padded(rows: list[list[int]], pad: int, left: bool) -> tuple[list[list[int]]
     width = max(map(len, rows)) + 3
     gaps = [[pad] * (width - len(row)) for row in rows]
     ids = [gap + row if left else row + gap for gap, row in zip(gaps, rows, strict=True)]
-    real = [[0] * len(g) + [1] * len(r) if left else [1] * len(r) + [0] * len(g) for g, r in zip(gaps, rows, strict=True)]
+    real = [
+        [0] * len(g) + [1] * len(r) if left else [1] * len(r) + [0] * len(g)
+        for g, r in zip(gaps, rows, strict=True)
+    ]
     mask = torch.tensor(real)
     return ids, mask, (mask.cumsum(dim=1) - 1).clamp(min=0)
 
@@ -222,7 +225,9 @@ def test_the_untrained_model_ranks_tools_as_its_encoder_does(snapshot: Snapshot)
         order = ranked(trainee, snapshot, query)
         assert order[0] == max(near, key=lambda name: near[name]), query
         # the decoder's share of a logit is that of a hundredth of a cosine: only such neighbours may change places
-        assert all(near[one] > near[other] - 0.01 for one, other in zip(order, order[1:], strict=False)), query
+        assert all(near[one] > near[other] - 0.01 for one, other in zip(order, order[1:], strict=False)), (
+            query
+        )
     assert [ranked(trainee, snapshot, text)[0] for text in told] == [tool["name"] for tool in snapshot.tools]
 
 
@@ -254,19 +259,30 @@ def test_a_request_longer_than_the_encoders_positions_is_cut_and_counted(
 
 def test_stage_2_keeps_to_the_request_length_stage_1_was_trained_with(tmp_path: Path) -> None:
     folder = write_snapshot(tmp_path / "snapshot")
-    recipe = quick_recipe(format="a", memo="m", retrieval="n", stage1=SHORT, stage2=SHORT, max_prompt_tokens=64)
+    recipe = quick_recipe(
+        format="a", memo="m", retrieval="n", stage1=SHORT, stage2=SHORT, max_prompt_tokens=64
+    )
     stage1.main(recipe, folder, tmp_path / "one", silent)
     longer = recipe.with_cell(max_prompt_tokens=128)
     trainee = build(longer, load_snapshot(folder), tmp_path / "one" / "export")
     assert trainee.chat.max_prompt_tokens == 64
 
 
-ANY_SCRIPT = ["Вопрос/Найти счёт", "請求/查詢工資單", "طلب/عرض", "Çağrı/Göster é", "🙂/👍🏽 ok", "Old Api/[SEP] <|end|>"]
+ANY_SCRIPT = [
+    "Вопрос/Найти счёт",
+    "請求/查詢工資單",
+    "طلب/عرض",
+    "Çağrı/Göster é",
+    "🙂/👍🏽 ok",
+    "Old Api/[SEP] <|end|>",
+]
 
 
 @pytest.mark.parametrize("fmt", ["a", "b", "c"])
 def test_names_in_any_script_survive_as_tool_tokens(tmp_path: Path, fmt: str) -> None:
-    rows = [sample(number, answer=[name], trace=f"I choose {name}.") for number, name in enumerate(ANY_SCRIPT)]
+    rows = [
+        sample(number, answer=[name], trace=f"I choose {name}.") for number, name in enumerate(ANY_SCRIPT)
+    ]
     folder = write_snapshot(tmp_path / "snapshot", rows, history=[ANY_SCRIPT])
     recipe = quick_recipe(format=fmt, memo="none", retrieval="r+R", stage2=SHORT)
     stage2.main(recipe, folder, tmp_path / "run", silent)
@@ -456,7 +472,9 @@ def test_replay_goes_beside_every_batch_and_through_all_descriptions_in_turn(
         assert [len(batch) for batch in seen] == [4 + beside, 1 + beside] * 3
     snapshot = load_snapshot(folder)
     chat = build(recipe, snapshot).chat
-    told = [tuple(chat.render(record)[0]) for record in replay_records(snapshot, recipe.with_cell(replay=0.5))]
+    told = [
+        tuple(chat.render(record)[0]) for record in replay_records(snapshot, recipe.with_cell(replay=0.5))
+    ]
     again = [ids for batch in seen for ids in batch if ids in told]
     assert len(again) == 12 and set(again[:5]) == set(again[5:10]) == set(told)
 

@@ -148,10 +148,10 @@ def test_recomputed_activations_give_the_same_step(tmp_path: Path, base: str) ->
         run.checkpoints.mkdir(parents=True)
         trainer = loop._prepare(trainee, examples, changed.stage2, changed, run, "stage2", [])
         trainee.model.train()
-        longest = sorted(examples, key=lambda one: len(one.ids))[-2:]  # of one length, so that they are one part
-        ran = calls_of_layers(
-            trainee.model, lambda t=trainer, chosen=longest: step.train_step(t, chosen)
-        )
+        longest = sorted(examples, key=lambda one: len(one.ids))[
+            -2:
+        ]  # of one length, so that they are one part
+        ran = calls_of_layers(trainee.model, lambda t=trainer, chosen=longest: step.train_step(t, chosen))
         found.append((trainer, ran))
     (plain, once), (recomputed, twice) = found
     assert (once, twice) == (1, 2)
