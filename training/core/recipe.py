@@ -31,7 +31,9 @@ class Pocket:
     """The small embedded base: a sentence encoder that reads requests, a decoder beside it that writes answers."""
 
     encoder: str = "all-MiniLM-L6-v2"  # [ours] the dependency, or the folder or name of another one like BERT
-    vocab: int = 8192  # [ours] text pieces it writes with, learned from the encoder's word list; tool tokens come on top
+    vocab: int = (
+        8192  # [ours] pieces it writes with, learned from the encoder's word list; tool tokens come on top
+    )
     layers: int = 2  # [ours] depth of the decoder; its width is the encoder's
     heads: int = 6  # [ours] attention heads of the decoder
     intermediate: int = 1024  # [ours] width of the decoder's feed-forward part
@@ -130,7 +132,9 @@ class Recipe:
     mcts_negatives: int = 13  # [ours] K hard negatives beside the gold tool in Stage 1's choice records
     empty_thinking_share: float = 0.0  # [ours] share of the reasoning samples ALSO trained with an empty
     # thinking part, so that fast decoding is not out of distribution; the paper does not do it
-    replay: float = 0.0  # [ours] descriptions beside each sample of Stage 2, so that it forgets no tool; 0 in the paper
+    replay: float = (
+        0.0  # [ours] descriptions beside each sample of Stage 2, so that it forgets no tool; 0 in the paper
+    )
     checkpoint_seconds: float = 60.0  # [ours] how much work a kill may cost
     pocket: Pocket = field(default_factory=Pocket)
     lora: Lora = field(default_factory=Lora)

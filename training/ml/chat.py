@@ -76,7 +76,7 @@ class Chat:
         markers: Markers | None = None,
         encoder_words: Any = None,
     ) -> None:
-        """`encoder_words`: the tokenizer of the encoder that reads the prompts; None: the model reads its own tokens."""
+        """`encoder_words`: the tokenizer of the encoder that reads the prompts; None: the model reads its own."""
         self.tokenizer = tokenizer
         self.adapter = adapter
         self.max_prompt_tokens = max_prompt_tokens

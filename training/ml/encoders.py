@@ -55,7 +55,9 @@ def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
     model, report = loaded
     if lost := sorted(report["missing_keys"]):
         raise TraceError(
-            f"the encoder '{name}' lacks {len(lost)} tensors, such as {lost[0]}.", code="no_encoder", where=where
+            f"the encoder '{name}' lacks {len(lost)} tensors, such as {lost[0]}.",
+            code="no_encoder",
+            where=where,
         )
     # without its file a tokenizer is made of a few marks, and every word would be unknown
     if not model.config.vocab_size / 2 < len(words) <= model.config.vocab_size:
@@ -82,7 +84,7 @@ def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
 
 @torch.no_grad()
 def embed(model: Any, chat: Chat, texts: Sequence[str], progress: Progress = lambda *_: None) -> Tensor:
-    """fp32 [texts, width]: what the pocket model's encoder makes of texts; longest first, so that a batch pads little."""
+    """fp32 [texts, width]: what the pocket model's encoder makes of texts; longest first, so that little is padded."""
     base = model.model
     asked = [chat.query_ids(text) for text in texts]
     rows = torch.zeros(len(texts), base.config.hidden_size)

@@ -83,7 +83,9 @@ def init_pocket_rows(
     with torch.no_grad():
         if recipe.token_init == "opaque":
             chance = torch.Generator().manual_seed(recipe.seed)
-            rows = functional.normalize(torch.randn(len(table) - first, table.shape[1], generator=chance), dim=1)
+            rows = functional.normalize(
+                torch.randn(len(table) - first, table.shape[1], generator=chance), dim=1
+            )
             table[first:] = rows.to(table)
             return
         named = [string for string in new if string in owners]

@@ -157,7 +157,20 @@ def _prepare(
     fingerprint = content_hash([asdict(stage), recipe.seed, recipe.replay, name, ids])
     state, optimizer = State(), _optimizer(trainee, weights, stage)
     trainer = Trainer(
-        trainee, examples, stage, recipe, run, name, state, optimizer, weights, {}, fingerprint, steps, team, replay
+        trainee,
+        examples,
+        stage,
+        recipe,
+        run,
+        name,
+        state,
+        optimizer,
+        weights,
+        {},
+        fingerprint,
+        steps,
+        team,
+        replay,
     )
     resume(trainer)
     team.require_same(fingerprint, trainer.state.step)

@@ -94,7 +94,7 @@ def _fresh_pocket(recipe: Recipe, snapshot: Snapshot, cache: Path | None, report
 
 
 def _splitting(trainee: Trainee, snapshot: Snapshot, recipe: Recipe) -> Trainee:
-    """The rows of the pocket model's tool tokens as a parameter of their own, since they move at a rate of their own."""
+    """The rows of the pocket model's tool tokens as a parameter of their own, since they move at their own rate."""
     ids = trainee.chat.unit_ids(snapshot.family_strings(recipe.format))
     split_rows(trainee.model, ids, frozen=False)
     return trainee

@@ -54,7 +54,9 @@ class PocketConfig(PretrainedConfig):
         if isinstance(encoder, dict):
             encoder = AutoConfig.for_model(**encoder)
         self.encoder = encoder if encoder is not None else AutoConfig.for_model("bert")
-        self.encoder.use_cache = False  # it reads a request once; asked for, recomputing activations would warn of it
+        self.encoder.use_cache = (
+            False  # it reads a request once; asked for, recomputing activations would warn of it
+        )
         self.writer = Qwen3Config(**writer) if isinstance(writer, dict) else writer or Qwen3Config()
         self.vocab_size = vocab_size
         self.hidden_size = self.writer.hidden_size
@@ -172,9 +174,7 @@ class PocketForCausalLM(PocketPreTrained, GenerationMixin):
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
-    def forward(
-        self, input_ids: Tensor, logits_to_keep: int = 0, **options: Any
-    ) -> CausalLMOutputWithPast:
+    def forward(self, input_ids: Tensor, logits_to_keep: int = 0, **options: Any) -> CausalLMOutputWithPast:
         output = self.model(input_ids, **options)
         hidden = output.last_hidden_state[:, -logits_to_keep:]
         return CausalLMOutputWithPast(logits=self.lm_head(hidden), past_key_values=output.past_key_values)
