@@ -152,10 +152,10 @@ def size_of(recipe: Recipe, lengths: Lengths, base: Base | None = None) -> Size 
     """None when nothing says how large the named base is."""
     rows = lengths.new_rows(recipe.format)
     if recipe.base == POCKET:
-        words, body, width, depth = encoder_of(recipe.pocket.encoder)
-        layers = recipe.pocket.layers * (4 * width**2 + 3 * width * recipe.pocket.intermediate)
-        passed = body + layers + (recipe.pocket.vocab + rows) * width
-        return Size(words + passed, passed, passed, width, depth + recipe.pocket.layers)
+        words, body, hidden, depth = encoder_of(recipe.pocket.encoder)
+        layers = recipe.pocket.layers * (4 * hidden**2 + 3 * hidden * recipe.pocket.intermediate)
+        passed = body + layers + (recipe.pocket.vocab + rows) * hidden
+        return Size(words + passed, passed, passed, hidden, depth + recipe.pocket.layers)
     base = base or base_of(recipe.base)
     if base is None:
         return None

@@ -17,12 +17,12 @@ from transformers import (
     AutoModel,
     AutoModelForCausalLM,
     DynamicCache,
+    GenerationMixin,
     PretrainedConfig,
     PreTrainedModel,
     Qwen3Config,
     Qwen3Model,
 )
-from transformers.generation import GenerationMixin
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 
 from training.core.recipe import Recipe

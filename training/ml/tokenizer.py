@@ -17,8 +17,8 @@ from training.ml.chat import ASSISTANT, CLOSE, END, OPEN, PAD, USER
 CONTROL = (PAD, END, USER, ASSISTANT)
 THINKING = (OPEN, CLOSE)
 # how a word may be written, and how often beside " word", the form inside a sentence
-FORMS = ((" {}", str.lower, 1.0), ("{}", str.lower, 0.3), ("{}", str.capitalize, 0.3))
-FORMS += ((" {}", str.capitalize, 0.15), ("{}", str.upper, 0.1))
+FORMS = [(" {}", str.lower, 1.0), ("{}", str.lower, 0.3), ("{}", str.capitalize, 0.3)]
+FORMS += [(" {}", str.capitalize, 0.15), ("{}", str.upper, 0.1)]
 COMMONEST = 2000  # how often the first word counts; the n-th counts about 1/n of it (Zipf)
 LISTS = ('["', '", "', '"]')  # one token, two (a space begins one) and one
 
