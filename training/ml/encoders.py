@@ -85,8 +85,9 @@ def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
 @torch.no_grad()
 def embed(model: Any, chat: Chat, texts: Sequence[str], progress: Progress = lambda *_: None) -> Tensor:
     """fp32 [texts, width]: what the pocket model's encoder makes of texts; longest first, so that little is padded."""
-    base = model.model
+    base, cut = model.model, chat.cut
     asked = [chat.query_ids(text) for text in texts]
+    chat.cut = cut  # counts what is trained on, whether or not a cache knows the descriptions
     rows = torch.zeros(len(texts), base.config.hidden_size)
     order = sorted(range(len(texts)), key=lambda at: (-len(asked[at]), at))
     for start in range(0, len(order), AT_ONCE):
