@@ -92,13 +92,15 @@ def test_launch_form_queues_the_chosen_cell_with_the_typed_recipe(client_as):
 def test_every_kind_of_field_can_be_typed():
     sent = {
         "bf16": "false",
-        "pocket.tied": "true",
+        "activation_checkpointing": "true",
+        "pocket.encoder": "some/encoder",
         "stage1.betas": "0.8, 0.9",
         "embeddings": "new_rows",
         "stage2.epochs": "",
     }
     recipe = typed_recipe("pocket", sent)
-    assert (recipe.bf16, recipe.pocket.tied, recipe.embeddings) == (False, True, "new_rows")
+    assert (recipe.bf16, recipe.activation_checkpointing, recipe.embeddings) == (False, True, "new_rows")
+    assert recipe.pocket.encoder == "some/encoder"
     assert recipe.stage1.betas == (0.8, 0.9)
     assert recipe.stage2.epochs == default_recipe("pocket").stage2.epochs
 
@@ -131,10 +133,10 @@ def test_form_without_a_snapshot_says_what_to_do(client_as):
     assert b"Build a snapshot" in client_as("admin").get("/training/new/").content
 
 
-def test_another_base_brings_its_own_defaults_and_no_pocket_shape(client_as):
+def test_another_base_brings_its_own_defaults_and_no_field_of_the_pocket(client_as):
     page = client_as("admin").get("/training/recipe/", {"base": NAMED}).content.decode()
     assert re.search(r'name="stage2.lr" value="0.0001"', page)
-    assert "pocket.hidden" not in page and "lora.rank" in page
+    assert not re.search(r'name="pocket\.\w+"', page) and "lora.rank" in page
 
 
 def test_the_form_offers_pocket_and_every_configured_base_and_begins_with_the_default(client_as, settings):

@@ -150,7 +150,7 @@ def test_a_run_says_what_differs_from_the_paper_and_where_it_reports(client_as, 
     page = client_as("expert").get(f"/training/{run.pk}/")
     used = {row.field.name: row for _, rows in page.context["fields"] for row in rows}
     assert used["stage2.lr"].differs and used["stage2.lr"].paper == "0.0001"
-    assert not used["stage2.min_lr_ratio"].differs and used["pocket.hidden"].paper == ""
+    assert not used["stage2.min_lr_ratio"].differs and used["pocket.encoder"].paper == ""
     assert b"tensorboard" in page.content
     text = client_as("reviewer").get(f"/training/{run.pk}/recipe.yaml").content.decode()
     assert recipes.from_dict(yaml.safe_load(text)) == default_recipe("pocket")

@@ -17,7 +17,7 @@ from training.core import estimate as sums
 from training.core.estimate import Amount, Lengths, Memory, Size
 from training.core.recipe import POCKET, Recipe
 from training.core.recipe_fields import shown
-from training.lengths import base_facts, lengths_of, sized_by
+from training.lengths import base_facts, lengths_of
 from training.models import Run, TrainedStage
 from training.selectors_curves import STAGES
 from training.selectors_runs import Measured, measured
@@ -93,7 +93,7 @@ class Estimator:
     def of(self, recipe: Recipe, snapshot: Snapshot, made: Mapping[str, int] | None = None) -> Estimate:
         """`made`: {stage: run} of the stages that are there already; asked of the database when it is not given."""
         lengths = lengths_of(snapshot)
-        size = sums.size_of(recipe, lengths, base_facts(sized_by(recipe)))
+        size = sums.size_of(recipe, lengths, base_facts(recipe.base))
         amounts = sums.amounts(recipe, lengths)
         made = _made(recipe, snapshot) if made is None else made
         rate, basis = self.speed(recipe, lengths, size)
@@ -136,7 +136,7 @@ class Estimator:
         return rate, f"a rule of thumb, nothing like it ran here yet: {rate:,.0f} tokens/s"
 
     def _flops(self, one: Measured, lengths: Lengths) -> float:
-        size = sums.size_of(one.recipe, lengths, base_facts(sized_by(one.recipe)))
+        size = sums.size_of(one.recipe, lengths, base_facts(one.base))
         return sums.flops_a_token(one.recipe, size) if size else 0.0
 
     def _memory(self, recipe: Recipe, parts: Memory | None) -> Figure:

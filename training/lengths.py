@@ -10,14 +10,9 @@ from trace_site.artefacts import store
 from training.core import estimate as sums
 from training.core.bases import Base, base_of, base_of_config
 from training.core.estimate import Lengths
-from training.core.recipe import POCKET, Recipe
+from training.core.recipe import POCKET
 
 BLOCKS, BLOCK_BYTES = 12, 48_000  # how much of a file is read: enough for a mean, little enough for a page
-
-
-def sized_by(recipe: Recipe) -> str:
-    """What the size of its base is read from: pocket is built around an encoder."""
-    return recipe.pocket.encoder if recipe.base == POCKET else recipe.base
 
 
 @lru_cache(maxsize=64)

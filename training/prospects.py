@@ -13,7 +13,7 @@ from training.core import stages
 from training.core.estimate import Lengths
 from training.core.recipe import Recipe
 from training.estimates import Estimator, Figure
-from training.lengths import base_facts, lengths_of, sized_by
+from training.lengths import base_facts, lengths_of
 from training.models import Retraining, RetrainPolicy, TrainedStage
 from training.policy import policy_recipe
 from training.selectors_retraining import last_of, new_samples
@@ -50,7 +50,7 @@ def seconds_of(
         return Figure(None, "nothing was frozen yet, so nobody knows how long its rows are")
     lengths = _lengths(like, counts)
     amounts = {one.stage: one for one in sums.amounts(recipe, lengths)}
-    size = sums.size_of(recipe, lengths, base_facts(sized_by(recipe)))
+    size = sums.size_of(recipe, lengths, base_facts(recipe.base))
     rate, basis = Estimator([recipe.base]).speed(recipe, lengths, size)
     if rate is None:
         return Figure(None, basis)

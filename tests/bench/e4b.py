@@ -98,9 +98,7 @@ def build(where: torch.device, toy: bool) -> tuple[Trainee, Sizes]:
     wrapped = in_fp32(with_lora(model, chat, snapshot, recipe)).to(where)
     trained = {name: w.numel() for name, w in wrapped.named_parameters() if w.requires_grad}
     rows = sum(count for name, count in trained.items() if name.endswith(".rows"))
-    return Trainee(wrapped, chat, (0, 0), "", pocket=False), Sizes(
-        body, sum(trained.values()) - rows, head, rows
-    )
+    return Trainee(wrapped, chat, 0, "", pocket=False), Sizes(body, sum(trained.values()) - rows, head, rows)
 
 
 def recipe(toy: bool) -> Recipe:

@@ -40,7 +40,7 @@ class Case:
         self.labels[:, : round(LENGTH * (1 - supervised))] = IGNORE
         shifted = torch.nn.functional.pad(self.labels, (0, 1), value=IGNORE)[:, 1:]
         self.batch = Batch(ids, shifted, ids.numel())
-        self.trainee = Trainee(self.model, None, (0, 0), "", pocket=False)  # type: ignore[arg-type]
+        self.trainee = Trainee(self.model, None, 0, "", pocket=False)  # type: ignore[arg-type]
 
     def ours(self) -> float:
         return self.side(lambda: supervised_loss(self.trainee, self.batch, Recipe(), 0.0))

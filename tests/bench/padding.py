@@ -1,7 +1,8 @@
 """Computed over real tokens of a snapshot's records, batched as training does and at random; run by hand.
 
 usage: python -m tests.bench.padding SNAPSHOT_FOLDER [RECIPE...]
-The tokenizer is the pocket one, learned from the snapshot; for a named base it stands in with 32,000 words.
+Requests are read in the words of the recipe's encoder and written with the pocket's pieces; for a named base 32,000 of
+these stand in for its vocabulary, for both.
 """
 
 import random
@@ -17,10 +18,11 @@ from training.core.stages import passes
 from training.ml.bases import add_tokens
 from training.ml.chat import Chat
 from training.ml.data import WIDTH_MULTIPLE, encode, epoch_batches
-from training.ml.tokenizer import train_tokenizer
+from training.ml.encoders import load_encoder
+from training.ml.tokenizer import writer_tokenizer
 
 RECIPES = Path(__file__).parents[2] / "training" / "recipes"
-NAMES = ("pocket", "pocket-benchmark", "pocket-quick", "paper")
+NAMES = ("pocket", "pocket-benchmark", "paper")
 STAND_IN_WORDS = 32_000
 CELLS = [(fmt, memo, retrieval) for fmt in ("a", "c") for memo in ("m", "mr") for retrieval in ("n>r", "r+R")]
 
@@ -42,9 +44,11 @@ def main(folder: Path, names: Sequence[str]) -> None:
 
 def lengths_of(snapshot: Snapshot, recipe: Recipe) -> list[list[int]]:
     """The lengths of each stage's records."""
-    tokenizer = train_tokenizer(snapshot, recipe.pocket.vocab, recipe.pocket.lowercase)
+    _, words = load_encoder(recipe)
+    tokenizer = writer_tokenizer(words, recipe.pocket.vocab)
     add_tokens(tokenizer, snapshot.family_strings(recipe.format))
-    chat = Chat(tokenizer, "pocket", recipe.max_prompt_tokens)
+    own = words if recipe.base == POCKET else None
+    chat = Chat(tokenizer, "pocket", recipe.max_prompt_tokens, encoder_words=own)
     stages = [stage1_records(snapshot, recipe)]
     stages += [
         stage2_records(snapshot, recipe.with_cell(retrieval=step)) for step in passes(recipe.retrieval)

@@ -3,7 +3,8 @@
     python -m tests.bench.trainer_peer --snapshot DIR [--recipe FILE] [--pairs 5] [--records 1600]
 
 DIR is a frozen dataset. Both sides are child processes that train the same fresh pocket model on the same records for
-one epoch: same batch size, bf16 autocast, two threads, fused AdamW, cosine, no dropout (the Trainer has none of ours).
+one epoch: same batch size, bf16 autocast, two threads, fused AdamW, cosine, no dropout, one rate for all that moves and
+every position counted once (the Trainer has none of our rates and weights).
 First every setting of the Trainer is tried once and the best is kept; then both sides run in turns. The first steps
 are dropped. After the same tokens our loss on held-out records must not be higher than the Trainer's, and must equal
 that of a Trainer given our batches in our order: its own length groups run from long to short within 50 batches, so
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+RATE = 2e-4
 RECIPE = ROOT / "training" / "recipes" / "pocket.yaml"
 WARM_UP = 8  # steps
 MOST_LOSS = 0.02  # our final loss may be this share higher than that of the Trainer's own order
@@ -88,10 +90,9 @@ def child(side: str, asked: argparse.Namespace) -> dict[str, Any]:
 
     torch.set_num_threads(2)
     recipe = load(asked.recipe).with_cell(memo="none", retrieval="r+R", threads=2)
-    recipe = replace(recipe, pocket=replace(recipe.pocket, dropout=0.0, token_dropout=0.0))
-    stage = replace(
-        recipe.stage2, epochs=1.0, max_steps=0, max_seconds=0.0, average_share=0.0, label_smoothing=0.0
-    )
+    recipe = replace(recipe, pocket=replace(recipe.pocket, dropout=0.0, tool_weight=1.0))
+    stage = replace(recipe.stage2, lr=RATE, encoder_lr=RATE, rows_lr=RATE, epochs=1.0, max_steps=0)
+    stage = replace(stage, max_seconds=0.0, average_share=0.0, label_smoothing=0.0)
     snapshot = load_snapshot(asked.snapshot)
     trainee = build(recipe, snapshot)
     examples, _ = encode(stage2_records(snapshot, recipe), trainee.chat, recipe.max_seq_len)
@@ -146,9 +147,14 @@ def trainer(
     **options: Any,
 ) -> None:
     import transformers
+    from torch.nn import functional
     from torch.utils.data import DataLoader, Dataset
 
     from training.ml.data import epoch_batches
+    from training.ml.model import peak
+
+    for name, weight in trainee.model.named_parameters():
+        weight.requires_grad_(bool(peak(trainee, name, stage)))
 
     class Rows(Dataset):
         def __len__(self) -> int:
@@ -174,6 +180,11 @@ def trainer(
         def training_step(self, model: Any, inputs: Any, *more: Any) -> Any:
             self.real = int(inputs.pop("real"))
             return super().training_step(model, inputs, *more)
+
+        def compute_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> Any:
+            labels = inputs.pop("labels")[:, 1:].flatten()
+            logits = model(**inputs, use_cache=False).logits[:, :-1]
+            return functional.cross_entropy(logits.flatten(0, 1).float(), labels, ignore_index=-100)
 
         def get_train_dataloader(self) -> Any:
             if not ordered:

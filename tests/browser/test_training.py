@@ -2,22 +2,22 @@
 
 import re
 import threading
-from pathlib import Path
 
 import pytest
-import yaml
 from django.db import connection
 
-from tests.factories import make_run, make_snapshot
-from tests.training.small_snapshot import write_snapshot
-from trace_site import jobs
-from trace_site.artefacts import store
-from trace_site.workers import Worker
-from training.models import Run, RunMetric
+pytest.importorskip("torch")
+
+from tests.factories import make_run, make_snapshot  # noqa: E402
+from tests.training.small_encoder import quick_recipe  # noqa: E402
+from tests.training.small_snapshot import write_snapshot  # noqa: E402
+from trace_site import jobs  # noqa: E402
+from trace_site.artefacts import store  # noqa: E402
+from trace_site.workers import Worker  # noqa: E402
+from training.models import Run, RunMetric  # noqa: E402
 
 pytestmark = [pytest.mark.browser]
 RUN_PAGE = re.compile(r"/training/\d+/$")
-QUICK = Path(__file__).parents[2] / "training" / "recipes" / "pocket-quick.yaml"
 
 
 @pytest.fixture
@@ -73,9 +73,7 @@ def test_an_admin_launches_a_run_with_the_keyboard_watches_compares_and_clones_i
     page.goto("/training/new/")
     page.wait_for_selector("#estimate .estimate")
     page.get_by_text("Paste or download the recipe").click()
-    page.fill(
-        "#id_yaml", yaml.safe_dump({**yaml.safe_load(QUICK.read_text()), "format": "a", "memo": "none"})
-    )
+    page.fill("#id_yaml", quick_recipe(format="a", memo="none").to_yaml())
     page.get_by_role("button", name="Fill in").press("Enter")
     page.wait_for_selector("text=● 6 changed")
     page.locator("#estimate .stage-list").get_by_text("Stage 2").wait_for()

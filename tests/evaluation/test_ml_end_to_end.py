@@ -20,15 +20,18 @@ max_seq_len: 256
 max_prompt_tokens: 64
 max_new_tokens: 24
 empty_thinking_share: 0.5
-pocket: {vocab: 600, hidden: 32, layers: 1, heads: 2, intermediate: 64}
-stage1: {lr: 1.0e-3, batch_size: 8, epochs: 2}
-stage2: {lr: 1.0e-3, batch_size: 8, epochs: 2}
+replay: 0.5
+pocket: {encoder: ENCODER, vocab: 600, layers: 1, heads: 2, intermediate: 64}
+stage1: {lr: 1.0e-3, encoder_lr: 1.0e-4, rows_lr: 1.0e-4, batch_size: 8, epochs: 2}
+stage2: {lr: 1.0e-3, encoder_lr: 1.0e-4, rows_lr: 1.0e-4, batch_size: 8, epochs: 2}
 """
 
 
 @pytest.mark.ml
 @pytest.mark.django_db
 def test_a_run_becomes_a_model_with_a_curve_an_evaluation_and_answers(settings, tmp_path):
+    from tests.training.small_encoder import small_encoder
+
     settings.TRACE_HOME, settings.STORE_URL = tmp_path, (tmp_path / "store").as_uri()
     settings.JOB_LEASE_SECONDS = 3600  # the heartbeat's own connection does not see this test's transaction
     folder = write_snapshot(tmp_path / "snapshot")
@@ -50,7 +53,7 @@ def test_a_run_becomes_a_model_with_a_curve_an_evaluation_and_answers(settings, 
         format="a",
         memo="m",
         retrieval="r+R",
-        recipe=recipe_from_text(RECIPE),
+        recipe=recipe_from_text(RECIPE.replace("ENCODER", small_encoder())),
     )
     trained = jobs.run(run.job_id)
     assert trained.state == "done", trained.error

@@ -1,4 +1,4 @@
-"""A tiny random model in an export folder, as training would leave it. Needs torch."""
+"""A tiny random model in an export folder, as training left it before the pocket model had an encoder. Needs torch."""
 
 import json
 from pathlib import Path
@@ -8,10 +8,10 @@ from tokenizers import AddedToken
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from catalog.core.tokens import tool_units
+from tests.training.small_encoder import word_pieces
 from trace_site.lib.files import sha256_file
-from training.core.records import Snapshot
 from training.ml.chat import CLOSE, OPEN
-from training.ml.tokenizer import train_tokenizer
+from training.ml.tokenizer import writer_tokenizer
 
 NAMES = [
     f"{api}/{end}" for api in ("PayV1", "PayV2", "Leave", "Tax") for end in ("Get", "List", "Create", "Drop")
@@ -35,10 +35,7 @@ def tools() -> list[dict]:
 def write_export(
     folder: Path, fmt: str, *, reasoning: bool = True, seed: int = 0, scale: float = 1.0
 ) -> Path:
-    snapshot = Snapshot(
-        tools=tools(), neighbours={}, rules=[], tokens=[], samples=[], hash="", catalog_hash=""
-    )
-    tokenizer = train_tokenizer(snapshot, 512)
+    tokenizer = writer_tokenizer(word_pieces(), 512)
     strings = list(dict.fromkeys(unit for name in NAMES for unit in tool_units(name, fmt)))
     tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in strings])
     torch.manual_seed(seed)

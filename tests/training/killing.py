@@ -15,16 +15,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tests.training.small_encoder import quick_recipe
 from tests.training.small_snapshot import write_snapshot
 from trace_site.lib.files import read_json, sha256_file
-from training.core.recipe import Recipe, Stage, load
+from training.core.recipe import Recipe
 from training.core.rundir import RunDir
 
-ROOT = Path(__file__).parents[2]
 MOMENTS = ("optimizer step", "data fetch", "save", "any time")
 forked = multiprocessing.get_context("forkserver")
 forked.set_forkserver_preload(["tests.training.preloaded"])
@@ -32,8 +32,8 @@ forked.set_forkserver_preload(["tests.training.preloaded"])
 
 def small_recipe(max_steps: int = 0) -> Recipe:
     """Forty steps at most, fp32, one thread, a checkpoint after nearly every step."""
-    quick = load(ROOT / "training" / "recipes" / "pocket-quick.yaml")
-    stage = Stage(lr=3e-3, batch_size=4, epochs=10, max_steps=max_steps, average_share=0.3, micro_batch=3)
+    quick = quick_recipe()
+    stage = replace(quick.stage2, max_steps=max_steps, micro_batch=3)
     return quick.with_cell(
         format="c", memo="none", retrieval="r+R", bf16=False, checkpoint_seconds=0.001, stage2=stage
     )

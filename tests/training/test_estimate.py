@@ -1,5 +1,6 @@
 """What a run will read, weigh and take: the arithmetic before it starts."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,12 +71,29 @@ def test_a_time_limit_bounds_a_stage_and_epochs_lengthen_it() -> None:
     assert sums.stage_seconds(replace(amount, max_seconds=5.0), 100.0) == 5.0
 
 
-def test_pocket_is_weighed_by_its_shape() -> None:
-    recipe = cell(
-        format="a", pocket=Pocket(vocab=1000, hidden=64, heads=2, layers=2, intermediate=128, tied=True)
-    )
+def test_pocket_is_weighed_with_its_encoder_whose_words_do_not_train() -> None:
+    recipe = cell(format="a", pocket=Pocket(vocab=1000, layers=2, intermediate=128))
     size = sums.size_of(recipe, LENGTHS)
-    assert size is not None and size.parameters == 2 * (4 * 64**2 + 3 * 64 * 128) + 1100 * 64
+    own = 2 * (4 * 384**2 + 3 * 384 * 128) + 1100 * 384
+    assert size is not None and (size.hidden, size.layers) == (384, 8)
+    assert size.parameters - own == pytest.approx(22.7e6, rel=0.02)
+    assert size.parameters - size.trained == pytest.approx(11.7e6, rel=0.01)
+
+
+def test_pocket_is_weighed_by_the_configuration_of_its_encoders_folder(tmp_path: Path) -> None:
+    config = {"hidden_size": 64, "num_hidden_layers": 3, "intermediate_size": 100, "vocab_size": 500}
+    recipe = cell(format="a", pocket=Pocket(encoder=str(tmp_path), vocab=1000, layers=1, intermediate=128))
+    size = sums.size_of(recipe, LENGTHS)
+    assert size is not None and size.hidden == 384  # there is none yet
+    (tmp_path / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 128}))
+    size = sums.size_of(recipe, LENGTHS)
+    assert size is not None and (size.hidden, size.layers) == (64, 4)
+    body = 3 * (4 * 64**2 + 2 * 64 * 100) + 128 * 64
+    assert size.trained == body + 4 * 64**2 + 3 * 64 * 128 + 1100 * 64
+    assert size.parameters == size.trained + 500 * 64
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": None}))
+    size = sums.size_of(recipe, LENGTHS)
+    assert size is not None and size.hidden == 384
 
 
 def test_a_frozen_base_trains_its_adapters_and_tables() -> None:

@@ -1,6 +1,5 @@
-"""Bases before training: the shapes of the pocket, the first rows of tool tokens, and what a base says of itself."""
+"""Bases before training: the first rows of tool tokens, and what a base says of itself."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,70 +7,29 @@ import pytest
 pytest.importorskip("torch")
 
 import torch  # noqa: E402
+from transformers import AutoTokenizer  # noqa: E402
 
-from tests.training.small_bases import SHAPES, write_base  # noqa: E402
-from tests.training.small_snapshot import write_snapshot  # noqa: E402
-from tests.training.small_training import Small  # noqa: E402
-from trace_site.lib.errors import TraceError  # noqa: E402
-from training.core.recipe import Pocket, Recipe, Stage  # noqa: E402
+from catalog.core.tokens import tool_units  # noqa: E402
+from tests.training.small_bases import SHAPES, gemma_tokenizer, write_base  # noqa: E402
+from tests.training.small_encoder import quick_recipe, word_pieces  # noqa: E402
+from tests.training.small_snapshot import sample, write_snapshot  # noqa: E402
+from tests.training.small_training import Small, recipe_for  # noqa: E402
+from training.core.recipe import POCKET, Stage  # noqa: E402
 from training.core.records import Snapshot, load_snapshot  # noqa: E402
-from training.ml import initial, stage1, stage2  # noqa: E402
-from training.ml.bases import base_licence, load_named  # noqa: E402
+from training.ml import initial, stage2  # noqa: E402
+from training.ml.bases import add_tokens, base_licence  # noqa: E402
 from training.ml.chat import load_chat  # noqa: E402
 from training.ml.export import merged  # noqa: E402
 from training.ml.initial import row_tables, unit_texts  # noqa: E402
 from training.ml.model import Trainee, build  # noqa: E402
+from training.ml.tokenizer import writer_tokenizer  # noqa: E402
 
 pytestmark = pytest.mark.ml
-TINY = Pocket(vocab=600, hidden=32, heads=2, layers=4, intermediate=64)
-POCKET_SHAPES = ("qwen3", "llama", "gemma4")
 
 
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Snapshot:
     return load_snapshot(write_snapshot(tmp_path / "snapshot"))
-
-
-def pocket(shape: str, **fields: object) -> Recipe:
-    stage = Stage(lr=1e-2, batch_size=5, epochs=2)
-    size = replace(TINY, shape=shape)
-    return Recipe(format="c", threads=1, pocket=size, stage1=stage, stage2=stage, **fields)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("shape", POCKET_SHAPES)
-def test_a_pocket_of_every_shape_goes_through_both_stages(tmp_path: Path, shape: str) -> None:
-    folder = write_snapshot(tmp_path / "snapshot")
-    recipe = pocket(shape, memo="m", retrieval="r")
-    stage1.main(recipe, folder, tmp_path / "one", lambda done, total, note: None)
-    one = tmp_path / "one" / "export"
-    stage2.main(recipe, folder, tmp_path / "two", lambda done, total, note: None, init=one)
-    model, _ = load_named(str(tmp_path / "two" / "export"))
-    assert type(model).__name__.lower().startswith(shape)
-    _, spec = load_chat(tmp_path / "two" / "export")
-    assert [(stage["memo"], stage["retrieval"]) for stage in spec["stages"]] == [("m", "none"), ("m", "r")]
-
-
-def test_the_gemma_pocket_has_what_makes_gemma_different(snapshot: Snapshot) -> None:
-    model = build(pocket("gemma4"), snapshot).model
-    config = model.config
-    assert config.layer_types == ["sliding_attention", "full_attention"] * 2
-    assert (config.num_kv_shared_layers, config.final_logit_softcapping) == (2, 30.0)
-    assert len(row_tables(model)) == 2
-    assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
-
-
-@pytest.mark.parametrize("shape", POCKET_SHAPES)
-def test_a_pocket_has_one_to_twelve_million_parameters(snapshot: Snapshot, shape: str) -> None:
-    for hidden, layers in ((128, 2), (320, 6)):
-        size = Pocket(shape=shape, vocab=8192, hidden=hidden, layers=layers, intermediate=3 * hidden)
-        model = build(replace(pocket(shape), pocket=replace(size, vocab=512)), snapshot).model
-        text = (8192 - 512) * hidden  # the tokenizer of a real catalog; the test's has less text
-        assert 1e6 < sum(value.numel() for value in model.parameters()) + text < 12e6
-
-
-def test_a_gemma_pocket_cannot_start_as_a_copier() -> None:
-    with pytest.raises(TraceError, match="qwen3 and llama"):
-        Pocket(shape="gemma4", copy_start=True)
 
 
 # first rows
@@ -80,7 +38,7 @@ def test_a_gemma_pocket_cannot_start_as_a_copier() -> None:
 def nearest(trainee: Trainee, snapshot: Snapshot) -> dict[str, bool]:
     """For each token: is its row nearer to the mean of its own words than to any other token's words?"""
     texts = unit_texts(snapshot, "a")
-    table = row_tables(trainee.model)[0].float()
+    table = row_tables(merged(trainee))[0].float()
     rows = table[trainee.chat.unit_ids(list(texts))]
     means = torch.stack([table[trainee.chat.text_ids(text)].mean(dim=0) for text in texts.values()])
     best = torch.nn.functional.cosine_similarity(rows[:, None], means[None], dim=2).argmax(dim=1)
@@ -104,42 +62,58 @@ def test_described_rows_say_what_the_words_say_in_every_table(tmp_path: Path, sh
             assert abs(row.norm() - usual) <= 1e-3 * usual
 
 
-def test_opaque_rows_have_the_usual_length_and_no_words(snapshot: Snapshot) -> None:
-    described = build(pocket("qwen3", token_init="description").with_cell(format="a"), snapshot)
-    opaque = build(pocket("qwen3", token_init="opaque").with_cell(format="a"), snapshot)
-    assert all(nearest(described, snapshot).values())
-    assert not all(nearest(opaque, snapshot).values())
-    ids = opaque.chat.unit_ids(list(unit_texts(snapshot, "a")))
-    lengths = [row_tables(trainee.model)[0][ids].norm(dim=1) for trainee in (described, opaque)]
+def test_opaque_rows_have_the_usual_length_and_no_words(tmp_path: Path) -> None:
+    described, opaque = (
+        Small(tmp_path / way, "qwen3", format="a", token_init=way) for way in ("description", "opaque")
+    )
+    assert all(nearest(described.trainee, described.snapshot).values())
+    assert not all(nearest(opaque.trainee, opaque.snapshot).values())
+    ids = opaque.trainee.chat.unit_ids(list(unit_texts(opaque.snapshot, "a")))
+    lengths = [row_tables(merged(small.trainee))[0][ids].norm(dim=1) for small in (described, opaque)]
     assert torch.allclose(*lengths, rtol=1e-3)
-    assert (described.token_init[:11], opaque.token_init[:6]) == ("description", "opaque")
+    said = (described.trainee.token_init[:11], opaque.trainee.token_init[:6])
+    assert said == ("description", "opaque")
 
 
-def test_opaque_rows_follow_the_seed(snapshot: Snapshot) -> None:
-    tables = [
-        row_tables(build(pocket("qwen3", token_init="opaque", seed=seed), snapshot).model)[0]
-        for seed in (1, 1, 2)
-    ]
+@pytest.mark.parametrize("shape", ["llama", "pocket"])
+def test_opaque_rows_follow_the_seed(tmp_path: Path, shape: str, snapshot: Snapshot) -> None:
+    base = POCKET if shape == "pocket" else str(write_base(tmp_path / "base", shape))
+    recipes = [quick_recipe(token_init="opaque", base=base, seed=seed) for seed in (1, 1, 2)]
+    tables = [row_tables(merged(build(recipe, snapshot)))[0] for recipe in recipes]
     assert torch.equal(tables[0], tables[1])
     assert not torch.equal(tables[0], tables[2])
 
 
+def test_opaque_rows_of_the_pocket_are_as_long_as_embeddings_and_carry_no_words(snapshot: Snapshot) -> None:
+    described, opaque = (
+        build(quick_recipe(format="a", token_init=way), snapshot) for way in ("description", "opaque")
+    )
+    names = [string for string in snapshot.family_strings("a") if "Gone" not in string]
+    one, other = (row_tables(merged(found))[0][found.chat.unit_ids(names)] for found in (described, opaque))
+    for rows in (one, other):
+        torch.testing.assert_close(rows.norm(dim=1), torch.ones(len(names)))
+    assert (one * other).sum(dim=1).abs().max() < 0.7
+
+
 def test_rows_come_out_the_same_however_many_are_set_at_once(
-    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = row_tables(build(pocket("gemma4"), snapshot).model)
+    whole = row_tables(merged(Small(tmp_path / "one", "gemma4").trainee))
     monkeypatch.setattr(initial, "TEXTS_AT_ONCE", 2)
-    for one, other in zip(whole, row_tables(build(pocket("gemma4"), snapshot).model), strict=True):
+    again = row_tables(merged(Small(tmp_path / "two", "gemma4").trainee))
+    assert len(whole) == 2
+    for one, other in zip(whole, again, strict=True):
         assert torch.allclose(one, other, atol=1e-7)
 
 
 def test_the_start_of_a_model_says_how_its_rows_were_set(tmp_path: Path) -> None:
     folder = write_snapshot(tmp_path / "snapshot")
-    recipe = pocket("llama", memo="none", retrieval="n", token_init="opaque")
+    short = Stage(lr=1e-3, batch_size=8)
+    recipe = quick_recipe(memo="none", retrieval="n", token_init="opaque", stage2=short)
     stage2.main(recipe, folder, tmp_path / "run", lambda done, total, note: None)
     _, spec = load_chat(tmp_path / "run" / "export")
-    assert spec["token_init"] == initial.METHODS["opaque"]
-    assert initial.METHODS["opaque"] in (tmp_path / "run" / "export" / "README.md").read_text()
+    assert spec["token_init"] == initial.POCKET_METHODS["opaque"]
+    assert initial.POCKET_METHODS["opaque"] in (tmp_path / "run" / "export" / "README.md").read_text()
 
 
 # licence
@@ -159,3 +133,31 @@ def test_the_licence_is_the_one_the_bases_card_names(tmp_path: Path, card: str, 
     if card:
         (base / "README.md").write_text(card)
     assert base_licence(str(base)) == licence
+
+
+# tokens
+
+
+@pytest.mark.parametrize("name", ["Übersicht/Zahlung", "Çağrı/Göster", "Größe/é", "請求/查詢", "Ω/ß"])
+def test_a_name_of_letters_that_also_stand_for_bytes_is_shown_whole(tmp_path: Path, name: str) -> None:
+    for tokenizer in (gemma_tokenizer(), writer_tokenizer(word_pieces(), 600)):
+        strings = [unit for fmt in ("a", "b") for unit in tool_units(name, fmt)]
+        add_tokens(tokenizer, [*strings, "<<plain&&name>>", "<tid>"])
+        tokenizer.save_pretrained(tmp_path)
+        again = AutoTokenizer.from_pretrained(tmp_path)
+        for reader in (tokenizer, again):
+            assert reader.batch_decode([[n] for n in reader.convert_tokens_to_ids(strings)]) == strings
+            said = f'é "{strings[0]}", "{strings[1]}" 中 <<not a tool>> ü'
+            assert reader.decode(reader.encode(said, add_special_tokens=False)) == said
+
+
+@pytest.mark.parametrize("shape", ["llama", "gemma4"])
+def test_a_named_base_is_exported_with_names_of_such_letters(tmp_path: Path, shape: str) -> None:
+    names = ["Übersicht/Zahlung", "Çağrı/Göster"]
+    rows = [sample(number, answer=[name], trace="") for number, name in enumerate(names)]
+    folder = write_snapshot(tmp_path / "snapshot", rows, history=[names])
+    recipe = recipe_for(write_base(tmp_path / "base", shape), format="b", retrieval="r+R")
+    stage2.main(recipe, folder, tmp_path / "run", lambda done, total, note: None)
+    chat, spec = load_chat(tmp_path / "run" / "export")
+    shown = {tool["name"]: chat.tokenizer.decode(tool["ids"]) for tool in spec["tools"]}
+    assert shown == {name: "".join(tool_units(name, "b")) for name in names}

@@ -11,16 +11,17 @@ import torch  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from tests.training.small_bases import write_gemma, write_untied  # noqa: E402
+from tests.training.small_encoder import quick_recipe  # noqa: E402
 from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
 from training.core.publish import is_intact  # noqa: E402
-from training.core.recipe import Lora, Recipe, Stage, load  # noqa: E402
+from training.core.recipe import Lora, Recipe, Stage  # noqa: E402
 from training.ml import stage1, stage2  # noqa: E402
 from training.ml.chat import load_chat  # noqa: E402
 
 pytestmark = pytest.mark.ml
-QUICK = load(Path(__file__).parents[2] / "training" / "recipes" / "pocket-quick.yaml")
-SHORT = Stage(lr=1e-2, batch_size=4, epochs=1)
+QUICK = quick_recipe()
+SHORT = Stage(lr=1e-2, encoder_lr=1e-3, rows_lr=1e-3, batch_size=4, epochs=1)
 
 
 def silent(done: int, total: int, note: str) -> None:

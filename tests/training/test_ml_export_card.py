@@ -8,9 +8,10 @@ import pytest
 pytest.importorskip("torch")
 
 from tests.training.small_bases import write_base  # noqa: E402
+from tests.training.small_encoder import quick_recipe, small_pocket, write_encoder  # noqa: E402
 from tests.training.small_snapshot import sample, write_snapshot  # noqa: E402
 from tests.training.small_training import recipe_for  # noqa: E402
-from training.core.recipe import Lora, Pocket, Recipe, Stage  # noqa: E402
+from training.core.recipe import Lora, Stage  # noqa: E402
 from training.core.records import load_snapshot  # noqa: E402
 from training.ml import stage1, stage2  # noqa: E402
 from training.selectors import card_parts  # noqa: E402
@@ -89,12 +90,26 @@ def test_a_card_lists_every_field_that_is_not_the_default_and_no_other(tmp_path:
 
 
 def test_the_card_of_a_pocket_says_that_its_figures_are_not_the_papers(tmp_path: Path) -> None:
-    pocket = Pocket(vocab=600, hidden=32, heads=2, layers=1, intermediate=64)
-    recipe = Recipe(memo="none", retrieval="n", threads=1, pocket=pocket, stage2=SHORT)
+    encoder = write_encoder(tmp_path / "encoder")
+    (encoder / "README.md").write_text("---\nlicense: apache-2.0\n---\n")
+    pocket = small_pocket(encoder=str(encoder))
+    recipe = quick_recipe(memo="none", retrieval="n", pocket=pocket, stage2=SHORT, max_prompt_tokens=99)
     stage2.main(recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
     card = sections(tmp_path / "run" / "export" / "README.md")
-    assert card["Model"]["Licence of the base"] == "none: made from scratch"
-    assert any("pocket figures are not the paper's" in line for line in card["Limits"])
+    assert card["Model"]["Licence of the base"] == "apache-2.0"
+    assert card["Model"]["First values of the token rows"].startswith("description: the encoder's embeddings")
+    assert card["Recipe, where it is not the default"]["pocket.encoder"] == str(encoder)
+    (told,) = [line for line in card["Limits"] if "pocket figures are not the paper's" in line]
+    assert f"sentence encoder {encoder}" in told and "from scratch" not in told
+    assert any("cut after 99 tokens" in line for line in card["Limits"])
+
+
+def test_the_card_of_a_pocket_says_where_its_encoder_cuts_a_request(tmp_path: Path) -> None:
+    pocket = small_pocket(encoder=str(write_encoder(tmp_path / "encoder", max_position_embeddings=40)))
+    recipe = quick_recipe(memo="none", retrieval="n", pocket=pocket, stage2=SHORT)
+    stage2.main(recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
+    card = sections(tmp_path / "run" / "export" / "README.md")
+    assert any("cut after 40 tokens" in line for line in card["Limits"])
 
 
 def test_a_name_with_bars_and_line_breaks_stays_one_row(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from django.conf import settings
 pytest.importorskip("torch")
 
 from tests.training.deliveries import small_snapshot  # noqa: E402
+from tests.training.small_encoder import small_encoder  # noqa: E402
 from training.imports import adopt  # noqa: E402
 from training.models import Model, Run, TrainedStage  # noqa: E402
 
@@ -18,9 +19,9 @@ RECIPE = """
 format: c
 retrieval: n>r
 threads: 1
-pocket: {vocab: 512, hidden: 16, layers: 1, heads: 2, intermediate: 32}
-stage1: {batch_size: 16}
-stage2: {batch_size: 16}
+pocket: {encoder: ENCODER, vocab: 512, layers: 1, heads: 2, intermediate: 32}
+stage1: {batch_size: 16, encoder_lr: 1.0e-4, rows_lr: 1.0e-4}
+stage2: {batch_size: 16, encoder_lr: 1.0e-4, rows_lr: 1.0e-4}
 """
 
 
@@ -28,7 +29,7 @@ def test_chain_of_n_then_r_trained_by_the_real_trainer_is_adopted_with_all_its_s
     settings.TRACE_HOME = tmp_path
     settings.STORE_URL = (tmp_path / "store").as_uri()
     snapshot = small_snapshot()
-    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    (tmp_path / "recipe.yaml").write_text(RECIPE.replace("ENCODER", small_encoder()))
     mine, before = tmp_path / "mine", None
     for stage in ("stage1", "plain", "stage2"):
         train(stage, tmp_path, mine / stage, before)

@@ -16,10 +16,11 @@ pytest.importorskip("torch")
 import torch  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from tests.training.small_encoder import quick_recipe  # noqa: E402
 from tests.training.small_snapshot import write_snapshot  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
 from trace_site.lib.files import sha256_file  # noqa: E402
-from training.core.recipe import Recipe, Stage, load  # noqa: E402
+from training.core.recipe import Stage  # noqa: E402
 from training.core.records import load_snapshot, stage2_records  # noqa: E402
 from training.ml import head, loop, loss, stage2  # noqa: E402
 from training.ml.data import IGNORE, collate, encode  # noqa: E402
@@ -28,8 +29,7 @@ from training.ml.plan import learning_rate  # noqa: E402
 
 pytestmark = pytest.mark.ml
 ROOT = Path(__file__).parents[2]
-QUICK = load(ROOT / "training" / "recipes" / "pocket-quick.yaml")
-CELL = QUICK.with_cell(format="c", memo="none", retrieval="r+R")
+CELL = quick_recipe(format="c", memo="none", retrieval="r+R")
 
 
 def silent(done: int, total: int, note: str) -> None:
@@ -184,7 +184,8 @@ def test_the_chunked_loss_equals_the_plain_one(tmp_path: Path, monkeypatch: pyte
     expected = {k: v.grad.clone() for k, v in trainee.model.named_parameters()}
     trainee.model.zero_grad()
     monkeypatch.setitem(head.BLOCK, "cpu", (7, 64))
-    ours = loss.supervised_loss(trainee, batch, Recipe(), 0.0)
+    unweighted = replace(CELL, pocket=replace(CELL.pocket, tool_weight=1.0))
+    ours = loss.supervised_loss(trainee, batch, unweighted, 0.0)
     ours.backward()
     assert ours.item() == pytest.approx(plain.item(), rel=1e-5)
     for key, value in trainee.model.named_parameters():
@@ -199,7 +200,7 @@ def test_which_tool_counts_as_often_as_the_recipe_says_and_that_it_is_one_once(t
     logits = trainee.model(input_ids=batch.ids).logits.flatten(0, 1)
     labels = batch.labels.flatten()
     each = functional.cross_entropy(logits, labels, ignore_index=IGNORE, reduction="none")
-    first = trainee.text_ids[1]
+    first = trainee.first_tool
     tools = labels >= first
     heavier = replace(CELL, pocket=replace(CELL.pocket, tool_weight=5.0))
     which = functional.cross_entropy(logits[tools, first:], labels[tools] - first, reduction="sum")

@@ -62,7 +62,7 @@ def made(family: str, **more: Any) -> Trainee:
     model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
     if getattr(model.get_output_embeddings(), "bias", None) is not None:
         torch.nn.init.normal_(model.get_output_embeddings().bias)
-    return Trainee(model, None, (0, 0), "", pocket=False)  # type: ignore[arg-type]
+    return Trainee(model, None, 0, "", pocket=False)  # type: ignore[arg-type]
 
 
 def batch() -> Batch:

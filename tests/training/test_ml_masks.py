@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from tests.training.small_encoder import read_ids, spoken, word_pieces  # noqa: E402
 from tests.training.small_snapshot import sample, write_snapshot  # noqa: E402
 from tests.training.small_tokenizers import family_tokenizer  # noqa: E402
 from training.core.parts import Record  # noqa: E402
@@ -13,9 +14,9 @@ from training.core.recipe import Recipe  # noqa: E402
 from training.core.records import Snapshot, load_snapshot, stage1_records, stage2_records  # noqa: E402
 from training.ml.adapters import prepare, template_markers  # noqa: E402
 from training.ml.bases import add_tokens  # noqa: E402
-from training.ml.chat import LEAST_REQUEST, Chat  # noqa: E402
+from training.ml.chat import FIRST_WORD, LEAST_REQUEST, Chat  # noqa: E402
 from training.ml.data import encode  # noqa: E402
-from training.ml.tokenizer import train_tokenizer  # noqa: E402
+from training.ml.tokenizer import writer_tokenizer  # noqa: E402
 
 pytestmark = pytest.mark.ml
 TRACE = "slip case : PayV1/GetSlip is older"
@@ -32,23 +33,23 @@ RUNS = {"a": "<<PayV1&&ListRuns>>", "b": "<<PayV1>> <<ListRuns>>", "c": "<tid> <
 EMPTY = "OPEN CLOSE"
 # kind -> the whole record; TOOL, LEAVE and RUNS are the tokens of three tools
 TABLE = {
-    "desc2token": f"USER tool_for:_ Reads_a_pay_slip MODEL {EMPTY} (TOOL END)",
-    "token2desc": f"USER about:_ TOOL MODEL {EMPTY} (Reads_a_pay_slip END)",
-    "mcts": f"USER choose:_ Reads_a_pay_slip ⏎ TOOL ⏎ RUNS MODEL {EMPTY} (TOOL END)",
-    "desc2api": f"USER api_for:_ Reads_a_pay_slip MODEL {EMPTY} (<<PayV1>> END)",
-    "api2endpoint": f"USER endpoint_for:_ Reads_a_pay_slip ⏎ <<PayV1>> MODEL {EMPTY} (<<GetSlip>> END)",
-    "retrieve, n": f'USER show_slip ⏎Permissions:_pay.read MODEL {EMPTY} ([" TOOL ",_" LEAVE "] END)',
+    "desc2token": f"USER reads_a_pay_slip MODEL {EMPTY} (TOOL END)",
+    "token2desc": f"USER about_: TOOL MODEL {EMPTY} (Reads_a_pay_slip END)",
+    "mcts": f"USER choose_:_reads_a_pay_slip TOOL RUNS MODEL {EMPTY} (TOOL END)",
+    "desc2api": f"USER api_for_:_reads_a_pay_slip MODEL {EMPTY} (<<PayV1>> END)",
+    "api2endpoint": f"USER endpoint_for_:_reads_a_pay_slip <<PayV1>> MODEL {EMPTY} (<<GetSlip>> END)",
+    "retrieve, n": f'USER show_slip_permissions_:_pay_._read MODEL {EMPTY} ([" TOOL ",_" LEAVE "] END)',
     "retrieve, r": (
-        "USER show_slip ⏎Permissions:_pay.read MODEL (OPEN slip_case_:_ TOOL _is_older CLOSE"
+        "USER show_slip_permissions_:_pay_._read MODEL (OPEN slip_case_:_ TOOL _is_older CLOSE"
         ' [" TOOL ",_" LEAVE "] END)'
     ),
 }
 REASONED = {  # the same with a reasoning memo: the reasoning is written too, and the empty part is gone
-    "desc2token": "USER tool_for:_ Reads_a_pay_slip MODEL (OPEN REASON CLOSE TOOL END)",
-    "token2desc": "USER about:_ TOOL MODEL (OPEN REASON CLOSE Reads_a_pay_slip END)",
-    "mcts": "USER choose:_ Reads_a_pay_slip ⏎ TOOL ⏎ RUNS MODEL (OPEN REASON CLOSE TOOL END)",
-    "desc2api": "USER api_for:_ Reads_a_pay_slip MODEL (OPEN REASON CLOSE <<PayV1>> END)",
-    "api2endpoint": "USER endpoint_for:_ Reads_a_pay_slip ⏎ <<PayV1>> MODEL (OPEN REASON CLOSE <<GetSlip>> END)",
+    "desc2token": "USER reads_a_pay_slip MODEL (OPEN REASON CLOSE TOOL END)",
+    "token2desc": "USER about_: TOOL MODEL (OPEN REASON CLOSE Reads_a_pay_slip END)",
+    "mcts": "USER choose_:_reads_a_pay_slip TOOL RUNS MODEL (OPEN REASON CLOSE TOOL END)",
+    "desc2api": "USER api_for_:_reads_a_pay_slip MODEL (OPEN REASON CLOSE <<PayV1>> END)",
+    "api2endpoint": "USER endpoint_for_:_reads_a_pay_slip <<PayV1>> MODEL (OPEN REASON CLOSE <<GetSlip>> END)",
 }
 FORMATS_OF = {kind: ("b", "c") if kind in ("desc2api", "api2endpoint") else ("a", "b", "c") for kind in TABLE}
 NAMES = {
@@ -66,9 +67,10 @@ def snapshot(tmp_path_factory: Any) -> Snapshot:
 
 
 def pocket_chat(snapshot: Snapshot, fmt: str, longest: int = 128) -> Chat:
-    tokenizer = train_tokenizer(snapshot, 600)
+    words = word_pieces()
+    tokenizer = writer_tokenizer(words, 600)
     add_tokens(tokenizer, snapshot.family_strings(fmt))
-    return Chat(tokenizer, "pocket", longest)
+    return Chat(tokenizer, "pocket", longest, encoder_words=words)
 
 
 def record_of(snapshot: Snapshot, kind: str, fmt: str, memo: str = "m") -> Record:
@@ -85,8 +87,10 @@ def spelled(chat: Chat, record: Record) -> str:
     assert len(ids) == len(mask)
     added, words = chat.tokenizer.added_tokens_decoder, ""
     for at, (number, supervised) in enumerate(zip(ids, mask, strict=True)):
-        text = chat.tokenizer.decode([number])
+        text = read_ids(chat, [number])
         before = mask[at - 1] if at else 0
+        if number >= FIRST_WORD and at and ids[at - 1] >= FIRST_WORD:
+            text = text[2:] if text.startswith("##") else f" {text}"
         apart = number in added or (at and ids[at - 1] in added) or supervised != before
         words += ")" * (before and not supervised) + " " * bool(apart) + "(" * (supervised and not before)
         words += NAMES.get(text, text.replace(" ", "_").replace("\n", "⏎"))
@@ -154,22 +158,22 @@ def test_a_long_request_loses_its_end_and_nothing_else(snapshot: Snapshot, retri
     record = Record(short.kind, ("show the slip " * 300, short.prompt[1]), short.answer, short.thinking)
     before, after = chat.stretches(short), chat.stretches(record)
     assert [s.ids for s in after[1:]] == [s.ids for s in before[1:]]
-    prompt = chat.tokenizer.decode(after[0].ids)
+    prompt = read_ids(chat, after[0].ids)
     assert len(after[0].ids) == 80
     assert prompt.startswith("<|user|>show the slip show")
-    assert prompt.endswith("\nPermissions: pay.read<|assistant|>")
+    assert prompt.endswith(f" {spoken('Permissions: pay.read')}<|assistant|>")
     assert chat.cut == 1
 
 
 def test_a_long_permission_line_gives_way_only_when_the_request_is_short(snapshot: Snapshot) -> None:
     chat = long_chat(snapshot, 100)
     ids = chat.query_ids("show the slip " * 300, [f"pay.read.{number}" for number in range(300)])
-    text = chat.tokenizer.decode(ids)
+    text = read_ids(chat, ids)
     assert len(ids) == 100
     assert text.endswith("<|assistant|>")
-    assert "\nPermissions: pay.read.0, pay.read.1" in text
-    request = text.removeprefix("<|user|>").partition("\nPermissions")[0]
-    assert len(chat.text_ids(request)) >= LEAST_REQUEST - 1
+    assert spoken("Permissions: pay.read.0, pay.read.1") in text
+    request = text.removeprefix("<|user|>").partition("permissions")[0]
+    assert len(chat.asked_ids(request)) >= LEAST_REQUEST - 1
 
 
 def test_candidates_of_a_choice_are_never_cut(snapshot: Snapshot) -> None:
@@ -187,9 +191,9 @@ def test_candidates_of_a_choice_are_never_cut(snapshot: Snapshot) -> None:
 
 def test_a_long_question_keeps_its_options_and_what_asks_for_the_letter(snapshot: Snapshot) -> None:
     chat = long_chat(snapshot, 150)
-    text = chat.tokenizer.decode(chat.choice_ids("what is it " * 300, ["a form", "a slip"]))
-    assert "A: a form\nB: a slip\nAnswer (single letter only): <|assistant|>" in text
-    assert text.startswith("<|user|>Answer the following question.")
+    text = read_ids(chat, chat.choice_ids("what is it " * 300, ["a form", "a slip"]))
+    assert f"{spoken('A: a form B: a slip Answer (single letter only): ')}<|assistant|>" in text
+    assert text.startswith(f"<|user|>{spoken('Answer the following question.')}")
 
 
 def test_records_too_long_are_left_out_whole_and_counted(snapshot: Snapshot) -> None:

@@ -1,77 +1,522 @@
-"""The pocket model before training: letter case in its tokenizer, and a start that already matches words."""
+"""The pocket model: what its encoder reads, its decoder writes and its cache keeps, however it is run."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("torch")
 
 import torch  # noqa: E402
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
+from transformers import AutoModelForCausalLM  # noqa: E402
 
 from catalog.core.tokens import tool_units  # noqa: E402
-from tests.training.small_snapshot import write_snapshot  # noqa: E402
-from training.core.recipe import Pocket, Recipe, Stage  # noqa: E402
-from training.core.records import Snapshot, load_snapshot  # noqa: E402
-from training.ml import stage2  # noqa: E402
-from training.ml.model import Trainee, build, load_named  # noqa: E402
-from training.ml.tokenizer import train_tokenizer  # noqa: E402
+from catalog.core.tool import embedding_text  # noqa: E402
+from evaluation.ml.engine import open_engine  # noqa: E402
+from evaluation.ml.state import State, join, start  # noqa: E402
+from tests.training.small_encoder import quick_recipe, small_pocket, word_pieces, write_encoder  # noqa: E402
+from tests.training.small_snapshot import NAMES, sample, write_snapshot  # noqa: E402
+from trace_site.lib.files import read_json  # noqa: E402
+from training.core.recipe import Recipe, Stage  # noqa: E402
+from training.core.records import Snapshot, load_snapshot, replay_records, stage2_records  # noqa: E402
+from training.core.rundir import RunDir  # noqa: E402
+from training.ml import loop, stage1, stage2  # noqa: E402
+from training.ml.attention import NAME, float32_attention  # noqa: E402
+from training.ml.chat import FIRST_WORD, load_chat  # noqa: E402
+from training.ml.checkpoints import Trainer  # noqa: E402
+from training.ml.data import encode, replayed  # noqa: E402
+from training.ml.encoders import embed  # noqa: E402
+from training.ml.export import merged  # noqa: E402
+from training.ml.model import Trainee, build, peak  # noqa: E402
+from training.ml.step import train_step  # noqa: E402
+from training.ml.tokenizer import writer_tokenizer  # noqa: E402
 
 pytestmark = pytest.mark.ml
-WIDE = Recipe(format="a", retrieval="n", pocket=Pocket(vocab=600, hidden=256, layers=2, intermediate=64))
+NEAR = 2e-4  # of logits up to 20
+SHORT = Stage(lr=3e-3, encoder_lr=1e-3, rows_lr=1e-3, batch_size=4, epochs=1)
+QUERIES = ["pay", "please show case 5", "read the newer pay slip of this month", "book leave"]
 
 
-@pytest.fixture
-def snapshot(tmp_path: Path) -> Snapshot:
-    return load_snapshot(write_snapshot(tmp_path / "snapshot"))
+def silent(done: int, total: int, note: str) -> None:
+    pass
 
 
-def best_tool(trainee: Trainee, snapshot: Snapshot, query: str) -> str:
-    names = [tool["name"] for tool in snapshot.tools]
-    rows = trainee.chat.unit_ids([tool_units(name, "a")[0] for name in names])
-    ids = [*trainee.chat.query_ids(query), *trainee.chat.empty_ids, *trainee.chat.list_open_ids]
-    trainee.model.eval()
-    with torch.no_grad():
-        logits = trainee.model(input_ids=torch.tensor([ids])).logits[0, -1, rows]
-    return names[int(logits.argmax())]
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    return load_snapshot(write_snapshot(tmp_path_factory.mktemp("pocket") / "snapshot"))
 
 
-def test_lowercase_folds_text_and_leaves_tool_tokens_alone(snapshot: Snapshot) -> None:
-    chat = build(WIDE.with_cell(pocket=replace(WIDE.pocket, lowercase=True)), snapshot).chat
-    assert chat.text_ids("Please SHOW Case") == chat.text_ids("please show case")
-    string = tool_units("PayV1/GetSlip", "a")[0]
-    assert chat.tokenizer.decode(chat.unit_ids([string])) == string
-    assert chat.tokenizer.encode(string, add_special_tokens=False) == chat.unit_ids([string])
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An export whose every part has moved."""
+    folder = tmp_path_factory.mktemp("trained")
+    recipe = quick_recipe(format="a", memo="none", retrieval="r+R", stage2=SHORT)
+    stage2.main(recipe, write_snapshot(folder / "snapshot"), folder / "run", silent)
+    return folder / "run" / "export"
 
 
-def test_without_lowercase_letter_case_is_kept(snapshot: Snapshot) -> None:
-    tokenizer = train_tokenizer(snapshot, 600)
-    assert tokenizer.decode(tokenizer.encode("Please SHOW Case")) == "Please SHOW Case"
+@pytest.fixture(scope="module")
+def engine(trained: Path) -> Any:
+    return open_engine(trained, threads=1)
 
 
-@pytest.mark.parametrize("tied", [True, False])
-def test_the_copying_start_finds_tools_by_their_words_before_any_training(
-    tied: bool, snapshot: Snapshot
+def prompts(engine: Any) -> list[list[int]]:
+    """Requests of different lengths, some of them with the beginning of an answer."""
+    chat = engine.export.chat
+    lead = [*chat.empty_ids, *chat.list_open_ids]
+    tool = chat.unit_ids(tool_units(NAMES[0], "a"))
+    asked = [chat.query_ids(query) for query in QUERIES]
+    return [[*asked[0], *lead], asked[1], [*asked[2], *chat.open_ids], [*asked[3], *lead, *tool]]
+
+
+@torch.no_grad()
+def logits(model: Any, ids: Sequence[Sequence[int]], **options: Any) -> torch.Tensor:
+    found: torch.Tensor = model(input_ids=torch.tensor(ids), **options).logits
+    return found
+
+
+def padded(rows: list[list[int]], pad: int, left: bool) -> tuple[list[list[int]], torch.Tensor, torch.Tensor]:
+    """(ids, mask, positions) of a batch padded on one side."""
+    width = max(map(len, rows)) + 3
+    gaps = [[pad] * (width - len(row)) for row in rows]
+    ids = [gap + row if left else row + gap for gap, row in zip(gaps, rows, strict=True)]
+    real = [
+        [0] * len(g) + [1] * len(r) if left else [1] * len(r) + [0] * len(g)
+        for g, r in zip(gaps, rows, strict=True)
+    ]
+    mask = torch.tensor(real)
+    return ids, mask, (mask.cumsum(dim=1) - 1).clamp(min=0)
+
+
+# one model, many ways to run it
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_padding_on_either_side_changes_no_logit(engine: Any, left: bool) -> None:
+    rows = prompts(engine)
+    ids, mask, positions = padded(rows, engine.export.chat.pad_id, left)
+    together = logits(engine.export.model, ids, attention_mask=mask, position_ids=positions)
+    for row, found, real in zip(rows, together, mask.bool(), strict=True):
+        torch.testing.assert_close(found[real], logits(engine.export.model, [row])[0], atol=NEAR, rtol=0)
+
+
+def test_padding_on_the_right_needs_no_mask(engine: Any) -> None:
+    rows = prompts(engine)
+    ids, _, _ = padded(rows, engine.export.chat.pad_id, left=False)
+    together = logits(engine.export.model, ids)
+    for row, found in zip(rows, together, strict=True):
+        alone = logits(engine.export.model, [row])[0]
+        torch.testing.assert_close(found[: len(row)], alone, atol=NEAR, rtol=0)
+
+
+def test_requests_are_answered_alike_alone_and_in_a_batch_of_32(engine: Any) -> None:
+    items = [{"id": str(n), "query": f"{QUERIES[n % 4]} {'case ' * (n % 7)}{n}"} for n in range(32)]
+    for decode in ("fast", "trace"):
+        together = {row["id"]: row for batch in engine.predict(items, decode, 5) for row in batch}
+        for item in items:
+            ((alone,),) = engine.predict([item], decode, 5)
+            assert alone["tools"] == together[item["id"]]["tools"] and len(alone["tools"]) <= 5
+            assert alone["trace"] == together[item["id"]]["trace"]
+            assert alone["scores"] == pytest.approx(together[item["id"]]["scores"], abs=1e-3)
+
+
+@pytest.mark.parametrize("first", [1.0, 0.6])
+def test_a_prefill_and_steps_through_the_cache_give_the_logits_of_one_forward(
+    engine: Any, first: float
 ) -> None:
-    pocket = replace(WIDE.pocket, copy_start=True, lowercase=True, tied=tied)
-    trainee = build(WIDE.with_cell(pocket=pocket), snapshot)
-    for tool in snapshot.tools:
-        assert best_tool(trainee, snapshot, f"{tool['name']} {tool['description']}") == tool["name"]
+    """The request is read at once; what is written goes token by token, or is given with the request in part."""
+    model, chat = engine.export.model, engine.export.chat
+    for row in prompts(engine):
+        asked = row.index(chat.unit_ids(["<|assistant|>"])[0]) + 1
+        cut = asked + round((1 - first) * (len(row) - asked))
+        output = model(input_ids=torch.tensor([row[:cut]]), use_cache=True)
+        found = [output.logits[0]]
+        for number in row[cut:]:
+            output = model(
+                input_ids=torch.tensor([[number]]), past_key_values=output.past_key_values, use_cache=True
+            )
+            found.append(output.logits[0])
+        torch.testing.assert_close(torch.cat(found), logits(model, [row])[0], atol=NEAR, rtol=0)
 
 
-def test_the_random_start_finds_tools_by_chance_only(snapshot: Snapshot) -> None:
-    trainee = build(WIDE, snapshot)
-    found = {best_tool(trainee, snapshot, f"{t['name']} {t['description']}") for t in snapshot.tools}
-    assert len(found) < len(snapshot.tools)
+def scores(engine: Any, ids: list[int]) -> torch.Tensor:
+    return logits(engine.export.model, [ids])[0, -1].float().log_softmax(dim=-1)
 
 
-@pytest.mark.parametrize("tied", [True, False])
-def test_an_export_comes_back_with_the_heads_it_was_trained_with(tied: bool, tmp_path: Path) -> None:
-    snapshot = write_snapshot(tmp_path / "snapshot")
-    pocket = Pocket(vocab=600, hidden=32, layers=1, heads=2, intermediate=64, tied=tied)
-    stage = Stage(lr=1e-2, batch_size=4)
-    recipe = Recipe(format="c", memo="none", retrieval="n", threads=1, pocket=pocket, stage2=stage)
-    stage2.main(recipe, snapshot, tmp_path / "run", lambda done, total, note: None)
-    model, _ = load_named(str(tmp_path / "run" / "export"))
-    same = torch.equal(model.get_input_embeddings().weight, model.get_output_embeddings().weight)
-    assert same == tied
+def test_contexts_that_were_chosen_joined_and_extended_score_as_fresh_ones(engine: Any) -> None:
+    chat, rows = engine.export.chat, prompts(engine)
+    tail = [*chat.unit_ids(tool_units(NAMES[1], "a")), *chat.list_sep_ids]
+    whole = start(engine.export.model, rows, chat.pad_id)
+    states: list[tuple[State, list[int]]] = [
+        (whole.select([2, 0]), [2, 0]),
+        (start(engine.export.model, [rows[3]], chat.pad_id), [3]),
+        (whole.select([1]).select([0, 0]), [1, 1]),
+    ]
+    for state, order in states:
+        for place, row in enumerate(order):
+            torch.testing.assert_close(state.scores[place], scores(engine, rows[row]), atol=NEAR, rtol=0)
+    state, order = join([state for state, _ in states]), [row for _, found in states for row in found]
+    for number, token in enumerate(tail, start=1):
+        state = state.extend([[token]] * len(order))
+        for place, row in enumerate(order):
+            wanted = scores(engine, [*rows[row], *tail[:number]])
+            torch.testing.assert_close(state.scores[place], wanted, atol=NEAR, rtol=0)
+    torch.testing.assert_close(  # what a search has left behind is as it was
+        whole.scores[0], scores(engine, rows[0]), atol=NEAR, rtol=0
+    )
+
+
+def test_a_sequence_without_a_request_is_written_too(engine: Any) -> None:
+    ids = engine.export.chat.text_ids("no marker of a request")
+    alone = logits(engine.export.model, [ids])
+    assert alone.isfinite().all()
+    rows, _, _ = padded([ids, prompts(engine)[1]], engine.export.chat.pad_id, left=False)
+    beside = logits(engine.export.model, rows)[0, : len(ids)]
+    torch.testing.assert_close(beside, alone[0], atol=NEAR, rtol=0)
+
+
+def test_float32_attention_reaches_both_parts_and_goes_again(snapshot: Snapshot) -> None:
+    model: Any = build(quick_recipe(), snapshot).model
+    parts = (model, model.model.encoder, model.model.writer)
+    ids = torch.arange(4, 60)[None]
+    ids[0, 30], ids[0, 2:30] = model.config.assistant_id, torch.arange(28) + FIRST_WORD
+
+    def computed() -> torch.Tensor:
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            found: torch.Tensor = model.eval()(input_ids=ids, use_cache=False).logits.float()
+            return found
+
+    before = computed()
+    with float32_attention(model):
+        assert {part.config._attn_implementation for part in parts} == {NAME}
+        assert not computed().equal(before)
+    assert {part.config._attn_implementation for part in parts} == {"sdpa"}
+    assert computed().equal(before)
+
+
+# before training
+
+
+def cosines(trainee: Trainee, snapshot: Snapshot, query: str) -> dict[str, float]:
+    texts = [embedding_text(tool["name"], tool["description"]) for tool in snapshot.tools]
+    asked, *rows = embed(trainee.model.eval(), trainee.chat, [query, *texts])
+    return {tool["name"]: float(asked @ row) for tool, row in zip(snapshot.tools, rows, strict=True)}
+
+
+def ranked(trainee: Trainee, snapshot: Snapshot, query: str) -> list[str]:
+    """The tools by the logits of their tokens where the list begins."""
+    names = [tool["name"] for tool in snapshot.tools]
+    chat = trainee.chat
+    ids = [*chat.query_ids(query), *chat.empty_ids, *chat.list_open_ids]
+    last = logits(trainee.model.eval(), [ids])[0, -1]
+    places = chat.unit_ids([tool_units(name, "a")[0] for name in names])
+    return [names[at] for at in last[places].argsort(descending=True)]
+
+
+def test_the_untrained_model_ranks_tools_as_its_encoder_does(snapshot: Snapshot) -> None:
+    trainee = build(quick_recipe(format="a"), snapshot)
+    told = [embedding_text(tool["name"], tool["description"]) for tool in snapshot.tools]
+    for query in [*QUERIES, *told, *(f"please show case {number}" for number in range(30))]:
+        near = cosines(trainee, snapshot, query)
+        order = ranked(trainee, snapshot, query)
+        assert order[0] == max(near, key=lambda name: near[name]), query
+        # the decoder's share of a logit is that of a hundredth of a cosine: only such neighbours may change places
+        assert all(near[one] > near[other] - 0.01 for one, other in zip(order, order[1:], strict=False)), (
+            query
+        )
+    assert [ranked(trainee, snapshot, text)[0] for text in told] == [tool["name"] for tool in snapshot.tools]
+
+
+def test_no_row_without_a_tool_is_the_best_answer_of_an_untrained_model(snapshot: Snapshot) -> None:
+    trainee = build(quick_recipe(format="a"), snapshot)
+    chat = trainee.chat
+    own = set(chat.unit_ids([tool_units(name, "a")[0] for name in NAMES]))
+    for query in QUERIES:
+        ids = [*chat.query_ids(query), *chat.empty_ids, *chat.list_open_ids]
+        last = logits(trainee.model.eval(), [ids])[0, -1, trainee.first_tool :]
+        assert int(last.argmax()) + trainee.first_tool in own
+
+
+# requests
+
+
+def test_a_request_longer_than_the_encoders_positions_is_cut_and_counted(
+    tmp_path: Path, snapshot: Snapshot
+) -> None:
+    encoder = write_encoder(tmp_path / "short", max_position_embeddings=24)
+    trainee = build(quick_recipe(pocket=small_pocket(encoder=str(encoder))), snapshot)
+    chat, before = trainee.chat, trainee.chat.cut
+    assert chat.max_prompt_tokens == 24
+    ids = chat.query_ids("show the pay slip " * 20)
+    assert len(ids) == 24 and chat.cut == before + 1
+    assert logits(trainee.model.eval(), [ids]).isfinite().all()
+    assert len(chat.query_ids("show the pay slip")) < 24 and chat.cut == before + 1
+
+
+def test_stage_2_keeps_to_the_request_length_stage_1_was_trained_with(tmp_path: Path) -> None:
+    folder = write_snapshot(tmp_path / "snapshot")
+    recipe = quick_recipe(
+        format="a", memo="m", retrieval="n", stage1=SHORT, stage2=SHORT, max_prompt_tokens=64
+    )
+    stage1.main(recipe, folder, tmp_path / "one", silent)
+    longer = recipe.with_cell(max_prompt_tokens=128)
+    trainee = build(longer, load_snapshot(folder), tmp_path / "one" / "export")
+    assert trainee.chat.max_prompt_tokens == 64
+
+
+ANY_SCRIPT = [
+    "Вопрос/Найти счёт",
+    "請求/查詢工資單",
+    "طلب/عرض",
+    "Çağrı/Göster é",
+    "🙂/👍🏽 ok",
+    "Old Api/[SEP] <|end|>",
+]
+
+
+@pytest.mark.parametrize("fmt", ["a", "b", "c"])
+def test_names_in_any_script_survive_as_tool_tokens(tmp_path: Path, fmt: str) -> None:
+    rows = [
+        sample(number, answer=[name], trace=f"I choose {name}.") for number, name in enumerate(ANY_SCRIPT)
+    ]
+    folder = write_snapshot(tmp_path / "snapshot", rows, history=[ANY_SCRIPT])
+    recipe = quick_recipe(format=fmt, memo="none", retrieval="r+R", stage2=SHORT)
+    stage2.main(recipe, folder, tmp_path / "run", silent)
+    engine = open_engine(tmp_path / "run" / "export", threads=1)
+    chat = engine.export.chat
+    for tool in engine.export.spec["tools"]:
+        assert chat.tokenizer.convert_ids_to_tokens(tool["ids"]) == tool_units(tool["name"], fmt)
+    ((found,),) = engine.predict([{"id": "1", "query": "Вопрос 請求 طلب 🙂"}], "fast", len(ANY_SCRIPT))
+    assert sorted(found["tools"]) == sorted(ANY_SCRIPT)
+
+
+# what it writes with
+
+
+@pytest.fixture(scope="module")
+def writer() -> Any:
+    return writer_tokenizer(word_pieces(), 600)
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.text(st.characters(exclude_categories=("Cs",)), max_size=60))
+def test_the_written_vocabulary_loses_nothing_of_any_text(writer: Any, text: str) -> None:
+    ids = writer.encode(text, add_special_tokens=False)
+    if not any(mark in text for mark in writer.added_tokens_encoder):
+        assert writer.decode(ids) == text
+
+
+def test_the_written_vocabulary_keeps_case_spaces_and_line_breaks(writer: Any) -> None:
+    for text in ("Please SHOW  Case 5\n\tok ", " é\u0301 中文 🙂\u200d", "x" * 300, "\x00\x7f\u2028"):
+        assert writer.decode(writer.encode(text)) == text
+
+
+def test_the_written_vocabulary_knows_words_and_lists_by_one_token(writer: Any) -> None:
+    for text in (" the", " and", '["', '",', ' "', '"]'):
+        assert len(writer.encode(text)) == 1, text
+
+
+def test_two_snapshots_are_written_with_one_vocabulary(tmp_path: Path, snapshot: Snapshot) -> None:
+    rows = [sample(number, query=f"quite other words {number}") for number in range(10)]
+    other = load_snapshot(write_snapshot(tmp_path / "other", rows))
+    found = [build(quick_recipe(format="a"), each).chat.tokenizer.get_vocab() for each in (snapshot, other)]
+    assert found[0] == found[1] and len(found[0]) > 600
+
+
+# exports
+
+
+def test_an_export_loads_by_itself_and_answers_as_the_trained_model_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = write_encoder(tmp_path / "encoder")
+    recipe = quick_recipe(format="a", memo="none", retrieval="n", stage2=SHORT)
+    recipe = recipe.with_cell(pocket=small_pocket(encoder=str(encoder)))
+    models: list[Trainee] = []
+    plain = stage2.export
+
+    def keeping(trainee: Trainee, *rest: Any) -> Any:
+        models.append(trainee)
+        return plain(trainee, *rest)
+
+    monkeypatch.setattr(stage2, "export", keeping)
+    stage2.main(recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
+    for path in encoder.iterdir():
+        path.unlink()  # it was only on the training machine
+    moved = (tmp_path / "run" / "export").rename(tmp_path / "moved")
+    engine, (trainee,) = open_engine(moved, threads=1), models
+    assert (moved / "encoder" / "tokenizer.json").is_file()
+    assert read_json(moved / "trace.json")["encoder"]
+    for query in [*QUERIES, "ünknown 請求 [SEP] words"]:
+        ids = engine.query_ids({"query": query})
+        assert ids == trainee.chat.query_ids(query)
+        assert any(number >= FIRST_WORD for number in ids)
+        assert logits(engine.export.model, [ids]).equal(logits(trainee.model, [ids]))
+
+
+def test_the_manifest_covers_the_encoders_words(trained: Path, tmp_path: Path) -> None:
+    from evaluation.ml.manifest import verify
+    from trace_site.lib.errors import TraceError
+
+    listed = read_json(trained / "manifest.json")["files"]
+    assert {"encoder/tokenizer.json", "model.safetensors", "trace.json"} <= set(listed)
+    copy = tmp_path / "copy"
+    import shutil
+
+    shutil.copytree(trained, copy)
+    verify(copy)
+    (copy / "encoder" / "tokenizer.json").write_text("{}")
+    with pytest.raises(TraceError, match="encoder/tokenizer.json"):
+        verify(copy)
+
+
+def test_an_export_says_the_length_of_a_request_that_its_encoder_reads(tmp_path: Path) -> None:
+    encoder = write_encoder(tmp_path / "short", max_position_embeddings=40)
+    recipe = quick_recipe(memo="none", retrieval="n", stage2=SHORT, pocket=small_pocket(encoder=str(encoder)))
+    stage2.main(recipe, write_snapshot(tmp_path / "snapshot"), tmp_path / "run", silent)
+    chat, spec = load_chat(tmp_path / "run" / "export")
+    assert spec["max_prompt_tokens"] == chat.max_prompt_tokens == 40
+
+
+def test_tables_of_an_export_are_one_and_the_file_holds_no_second(trained: Path) -> None:
+    model: Any = AutoModelForCausalLM.from_pretrained(trained)
+    assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    assert "lm_head.weight" not in load_file(trained / "model.safetensors")
+
+
+# what moves, and how fast
+
+
+def prepared(recipe: Recipe, snapshot: Snapshot, folder: Path, replay: bool = False) -> Trainer:
+    trainee = build(recipe, snapshot)
+    examples, _ = encode(stage2_records(snapshot, recipe), trainee.chat, recipe.max_seq_len)
+    again = encode(replay_records(snapshot, recipe), trainee.chat, recipe.max_seq_len)[0] if replay else []
+    run = RunDir(folder)
+    run.checkpoints.mkdir(parents=True)
+    found = loop._prepare(trainee, examples, recipe.stage2, recipe, run, "stage2", again)
+    trainee.model.train()
+    return found
+
+
+def test_each_part_moves_at_its_own_rate_and_the_encoders_words_not_at_all(
+    tmp_path: Path, snapshot: Snapshot
+) -> None:
+    """AdamW's first step of a number with a gradient is its rate, so the rates can be read off the weights."""
+    stage = Stage(lr=4e-3, encoder_lr=1e-3, rows_lr=2e-3, batch_size=8, warmup_ratio=0.0, max_grad_norm=1e9)
+    trainer = prepared(quick_recipe(retrieval="r+R", bf16=False, stage2=stage), snapshot, tmp_path / "run")
+    trainee = trainer.trainee
+    before = {name: value.detach().clone() for name, value in trainee.model.named_parameters()}
+    train_step(trainer, trainer.examples[:8])
+    rates = {"encoder": set[float](), "rows": set[float](), "rest": set[float]()}
+    for name, value in trainee.model.named_parameters():
+        largest = (value.detach() - before[name]).abs().max().item()
+        if "word_embeddings" in name:
+            assert not value.requires_grad and largest == 0 and peak(trainee, name, stage) == 0
+            continue
+        part = "encoder" if ".encoder." in name else "rows" if name.endswith(".rows") else "rest"
+        rates[part].add(round(largest, 5))
+    assert rates["rows"] == {2e-3}
+    assert max(rates["encoder"]) == 1e-3 and max(rates["rest"]) == 4e-3
+
+
+@pytest.mark.parametrize("part", ["encoder_lr", "rows_lr"])
+def test_a_part_whose_rate_is_zero_stays_as_it_is_and_is_in_no_checkpoint(
+    tmp_path: Path, snapshot: Snapshot, part: str
+) -> None:
+    rates = {"encoder_lr": 1e-3, "rows_lr": 1e-3} | {part: 0.0}
+    stage = Stage(lr=3e-3, batch_size=4, **rates)  # type: ignore[arg-type]
+    trainer = prepared(quick_recipe(retrieval="r+R", stage2=stage), snapshot, tmp_path / "run")
+    inside = {"encoder_lr": ".encoder.", "rows_lr": ".rows"}[part]
+    named = dict(trainer.trainee.model.named_parameters())
+    before = {name: value.detach().clone() for name, value in named.items() if inside in name}
+    assert before and not any(inside in name for name in trainer.weights)
+    train_step(trainer, trainer.examples[:4])
+    assert all(named[name].equal(value) for name, value in before.items())
+
+
+def test_untouched_words_of_the_encoder_come_out_of_a_whole_run_as_they_went_in(trained: Path) -> None:
+    from tests.training.small_encoder import small_encoder
+
+    name = "embeddings.word_embeddings.weight"
+    theirs = load_file(Path(small_encoder()) / "model.safetensors")
+    ours = load_file(trained / "model.safetensors")
+    assert ours[f"model.encoder.{name}"].equal(theirs[name])
+    layer = "encoder.layer.0.attention.self.query.weight"
+    assert not ours[f"model.encoder.{layer}"].equal(theirs[layer])
+
+
+# replay
+
+
+def test_replay_goes_beside_every_batch_and_through_all_descriptions_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[tuple[int, ...]]] = []
+    plain = loop.train_step
+
+    def noting(trainer: Trainer, examples: list[Any]) -> Any:
+        seen.append([tuple(example.ids) for example in examples])
+        return plain(trainer, examples)
+
+    monkeypatch.setattr(loop, "train_step", noting)
+    folder = write_snapshot(tmp_path / "snapshot")
+    stage = Stage(lr=1e-3, batch_size=4, epochs=3)
+    recipe = quick_recipe(format="a", memo="none", retrieval="n", stage2=stage)
+    for replay, beside in ((0.0, 0), (0.5, 2)):
+        seen.clear()
+        stage2.main(recipe.with_cell(replay=replay), folder, tmp_path / str(replay), silent)
+        assert [len(batch) for batch in seen] == [4 + beside, 1 + beside] * 3
+    snapshot = load_snapshot(folder)
+    chat = build(recipe, snapshot).chat
+    told = [
+        tuple(chat.render(record)[0]) for record in replay_records(snapshot, recipe.with_cell(replay=0.5))
+    ]
+    again = [ids for batch in seen for ids in batch if ids in told]
+    assert len(again) == 12 and set(again[:5]) == set(again[5:10]) == set(told)
+
+
+def test_what_is_replayed_is_a_function_of_seed_and_step_and_takes_turns() -> None:
+    steps = [replayed(7, 3, 0, step) for step in range(14)]
+    flat = [number for found in steps for number in found]
+    assert [sorted(flat[at : at + 7]) for at in range(0, 42, 7)] == [list(range(7))] * 6
+    assert flat[:7] != flat[7:14] and steps == [replayed(7, 3, 0, step) for step in range(14)]
+    assert steps != [replayed(7, 3, 1, step) for step in range(14)]
+    assert replayed(0, 3, 0, 5) == [] and replayed(7, 0, 0, 5) == []
+
+
+def test_a_replayed_description_asks_as_a_request_and_answers_with_its_tool(snapshot: Snapshot) -> None:
+    recipe = quick_recipe(format="c", retrieval="r+R")
+    assert replay_records(snapshot, recipe) == []
+    found = replay_records(snapshot, recipe.with_cell(replay=1.0))
+    assert [(record.kind, record.prompt) for record in found] == [
+        ("retrieve", (tool["description"],)) for tool in snapshot.tools
+    ]
+    chat = build(recipe, snapshot).chat
+    ids, mask = chat.render(found[0])
+    answer = chat.tokenizer.decode([n for n, m in zip(ids, mask, strict=True) if m])
+    assert answer == f'["{"".join(tool_units(NAMES[0], "c"))}"]<|end|>'
+
+
+def test_merging_puts_the_rows_back_into_one_table(snapshot: Snapshot) -> None:
+    trainee = build(quick_recipe(), snapshot)
+    ids = [[*trainee.chat.query_ids(QUERIES[1]), *trainee.chat.empty_ids]]
+    before = logits(trainee.model.eval(), ids)
+    model = merged(trainee)
+    assert type(model.model.embed_tokens) is torch.nn.Embedding
+    assert model.lm_head.weight is model.model.embed_tokens.weight
+    torch.testing.assert_close(logits(model, ids), before, atol=1e-5, rtol=0)
+
+
+def test_the_estimate_weighs_a_pocket_within_a_twentieth_of_the_real_one(snapshot: Snapshot) -> None:
+    from training.core.estimate import Lengths, size_of
+
+    recipe = quick_recipe(format="a")
+    model = merged(build(recipe, snapshot))
+    lengths = Lengths(5, 0, 0, {"flat": 6}, {}, {}, {})
+    size = size_of(recipe, lengths)
+    assert size is not None
+    assert size.parameters == pytest.approx(sum(value.numel() for value in model.parameters()), rel=0.05)

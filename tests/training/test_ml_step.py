@@ -15,7 +15,7 @@ from tests.training.test_ml_checkpoints import prepared, steps  # noqa: E402
 from training.core.recipe import Recipe  # noqa: E402
 from training.ml import loop, step  # noqa: E402
 from training.ml.checkpoints import Trainer  # noqa: E402
-from training.ml.data import collate  # noqa: E402
+from training.ml.data import Batch, Example, collate  # noqa: E402
 
 pytestmark = pytest.mark.ml
 
@@ -63,16 +63,52 @@ def test_the_mean_is_over_supervised_tokens_and_not_over_micro_batches(trainer: 
     assert losses["both"] != pytest.approx((losses["short"] + losses["long"]) / 2, rel=1e-3)
 
 
+def of_lengths(trainer: Trainer, *lengths: int) -> Batch:
+    """The first tokens of the longest record, so many of them a row."""
+    longest = max(trainer.examples, key=lambda one: len(one.ids))
+    assert sum(longest.mask[: min(lengths)]) and max(lengths) <= len(longest.ids)
+    rows = [Example(longest.ids[:size], longest.mask[:size]) for size in lengths]
+    return collate(rows, trainer.trainee.chat.pad_id)
+
+
 def test_padding_and_tokens_are_counted(trainer: Trainer) -> None:
-    gradient(trainer, 0)
-    whole = trainer.computed
-    assert (
-        whole
-        > trainer.real
-        == sum(len(one.ids) for one in sorted(trainer.examples, key=lambda e: len(e.ids))[::2])
-    )
-    gradient(trainer, 1)
-    assert trainer.computed - whole < whole  # each micro batch is only as wide as its longest
+    lengths = [14, 17, 23]
+    for micro, computed in ((0, 3 * 24), (1, 14 + 18 + 24)):
+        trainer.real = trainer.computed = 0
+        trainer.stage = replace(trainer.stage, micro_batch=micro)
+        step.gradients(trainer, of_lengths(trainer, *lengths), lengths)
+        assert (trainer.real, trainer.computed) == (sum(lengths), computed)
+
+
+def test_a_batch_is_cut_where_a_sequence_is_much_longer_than_the_first() -> None:
+    lengths = [6, 7, 15, 16, 40]
+    ids = torch.arange(200).reshape(5, 40)
+    batch = Batch(ids, ids + 1, sum(lengths))
+    found = list(step.parts(batch, lengths, slice(0, 5), 0))
+    assert [tuple(part.ids.shape) for part in found] == [(3, 16), (2, 40)]
+    assert [part.tokens for part in found] == [28, 56]
+    assert [tuple(part.ids.shape) for part in step.parts(batch, lengths, slice(1, 4), 2)] == [
+        (2, 16),
+        (1, 16),
+    ]
+    for part, rows in zip(found, (slice(0, 3), slice(3, 5)), strict=True):
+        assert part.ids.equal(ids[rows, : part.ids.shape[1]])
+        assert part.labels.equal(ids[rows, : part.ids.shape[1]] + 1)
+
+
+def test_a_batch_cut_by_length_has_the_loss_and_gradient_of_the_whole(
+    trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths, found = [14, 20, 40, 44], []
+    for longer in (2.5, 100.0):
+        monkeypatch.setattr(step, "LONGER", longer)
+        trainer.optimizer.zero_grad()
+        loss = step.gradients(trainer, of_lengths(trainer, *lengths), lengths).item()
+        found.append((loss, {key: value.grad.clone() for key, value in trainer.weights.items()}))  # type: ignore[union-attr]
+    (loss, cut), (expected, whole) = found
+    assert loss == pytest.approx(expected, rel=1e-5)
+    for key, value in whole.items():
+        torch.testing.assert_close(cut[key], value, atol=1e-6, rtol=1e-4)
 
 
 def calls_of_layers(model: Any, work: Any) -> int:
@@ -110,9 +146,12 @@ def test_recomputed_activations_give_the_same_step(tmp_path: Path, base: str) ->
         examples, _ = encode(stage2_records(snapshot, changed), trainee.chat, 256)
         run = RunDir(tmp_path / str(wanted))
         run.checkpoints.mkdir(parents=True)
-        trainer = loop._prepare(trainee, examples, changed.stage2, changed, run, "stage2")
+        trainer = loop._prepare(trainee, examples, changed.stage2, changed, run, "stage2", [])
         trainee.model.train()
-        ran = calls_of_layers(trainee.model, lambda t=trainer: step.train_step(t, t.examples[:2]))
+        longest = sorted(examples, key=lambda one: len(one.ids))[
+            -2:
+        ]  # of one length, so that they are one part
+        ran = calls_of_layers(trainee.model, lambda t=trainer, chosen=longest: step.train_step(t, chosen))
         found.append((trainer, ran))
     (plain, once), (recomputed, twice) = found
     assert (once, twice) == (1, 2)

@@ -16,10 +16,11 @@ from torch.profiler import ProfilerActivity, profile  # noqa: E402
 from transformers import AutoTokenizer, PreTrainedModel  # noqa: E402
 
 from tests.training.small_bases import SHAPES, gemma_tokenizer, write_base  # noqa: E402
+from tests.training.small_encoder import quick_recipe, small_pocket  # noqa: E402
 from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
 from tests.training.small_training import Small, recipe_for  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
-from training.core.recipe import Lora, Pocket, Recipe, Stage  # noqa: E402
+from training.core.recipe import Lora, Recipe, Stage  # noqa: E402
 from training.core.records import load_snapshot, stage1_records, stage2_records  # noqa: E402
 from training.core.rundir import RunDir  # noqa: E402
 from training.ml import bases, stage2  # noqa: E402
@@ -278,8 +279,8 @@ def test_bf16_arithmetic_gives_the_loss_of_fp32(tmp_path: Path) -> None:
 
 
 def test_dropout_is_off_once_training_has_ended(tmp_path: Path) -> None:
-    pocket = Pocket(vocab=600, hidden=32, heads=2, layers=1, intermediate=64, dropout=0.5)
-    plain = Recipe(format="c", memo="none", retrieval="r", threads=1, pocket=pocket, stage2=Stage(epochs=1))
+    short = Stage(epochs=1, encoder_lr=1e-4, rows_lr=1e-4)
+    plain = quick_recipe(memo="none", retrieval="r", pocket=small_pocket(dropout=0.5), stage2=short)
     base = write_base(tmp_path / "base", "llama")
     adapted = recipe_for(base, lora=Lora(rank=4, alpha=8, dropout=0.5), stage2=Stage(epochs=1))
     for number, recipe in enumerate((plain, adapted)):

@@ -1,11 +1,12 @@
 """The recipe is checked field by field and carries the paper's numbers."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from trace_site.lib.errors import TraceError
-from training.core.recipe import from_dict, load
+from training.core.recipe import POCKET, REMOVED, Recipe, from_dict, load, stored
 
 RECIPES = Path(__file__).parents[2] / "training" / "recipes"
 
@@ -37,7 +38,12 @@ def test_every_shipped_recipe_loads_and_survives_its_own_yaml(name: str, tmp_pat
         ({"stage2": {"betas": 3}}, "stage2.betas"),
         ({"stage1": {"batch_size": 2.5}}, "stage1.batch_size"),
         ({"bf16": "yes"}, "bf16"),
-        ({"pocket": {"hidden": 30, "heads": 4}}, "pocket.hidden"),
+        ({"pocket": {"hidden": 30}}, "pocket.hidden"),
+        ({"pocket": {"vocab": 500}}, "pocket.vocab"),
+        ({"pocket": {"encoder": ""}}, "pocket.encoder"),
+        ({"stage2": {"rows_lr": 1}}, "stage2.rows_lr"),
+        ({"stage1": {"encoder_lr": -1e-5}}, "stage1.encoder_lr"),
+        ({"replay": 9}, "replay"),
         ({"empty_thinking_share": 2}, "empty_thinking_share"),
         ({"lora": []}, "lora"),
         ([], "(whole file)"),
@@ -58,3 +64,36 @@ def test_broken_yaml_names_the_file(tmp_path: Path) -> None:
     path.write_text("a: [")
     with pytest.raises(TraceError, match=r"r\.yaml"):
         load(path)
+
+
+def test_replay_is_on_for_the_pocket_model_and_off_in_the_paper() -> None:
+    assert load(RECIPES / "pocket.yaml").replay > 0
+    assert load(RECIPES / "paper.yaml").replay == Recipe().replay == 0.0
+
+
+def test_the_shipped_pocket_recipes_move_every_part_of_the_model() -> None:
+    shipped = [recipe for path in RECIPES.glob("*.yaml") if (recipe := load(path)).base == POCKET]
+    assert shipped and all(recipe.stage2.rows_lr and recipe.stage2.encoder_lr for recipe in shipped)
+
+
+OLD = {"shape": "qwen3", "hidden": 256, "tied": False, "copy_start": True, "fitted_start": True}
+OLD |= {"token_dropout": 0.1, "written_dropout": 0.0, "lowercase": True}
+
+
+def test_a_stored_recipe_of_an_earlier_version_is_read_without_what_is_gone() -> None:
+    data = asdict(Recipe(seed=3)) | {"pocket": OLD | {"vocab": 6000, "layers": 1}}
+    assert set(OLD) == set(REMOVED["pocket"])
+    recipe = stored(data)
+    assert (recipe.seed, recipe.pocket.vocab, recipe.pocket.layers) == (3, 6000, 1)
+    assert stored(asdict(recipe)) == recipe and stored({"seed": 0}) == Recipe()
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_a_new_recipe_with_a_field_that_is_gone_is_refused(name: str) -> None:
+    with pytest.raises(TraceError, match=f"'pocket.{name}': is unknown"):
+        from_dict({"pocket": {name: OLD[name]}})
+
+
+def test_a_stored_recipe_with_a_field_that_never_was_is_refused() -> None:
+    with pytest.raises(TraceError, match="pocket.colour"):
+        stored({"pocket": {"colour": "red"}})

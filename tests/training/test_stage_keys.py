@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ CHANGES: dict[str, set[str]] = {
     "stage2": LATER,
     "max_new_tokens": LATER,  # part of what the stage exports
     "empty_thinking_share": {"stage2"},
+    "replay": LATER,
     **dict.fromkeys(
         ("threads", "checkpoint_seconds", "activation_checkpointing", "lora", "retrieval"), set()
     ),
@@ -32,18 +34,15 @@ OTHER: dict[str, Any] = {
     "base": "some/base",
     "embeddings": "new_rows",
     "token_init": "opaque",
-    "pocket.shape": "llama",
-    "pocket.hidden": 128,
+    "pocket.encoder": "some/encoder",
     "pocket.heads": 2,
-    "pocket.copy_start": False,
-    "pocket.tied": True,
     "retrieval": "n",
     "stage1.betas": (0.8, 0.99),
     "stage2.betas": (0.8, 0.99),
     "stage1.micro_batch": 2,
     "stage2.micro_batch": 2,
 }
-WHOLE = Recipe(retrieval="n>r", memo="m", pocket=Pocket(copy_start=True, tied=False))
+WHOLE = Recipe(retrieval="n>r", memo="m")
 
 
 def keys(
@@ -137,11 +136,28 @@ def test_passes_with_rule_samples_depend_on_the_whole_snapshot():
     assert keys(recipe, "one", plain="p")["stage2"] != keys(recipe, "other", plain="p")["stage2"]
 
 
-def test_pocket_without_stage_1_learns_its_words_from_the_whole_snapshot():
-    recipe = Recipe(memo="none", retrieval="n")
-    assert keys(recipe, "one", plain="p") != keys(recipe, "other", plain="p")
-    named = Recipe(memo="none", retrieval="n", base="some/base")
-    assert keys(named, "one", plain="p") == keys(named, "other", plain="p")
+@pytest.mark.parametrize("base", ["pocket", "some/base"])
+def test_plain_pass_without_stage_1_depends_on_nothing_that_it_does_not_read(base):
+    """The words a model writes with come from its encoder or its base, not from a snapshot."""
+    recipe = Recipe(memo="none", retrieval="n", base=base)
+    assert keys(recipe, "one", plain="p") == keys(recipe, "other", plain="p")
+
+
+def encoder(folder: Path, weights: bytes) -> Recipe:
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(weights)
+    return Recipe(retrieval="n>r", pocket=Pocket(encoder=str(folder)))
+
+
+def test_another_encoder_is_another_model_wherever_it_lies(tmp_path):
+    one, same = encoder(tmp_path / "one", b"weights"), encoder(tmp_path / "same", b"weights")
+    other = encoder(tmp_path / "other", b"others")
+    assert keys(one) == keys(same)
+    assert all(keys(other)[stage] != key for stage, key in keys(one).items())
+    before = keys(one)
+    (tmp_path / "one" / "model.safetensors").write_bytes(b"changed in place")
+    assert all(keys(one)[stage] != key for stage, key in before.items())
 
 
 def test_grid_of_one_format_trains_one_stage_1_a_memo_mode():

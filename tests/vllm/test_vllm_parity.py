@@ -21,7 +21,7 @@ from evaluation.ml import write  # noqa: E402
 from evaluation.ml.engine import open_engine  # noqa: E402
 from tests.training.small_bases import write_base  # noqa: E402
 from tests.training.small_snapshot import write_snapshot  # noqa: E402
-from training.core.recipe import POCKET, Lora, Pocket, Recipe, Stage  # noqa: E402
+from training.core.recipe import Lora, Recipe, Stage  # noqa: E402
 from training.ml import stage2  # noqa: E402
 
 SERVER = os.environ.get("TRACE_VLLM", "")  # the `vllm` program of its own environment
@@ -63,12 +63,8 @@ def train(tmp_path: Path, shape: str, embeddings: str) -> Path:
         lora=Lora(rank=8, alpha=16),
         stage2=stage,
     )
-    if shape == "pocket":
-        pocket = Pocket(shape="qwen3", vocab=600, hidden=64, heads=2, layers=2, intermediate=96, tied=False)
-        recipe = recipe.with_cell(base=POCKET, pocket=pocket)
-    else:
-        own = {"global_head_dim": 64} if shape == "gemma4" else {}
-        recipe = recipe.with_cell(base=str(write_base(tmp_path / "base", shape, **SIZES, **own)))
+    own = {"global_head_dim": 64} if shape == "gemma4" else {}
+    recipe = recipe.with_cell(base=str(write_base(tmp_path / "base", shape, **SIZES, **own)))
     snapshot = write_snapshot(tmp_path / "snapshot")
     stage2.main(recipe, snapshot, tmp_path / "run", lambda done, total, note: None)
     return tmp_path / "run" / "export"
@@ -119,7 +115,6 @@ def wait_for(address: str, process: subprocess.Popen[Any], log: Path) -> None:
         ("llama", "full"),
         ("qwen3", "new_rows"),
         ("gemma4", "new_rows"),
-        ("pocket", "full"),
     ],
 )
 def test_vllm_writes_the_tokens_our_engine_writes(tmp_path: Path, shape: str, embeddings: str) -> None:

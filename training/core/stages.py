@@ -71,7 +71,8 @@ def shared_part(recipe: Recipe) -> dict[str, Any]:
     other = "lora" if recipe.base == POCKET else "pocket"
     found = {name: value for name, value in asdict(recipe).items() if name in SHARED and name != other}
     if recipe.base == POCKET:
-        found["encoder"] = encoder_digest(recipe.pocket.encoder)
+        # what the encoder is counts, not where it lies
+        found["pocket"] = {**found["pocket"], "encoder": encoder_digest(recipe.pocket.encoder)}
     return {**found, "maker": MAKER}
 
 

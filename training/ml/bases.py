@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import yaml
-from tokenizers import AddedToken
+from tokenizers import AddedToken, Regex, decoders
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.hub import cached_file
@@ -21,6 +21,7 @@ from training.core.recipe import Recipe
 
 NOT_TEXT = r".*(vision|audio|image).*"  # towers of a multimodal base that text never reaches
 ROW_MULTIPLE = 64
+NO_TEXT = "\ufffe"  # Unicode's noncharacter
 
 
 def device() -> torch.device:
@@ -85,6 +86,22 @@ def add_tokens(tokenizer: Any, strings: list[str]) -> None:
             "a tool token is already part of the base vocabulary.",
             code="token_collision",
             hint="Use a base model that was not trained with tool tokens.",
+        )
+    _show_whole(tokenizer, strings, ids)
+
+
+def _show_whole(tokenizer: Any, strings: list[str], ids: list[int]) -> None:
+    """A byte-level decoder takes a token of letters such as U+00DC for bytes: `<<Übersicht>>` would come out broken. A
+    character of no text in front of such a token lets it pass as it is."""
+    if tokenizer.batch_decode([[number] for number in ids]) == strings:
+        return
+    backend = tokenizer.backend_tokenizer
+    if isinstance(
+        backend.decoder, decoders.ByteLevel
+    ):  # of others the export is checked, see ml/round_trip.py
+        marked = decoders.Replace(Regex("^<<(?=.*>>$)"), f"{NO_TEXT}<<")
+        backend.decoder = decoders.Sequence(
+            [marked, decoders.ByteLevel(), decoders.Replace(f"{NO_TEXT}<<", "<<")]
         )
 
 

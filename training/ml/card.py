@@ -139,7 +139,7 @@ def _checked(checks: dict[str, Any]) -> Rows:
 def _limits(recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any]) -> list[str]:
     limits = [
         f"It knows the {len(snapshot.tools):,} tools of its snapshot and no other.",
-        f"A request is cut after {recipe.max_prompt_tokens:,} tokens, an answer after {recipe.max_new_tokens:,}.",
+        f"A request is cut after {spec['max_prompt_tokens']:,} tokens, an answer after {recipe.max_new_tokens:,}.",
     ]
     limits += [
         f"Part {number} of its training was stopped at {stage['Stopped at']}: it is not finished, and the same recipe"
@@ -149,7 +149,8 @@ def _limits(recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any]) -> list[st
     ]
     if recipe.base == POCKET:
         limits.append(
-            "It is a pocket model, trained from scratch on the snapshot's text: pocket figures are not the paper's."
+            f"It is a pocket model, a small decoder beside the sentence encoder {recipe.pocket.encoder}, which has read"
+            " English: pocket figures are not the paper's."
         )
     if any(sample.get("writer") == "offline" for sample in snapshot.samples):
         limits.append(

@@ -7,9 +7,11 @@ changed tool costs one text.
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -58,6 +60,14 @@ def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
             code="no_encoder",
             where=where,
         )
+    # without its file a tokenizer is made of a few marks, and every word would be unknown
+    if not model.config.vocab_size / 2 < len(words) <= model.config.vocab_size:
+        raise TraceError(
+            f"the encoder '{name}' has {len(words)} words for {model.config.vocab_size} rows.",
+            code="no_encoder",
+            where=where,
+            hint="Give the folder of an intact encoder, its tokenizer included.",
+        )
     if words.cls_token_id is None or words.sep_token_id is None:
         raise TraceError(
             f"the encoder '{name}' marks no beginning and end of a text.", code="no_encoder", where=where
@@ -78,8 +88,9 @@ def embed(
     model: Any, chat: Chat, recipe: Recipe, texts: Sequence[str], progress: Progress = lambda *_: None
 ) -> Tensor:
     """fp32 [texts, width]: what the pocket model's encoder makes of texts, longest first to pad little."""
-    base = model.model.eval()
+    base, cut = model.model, chat.cut
     asked = [chat.query_ids(text) for text in texts]
+    chat.cut = cut  # counts what is trained on, whether or not a cache knows the descriptions
     rows = torch.zeros(len(texts), base.config.hidden_size)
     order = sorted(range(len(texts)), key=lambda at: (-len(asked[at]), at))
     for start in range(0, len(order), AT_ONCE):
@@ -104,7 +115,8 @@ class Rows:
         self.path = folder / f"{self.digest[:16]}.npz" if folder else None
         self.known: dict[bytes, Tensor] = {}
         if self.path and self.path.is_file():
-            with np.load(self.path) as stored:
+            # what cannot be read is made again: a cache is worth no failed run
+            with suppress(OSError, ValueError, KeyError, EOFError, BadZipFile), np.load(self.path) as stored:
                 rows = torch.from_numpy(stored["rows"])
                 self.known = dict(zip(map(bytes, stored["keys"]), rows, strict=True))
 

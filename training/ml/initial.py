@@ -28,6 +28,10 @@ METHODS = {
     "description": "description: mean of the name's and description's rows, scaled to the table's median row length",
     "opaque": "opaque: random directions of the table's median row length, which carry no words",
 }
+POCKET_METHODS = {
+    "description": "description: the encoder's embeddings of name and description, length 1",
+    "opaque": "opaque: random directions of length 1, which carry no words",
+}
 SAMPLED = 16_384  # rows from which the mean and the median length of a table are taken
 TEXTS_AT_ONCE = 512  # bounds the memory for the words' rows of a wide table
 

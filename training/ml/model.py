@@ -31,7 +31,7 @@ from training.ml.bases import (
 )
 from training.ml.chat import Chat, chat_of
 from training.ml.encoders import Progress, load_encoder
-from training.ml.initial import METHODS, init_pocket_rows, init_rows
+from training.ml.initial import METHODS, POCKET_METHODS, init_pocket_rows, init_rows
 from training.ml.pocket import pocket_model
 from training.ml.rows import split_rows
 from training.ml.tokenizer import writer_tokenizer
@@ -65,7 +65,7 @@ def build(
     """A fresh base with token rows, or the Stage-1 export `init` to go on from. `cache`: of read descriptions."""
     torch.manual_seed(recipe.seed)
     if init:
-        return _from_export(recipe, snapshot, init, cache, report)
+        return _from_export(recipe, snapshot, init, report)
     if recipe.base == POCKET:
         return _fresh_pocket(recipe, snapshot, cache, report)
     return _fresh_named(recipe, snapshot)
@@ -85,7 +85,7 @@ def _fresh_pocket(recipe: Recipe, snapshot: Snapshot, cache: Path | None, report
             model,
             chat,
             min(chat.unit_ids(snapshot.family_strings(recipe.format))),
-            METHODS[recipe.token_init],
+            POCKET_METHODS[recipe.token_init],
             pocket=True,
             licence=base_licence(str(encoder.name_or_path)),
         ),
@@ -95,7 +95,7 @@ def _fresh_pocket(recipe: Recipe, snapshot: Snapshot, cache: Path | None, report
 
 
 def _splitting(trainee: Trainee, snapshot: Snapshot, recipe: Recipe) -> Trainee:
-    """The pocket model with its tool rows as a parameter of their own, since they move at a rate of their own."""
+    """The rows of the pocket model's tool tokens as a parameter of their own, since they move at their own rate."""
     ids = trainee.chat.unit_ids(snapshot.family_strings(recipe.format))
     split_rows(trainee.model, ids, frozen=False)
     return trainee
@@ -130,9 +130,7 @@ def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> Trainee:
     )
 
 
-def _from_export(
-    recipe: Recipe, snapshot: Snapshot, init: Path, cache: Path | None, report: Progress
-) -> Trainee:
+def _from_export(recipe: Recipe, snapshot: Snapshot, init: Path, report: Progress) -> Trainee:
     spec = read_json(init / "trace.json")
     if (spec["format"], spec["base"]) != (recipe.format, recipe.base):
         raise TraceError(
@@ -158,7 +156,8 @@ def _from_export(
     if fresh:
         grow_tables(model, len(tokenizer))
         if pocket:
-            init_pocket_rows(model, chat, snapshot, recipe, cache, report, fresh)
+            # no cache: this encoder has been trained, what is kept is of the untrained one
+            init_pocket_rows(model, chat, snapshot, recipe, None, report, fresh)
         else:
             init_rows(model, chat, snapshot, recipe, fresh)
     if not pocket:

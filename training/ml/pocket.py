@@ -17,12 +17,12 @@ from transformers import (
     AutoModel,
     AutoModelForCausalLM,
     DynamicCache,
+    GenerationMixin,
     PretrainedConfig,
     PreTrainedModel,
     Qwen3Config,
     Qwen3Model,
 )
-from transformers.generation.utils import GenerationMixin
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 
 from training.core.recipe import Recipe
@@ -52,6 +52,9 @@ class PocketConfig(PretrainedConfig):
         if isinstance(encoder, dict):
             encoder = AutoConfig.for_model(**encoder)
         self.encoder = encoder if encoder is not None else AutoConfig.for_model("bert")
+        self.encoder.use_cache = (
+            False  # it reads a request once; asked for, recomputing activations would warn of it
+        )
         self.writer = Qwen3Config(**writer) if isinstance(writer, dict) else writer or Qwen3Config()
         self.vocab_size = vocab_size
         self.hidden_size = self.writer.hidden_size
@@ -70,6 +73,7 @@ class PocketPreTrained(PreTrainedModel):
     _supports_sdpa = True
     _supports_attention_backend = True
     _no_split_modules: list[str] = []
+    supports_gradient_checkpointing = True
 
 
 class PocketModel(PocketPreTrained):
@@ -213,7 +217,7 @@ def pocket_model(recipe: Recipe, encoder: Any, chat: Chat) -> PocketForCausalLM:
         opening = functional.normalize(base.embed_tokens.weight[chat.list_open_ids[-1]], dim=0)
         base.gate.weight.copy_(2 * OPEN * opening / width**0.5)
         base.gate.bias.fill_(-OPEN)
-    return model
+    return model.eval()  # as a model that was loaded: the tools' rows are read before any training
 
 
 def _piece_rows(encoder: Any, chat: Chat, count: int) -> Tensor:

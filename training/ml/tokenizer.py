@@ -5,7 +5,7 @@ more: it loses nothing of a text, case and spacing included, and depends on no s
 no word. Control and thinking tokens get the first ids; tool tokens are appended later.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -17,15 +17,10 @@ from training.ml.chat import ASSISTANT, CLOSE, END, OPEN, PAD, USER
 CONTROL = (PAD, END, USER, ASSISTANT)
 THINKING = (OPEN, CLOSE)
 # how a word may be written, and how often beside " word", the form inside a sentence
-FORMS: tuple[tuple[str, Callable[[str], str], float], ...] = (
-    (" {}", str.lower, 1.0),
-    ("{}", str.lower, 0.3),
-    ("{}", str.capitalize, 0.3),
-    (" {}", str.capitalize, 0.15),
-    ("{}", str.upper, 0.1),
-)
+FORMS = [(" {}", str.lower, 1.0), ("{}", str.lower, 0.3), ("{}", str.capitalize, 0.3)]
+FORMS += [(" {}", str.capitalize, 0.15), ("{}", str.upper, 0.1)]
 COMMONEST = 2000  # how often the first word counts; the n-th counts about 1/n of it (Zipf)
-LISTS = ('["', '", "', '"]', ". ", ", ")  # become single tokens
+LISTS = ('["', '", "', '"]')  # one token, two (a space begins one) and one
 
 
 def writer_tokenizer(encoder_words: Any, vocab_size: int) -> PreTrainedTokenizerFast:

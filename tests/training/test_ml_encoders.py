@@ -1,0 +1,229 @@
+"""The encoder inside the pocket model: loaded whole or refused by name, and descriptions that are read once."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+
+from catalog.core.tool import embedding_text  # noqa: E402
+from catalog.ml.encoder import DEFAULT_ENCODER, locate  # noqa: E402
+from tests.training.small_encoder import quick_recipe, small_encoder, small_pocket, write_encoder  # noqa: E402
+from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
+from trace_site.lib.errors import TraceError  # noqa: E402
+from trace_site.lib.files import sha256_file  # noqa: E402
+from training.core.bases import ENCODERS, encoder_digest  # noqa: E402
+from training.core.recipe import Recipe  # noqa: E402
+from training.core.records import Snapshot, load_snapshot  # noqa: E402
+from training.ml import initial, stage1, stage2  # noqa: E402
+from training.ml.encoders import embed, load_encoder  # noqa: E402
+from training.ml.model import Trainee, build  # noqa: E402
+
+pytestmark = pytest.mark.ml
+
+
+def silent(done: int, total: int, note: str) -> None:
+    pass
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Snapshot:
+    return load_snapshot(write_snapshot(tmp_path / "snapshot"))
+
+
+def around(encoder: Path, **fields: object) -> Recipe:
+    return quick_recipe(pocket=small_pocket(encoder=str(encoder), **fields))
+
+
+# loading
+
+
+def lose_a_tensor(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    weights.pop("encoder.layer.1.output.dense.weight")
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+def cut_the_weights(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def change_the_width(folder: Path) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"intermediate_size": 40}))
+
+
+DAMAGE = {
+    "no folder": shutil.rmtree,
+    "no weights": lambda folder: (folder / "model.safetensors").unlink(),
+    "no configuration": lambda folder: (folder / "config.json").unlink(),
+    "no words": lambda folder: [path.unlink() for path in folder.glob("*token*")],
+    "half the weights": cut_the_weights,
+    "another width": change_the_width,
+    "a tensor less": lose_a_tensor,
+    "a broken configuration": lambda folder: (folder / "config.json").write_text("{"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_an_encoder_that_is_missing_or_damaged_is_one_clear_error(tmp_path: Path, what: str) -> None:
+    folder = write_encoder(tmp_path / "encoder")
+    DAMAGE[what](folder)
+    with pytest.raises(TraceError, match=r"recipe field 'pocket\.encoder'") as caught:
+        load_encoder(around(folder))
+    assert caught.value.code == "no_encoder" and str(folder) in caught.value.message
+
+
+@pytest.mark.parametrize("heads", [3, 16, 32])
+def test_heads_that_cannot_share_the_width_are_named(heads: int) -> None:
+    """Of each head's numbers half are turned by the position, so twice the heads must divide the width."""
+    recipe = around(Path(small_encoder()), heads=heads)
+    if heads == 16:
+        load_encoder(recipe)
+        return
+    with pytest.raises(TraceError, match=rf"32 wide, which {heads} attention heads cannot share") as caught:
+        load_encoder(recipe)
+    assert caught.value.where == "recipe field 'pocket.heads'"
+
+
+def test_the_digest_of_the_default_encoder_is_that_of_its_weights() -> None:
+    assert sha256_file(Path(locate(DEFAULT_ENCODER)) / "model.safetensors") == ENCODERS[DEFAULT_ENCODER]
+    assert encoder_digest(DEFAULT_ENCODER) == ENCODERS[DEFAULT_ENCODER]
+
+
+def test_an_encoder_is_known_by_its_weights_and_not_by_its_place(tmp_path: Path) -> None:
+    one, same, other = (
+        write_encoder(tmp_path / name, seed=seed) for name, seed in (("one", 0), ("same", 0), ("other", 1))
+    )
+    assert encoder_digest(str(one)) == encoder_digest(str(same)) != encoder_digest(str(other))
+    before = encoder_digest(str(one))
+    (one / "model.safetensors").rename(one / "model-00001-of-00001.safetensors")
+    assert encoder_digest(str(one)) == before
+    shutil.copy(other / "model.safetensors", one / "model-00001-of-00001.safetensors")
+    assert encoder_digest(str(one)) != before
+
+
+def test_stage_2_refuses_a_model_around_another_encoder(tmp_path: Path) -> None:
+    folder = write_snapshot(tmp_path / "snapshot")
+    recipe = quick_recipe(format="a", memo="none", retrieval="n")
+    stage1.main(recipe, folder, tmp_path / "one", silent)
+    other = around(write_encoder(tmp_path / "other", seed=1)).with_cell(format="a", memo="m", retrieval="n")
+    spec = tmp_path / "one" / "export" / "trace.json"
+    spec.write_text(json.dumps(json.loads(spec.read_text()) | {"memo": "m"}))
+    with pytest.raises(TraceError, match="made around another encoder") as caught:
+        stage2.main(other, folder, tmp_path / "two", silent, tmp_path / "one" / "export")
+    assert caught.value.code == "wrong_init" and "Run Stage 1 again" in caught.value.hint
+
+
+# rows
+
+
+def rows_of(trainee: Trainee, names: list[str]) -> torch.Tensor:
+    first = trainee.model.model.embed_tokens.first  # type: ignore[union-attr,operator]
+    ids = trainee.chat.unit_ids([f"<<{name.replace('/', '&&')}>>" for name in names])
+    rows: torch.Tensor = trainee.model.model.embed_tokens.rows.detach()  # type: ignore[union-attr,assignment]
+    return rows[[number - first for number in ids]]  # type: ignore[operator]
+
+
+def test_rows_are_the_encoders_own_embeddings_of_the_tools(snapshot: Snapshot) -> None:
+    """As sentence-transformers makes them: the mean over a text with its two ends, of length 1."""
+    recipe = quick_recipe(format="a")
+    trainee = build(recipe, snapshot)
+    encoder, words = load_encoder(recipe)
+    for tool in snapshot.tools:
+        given = words(embedding_text(tool["name"], tool["description"]), return_tensors="pt")
+        with torch.no_grad():
+            mean = encoder.eval()(**given).last_hidden_state.mean(dim=1)
+        found = rows_of(trainee, [tool["name"]])
+        torch.testing.assert_close(found, torch.nn.functional.normalize(mean, dim=1), atol=1e-5, rtol=0)
+
+
+def test_a_text_is_read_alike_alone_and_beside_longer_ones(snapshot: Snapshot) -> None:
+    trainee = build(quick_recipe(format="a"), snapshot)
+    texts = ["pay", "read a pay slip " * 20, "leave", *(f"case {number}" for number in range(40))]
+    together = embed(trainee.model, trainee.chat, texts)
+    alone = torch.cat([embed(trainee.model, trainee.chat, [text]) for text in texts])
+    torch.testing.assert_close(together, alone, atol=1e-5, rtol=0)
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that an encoder is given."""
+    seen: list[str] = []
+
+    def noting(model: object, chat: object, texts: list[str], report: object) -> torch.Tensor:
+        seen.extend(texts)
+        return embed(model, chat, texts)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(initial, "embed", noting)
+    return seen
+
+
+def changed(snapshot: Snapshot) -> Snapshot:
+    tools = [dict(tool) for tool in snapshot.tools]
+    tools[0]["description"] = "Deletes a pay slip"
+    return Snapshot(**{**vars(snapshot), "tools": tools})
+
+
+def test_a_description_is_read_once_and_again_only_when_it_changed(
+    tmp_path: Path, snapshot: Snapshot, read: list[str]
+) -> None:
+    recipe, cache = quick_recipe(format="a"), tmp_path / "cache"
+    first = rows_of(build(recipe, snapshot, cache=cache), NAMES)
+    assert len(read) == len(NAMES)
+    again = rows_of(build(recipe, snapshot, cache=cache), NAMES)
+    assert len(read) == len(NAMES) and again.equal(first)
+    other = changed(snapshot)
+    fresh = rows_of(build(recipe, other, cache=cache), NAMES)
+    assert read[len(NAMES) :] == [embedding_text(NAMES[0], "Deletes a pay slip")]
+    torch.testing.assert_close(fresh, rows_of(build(recipe, other), NAMES), atol=1e-6, rtol=0)
+
+
+def test_what_was_read_is_kept_apart_by_encoder_and_by_length(
+    tmp_path: Path, snapshot: Snapshot, read: list[str]
+) -> None:
+    cache = tmp_path / "cache"
+    other = around(write_encoder(tmp_path / "other", seed=1)).with_cell(format="a")
+    for number, recipe in enumerate(
+        (quick_recipe(format="a"), other, quick_recipe(format="a", max_prompt_tokens=9))
+    ):
+        trainee = build(recipe, snapshot, cache=cache)
+        assert len(read) == (number + 1) * len(NAMES)
+        assert rows_of(trainee, NAMES).equal(rows_of(build(recipe, snapshot, cache=cache), NAMES))
+    assert len(list(cache.iterdir())) == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 half", b"not a cache"])
+def test_a_damaged_cache_is_made_again(
+    tmp_path: Path, snapshot: Snapshot, read: list[str], damage: bytes
+) -> None:
+    recipe, cache = quick_recipe(format="a"), tmp_path / "cache"
+    build(recipe, snapshot, cache=cache)
+    (path,) = cache.iterdir()
+    path.write_bytes(damage)
+    for _ in range(2):
+        build(recipe, snapshot, cache=cache)
+    assert len(read) == 2 * len(NAMES)
+
+
+def test_a_model_that_grew_reads_its_new_tools_with_its_own_encoder_and_keeps_none_of_them(
+    tmp_path: Path,
+) -> None:
+    recipe, cache = quick_recipe(format="a", memo="m", retrieval="n"), tmp_path / "cache"
+    before = write_snapshot(tmp_path / "before")
+    grown = [["Old/Gone", *NAMES], NAMES, [*NAMES, "Zone/Set"]]
+    after = load_snapshot(write_snapshot(tmp_path / "after", history=grown))
+    stage1.main(recipe, before, tmp_path / "one", silent, cache)
+    kept = {path.name: sha256_file(path) for path in cache.iterdir()}
+    trainee = build(recipe, after, tmp_path / "one" / "export", cache)
+    assert trainee.grown == 1
+    wanted = embed(trainee.model.eval(), trainee.chat, [embedding_text("Zone/Set", "Does Zone Set")])
+    torch.testing.assert_close(rows_of(trainee, ["Zone/Set"]), wanted)
+    assert {path.name: sha256_file(path) for path in cache.iterdir()} == kept
+    assert not rows_of(build(recipe, after, cache=cache), ["Zone/Set"]).allclose(wanted, atol=1e-3)
