@@ -32,8 +32,8 @@ CHOICES = {
 # field of one stage -> (label, where its default comes from, help)
 STAGE = {
     "lr": ("Peak learning rate", "paper", "the highest rate; it then falls along a cosine"),
-    "encoder_lr": ("Encoder's rate", "ours", "pocket only: the encoder's own peak; 0 = it stays as it is"),
-    "rows_lr": ("Tool rows' rate", "ours", "pocket only: the peak of the tool tokens' rows; 0 = they stay"),
+    "encoder_lr": ("Encoder rate", "ours", "pocket only: the own peak of the encoder; 0 = it stays as it is"),
+    "rows_lr": ("Tool row rate", "ours", "pocket only: the peak of the tool tokens' rows; 0 = they stay"),
     "batch_size": ("Batch size", "paper", "sequences in one optimiser step"),
     "micro_batch": ("Micro batch", "ours", "sequences at once, to save memory; 0 = the whole batch"),
     "epochs": ("Epochs", "ours", "passes over the records"),
