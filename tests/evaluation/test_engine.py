@@ -74,6 +74,16 @@ def fast_prefix(engine, item):
     return [*engine.query_ids(item), *chat.empty_ids, *chat.list_open_ids]
 
 
+def test_export_from_before_encoders_is_asked_in_its_own_tokens(engines):
+    engine = engines("a")
+    chat = engine.export.chat
+    assert not (engine.export.folder / "encoder").exists() and chat.encoder_words is None
+    for item in [*ITEMS, {"id": "6", "query": "Pay  It [SEP] 請求"}]:
+        ids = engine.query_ids(item)
+        assert max(ids) < len(chat.tokenizer)
+        assert item["query"] in chat.tokenizer.decode(ids)
+
+
 @pytest.mark.parametrize("fmt", ["a", "b", "c"])
 def test_fast_equals_scoring_every_tool(engines, fmt):
     engine = engines(fmt)

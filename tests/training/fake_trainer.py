@@ -33,7 +33,7 @@ def told(behaviour: dict, what: str, run: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("stage")
-    for name in ("--snapshot", "--run", "--recipe", "--init"):
+    for name in ("--snapshot", "--run", "--recipe", "--init", "--cache"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--parent-pipe", action="store_true")
     args = parser.parse_args()

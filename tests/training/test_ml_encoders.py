@@ -227,3 +227,30 @@ def test_a_model_that_grew_reads_its_new_tools_with_its_own_encoder_and_keeps_no
     torch.testing.assert_close(rows_of(trainee, ["Zone/Set"]), wanted)
     assert {path.name: sha256_file(path) for path in cache.iterdir()} == kept
     assert not rows_of(build(recipe, after, cache=cache), ["Zone/Set"]).allclose(wanted, atol=1e-3)
+
+
+def test_rows_of_the_default_encoder_are_the_catalogs_own_embeddings(snapshot: Snapshot) -> None:
+    from catalog.ml.encoder import Encoder
+
+    trainee = build(Recipe(format="a", threads=1), snapshot)
+    texts = [embedding_text(tool["name"], tool["description"]) for tool in snapshot.tools]
+    theirs = torch.from_numpy(Encoder(threads=1).encode(texts))  # in bf16
+    found = rows_of(trainee, [tool["name"] for tool in snapshot.tools])
+    assert torch.nn.functional.cosine_similarity(found, theirs).min() > 0.999
+    assert (found @ theirs.T).argmax(dim=1).tolist() == list(range(len(texts)))
+
+
+def test_reading_descriptions_counts_no_request_as_cut(tmp_path: Path, snapshot: Snapshot) -> None:
+    recipe = quick_recipe(format="a", max_prompt_tokens=9)
+    for _ in range(2):  # without and with a cache
+        assert build(recipe, snapshot, cache=tmp_path / "cache").chat.cut == 0
+
+
+def test_stage_2_refuses_a_pocket_of_the_time_before_encoders(tmp_path: Path) -> None:
+    folder, export = write_snapshot(tmp_path / "snapshot"), tmp_path / "old"
+    export.mkdir()
+    spec = {"format": "a", "base": "pocket", "memo": "m", "retrieval": "none"}
+    (export / "trace.json").write_text(json.dumps(spec))
+    recipe = quick_recipe(format="a", memo="m", retrieval="n")
+    with pytest.raises(TraceError, match="by an earlier version from random weights"):
+        stage2.main(recipe, folder, tmp_path / "two", silent, export)

@@ -142,13 +142,14 @@ def test_the_command_trains_the_pass_it_is_asked_for(tmp_path: Path, monkeypatch
             "--recipe",
             tmp_path / "recipe.yaml",
         ]
-        arguments += ["--init", init] if init else []
+        arguments += ["--cache", tmp_path / "cache", *(["--init", init] if init else [])]
         monkeypatch.setattr("sys.argv", ["training.ml", *map(str, arguments)])
         assert command.main() == 0
     specs = [
         json.loads((tmp_path / stage / "export" / "trace.json").read_text()) for stage in ("plain", "stage2")
     ]
     assert [(spec["retrieval"], spec["reasoning"]) for spec in specs] == [("n", False), ("n>r", True)]
+    assert len(list((tmp_path / "cache").glob("*.npz"))) == 1
 
 
 @pytest.mark.parametrize("fmt", ["a", "c"])
