@@ -22,7 +22,7 @@ from training.ml.encoders import load_encoder
 from training.ml.tokenizer import writer_tokenizer
 
 RECIPES = Path(__file__).parents[2] / "training" / "recipes"
-NAMES = ("pocket", "pocket-benchmark", "paper")
+NAMES = ("pocket", "paper")
 STAND_IN_WORDS = 32_000
 CELLS = [(fmt, memo, retrieval) for fmt in ("a", "c") for memo in ("m", "mr") for retrieval in ("n>r", "r+R")]
 

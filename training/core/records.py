@@ -60,17 +60,6 @@ class Snapshot:
             strings += [row["string"] for row in rows]
         return strings
 
-    def texts(self) -> Iterator[str]:
-        """All text of the snapshot, for training the pocket tokenizer."""
-        for tool in self.tools:
-            yield f"{tool['name']} {tool['description']} {' '.join(tool.get('permissions', ()))}"
-        for rule in self.rules:
-            yield f"{rule['code']} {rule['text']}"
-        for sample in self.samples:
-            yield sample["query"]
-            if sample.get("trace"):
-                yield sample["trace"]
-
 
 def load_snapshot(directory: Path) -> Snapshot:
     """Read a snapshot directory; refuses one that is unfinished or does not match its manifest."""
