@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evaluation.core.following import following
 from evaluation.core.metrics import cited_codes
 from evaluation.core.probe_builder import ProbeBuilder
 from evaluation.core.probes import lettered
@@ -132,11 +131,11 @@ def citing(items: Sequence[Row], trace: Sequence[Row], snapshot: Path) -> Figure
 
 
 def writing(trace: Sequence[Row]) -> Figures:
-    found = following(trace)
     return {
-        "traces that end in the answer": found["rate"],
-        "traces that name no tool": found["names_no_tool"],
+        "traces that end in the answer": figure([float(bool(row["follows_trace"])) for row in trace]),
+        "traces that name no tool": sum(not row["trace_tools"] for row in trace),
         "traces cut at the cap": sum(bool(row["cut"]) for row in trace),
+        "tools in the answer": figure([float(len(row["tools"])) for row in trace]),
         "tokens of trace and answer": figure([float(row["tokens"]) for row in trace]),
         "words of the trace": figure([float(len(str(row["trace"]).split())) for row in trace]),
     }
@@ -238,7 +237,8 @@ def demo(bench: Bench, seed: int) -> Row:
 def metatool(bench: Bench, seed: int, name: str = "metatool") -> Row:
     """The public test half: n in formats a and c, r in format a."""
     data, snapshot = bench.public_data / "benchmarks" / "metatool", bench.snapshot(name)
-    _, items = split_rows(data, dev=name.endswith("-dev"))
+    _, rows = split_rows(data, dev=name.endswith("-dev"))
+    items = [{**row, "id": str(row["id"])} for row in rows]
     embedding = bench.embedding(name, items, rows_of(snapshot / "tools.jsonl"))
     firsts, stages, figures = {"embedding": scores(embedding, items, "hit@1")}, list[Row](), Figures()
     figures["embedding, hit@10"] = figure(scores(embedding, items, "hit@10"))
@@ -251,10 +251,10 @@ def metatool(bench: Bench, seed: int, name: str = "metatool") -> Row:
         stages += trained.stages
         figures |= {f"{cell}: {key}": value for key, value in cost(trained).items()}
         for decode in decodes:
-            rows = bench.answers(trained, name, items, decode)
-            firsts[f"{cell}, {decode}"] = scores(rows, items, "hit@1")
+            found = bench.answers(trained, name, items, decode)
+            firsts[f"{cell}, {decode}"] = scores(found, items, "hit@1")
             if decode == "fast":
-                figures[f"{cell}, fast, hit@10"] = figure(scores(rows, items, "hit@10"))
+                figures[f"{cell}, fast, hit@10"] = figure(scores(found, items, "hit@10"))
     figures |= {f"{cell}, hit@1": figure(values) for cell, values in firsts.items()}
     for left, right in (
         ("n, format a, fast", "embedding"),
@@ -313,15 +313,15 @@ def kills(bench: Bench, seed: int) -> Row:
     """Runs of the default recipe on ten samples, killed, resumed, and compared with one that nobody killed."""
     from tests.training.killing import World
 
-    folder, count = bench.out / "kills", 3 if bench.quick else KILLS
     recipe = bench.recipe(format="a", memo="none", retrieval="r+R", seed=seed)
+    folder, count = bench.out / "kills" / recipe.hash()[:12], 3 if bench.quick else KILLS
     stage = replace(recipe.stage2, epochs=20, max_steps=0)  # ten samples are a batch: as many steps
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(folder / "world", ignore_errors=True)
     world = World(folder / "world", replace(recipe, stage2=stage, checkpoint_seconds=0.001))
     found: list[Row] = []
     for number in range(count):
-        note = folder / f"kill-{seed}-{number}.json"
+        note = folder / f"kill-{number}.json"
         if not note.is_file():
             killed = world.kill_and_resume(number, random.Random(f"{seed}:{number}"))
             note.write_text(json.dumps(vars(killed)))

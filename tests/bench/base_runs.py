@@ -7,6 +7,7 @@ predictions, and figures: one number a query with its mean and interval, so that
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -158,6 +159,7 @@ def train(stage: str, snapshot: Path, folder: Path, recipe: Recipe, init: Path |
         spent = run_measured([sys.executable, "-m", *map(str, command)], folder / "out.txt", recipe.threads)
         done = {"stage": stage, **spent, "load_before": round(load, 2), "resumed": resumed}
         write_atomic(cost, json.dumps({**done, **facts(folder)}))
+        shutil.rmtree(folder / "checkpoints")  # three times the model
     return dict(read_json(cost))
 
 
