@@ -90,19 +90,19 @@ metatool_home() { # metatool_home NAME: a home with the benchmark's catalog, tes
   $PY manage.py benchmark_import "$DATA/benchmarks/metatool/queries.jsonl" --kind prb --name metatool
   step "MetaTool samples import ($1)" 0 $PY manage.py samples_import "$DATA/benchmarks/metatool/queries.jsonl" --approve
 }
-metatool_model() { # metatool_model FORMAT RETRIEVAL RECIPE DECODE LIMIT
+metatool_model() { # metatool_model FORMAT RETRIEVAL DECODE LIMIT
   SNAPSHOT=$(json "['id']" snapshot_build --strategy append --per-rule 0 --branches imported --seed 1)
-  step "MetaTool training ($1, none, $2)" "$5" $PY manage.py training_run --snapshot "$SNAPSHOT" --format "$1" --memo none --retrieval "$2" --recipe "training/recipes/$3"
-  step "MetaTool evaluation ($1, $2, $4)" 0 $PY manage.py evaluate --model 1 --benchmark metatool --decode "$4"
+  step "MetaTool training ($1, none, $2)" "$4" $PY manage.py training_run --snapshot "$SNAPSHOT" --format "$1" --memo none --retrieval "$2"
+  step "MetaTool evaluation ($1, $2, $3)" 0 $PY manage.py evaluate --model 1 --benchmark metatool --decode "$3"
 }
 metatool() {
   for format in a c; do
     metatool_home "n-$format"
-    metatool_model $format n pocket-benchmark.yaml fast 600
+    metatool_model $format n fast 600
   done
   metatool_home r-a
   step "MetaTool traces" 0 $PY manage.py synthesis_run --branch imported --writer offline --seed 1
-  metatool_model a r pocket-benchmark-traces.yaml trace 900
+  metatool_model a r trace 1800
 }
 
 peak_memory & MONITOR=$!

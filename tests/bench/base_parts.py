@@ -1,0 +1,369 @@
+"""The parts of `tests.bench.base`: each measures one acceptance line of the pretrained base.
+
+In: a `Bench` and a seed. Out: {"figures": {name: number or figure}, "stages": what was trained for it, ...}, as JSON.
+Names of figures are what the report prints and what its bounds are looked up by.
+"""
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from evaluation.core.metrics import cited_codes
+from evaluation.core.probe_builder import ProbeBuilder
+from evaluation.core.probes import lettered
+from tests.bench.base_homes import GOLDEN, rows_of
+from tests.bench.base_runs import Bench, Row, Trained, difference, figure, only, scores
+from tests.bench.metatool_data import split_rows
+from trace_site.lib.files import read_json
+
+REQUESTS = Path(__file__).with_name("dev_requests.jsonl")
+DRAWN = 100  # golden queries beside as many written requests
+QUOTED = 20
+PROBES = 500
+KILLS = 20
+TARGET, OTHER, FREE = SIDES = ("target side", "other side", "no rule")
+GROUPS = ("covered", "uncovered", "outside")
+AT_ONCE = 32
+Figures = dict[str, Any]
+Labels = dict[str, str]  # query id -> the slice it counts in
+
+
+def untrained(bench: Bench, seed: int) -> Row:
+    """Format a before any training, beside the embedding, on requests that people wrote."""
+    golden = random.Random(seed).sample(rows_of(GOLDEN), DRAWN)
+    items = [
+        {"id": row["id"], "query": row["query"], "tools": ["-"]} for row in [*rows_of(REQUESTS), *golden]
+    ]
+    trained = bench.trained("public", seed, "a", "none", "none")
+    ours = bench.answers(trained, "requests", items, "fast")
+    theirs = bench.embedding("public", items, rows_of(bench.snapshot("public") / "tools.jsonl"))
+    pairs = [(a["tools"], b["tools"]) for a, b in zip(ours, theirs, strict=True)]
+    return {
+        "figures": {
+            "same first tool as the embedding": figure([float(a[:1] == b[:1]) for a, b in pairs]),
+            "overlap of the first ten": figure([len(set(a) & set(b)) / len(b) for a, b in pairs]),
+        },
+        "stages": trained.stages,
+    }
+
+
+def public(bench: Bench, seed: int) -> Row:
+    """prb_public with (a, m, r+R): both decodes, what traces cite, and whether they matter."""
+    items, labels = public_items(bench)
+    trained = bench.trained("public", seed, "a", "m", "r+R")
+    fast, trace = (bench.answers(trained, "prb_public", items, decode) for decode in ("fast", "trace"))
+    embedding = bench.embedding("public", items, rows_of(bench.snapshot("public") / "tools.jsonl"))
+    free = [label == FREE for label in labels.values()]
+    lost = [
+        b - a
+        for a, b in zip(scores(fast, items, "recall@10"), scores(embedding, items, "recall@10"), strict=True)
+    ]
+    figures = {
+        **cost(trained),
+        **beside(items, labels, SIDES, fast, trace, embedding),
+        "fast, no rule, net loss at R@10": sum(
+            loss for loss, is_free in zip(lost, free, strict=True) if is_free
+        ),
+        **citing(items, trace, bench.snapshot("public")),
+        **writing(trace),
+        **matters(bench, trained, items, labels),
+    }
+    return {"figures": figures, "stages": trained.stages, "quoted": quoted(trace, items, labels, seed)}
+
+
+def public_items(bench: Bench) -> tuple[list[Row], Labels]:
+    """The queries, each with its rule's code instead of its place in the file of rules."""
+    entries = read_json(bench.public_data / "rules" / "rules.json")
+    rules = rows_of(bench.snapshot("public") / "rules.jsonl")
+    codes = {(rule["target"], rule["text"].strip()): rule["code"] for rule in rules}
+    items = rows_of(bench.public_data / "benchmarks" / "prb_public" / "queries.jsonl")
+    labels = {}
+    for item in items:
+        labels[item["id"]] = {"primary": TARGET, "other": OTHER}.get(item.get("side") or "", FREE)
+        if item["rule"] is not None:
+            entry = entries[item["rule"]]
+            item["rule"] = codes[entry["tool_name"], entry["rule_text"].strip()]
+    return items, labels
+
+
+def beside(
+    items: Sequence[Row],
+    labels: Labels,
+    groups: Sequence[str],
+    fast: Sequence[Row],
+    trace: Sequence[Row],
+    embedding: Sequence[Row],
+) -> Figures:
+    """Every slice by both decodes and by the embedding, and the paired differences."""
+    columns = [
+        *(("fast", "R@1", fast, "recall@1", "recall@1"), ("fast", "R@10", fast, "recall@10", "recall@10")),
+        *(
+            ("trace", "R@gen", trace, "recall@gen", "recall@1"),
+            ("trace", "first tool", trace, "hit@1", "hit@1"),
+        ),
+    ]
+    found: Figures = {}
+    for decode, title, rows, metric, base in columns:
+        ours, theirs = scores(rows, items, metric), scores(embedding, items, base)
+        for group in groups:
+            here, there = (only(values, items, labels, group) for values in (ours, theirs))
+            found[f"{decode}, {group}, {title}"] = figure(here)
+            if decode == "fast":
+                found[f"embedding, {group}, {title}"] = figure(there)
+            found[f"{decode} - embedding, {group}, {title}"] = difference(here, there)
+    return found
+
+
+def citing(items: Sequence[Row], trace: Sequence[Row], snapshot: Path) -> Figures:
+    codes = {rule["code"] for rule in rows_of(snapshot / "rules.jsonl")}
+    right, needless = [], []
+    for item, row in zip(items, trace, strict=True):
+        cited = cited_codes(str(row["trace"]), codes)
+        if item.get("rule"):
+            right.append(float(item["rule"] in cited))
+        else:
+            needless.append(float(bool(cited)))
+    return {"right rule cited": figure(right), "any rule cited where none decides": figure(needless)}
+
+
+def writing(trace: Sequence[Row]) -> Figures:
+    return {
+        "traces that end in the answer": figure([float(bool(row["follows_trace"])) for row in trace]),
+        "traces that name no tool": sum(not row["trace_tools"] for row in trace),
+        "traces cut at the cap": sum(bool(row["cut"]) for row in trace),
+        "tools in the answer": figure([float(len(row["tools"])) for row in trace]),
+        "tokens of trace and answer": figure([float(row["tokens"]) for row in trace]),
+        "words of the trace": figure([float(len(str(row["trace"]).split())) for row in trace]),
+    }
+
+
+def matters(bench: Bench, trained: Trained, items: Sequence[Row], labels: Labels) -> Figures:
+    """R@1 of what follows the own trace, an empty one, and that of the next request."""
+    from evaluation.ml import write
+    from evaluation.ml.engine import open_engine
+    from evaluation.ml.search import top_k
+    from evaluation.ml.state import start
+
+    engine = open_engine(trained.export, bench.threads)
+    export, chat = engine.export, engine.export.chat
+    prompts = [engine.query_ids(item) for item in items]
+    written = [write.Written() for _ in items]
+    places = range(0, len(items), AT_ONCE)
+    for at in places:
+        write.think(export, prompts[at : at + AT_ONCE], written[at : at + AT_ONCE])
+    own = [[*chat.open_ids, *one.thinking] for one in written]  # what is written ends the thinking part
+    leads = {
+        "its own trace": own,
+        "no trace": [chat.empty_ids] * len(own),
+        "another's trace": own[1:] + own[:1],
+    }
+    firsts: dict[str, list[float]] = {}
+    for name, lead in leads.items():
+        contexts = [[*p, *ids, *chat.list_open_ids] for p, ids in zip(prompts, lead, strict=True)]
+        tops = []
+        for at in places:
+            state = start(export.model, contexts[at : at + AT_ONCE], chat.pad_id)
+            tops += top_k(state, export.root, 1, [frozenset()] * len(state))
+        rows = [
+            {"id": item["id"], "tools": [export.names[tool] for tool, _ in top.ranking]}
+            for item, top in zip(items, tops, strict=True)
+        ]
+        firsts[name] = scores(rows, items, "recall@1")
+    return {
+        f"after {name}, {group}, R@1": figure(only(values, items, labels, group))
+        for group in SIDES
+        for name, values in firsts.items()
+    }
+
+
+def quoted(trace: Sequence[Row], items: Sequence[Row], labels: Labels, seed: int) -> list[Row]:
+    """Some traces, drawn and not chosen."""
+    chosen = sorted(random.Random(seed).sample(range(len(items)), min(QUOTED, len(items))))
+    return [
+        {
+            "slice": labels[items[at]["id"]],
+            **{key: items[at][key] for key in ("id", "query", "rule")},
+            "wanted": items[at]["tools"],
+            "trace": trace[at]["trace"],
+            "answered": trace[at]["tools"],
+        }
+        for at in chosen
+    ]
+
+
+def control(bench: Bench, seed: int) -> Row:
+    """r+R minus r on the same snapshot, query by query."""
+    items, labels = public_items(bench)
+    found, stages = {}, []
+    for retrieval in ("r+R", "r"):
+        trained = bench.trained("public", seed, "a", "m", retrieval)
+        stages += [stage for stage in trained.stages if stage not in stages]
+        found[retrieval] = {
+            decode: bench.answers(trained, "prb_public", items, decode) for decode in ("fast", "trace")
+        }
+    figures: Figures = {}
+    for decode, title, metric in (
+        *(("fast", "R@1", "recall@1"), ("fast", "R@10", "recall@10")),
+        ("trace", "R@gen", "recall@gen"),
+    ):
+        ruled, plain = (scores(found[retrieval][decode], items, metric) for retrieval in ("r+R", "r"))
+        for name, groups in (("rule queries", (TARGET, OTHER)), ("no rule", (FREE,))):
+            here, there = (only(values, items, labels, *groups) for values in (ruled, plain))
+            figures[f"r, {decode}, {name}, {title}"] = figure(there)
+            figures[f"r+R - r, {decode}, {name}, {title}"] = difference(here, there)
+    return {"figures": figures, "stages": stages}
+
+
+def demo(bench: Bench, seed: int) -> Row:
+    """All golden queries of the demo with what its champion is: (a, m, r+R)."""
+    snapshot = bench.snapshot("demo")
+    items, labels = rows_of(GOLDEN), read_json(snapshot / "groups.json")
+    trained = bench.trained("demo", seed, "a", "m", "r+R")
+    fast, trace = (bench.answers(trained, "golden", items, decode) for decode in ("fast", "trace"))
+    embedding = bench.embedding("demo", items, rows_of(snapshot / "tools.jsonl"))
+    figures = {
+        **cost(trained),
+        **beside(items, labels, GROUPS, fast, trace, embedding),
+        **citing(items, trace, snapshot),
+        **writing(trace),
+    }
+    return {"figures": figures, "stages": trained.stages}
+
+
+def metatool(bench: Bench, seed: int, name: str = "metatool") -> Row:
+    """The public test half: n in formats a and c, r in format a."""
+    data, snapshot = bench.public_data / "benchmarks" / "metatool", bench.snapshot(name)
+    _, rows = split_rows(data, dev=name.endswith("-dev"))
+    items = [{**row, "id": str(row["id"])} for row in rows]
+    embedding = bench.embedding(name, items, rows_of(snapshot / "tools.jsonl"))
+    firsts, stages, figures = {"embedding": scores(embedding, items, "hit@1")}, list[Row](), Figures()
+    figures["embedding, hit@10"] = figure(scores(embedding, items, "hit@10"))
+    for cell, fmt, retrieval, decodes in (
+        ("n, format a", "a", "n", ("fast",)),
+        ("n, format c", "c", "n", ("fast",)),
+        ("r, format a", "a", "r", ("fast", "trace")),
+    ):
+        trained = bench.trained(name, seed, fmt, "none", retrieval)
+        stages += trained.stages
+        figures |= {f"{cell}: {key}": value for key, value in cost(trained).items()}
+        for decode in decodes:
+            found = bench.answers(trained, name, items, decode)
+            firsts[f"{cell}, {decode}"] = scores(found, items, "hit@1")
+            if decode == "fast":
+                figures[f"{cell}, fast, hit@10"] = figure(scores(found, items, "hit@10"))
+    figures |= {f"{cell}, hit@1": figure(values) for cell, values in firsts.items()}
+    for left, right in (
+        ("n, format a, fast", "embedding"),
+        ("n, format c, fast", "n, format a, fast"),
+        ("r, format a, trace", "r, format a, fast"),
+    ):
+        figures[f"{left} - {right}, hit@1"] = difference(firsts[left], firsts[right])
+    return {"figures": figures, "stages": stages}
+
+
+def metatool_dev(bench: Bench, seed: int) -> Row:
+    """The same on a tenth of the training queries, held out: recipes are chosen there."""
+    return metatool(bench, seed, "metatool-dev")
+
+
+def toolsense(bench: Bench, seed: int) -> Row:
+    """A catalog of 5,347 tools with 500 anchors, and its own requests."""
+    items = rows_of(bench.public_data / "benchmarks" / "toolsense" / "rrb.jsonl")
+    trained = bench.trained("toolsense", seed, "c", "m", "r")
+    fast = scores(bench.answers(trained, "rrb", items, "fast"), items, "hit@1")
+    tools = rows_of(bench.snapshot("toolsense") / "tools.jsonl")
+    embedding = scores(bench.embedding("toolsense", items, tools), items, "hit@1")
+    figures = {
+        **cost(trained),
+        "fast, hit@1": figure(fast),
+        "embedding, hit@1": figure(embedding),
+        "fast - embedding, hit@1": difference(fast, embedding),
+    }
+    return {"figures": figures, "stages": trained.stages}
+
+
+def probes(bench: Bench, seed: int) -> Row:
+    """Lettered questions about the half of the tools that Stage 1 learns no letters on, before and after Stage 1."""
+    snapshot = bench.snapshot("public")
+    near = {row["name"]: row["neighbours"] for row in rows_of(snapshot / "neighbours.jsonl")}
+    builder = ProbeBuilder(rows_of(snapshot / "tools.jsonl"), near, seed=seed)
+    count = 40 if bench.quick else PROBES
+    asked = {
+        "MCQ_ts": lettered("mcq", builder.mcq(count), seed=seed),
+        "QA_ts": lettered("qa", builder.qa(count)),
+    }
+    figures, stages = Figures(), list[Row]()
+    for memo in ("none", "m", "mr"):
+        trained = bench.trained("public", seed, "a", memo, "none")
+        stages += trained.stages
+        for probe, questions in asked.items():
+            rows = bench.answers(trained, probe, questions, "letters")
+            right = [float(row["letter"] == one["answer"]) for row, one in zip(rows, questions, strict=True)]
+            chance = [1 / len(one["choices"]) for one in questions]
+            figures[f"{probe}, {memo}, accuracy"] = figure(right)
+            figures[f"{probe}, {memo}, accuracy - chance"] = difference(right, chance)
+    return {"figures": figures, "stages": stages}
+
+
+def kills(bench: Bench, seed: int) -> Row:
+    """Runs of the default recipe on ten samples, killed, resumed, and compared with one that nobody killed."""
+    from tests.training.killing import World
+
+    recipe = bench.recipe(format="a", memo="none", retrieval="r+R", seed=seed)
+    folder, count = bench.out / "kills" / recipe.hash()[:12], 3 if bench.quick else KILLS
+    stage = replace(recipe.stage2, epochs=20, max_steps=0)  # ten samples are a batch: as many steps
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder / "world", ignore_errors=True)
+    world = World(folder / "world", replace(recipe, stage2=stage, checkpoint_seconds=0.001))
+    found: list[Row] = []
+    for number in range(count):
+        note = folder / f"kill-{number}.json"
+        if not note.is_file():
+            killed = world.kill_and_resume(number, random.Random(f"{seed}:{number}"))
+            note.write_text(json.dumps(vars(killed)))
+        found.append(read_json(note))
+    shutil.rmtree(folder / "world")
+    return {
+        "figures": {
+            "steps of a run": world.steps,
+            "runs": count,
+            "runs that died": sum(row["died"] for row in found),
+            "runs that resumed from a checkpoint": sum(row["left"] != "none" for row in found),
+            "runs with other weights": sum(not row["same"] for row in found),
+        },
+        "stages": [],
+        "kills": found,
+    }
+
+
+def cost(trained: Trained) -> Figures:
+    """Of all its stages together."""
+    return {
+        "minutes of training": sum(stage["wall_seconds"] for stage in trained.stages) / 60,
+        "processor minutes of training": sum(stage["cpu_seconds"] for stage in trained.stages) / 60,
+        "most memory of a training process, GB": max(stage["peak_mb"] for stage in trained.stages) / 1024,
+    }
+
+
+@dataclass(frozen=True)
+class Part:
+    measure: Callable[[Bench, int], Row]
+    seeded: bool = False  # by every seed that is asked for, not by the first alone
+
+
+PARTS = {
+    "untrained": Part(untrained),
+    "public": Part(public, seeded=True),
+    "control": Part(control, seeded=True),
+    "demo": Part(demo, seeded=True),
+    "metatool": Part(metatool),
+    "toolsense": Part(toolsense),
+    "probes": Part(probes),
+    "kills": Part(kills),
+    "metatool-dev": Part(metatool_dev),
+}
+BY_HAND = ("metatool-dev",)
