@@ -40,7 +40,6 @@ class Matrix:
     counts: dict[str, int]
     snapshots: int
     seeds: int
-    bases: int
     measure: str = ""
 
     @property
@@ -91,7 +90,6 @@ def matrix(grid: Grid) -> Matrix:
         dict(counts),
         snapshots=len({run.snapshot_id for run in runs}),
         seeds=len({run.seed for run in runs}),
-        bases=len({run.base for run in runs}),
         measure=next(iter(scores.values())).label if scores else "",
     )
 

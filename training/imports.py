@@ -41,13 +41,13 @@ def waiting() -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
 
-def import_start(*, name: str, actor: Any = None, wake: bool = True) -> Job:
+def import_start(*, name: str, actor: Any = None) -> Job:
     """Queue the adoption of a folder in the inbox."""
     if name not in waiting():
         raise TraceError(
             f"there is no folder '{name}' in the inbox.", code="not_found", hint=f"Copy it into {inbox()}."
         )
-    return jobs.enqueue("import", {"folder": name}, title=f"adopt {name}", created_by=actor, wake=wake)
+    return jobs.enqueue("import", {"folder": name}, title=f"adopt {name}", created_by=actor)
 
 
 def run_import(ctx: JobContext) -> dict[str, Any]:

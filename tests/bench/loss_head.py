@@ -43,7 +43,7 @@ class Case:
         self.trainee = Trainee(self.model, None, 0, "", pocket=False)  # type: ignore[arg-type]
 
     def ours(self) -> float:
-        return self.side(lambda: supervised_loss(self.trainee, self.batch, Recipe(), 0.0))
+        return self.side(lambda: supervised_loss(self.trainee, self.batch, Recipe()))
 
     def theirs(self) -> float:
         return self.side(

@@ -91,8 +91,8 @@ def child(side: str, asked: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(2)
     recipe = load(asked.recipe).with_cell(memo="none", retrieval="r+R", threads=2)
     recipe = replace(recipe, pocket=replace(recipe.pocket, dropout=0.0, tool_weight=1.0))
-    stage = replace(recipe.stage2, lr=RATE, encoder_lr=RATE, rows_lr=RATE, epochs=1.0, max_steps=0)
-    stage = replace(stage, max_seconds=0.0, average_share=0.0, label_smoothing=0.0)
+    stage = replace(recipe.stage2, lr=RATE, encoder_lr=RATE, rows_lr=RATE, epochs=1.0)
+    stage = replace(stage, max_steps=0, max_seconds=0.0)
     snapshot = load_snapshot(asked.snapshot)
     trainee = build(recipe, snapshot)
     examples, _ = encode(stage2_records(snapshot, recipe), trainee.chat, recipe.max_seq_len)
@@ -116,7 +116,7 @@ def final_loss(trainee: Any, held: list[Any], recipe: Any) -> float:
 
     trainee.model.eval()
     with torch.no_grad():
-        return float(supervised_loss(trainee, collate(held, trainee.chat.pad_id), recipe, 0.0))
+        return float(supervised_loss(trainee, collate(held, trainee.chat.pad_id), recipe))
 
 
 def ours(trainee: Any, examples: list[Any], stage: Any, recipe: Any, clock: Clock) -> None:

@@ -51,7 +51,7 @@ class Small:
         return collate(examples or self.examples, self.trainee.chat.pad_id)
 
     def loss(self, batch: Batch | None = None) -> torch.Tensor:
-        return supervised_loss(self.trainee, batch or self.batch(), self.recipe, 0.0)
+        return supervised_loss(self.trainee, batch or self.batch(), self.recipe)
 
     def gradients(self) -> dict[str, torch.Tensor]:
         self.model.zero_grad()

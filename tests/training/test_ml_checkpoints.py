@@ -97,7 +97,6 @@ def test_without_any_checkpoint_a_full_disk_ends_the_training_in_one_line(tmp_pa
 def test_a_checkpoint_takes_about_what_was_foretold(tmp_path: Path) -> None:
     trainer, batches = prepared(tmp_path, tmp_path / "run")
     steps(trainer, batches, 2)
-    trainer.average.update({key: value.detach().clone() for key, value in trainer.weights.items()})
     checkpoints.save(trainer)
     folder = trainer.run.latest_checkpoint()
     assert folder is not None

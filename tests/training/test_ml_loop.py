@@ -146,7 +146,7 @@ def test_max_seconds_stops_the_run_with_its_schedule_untouched_and_says_so(tmp_p
 def test_a_run_killed_after_its_time_limit_ends_with_the_weights_it_stopped_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = Stage(lr=1e-3, batch_size=4, epochs=200, max_seconds=0.3, average_share=0.99)
+    stage = Stage(lr=1e-3, batch_size=4, epochs=200, max_seconds=0.3)
     recipe, run = CELL.with_cell(stage2=stage), tmp_path / "run"
     snapshot, found = write_snapshot(tmp_path / "snapshot"), []
 
@@ -185,7 +185,7 @@ def test_the_chunked_loss_equals_the_plain_one(tmp_path: Path, monkeypatch: pyte
     trainee.model.zero_grad()
     monkeypatch.setitem(head.BLOCK, "cpu", (7, 64))
     unweighted = replace(CELL, pocket=replace(CELL.pocket, tool_weight=1.0))
-    ours = loss.supervised_loss(trainee, batch, unweighted, 0.0)
+    ours = loss.supervised_loss(trainee, batch, unweighted)
     ours.backward()
     assert ours.item() == pytest.approx(plain.item(), rel=1e-5)
     for key, value in trainee.model.named_parameters():
@@ -206,6 +206,4 @@ def test_which_tool_counts_as_often_as_the_recipe_says_and_that_it_is_one_once(t
     which = functional.cross_entropy(logits[tools, first:], labels[tools] - first, reduction="sum")
     expected = (each.sum() + 4 * which) / (labels != IGNORE).sum()
     assert tools.any()
-    assert loss.supervised_loss(trainee, batch, heavier, 0.0).item() == pytest.approx(
-        expected.item(), rel=1e-5
-    )
+    assert loss.supervised_loss(trainee, batch, heavier).item() == pytest.approx(expected.item(), rel=1e-5)

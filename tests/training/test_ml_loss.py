@@ -26,7 +26,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(1)
 
 
-def plain_loss(head: Head, hidden: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+def plain_loss(head: Head, hidden: Tensor, targets: Tensor) -> Tensor:
     weight = torch.cat([part.weight for part in head.parts])
     logits = hidden @ weight.T
     if head.parts[0].bias is not None:
@@ -34,7 +34,7 @@ def plain_loss(head: Head, hidden: Tensor, targets: Tensor, smoothing: float) ->
     logits = logits * head.scale
     if head.cap:
         logits = torch.tanh(logits / head.cap) * head.cap
-    return functional.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
+    return functional.cross_entropy(logits, targets, reduction="sum")
 
 
 def values(*shape: int, seed: int, dtype: torch.dtype, spread: float = 1.0) -> Tensor:
@@ -71,16 +71,9 @@ VARIANTS = {
     "softcap": {"cap": 3.0},
     "multiplied": {"scale": 0.25},
     "multiplied, then capped": {"scale": 2.0, "cap": 5.0},
-    "smoothed": {"smoothing": 0.1},
-    "bias": {"bias": True, "cap": 4.0, "smoothing": 0.05},
+    "bias": {"bias": True, "cap": 4.0},
     "split in three": {"rows": (13, 5, 2)},
-    "split with bias, scale, cap and smoothing": {
-        "rows": (9, 8, 3),
-        "bias": True,
-        "scale": 0.5,
-        "cap": 2.0,
-        "smoothing": 0.2,
-    },
+    "split with bias, scale and cap": {"rows": (9, 8, 3), "bias": True, "scale": 0.5, "cap": 2.0},
 }
 
 
@@ -93,9 +86,8 @@ def test_loss_and_gradients_equal_plain_torch(
     monkeypatch.setattr(heads, "KEPT", kept)
     options: dict[str, Any] = dict(VARIANTS[name])
     parts, hidden, targets = case(dtype, options.pop("rows", (21,)), bias=options.pop("bias", False))
-    smoothing = options.pop("smoothing", 0.0)
     head = Head(parts, **options)
-    ours, theirs = summed_loss(head, hidden, targets, smoothing), plain_loss(head, hidden, targets, smoothing)
+    ours, theirs = summed_loss(head, hidden, targets), plain_loss(head, hidden, targets)
     assert ours.item() == pytest.approx(theirs.item(), rel=near)
     for one, other in zip(
         gradients(ours * 0.5, parts, hidden), gradients(theirs * 0.5, parts, hidden), strict=True
@@ -117,7 +109,7 @@ def test_any_shape_around_the_borders_of_blocks(
     chance = torch.Generator().manual_seed(seed)
     targets = torch.randint(0, sum(rows), (positions,), generator=chance)
     head = Head(parts, cap=cap)
-    ours, theirs = summed_loss(head, hidden, targets), plain_loss(head, hidden, targets, 0.0)
+    ours, theirs = summed_loss(head, hidden, targets), plain_loss(head, hidden, targets)
     assert ours.item() == pytest.approx(theirs.item(), rel=1e-10, abs=1e-10)
     for one, other in zip(gradients(ours, parts, hidden), gradients(theirs, parts, hidden), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
@@ -126,7 +118,7 @@ def test_any_shape_around_the_borders_of_blocks(
 def test_one_position_and_none() -> None:
     parts, hidden, targets = case(torch.float64, (21,))
     one = summed_loss(Head(parts), hidden[:1], targets[:1])
-    assert one.item() == pytest.approx(plain_loss(Head(parts), hidden[:1], targets[:1], 0.0).item())
+    assert one.item() == pytest.approx(plain_loss(Head(parts), hidden[:1], targets[:1]).item())
     none = summed_loss(Head(parts), hidden[:0], targets[:0])
     assert none.item() == 0
     assert all(not grad.any() for grad in gradients(none, parts, hidden))
@@ -135,7 +127,7 @@ def test_one_position_and_none() -> None:
 def test_huge_logits_neither_overflow_nor_vanish() -> None:
     parts, hidden, targets = case(torch.float32, (21,))
     loud = (hidden * 1e4).detach().requires_grad_()
-    ours, theirs = summed_loss(Head(parts), loud, targets), plain_loss(Head(parts), loud, targets, 0.0)
+    ours, theirs = summed_loss(Head(parts), loud, targets), plain_loss(Head(parts), loud, targets)
     assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
     for one, other in zip(gradients(ours, parts, loud), gradients(theirs, parts, loud), strict=True):
         assert distance(one, other) < 1e-4
@@ -159,7 +151,7 @@ def test_a_tied_table_gets_the_sum_of_both_gradients() -> None:
 
     def gradient(loss: Any) -> Tensor:
         hidden = functional.embedding(ids, table).tanh()
-        return torch.autograd.grad(loss(Head((Part(table),), cap=3.0), hidden, targets, 0.0), table)[0]
+        return torch.autograd.grad(loss(Head((Part(table),), cap=3.0), hidden, targets), table)[0]
 
     torch.testing.assert_close(gradient(summed_loss), gradient(plain_loss))
 
@@ -167,7 +159,7 @@ def test_a_tied_table_gets_the_sum_of_both_gradients() -> None:
 @pytest.mark.parametrize("table_dtype", [torch.float32, torch.bfloat16])
 def test_bf16_autocast_is_as_near_to_the_truth_as_plain_autocast(table_dtype: torch.dtype) -> None:
     exact_parts, hidden, targets = case(torch.float64, (21,))
-    truth = gradients(plain_loss(Head(exact_parts, cap=5.0), hidden, targets, 0.0), exact_parts, hidden)
+    truth = gradients(plain_loss(Head(exact_parts, cap=5.0), hidden, targets), exact_parts, hidden)
     parts = (Part(exact_parts[0].weight.detach().to(table_dtype).requires_grad_()),)
     low = hidden.detach().float().requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
@@ -209,5 +201,5 @@ def test_no_tensor_is_larger_than_a_block_or_the_gradient_of_the_table(
         summed_loss(Head((Part(still),), cap=30.0), hidden, targets).backward()
     assert frozen.bytes <= 64 * 256 * 4
     with Largest() as plain:
-        plain_loss(Head((Part(weight),), cap=30.0), hidden, targets, 0.0).backward()
+        plain_loss(Head((Part(weight),), cap=30.0), hidden, targets).backward()
     assert plain.bytes == 400 * 5000 * 4

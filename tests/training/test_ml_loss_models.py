@@ -87,7 +87,7 @@ def test_loss_and_gradients_are_those_of_the_library(family: str) -> None:
     library_loss(trainee, given).backward()
     theirs = {name: value.grad for name, value in trainee.model.named_parameters() if value.grad is not None}
     trainee.model.zero_grad()
-    ours = supervised_loss(trainee, given, Recipe(), 0.0)
+    ours = supervised_loss(trainee, given, Recipe())
     ours.backward()
     assert ours.item() == pytest.approx(library_loss(trainee, given).item(), rel=1e-5)
     for name, value in trainee.model.named_parameters():
@@ -132,7 +132,7 @@ def test_an_unknown_way_of_making_logits_is_refused(change: str, monkeypatch: py
 
 def test_a_batch_without_any_supervised_position_moves_nothing() -> None:
     trainee, given = made("Gemma4"), batch()
-    loss = supervised_loss(trainee, Batch(given.ids, torch.full_like(given.labels, IGNORE), 0), Recipe(), 0.1)
+    loss = supervised_loss(trainee, Batch(given.ids, torch.full_like(given.labels, IGNORE), 0), Recipe())
     loss.backward()
     assert loss.item() == 0
     assert all(value.grad is None or not value.grad.any() for value in trainee.model.parameters())

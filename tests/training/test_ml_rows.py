@@ -62,8 +62,8 @@ def test_forward_and_gradients_are_those_of_the_whole_table(family: str) -> None
     split_rows(split.model, NEW)
     torch.testing.assert_close(logits(split.model), logits(whole.model))
     check_head(split, [Example(given().ids[0].tolist(), [1] * 14)])
-    supervised_loss(whole, given(), Recipe(), 0.0).backward()
-    supervised_loss(split, given(), Recipe(), 0.0).backward()
+    supervised_loss(whole, given(), Recipe()).backward()
+    supervised_loss(split, given(), Recipe()).backward()
     trained = {name: value.grad for name, value in split.model.named_parameters() if value.requires_grad}
     expected = {name: value.grad for name, value in whole.model.named_parameters() if value.requires_grad}
     for name, grad in trained.items():
@@ -83,7 +83,7 @@ def test_the_models_own_loss_trains_the_same_rows(family: str) -> None:
     split_rows(trainee.model, NEW)
     leaves = [value for name, value in trainee.model.named_parameters() if name.endswith(".rows")]
     theirs = torch.autograd.grad(library_loss(trainee, given()), leaves)
-    ours = torch.autograd.grad(supervised_loss(trainee, given(), Recipe(), 0.0), leaves)
+    ours = torch.autograd.grad(supervised_loss(trainee, given(), Recipe()), leaves)
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
@@ -117,7 +117,7 @@ def test_training_moves_every_tables_new_rows_and_not_a_byte_of_the_others(
     every_row = Batch(torch.tensor([NEW, NEW]), torch.tensor([NEW[1:] + NEW[:1]] * 2), 28)
     for _ in range(3):
         optimizer.zero_grad()
-        supervised_loss(trainee, every_row, Recipe(), 0.0).backward()
+        supervised_loss(trainee, every_row, Recipe()).backward()
         optimizer.step()
     trained = logits(trainee.model)
     merge_rows(trainee.model)

@@ -33,7 +33,7 @@ def train(
 ) -> Path:
     recipe = small_recipe()
     # three rows a batch: the second process has one row of most batches, and none of a last batch of one
-    stage = Stage(lr=3e-3, batch_size=3, epochs=4, max_seconds=max_seconds, average_share=0.3)
+    stage = Stage(lr=3e-3, batch_size=3, epochs=4, max_seconds=max_seconds)
     recipe = replace(recipe, pocket=replace(recipe.pocket, dropout=0.0), stage2=stage, checkpoint_seconds=60)
     (tmp_path / "recipe.yaml").write_text(recipe.to_yaml())
     run = tmp_path / name

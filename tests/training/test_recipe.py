@@ -78,20 +78,24 @@ def test_the_shipped_pocket_recipes_move_every_part_of_the_model() -> None:
 
 OLD = {"shape": "qwen3", "hidden": 256, "tied": False, "copy_start": True, "fitted_start": True}
 OLD |= {"token_dropout": 0.1, "written_dropout": 0.0, "lowercase": True}
+OLD_STAGE = {"label_smoothing": 0.1, "average_share": 0.3}
 
 
 def test_a_stored_recipe_of_an_earlier_version_is_read_without_what_is_gone() -> None:
     data = asdict(Recipe(seed=3)) | {"pocket": OLD | {"vocab": 6000, "layers": 1}}
+    data |= {"stage1": OLD_STAGE | {"epochs": 3}, "stage2": OLD_STAGE | {"lr": 2e-4}}
     assert set(OLD) == set(REMOVED["pocket"])
+    assert set(OLD_STAGE) == set(REMOVED["stage1"]) == set(REMOVED["stage2"])
     recipe = stored(data)
     assert (recipe.seed, recipe.pocket.vocab, recipe.pocket.layers) == (3, 6000, 1)
+    assert (recipe.stage1.epochs, recipe.stage2.lr) == (3, 2e-4)
     assert stored(asdict(recipe)) == recipe and stored({"seed": 0}) == Recipe()
 
 
-@pytest.mark.parametrize("name", OLD)
-def test_a_new_recipe_with_a_field_that_is_gone_is_refused(name: str) -> None:
-    with pytest.raises(TraceError, match=f"'pocket.{name}': is unknown"):
-        from_dict({"pocket": {name: OLD[name]}})
+@pytest.mark.parametrize(("part", "name"), [(part, name) for part in REMOVED for name in REMOVED[part]])
+def test_a_new_recipe_with_a_field_that_is_gone_is_refused(part: str, name: str) -> None:
+    with pytest.raises(TraceError, match=f"'{part}.{name}': is unknown"):
+        from_dict({part: {name: (OLD | OLD_STAGE)[name]}})
 
 
 def test_a_stored_recipe_with_a_field_that_never_was_is_refused() -> None:

@@ -209,13 +209,13 @@ def memory_of(recipe: Recipe, size: Size, stages: Iterable[Amount], *, gpu: bool
     frozen = (size.parameters - size.trained) * 4 if pocket else size.parameters * (2 if gpu else 4)
     merging = 0.0 if pocket else size.parameters * 4 + size.trained * 8
     process = CONTEXT if gpu and not pocket else PROCESS
-    found = [Memory(frozen, size.trained * STATE_BYTES, 0.0, process, merging, 0, 0)]
+    trained = size.trained * STATE_BYTES
+    found = [Memory(frozen, trained, 0.0, process, merging, 0, 0)]
     for amount in stages:
         stage = recipe.stage1 if amount.stage == "stage1" else recipe.stage2
         sequences = stage.micro_batch or stage.batch_size
         length = min(recipe.max_seq_len, LONG * amount.tokens / max(1, amount.records))
         activations = sequences * length * size.hidden * activation_bytes(recipe, size.layers, gpu)
-        trained = size.trained * (STATE_BYTES + (4 if stage.average_share else 0))
         found.append(Memory(frozen, trained, activations, process, merging, sequences, round(length)))
     return max(found, key=lambda one: (one.peak, one.activations))
 

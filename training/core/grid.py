@@ -18,7 +18,6 @@ from training.core.stages import Step
 MOST = 500  # cells of one plan
 STRATEGIES = ("append", "replace")
 LISTS = {"formats": tuple(FORMATS), "memos": MEMOS, "retrievals": RETRIEVALS}
-BUILD = ("branches", "rrb", "snapshot_seed")  # how the snapshots of a sweep are built
 
 
 def refuse(name: str, problem: str, hint: str = "") -> TraceError:

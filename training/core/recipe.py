@@ -81,8 +81,6 @@ class Stage:
     weight_decay: float = 0.0  # [ours] AdamW's, on matrices only
     betas: tuple[float, float] = (0.9, 0.999)  # AdamW's own defaults
     max_grad_norm: float = 1.0  # [ours]
-    label_smoothing: float = 0.0  # [ours]
-    average_share: float = 0.0  # [ours] the weights of this last share of the steps are averaged
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "betas", tuple(self.betas))
@@ -99,8 +97,6 @@ class Stage:
         _check(0 <= self.weight_decay < 1, "weight_decay", "must lie in 0..1.")
         _check(len(self.betas) == 2, "betas", "must be two numbers.")
         _check(self.max_grad_norm > 0, "max_grad_norm", "must be above 0.")
-        _check(0 <= self.label_smoothing < 1, "label_smoothing", "must lie in 0..1.")
-        _check(0 <= self.average_share < 1, "average_share", "must lie in 0..1.")
 
     def steps(self, records: int) -> int:
         """Optimiser steps of the whole stage: a function of recipe and data, whatever machine trains it."""
@@ -197,12 +193,13 @@ def from_dict(data: Any) -> Recipe:
     return _build(Recipe, data, "")
 
 
-# fields of earlier versions: of a model trained from random weights
+# fields of earlier versions: of a model trained from random weights, and of its training
 REMOVED = {
     "pocket": (
         *("shape", "hidden", "token_dropout", "written_dropout", "lowercase", "tied"),
         *("copy_start", "fitted_start"),
-    )
+    ),
+    **dict.fromkeys(("stage1", "stage2"), ("label_smoothing", "average_share")),
 }
 
 

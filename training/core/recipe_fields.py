@@ -48,8 +48,6 @@ STAGE = {
     "weight_decay": ("Weight decay", "ours", "AdamW's pull to zero, on matrices only"),
     "betas": ("AdamW betas", "library", "how long its two averages remember"),
     "max_grad_norm": ("Gradient clip", "ours", "a longer gradient is cut to this length"),
-    "label_smoothing": ("Label smoothing", "ours", "share of each target spread over the vocabulary"),
-    "average_share": ("Average", "ours", "the weights of this last share of the steps are averaged"),
 }
 # field -> (group, label, source, help)
 OTHER = {

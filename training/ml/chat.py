@@ -215,12 +215,12 @@ def _shorten(texts: list[list[int]], excess: int) -> None:
         excess -= fewer
 
 
-def load_chat(export: Path, max_prompt_tokens: int | None = None) -> tuple[Chat, dict[str, Any]]:
+def load_chat(export: Path) -> tuple[Chat, dict[str, Any]]:
     """The chat of an exported model and its trace.json. The markers are the stored ones: a template may write today's
     date, and the model was trained on another day."""
     spec: dict[str, Any] = read_json(export / "trace.json")
     tokenizer = AutoTokenizer.from_pretrained(str(export))
-    return chat_of(spec, tokenizer, export, max_prompt_tokens or spec["max_prompt_tokens"]), spec
+    return chat_of(spec, tokenizer, export, spec["max_prompt_tokens"]), spec
 
 
 def chat_of(spec: dict[str, Any], tokenizer: Any, export: Path, max_prompt_tokens: int) -> Chat:

@@ -32,7 +32,6 @@ class State:
     tokens: int = 0  # without padding
     seconds: float = 0.0
     loss: float = 0.0  # smoothed over about ten steps
-    averaged: int = 0
     spent: bool = False  # max_seconds have passed: the stage ends at this step
 
 
@@ -49,7 +48,6 @@ class Trainer:
     state: State
     optimizer: torch.optim.AdamW
     weights: dict[str, nn.Parameter]
-    average: dict[str, torch.Tensor]
     fingerprint: str
     steps: int  # of the whole stage
     team: Team
@@ -81,9 +79,8 @@ def save(trainer: Trainer) -> bool:
 
 
 def checkpoint_bytes(trainer: Trainer) -> int:
-    """About how much a checkpoint takes: weights, two moments, and the running mean where there is one."""
-    weights = sum(value.nbytes for value in trainer.weights.values())
-    return weights * (4 if trainer.stage.average_share else 3) + 2**16
+    """About how much a checkpoint takes: weights and two moments."""
+    return 3 * sum(value.nbytes for value in trainer.weights.values()) + 2**16
 
 
 def _write(trainer: Trainer, folder: Path) -> None:
@@ -95,8 +92,6 @@ def _write(trainer: Trainer, folder: Path) -> None:
         if value in trainer.optimizer.state
     }
     save_file(moments, folder / "optimizer.safetensors")
-    if trainer.average:
-        save_file(trainer.average, folder / "average.safetensors")
     state = {**asdict(trainer.state), "stage": trainer.name, "fingerprint": trainer.fingerprint}
     (folder / "state.json").write_text(json.dumps(state))
 
@@ -124,6 +119,4 @@ def resume(trainer: Trainer) -> None:
     for key, value in trainer.weights.items():
         if f"{key}.step" in moments:
             trainer.optimizer.state[value] = {name: moments[f"{key}.{name}"].to(where) for name in MOMENTS}
-    if (folder / "average.safetensors").is_file():
-        trainer.average = {k: v.to(where) for k, v in load_file(folder / "average.safetensors").items()}
     trainer.run.log(f"{trainer.name}: resumed from {folder.name}")

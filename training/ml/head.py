@@ -73,12 +73,12 @@ def output_head(model: Any) -> Head:
     return Head(tuple(split()) if split else (Part(module.weight, module.bias),), float(scale), float(cap))
 
 
-def summed_loss(head: Head, hidden: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+def summed_loss(head: Head, hidden: Tensor, targets: Tensor) -> Tensor:
     """Cross-entropy summed over positions. hidden: [positions, width]; targets: [positions], ids of rows."""
     where = hidden.device.type
     mixed = torch.is_autocast_enabled(where)
     dtype = torch.get_autocast_dtype(where) if mixed else head.parts[0].weight.dtype
-    how = _How(head.scale, head.cap, smoothing, dtype, sum(len(part.weight) for part in head.parts))
+    how = _How(head.scale, head.cap, dtype, sum(len(part.weight) for part in head.parts))
     tensors = [tensor for part in head.parts for tensor in (part.weight, part.bias)]
     return _SummedLoss.apply(hidden, targets, how, *tensors)
 
@@ -87,7 +87,6 @@ def summed_loss(head: Head, hidden: Tensor, targets: Tensor, smoothing: float = 
 class _How:
     scale: float
     cap: float
-    smoothing: float
     dtype: torch.dtype  # of the products; everything else is at least float32
     rows: int
 
@@ -109,8 +108,7 @@ class _SummedLoss(torch.autograd.Function):
                 kept += shares.kept(how) if keep else []
         ctx.how, ctx.inputs = how, len(tensors)
         ctx.save_for_backward(hidden, targets, sums.total, *tensors, *kept)
-        nll = sums.total - (1 - how.smoothing) * sums.wanted
-        return (nll - how.smoothing / how.rows * sums.plain).sum()
+        return (sums.total - sums.wanted).sum()
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
@@ -190,9 +188,7 @@ class _Block:
         """The derivative of the loss by the logits before scale and cap, without the factor `scale`."""
         place, inside = self.here(targets)
         slope = shares.softmax * (shares.total - total[self.positions, None]).exp()
-        slope.scatter_add_(1, place, inside.to(slope.dtype) * (how.smoothing - 1))
-        if how.smoothing:
-            slope -= how.smoothing / how.rows
+        slope.scatter_add_(1, place, -inside.to(slope.dtype))
         return slope.addcmul_(slope * shares.capped, shares.capped, value=-1) if how.cap else slope
 
 
@@ -203,18 +199,15 @@ class _Sums:
     how: _How
     total: Tensor  # log-sum-exp of the rows so far
     wanted: Tensor  # the logit of the wanted row
-    plain: Tensor  # sum, for label smoothing
 
     @staticmethod
     def empty(targets: Tensor, how: _How) -> "_Sums":
         zero = torch.zeros(len(targets), dtype=how.exact, device=targets.device)
-        return _Sums(how, torch.full_like(zero, -torch.inf), zero, zero.clone())
+        return _Sums(how, torch.full_like(zero, -torch.inf), zero)
 
     def add(self, block: _Block, shares: _Shares, targets: Tensor) -> None:
         at, (place, inside), factor = block.positions, block.here(targets), self.how.cap or 1.0
         self.wanted[at] += (shares.capped.gather(1, place) * inside).squeeze(1) * factor
-        if self.how.smoothing:
-            self.plain[at] += shares.capped.sum(dim=1) * factor
         self.total[at] = torch.logaddexp(self.total[at], shares.total.squeeze(1))
 
 

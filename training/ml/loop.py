@@ -29,7 +29,7 @@ from training.ml.memory import peak_memory_mb, reuse_freed_memory
 from training.ml.model import Trainee, device, peak
 from training.ml.plan import early_stop
 from training.ml.reporting import Reporter, reporter
-from training.ml.step import train_step, use_average
+from training.ml.step import train_step
 from training.ml.team import Team
 
 METRICS_SECONDS = 1.0
@@ -66,7 +66,6 @@ def fit(
     trainee.model.train()
     with reporter(run, name) as tell, float32_attention(trainee.model):
         _train(trainer, _Meter(trainer, report, tell))
-    use_average(trainer)
     trainee.model.eval()
     trainer.team.leave()
     if early := early_stop(stage, trainer.state.step, len(examples)):
@@ -166,7 +165,6 @@ def _prepare(
         state,
         optimizer,
         weights,
-        {},
         fingerprint,
         steps,
         team,

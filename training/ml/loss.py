@@ -19,7 +19,7 @@ LOUD = 40.0  # the largest logit in the check of the head, so that no scale or s
 CLOSE = 2e-2  # of the largest value; bf16 rounds by less, an unknown scale or cap changes more
 
 
-def supervised_loss(trainee: Trainee, batch: Batch, recipe: Recipe, smoothing: float) -> Tensor:
+def supervised_loss(trainee: Trainee, batch: Batch, recipe: Recipe) -> Tensor:
     """Mean cross-entropy over the supervised positions; 0, with zero gradients, when there is none.
 
     In a pocket model it counts `tool_weight` times which tool token it is, once that it is one: were that weighed too,
@@ -30,11 +30,11 @@ def supervised_loss(trainee: Trainee, batch: Batch, recipe: Recipe, smoothing: f
     hidden = hidden_states(trainee, ids)
     keep = labels != IGNORE
     targets, hidden, head = labels[keep], hidden[keep], output_head(trainee.model)
-    total = summed_loss(head, hidden, targets, smoothing)
+    total = summed_loss(head, hidden, targets)
     if trainee.pocket and recipe.pocket.tool_weight != 1:
         first = trainee.first_tool
         tools = targets >= first
-        more = summed_loss(head.below(first), hidden[tools], targets[tools] - first, smoothing)
+        more = summed_loss(head.below(first), hidden[tools], targets[tools] - first)
         total = total + (recipe.pocket.tool_weight - 1) * more
     return total / max(1, len(targets))
 

@@ -37,7 +37,6 @@ def train_step(trainer: Trainer, examples: list[Example]) -> torch.Tensor:
     state.step += 1
     state.tokens += batch.tokens
     trainer.losses.append(loss)
-    _add_to_average(trainer)
     return norm
 
 
@@ -64,7 +63,7 @@ def gradients(trainer: Trainer, batch: Batch, lengths: list[int]) -> torch.Tenso
         if not share:
             continue
         with autocast(trainer.recipe):
-            loss = supervised_loss(trainer.trainee, part, trainer.recipe, trainer.stage.label_smoothing)
+            loss = supervised_loss(trainer.trainee, part, trainer.recipe)
         weighted = loss * share if share != 1 else loss
         weighted.backward()
         total += weighted.detach()
@@ -86,22 +85,3 @@ def parts(batch: Batch, lengths: list[int], mine: slice, micro: int) -> Iterator
                 batch, ids=ids[rows, :width], labels=labels[rows, :width], tokens=sum(lengths[rows])
             )
             start = end
-
-
-def _add_to_average(trainer: Trainer) -> None:
-    """A running mean of the weights over the last share of the steps."""
-    state, share = trainer.state, trainer.stage.average_share
-    if not share or state.step / trainer.steps < 1 - share:
-        return
-    state.averaged += 1
-    for key, value in trainer.weights.items():
-        if key in trainer.average:
-            trainer.average[key].lerp_(value.detach(), 1 / state.averaged)
-        else:
-            trainer.average[key] = value.detach().clone()
-
-
-def use_average(trainer: Trainer) -> None:
-    with torch.no_grad():
-        for key, value in trainer.average.items():
-            trainer.weights[key].copy_(value)
