@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -133,7 +134,7 @@ def rows_of(trainee: Trainee, names: list[str]) -> torch.Tensor:
 
 def test_rows_are_the_encoders_own_embeddings_of_the_tools(snapshot: Snapshot) -> None:
     """As sentence-transformers makes them: the mean over a text with its two ends, of length 1."""
-    recipe = quick_recipe(format="a")
+    recipe = quick_recipe(format="a", bf16=False)
     trainee = build(recipe, snapshot)
     encoder, words = load_encoder(recipe)
     for tool in snapshot.tools:
@@ -145,10 +146,11 @@ def test_rows_are_the_encoders_own_embeddings_of_the_tools(snapshot: Snapshot) -
 
 
 def test_a_text_is_read_alike_alone_and_beside_longer_ones(snapshot: Snapshot) -> None:
-    trainee = build(quick_recipe(format="a"), snapshot)
+    recipe = quick_recipe(format="a", bf16=False)
+    trainee = build(recipe, snapshot)
     texts = ["pay", "read a pay slip " * 20, "leave", *(f"case {number}" for number in range(40))]
-    together = embed(trainee.model, trainee.chat, texts)
-    alone = torch.cat([embed(trainee.model, trainee.chat, [text]) for text in texts])
+    together = embed(trainee.model, trainee.chat, recipe, texts)
+    alone = torch.cat([embed(trainee.model, trainee.chat, recipe, [text]) for text in texts])
     torch.testing.assert_close(together, alone, atol=1e-5, rtol=0)
 
 
@@ -157,9 +159,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that an encoder is given."""
     seen: list[str] = []
 
-    def noting(model: object, chat: object, texts: list[str], report: object) -> torch.Tensor:
+    def noting(model: Any, chat: Any, recipe: Any, texts: list[str], report: Any) -> torch.Tensor:
         seen.extend(texts)
-        return embed(model, chat, texts)  # type: ignore[arg-type]
+        return embed(model, chat, recipe, texts)
 
     monkeypatch.setattr(initial, "embed", noting)
     return seen
@@ -174,7 +176,7 @@ def changed(snapshot: Snapshot) -> Snapshot:
 def test_a_description_is_read_once_and_again_only_when_it_changed(
     tmp_path: Path, snapshot: Snapshot, read: list[str]
 ) -> None:
-    recipe, cache = quick_recipe(format="a"), tmp_path / "cache"
+    recipe, cache = quick_recipe(format="a", bf16=False), tmp_path / "cache"
     first = rows_of(build(recipe, snapshot, cache=cache), NAMES)
     assert len(read) == len(NAMES)
     again = rows_of(build(recipe, snapshot, cache=cache), NAMES)
@@ -215,7 +217,7 @@ def test_a_damaged_cache_is_made_again(
 def test_a_model_that_grew_reads_its_new_tools_with_its_own_encoder_and_keeps_none_of_them(
     tmp_path: Path,
 ) -> None:
-    recipe, cache = quick_recipe(format="a", memo="m", retrieval="n"), tmp_path / "cache"
+    recipe, cache = quick_recipe(format="a", memo="m", retrieval="n", bf16=False), tmp_path / "cache"
     before = write_snapshot(tmp_path / "before")
     grown = [["Old/Gone", *NAMES], NAMES, [*NAMES, "Zone/Set"]]
     after = load_snapshot(write_snapshot(tmp_path / "after", history=grown))
@@ -223,7 +225,7 @@ def test_a_model_that_grew_reads_its_new_tools_with_its_own_encoder_and_keeps_no
     kept = {path.name: sha256_file(path) for path in cache.iterdir()}
     trainee = build(recipe, after, tmp_path / "one" / "export", cache)
     assert trainee.grown == 1
-    wanted = embed(trainee.model.eval(), trainee.chat, [embedding_text("Zone/Set", "Does Zone Set")])
+    wanted = embed(trainee.model.eval(), trainee.chat, recipe, [embedding_text("Zone/Set", "Does Zone Set")])
     torch.testing.assert_close(rows_of(trainee, ["Zone/Set"]), wanted)
     assert {path.name: sha256_file(path) for path in cache.iterdir()} == kept
     assert not rows_of(build(recipe, after, cache=cache), ["Zone/Set"]).allclose(wanted, atol=1e-3)

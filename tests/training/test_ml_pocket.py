@@ -1,5 +1,6 @@
 """The pocket model: what its encoder reads, its decoder writes and its cache keeps, however it is run."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,11 @@ def prompts(engine: Any) -> list[list[int]]:
     lead = [*chat.empty_ids, *chat.list_open_ids]
     tool = chat.unit_ids(tool_units(NAMES[0], "a"))
     asked = [chat.query_ids(query) for query in QUERIES]
-    return [[*asked[0], *lead], asked[1], [*asked[2], *chat.open_ids], [*asked[3], *lead, *tool]]
+    reasoned = [*chat.open_ids, *chat.text_ids("It is "), *tool, *chat.close_ids, *chat.list_open_ids]
+    return [
+        *([*asked[0], *lead], asked[1], [*asked[2], *chat.open_ids], [*asked[3], *lead, *tool]),
+        [*asked[0], *reasoned],
+    ]
 
 
 @torch.no_grad()
@@ -122,6 +127,21 @@ def test_requests_are_answered_alike_alone_and_in_a_batch_of_32(engine: Any) -> 
             assert alone["tools"] == together[item["id"]]["tools"] and len(alone["tools"]) <= 5
             assert alone["trace"] == together[item["id"]]["trace"]
             assert alone["scores"] == pytest.approx(together[item["id"]]["scores"], abs=1e-3)
+
+
+@torch.no_grad()
+def test_an_answer_after_a_trace_sees_the_request_only_through_the_trace(engine: Any) -> None:
+    """The mean of the request, made ten times as loud, changes an answer without a trace and none behind one."""
+    empty, *_, reasoned = prompts(engine)
+    scale = engine.export.model.model.scale
+    before = [logits(engine.export.model, [ids])[0] for ids in (empty, reasoned)]
+    scale += math.log(10)
+    after = [logits(engine.export.model, [ids])[0] for ids in (empty, reasoned)]
+    scale -= math.log(10)
+    assert not torch.allclose(before[0][-1], after[0][-1], atol=NEAR)
+    inside = len(reasoned) - len(engine.export.chat.list_open_ids) - 2  # the tool that the trace names
+    assert not torch.allclose(before[1][inside - 1], after[1][inside - 1], atol=NEAR)
+    torch.testing.assert_close(before[1][-1], after[1][-1], atol=NEAR, rtol=0)
 
 
 @pytest.mark.parametrize("first", [1.0, 0.6])
@@ -203,7 +223,7 @@ def test_float32_attention_reaches_both_parts_and_goes_again(snapshot: Snapshot)
 
 def cosines(trainee: Trainee, snapshot: Snapshot, query: str) -> dict[str, float]:
     texts = [embedding_text(tool["name"], tool["description"]) for tool in snapshot.tools]
-    asked, *rows = embed(trainee.model.eval(), trainee.chat, [query, *texts])
+    asked, *rows = embed(trainee.model.eval(), trainee.chat, quick_recipe(bf16=False), [query, *texts])
     return {tool["name"]: float(asked @ row) for tool, row in zip(snapshot.tools, rows, strict=True)}
 
 

@@ -4,9 +4,11 @@ One sequence holds both: the request up to the assistant marker, then what is wr
 384 wide by default) reads the request once, while the cache is empty; the decoder (Qwen3's layers) runs over the
 encoder's states and what is written so far. What goes to the output head is a mixture: a gate decides at every
 position between the decoder's state and the mean of the request's states, which is what the encoder compares texts by.
-So the untrained model ranks the tools as the encoder does. The mean is kept in the cache as one more layer.
+So the untrained model ranks the tools as the encoder does. Once a trace is written the answer no longer sees the mean:
+it follows from the trace. The mean is kept in the cache as one more layer.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -45,6 +47,7 @@ class PocketConfig(PretrainedConfig):
         writer: Any = None,
         vocab_size: int = 0,
         assistant_id: int = 0,
+        thinking_ids: Sequence[int] = (-1, -1),
         standing_for: dict[str, int] | None = None,
         tie_word_embeddings: bool = True,
         **kwargs: Any,
@@ -60,6 +63,7 @@ class PocketConfig(PretrainedConfig):
         self.hidden_size = self.writer.hidden_size
         self.num_hidden_layers = self.writer.num_hidden_layers
         self.assistant_id = assistant_id
+        self.thinking_ids = list(thinking_ids)  # what opens and what closes a trace
         # {control id: word of the encoder that stands for it}: the turn's two markers are what every text begins and
         # ends with there
         self.standing_for = {str(key): value for key, value in (standing_for or {}).items()}
@@ -100,13 +104,13 @@ class PocketModel(PocketPreTrained):
         **_: Any,
     ) -> BaseModelOutputWithPast:
         cache = DynamicCache() if use_cache and past_key_values is None else past_key_values
-        before = cache.get_seq_length() if cache is not None else 0
-        if before:
+        real = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        real = real[:, -input_ids.shape[1] :].bool()
+        if cache is not None and cache.get_seq_length():
             embedded = self.embed_tokens(input_ids)
-            states, asked = torch.zeros_like(embedded), torch.zeros_like(input_ids, dtype=torch.bool)
+            states, asked = torch.zeros_like(embedded), torch.zeros_like(real)
         else:
-            real = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-            states, asked = self.read(input_ids, real.bool())
+            states, asked = self.read(input_ids, real)
             embedded = states + self.embedded(input_ids)
         written = self.writer(
             # of one length, whatever their origin: else a token drowns in what the first layer adds to it
@@ -116,8 +120,8 @@ class PocketModel(PocketPreTrained):
             past_key_values=cache,
             use_cache=cache is not None,
         ).last_hidden_state
-        mean = functional.normalize(self._mean(states, asked, cache).float(), dim=-1)
-        share = torch.sigmoid(self.gate(written).float())
+        mean, reach = self._mean(input_ids, states, asked, real, cache)
+        share = torch.sigmoid(self.gate(written).float()) * reach
         mixed = share * self.scale.exp() * mean + (1 - share) * written.float()
         return BaseModelOutputWithPast(last_hidden_state=mixed.to(self.dtype), past_key_values=cache)
 
@@ -153,13 +157,29 @@ class PocketModel(PocketPreTrained):
         theirs = self.encoder.get_input_embeddings()((ids - FIRST_WORD).clamp(min=0))
         return torch.where(words[..., None], theirs, self.embed_tokens(ids.masked_fill(words, 0)))
 
-    def _mean(self, states: Tensor, asked: Tensor, cache: Any) -> Tensor:
-        """[batch, 1, hidden]: the mean of the request's states. In the cache they stand as the values of one more
-        layer, and as its keys where they are, so that batches are cut, padded and joined like any layer's."""
-        keys, values = asked[:, None, :, None].to(states.dtype), states[:, None]
+    def _mean(
+        self, ids: Tensor, states: Tensor, asked: Tensor, real: Tensor, cache: Any
+    ) -> tuple[Tensor, Tensor]:
+        """[batch, 1, hidden]: the mean of the request's states, of length 1; [batch, length, 1]: where it is in reach.
+
+        It is out of reach once a trace has been closed: the answer then follows from what the trace says. In the cache
+        the states stand as the values of one more layer, and as its keys what is request, what is trace and what
+        closes one, so that batches are cut, padded and joined like any layer's.
+        """
+        opened, closed = self.config.thinking_ids
+        closes = (ids == closed) & real
+        so_far = closes.long().cumsum(dim=1)
+        if cache is not None and len(cache.layers) > self.config.num_hidden_layers:
+            so_far = so_far + cache.layers[self.config.num_hidden_layers].keys[:, 0, :, 2].sum(1, True).long()
+        thought = real & ~asked & (so_far == 0) & (ids != opened)
+        keys = torch.stack([asked, thought, closes], dim=-1)[:, None].to(states.dtype)
+        values = states[:, None]
         if cache is not None:
             keys, values = cache.update(keys, values, self.config.num_hidden_layers)
-        return values.sum(dim=2) / keys.sum(dim=2).clamp(min=1)
+        counts = keys.sum(dim=2)
+        mean = values.sum(dim=2) / counts[..., :1].clamp(min=1)
+        reach = (so_far == 0) | (counts[..., 1] == 0)
+        return functional.normalize(mean.float(), dim=-1), reach[..., None].float()
 
 
 class PocketForCausalLM(PocketPreTrained, GenerationMixin):
@@ -202,6 +222,7 @@ def pocket_model(recipe: Recipe, encoder: Any, chat: Chat) -> PocketForCausalLM:
         ),
         vocab_size=rounded(len(chat.tokenizer)),
         assistant_id=ids[ASSISTANT],
+        thinking_ids=(*chat.open_ids, *chat.close_ids),
         standing_for={str(ids[USER]): words.cls_token_id, str(ids[ASSISTANT]): words.sep_token_id},
         pad_token_id=chat.pad_id,
         eos_token_id=chat.tokenizer.eos_token_id,
