@@ -18,7 +18,7 @@ CHANGES: dict[str, set[str]] = {
     **dict.fromkeys(
         ("format", "base", "seed", "bf16", "max_seq_len", "max_prompt_tokens", "embeddings"), ALL
     ),
-    **dict.fromkeys(("token_init", "memo", "mcts_negatives", "stage1"), ALL),
+    **dict.fromkeys(("token_init", "memo", "mcts_negatives", "letters", "stage1"), ALL),
     **dict.fromkeys(("pocket",), ALL),
     "stage2": LATER,
     "max_new_tokens": LATER,  # part of what the stage exports
