@@ -122,14 +122,14 @@ def test_another_base_brings_its_recipe_and_keeps_what_was_edited(open_page, sna
     page.locator("#recipe summary", has_text="Stage 2").click()
     page.fill("[id='r-stage2.epochs']", "5")
     page.select_option("#id_base", "pocket")
-    page.get_by_role("group", name="The pocket model").wait_for()
+    page.locator("summary", has_text="The pocket model").wait_for()
     assert page.input_value("[id='r-stage2.epochs']") == "5"
     assert page.input_value("[id='r-stage2.lr']") == "0.002"
     page.locator("#estimate").get_by_text("all of the model").wait_for()
     assert page.locator("#estimate summary").inner_text() == "1 field changed from the default"
     page.select_option("#id_base", "google/gemma-4-E4B-it")
     page.locator("#estimate").get_by_text("stay frozen in bf16").wait_for()
-    page.get_by_role("group", name="The pocket model").wait_for(state="detached")
+    page.locator("summary", has_text="The pocket model").wait_for(state="detached")
     assert page.input_value("[id='r-stage2.lr']") == "0.0001"
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
