@@ -257,7 +257,7 @@ def test_an_estimate_without_history_is_a_rule_of_thumb_and_says_so(client_as, r
     assert [(one.stage, one.reused_from) for one in found.stages] == [("stage1", None), ("stage2", None)]
     # five record kinds for each of five tools in format c, and about a lettered question a tool
     assert found.stages[0].records == 5 * (5 + 1)
-    assert found.stages[1].records == 5 * (1 + default_recipe("pocket").empty_thinking_share)
+    assert found.stages[1].records == round(5 * (1 + default_recipe("pocket").empty_thinking_share))
     assert found.seconds.value > 0 and "rule of thumb" in found.seconds.basis
     assert "No training worker is running" in page.content.decode()
 
