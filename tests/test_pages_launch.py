@@ -165,13 +165,13 @@ def test_a_base_chosen_without_touching_the_recipe_trains_with_its_own_recipe(cl
 
 def test_what_was_edited_stays_when_another_base_is_chosen(client_as, bases):
     client, snapshot = client_as("admin"), make_snapshot()
-    filled = drawn(client.get("/training/new/").content.decode()) | {"stage2.epochs": "5"}
+    filled = drawn(client.get("/training/new/").content.decode()) | {"stage2.epochs": "9"}
     page = client.get("/training/recipe/", filled | {"base": NAMED}).content.decode()
     there = drawn(page)
-    assert (there["stage2.epochs"], there["stage2.lr"], there[FILLED_FOR]) == ("5", "0.0001", NAMED)
+    assert (there["stage2.epochs"], there["stage2.lr"], there[FILLED_FOR]) == ("9", "0.0001", NAMED)
     assert page.count("is-changed") == 1
     client.post("/training/new/", form(snapshot, **there | {"base": NAMED}))
-    assert Run.objects.get().recipe["stage2"]["epochs"] == 5
+    assert Run.objects.get().recipe["stage2"]["epochs"] == 9
     back = drawn(client.get("/training/recipe/", there | {"base": "pocket"}).content.decode())
     assert {name: back[name] for name in filled} == filled
 

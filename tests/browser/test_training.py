@@ -120,10 +120,10 @@ def test_another_base_brings_its_recipe_and_keeps_what_was_edited(open_page, sna
     assert page.input_value("#id_base") == "google/gemma-4-E4B-it"
     page.get_by_text("stay frozen in bf16").wait_for()
     page.locator("#recipe summary", has_text="Stage 2").click()
-    page.fill("[id='r-stage2.epochs']", "5")
+    page.fill("[id='r-stage2.epochs']", "9")
     page.select_option("#id_base", "pocket")
     page.locator("summary", has_text="The pocket model").wait_for()
-    assert page.input_value("[id='r-stage2.epochs']") == "5"
+    assert page.input_value("[id='r-stage2.epochs']") == "9"
     assert page.input_value("[id='r-stage2.lr']") == "0.002"
     page.locator("#estimate").get_by_text("all of the model").wait_for()
     assert page.locator("#estimate summary").inner_text() == "1 field changed from the default"
