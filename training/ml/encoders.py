@@ -1,14 +1,12 @@
 """The sentence encoder inside the pocket model: loaded whole or refused, and the texts it has read.
 
 In: an encoder's name or folder. Out: the model and its tokenizer; for texts, one row each: the mean of the encoder's
-states, length 1, as sentence-transformers makes it. Rows are kept in a cache folder by encoder and text, so that a
-changed tool costs one text.
+states, length 1, as sentence-transformers makes it. A catalog that was read before is not read again.
 """
 
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -22,13 +20,16 @@ from transformers import AutoModel, AutoTokenizer
 
 from catalog.ml.encoder import locate
 from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash
 from training.core.bases import encoder_digest
 from training.core.recipe import Recipe
 from training.ml.bases import autocast
 from training.ml.chat import Chat
 
 AT_ONCE = 32  # texts; fits the caches of two cores
+KEPT = 8  # catalogs in a cache, the newest
 Progress = Callable[[int, int, str], None]
+Make = Callable[[Sequence[str]], Tensor]
 
 
 def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
@@ -106,37 +107,25 @@ def embed(
     return rows
 
 
-class Rows:
-    """A cache of embeddings by encoder and text. One file an encoder, written anew as a whole."""
+def kept(folder: Path | None, recipe: Recipe, chat: Chat, texts: Sequence[str], make: Make) -> Tensor:
+    """`make(texts)`, kept in a folder by encoder and by all the texts together.
 
-    def __init__(self, folder: Path | None, recipe: Recipe, chat: Chat) -> None:
-        self.digest = encoder_digest(recipe.pocket.encoder)
-        self.cut = chat.max_prompt_tokens
-        self.path = folder / f"{self.digest[:16]}.npz" if folder else None
-        self.known: dict[bytes, Tensor] = {}
-        if self.path and self.path.is_file():
-            # what cannot be read is made again: a cache is worth no failed run
-            with suppress(OSError, ValueError, KeyError, EOFError, BadZipFile), np.load(self.path) as stored:
-                rows = torch.from_numpy(stored["rows"])
-                self.known = dict(zip(map(bytes, stored["keys"]), rows, strict=True))
-
-    def of(self, texts: Sequence[str], make: Callable[[Sequence[str]], Tensor]) -> Tensor:
-        keys = [sha256(f"{self.digest}\n{self.cut}\n{text}".encode()).digest() for text in texts]
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in self.known}
-        if missing:
-            self.known |= dict(zip(missing, make(list(missing.values())), strict=True))
-            self._write()
-        return torch.stack([self.known[key] for key in keys])
-
-    def _write(self) -> None:
-        if self.path is None:
-            return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_suffix(f".{os.getpid()}.part")
-        with partial.open("wb") as handle:
-            np.savez(
-                handle,
-                keys=np.frombuffer(b"".join(self.known), dtype=np.uint8).reshape(-1, 32),
-                rows=torch.stack(list(self.known.values())).numpy(),
-            )
-        partial.replace(self.path)
+    All together, because what is read beside a text changes the last digits of its row: were texts kept one by one,
+    the weights of a run would depend on the catalogs that were read before.
+    """
+    if folder is None:
+        return make(texts)
+    parts = [encoder_digest(recipe.pocket.encoder), chat.max_prompt_tokens, recipe.bf16, list(texts)]
+    path = folder / f"{content_hash(parts)}.npy"
+    # what cannot be read is made again: a cache is worth no failed run
+    with suppress(OSError, ValueError, EOFError, BadZipFile):
+        return torch.from_numpy(np.load(path, allow_pickle=False))
+    rows = make(texts)
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}.part")
+    with partial.open("wb") as handle:
+        np.save(handle, rows.numpy())
+    partial.replace(path)
+    for old in sorted(folder.glob("*.npy"), key=lambda one: one.stat().st_mtime)[:-KEPT]:
+        old.unlink(missing_ok=True)
+    return rows

@@ -22,7 +22,7 @@ from training.core.records import Snapshot
 from training.ml.adapters import WORDS
 from training.ml.bases import token_tables
 from training.ml.chat import Chat
-from training.ml.encoders import Progress, Rows, embed
+from training.ml.encoders import Progress, embed, kept
 
 METHODS = {
     "description": "description: mean of the name's and description's rows, scaled to the table's median row length",
@@ -90,7 +90,7 @@ def init_pocket_rows(
             return
         named = [string for string in new if string in owners]
         tools = sorted({text for string in named for text in owners[string]})
-        made = Rows(cache, recipe, chat).of(tools, lambda texts: embed(model, chat, recipe, texts, report))
+        made = kept(cache, recipe, chat, tools, lambda texts: embed(model, chat, recipe, texts, report))
         place = {text: number for number, text in enumerate(tools)}
         means = torch.stack([made[[place[text] for text in owners[string]]].mean(dim=0) for string in named])
         table[first:] = made.mean(dim=0).to(table)
