@@ -149,7 +149,7 @@ def test_the_command_trains_the_pass_it_is_asked_for(tmp_path: Path, monkeypatch
         json.loads((tmp_path / stage / "export" / "trace.json").read_text()) for stage in ("plain", "stage2")
     ]
     assert [(spec["retrieval"], spec["reasoning"]) for spec in specs] == [("n", False), ("n>r", True)]
-    assert len(list((tmp_path / "cache").glob("*.npz"))) == 1
+    assert len(list((tmp_path / "cache").glob("*.npy"))) == 1
 
 
 @pytest.mark.parametrize("fmt", ["a", "c"])
