@@ -58,7 +58,7 @@ def test_pocket_goes_through_both_stages(tmp_path: Path, fmt: str) -> None:
         assert [len(tool["ids"]) for tool in spec["tools"]] == [{"a": 1, "b": 2, "c": 4}[fmt]] * len(NAMES)
         assert chat.tokenizer.decode(chat.empty_ids) == spec["thinking"]["open"] + spec["thinking"]["close"]
         done = json.loads((tmp_path / run / "done.json").read_text())
-        assert done["round_trip"]["max_logit_difference"] <= 1e-6
+        assert done["round_trip"]["max_logit_difference"] <= 1e-5
         assert done["round_trip"]["tied"] is True
 
 

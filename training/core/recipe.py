@@ -71,6 +71,7 @@ class Stage:
     lr: float = 5e-5  # [paper] peak; Stage 1 5e-5, Stage 2 1e-4
     encoder_lr: float = 0.0  # [ours] pocket: the encoder's own peak; 0 = the encoder stays as it is
     rows_lr: float = 0.0  # [ours] pocket: the peak of the tool tokens' rows; 0 = they stay as they are
+    writer_lr: float = 0.0  # [ours] pocket: the peak of the decoder's matrices, by Muon; 0 = AdamW at `lr`
     batch_size: int = 8  # [paper] sequences a step; Stage 1 8, Stage 2 16
     micro_batch: int = 0  # [ours] sequences a forward pass, to save memory; 0 = the whole batch at once
     epochs: float = 1.0  # [ours] the paper does not say
@@ -87,6 +88,7 @@ class Stage:
         _check(0 < self.lr < 1, "lr", "must lie in 0..1.")
         _check(0 <= self.encoder_lr < 1, "encoder_lr", "must lie in 0..1.")
         _check(0 <= self.rows_lr < 1, "rows_lr", "must lie in 0..1.")
+        _check(0 <= self.writer_lr < 1, "writer_lr", "must lie in 0..1.")
         _check(self.batch_size >= 1, "batch_size", "must be at least 1.")
         _check(0 <= self.micro_batch <= self.batch_size, "micro_batch", "must lie in 0..batch_size.")
         _check(self.epochs > 0, "epochs", "must be above 0.")

@@ -34,6 +34,11 @@ STAGE = {
     "lr": ("Peak learning rate", "paper", "the highest rate; it then falls along a cosine"),
     "encoder_lr": ("Encoder rate", "ours", "pocket only: the own peak of the encoder; 0 = it stays as it is"),
     "rows_lr": ("Tool row rate", "ours", "pocket only: the peak of the tool tokens' rows; 0 = they stay"),
+    "writer_lr": (
+        "Decoder rate",
+        "ours",
+        "pocket only: the own peak of the decoder's matrices, moved by Muon; 0 = AdamW moves them too",
+    ),
     "batch_size": ("Batch size", "paper", "sequences in one optimiser step"),
     "micro_batch": ("Micro batch", "ours", "sequences at once, to save memory; 0 = the whole batch"),
     "epochs": ("Epochs", "ours", "passes over the records"),

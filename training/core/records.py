@@ -6,6 +6,7 @@ formats b and c, and up to two more of every second tool where it learns letters
 """
 
 import random
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +31,8 @@ from training.core.questions import Questions, taught
 from training.core.recipe import Recipe
 
 FILES = ("tools.jsonl", "neighbours.jsonl", "rules.jsonl", "tokens.jsonl", "samples.jsonl")
+SHORT_WORDS = 10
+NAMED_BESIDE = 2  # look-alikes in a replayed trace
 CATALOG_FILES = ("tools.jsonl", "neighbours.jsonl", "tokens.jsonl")
 
 
@@ -219,14 +222,28 @@ def stage2_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
 
 
 def replay_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
-    """Every tool's description as a request for it: what Stage 1 has taught, in the form of Stage 2."""
+    """Every tool's description as a request for it, whole and as short as people ask: what Stage 1 has taught, in the
+    form of Stage 2. Where traces are learned a tool of which no rule speaks is also answered with one."""
     if not recipe.replay:
         return []
-    index = NameIndex((tool["name"] for tool in snapshot.tools), recipe.format)
-    return [
-        Record("retrieve", (tool["description"],), list_parts([tool["name"]], index), id=tool["name"])
-        for tool in snapshot.tools
-    ]
+    catalog = Catalog(snapshot, recipe)
+    ruled = {name for rule in snapshot.rules for name in (rule["target"], *rule["confusables"])}
+    found = []
+    for name, tool in catalog.tools.items():
+        answer = list_parts([name], catalog.index)
+        traces: list[Parts] = [()]
+        if recipe.reasoning and name not in ruled:
+            near = [other for other in catalog.look_alikes(name) if other not in ruled][:NAMED_BESIDE]
+            traces.append(reasons.without_a_rule(catalog.units(name), [*map(catalog.units, near)]))
+        for text in dict.fromkeys((tool["description"], in_short(tool["description"]))):
+            found += [Record("retrieve", (text,), answer, trace, id=name) for trace in traces]
+    return found
+
+
+def in_short(description: str) -> str:
+    """Its first words up to a mark, without capitals; all of it where it begins with a mark."""
+    words = re.split(r"[.;:(,\n]", description.strip(), maxsplit=1)[0].split()
+    return " ".join(words[:SHORT_WORDS]).lower() or description
 
 
 def _sample_record(sample: dict[str, Any], index: NameIndex, reasoning: bool) -> Record:

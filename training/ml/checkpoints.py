@@ -1,6 +1,6 @@
 """What a stage carries from step to step, and how it survives a kill and a full disk.
 
-Weights and AdamW moments go to safetensors, counters to JSON: nothing in a checkpoint can run code.
+Weights and the optimizer's moments go to safetensors, counters to JSON: nothing in a checkpoint can run code.
 Randomness and the order of the data are functions of (seed, step), so the step is all there is to keep of them.
 """
 
@@ -19,9 +19,8 @@ from training.core.recipe import Recipe, Stage
 from training.core.rundir import RunDir
 from training.ml.data import Example
 from training.ml.model import Trainee, device
+from training.ml.optimizer import Optimizer
 from training.ml.team import Team
-
-MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 
 @dataclass
@@ -46,7 +45,7 @@ class Trainer:
     run: RunDir
     name: str
     state: State
-    optimizer: torch.optim.AdamW
+    optimizer: Optimizer
     weights: dict[str, nn.Parameter]
     fingerprint: str
     steps: int  # of the whole stage
@@ -86,10 +85,9 @@ def checkpoint_bytes(trainer: Trainer) -> int:
 def _write(trainer: Trainer, folder: Path) -> None:
     save_file({k: v.detach().contiguous() for k, v in trainer.weights.items()}, folder / "model.safetensors")
     moments = {
-        f"{key}.{name}": trainer.optimizer.state[value][name].contiguous()
+        f"{key}.{name}": moment.contiguous()
         for key, value in trainer.weights.items()
-        for name in MOMENTS
-        if value in trainer.optimizer.state
+        for name, moment in trainer.optimizer.moments(value).items()
     }
     save_file(moments, folder / "optimizer.safetensors")
     state = {**asdict(trainer.state), "stage": trainer.name, "fingerprint": trainer.fingerprint}
@@ -116,7 +114,10 @@ def resume(trainer: Trainer) -> None:
         for key, value in trainer.weights.items():
             value.copy_(stored[key])
     moments = load_file(folder / "optimizer.safetensors")
-    for key, value in trainer.weights.items():
-        if f"{key}.step" in moments:
-            trainer.optimizer.state[value] = {name: moments[f"{key}.{name}"].to(where) for name in MOMENTS}
+    found: dict[str, dict[str, torch.Tensor]] = {}
+    for name, moment in moments.items():
+        key, _, kind = name.rpartition(".")
+        found.setdefault(key, {})[kind] = moment.to(where)
+    for key, remembered in found.items():
+        trainer.optimizer.remember(trainer.weights[key], remembered)
     trainer.run.log(f"{trainer.name}: resumed from {folder.name}")

@@ -25,6 +25,7 @@ WIDTH_MULTIPLE = 2  # fewer distinct shapes: each new one costs the CPU kernels 
 class Example:
     ids: list[int]
     mask: list[int]
+    thinks: bool = False  # whether a trace comes before the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def encode(records: Iterable[Record], chat: Chat, max_seq_len: int) -> tuple[lis
         if len(ids) > max_seq_len:
             too_long += 1
         else:
-            examples.append(Example(ids, mask))
+            examples.append(Example(ids, mask, bool(record.thinking)))
     return examples, too_long
 
 

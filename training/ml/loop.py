@@ -1,9 +1,9 @@
 """The training loop: one function that runs a stage and survives being killed.
 
 In: a model, encoded examples, a stage's settings, a run directory. Out: trained weights in place. Checkpoints hold
-weights, AdamW moments and the data position; randomness is a function of (seed, step), so a resumed run ends with
-the same weights as one that was never killed. Only max_seconds reads the clock: it may stop a stage early, with the
-schedule as it was. The step it stops at is kept as a checkpoint before anything is exported: a kill after that ends
+weights, the optimizer's moments and the data position; randomness is a function of (seed, step), so a resumed run ends
+with the same weights as one that was never killed. Only max_seconds reads the clock: it may stop a stage early, with
+the schedule as it was. The step it stops at is kept as a checkpoint before anything is exported: a kill after that ends
 with the same weights, a kill before it stops by the clock again.
 """
 
@@ -26,8 +26,9 @@ from training.ml.checkpoints import State, Trainer, resume, save
 from training.ml.data import Example, epoch_batches, replayed
 from training.ml.loss import check_head
 from training.ml.memory import peak_memory_mb, reuse_freed_memory
-from training.ml.model import Trainee, device, peak
-from training.ml.plan import early_stop
+from training.ml.model import Trainee, device
+from training.ml.optimizer import Optimizer, peak
+from training.ml.plan import early_stop, learning_rate
 from training.ml.reporting import Reporter, reporter
 from training.ml.step import train_step
 from training.ml.team import Team
@@ -57,7 +58,7 @@ def fit(
 ) -> State:
     """Train to the last step or the time limit, from the newest intact checkpoint on. Raises Stopped on a STOP file.
 
-    `replay`: examples of which `recipe.replay` times a batch's size go beside every batch.
+    `replay`: examples of which `recipe.replay` go beside each example of a batch, with a trace where it has one.
     """
     torch.set_num_threads(recipe.threads)
     reuse_freed_memory()
@@ -81,15 +82,22 @@ def _train(trainer: Trainer, meter: "_Meter") -> None:
     before = state.seconds
     lengths = [len(example.ids) for example in trainer.examples]
     per_epoch = math.ceil(len(lengths) / stage.batch_size)
-    beside, replay = round(recipe.replay * stage.batch_size), trainer.replay
+    most = round(recipe.replay * stage.batch_size)
+    pools = [[one for one in trainer.replay if one.thinks == thinks] for thinks in (False, True)]
     batches: list[list[int]] = []
     while state.step < trainer.steps and not state.spent:
         epoch, position = divmod(state.step, per_epoch)
         if not batches or position == 0:
             batches = epoch_batches(lengths, stage.batch_size, recipe.seed, epoch)
-        again = replayed(len(replay), beside, recipe.seed, state.step)
-        batch = [trainer.examples[number] for number in batches[position]]
-        norm = train_step(trainer, [*batch, *(replay[number] for number in again)])
+        own = [trainer.examples[number] for number in batches[position]]
+        again = [
+            pool[number]
+            for pool, thinks in zip(pools, (False, True), strict=True)
+            for number in replayed(len(pool), most, recipe.seed, state.step)[
+                : round(recipe.replay * sum(example.thinks == thinks for example in own))
+            ]
+        ]
+        norm = train_step(trainer, [*own, *again])
         now = time.monotonic()
         state.seconds = before + now - started
         stop = False
@@ -154,7 +162,7 @@ def _prepare(
     steps = stage.steps(len(examples))
     ids = [example.ids for example in (*examples, *replay)]
     fingerprint = content_hash([asdict(stage), recipe.seed, recipe.replay, name, ids])
-    state, optimizer = State(), _optimizer(trainee, weights, stage)
+    state, optimizer = State(), Optimizer(trainee, weights, stage)
     trainer = Trainer(
         trainee,
         examples,
@@ -173,18 +181,6 @@ def _prepare(
     resume(trainer)
     team.require_same(fingerprint, trainer.state.step)
     return trainer
-
-
-def _optimizer(trainee: Trainee, weights: dict[str, nn.Parameter], stage: Stage) -> torch.optim.AdamW:
-    """AdamW that lets only matrices decay; the pocket model's parts move at their own shares of the rate."""
-    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
-    for name, value in weights.items():
-        share = peak(trainee, name, stage) / stage.lr
-        groups.setdefault((share, stage.weight_decay if value.ndim >= 2 else 0.0), []).append(value)
-    given = [
-        {"params": found, "share": share, "weight_decay": decay} for (share, decay), found in groups.items()
-    ]
-    return torch.optim.AdamW(given, lr=stage.lr, betas=stage.betas, fused=True)
 
 
 def _recompute_activations(model: nn.Module) -> None:
@@ -216,7 +212,7 @@ class _Meter:
             "steps": trainer.steps,
             "tokens": state.tokens,
             "loss": round(state.loss, 4),
-            "lr": trainer.optimizer.param_groups[0]["lr"],
+            "lr": learning_rate(trainer.stage, (state.step - 1) / trainer.steps),
             "grad_norm": round(norm.item(), 4),
             "tokens_per_second": round(rate, 1),
             "computed_ratio": round(trainer.computed / max(trainer.real, 1), 4),

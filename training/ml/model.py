@@ -15,7 +15,7 @@ from torch import nn
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
 from training.core.bases import encoder_digest
-from training.core.recipe import POCKET, Recipe, Stage
+from training.core.recipe import POCKET, Recipe
 from training.core.records import Snapshot
 from training.ml.adapters import prepare, template_markers
 from training.ml.bases import (
@@ -97,18 +97,9 @@ def _fresh_pocket(recipe: Recipe, snapshot: Snapshot, cache: Path | None, report
 def _splitting(trainee: Trainee, snapshot: Snapshot, recipe: Recipe) -> Trainee:
     """The rows of the pocket model's tool tokens as a parameter of their own, since they move at their own rate."""
     ids = trainee.chat.unit_ids(snapshot.family_strings(recipe.format))
+    trainee.model.config.tools = [ids[0], len(ids)]
     split_rows(trainee.model, ids, frozen=False)
     return trainee
-
-
-def peak(trainee: Trainee, name: str, stage: Stage) -> float:
-    """The peak learning rate of a parameter; 0: it stays as it is. The encoder's word rows always do: a request holds a
-    few of thirty thousand, and training moves only the words that samples hold."""
-    if not trainee.pocket:
-        return stage.lr
-    if ".encoder." in name:
-        return 0.0 if "word_embeddings" in name else stage.encoder_lr
-    return stage.rows_lr if name.endswith(".rows") else stage.lr
 
 
 def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> Trainee:

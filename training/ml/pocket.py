@@ -5,7 +5,9 @@ One sequence holds both: the request up to the assistant marker, then what is wr
 encoder's states and what is written so far. What goes to the output head is a mixture: a gate decides at every
 position between the decoder's state and the mean of the request's states, which is what the encoder compares texts by.
 So the untrained model ranks the tools as the encoder does. Once a trace is written the answer no longer sees the mean:
-it follows from the trace. The mean is kept in the cache as one more layer.
+it follows from the trace. The mean is kept in the cache as one more layer. What the decoder reads of a request also
+holds the rows of the tools nearest to its mean, so that a trace is about the tools that an answer without one would
+rank high.
 """
 
 from collections.abc import Sequence
@@ -32,6 +34,7 @@ from training.ml.bases import rounded
 from training.ml.chat import ASSISTANT, FIRST_WORD, USER, Chat
 
 SCALE = 20.0  # of the mean, whose length is 1: sentence-transformers' scale for cosines
+NEAREST = 5  # tools whose rows the decoder reads with a request
 OPEN = 4.0  # the untrained gate: +4 where a list of tools begins, -4 elsewhere, before the logistic function
 
 
@@ -49,6 +52,7 @@ class PocketConfig(PretrainedConfig):
         assistant_id: int = 0,
         thinking_ids: Sequence[int] = (-1, -1),
         standing_for: dict[str, int] | None = None,
+        tools: Sequence[int] = (0, 0),
         tie_word_embeddings: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -67,6 +71,7 @@ class PocketConfig(PretrainedConfig):
         # {control id: word of the encoder that stands for it}: the turn's two markers are what every text begins and
         # ends with there
         self.standing_for = {str(key): value for key, value in (standing_for or {}).items()}
+        self.tools = list(tools)  # id of the first tool token, and how many there are
         self.tie_word_embeddings = tie_word_embeddings
         super().__init__(**kwargs)
 
@@ -111,7 +116,7 @@ class PocketModel(PocketPreTrained):
             states, asked = torch.zeros_like(embedded), torch.zeros_like(real)
         else:
             states, asked = self.read(input_ids, real)
-            embedded = states + self.embedded(input_ids)
+            embedded = self.with_nearest(states + self.embedded(input_ids), states, asked)
         written = self.writer(
             # of one length, whatever their origin: else a token drowns in what the first layer adds to it
             inputs_embeds=functional.rms_norm(embedded, embedded.shape[-1:]),
@@ -129,7 +134,8 @@ class PocketModel(PocketPreTrained):
         """The encoder's states of every request, in its place and zero elsewhere; and where the requests are.
 
         `real`: [batch, length], False on padding, which may be on either side. Without an assistant marker there is
-        no request.
+        no request. The encoder learns where an answer follows at once; where a trace does it is read as it is, so
+        that writing costs it neither time nor what it knows of tools that no trace names.
         """
         length = ids.shape[1]
         at = torch.arange(length, device=ids.device)
@@ -142,10 +148,13 @@ class PocketModel(PocketPreTrained):
             return self.embed_tokens.weight.new_zeros(*ids.shape, self.config.hidden_size), asked
         places = (asked.int().argmax(dim=1)[:, None] + at[:width]).clamp(max=length - 1)
         own = at[:width] < sizes[:, None]
-        states = self.encoder(
-            inputs_embeds=self.embedded(ids.gather(1, places)), attention_mask=own.long()
-        ).last_hidden_state
-        states = states * own[..., None]
+        opened, closed = self.config.thinking_ids
+        thinks = ((ids[:, :-1] == opened) & (ids[:, 1:] != closed)).any(dim=1)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not bool(thinks.all())):
+            states = self.encoder(
+                inputs_embeds=self.embedded(ids.gather(1, places)), attention_mask=own.long()
+            ).last_hidden_state
+        states = torch.where(thinks[:, None, None], states.detach(), states) * own[..., None]
         spread = states.new_zeros(*ids.shape, states.shape[-1])
         return spread.scatter_add(1, places[..., None].expand_as(states), states), asked
 
@@ -156,6 +165,21 @@ class PocketModel(PocketPreTrained):
         words = ids >= FIRST_WORD
         theirs = self.encoder.get_input_embeddings()((ids - FIRST_WORD).clamp(min=0))
         return torch.where(words[..., None], theirs, self.embed_tokens(ids.masked_fill(words, 0)))
+
+    def with_nearest(self, embedded: Tensor, states: Tensor, asked: Tensor) -> Tensor:
+        """`embedded` with the rows of the tools nearest to a request added to its first places, the nearest first."""
+        first, count = self.config.tools
+        if not count or not asked.any():
+            return embedded
+        split = getattr(self.embed_tokens, "rows", None)
+        rows = self.embed_tokens.weight[first : first + count] if split is None else split
+        place = asked.long().cumsum(dim=1) - 1
+        with torch.no_grad():
+            found = (states.sum(dim=1).float() @ rows.float().T).topk(min(NEAREST, count)).indices
+            here = asked & (place < found.shape[1])
+            nearest = rows[found.gather(1, place.clamp(0, found.shape[1] - 1))]
+        both = functional.normalize(embedded, dim=-1) + functional.normalize(nearest, dim=-1)
+        return torch.where(here[..., None], both, embedded)
 
     def _mean(
         self, ids: Tensor, states: Tensor, asked: Tensor, real: Tensor, cache: Any

@@ -26,14 +26,11 @@ def train_step(trainer: Trainer, examples: list[Example]) -> torch.Tensor:
     torch.manual_seed(trainer.recipe.seed * 1_000_003 + state.step)
     examples = sorted(examples, key=lambda example: len(example.ids))
     batch = collate(examples, trainer.trainee.chat.pad_id)
-    rate = learning_rate(stage, state.step / trainer.steps)
-    for group in trainer.optimizer.param_groups:
-        group["lr"] = rate * group["share"]
-    trainer.optimizer.zero_grad(set_to_none=True)
+    trainer.optimizer.zero_grad()
     loss = gradients(trainer, batch, [len(example.ids) for example in examples])
     _leave_other_rows(trainer, batch)
     norm = nn.utils.clip_grad_norm_(list(trainer.weights.values()), stage.max_grad_norm)
-    trainer.optimizer.step()
+    trainer.optimizer.step(learning_rate(stage, state.step / trainer.steps))
     state.step += 1
     state.tokens += batch.tokens
     trainer.losses.append(loss)
