@@ -5,8 +5,9 @@
 Every part and seed leaves DIR/results/PART-SEED.json; what is there is not measured again, and a part that was killed
 goes on with its newest checkpoint and its last answer (its seconds are then marked, they count the last attempt only).
 Snapshots come from homes under DIR that the product's commands fill. Prints Markdown, which is also DIR/report.md:
-means and ranges over seeds, 95 % intervals over queries, and what was trained on what. `metatool-dev` runs only
-when it is named: it trains without a tenth of the training queries and asks that tenth, where recipes are chosen.
+means and ranges over seeds, 95 % intervals over queries, and what was trained on what. Recipes are chosen by two parts
+that run only when they are named: `public-dev` asks requests written apart from every benchmark, `metatool-dev` trains
+without a tenth of the training queries and asks that tenth.
 """
 
 import argparse

@@ -21,6 +21,7 @@ from tests.bench.metatool_data import split_rows
 from trace_site.lib.files import read_json
 
 REQUESTS = Path(__file__).with_name("dev_requests.jsonl")
+RULE_REQUESTS = Path(__file__).with_name("dev_rule_requests.jsonl")
 DRAWN = 100  # golden queries beside as many written requests
 QUOTED = 20
 PROBES = 500
@@ -51,11 +52,11 @@ def untrained(bench: Bench, seed: int) -> Row:
     }
 
 
-def public(bench: Bench, seed: int) -> Row:
+def public(bench: Bench, seed: int, name: str = "prb_public") -> Row:
     """prb_public with (a, m, r+R): both decodes, what traces cite, and whether they matter."""
-    items, labels = public_items(bench)
+    items, labels = public_items(bench, name)
     trained = bench.trained("public", seed, "a", "m", "r+R")
-    fast, trace = (bench.answers(trained, "prb_public", items, decode) for decode in ("fast", "trace"))
+    fast, trace = (bench.answers(trained, name, items, decode) for decode in ("fast", "trace"))
     embedding = bench.embedding("public", items, rows_of(bench.snapshot("public") / "tools.jsonl"))
     free = [label == FREE for label in labels.values()]
     lost = [
@@ -75,12 +76,20 @@ def public(bench: Bench, seed: int) -> Row:
     return {"figures": figures, "stages": trained.stages, "quoted": quoted(trace, items, labels, seed)}
 
 
-def public_items(bench: Bench) -> tuple[list[Row], Labels]:
+def public_dev(bench: Bench, seed: int) -> Row:
+    """The same on requests written apart from every benchmark: recipes are chosen there."""
+    return public(bench, seed, "dev")
+
+
+def public_items(bench: Bench, name: str = "prb_public") -> tuple[list[Row], Labels]:
     """The queries, each with its rule's code instead of its place in the file of rules."""
     entries = read_json(bench.public_data / "rules" / "rules.json")
     rules = rows_of(bench.snapshot("public") / "rules.jsonl")
     codes = {(rule["target"], rule["text"].strip()): rule["code"] for rule in rules}
-    items = rows_of(bench.public_data / "benchmarks" / "prb_public" / "queries.jsonl")
+    if name == "dev":
+        items = [*rows_of(RULE_REQUESTS), *({**row, "rule": None} for row in rows_of(REQUESTS))]
+    else:
+        items = rows_of(bench.public_data / "benchmarks" / name / "queries.jsonl")
     labels = {}
     for item in items:
         labels[item["id"]] = {"primary": TARGET, "other": OTHER}.get(item.get("side") or "", FREE)
@@ -365,5 +374,6 @@ PARTS = {
     "probes": Part(probes),
     "kills": Part(kills),
     "metatool-dev": Part(metatool_dev),
+    "public-dev": Part(public_dev),
 }
-BY_HAND = ("metatool-dev",)
+BY_HAND = ("metatool-dev", "public-dev")

@@ -91,7 +91,7 @@ def child(side: str, asked: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(2)
     recipe = load(asked.recipe).with_cell(memo="none", retrieval="r+R", threads=2)
     recipe = replace(recipe, pocket=replace(recipe.pocket, dropout=0.0, tool_weight=1.0))
-    stage = replace(recipe.stage2, lr=RATE, encoder_lr=RATE, rows_lr=RATE, epochs=1.0)
+    stage = replace(recipe.stage2, lr=RATE, encoder_lr=RATE, rows_lr=RATE, writer_lr=0.0, epochs=1.0)
     stage = replace(stage, max_steps=0, max_seconds=0.0)
     snapshot = load_snapshot(asked.snapshot)
     trainee = build(recipe, snapshot)

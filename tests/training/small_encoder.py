@@ -120,7 +120,7 @@ def small_pocket(**fields: Any) -> Pocket:
 
 def quick_recipe(**fields: Any) -> Recipe:
     """Shows that the machinery works, learns little. Every part trains."""
-    moving = {"lr": 3e-3, "encoder_lr": 1e-3, "rows_lr": 1e-3}
+    moving = {"lr": 3e-3, "encoder_lr": 1e-3, "rows_lr": 1e-3, "writer_lr": 3e-3}
     recipe = Recipe(
         threads=1,
         max_seq_len=256,

@@ -97,8 +97,9 @@ def _fresh_pocket(recipe: Recipe, snapshot: Snapshot, cache: Path | None, report
 def _splitting(trainee: Trainee, snapshot: Snapshot, recipe: Recipe) -> Trainee:
     """The rows of the pocket model's tool tokens as a parameter of their own, since they move at their own rate."""
     ids = trainee.chat.unit_ids(snapshot.family_strings(recipe.format))
-    trainee.model.config.tools = [ids[0], len(ids)]
-    split_rows(trainee.model, ids, frozen=False)
+    model: Any = trainee.model
+    model.config.tools = [ids[0], len(ids)]
+    split_rows(model, ids, frozen=False)
     return trainee
 
 
