@@ -132,7 +132,7 @@ def test_runs_stand_side_by_side_with_what_differs(client_as, pair):
     page = client_as("expert").get(f"/training/compare/?run={a.pk}&run={b.pk}")
     text = page.content.decode()
     assert [(line.name, line.values) for line in page.context["differing"]] == [
-        ("stage2.lr", ["0.002", "0.5"])
+        ("stage2.lr", [f"{default_recipe('pocket').stage2.lr:g}", "0.5"])
     ]
     ((title, charts),) = page.context["sections"]
     assert title == "Stage 2" and [curve.name for curve in charts[0].curves] == [
