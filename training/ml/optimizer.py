@@ -1,7 +1,7 @@
 """What moves the weights, and how fast each part of a model may move.
 
 In: a trainee, the weights that train, a stage. Out: an `Optimizer`: AdamW, and in the pocket model Muon for the
-matrices of the decoder, which alone start from random numbers. There Muon learns to write in half the steps: a loss of
+matrices of the decoder, which alone start from random numbers. There Muon learns to write sooner: a loss of
 1.47 after 123 batches of 16 traces where AdamW stood at 2.12 (1,958 offline samples of the public catalog, seed 0; best
 of four rates and of two).
 """
