@@ -81,7 +81,7 @@ def test_a_grid_is_offered_every_configured_base_and_trains_with_its_recipe(clie
 def test_preview_counts_what_trains_and_starts_nothing(client_as):
     page = client_as("admin").get("/training/grids/new/preview/", form(make_snapshot()))
     said = {name: page.context[name] for name in ("stages", "train", "shared", "kept")}
-    assert said == {"stages": 8, "train": 6, "shared": 2, "kept": 0}
+    assert said == {"stages": 10, "train": 8, "shared": 2, "kept": 0}
     assert not Run.objects.exists() and not Job.objects.exists()
 
 

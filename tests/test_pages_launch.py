@@ -254,10 +254,12 @@ def estimated(client, snapshot, **fields):
 def test_an_estimate_without_history_is_a_rule_of_thumb_and_says_so(client_as, real_snapshot):
     page = estimated(client_as("admin"), real_snapshot)
     found = page.context["estimate"]
-    assert [(one.stage, one.reused_from) for one in found.stages] == [("stage1", None), ("stage2", None)]
+    assert [one.stage for one in found.stages] == ["stage1", "plain", "stage2"]
+    assert not any(one.reused_from for one in found.stages)
     # five record kinds for each of five tools in format c, and about a lettered question a tool
     assert found.stages[0].records == 5 * (5 + 1)
-    assert found.stages[1].records == round(5 * (1 + default_recipe("pocket").empty_thinking_share))
+    assert found.stages[1].records == 5
+    assert found.stages[2].records == round(5 * (1 + default_recipe("pocket").empty_thinking_share))
     assert found.seconds.value > 0 and "rule of thumb" in found.seconds.basis
     assert "No training worker is running" in page.content.decode()
 
@@ -284,7 +286,7 @@ def test_an_estimate_names_the_stages_that_are_there_already(client_as, real_sna
     maker = make_run()
     TrainedStage.objects.create(key=first.key, stage="stage1", run=maker, store_key="x", store_digest="0")
     page = estimated(client_as("admin"), real_snapshot)
-    assert [one.reused_from for one in page.context["estimate"].stages] == [maker.pk, None]
+    assert [one.reused_from for one in page.context["estimate"].stages] == [maker.pk, None, None]
     assert "there already" in page.content.decode()
 
 

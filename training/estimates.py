@@ -255,7 +255,7 @@ def _same_memory(one: Recipe, other: Recipe) -> bool:
     """What decides the peak, apart from the data."""
     same = ("pocket", "lora", "embeddings", "bf16", "max_seq_len", "format", "activation_checkpointing")
     batches = [
-        (r.stage1.batch_size, r.stage1.micro_batch, r.stage2.batch_size, r.stage2.micro_batch)
+        [(stage.batch_size, stage.micro_batch) for stage in (r.stage1, r.plain, r.stage2)]
         for r in (one, other)
     ]
     return batches[0] == batches[1] and all(getattr(one, name) == getattr(other, name) for name in same)

@@ -19,6 +19,7 @@ from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, sha256_file
 from training.core.delivery import Delivery, check_tools, read_delivery, refuse
+from training.core.recipe import RETRIEVALS
 from training.core.records import load_snapshot
 from training.core.stages import Step, normal, rows
 from training.models import Model, Run, RunMetric, TrainedStage
@@ -61,6 +62,12 @@ def adopt(folder: Path, *, actor: Any = None, guard: Guard = transaction.atomic)
     changes nothing. Raises TraceError that says what is wrong, where and what to do."""
     found = read_delivery(folder)
     last = found[-1]
+    if last.spec["retrieval"] not in RETRIEVALS:
+        raise refuse(
+            "it ends with the first pass of r+R, which is no cell of its own.",
+            last.folder,
+            "Train stage2 on its export and bring both.",
+        )
     snapshot = snapshot_of(last)
     recipe = normal(last.recipe.with_cell(memo=last.spec["memo"], retrieval=last.spec["retrieval"]))
     plan = run_steps(recipe, snapshot)

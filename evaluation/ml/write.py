@@ -128,10 +128,13 @@ class Cursor:
     score: float = 0.0
     used: dict[int, int] = field(default_factory=dict)  # id(node) -> tools below it already listed
     path: list[trie.Node] = field(default_factory=list)
+    whole: int = 0  # tokens of the answer up to its last whole tool
+    ended: bool = False
 
 
 class ListWriter:
-    """Greedy over valid tokens: tools that are not listed yet, then a separator or the closing bracket."""
+    """Greedy over valid tokens: tools that are not listed yet, then a separator or the closing bracket. Where the model
+    would rather repeat a tool it has no other to add, and the list ends before it."""
 
     def __init__(self, export: Export, results: list[Written]) -> None:
         self.export = export
@@ -148,7 +151,7 @@ class ListWriter:
             fed: dict[int, int] = {}
             for place, row in frontier.places():
                 fed[place] = self._take(frontier.state, place, cursors[row], self.results[row])
-                if cursors[row].node.tool == 1 and not cursors[row].inside:
+                if cursors[row].ended:
                     frontier.finish(place)
             if frontier.live:
                 frontier.step(fed, self.export.chat.pad_id)
@@ -159,6 +162,10 @@ class ListWriter:
             self._turn(cursor)
         valid = self._valid(cursor, len(result.tools))
         scores = state.scores[place]
+        if cursor.inside and result.tools:
+            every = list(cursor.node.children)
+            if every[int(scores[every].argmax())] not in valid:
+                return self._end(cursor, result)
         token = valid[int(scores[valid].argmax())]
         result.answer.append(token)
         result.list_steps += 1
@@ -172,6 +179,8 @@ class ListWriter:
             cursor.score += float(scores[token])
             if cursor.node.leaf:
                 self._commit(cursor, result)
+        else:
+            cursor.ended = cursor.node.tool == 1
         return token
 
     def _valid(self, cursor: Cursor, listed: int) -> list[int]:
@@ -185,8 +194,15 @@ class ListWriter:
     def _commit(self, cursor: Cursor, result: Written) -> None:
         result.tools.append(cursor.node.tool)
         result.scores.append(cursor.score)
+        cursor.whole = len(result.answer)
         for node in cursor.path:
             cursor.used[id(node)] = cursor.used.get(id(node), 0) + 1
+
+    def _end(self, cursor: Cursor, result: Written) -> int:
+        """Close the list after its last whole tool; what is fed now is read by nobody."""
+        result.answer[cursor.whole :] = self.export.chat.list_close_ids
+        cursor.ended = True
+        return self.export.chat.pad_id
 
     def _turn(self, cursor: Cursor) -> None:
         """A tool is followed by a separator or the end; a separator by a tool."""

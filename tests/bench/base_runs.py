@@ -27,7 +27,7 @@ from tests.bench.base_homes import cut, rows_of
 from tests.bench.metatool_data import build
 from trace_site.lib.files import read_json, write_atomic, write_jsonl
 from training.core import recipe as recipes
-from training.core.recipe import Recipe
+from training.core.recipe import PLAIN, STAGES, Recipe
 from training.core.stages import passes
 
 ROOT = Path(__file__).parents[2]
@@ -94,8 +94,8 @@ class Bench:
         recipe = recipes.load(RECIPE).with_cell(threads=self.threads, **cell)
         if not self.quick:
             return recipe
-        first, second = (replace(stage, max_steps=3) for stage in (recipe.stage1, recipe.stage2))
-        return replace(recipe, stage1=first, stage2=second, max_new_tokens=64)
+        few = {name: replace(getattr(recipe, name), max_steps=3) for name in STAGES}
+        return replace(recipe, **few, max_new_tokens=64)
 
     def trained(self, name: str, seed: int, fmt: str, memo: str, retrieval: str) -> Trained:
         """A cell on a snapshot; cells of the same seed share Stage 1."""
@@ -107,9 +107,10 @@ class Bench:
             first = recipe.with_cell(retrieval="none")
             stages.append(train("base" if memo == "none" else "stage1", snapshot, last, first))
             init = last / "export"
-        for one in passes(retrieval):
+        for one in passes(recipe):
             last = folder / f"{fmt}-{memo}-{one}"
-            stages.append(train("plain" if one == "n" else "stage2", snapshot, last, recipe, init))
+            stages.append(train("plain" if one in PLAIN else "stage2", snapshot, last, recipe, init))
+            init = last / "export"
         return Trained(last, stages)
 
     def answers(self, trained: Trained, name: str, items: Sequence[Row], decode: str) -> list[Row]:

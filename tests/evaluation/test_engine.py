@@ -167,6 +167,42 @@ def test_trace_list_is_valid_json_over_distinct_tools(closing):
         assert 0 < len(row["overruled"]) <= row["list_steps"]
 
 
+class Scripted:
+    """One context whose next token's scores are told beforehand."""
+
+    def __init__(self, likes, size):
+        self.likes, self.size = likes, size
+
+    def __len__(self):
+        return 1
+
+    @property
+    def scores(self):
+        import torch
+
+        found = torch.full((1, self.size), -9.0)
+        for rank, token in enumerate(self.likes[0]):
+            found[0, token] = -float(rank)
+        return found
+
+    def extend(self, tokens):
+        return Scripted(self.likes[1:], self.size)
+
+
+@pytest.mark.parametrize("fmt", ["a", "b", "c"])
+def test_a_list_ends_where_the_model_would_rather_repeat_a_tool(engines, fmt):
+    from evaluation.ml.write import ListWriter, Written
+
+    export = engines(fmt).export
+    chat, (first, second) = export.chat, [tool["ids"] for tool in export.spec["tools"][:2]]
+    separator = chat.list_sep_ids
+    wanted = [[token] for token in (*first, *separator, *first[:-1])] + [[first[-1], second[-1]]]
+    result = Written()
+    ListWriter(export, [result]).run(Scripted(wanted, len(chat.tokenizer)))
+    assert [export.names[number] for number in result.tools] == [export.spec["tools"][0]["name"]]
+    assert result.answer == [*chat.list_open_ids, *first, *chat.list_close_ids]
+
+
 def test_overlong_thinking_is_closed_and_marked_as_cut(engines):
     row = predictions(engines("a"), "trace", ITEMS[:1])["1"]
     assert row["cut"] and "</think>" in row["raw"] and row["tools"]

@@ -40,10 +40,10 @@ def small_snapshot() -> Snapshot:
 
 def deliver(folder: Path, snapshot: Snapshot, stage: str, init: Path | None = None, **cell: Any) -> Path:
     """The run directory of one finished stage; cell: fields of the recipe."""
-    retrieval = {"stage1": "none", "plain": "n"}.get(stage, cell.get("retrieval", "r"))
     recipe = Recipe(**{"format": "a", "retrieval": "r", **cell})
     if stage == "plain":
-        recipe = recipe.with_cell(retrieval="n")
+        recipe = recipe.with_cell(retrieval="n+R" if recipe.retrieval == "r+R" else "n")
+    retrieval = "none" if stage == "stage1" else recipe.retrieval
     rows = load_snapshot(settings.TRACE_HOME / "small-snapshot")
     ledger = [
         row["string"]

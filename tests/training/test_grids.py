@@ -44,7 +44,7 @@ def test_grid_queues_a_run_per_cell_in_training_order():
     assert [run.job_id for run in cells] == sorted(run.job_id for run in cells)
     assert {run.why for run in cells} == {"grid"}
     said = AuditEntry.objects.get(action="grid.created").detail
-    assert (said["cells"], said["train"], said["stages"]) == (4, 5, 6)
+    assert (said["cells"], said["train"], said["stages"]) == (4, 5, 8)
 
 
 def test_equal_plan_is_the_same_grid_and_goes_on_where_it_ended():
@@ -78,12 +78,12 @@ def test_forecast_tells_what_is_kept_and_starts_nothing():
         assert jobs.run(cell.run.job_id).state == "done"
     assert Model.objects.count() == 4 and TrainedStage.objects.count() == 5
     before = Run.objects.count()
-    found = grids.grid_forecast(plan_on(snapshot, retrievals=["n", "n>r"]))
+    found = grids.grid_forecast(plan_on(snapshot, retrievals=["n", "r+R"]))
     assert [one.states for one in found] == [
         ("kept",),
-        ("kept", "train"),
+        ("train", "train"),
         ("kept", "kept"),
-        ("kept", "kept", "train"),
+        ("kept", "train", "train"),
     ]
     assert Run.objects.count() == before
 
@@ -163,7 +163,7 @@ def test_sweep_builds_real_snapshots_and_k_0_holds_no_rule_sample():
     assert runs[0, "r+R"].stages[1] != runs[2, "r+R"].stages[1]
     for job in Job.objects.filter(kind="training").order_by("pk"):
         assert jobs.run(job.pk).state == "done"
-    assert TrainedStage.objects.count() == 6 == sum(states.count("train") for states in expected)
+    assert TrainedStage.objects.count() == 7 == sum(states.count("train") for states in expected)
 
 
 def test_snapshot_that_cannot_be_built_ends_the_grid_and_a_retry_builds_it_again(builds):
@@ -193,7 +193,7 @@ def test_command_shows_a_plan_before_anything_starts(capsys, tmp_path):
     call_command("training_grid", str(path), "--retrievals", "n,r", "--dry-run", "--json")
     *lines, last = capsys.readouterr().out.strip().splitlines()
     said = json.loads(last)
-    assert (said["cells"], said["stages"], said["train"], said["shared"]) == (2, 4, 3, 1)
+    assert (said["cells"], said["stages"], said["train"], said["shared"]) == (2, 5, 3, 2)
     assert lines[0] == f"(a, m, n) on snapshot {snapshot.pk}: stage1 train, plain train"
     assert not Run.objects.exists() and not Job.objects.exists()
 

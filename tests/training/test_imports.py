@@ -92,6 +92,18 @@ def test_plain_pass_and_untrained_base_come_in_as_their_cells(snapshot, tmp_path
     assert Run.objects.get(pk=base["run"]).cell == "(a, none, none)" and Model.objects.count() == 2
 
 
+def test_plain_pass_before_r_and_rules_comes_in_with_what_was_trained_on_it_and_not_alone(snapshot, tmp_path):
+    cell = {"memo": "none", "retrieval": "r+R", "plain_first": True}
+    plain = deliver(tmp_path / "mine" / "plain", snapshot, "plain", **cell)
+    with pytest.raises(TraceError, match=r"first pass of r\+R"):
+        adopt(tmp_path / "mine")
+    assert not Run.objects.exists()
+    deliver(tmp_path / "mine" / "stage2", snapshot, "stage2", plain, **cell)
+    adopt(tmp_path / "mine")
+    run = Run.objects.get()
+    assert (run.cell, [one["stage"] for one in run.stages]) == ("(a, none, r+R)", ["plain", "stage2"])
+
+
 def test_cancelled_run_of_the_same_cell_is_completed_by_the_adopted_one(snapshot, tmp_path):
     run = create(snapshot)
     folder = chain(tmp_path / "mine", snapshot)

@@ -109,6 +109,7 @@ def test_a_resumed_trainer_holds_what_was_saved(tmp_path: Path) -> None:
     steps(first, batches, 2)
     checkpoints.save(first)
     again, _ = prepared(tmp_path, tmp_path / "run")
+    checkpoints.resume(again)
     assert again.state == replace(first.state)
     for key, value in first.weights.items():
         assert value.equal(again.weights[key])

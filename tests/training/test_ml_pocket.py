@@ -252,8 +252,8 @@ def test_the_untrained_model_ranks_tools_as_its_encoder_does(snapshot: Snapshot)
         near = cosines(trainee, snapshot, query)
         order = ranked(trainee, snapshot, query)
         assert order[0] == max(near, key=lambda name: near[name]), query
-        # the decoder's share of a logit is that of a hundredth of a cosine: only such neighbours may change places
-        assert all(near[one] > near[other] - 0.01 for one, other in zip(order, order[1:], strict=False)), (
+        # the decoder's share of a logit is two hundredths of a cosine: only such neighbours may change places
+        assert all(near[one] > near[other] - 0.02 for one, other in zip(order, order[1:], strict=False)), (
             query
         )
     assert [ranked(trainee, snapshot, text)[0] for text in told] == [tool["name"] for tool in snapshot.tools]
@@ -469,7 +469,7 @@ def test_the_encoder_learns_where_no_trace_is_written(tmp_path: Path, snapshot: 
     direct = [example for example in trainer.examples if not example.thinks]
 
     def learned(examples: list[Any]) -> torch.Tensor:
-        trainer.optimizer.zero_grad()
+        trainer.optimizer.begin(0.0)
         batch = collate(examples, trainer.trainee.chat.pad_id)
         gradients(trainer, batch, [len(example.ids) for example in examples])
         layer = trainer.trainee.model.model.encoder.encoder.layer[0].output.dense.weight  # type: ignore[union-attr]
@@ -480,7 +480,57 @@ def test_the_encoder_learns_where_no_trace_is_written(tmp_path: Path, snapshot: 
     assert learned([direct[0], thinking[0]]) > 0
 
 
-def test_the_decoder_reads_the_nearest_tools_with_a_request(snapshot: Snapshot) -> None:
+def test_the_encoder_begins_to_move_where_the_stage_says(tmp_path: Path, snapshot: Snapshot) -> None:
+    stage = Stage(lr=1e-3, encoder_lr=1e-3, rows_lr=1e-3, encoder_from=0.5, batch_size=4, epochs=2)
+    recipe = quick_recipe(retrieval="n", plain_first=True, stage2=stage)
+    trainer = prepared(recipe, snapshot, tmp_path / "run")
+    layer = trainer.trainee.model.model.encoder.encoder.layer[0].output.dense.weight  # type: ignore[union-attr]
+    rows = next(value for name, value in trainer.weights.items() if name.endswith(".rows"))
+    moved = []
+    for _ in range(4):
+        before = layer.detach().clone(), rows.detach().clone()
+        train_step(trainer, trainer.examples[:4])
+        moved.append((not layer.equal(before[0]), not rows.equal(before[1])))
+    assert moved == [(False, True), (False, True), (True, True), (True, True)]
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.25])
+def test_a_stage_keeps_its_share_of_what_encoder_and_rows_were(
+    tmp_path: Path, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, keep: float
+) -> None:
+    """A kill after the last checkpoint ends with the same weights: what they were is known from the start."""
+    stage = Stage(lr=1e-3, encoder_lr=1e-3, rows_lr=1e-3, keep=keep, batch_size=4, max_steps=3)
+    recipe = quick_recipe(retrieval="n", plain=stage, checkpoint_seconds=1e-9)
+    run = RunDir(tmp_path / "run")
+    ends: list[dict[str, torch.Tensor]] = []
+    for _ in range(2):
+        trainee = build(recipe, snapshot)
+        before = {name: value.detach().clone() for name, value in trainee.model.named_parameters()}
+        trained: dict[str, torch.Tensor] = {}
+
+        train = loop._train
+
+        def noting(
+            trainer: Trainer, meter: Any, train: Any = train, kept: dict[str, torch.Tensor] = trained
+        ) -> None:
+            train(trainer, meter)
+            kept.update({name: value.detach().clone() for name, value in trainer.weights.items()})
+
+        examples, _ = encode(stage2_records(snapshot, recipe), trainee.chat, recipe.max_seq_len)
+        with monkeypatch.context() as patch, run.locked():
+            patch.setattr(loop, "_train", noting)
+            loop.fit(trainee, examples, stage, recipe, run, "plain", silent)
+        ends.append({name: value.detach().clone() for name, value in trainee.model.named_parameters()})
+        for name, value in trained.items():
+            share = keep if ".encoder." in name or name.endswith(".rows") else 0.0
+            torch.testing.assert_close(ends[-1][name], torch.lerp(value, before[name], share))
+    assert all(ends[0][name].equal(value) for name, value in ends[1].items())
+    assert "resumed from step-" in (run.root / "log.txt").read_text()
+
+
+def test_the_decoder_sees_the_nearest_tools_with_a_request_and_the_nearest_of_all_as_it_writes(
+    snapshot: Snapshot,
+) -> None:
     trainee = build(quick_recipe(format="a", pocket=small_pocket()), snapshot)
     chat, base = trainee.chat, trainee.model.eval().model
     given: list[torch.Tensor] = []
@@ -488,18 +538,26 @@ def test_the_decoder_reads_the_nearest_tools_with_a_request(snapshot: Snapshot) 
         lambda _, args, options: given.append(options["inputs_embeds"][0]), with_kwargs=True
     )
     asked = chat.query_ids(QUERIES[0])
+    thought = [*chat.open_ids, *chat.text_ids("Pay it back."), *chat.close_ids]
     ranked = logits(trainee.model, [[*asked, *chat.empty_ids, *chat.list_open_ids]])[0, -1]
+    logits(trainee.model, [[*asked, *thought, *chat.list_open_ids]])
     names = [tool["name"] for tool in snapshot.tools]
     ids = chat.unit_ids([tool_units(name, "a")[0] for name in names])
     best = max(ids, key=lambda number: float(ranked[number]))
     trainee.model.config.tools = [0, 0]
     logits(trainee.model, [[*asked, *chat.empty_ids, *chat.list_open_ids]])
-    with_tools, without = given
+    logits(trainee.model, [[*asked, *thought, *chat.list_open_ids]])
     row = functional.normalize(base.embed_tokens(torch.tensor([best]))[0], dim=0)  # type: ignore[operator]
-    first = functional.normalize(without[0], dim=0) + row
-    torch.testing.assert_close(with_tools[0], functional.rms_norm(first, first.shape), atol=1e-4, rtol=1e-4)
-    size = len(asked)
-    assert with_tools[size:].equal(without[size:])
+    size, closed = len(asked), len(asked) + len(thought) - len(chat.close_ids)
+    for with_tools, without, written in (
+        (given[0], given[2], slice(size, None)),
+        (given[1], given[3], slice(size, closed)),
+    ):
+        for place in (slice(0, 1), written):
+            both = functional.normalize(without[place], dim=-1) + row
+            wanted = functional.rms_norm(both, both.shape[-1:])
+            torch.testing.assert_close(with_tools[place], wanted, atol=1e-4, rtol=1e-4)
+    assert given[1][closed:].equal(given[3][closed:])
 
 
 @pytest.mark.parametrize("part", ["encoder_lr", "rows_lr"])

@@ -157,7 +157,7 @@ def test_a_stage1_model_grows_when_tools_came_and_keeps_its_ids(fmt: str, tmp_pa
     before = write_snapshot(tmp_path / "before")
     after = write_snapshot(tmp_path / "after", [s for s in _samples() if NAMES[0] not in s["answer"]], GREW)
     recipe = QUICK.with_cell(
-        format=fmt, memo="m", retrieval="n", stage2=Stage(lr=1e-9, batch_size=4, epochs=1)
+        format=fmt, memo="m", retrieval="n", plain=Stage(lr=1e-9, batch_size=4, epochs=1)
     )
     stage1.main(recipe, before, tmp_path / "one", silent)
     stage2.plain(recipe, after, tmp_path / "two", silent, tmp_path / "one" / "export")

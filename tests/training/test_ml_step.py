@@ -24,7 +24,7 @@ def gradient(trainer: Trainer, micro: int) -> tuple[float, dict[str, torch.Tenso
     """Loss and gradients of one batch of uneven examples."""
     trainer.stage = replace(trainer.stage, micro_batch=micro)
     chosen = sorted(trainer.examples, key=lambda one: len(one.ids))[::2]
-    trainer.optimizer.zero_grad()
+    trainer.optimizer.begin(0.0)
     batch = collate(chosen, trainer.trainee.chat.pad_id)
     loss = step.gradients(trainer, batch, [len(one.ids) for one in chosen])
     return loss.item(), gradients_of(trainer)
@@ -61,7 +61,7 @@ def test_the_mean_is_over_supervised_tokens_and_not_over_micro_batches(trainer: 
     losses = {}
     for name, group in {"short": [short], "long": [long], "both": [short, long]}.items():
         trainer.stage = replace(trainer.stage, micro_batch=1)
-        trainer.optimizer.zero_grad()
+        trainer.optimizer.begin(0.0)
         batch = collate(group, trainer.trainee.chat.pad_id)
         losses[name] = step.gradients(trainer, batch, [len(one.ids) for one in group]).item()
     few, many = sum(short.mask), sum(long.mask)
@@ -110,7 +110,7 @@ def test_a_batch_cut_by_length_has_the_loss_and_gradient_of_the_whole(
     lengths, found = [14, 20, 40, 44], []
     for longer in (2.5, 100.0):
         monkeypatch.setattr(step, "LONGER", longer)
-        trainer.optimizer.zero_grad()
+        trainer.optimizer.begin(0.0)
         loss = step.gradients(trainer, of_lengths(trainer, *lengths), lengths).item()
         found.append((loss, gradients_of(trainer)))
     (loss, cut), (expected, whole) = found

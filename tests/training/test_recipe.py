@@ -73,7 +73,7 @@ def test_replay_is_on_for_the_pocket_model_and_off_in_the_paper() -> None:
 
 def test_the_shipped_pocket_recipes_move_every_part_of_the_model() -> None:
     shipped = [recipe for path in RECIPES.glob("*.yaml") if (recipe := load(path)).base == POCKET]
-    assert shipped and all(recipe.stage2.rows_lr and recipe.stage2.encoder_lr for recipe in shipped)
+    assert shipped and all(recipe.plain.rows_lr and recipe.plain.encoder_lr for recipe in shipped)
 
 
 OLD = {"shape": "qwen3", "hidden": 256, "tied": False, "copy_start": True, "fitted_start": True}

@@ -37,7 +37,7 @@ def marks(cls: type) -> dict[str, str]:
 
 def test_every_field_of_the_recipe_has_its_words_and_no_other_has() -> None:
     wanted = set(flat(Recipe())) - set(CELL)
-    described = set(OTHER) | {f"{stage}.{name}" for stage in ("stage1", "stage2") for name in STAGE}
+    described = set(OTHER) | {f"{stage}.{name}" for stage in recipes.STAGES for name in STAGE}
     assert described == wanted == set(FIELDS)
     for field in FIELDS.values():
         assert field.group in GROUPS and field.source in SOURCES and field.label and field.help, field.name

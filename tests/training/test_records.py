@@ -111,7 +111,7 @@ def test_each_retrieval_cell_takes_its_samples(folder: Path, retrieval: str, cou
     assert (len(records), sum(bool(r.thinking) for r in records)) == (count, traced)
 
 
-CELLS = [(f, m, r) for f in FORMATS for m in MEMOS for r in RETRIEVALS]
+CELLS = [(f, m, r) for f in FORMATS for m in MEMOS for r in (*RETRIEVALS, "n+R")]
 
 
 @pytest.mark.parametrize(("fmt", "memo", "retrieval"), CELLS)
@@ -120,10 +120,17 @@ def test_every_cell_of_the_grid_has_its_records(folder: Path, fmt: str, memo: st
     memorized = stage1_records(snapshot, recipe) if memo != "none" else []
     assert len(memorized) == {"none": 0}.get(memo, (3 if fmt == "a" else 5) * len(NAMES))
     assert all(bool(record.thinking) == (memo == "mr") for record in memorized)
-    found = [stage2_records(snapshot, recipe.with_cell(retrieval=step)) for step in passes(retrieval)]
+    found = [stage2_records(snapshot, recipe.with_cell(retrieval=step)) for step in passes(recipe)]
     counts = [(len(records), sum(bool(record.thinking) for record in records)) for records in found]
     plain, reasoned, ruled = (5, 0), (5, 5), (10, 10)
-    wanted = {"none": [], "n": [plain], "r": [reasoned], "r+R": [ruled], "n>r": [plain, reasoned]}
+    wanted = {
+        "none": [],
+        "n": [plain],
+        "n+R": [(10, 0)],
+        "r": [reasoned],
+        "r+R": [ruled],
+        "n>r": [plain, reasoned],
+    }
     assert counts == wanted[retrieval]
 
 

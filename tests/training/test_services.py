@@ -82,11 +82,11 @@ def test_training_ends_with_a_stored_model_its_curves_and_a_queued_evaluation():
     assert job.state == "done", job.error
     model = Model.objects.get(run=run)
     trace = json.loads((export_dir(model) / "trace.json").read_text())
-    stage1 = stage_folder(run.stages[0]["key"])
-    assert trace["stage"] == "stage2" and trace["init"] == str(stage1 / "export")
+    plain = stage_folder(run.stages[1]["key"])
+    assert trace["stage"] == "stage2" and trace["init"] == str(plain / "export")
     assert model.parameters == 12 and model.bytes > 48
     losses = RunMetric.objects.filter(run=run).values_list("stage", "step", "data__loss")
-    assert len(losses) == 8 and ("stage2", 4, 0.0) in losses
+    assert len(losses) == 12 and ("stage2", 4, 0.0) in losses
     follow_up = jobs.Job.objects.get(kind="evaluation")
     assert follow_up.params == {"model": model.pk} and job.result["evaluation_job"] == follow_up.pk
     run.refresh_from_db()
@@ -104,7 +104,7 @@ def test_stage_1_of_an_equal_catalog_is_not_trained_again():
     assert TrainedStage.objects.filter(stage="stage1").count() == 1 and second.summary["stage1"] == {
         "reused_from_run": first.pk
     }
-    assert set(second.metrics.values_list("stage", flat=True)) == {"stage2"}
+    assert set(second.metrics.values_list("stage", flat=True)) == {"plain", "stage2"}
 
 
 def test_memo_without_retrieval_makes_the_stage_1_model_itself():
@@ -131,10 +131,10 @@ def test_child_that_fails_ends_the_job_with_its_last_line(monkeypatch):
 
 def test_killed_trainer_resumes_and_no_step_of_its_curve_is_doubled(monkeypatch):
     behave(monkeypatch, killed_at=2)
-    run = create(memo="none")
+    run = create(memo="none", retrieval="n")
     job = jobs.run(run.job_id)
     assert job.state == "failed" and "SIGKILL" in job.error
-    assert create(snapshot=run.snapshot, memo="none") == run  # asking again retries the job
+    assert create(snapshot=run.snapshot, memo="none", retrieval="n") == run  # asking again retries the job
     assert jobs.run(run.job_id).state == "done"
     assert list(run.metrics.values_list("step", flat=True)) == [1, 2, 3, 4]
     run.refresh_from_db()
@@ -148,7 +148,7 @@ def test_cancelled_run_stops_its_trainer_in_order(monkeypatch):
         stages.Watcher, "on_event", lambda self, event: jobs.cancel(run.job) and self.ctx.progress(1, 4)
     )
     assert jobs.run(run.job_id).state == "cancelled"
-    assert "stopped on request" in (stage_folder(run.stages[-1]["key"]) / "log.txt").read_text()
+    assert "stopped on request" in (stage_folder(run.stages[0]["key"]) / "log.txt").read_text()
 
 
 def test_worker_that_lost_its_lease_publishes_no_model(monkeypatch):

@@ -20,12 +20,14 @@ CHANGES: dict[str, set[str]] = {
     ),
     **dict.fromkeys(("token_init", "memo", "mcts_negatives", "letters", "stage1"), ALL),
     **dict.fromkeys(("pocket",), ALL),
-    "stage2": LATER,
+    "plain": LATER,
+    "stage2": {"stage2"},
     "max_new_tokens": LATER,  # part of what the stage exports
     "empty_thinking_share": {"stage2"},
     "replay": LATER,
     **dict.fromkeys(
-        ("threads", "checkpoint_seconds", "activation_checkpointing", "lora", "retrieval"), set()
+        ("threads", "checkpoint_seconds", "activation_checkpointing", "lora", "retrieval", "plain_first"),
+        set(),
     ),
 }
 OTHER: dict[str, Any] = {
@@ -38,8 +40,10 @@ OTHER: dict[str, Any] = {
     "pocket.heads": 2,
     "retrieval": "n",
     "stage1.betas": (0.8, 0.99),
+    "plain.betas": (0.8, 0.99),
     "stage2.betas": (0.8, 0.99),
     "stage1.micro_batch": 2,
+    "plain.micro_batch": 2,
     "stage2.micro_batch": 2,
 }
 WHOLE = Recipe(retrieval="n>r", memo="m")
@@ -122,6 +126,18 @@ def test_plain_pass_of_n_then_r_is_the_n_model_itself():
     assert [step.stage for step in steps(then, "s", "c")] == ["stage1", "plain", "stage2"]
     assert keys(then)["plain"] == keys(plain)["plain"]
     assert keys(then)["stage2"] != keys(Recipe(retrieval="r", empty_thinking_share=0.5))["stage2"]
+
+
+@pytest.mark.parametrize(("retrieval", "same_as"), [("r", "n>r"), ("r+R", None)])
+def test_with_plain_first_a_reasoning_cell_begins_with_a_plain_pass_over_its_own_samples(retrieval, same_as):
+    recipe = Recipe(retrieval=retrieval, plain_first=True)
+    found = steps(recipe, "s", "c", "p")
+    assert [step.stage for step in found] == ["stage1", "plain", "stage2"]
+    if same_as:
+        assert keys(recipe) == keys(Recipe(retrieval=same_as))
+    else:
+        assert keys(recipe, plain="p")["plain"] != keys(Recipe(retrieval="n"), plain="p")["plain"]
+        assert keys(recipe, "one", plain="p")["plain"] != keys(recipe, "other", plain="p")["plain"]
 
 
 @pytest.mark.parametrize("retrieval", ["n", "r", "n>r"])

@@ -10,7 +10,7 @@ from math import ceil, log10
 from typing import Any
 
 from training.core.bases import Base, base_of, encoder_of
-from training.core.recipe import POCKET, Recipe, Stage
+from training.core.recipe import PLAIN, POCKET, Recipe, Stage
 from training.core.stages import passes
 
 UNITS = {"a": 1, "b": 2, "c": 4}  # token rows that name one tool
@@ -99,9 +99,10 @@ def amounts(recipe: Recipe, lengths: Lengths) -> list[Amount]:
     if recipe.memo != "none":
         records, tokens = _stage1(recipe, lengths)
         found.append(_amount("stage1", recipe.stage1, records, tokens))
-    for retrieval in passes(recipe.retrieval):
+    for retrieval in passes(recipe):
         records, tokens = _stage2(recipe, retrieval, lengths)
-        found.append(_amount("plain" if retrieval == "n" else "stage2", recipe.stage2, records, tokens))
+        name = "plain" if retrieval in PLAIN else "stage2"
+        found.append(_amount(name, getattr(recipe, name), records, tokens))
     return found
 
 
@@ -138,10 +139,10 @@ def _stage2(recipe: Recipe, retrieval: str, lengths: Lengths) -> tuple[float, fl
     answer = lengths.answer * (UNITS[recipe.format] + 1) + 2 + TURN[pocket]
     records = tokens = 0.0
     for branch, count in lengths.samples.items():
-        if branch == "rule" and retrieval != "r+R":
+        if branch == "rule" and not retrieval.endswith("R"):
             continue
         plain = lengths.query[branch] / CHARS_A_TOKEN + answer
-        trace = 0.0 if retrieval == "n" else lengths.trace[branch] / (chars_a_token(recipe) * IN_TRACES)
+        trace = 0.0 if retrieval in PLAIN else lengths.trace[branch] / (chars_a_token(recipe) * IN_TRACES)
         again = recipe.empty_thinking_share if trace else 0.0
         records += count * (1 + again)
         tokens += count * (min(plain + trace, recipe.max_seq_len) + again * plain)
@@ -212,7 +213,7 @@ def memory_of(recipe: Recipe, size: Size, stages: Iterable[Amount], *, gpu: bool
     trained = size.trained * STATE_BYTES
     found = [Memory(frozen, trained, 0.0, process, merging, 0, 0)]
     for amount in stages:
-        stage = recipe.stage1 if amount.stage == "stage1" else recipe.stage2
+        stage = getattr(recipe, amount.stage)
         sequences = stage.micro_batch or stage.batch_size
         length = min(recipe.max_seq_len, LONG * amount.tokens / max(1, amount.records))
         activations = sequences * length * size.hidden * activation_bytes(recipe, size.layers, gpu)

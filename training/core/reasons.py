@@ -30,12 +30,20 @@ def describing(tool: dict[str, Any], near: Near) -> Parts:
     return (*parts[:-1], str(parts[-1]).rstrip()) if parts else ("Nothing in the catalog stands near it.",)
 
 
-def without_a_rule(gold: Units, near: Sequence[Units]) -> Parts:
-    """From a request to a tool of which no rule speaks; `near`: its look-alikes, nearest first."""
+def without_a_rule(asked: str, gold: Units, near: Sequence[Units]) -> Parts:
+    """From a request, `asked` of it in words, to a tool of which no rule speaks; `near`: its look-alikes, nearest
+    first."""
     others = [
         part for number, units in enumerate(near) for part in (" and " if number else ", before ", units)
     ]
-    return ("Nearest is ", gold, *others, ". No rule speaks of them. So it is ", gold, ".")
+    return (
+        f"'{asked}' is asked. Nearest is ",
+        gold,
+        *others,
+        ". No rule speaks of them. So it is ",
+        gold,
+        ".",
+    )
 
 
 def asked_for(description: str) -> str:

@@ -16,9 +16,14 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_text
 
 POCKET = "pocket"
+STAGES = ("stage1", "plain", "stage2")
 TOKEN_INITS = ("description", "opaque")
 MEMOS = ("m", "mr", "none")
 RETRIEVALS = ("none", "n", "r", "r+R", "n>r")
+PLAIN = (
+    "n",
+    "n+R",
+)  # without traces; n+R is no cell of its own, but the first pass of r+R with `plain_first`
 
 
 def _check(ok: bool, name: str, problem: str) -> None:
@@ -72,6 +77,14 @@ class Stage:
     encoder_lr: float = 0.0  # [ours] pocket: the encoder's own peak; 0 = the encoder stays as it is
     rows_lr: float = 0.0  # [ours] pocket: the peak of the tool tokens' rows; 0 = they stay as they are
     writer_lr: float = 0.0  # [ours] pocket: the peak of the decoder's matrices, by Muon; 0 = AdamW at `lr`
+    encoder_from: float = (
+        0.0  # [ours] pocket: share of the steps after which the encoder begins to move, so that the
+    )
+    # rows have found their places before it follows them (Kumar et al. 2022, "Fine-Tuning can Distort ...")
+    keep: float = (
+        0.0  # [ours] pocket: share of what encoder and tool rows were before in what they are afterwards
+    )
+    # (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models")
     batch_size: int = 8  # [paper] sequences a step; Stage 1 8, Stage 2 16
     micro_batch: int = 0  # [ours] sequences a forward pass, to save memory; 0 = the whole batch at once
     epochs: float = 1.0  # [ours] the paper does not say
@@ -89,6 +102,8 @@ class Stage:
         _check(0 <= self.encoder_lr < 1, "encoder_lr", "must lie in 0..1.")
         _check(0 <= self.rows_lr < 1, "rows_lr", "must lie in 0..1.")
         _check(0 <= self.writer_lr < 1, "writer_lr", "must lie in 0..1.")
+        _check(0 <= self.encoder_from < 1, "encoder_from", "must lie in 0..1.")
+        _check(0 <= self.keep < 1, "keep", "must lie in 0..1.")
         _check(self.batch_size >= 1, "batch_size", "must be at least 1.")
         _check(0 <= self.micro_batch <= self.batch_size, "micro_batch", "must lie in 0..batch_size.")
         _check(self.epochs > 0, "epochs", "must be above 0.")
@@ -134,17 +149,22 @@ class Recipe:
         0.0  # [ours] descriptions beside each sample of Stage 2, so that it forgets no tool; 0 in the paper
     )
     letters: bool = False  # [ours] Stage 1 also learns to answer with a letter, of half of the tools
+    plain_first: bool = (
+        False  # [ours] r and r+R learn the answers without traces first, in a pass of its own, as n>r
+    )
+    # does in the paper
     checkpoint_seconds: float = 60.0  # [ours] how much work a kill may cost
     pocket: Pocket = field(default_factory=Pocket)
     lora: Lora = field(default_factory=Lora)
     stage1: Stage = field(default_factory=Stage)
-    stage2: Stage = field(default_factory=lambda: Stage(lr=1e-4, batch_size=16))
+    plain: Stage = field(default_factory=lambda: Stage(lr=1e-4, batch_size=16))  # Stage 2 without traces
+    stage2: Stage = field(default_factory=lambda: Stage(lr=1e-4, batch_size=16))  # with them
 
     def __post_init__(self) -> None:
         _check(self.format in FORMATS, "format", f"'{self.format}' is not one of {', '.join(FORMATS)}.")
         _check(self.memo in MEMOS, "memo", f"'{self.memo}' is not one of {', '.join(MEMOS)}.")
         _check(
-            self.retrieval in RETRIEVALS,
+            self.retrieval in (*RETRIEVALS, *PLAIN),
             "retrieval",
             f"'{self.retrieval}' is not one of {', '.join(RETRIEVALS)}.",
         )
@@ -172,7 +192,7 @@ class Recipe:
 
     def to_yaml(self) -> str:
         data = asdict(self)
-        for stage in ("stage1", "stage2"):
+        for stage in STAGES:
             data[stage]["betas"] = list(data[stage]["betas"])
         return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
 
@@ -192,6 +212,9 @@ def load(path: Path) -> Recipe:
 
 
 def from_dict(data: Any) -> Recipe:
+    """Where `plain` is left out, the plain pass is trained as `stage2` says."""
+    if isinstance(data, dict) and "stage2" in data:
+        data = {**data, "plain": data.get("plain", data["stage2"])}
     return _build(Recipe, data, "")
 
 
@@ -201,7 +224,7 @@ REMOVED = {
         *("shape", "hidden", "token_dropout", "written_dropout", "lowercase", "tied"),
         *("copy_start", "fitted_start"),
     ),
-    **dict.fromkeys(("stage1", "stage2"), ("label_smoothing", "average_share")),
+    **dict.fromkeys(STAGES, ("label_smoothing", "average_share")),
 }
 
 

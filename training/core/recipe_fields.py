@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from training.core.recipe import TOKEN_INITS, Recipe
+from training.core.recipe import STAGES, TOKEN_INITS, Recipe
 
 CELL = ("format", "memo", "retrieval", "base", "seed")  # chosen with cards and inputs of their own
 GROUPS = {
     "stage1": "Stage 1",
+    "plain": "Stage 2, plain",
     "stage2": "Stage 2",
     "data": "Records",
     "weights": "What is trained",
@@ -38,6 +39,16 @@ STAGE = {
         "Decoder rate",
         "ours",
         "pocket only: the own peak of the decoder's matrices, moved by Muon; 0 = AdamW moves them too",
+    ),
+    "encoder_from": (
+        "Encoder from",
+        "ours",
+        "pocket only: share of the steps before the encoder begins to move",
+    ),
+    "keep": (
+        "Kept",
+        "ours",
+        "pocket only: share of the encoder and the tool rows before this stage in what they are after it",
     ),
     "batch_size": ("Batch size", "paper", "sequences in one optimiser step"),
     "micro_batch": ("Micro batch", "ours", "sequences at once, to save memory; 0 = the whole batch"),
@@ -71,6 +82,12 @@ OTHER = {
         "Replay",
         "ours",
         "tool descriptions read as requests beside each sample of Stage 2, so that none is forgotten; 0 in the paper",
+    ),
+    "plain_first": (
+        "data",
+        "Plain pass first",
+        "ours",
+        "r and r+R first learn the answers without traces, by the settings of Stage 2, plain; off in the paper",
     ),
     "letters": (
         "data",
@@ -152,7 +169,7 @@ def flat_json(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 def _field(name: str, default: Any) -> Field:
     first, _, last = name.partition(".")
-    if first in ("stage1", "stage2"):
+    if first in STAGES:
         group, (label, source, text) = first, STAGE.get(last, (last.replace("_", " "), "", ""))
     else:
         group, label, source, text = OTHER.get(name, ("machine", name.replace("_", " "), "", ""))

@@ -202,14 +202,14 @@ def _with_empty_thinking(records: Iterable[Record], recipe: Recipe) -> Iterator[
 
 
 def stage2_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
-    """The retrieval records of one pass: n without traces, r with them, r+R with the rule samples too.
+    """The retrieval records of one pass: n without traces, r with them, n+R and r+R with the rule samples too.
 
     `n>r` is two passes over the samples of r: first with_cell(retrieval="n"), then itself, which gives what r does.
     """
     if recipe.retrieval == "none":
         return []
     index = NameIndex((tool["name"] for tool in snapshot.tools), recipe.format)
-    chosen = [s for s in snapshot.samples if recipe.retrieval == "r+R" or s["branch"] != "rule"]
+    chosen = [s for s in snapshot.samples if recipe.retrieval.endswith("R") or s["branch"] != "rule"]
     if not chosen:
         raise TraceError(
             f"the snapshot has no sample that '{recipe.retrieval}' trains on.",
@@ -231,11 +231,12 @@ def replay_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
     found = []
     for name, tool in catalog.tools.items():
         answer = list_parts([name], catalog.index)
+        short = in_short(tool["description"])
         traces: list[Parts] = [()]
         if recipe.reasoning and name not in ruled:
             near = [other for other in catalog.look_alikes(name) if other not in ruled][:NAMED_BESIDE]
-            traces.append(reasons.without_a_rule(catalog.units(name), [*map(catalog.units, near)]))
-        for text in dict.fromkeys((tool["description"], in_short(tool["description"]))):
+            traces.append(reasons.without_a_rule(short, catalog.units(name), [*map(catalog.units, near)]))
+        for text in dict.fromkeys((tool["description"], short)):
             found += [Record("retrieve", (text,), answer, trace, id=name) for trace in traces]
     return found
 

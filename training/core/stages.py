@@ -11,9 +11,9 @@ from typing import Any
 from trace_site.lib.files import content_hash
 from training.core.bases import encoder_digest
 from training.core.questions import TAUGHT
-from training.core.recipe import POCKET, Recipe, from_dict
+from training.core.recipe import PLAIN, POCKET, Recipe, from_dict
 
-MAKER = 2  # raise it when the trainer begins to make other weights of the same recipe
+MAKER = 3  # raise it when the trainer begins to make other weights of the same recipe
 # recomputing activations gives the same numbers in less memory: a run that ran out of it keeps its Stage 1
 SPEED_ONLY = ("threads", "checkpoint_seconds", "activation_checkpointing")
 SHARED = frozenset(
@@ -28,11 +28,11 @@ class Step:
 
     stage: str
     key: str
-    retrieval: str  # the retrieval mode this pass trains: none, n, r or r+R
+    retrieval: str  # the retrieval mode this pass trains: none, n, n+R, r or r+R
 
 
 def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str = "") -> list[Step]:
-    """At most three: Stage 1, the plain pass of `n` and `n>r`, the reasoning pass of `r`, `r+R` and `n>r`.
+    """At most three: Stage 1, the plain pass, the reasoning pass.
 
     `plain_hash`: of what passes without rule samples read; empty when it is not known to be less than the snapshot.
     """
@@ -48,16 +48,18 @@ def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str
             own["letters"] = TAUGHT
         before = content_hash({"base": base, "catalog": catalog_hash, **own})
         found.append(Step("stage1", before, "none"))
-    for retrieval in passes(recipe.retrieval):
-        own = {"retrieval": retrieval, "stage2": asdict(recipe.stage2), "new_tokens": recipe.max_new_tokens}
-        if retrieval != "n":
+    for retrieval in passes(recipe):
+        is_plain = retrieval in PLAIN
+        stage = recipe.plain if is_plain else recipe.stage2
+        own = {"retrieval": retrieval, "stage2": asdict(stage), "new_tokens": recipe.max_new_tokens}
+        if not is_plain:
             own["empty_thinking_share"] = recipe.empty_thinking_share
         if recipe.replay:
             own["replay"] = recipe.replay
-        plain = bool(plain_hash) and retrieval != "r+R"
-        data = {"plain": plain_hash} if plain else {"snapshot": snapshot_hash}
+        without_rules = bool(plain_hash) and not retrieval.endswith("R")
+        data = {"plain": plain_hash} if without_rules else {"snapshot": snapshot_hash}
         before = content_hash({"base": base, **data, "before": before, **own})
-        found.append(Step("plain" if retrieval == "n" else "stage2", before, retrieval))
+        found.append(Step("plain" if is_plain else "stage2", before, retrieval))
     return found
 
 
@@ -76,9 +78,12 @@ def shared_part(recipe: Recipe) -> dict[str, Any]:
     return {**found, "maker": MAKER}
 
 
-def passes(retrieval: str) -> tuple[str, ...]:
+def passes(recipe: Recipe) -> tuple[str, ...]:
     """The passes of Stage 2 in order; `n>r` is the plain pass, then the reasoning one (paper, appendix on probing)."""
-    return {"none": (), "n>r": ("n", "r")}.get(retrieval, (retrieval,))
+    found = {"none": (), "n>r": ("n", "r")}
+    if recipe.plain_first:
+        found |= {"r": ("n", "r"), "r+R": ("n+R", "r+R")}
+    return found.get(recipe.retrieval, (recipe.retrieval,))
 
 
 def rows(found: list[Step]) -> list[dict[str, Any]]:

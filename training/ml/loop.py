@@ -27,7 +27,7 @@ from training.ml.data import Example, epoch_batches, replayed
 from training.ml.loss import check_head
 from training.ml.memory import peak_memory_mb, reuse_freed_memory
 from training.ml.model import Trainee, device
-from training.ml.optimizer import Optimizer, peak
+from training.ml.optimizer import Optimizer, known_before, peak
 from training.ml.plan import early_stop, learning_rate
 from training.ml.reporting import Reporter, reporter
 from training.ml.step import train_step
@@ -63,10 +63,20 @@ def fit(
     torch.set_num_threads(recipe.threads)
     reuse_freed_memory()
     trainer = _prepare(trainee, examples, stage, recipe, run, name, replay)
+    before = {
+        key: value.detach().clone()
+        for key, value in known_before(trainee, trainer.weights).items()
+        if stage.keep
+    }
+    resume(trainer)
+    trainer.team.require_same(trainer.fingerprint, trainer.state.step)
     check_head(trainee, examples)
     trainee.model.train()
     with reporter(run, name) as tell, float32_attention(trainee.model):
         _train(trainer, _Meter(trainer, report, tell))
+    with torch.no_grad():
+        for key, value in before.items():
+            trainer.weights[key].lerp_(value, stage.keep)
     trainee.model.eval()
     trainer.team.leave()
     if early := early_stop(stage, trainer.state.step, len(examples)):
@@ -163,7 +173,7 @@ def _prepare(
     ids = [example.ids for example in (*examples, *replay)]
     fingerprint = content_hash([asdict(stage), recipe.seed, recipe.replay, name, ids])
     state, optimizer = State(), Optimizer(trainee, weights, stage)
-    trainer = Trainer(
+    return Trainer(
         trainee,
         examples,
         stage,
@@ -178,9 +188,6 @@ def _prepare(
         team,
         replay,
     )
-    resume(trainer)
-    team.require_same(fingerprint, trainer.state.step)
-    return trainer
 
 
 def _recompute_activations(model: nn.Module) -> None:

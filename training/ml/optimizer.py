@@ -20,11 +20,24 @@ def peak(trainee: Trainee, name: str, stage: Stage) -> float:
     few of thirty thousand, and training moves only the words that samples hold."""
     if not trainee.pocket:
         return stage.lr
-    if ".encoder." in name:
+    if _of_encoder(name):
         return 0.0 if "word_embeddings" in name else stage.encoder_lr
     if name.endswith(".rows"):
         return stage.rows_lr
     return stage.writer_lr if _by_muon(trainee, name, stage) else stage.lr
+
+
+def known_before(trainee: Trainee, weights: Mapping[str, nn.Parameter]) -> dict[str, nn.Parameter]:
+    """The weights that know something before any training: the pocket model's encoder and tool rows."""
+    return {
+        name: value
+        for name, value in weights.items()
+        if trainee.pocket and (_of_encoder(name) or name.endswith(".rows"))
+    }
+
+
+def _of_encoder(name: str) -> bool:
+    return ".encoder." in name
 
 
 def _by_muon(trainee: Trainee, name: str, stage: Stage) -> bool:
@@ -42,6 +55,8 @@ class Optimizer:
             decay = stage.weight_decay if value.ndim >= 2 else 0.0
             key = (_by_muon(trainee, name, stage), rates[name], decay)
             groups.setdefault(key, []).append(value)
+        self._encoder = [value for name, value in weights.items() if trainee.pocket and _of_encoder(name)]
+        self._encoder_from = stage.encoder_from
         self._parts: list[torch.optim.Optimizer] = []
         for muon in (False, True):
             given = [
@@ -55,7 +70,10 @@ class Optimizer:
             elif given:
                 self._parts.append(torch.optim.AdamW(given, lr=stage.lr, betas=stage.betas, fused=True))
 
-    def zero_grad(self) -> None:
+    def begin(self, progress: float) -> None:
+        """Before each step's gradients. `progress`: share of the stage's steps that are done."""
+        for value in self._encoder:
+            value.requires_grad_(progress >= self._encoder_from)
         for part in self._parts:
             part.zero_grad(set_to_none=True)
 

@@ -5,9 +5,9 @@ One sequence holds both: the request up to the assistant marker, then what is wr
 encoder's states and what is written so far. What goes to the output head is a mixture: a gate decides at every
 position between the decoder's state and the mean of the request's states, which is what the encoder compares texts by.
 So the untrained model ranks the tools as the encoder does. Once a trace is written the answer no longer sees the mean:
-it follows from the trace. The mean is kept in the cache as one more layer. What the decoder reads of a request also
-holds the rows of the tools nearest to its mean, so that a trace is about the tools that an answer without one would
-rank high.
+it follows from the trace. The mean is kept in the cache as one more layer. The decoder also sees the rows of the tools
+nearest to the mean: some with the request, the nearest with all it writes before an answer that has a trace. So a trace
+is about the tools that an answer without one would rank high, whatever the style of the request.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from training.ml.bases import rounded
 from training.ml.chat import ASSISTANT, FIRST_WORD, USER, Chat
 
 SCALE = 20.0  # of the mean, whose length is 1: sentence-transformers' scale for cosines
-NEAREST = 5  # tools whose rows the decoder reads with a request
+NEAREST = 5  # tools whose rows the decoder sees with a request
 OPEN = 4.0  # the untrained gate: +4 where a list of tools begins, -4 elsewhere, before the logistic function
 
 
@@ -116,7 +116,9 @@ class PocketModel(PocketPreTrained):
             states, asked = torch.zeros_like(embedded), torch.zeros_like(real)
         else:
             states, asked = self.read(input_ids, real)
-            embedded = self.with_nearest(states + self.embedded(input_ids), states, asked)
+            embedded = states + self.embedded(input_ids)
+        mean, reach = self._mean(input_ids, states, asked, real, cache)
+        embedded = self.with_nearest(embedded, mean[:, 0], asked, real & ~asked & reach)
         written = self.writer(
             # of one length, whatever their origin: else a token drowns in what the first layer adds to it
             inputs_embeds=functional.rms_norm(embedded, embedded.shape[-1:]),
@@ -125,8 +127,7 @@ class PocketModel(PocketPreTrained):
             past_key_values=cache,
             use_cache=cache is not None,
         ).last_hidden_state
-        mean, reach = self._mean(input_ids, states, asked, real, cache)
-        share = torch.sigmoid(self.gate(written).float()) * reach
+        share = torch.sigmoid(self.gate(written).float()) * reach[..., None]
         mixed = share * self.scale.exp() * mean + (1 - share) * written.float()
         return BaseModelOutputWithPast(last_hidden_state=mixed.to(self.dtype), past_key_values=cache)
 
@@ -166,25 +167,26 @@ class PocketModel(PocketPreTrained):
         theirs = self.encoder.get_input_embeddings()((ids - FIRST_WORD).clamp(min=0))
         return torch.where(words[..., None], theirs, self.embed_tokens(ids.masked_fill(words, 0)))
 
-    def with_nearest(self, embedded: Tensor, states: Tensor, asked: Tensor) -> Tensor:
-        """`embedded` with the rows of the tools nearest to a request added to its first places, the nearest first."""
+    def with_nearest(self, embedded: Tensor, mean: Tensor, asked: Tensor, written: Tensor) -> Tensor:
+        """`embedded` with rows of the tools nearest to `mean`, [batch, hidden], added: to a request's first places one
+        each, the nearest first; to everything written while the mean is in reach the nearest of all."""
         first, count = self.config.tools
-        if not count or not asked.any():
+        if not count:
             return embedded
         split = getattr(self.embed_tokens, "rows", None)
         rows = self.embed_tokens.weight[first : first + count] if split is None else split
-        place = asked.long().cumsum(dim=1) - 1
+        place = (asked.long().cumsum(dim=1) - 1).clamp(min=0)
         with torch.no_grad():
-            found = (states.sum(dim=1).float() @ rows.float().T).topk(min(NEAREST, count)).indices
-            here = asked & (place < found.shape[1])
-            nearest = rows[found.gather(1, place.clamp(0, found.shape[1] - 1))]
-        both = functional.normalize(embedded, dim=-1) + functional.normalize(nearest, dim=-1)
-        return torch.where(here[..., None], both, embedded)
+            found = (mean @ rows.float().T).topk(min(NEAREST, count)).indices
+            here = (written | (asked & (place < found.shape[1]))) & mean.any(dim=1)[:, None]
+            which = found.gather(1, torch.where(written, 0, place).clamp(max=found.shape[1] - 1))
+            nearest = functional.normalize(rows[which], dim=-1)
+        return torch.where(here[..., None], functional.normalize(embedded, dim=-1) + nearest, embedded)
 
     def _mean(
         self, ids: Tensor, states: Tensor, asked: Tensor, real: Tensor, cache: Any
     ) -> tuple[Tensor, Tensor]:
-        """[batch, 1, hidden]: the mean of the request's states, of length 1; [batch, length, 1]: where it is in reach.
+        """[batch, 1, hidden]: the mean of the request's states, of length 1; [batch, length]: where it is in reach.
 
         It is out of reach once a trace has been closed: the answer then follows from what the trace says. In the cache
         the states stand as the values of one more layer, and as its keys what is request, what is trace and what
@@ -203,7 +205,7 @@ class PocketModel(PocketPreTrained):
         counts = keys.sum(dim=2)
         mean = values.sum(dim=2) / counts[..., :1].clamp(min=1)
         reach = (so_far == 0) | (counts[..., 1] == 0)
-        return functional.normalize(mean.float(), dim=-1), reach[..., None].float()
+        return functional.normalize(mean.float(), dim=-1), reach
 
 
 class PocketForCausalLM(PocketPreTrained, GenerationMixin):

@@ -1,7 +1,8 @@
 """Stage 2, retrieval: from a request to a JSON list of tool tokens, with (r, r+R) or without (n) a reasoning trace.
 
 In: snapshot, recipe, and the export to go on from (without one: a fresh base). Out: run/export. `n>r` is two stages:
-`plain`, which is the very stage of an `n` cell, then `stage2` on top of its export.
+`plain`, which is the very stage of an `n` cell, then `stage2` on top of its export. So are `r` and `r+R` in a recipe
+with `plain_first`.
 """
 
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import Any
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, sha256_file
-from training.core.recipe import Recipe
+from training.core.recipe import PLAIN, Recipe
 from training.core.records import load_snapshot, replay_records, stage2_records
 from training.core.rundir import RunDir
+from training.core.stages import passes
 from training.ml.data import encode
 from training.ml.export import export
 from training.ml.loop import Progress, fit
@@ -29,12 +31,13 @@ def plain(
     init: Path | None = None,
     cache: Path | None = None,
 ) -> None:
-    """The plain pass of `n` and `n>r`; the two cells share it, so nothing of it says which of them asked."""
-    if recipe.retrieval not in ("n", "n>r"):
+    """The first pass of a cell; cells with equal ones share it, so nothing of it says which of them asked."""
+    first = next(iter(passes(recipe)), "")
+    if first not in PLAIN:
         raise TraceError(
             f"retrieval '{recipe.retrieval}' has no plain pass.", code="bad_stage", hint="Run stage2 instead."
         )
-    main(recipe.with_cell(retrieval="n"), snapshot_dir, run_dir, report, init, cache, name="plain")
+    main(recipe.with_cell(retrieval=first), snapshot_dir, run_dir, report, init, cache, name="plain")
 
 
 def main(
@@ -48,6 +51,7 @@ def main(
 ) -> None:
     """Train one pass of Stage 2 and export it."""
     check_init(recipe, init)
+    stage = getattr(recipe, name)
     snapshot = load_snapshot(snapshot_dir)
     with RunDir(run_dir).locked() as run:
         run.keep("recipe.yaml", recipe.to_yaml())
@@ -62,14 +66,14 @@ def main(
             examples, too_long = encode(records, trainee.chat, recipe.max_seq_len)
             run.log(f"{name}: {len(examples)} records, {too_long} too long and left out")
             replay, _ = encode(replay_records(snapshot, recipe), trainee.chat, recipe.max_seq_len)
-            state = fit(trainee, examples, recipe.stage2, recipe, run, name, report, replay)
+            state = fit(trainee, examples, stage, recipe, run, name, report, replay)
             facts["training"] = {
                 "Records": len(examples),
                 "Records with a trace": sum(bool(record.thinking) for record in records),
                 "Left out for length": too_long,
                 "Prompts cut": trainee.chat.cut,
                 "Steps": state.step,
-                **early_stop(recipe.stage2, state.step, len(examples)),
+                **early_stop(stage, state.step, len(examples)),
                 "Tokens": state.tokens,
                 "Seconds": round(state.seconds),
                 "Last loss": round(state.loss, 4),
@@ -84,12 +88,12 @@ def main(
 
 def check_init(recipe: Recipe, init: Path | None) -> None:
     """A pass goes on from the pass before it, and from no other: what an export says it is must be what is asked."""
-    before = "n" if recipe.retrieval == "n>r" else "none"
+    before = "none" if recipe.retrieval == "none" else ("none", *passes(recipe))[-2]
     if init is None:
         if (recipe.memo, before) == ("none", "none"):
             return
-        missing = "the model of its plain pass" if before == "n" else "a Stage-1 model"
-        cell = f"retrieval '{recipe.retrieval}'" if before == "n" else f"memo '{recipe.memo}'"
+        missing = "the model of its plain pass" if before in PLAIN else "a Stage-1 model"
+        cell = f"retrieval '{recipe.retrieval}'" if before in PLAIN else f"memo '{recipe.memo}'"
         raise TraceError(
             f"{cell} needs {missing}.",
             code="no_init",

@@ -26,7 +26,7 @@ def train_step(trainer: Trainer, examples: list[Example]) -> torch.Tensor:
     torch.manual_seed(trainer.recipe.seed * 1_000_003 + state.step)
     examples = sorted(examples, key=lambda example: len(example.ids))
     batch = collate(examples, trainer.trainee.chat.pad_id)
-    trainer.optimizer.zero_grad()
+    trainer.optimizer.begin(state.step / trainer.steps)
     loss = gradients(trainer, batch, [len(example.ids) for example in examples])
     _leave_other_rows(trainer, batch)
     norm = nn.utils.clip_grad_norm_(list(trainer.weights.values()), stage.max_grad_norm)
