@@ -255,6 +255,17 @@ def test_editor_works_without_scripts(open_page, look_alikes):
     assert content["confusables"] == [LINES]
 
 
+def test_what_is_typed_before_the_scripts_have_come_is_saved(open_page, look_alikes):
+    page, waiting = open_page("expert"), []
+    page.route("**/js/editor.*", lambda route: waiting.append(route))
+    with page.expect_request("**/js/editor.*"):
+        page.goto(f"/rules/new/?tools={look_alikes[0].pk},{look_alikes[1].pk}", wait_until="commit")
+    page.fill("#text", TEXT)
+    waiting.pop().continue_()
+    saved(page)
+    assert RuleChange.objects.get().content["text"] == TEXT
+
+
 def test_leaving_at_once_saves_what_was_typed(open_page, look_alikes):
     page = open_page("expert")
     page.goto(f"/rules/new/?tools={look_alikes[0].pk},{look_alikes[1].pk}")

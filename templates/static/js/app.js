@@ -109,11 +109,13 @@ document.addEventListener("htmx:responseError", (event) => {
 });
 document.addEventListener("htmx:sendError", () => toast("The server cannot be reached. What you typed is still here.", "bad"));
 
+// Whether a field holds something else than the server sent.
+const typed = (field) => field.type === "checkbox" || field.type === "radio" ? field.checked !== field.defaultChecked
+  : field.options ? [...field.options].some((option, at) => option.selected !== option.defaultSelected && !(at === 0 && option.selected))
+  : field.value !== field.defaultValue && field.type !== "hidden";
+
 // A session that ended must not take with it what was typed: leave only pages on which nothing was.
 function signedOut() {
-  const typed = (field) => field.type === "checkbox" || field.type === "radio" ? field.checked !== field.defaultChecked
-    : field.options ? [...field.options].some((option, at) => option.selected !== option.defaultSelected && !(at === 0 && option.selected))
-    : field.value !== field.defaultValue && field.type !== "hidden";
   const login = `/login/?next=${encodeURIComponent(location.pathname + location.search)}`;
   if (![...document.querySelectorAll("main form input, main form textarea, main form select")].some(typed)) location.assign(login);
   else if (!document.getElementById("signed-out")) {

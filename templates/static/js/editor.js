@@ -241,7 +241,12 @@ function tellRestored(copy, words) {
 }
 
 forgetOldCopies();
+const early = [...form.elements].some((one) => TYPED.test(one.name) && typed(one)); // before this script was here
 const copy = blocked ? null : readCopy();
 if (copy && new URLSearchParams(copy.entries).toString() === saved) dropCopy();
-else if (copy && copy.revision === field("revision").value) restore(copy);
-else if (copy) tellRestored(copy, "is kept in this browser. Another version was saved since.");
+else if (copy && !early && copy.revision === field("revision").value) restore(copy);
+else if (copy) tellRestored(copy, early ? "is kept in this browser." : "is kept in this browser. Another version was saved since.");
+if (early) {
+  saved = "";
+  form.dispatchEvent(new Event("input"));
+}
