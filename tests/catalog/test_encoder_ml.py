@@ -4,8 +4,10 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from catalog.ml.__main__ import main
+from catalog.ml.encoder import Encoder
 
 pytestmark = pytest.mark.ml
 
@@ -38,6 +40,14 @@ def test_similar_texts_are_closer_than_unrelated_ones(encoded):
 def test_folder_says_which_encoder_made_it(encoded):
     meta = json.loads((encoded / "encoder.json").read_text())
     assert meta == {"encoder": "all-MiniLM-L6-v2", "dimension": 384, "rows": 4}
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_half_precision_is_used_only_where_the_processor_has_it(monkeypatch, native):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: native)
+    kinds = {weights.dtype for weights in Encoder().model.parameters()}
+    assert kinds == {torch.bfloat16 if native else torch.float32}
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.hub import cached_file
 
+from catalog.ml.encoder import native_bf16
 from trace_site.lib.errors import TraceError
 from training.core.recipe import Recipe
 
@@ -29,10 +30,9 @@ def device() -> torch.device:
 
 
 def autocast(recipe: Recipe) -> AbstractContextManager[Any]:
-    """bf16 where the processor multiplies it natively; emulated bf16 would be slower than fp32."""
+    """bf16 where the processor multiplies it itself, fp32 elsewhere."""
     where = device().type
-    native = where == "cuda" or bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
-    return torch.autocast(where, torch.bfloat16) if recipe.bf16 and native else nullcontext()
+    return torch.autocast(where, torch.bfloat16) if recipe.bf16 and native_bf16(where) else nullcontext()
 
 
 def load_named(source: str) -> tuple[Any, Any]:
