@@ -128,11 +128,13 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrix: Tensor) -> Tensor:
-    """About the orthogonal matrix nearest to `matrix`: five Newton-Schulz steps, singular values near 1 (0.5 to 1.5)."""
+    """About the orthogonal matrix nearest to `matrix`: after five Newton-Schulz steps most singular values are near 1."""
     wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
     found = wide.to(torch.bfloat16 if native_bf16(wide.device.type) else torch.float32)
     found = found / found.norm().clamp(min=1e-7)
     for _ in range(5):
         gram = found @ found.T
-        found = torch.addmm(found, torch.addmm(gram, gram, gram, beta=-4.775, alpha=2.0315), found, beta=3.4445)
+        found = torch.addmm(
+            found, torch.addmm(gram, gram, gram, beta=-4.775, alpha=2.0315), found, beta=3.4445
+        )
     return (found if wide is matrix else found.T).to(matrix.dtype)
