@@ -128,7 +128,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrix: Tensor) -> Tensor:
-    """About the orthogonal matrix nearest to `matrix`: after five Newton-Schulz steps most singular values are near 1."""
+    """About the orthogonal matrix nearest to `matrix`: after five Newton-Schulz steps, most singular values near 1."""
     wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
     found = wide.to(torch.bfloat16 if native_bf16(wide.device.type) else torch.float32)
     found = found / found.norm().clamp(min=1e-7)
