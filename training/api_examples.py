@@ -111,7 +111,7 @@ ESTIMATE = {
         "basis": "from the lengths of the snapshot's rows; what is reused is not counted",
     },
     "assumes": "No GPU; memory of 24 GB. 3.3 million train in fp32, each with its gradient and two moments of AdamW: "
-    "all of the model. 16 sequences of up to 512 tokens at once, their activations in fp32.",
+    "all but the word rows of the encoder. 16 sequences of up to 512 tokens at once, their activations in fp32.",
     "stages": [
         {
             "stage": "stage1",

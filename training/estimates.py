@@ -242,7 +242,7 @@ def _sized(recipe: Recipe, size: Size | None) -> str:
 
 def _what_trains(recipe: Recipe) -> str:
     if recipe.base == POCKET:
-        return "all of the model"
+        return "all but the word rows of the encoder"
     tables = "the whole token tables" if recipe.embeddings == "full" else "the tool rows of the token tables"
     return f"LoRA of rank {recipe.lora.rank} and {tables}"
 

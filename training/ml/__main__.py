@@ -73,12 +73,13 @@ def main() -> int:
 
 
 def _run(arguments: argparse.Namespace, recipe: recipes.Recipe) -> None:
-    from transformers.utils.logging import disable_progress_bar
+    from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
     from training.ml import stage1, stage2
     from training.ml.loop import HelperDone, Stopped
 
-    disable_progress_bar()  # its lines would stand in the log that people read
+    disable_progress_bar()  # its lines would stand in the log that people read; so would its report of what was
+    set_verbosity_error()  # loaded, which is checked where it happens
     learns = {"stage1": recipe.memo, "base": "none"}.get(arguments.stage, recipe.retrieval)
     if not FIRST and learns == "none":
         return  # nothing to help with: the first process exports alone
