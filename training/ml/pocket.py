@@ -262,8 +262,9 @@ def pocket_model(recipe: Recipe, encoder: Any, chat: Chat) -> PocketForCausalLM:
             linear.weight.add_(torch.eye(width))
         base.embed_tokens.weight.copy_(_piece_rows(encoder, chat, config.vocab_size))
         opening = functional.normalize(base.embed_tokens.weight[chat.list_open_ids[-1]], dim=0)
-        base.gate.weight.copy_(2 * OPEN * opening / width**0.5)
-        base.gate.bias.fill_(-OPEN)
+        # measured beside the row of the nearest tool: a cosine to `opening` of .54 there and of .14 elsewhere
+        base.gate.weight.copy_(5 * OPEN * opening / width**0.5)
+        base.gate.bias.fill_(-1.7 * OPEN)
     return model.eval()  # as a model that was loaded: the tools' rows are read before any training
 
 
