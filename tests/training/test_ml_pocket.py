@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -494,15 +495,18 @@ def test_the_encoder_begins_to_move_where_the_stage_says(tmp_path: Path, snapsho
     assert moved == [(False, True), (False, True), (True, True), (True, True)]
 
 
-@pytest.mark.parametrize("keep", [0.0, 0.25])
-def test_a_stage_keeps_its_share_of_what_encoder_and_rows_were(
-    tmp_path: Path, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, keep: float
+@pytest.mark.parametrize(("keep", "named"), [(0.0, 2), (0.25, 2), (0.25, 5)])
+def test_a_stage_keeps_its_share_of_what_encoder_and_rows_were_for_tools_that_no_sample_names(
+    tmp_path: Path, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, keep: float, named: int
 ) -> None:
     """A kill after the last checkpoint ends with the same weights: what they were is known from the start."""
+    answers = [row for row in snapshot.samples if row["answer"][0] in NAMES[:named]]
+    snapshot = replace(snapshot, samples=answers)
     stage = Stage(lr=1e-3, encoder_lr=1e-3, rows_lr=1e-3, keep=keep, batch_size=4, max_steps=3)
-    recipe = quick_recipe(retrieval="n", plain=stage, checkpoint_seconds=1e-9)
+    recipe = quick_recipe(format="a", retrieval="r+R", plain=stage, checkpoint_seconds=1e-9)
     run = RunDir(tmp_path / "run")
     ends: list[dict[str, torch.Tensor]] = []
+    records = stage2_records(snapshot, recipe)
     for _ in range(2):
         trainee = build(recipe, snapshot)
         before = {name: value.detach().clone() for name, value in trainee.model.named_parameters()}
@@ -516,13 +520,14 @@ def test_a_stage_keeps_its_share_of_what_encoder_and_rows_were(
             train(trainer, meter)
             kept.update({name: value.detach().clone() for name, value in trainer.weights.items()})
 
-        examples, _ = encode(stage2_records(snapshot, recipe), trainee.chat, recipe.max_seq_len)
+        examples, _ = encode(records, trainee.chat, recipe.max_seq_len)
         with monkeypatch.context() as patch, run.locked():
             patch.setattr(loop, "_train", noting)
             loop.fit(trainee, examples, stage, recipe, run, "plain", silent)
         ends.append({name: value.detach().clone() for name, value in trainee.model.named_parameters()})
         for name, value in trained.items():
-            share = keep if ".encoder." in name or name.endswith(".rows") else 0.0
+            knew = ".encoder." in name or name.endswith(".rows")
+            share = keep * (1 - named / trainee.model.config.tools[1]) if knew else 0.0  # type: ignore[union-attr, index]
             torch.testing.assert_close(ends[-1][name], torch.lerp(value, before[name], share))
     assert all(ends[0][name].equal(value) for name, value in ends[1].items())
     assert "resumed from step-" in (run.root / "log.txt").read_text()

@@ -84,7 +84,7 @@ class Stage:
     keep: float = (
         0.0  # [ours] pocket: share of what encoder and tool rows were before in what they are afterwards
     )
-    # (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models")
+    # (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models"), times the share of tool tokens in no sample
     batch_size: int = 8  # [paper] sequences a step; Stage 1 8, Stage 2 16
     micro_batch: int = 0  # [ours] sequences a forward pass, to save memory; 0 = the whole batch at once
     epochs: float = 1.0  # [ours] the paper does not say

@@ -48,7 +48,8 @@ STAGE = {
     "keep": (
         "Kept",
         "ours",
-        "pocket only: share of the encoder and the tool rows before this stage in what they are after it",
+        "pocket only: share of the encoder and the tool rows before this stage in what they are after it, for the "
+        "tools that no sample names; the more tools are named, the less is kept",
     ),
     "batch_size": ("Batch size", "paper", "sequences in one optimiser step"),
     "micro_batch": ("Micro batch", "ours", "sequences at once, to save memory; 0 = the whole batch"),

@@ -74,9 +74,10 @@ def fit(
     trainee.model.train()
     with reporter(run, name) as tell, float32_attention(trainee.model):
         _train(trainer, _Meter(trainer, report, tell))
+    share = kept_share(trainee, examples, stage) if before else 0.0
     with torch.no_grad():
         for key, value in before.items():
-            trainer.weights[key].lerp_(value, stage.keep)
+            trainer.weights[key].lerp_(value, share)
     trainee.model.eval()
     trainer.team.leave()
     if early := early_stop(stage, trainer.state.step, len(examples)):
@@ -84,6 +85,20 @@ def fit(
     if not run.writer:
         raise HelperDone
     return trainer.state
+
+
+def kept_share(trainee: Trainee, examples: Sequence[Example], stage: Stage) -> float:
+    """What of the encoder and the tool rows before a stage is in them afterwards: `stage.keep` where no example names a
+    tool, less the more of the tool tokens are named. What is kept is kept for tools that nothing is taught of."""
+    pocket: Any = trainee.model
+    first, count = pocket.config.tools
+    named = {
+        token
+        for example in examples
+        for token, told in zip(example.ids, example.mask, strict=True)
+        if told and token >= first
+    }
+    return stage.keep * (1 - len(named) / count)
 
 
 def _train(trainer: Trainer, meter: "_Meter") -> None:
