@@ -109,7 +109,10 @@ class Bench:
             init = last / "export"
         for one in passes(recipe):
             last = folder / f"{fmt}-{memo}-{one}"
-            stages.append(train("plain" if one in PLAIN else "stage2", snapshot, last, recipe, init))
+            stage = "plain" if one in PLAIN else "stage2"
+            # a plain pass is the same whichever cell it is for
+            own = recipe.with_cell(retrieval=one) if one in PLAIN else recipe
+            stages.append(train(stage, snapshot, last, own, init))
             init = last / "export"
         return Trained(last, stages)
 

@@ -22,8 +22,9 @@ from typing import Any
 from tests.training.small_encoder import quick_recipe
 from tests.training.small_snapshot import write_snapshot
 from trace_site.lib.files import read_json, sha256_file
-from training.core.recipe import Recipe
+from training.core.recipe import PLAIN, Recipe
 from training.core.rundir import RunDir
+from training.core.stages import passes
 
 MOMENTS = ("optimizer step", "data fetch", "save", "any time")
 forked = multiprocessing.get_context("forkserver")
@@ -47,7 +48,11 @@ def train(
 
     if moment in MOMENTS[:3]:
         _tell_at(moment, count, pipe)
-    stage2.main(recipe, snapshot, run, lambda *_: None)
+    init = None
+    if next(iter(passes(recipe))) in PLAIN:
+        stage2.plain(recipe, snapshot, run / "plain", lambda *_: None)
+        init = run / "plain" / "export"
+    stage2.main(recipe, snapshot, run, lambda *_: None, init)
 
 
 def _tell_at(moment: str, count: int, pipe: Any) -> None:
