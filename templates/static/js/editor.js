@@ -243,10 +243,9 @@ function tellRestored(copy, words) {
 forgetOldCopies();
 const early = [...form.elements].some((one) => TYPED.test(one.name) && typed(one)); // before this script was here
 const copy = blocked ? null : readCopy();
-if (copy && new URLSearchParams(copy.entries).toString() === saved) dropCopy();
+const same = copy && new URLSearchParams(copy.entries).toString() === saved;
+if (same) dropCopy();
 else if (copy && !early && copy.revision === field("revision").value) restore(copy);
 else if (copy) tellRestored(copy, early ? "is kept in this browser." : "is kept in this browser. Another version was saved since.");
-if (early) {
-  saved = "";
-  form.dispatchEvent(new Event("input"));
-}
+if (early) saved = "";
+if (early && (!copy || same)) form.dispatchEvent(new Event("input")); // else the copy would be overwritten unseen
