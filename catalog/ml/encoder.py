@@ -42,8 +42,8 @@ def read_texts(path: Path) -> tuple[list[str], list[str]]:
 
 
 def native_bf16(device: str) -> bool:
-    """Whether the processor multiplies bf16 itself. Emulated, a product of 2,048 x 2,048 matrices took 200 times as long
-    as in fp32 (one thread of an AMD EPYC without AVX-512, torch 2.13)."""
+    """Whether the processor multiplies bf16 itself. Emulated, a product of matrices 2,048 wide took 200 times as
+    long as in fp32 (one thread of an AMD EPYC without AVX-512, torch 2.13)."""
     return device == "cuda" or bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
 
 
