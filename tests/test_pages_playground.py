@@ -75,7 +75,9 @@ def test_an_answer_says_what_was_not_read_and_that_its_reasoning_ends_elsewhere(
     page = client_as("expert").get(ASK, {"q": "my 工资单", "model": make_model().pk, "mode": "trace"})
     text = page.content.decode()
     assert "The answer is not the tool its reasoning ends with." in text
-    assert "The model reads English; it cannot read 1 of 2 words of this request." in text
+    assert (
+        "The model cannot read 1 of 2 words of this request: its encoder has no words in that script." in text
+    )
     assert "This request is longer than the model reads" in text
 
 

@@ -60,6 +60,8 @@ def test_a_stage_that_its_time_limit_stopped_is_told_apart_also_where_it_is_reus
         page = client.get(f"/training/{pk}/")
         assert page.context["stages"][0].stopped_at == told
         assert "not finished" in page.content.decode() and f"stopped at {told}" in page.content.decode()
+    for address in ("/training/", f"/training/compare/?run={run.pk}&run={other.pk}"):
+        assert client.get(address).content.decode().count("not finished") == 1
 
 
 def test_curves_have_one_line_a_stage_and_a_table(client_as, run):

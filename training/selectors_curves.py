@@ -161,26 +161,20 @@ class StageState:
 def stage_states(of: Run, newest: Mapping[str, dict[str, Any]]) -> list[StageState]:
     """The plan of a run and how far it is; one query."""
     keys = [one["key"] for one in of.stages]
-    rows = TrainedStage.objects.filter(key__in=keys).values_list("key", "run_id", "run__summary")
-    made = {key: (run, summary) for key, run, summary in rows}
+    made = {one.key: one.run for one in TrainedStage.objects.filter(key__in=keys).select_related("run")}
     states, current = [], next(reversed(list(newest)), "")
     for one in of.stages:
         stage, key = one["stage"], one["key"]
-        maker, summary = made.get(key, (None, of.summary))
-        reused = (of.summary.get(stage) or {}).get("reused_from_run") or (maker if maker != of.pk else None)
+        maker = made.get(key, of)
+        reused = (of.summary.get(stage) or {}).get("reused_from_run") or (maker.pk if maker != of else None)
         if stage not in newest and reused:
-            states.append(StageState(stage, key, "reused", {}, reused, _stopped_at(summary, stage)))
+            stopped = maker.stopped_at.get(stage, "")
+            states.append(StageState(stage, key, "reused", {}, reused, stopped))
         else:
-            state = _state(of, stage, stage in newest, stage == current, maker == of.pk)
-            stopped = _stopped_at(of.summary, stage)
+            state = _state(of, stage, stage in newest, stage == current, key in made and maker == of)
+            stopped = of.stopped_at.get(stage, "")
             states.append(StageState(stage, key, state, newest.get(stage, {}), stopped_at=stopped))
     return states
-
-
-def _stopped_at(summary: Mapping[str, Any], stage: str) -> str:
-    """What the trainer said of a stage that its time limit ended."""
-    facts = (summary.get(stage) or {}).get("training") or {}
-    return str(facts.get("Stopped at", ""))
 
 
 def _state(of: Run, stage: str, began: bool, newest: bool, made: bool) -> str:

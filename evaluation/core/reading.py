@@ -11,7 +11,7 @@ def reading_notes(query: str, unread: Sequence[str] | None, cut_request: bool) -
     if unread:
         count = len(request_words(query))
         what = f"{len(unread)} of {count} words of this request" if len(unread) < count else "this request"
-        notes.append(f"The model reads English; it cannot read {what}.")
+        notes.append(f"The model cannot read {what}: its encoder has no words in that script.")
     if cut_request:
         notes.append("This request is longer than the model reads; what goes beyond was left out.")
     return notes

@@ -16,11 +16,21 @@ CUT = "This request is longer than the model reads; what goes beyond was left ou
             "pay 工资单 王小明 и 2024 now",
             ["工资单", "王小明", "и"],
             False,
-            ["The model reads English; it cannot read 3 of 5 words of this request."],
+            ["The model cannot read 3 of 5 words of this request: its encoder has no words in that script."],
         ),
-        ("工资单", ["工资单"], False, ["The model reads English; it cannot read this request."]),
+        (
+            "工资单",
+            ["工资单"],
+            False,
+            ["The model cannot read this request: its encoder has no words in that script."],
+        ),
         ("my payslip", None, True, [CUT]),
-        ("工资单", ["工资单"], True, ["The model reads English; it cannot read this request.", CUT]),
+        (
+            "工资单",
+            ["工资单"],
+            True,
+            ["The model cannot read this request: its encoder has no words in that script.", CUT],
+        ),
     ],
 )
 def test_every_remark_is_one_plain_sentence(query, unread, cut, notes):

@@ -147,7 +147,7 @@ def test_a_request_that_was_not_wholly_read_is_told_so(api, engine, champion):
         answer = post(api, mode=mode, query="my 工资单").json()
         assert (answer["unread"], answer["cut_request"]) == (["工资单"], True)
         assert answer["notes"] == [
-            "The model reads English; it cannot read 1 of 2 words of this request.",
+            "The model cannot read 1 of 2 words of this request: its encoder has no words in that script.",
             "This request is longer than the model reads; what goes beyond was left out.",
         ]
     answer = post(api).json()  # of a base that reads without an encoder
@@ -159,7 +159,9 @@ def test_retrieve_command_prints_what_to_know_of_the_answer(engine, champion, to
     engine[0].append((200, fast("Pay/GetPayslip", **said)))
     call_command("retrieve", "pay und slip", mode="trace")
     printed = capsys.readouterr().out
-    assert "it cannot read 1 of 3 words" in printed and "not the tool its reasoning ends with" in printed
+    assert (
+        "The model cannot read 1 of 3 words" in printed and "not the tool its reasoning ends with" in printed
+    )
 
 
 def test_tool_whose_permissions_are_not_granted_is_withheld(engine, champion, tools):

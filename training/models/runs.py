@@ -68,6 +68,14 @@ class Run(models.Model):
         """(F, M, R) as the paper writes it."""
         return f"({self.format}, {self.memo}, {self.retrieval})"
 
+    @property
+    def stopped_at(self) -> dict[str, str]:
+        """{stage: where} of the stages it trained itself and that a time limit ended before their last step."""
+        facts = (
+            (stage, one.get("training") or {}) for stage, one in self.summary.items() if isinstance(one, dict)
+        )
+        return {stage: str(told["Stopped at"]) for stage, told in facts if "Stopped at" in told}
+
 
 class RunMetric(models.Model):
     """One point of a run's curves, copied from metrics.jsonl as it grows."""
