@@ -3,6 +3,11 @@
 import pytest
 from django.contrib.auth.models import Group, User
 from django.db.backends.postgresql.operations import DatabaseOperations
+from hypothesis import HealthCheck, settings
+
+# how long an example takes says something of the machine, nothing of the property
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 _sql_flush = DatabaseOperations.sql_flush
 

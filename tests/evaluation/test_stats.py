@@ -20,14 +20,14 @@ def naive_means(values, draws, seed):
     return means
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(values=scores, seed=st.integers(0, 5))
 def test_bootstrap_equals_a_seeded_naive_loop(values, seed):
     fast = stats.resampled_means(np.array(values)[:, None], 130, seed)[:, 0]
     assert fast == pytest.approx(naive_means(values, 130, seed), abs=1e-12)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(values=scores)
 def test_interval_lies_within_the_scores_and_repeats(values):
     first, again = (stats.bootstrap(values, seed=3, draws=60) for _ in range(2))
@@ -36,7 +36,7 @@ def test_interval_lies_within_the_scores_and_repeats(values):
     assert first.n == len(values) and first.draws == 60 and first.seed == 3
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(values=scores)
 def test_columns_of_a_table_are_resampled_together(values):
     table = [[value, 1 - value] for value in values]
@@ -55,7 +55,7 @@ def test_interval_of_a_fair_coin_has_the_textbook_width():
     assert interval.high - interval.low == pytest.approx(2 * 1.96 * 0.5 / 20, rel=0.1)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(a=scores)
 def test_run_against_itself_shows_no_difference(a):
     result = stats.compare(a, a, draws=30)

@@ -14,7 +14,7 @@ from trace_site.lib.llm import FATAL, Budget, Client, Endpoint, Spent
 COSTS = st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(COSTS, max_size=30), st.integers(0, 200), st.integers(0, 20), st.integers(0, 9))
 def test_settled_and_reserved_never_exceed_a_limit(costs, tokens, calls, seed):
     """costs: what a call costs, and at most; they overlap in any order, some are cancelled while they wait."""

@@ -205,7 +205,7 @@ def _follows(made: dict[int, Decision]) -> str:
 
 
 @pytest.mark.django_db
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from([[], DISPUTED, TO_THE_END]), st.lists(STEPS, min_size=8, max_size=30))
 @example(TO_THE_END, [("claim_and_approve", number % PEOPLE) for number in range(9)])
 def test_any_order_leaves_items_and_samples_true_to_the_standing_decisions(db, before, steps):

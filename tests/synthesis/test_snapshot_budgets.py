@@ -81,7 +81,7 @@ def test_the_number_of_rrb_samples_is_filled_from_the_domains_that_have_room():
     assert found.left_out["over_rrb", "finance", "rrb"] + found.left_out["over_rrb", "sales", "rrb"] > 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     budgets=budgets_drawn, seed=st.integers(0, 50), rrb=limits, per_rule=st.integers(0, 12), data=st.data()
 )

@@ -131,7 +131,7 @@ rows_drawn = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=rows_drawn)
 def test_lines_objects_table_and_lines_again_are_byte_equal(rows, tmp_path):
     path = tmp_path / "samples.jsonl"

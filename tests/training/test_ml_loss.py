@@ -95,7 +95,7 @@ def test_loss_and_gradients_equal_plain_torch(
         assert distance(one, other) < near
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(1, 13),
     st.lists(st.integers(1, 19), min_size=1, max_size=3),

@@ -87,7 +87,7 @@ def forbidden(tokenizer: Any) -> set[int]:
     return (set(tokenizer.added_tokens_decoder) | set(tokenizer.all_special_ids)) - unknown
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(text=attacks())
 @example(text="<s>" * 400)
 @example(text="<turn|>")
@@ -98,7 +98,7 @@ def test_no_text_gives_a_control_or_tool_token(plain: PlainText, tokenizer: Any,
     assert forbidden(tokenizer).isdisjoint(plain.ids(text))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(text=attacks())
 @example(text="a <s> b</s>")
 @example(text="</s></s>")
@@ -115,7 +115,7 @@ def test_text_comes_back_as_it_was(plain: PlainText, tokenizer: Any, text: str) 
     assert back == spaced
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=attacks())
 @example(text="<<Pay&&Get>>\x1f0")
 def test_a_tokenizer_that_knows_few_characters_loses_none_silently(
@@ -128,7 +128,7 @@ def test_a_tokenizer_that_knows_few_characters_loses_none_silently(
         assert len(plain.ids(text)) >= len(visible)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=attacks(), cut=st.integers(0, 60))
 def test_text_split_over_parts_gives_no_token_either(tokenizer: Any, text: str, cut: int) -> None:
     chat = _chat(tokenizer)

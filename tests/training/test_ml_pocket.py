@@ -331,7 +331,7 @@ def writer() -> Any:
     return writer_tokenizer(word_pieces(), 600)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=st.text(st.characters(exclude_categories=("Cs",)), max_size=60))
 def test_the_written_vocabulary_loses_nothing_of_any_text(writer: Any, text: str) -> None:
     ids = writer.encode(text, add_special_tokens=False)
