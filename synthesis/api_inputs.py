@@ -9,6 +9,7 @@ from synthesis.core.queries import AXES
 from synthesis.core.recipe import read_recipe
 from synthesis.forms import CHECKS
 from synthesis.models import Sample, SynthesisRun
+from synthesis.options import WRITERS
 from synthesis.staleness import LEVELS
 from trace_site.api_input import InputSerializer
 from trace_site.jobs import Job
@@ -30,7 +31,7 @@ class RunOptions(InputSerializer):
     """What a run may choose; what is left out takes its default."""
 
     branch = serializers.ChoiceField(choices=SynthesisRun.Branch.choices)
-    writer = serializers.ChoiceField(choices=["offline", "llm"], default="offline")
+    writer = serializers.ChoiceField(choices=WRITERS, default="offline")
     domain = serializers.CharField(**TEXT, help_text="slug; empty means every domain")
     rule = serializers.CharField(
         **TEXT, help_text="code of one published rule; empty means all of the domain"
@@ -93,7 +94,7 @@ class SampleListIn(InputSerializer):
     machine = serializers.ChoiceField(choices=Sample.Machine.choices, required=False)
     human = serializers.ChoiceField(choices=Sample.Human.choices, required=False)
     approved_how = serializers.ChoiceField(choices=Sample.How.choices, required=False)
-    writer = serializers.ChoiceField(choices=["offline", "llm"], required=False)
+    writer = serializers.ChoiceField(choices=WRITERS, required=False)
     outcome = serializers.ChoiceField(
         choices=["filtered", "judged_out", "error"], required=False, help_text="of one of its attempts"
     )

@@ -66,9 +66,9 @@ def estimate(*, branch: str, writer: str = "offline", seed: int = 0, **chosen: A
     recipe = read_recipe(params["recipe"])
     plan = _plan(branch, writer, recipe, seed, params)
     samples = Figure(plan["samples"], _told(plan))
-    if writer == "offline":
-        none = Figure(0, "the offline writers ask no model")
-        return Estimate(samples, none, none, none, _offline_seconds(plan["samples"]), plan)
+    if writer != "llm":
+        none = Figure(0, f"the {writer} writers ask no model")
+        return Estimate(samples, none, none, none, _local_seconds(writer, plan["samples"]), plan)
     calls = _calls(branch, recipe, plan)
     asked = _Asked.of({name: value for name, (value, _) in calls.items()})
     total = Figure(round(asked.calls), next(basis for _, basis in calls.values()))
@@ -189,15 +189,15 @@ class _Asked:
         return f"default {what}"
 
 
-def _offline_seconds(samples: int) -> Figure:
-    """From the rates of earlier offline runs that wrote enough."""
-    runs = SynthesisRun.objects.filter(writer="offline", job__state=Job.State.DONE, job__total__gte=ENOUGH)
+def _local_seconds(writer: str, samples: int) -> Figure:
+    """From the rates of earlier runs of these writers that wrote enough."""
+    runs = SynthesisRun.objects.filter(writer=writer, job__state=Job.State.DONE, job__total__gte=ENOUGH)
     newest = runs.order_by("-pk").values("pk")[:RECENT]
     took = F("job__finished_at") - F("job__started_at")
     sums = SynthesisRun.objects.filter(pk__in=newest).aggregate(samples=Sum("job__total"), took=Sum(took))
     if sums["took"] and sums["took"].total_seconds() > 0:
         rate = sums["samples"] / sums["took"].total_seconds()
         return Figure(
-            round(samples / rate, 1), f"{rate:,.0f} samples/s, measured on earlier offline runs here"
+            round(samples / rate, 1), f"{rate:,.0f} samples/s, measured on earlier {writer} runs here"
         )
     return Figure(round(samples / OFFLINE_RATE, 1), f"default {OFFLINE_RATE:,.0f} samples/s")

@@ -9,6 +9,7 @@ from catalog.models import Domain
 from synthesis.core.queries import AXES
 from synthesis.core.rejections import REASONS
 from synthesis.models import Sample, SynthesisRun
+from synthesis.options import WRITERS
 from trace_site.lib.errors import TraceError
 
 CHECKS = (
@@ -42,7 +43,7 @@ class SampleFilters(forms.Form):
     human = forms.ChoiceField(choices=[("", "any human status"), *Sample.Human.choices], required=False)
     approved_how = forms.ChoiceField(choices=[("", "approved anyhow"), *Sample.How.choices], required=False)
     writer = forms.ChoiceField(
-        choices=[("", "any writer"), ("offline", "offline"), ("llm", "llm")], required=False
+        choices=[("", "any writer"), *((name, name) for name in WRITERS)], required=False
     )
     run = forms.IntegerField(required=False, min_value=1, max_value=2**62)
     version = forms.IntegerField(required=False, min_value=1, max_value=2**31 - 1)  # of the rule

@@ -12,7 +12,7 @@ from synthesis.forms import domain_choices
 from synthesis.models import SynthesisRun
 from trace_site.lib.errors import TraceError
 
-WRITERS = [("offline", "offline"), ("llm", "language model")]
+WRITERS = [("offline", "offline"), ("recorded", "recorded"), ("llm", "language model")]
 OUTDATED = [("rewrite", "write them again"), ("keep", "keep them")]
 # which field a refusal of the service is about, by what it names
 PLACES = {

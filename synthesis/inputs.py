@@ -32,6 +32,8 @@ from synthesis.sample_rows import Old, Row, blocks, old_of
 from synthesis.sources import CatalogView, few_shot_queries
 from synthesis.writers.llm import llm_writers
 from synthesis.writers.offline import offline_writers
+from synthesis.writers.recorded import NAME as RECORDED
+from synthesis.writers.recorded import recorded_writers
 from trace_site.lib.llm import Client, Endpoint
 
 
@@ -43,7 +45,9 @@ class _Named:
 
 
 def telling_writers(writer: str, recipe: Recipe, models: Mapping[str, str] | None = None) -> Writers:
-    """The writers of a kind ("offline" or "llm...") for their `made_with`; they cannot write."""
+    """The writers of a kind ("offline", "recorded" or "llm...") for their `made_with`; they cannot write."""
+    if writer == RECORDED:
+        return recorded_writers(recipe)
     if not writer.startswith("llm"):
         return offline_writers(recipe)
     named = {role: cast(Client, _Named(endpoint)) for role, endpoint in endpoints(models).items()}

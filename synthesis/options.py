@@ -10,6 +10,7 @@ from synthesis.core.recipe import Recipe, default_recipe
 from trace_site.lib.errors import TraceError
 
 BRANCHES = ("rrb", "rule", "imported")
+WRITERS = ("offline", "recorded", "llm")
 OUTDATED = ("rewrite", "keep")
 MAX_SAMPLES = 1_000_000
 
@@ -29,7 +30,7 @@ def run_params(
 ) -> dict[str, Any]:
     """What a run puts down about how it was started, but for its endpoints. Raises TraceError naming the option."""
     one_of("branch", branch, BRANCHES)
-    one_of("writer", writer, ("offline", "llm"))
+    one_of("writer", writer, WRITERS)
     one_of("outdated", outdated, OUTDATED)
     count("per-rule", per_rule)
     count("anchors", anchors)

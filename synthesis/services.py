@@ -54,7 +54,7 @@ def synthesis_start(
         budget=budget,
         outdated=outdated,
     )
-    name = "offline"
+    name = writer
     if writer == "llm":
         found = _probed()
         name, params["endpoints"] = f"llm:{found['generator'].model}"[:120], recorded(found)

@@ -16,6 +16,8 @@ from synthesis.stages import Outcome, Pipeline, Unit
 from synthesis.writers.llm import llm_writers
 from synthesis.writers.offline import offline_writers
 from synthesis.writers.prompts import source
+from synthesis.writers.recorded import NAME as RECORDED
+from synthesis.writers.recorded import recorded_writers
 from synthesis.writing import written, written_here
 from trace_site.jobs import Job, JobContext
 from trace_site.lib.llm import Client
@@ -48,6 +50,8 @@ def run_staff(run: SynthesisRun, recipe: Recipe, job: Job) -> Staff:
     ledger = DatabaseLedger(job)
     if run.writer == "offline":
         return Staff(offline_writers(recipe), ledger)
+    if run.writer == RECORDED:
+        return Staff(recorded_writers(recipe, ledger), ledger)
     models = {row["role"]: row["model"] for row in run.params.get("endpoints", ())}
     made = clients(endpoints(models), ledger, run_budget(run, job))
     return Staff(llm_writers(made, recipe), ledger, list(dict.fromkeys(made.values())))

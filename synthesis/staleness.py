@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from rules.models import RuleVersion
 from synthesis.contents import content_stale
@@ -22,6 +22,7 @@ from synthesis.inputs import Inputs, telling_writers
 from synthesis.models import Sample, SynthesisRun
 from synthesis.sample_rows import Old, Row, old_of, rows_of
 from synthesis.sources import CatalogView, catalog_around, few_shot_queries, rule_texts
+from synthesis.writers.recorded import NAME as RECORDED
 
 MOST_AROUND = 200  # rows whose pools are read one by one; for more the whole catalog is
 LEVELS = {"current": State.CURRENT, "outdated": State.OUTDATED, "content": State.STALE}
@@ -82,7 +83,7 @@ class Today:
     rules: dict[int, RuleText] = field(init=False)  # {sample's version: the version published now}
     current: dict[int, RuleText] = field(init=False)  # {published version: its text}
     old: dict[int, Old] = field(init=False)
-    _inputs: dict[tuple[str, bool], Inputs] = field(default_factory=dict)
+    _inputs: dict[tuple[str, str], Inputs] = field(default_factory=dict)
     _texts: list[str] | None = None
 
     def __post_init__(self) -> None:
@@ -99,19 +100,19 @@ class Today:
         return catalog_around(names)
 
     def states(self, rows: Iterable[Row]) -> list[tuple[Row, State]]:
-        groups: dict[tuple[str, bool], list[Row]] = {}
+        groups: dict[tuple[str, str], list[Row]] = {}
         for row in rows:
             groups.setdefault(_writers_of(row), []).append(row)
         found = [pair for group in groups.values() for pair in self.inputs(group[0]).states(group)]
         return sorted(found, key=lambda pair: pair[0].pk)
 
     def inputs(self, row: Row) -> Inputs:
-        branch, llm = kind = _writers_of(row)
+        branch, writer = kind = _writers_of(row)
         if kind not in self._inputs:
-            recipe, models = _newest(branch, llm)
-            writers = telling_writers("llm" if llm else "offline", recipe, models)
+            recipe, models = _newest(branch, writer)
+            writers = telling_writers(writer, recipe, models)
             share = recipe.trace.permission_share
-            if llm and self._texts is None:
+            if writer == "llm" and self._texts is None:
                 self._texts = few_shot_queries()
             self._inputs[kind] = Inputs.today(
                 self.catalog, self.current, branch, writers, share, self._texts or ()
@@ -146,15 +147,16 @@ class Today:
                 yield Reason("tool", name)
 
 
-def _writers_of(row: Row) -> tuple[str, bool]:
-    return row.branch, row.writer.startswith("llm")
+def _writers_of(row: Row) -> tuple[str, str]:
+    return row.branch, next((name for name in ("llm", RECORDED) if row.writer.startswith(name)), "offline")
 
 
-def _newest(branch: str, llm: bool) -> tuple[Recipe, dict[str, str]]:
+def _newest(branch: str, writer: str) -> tuple[Recipe, dict[str, str]]:
     """The recipe of the newest run of this branch and kind of writer, and its models where settings name none."""
     runs = SynthesisRun.objects.filter(branch=branch, params__has_key="recipe")
     runs = runs.exclude(params__has_key="regenerate")  # those follow the run of what was rejected
-    kind = runs.filter(writer__startswith="llm") if llm else runs.exclude(writer__startswith="llm")
+    others = Q(writer__startswith="llm") | Q(writer=RECORDED)
+    kind = runs.exclude(others) if writer == "offline" else runs.filter(writer__startswith=writer)
     params = kind.order_by("-id").values_list("params", flat=True).first() or {}
     recipe = read_recipe(params["recipe"]) if params else default_recipe()
     models = {row["role"]: row["model"] for row in params.get("endpoints", ())}

@@ -77,7 +77,7 @@ def live_context(request: HttpRequest, pk: int) -> dict[str, Any]:
     run = get_object_or_404(SynthesisRun.objects.select_related("job", "created_by"), pk=pk)
     part = part_of(request, pk)
     budget = run.params.get("budget") or {}
-    used = job_spent(run.job) if run.job and run.writer != "offline" else None
+    used = job_spent(run.job) if run.job and run.writer.startswith("llm") else None
     spent = [(name, getattr(used, name), budget.get(name)) for name in LIMITS] if used else []
     return {
         "run": run,

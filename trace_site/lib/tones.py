@@ -8,7 +8,7 @@ WORDS = {
     "warn": "warning, deprecated, stale, changed, judged out, touched, paused, tentative",
     "bad": "failed, fail, blocked, quarantined, rejected, reject, error, no rule, uncovered, filtered, unreliable",
     "idle": "cancelled, retired, dropped, dismissed, removed, unchanged, undo, not measured",
-    "info": "active, added, info, offline",
+    "info": "active, added, info, offline, recorded",
 }
 TONES = {word: tone for tone, words in WORDS.items() for word in words.split(", ")}
 

@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from synthesis.core.recipe import load_recipe
 from synthesis.estimates import Estimate, estimate
 from synthesis.models import SynthesisRun
-from synthesis.options import BRANCHES
+from synthesis.options import BRANCHES, WRITERS
 from synthesis.services import synthesis_start
 from synthesis.yields import funnel_lines
 from trace_site.commands import TraceCommand
@@ -26,7 +26,7 @@ class Command(TraceCommand):
         parser.add_argument("--anchors", type=int, default=100, help="RRB samples, one anchor tool each")
         parser.add_argument("--domain", default="")
         parser.add_argument("--rule", default="", help="the code of the one rule to write for")
-        parser.add_argument("--writer", default="offline", choices=("offline", "llm"))
+        parser.add_argument("--writer", default="offline", choices=WRITERS)
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument("--underspecified", action="store_true", help="add the fourth style to rule runs")
         parser.add_argument("--recipe", type=Path, help="a YAML file; missing fields keep their defaults")
