@@ -35,8 +35,8 @@ from training.models import AliasMove, Model, Run
 DATA = settings.BASE_DIR / "trace_site" / "demo"
 FORMAT = "a"
 CELLS = [("none", "none"), ("m", "none"), ("m", "r"), ("m", "r+R")]
-ANCHORS = 645
-PER_RULE = 36  # three times the default of 12, so that each rule's many signals are seen
+ANCHORS = 200
+PER_RULE = 12
 MORE = 3  # a rule more after the freeze, so that the reviewer has a queue
 
 
@@ -123,13 +123,15 @@ class Command(TraceCommand):
         probe_benchmarks_build(name="demo", actor=None)
 
     def synthesize_rules(self) -> None:
-        self.call("synthesis_run", branch="rule", per_rule=PER_RULE, writer="offline", seed=1)
+        self.call("synthesis_run", branch="rule", per_rule=PER_RULE, writer="recorded", seed=1)
 
     def synthesize_more(self) -> None:
-        self.call("synthesis_run", branch="rule", per_rule=PER_RULE + MORE, writer="offline", seed=1)
+        """By the offline writers: nothing more is recorded."""
+        more = {"per_rule": PER_RULE + MORE, "keep_outdated": True}
+        self.call("synthesis_run", branch="rule", writer="offline", seed=1, **more)
 
     def synthesize_rrb(self) -> None:
-        self.call("synthesis_run", branch="rrb", anchors=ANCHORS, writer="offline", seed=1)
+        self.call("synthesis_run", branch="rrb", anchors=ANCHORS, writer="recorded", seed=1)
 
     def build_snapshot(self) -> None:
         self.call("snapshot_build", strategy="append", per_rule=PER_RULE, seed=1)
