@@ -75,7 +75,16 @@ def with_domains(items: Sequence[Item]) -> list[Item]:
 
 
 @transaction.atomic
-def freeze(*, name: str, kind: str, items: Iterable[Item], source: str, actor: Any) -> tuple[Benchmark, bool]:
+def freeze(
+    *,
+    name: str,
+    kind: str,
+    items: Iterable[Item],
+    source: str,
+    tier: str = "",
+    is_development: bool = False,
+    actor: Any,
+) -> tuple[Benchmark, bool]:
     """The version that holds exactly these items, and whether it was made now."""
     ready = with_domains(list(items))
     if not counted([item.data for item in ready]):
@@ -89,9 +98,11 @@ def freeze(*, name: str, kind: str, items: Iterable[Item], source: str, actor: A
     if same := versions.filter(hash=hash_).first():
         return same, False
     newest = versions.first()
-    if newest is not None and newest.kind != kind:
+    said = (kind, tier, is_development)
+    if newest is not None and (newest.kind, newest.tier, newest.is_development) != said:
+        words = ["development" if newest.is_development else "", newest.tier, newest.get_kind_display()]
         raise TraceError(
-            f"'{name}' is a {newest.get_kind_display()} benchmark.",
+            f"'{name}' is a {' '.join(filter(None, words))} benchmark.",
             code="conflict",
             hint="Choose another name.",
         )
@@ -99,13 +110,15 @@ def freeze(*, name: str, kind: str, items: Iterable[Item], source: str, actor: A
         name=name,
         version=newest.version + 1 if newest else 1,
         kind=kind,
+        tier=tier,
+        is_development=is_development,
         hash=hash_,
         count=len(ready),
         random_baseline=core.chance(kind, ready),
         source=source[:300],
         created_by=actor,
     )
-    queries = register(benchmark, ready, actor) if kind == core.PRB else {}
+    queries = register(benchmark, ready, actor) if kind in core.WITH_QUERIES else {}
     BenchmarkItem.objects.bulk_create(
         [
             BenchmarkItem(

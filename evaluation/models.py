@@ -15,13 +15,24 @@ class Benchmark(models.Model):
         MCQ = "mcq", "MCQ_ts"
         QA = "qa", "QA_ts"
         MCQ_EXPERT = "mcq_expert", "MCQ_expert"
+        OUTSIDE = "outside", "outside every tool"
+
+    class Tier(models.TextChoices):
+        HARD = "hard", "hard: as people hint at it"
+        PLAIN = "plain", "plain: the deciding fact is stated"
 
     name = models.CharField(max_length=100)
     version = models.PositiveIntegerField(default=1)
     kind = models.CharField(max_length=10, choices=Kind)
+    tier = models.CharField(max_length=10, choices=Tier, blank=True)
+    is_development = models.BooleanField(
+        default=False, help_text="thresholds are chosen on it, so its figures are never shown as a result"
+    )
     hash = models.CharField(max_length=64)
     count = models.PositiveIntegerField()
-    random_baseline = models.FloatField(null=True, help_text="mean chance of guessing right; null for PRB")
+    random_baseline = models.FloatField(
+        null=True, help_text="mean chance of guessing right; null but for probes"
+    )
     source = models.CharField(
         max_length=300, blank=True, help_text="file, or 'built offline from the catalog'"
     )

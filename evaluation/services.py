@@ -27,11 +27,29 @@ Decode = Evaluation.Decode
 
 
 def benchmark_import(
-    *, path: Path, kind: str, name: str, domain: str = "", seed: int = 0, actor: Any = None
+    *,
+    path: Path,
+    kind: str,
+    name: str,
+    tier: str = "",
+    part: str = items.WHOLE,
+    domain: str = "",
+    seed: int = 0,
+    actor: Any = None,
 ) -> tuple[Benchmark, bool]:
-    """Freeze a file of benchmark rows; returns the version and whether it is new."""
-    found = benchmarks.read(path, kind, domain=domain, seed=seed)
-    return benchmarks.freeze(name=name, kind=kind, items=found, source=path.name, actor=actor)
+    """Freeze a file of benchmark rows, or a half of it; returns the version and whether it is new."""
+    if tier and kind != items.PRB:
+        raise TraceError(f"only a {items.PRB} benchmark has a tier.", code="bad_request", where="tier")
+    found = items.part_of(benchmarks.read(path, kind, domain=domain, seed=seed), part)
+    return benchmarks.freeze(
+        name=name,
+        kind=kind,
+        items=found,
+        source=path.name,
+        tier=tier,
+        is_development=part == items.DEVELOPMENT,
+        actor=actor,
+    )
 
 
 def probe_benchmarks_build(
@@ -50,6 +68,8 @@ def probe_benchmarks_build(
 
 def default_decodes(benchmark: Benchmark, model: Model | None) -> list[str]:
     """What is evaluated when nobody chooses. A cell that never learned to write lists is only asked to rank."""
+    if benchmark.kind == Benchmark.Kind.OUTSIDE:
+        return [Decode.FAST] if model else []
     if benchmark.kind != Benchmark.Kind.PRB:
         return [Decode.LETTERS] if model else []
     if model is None:
@@ -62,7 +82,7 @@ def default_decodes(benchmark: Benchmark, model: Model | None) -> list[str]:
 
 
 def check_decode(benchmark: Benchmark, decode: str) -> None:
-    is_probe = benchmark.kind != Benchmark.Kind.PRB
+    is_probe = benchmark.kind not in items.WITH_QUERIES
     if is_probe != (decode == Decode.LETTERS):
         raise TraceError(
             f"a {benchmark.get_kind_display()} benchmark cannot be decoded as {decode}.",

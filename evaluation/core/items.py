@@ -1,19 +1,23 @@
 """Benchmark files: one row in, one checked item out.
 
-In: rows of a PRB, MCQ_ts, QA_ts or MCQ_expert file. Out: `Item`s whose `data` is frozen in the benchmark: a query
-with its gold tools, or a lettered question with its options already in their final order.
+In: rows of a PRB, MCQ_ts, QA_ts, MCQ_expert or outside file. Out: `Item`s whose `data` is frozen in the benchmark: a
+query with its gold tools (none where no tool should answer), or a lettered question with its options already in their
+final order.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from evaluation.core.probes import MOST_CHOICES, YES_NO, lettered, random_baseline
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 
-PRB, MCQ, QA, EXPERT = KINDS = ("prb", "mcq", "qa", "mcq_expert")
+PRB, MCQ, QA, EXPERT, OUTSIDE = KINDS = ("prb", "mcq", "qa", "mcq_expert", "outside")
+WITH_QUERIES = (PRB, OUTSIDE)
+WHOLE, SHOWN, DEVELOPMENT = PARTS = ("whole", "shown", "development")
 LONGEST_TEXT = 8_000  # characters
 NO_DOMAIN = "general"
 KEPT = (
@@ -50,7 +54,7 @@ def parse(
     kind: str, rows: Iterable[tuple[str, Mapping[str, Any]]], *, domain: str = "", seed: int = 0
 ) -> list[Item]:
     """Check (where, row) pairs. Rows of another split than `test` are left out; an empty result is an error."""
-    check = {PRB: _prb, MCQ: _mcq, QA: _qa, EXPERT: _expert}[kind]
+    check = {PRB: _prb, MCQ: _mcq, QA: _qa, EXPERT: _expert, OUTSIDE: _outside}[kind]
     items = []
     for number, (where, row) in enumerate(rows, start=1):
         if row.get("split", "test") != "test":
@@ -64,17 +68,39 @@ def parse(
     return items
 
 
+def part_of(items: Iterable[Item], part: str) -> list[Item]:
+    """The half of the items that thresholds are chosen on, the half whose figures are shown, or all.
+
+    Split by the hash of an item's id, so that rows added later move nobody to the other half. Raises TraceError when
+    nothing is left.
+    """
+    found = [item for item in items if part in (WHOLE, DEVELOPMENT if _is_development(item) else SHOWN)]
+    if not found:
+        raise TraceError(f"no row falls into the {part} half.", code="empty_benchmark", hint="Add rows.")
+    return found
+
+
+def _is_development(item: Item) -> bool:
+    return sha256(str(item.data["id"]).encode()).digest()[0] % 2 == 0
+
+
 def digest(kind: str, items: Sequence[Item]) -> str:
     return content_hash({"kind": kind, "items": [[item.domain, item.data] for item in items]})
 
 
 def chance(kind: str, items: Sequence[Item]) -> float | None:
-    """The random baseline of a probe; a retrieval benchmark has none."""
-    return None if kind == PRB else random_baseline([item.data for item in items])
+    """The random baseline of a probe; a benchmark of requests has none."""
+    return None if kind in WITH_QUERIES else random_baseline([item.data for item in items])
 
 
 def _prb(row: Mapping[str, Any], where: str, seed: int) -> dict[str, Any]:
     return {"query": _text(row, "query", where), "tools": list(dict.fromkeys(_texts(row, "tools", where, 1)))}
+
+
+def _outside(row: Mapping[str, Any], where: str, seed: int) -> dict[str, Any]:
+    if row.get("tools"):
+        raise _bad(where, "'tools' names some, but no tool answers a request of this kind.")
+    return {"query": _text(row, "query", where), "tools": []}
 
 
 def _mcq(row: Mapping[str, Any], where: str, seed: int) -> dict[str, Any]:

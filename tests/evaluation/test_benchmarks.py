@@ -155,3 +155,28 @@ def test_import_command_prints_one_object(tmp_path, capsys):
     assert (result["version"], result["count"], result["created"]) == (1, 1, True)
     with pytest.raises(CommandError, match="does not exist"):
         call_command("benchmark_import", str(tmp_path / "none.jsonl"), kind="prb", name="prb")
+
+
+def test_the_two_halves_of_a_file_share_no_row_and_only_one_is_for_development(db, tmp_path):
+    make_tool(name="Payroll/GetPayslip")
+    path = write(
+        tmp_path, *({"query": f"my payslip {n}", "tools": ["Payroll/GetPayslip"]} for n in range(40))
+    )
+    shown, _ = benchmark_import(path=path, kind="prb", name="golden", tier="hard", part="shown")
+    development, _ = benchmark_import(
+        path=path, kind="prb", name="golden-development", tier="hard", part="development"
+    )
+    queries = [{item.data["query"] for item in one.items.all()} for one in (shown, development)]
+    assert (len(queries[0] | queries[1]), queries[0] & queries[1]) == (40, set())
+    assert all(queries)
+    assert (shown.is_development, development.is_development) == (False, True)
+    with pytest.raises(TraceError, match="is a development hard PRB benchmark"):
+        benchmark_import(path=path, kind="prb", name="golden-development", part="shown")
+
+
+def test_a_request_outside_every_tool_names_none(db, tmp_path):
+    frozen, _ = benchmark_import(path=write(tmp_path, {"query": "a taxi"}), kind="outside", name="outside")
+    assert [item.data["tools"] for item in frozen.items.all()] == [[]]
+    assert LabelledQuery.objects.get().text == "a taxi"
+    with pytest.raises(TraceError, match="no tool answers"):
+        parsed("outside", {"query": "a taxi", "tools": ["Payroll/GetPayslip"]})

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management import CommandParser
 
+from evaluation.core.items import PARTS, WHOLE
 from evaluation.models import Benchmark
 from evaluation.services import benchmark_import
 from trace_site.commands import TraceCommand
@@ -17,11 +18,18 @@ class Command(TraceCommand):
         parser.add_argument("path", type=Path)
         parser.add_argument("--kind", choices=Benchmark.Kind.values, required=True)
         parser.add_argument("--name", required=True)
+        parser.add_argument("--tier", choices=Benchmark.Tier.values, default="", help="of a prb benchmark")
+        parser.add_argument(
+            "--part",
+            choices=PARTS,
+            default=WHOLE,
+            help="development: the half that thresholds are chosen on; shown: the other one",
+        )
         parser.add_argument("--domain", default="", help="for rows that name no domain")
         parser.add_argument("--seed", type=int, default=0, help="orders the options of mcq questions")
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        names = ("path", "kind", "name", "domain", "seed")
+        names = ("path", "kind", "name", "tier", "part", "domain", "seed")
         benchmark, created = benchmark_import(**{name: options[name] for name in names})
         result = {
             "id": benchmark.pk,

@@ -84,7 +84,7 @@ class Command(TraceCommand):
                 Clustering.objects.exists,
                 lambda: self.call("catalog_clusters"),
             ),
-            ("freeze the benchmarks", lambda: Benchmark.objects.count() >= 4, self.import_benchmarks),
+            ("freeze the benchmarks", lambda: Benchmark.objects.count() >= 7, self.import_benchmarks),
             (
                 "import requests that show the tone, without names and numbers",
                 real_queries().exists,
@@ -118,7 +118,9 @@ class Command(TraceCommand):
             self.call("catalog_import", DATA / f"{slug}_tools.jsonl", domain=slug, licence="Apache-2.0")
 
     def import_benchmarks(self) -> None:
-        self.call("benchmark_import", DATA / "prb.jsonl", kind="prb", name="prb-demo")
+        for tier, source in (("hard", "prb.jsonl"), ("plain", "prb_plain.jsonl")):
+            for part, name in (("shown", f"prb-{tier}"), ("development", f"prb-{tier}-development")):
+                self.call("benchmark_import", DATA / source, kind="prb", tier=tier, part=part, name=name)
         self.call("benchmark_import", DATA / "mcq_expert.jsonl", kind="mcq_expert", name="mcq-expert-demo")
         probe_benchmarks_build(name="demo", actor=None)
 
