@@ -17,7 +17,7 @@ from synthesis.core.clauses import reasons_unsupported
 from synthesis.core.keys import Ground
 from synthesis.core.plan import Group, Held, Planned, Slot, State, plan_anchors, plan_style
 from synthesis.core.pools import shuffled, stratified
-from synthesis.core.queries import RULE_STYLES, TIERS, RuleText, Writers
+from synthesis.core.queries import RULE_STYLES, RuleText, Writers
 from synthesis.core.recipe import Recipe
 from synthesis.inputs import Inputs, telling_writers
 from synthesis.models import Sample, SynthesisRun
@@ -80,9 +80,9 @@ def planned(
     texts = {version.pk: text for version, text in rules}
     found = RunPlan(inputs_of(branch, params, writers, catalog, texts), seed)
     if branch == "rule":
-        _rules(found, rules, params)
+        _rules(found, rules, params, writers)
     else:
-        _anchors(found, params)
+        _anchors(found, params, writers)
     return found
 
 
@@ -104,7 +104,12 @@ def drop_overtaken(run: SynthesisRun, writers: Writers, catalog: CatalogView) ->
     return bool(old)
 
 
-def _rules(found: RunPlan, rules: Sequence[tuple[RuleVersion, RuleText]], params: Mapping[str, Any]) -> None:
+def _rules(
+    found: RunPlan,
+    rules: Sequence[tuple[RuleVersion, RuleText]],
+    params: Mapping[str, Any],
+    writers: Writers,
+) -> None:
     if not rules:
         raise TraceError(
             "no rule is published.",
@@ -118,7 +123,7 @@ def _rules(found: RunPlan, rules: Sequence[tuple[RuleVersion, RuleText]], params
     for version, rule in rules:
         of = codes[version.rule_id]
         found.rules[of] = version, rule
-        reasons = unsupported(rule, found.inputs.catalog)
+        reasons = unsupported(rule, found.inputs.catalog, writers)
         for style in (style for style in wanted if style in reasons):
             found.parts.append(Part(rule.domain, rule.code, style, Planned(), reasons[style]))
         styles = [style for style in wanted if style not in reasons]
@@ -127,9 +132,9 @@ def _rules(found: RunPlan, rules: Sequence[tuple[RuleVersion, RuleText]], params
             found.parts.append(Part(rule.domain, rule.code, style, slots))
 
 
-def unsupported(rule: RuleText, catalog: CatalogView) -> dict[str, str]:
+def unsupported(rule: RuleText, catalog: CatalogView, writers: Writers) -> dict[str, str]:
     """{style: why not}. Without a live target a rule teaches nothing, opt-in styles neither."""
-    reasons = reasons_unsupported(rule, catalog.tools)
+    reasons = {**writers.unsupported(rule, catalog.tools), **reasons_unsupported(rule, catalog.tools)}
     return {**reasons, "underspecified": reasons["explicit"]} if "explicit" in reasons else reasons
 
 
@@ -139,7 +144,7 @@ def _shares(styles: list[str], per_rule: int) -> dict[str, int]:
     return {style: each + (place < left) for place, style in enumerate(styles)}
 
 
-def _anchors(found: RunPlan, params: Mapping[str, Any]) -> None:
+def _anchors(found: RunPlan, params: Mapping[str, Any], writers: Writers) -> None:
     domain, catalog = params.get("domain", ""), found.inputs.catalog
     strata: defaultdict[str, list[str]] = defaultdict(list)
     for name, tool in catalog.tools.items():
@@ -155,7 +160,7 @@ def _anchors(found: RunPlan, params: Mapping[str, Any]) -> None:
         params["anchors"],
         rewrite=rewrites(params),
         key_of=found.key_of,
-        tiers_of=lambda anchor: tiers_of(found.ground(anchor), catalog),
+        tiers_of=lambda anchor: tiers_of(found.ground(anchor), catalog, writers),
     )
     found.parts += _by_domain(slots, catalog)
 
@@ -187,10 +192,8 @@ def _groups(
     return groups
 
 
-def tiers_of(made: Ground, catalog: CatalogView) -> list[str]:
-    """Tiers that the pool has enough live tools for."""
-    live = sum(not catalog.tools[name].deprecated for name in made.tools)
-    return [tier for tier, (least, _) in TIERS.items() if live >= least]
+def tiers_of(made: Ground, catalog: CatalogView, writers: Writers) -> list[str]:
+    return writers.tiers(made.of, [catalog.tools[name] for name in made.tools])
 
 
 def _by_domain(found: Planned, catalog: CatalogView) -> list[Part]:

@@ -4,7 +4,7 @@ No sample is stored. The queries come from seeds, so the same form shows the sam
 of each style. Only filter V's query checks are told: a run also writes traces, asks the judge, and tries again.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +14,7 @@ from catalog.models import NeighbourList, Tool
 from catalog.selectors import tools_by_name
 from rules.core.rule import RuleContent, base_code, make_content
 from rules.models import Rule
-from synthesis.core.clauses import reasons_unsupported
+from synthesis.core.clauses import cases, reasons_unsupported
 from synthesis.core.few_shots import FewShots
 from synthesis.core.filters import Failure, FilterContext, query_failures
 from synthesis.core.keys import sample_seed
@@ -32,6 +32,8 @@ from synthesis.core.queries import (
 from synthesis.core.recipe import default_recipe
 from synthesis.core.words import NearDuplicates
 from synthesis.drafts import drafted
+from synthesis.endpoints import configured
+from synthesis.inputs import telling_writers
 from synthesis.models import Sample, SynthesisRun
 from synthesis.selectors import GONE
 from synthesis.sources import few_shot_queries, published_codes
@@ -59,8 +61,11 @@ class SampleQuery:
 
 @dataclass(slots=True)
 class Style:
+    """`reason`: why it cannot be written; `wants`: the cases for which typed example requests would help."""
+
     name: str
-    reason: str = ""  # why the rule cannot support it
+    reason: str = ""
+    wants: list[dict[str, Any]] = field(default_factory=list)
     queries: list[SampleQuery] = field(default_factory=list)
 
 
@@ -149,9 +154,14 @@ def _rule_text(said: RuleContent, tools: dict[str, Tool], rule: Rule | None, cod
 
 
 def _styles(text: RuleText, tools: dict[str, Tool], underspecified: bool) -> list[Style]:
-    reasons = reasons_unsupported(text, {name: _text_of(tool) for name, tool in tools.items()})
+    known = {name: _text_of(tool) for name, tool in tools.items()}
+    writers = telling_writers("llm" if configured() else "offline", default_recipe())
+    wordless, never = writers.unsupported(text, known), reasons_unsupported(text, known)
+    wants = [] if never.get("implicit") else [asdict(one.clause) | {"signals": []} for one in cases(text, known)]
     wanted = [*RULE_STYLES, *(["underspecified"] if underspecified else [])]
-    return [Style(name, reasons.get(name, "")) for name in wanted]
+    return [
+        Style(name, never.get(name) or wordless.get(name, ""), wants if name in wordless else []) for name in wanted
+    ]
 
 
 def _text_of(tool: Tool) -> ToolText:

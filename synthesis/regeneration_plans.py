@@ -35,7 +35,7 @@ def plan_again(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: Ca
         drop_overtaken(run, writers, catalog)
         texts = {version.pk: text for version, text in published_rules()}
         inputs = inputs_of(run.branch, run.params, writers, catalog, texts)
-        rows = _rows(run, writers.name, inputs, _taken(run))
+        rows = _rows(run, writers, inputs, _taken(run))
         taken = set(Sample.objects.filter(key__in=[row.key for _, row in rows]).values_list("key", flat=True))
         for asked, row in rows:
             if row.key in taken:
@@ -70,18 +70,18 @@ def _taken(run: SynthesisRun) -> QuerySet[Regeneration]:
 
 
 def _rows(
-    run: SynthesisRun, writer: str, inputs: Inputs, taken: QuerySet[Regeneration]
+    run: SynthesisRun, writers: Writers, inputs: Inputs, taken: QuerySet[Regeneration]
 ) -> list[tuple[Regeneration, Sample]]:
     """The rows to create; what cannot be written any more is ended."""
     found = []
     newest = _newest_in(taken)
     for asked in taken:
         old = asked.sample
-        why = NEWER if newest.get(old.slot, 0) > old.pk else _overtaken(old, inputs)
+        why = NEWER if newest.get(old.slot, 0) > old.pk else _overtaken(old, inputs, writers)
         if why:
             end(asked, why)
         else:
-            found.append((asked, _row(run, writer, inputs, asked)))
+            found.append((asked, _row(run, writers.name, inputs, asked)))
     return found
 
 
@@ -91,7 +91,7 @@ def _newest_in(taken: QuerySet[Regeneration]) -> dict[str, int]:
     return dict(rows.values_list("slot").annotate(newest=Max("pk")))
 
 
-def _overtaken(old: Sample, inputs: Inputs) -> str:
+def _overtaken(old: Sample, inputs: Inputs, writers: Writers) -> str:
     """Why nothing can be written in its place today; empty when it can."""
     if "index" not in old.made_from:
         return NO_PLACE
@@ -99,12 +99,12 @@ def _overtaken(old: Sample, inputs: Inputs) -> str:
         rule = inputs.rules.get(version.pk)
         if rule is None:
             return f"{version.rule.code} v{version.number} is not the published version any more."
-        return unsupported(rule, inputs.catalog).get(old.style, "")
+        return unsupported(rule, inputs.catalog, writers).get(old.style, "")
     made = inputs.of_anchor(old.anchor.name if old.anchor else "")
     if made is None:
         return f"{old.anchor} is retired."
-    few = old.tier not in tiers_of(made, inputs.catalog)
-    return f"Its pool has too few tools left for a {old.tier} query." if few else ""
+    few = old.tier not in tiers_of(made, inputs.catalog, writers)
+    return f"Its pool has too few tools that a {old.tier} query could ask for." if few else ""
 
 
 def _row(run: SynthesisRun, writer: str, inputs: Inputs, asked: Regeneration) -> Sample:

@@ -61,7 +61,7 @@ def _blocks(ids: list[int]) -> Iterator[Sequence[int]]:
 
 
 def _made_with(parts: list[Any]) -> set[str]:
-    """`query_rule.jinja 0123456789abcdef`, or the name of an offline grammar, of every stage."""
+    """`query_rule.jinja 0123456789abcdef`, or the name of an offline writer, of every stage."""
     stages = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     return {f"{prompt}.jinja {digest}" if prompt else writer for prompt, digest, writer in stages} - {None}
 

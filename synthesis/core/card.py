@@ -88,7 +88,7 @@ def _warning(facts: Facts) -> str:
     if not offline:
         return ""
     return (
-        f"> **OFFLINE TEXT: {offline:,} of {total:,} samples were written by the offline grammar, not by a language "
+        f"> **OFFLINE TEXT: {offline:,} of {total:,} samples were written by the offline templates, not by a language "
         "model.** They show that the pipeline works; they are no evidence of how people ask.\n"
     )
 
@@ -148,7 +148,7 @@ def _making(facts: Facts) -> str:
     return f"""## How it was made
 
 {_table(("writer", "samples"), writers)}
-Prompts and grammars: {_cell(", ".join(facts["prompts"])) or "not recorded"}
+Prompts and templates: {_cell(", ".join(facts["prompts"])) or "not recorded"}
 
 {chr(10).join(recipes) or "Recipes: not recorded."}
 

@@ -131,11 +131,6 @@ def first_sentence(description: str) -> str:
     return " ".join(sentence.split()[:20])
 
 
-def in_text(rule: RuleText, name: str) -> bool:
-    """Whether the rule's text itself says when a tool is right."""
-    return any(one.when for one in derived(rule) if one.route_to == name)
-
-
 @lru_cache(maxsize=8192)
 def told(rule: RuleText, name: str) -> str:
     """The part of the rule's text that names a tool first, without its full stop; empty where none does."""
@@ -183,7 +178,10 @@ def reasons_unsupported(rule: RuleText, pool: Mapping[str, ToolText]) -> dict[st
     """Styles the rule cannot support, each with the reason. No exception query may teach a dead tool."""
     found = cases(rule, pool)
     if not any(case.clause.route_to == rule.target for case in found):
-        return dict.fromkeys(("explicit", "implicit", "exception"), "The target is deprecated or retired.")
+        tool = pool.get(rule.target)
+        dead = tool is None or tool.deprecated
+        reason = "The target is deprecated or retired." if dead else "The rule gives no case that leads to its target."
+        return dict.fromkeys(("explicit", "implicit", "exception"), reason)
     if not any(case.clause.route_to != rule.target for case in found):
         alive = [name for name in rule.confusables if name in pool and not pool[name].deprecated]
         reason = (

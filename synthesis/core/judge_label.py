@@ -1,8 +1,8 @@
 """Label correctness, the judge's third axis: which tools are right, derived again, compared with the answer.
 
 With a rule, its cases are scored on the query: their condition, their signals, the rule's sentences about their tool,
-and the limits they set (years, amounts, workdays, regions); a case that the rule's text puts above the others wins over
-them. Without a rule the tools' own words decide, and nothing the query asks for may be left out.
+and the limits they set (years, amounts, workdays, regions). Without a rule the tools' own words decide, and no part of
+the query may ask for another tool.
 """
 
 import math
@@ -10,14 +10,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from synthesis.core.judge_cases import Known, known_rule
-from synthesis.core.judge_stems import rarity, stems, tool_stems
+from synthesis.core.judge_stems import rarity, stems
 from synthesis.core.limits import side
 from synthesis.core.queries import JudgeRequest, RuleText, ToolText, by_name
 
 PARTS = re.compile(r"[,;:.?!]\s|\s-\s|\b(?:and|then|also|plus|n|after\sthat|as\swell\sas)\b|&", re.IGNORECASE)
+CLEAR = 2.0  # times the second tool's score: nobody would take that one
 SAID = 3.0  # from here on a query says which case it is
 LEAST = 4.0  # what a part of a query must weigh to ask for a tool of its own
-LIMIT, FIRST = 4.0, 4.0  # how much a limit, and a case that the rule puts first, count
+LIMIT = 4.0  # how much a limit counts
 
 
 def wrong_label(request: JudgeRequest) -> tuple[int, str]:
@@ -46,7 +47,13 @@ def _by_rule(request: JudgeRequest, rule: RuleText) -> tuple[int, str]:
     if len(request.answer) > 1 and mine < 0.75 * best:
         return 2, f"The rule leads to one tool here, {winner}; the others are too many."
     if mine >= best - 1e-9:
-        return 5, ""
+        rest = {name: score for name, score in scores.items() if name not in request.answer}
+        second = max(rest, key=lambda name: (rest[name], name), default="")
+        if mine < CLEAR * rest.get(second, 0.0):
+            return 4, f"{second} is nearly as close."
+        texts = _text_scores(request.query, [tool for tool in request.pool if not tool.deprecated])
+        nearest = max(texts, key=lambda name: (texts[name], name))
+        return (5, "") if nearest in request.answer else (4, f"{nearest}'s own words fit it better.")
     if mine >= 0.9 * best:
         return 4, ""
     return 2, f"By the rule the query belongs to {winner}."
@@ -76,10 +83,7 @@ def _case_score(one: Known, weights: Mapping[str, float], query: str, asked: fro
     limit = side(one.when, query)
     if limit < 0 and strength > 0.5 and " or " in one.when:
         limit = 0  # another alternative of the condition holds
-    score = condition + 3 * strength + 0.5 * hinted + LIMIT * limit
-    score += 0.25 * _weight(asked & one.told, weights)
-    certain = limit > 0 or strength > 0.6 or condition >= 1.2
-    return 1.5 * score + FIRST if one.first and certain and limit >= 0 else score
+    return condition + 3 * strength + 0.5 * hinted + LIMIT * limit
 
 
 def _weight(said: Iterable[str], weights: Mapping[str, float]) -> float:
@@ -102,7 +106,7 @@ def _text_scores(query: str, tools: Sequence[ToolText]) -> dict[str, float]:
 
 def _texts(tools: Sequence[ToolText]) -> tuple[dict[str, frozenset[str]], dict[str, float]]:
     """(words by tool, how much each word weighs)."""
-    sets = {tool.name: tool_stems(tool.name, tool.description) for tool in tools}
+    sets = {tool.name: stems(f"{tool.name} {tool.description}") for tool in tools}
     return sets, rarity(sets.values())
 
 
@@ -123,20 +127,7 @@ def _by_texts(request: JudgeRequest, live: Sequence[ToolText]) -> tuple[int, str
         rival = max(part, key=lambda name: (part[name], name))
         if part[rival] > 1.5 * max(part[name] for name in request.answer) and part[rival] >= LEAST:
             return 2, f"The query also asks for what {rival} does."
-    if missing := _left_out(request, sets, weights):
-        return 2, f"The query also asks for what {missing} does."
     return 5, ""
-
-
-def _left_out(request: JudgeRequest, sets: Mapping[str, frozenset[str]], weights: Mapping[str, float]) -> str:
-    """A tool that the words no answer explains ask for."""
-    asked = stems(request.query)
-    left = asked - frozenset().union(*(sets[name] for name in request.answer))
-    over = {name: left & own for name, own in sets.items() if name not in request.answer}
-    weigh = {name: math.fsum(weights[word] for word in said) for name, said in over.items() if len(said) >= 2}
-    name = max(weigh, key=lambda one: (weigh[one], one), default="")
-    own = [math.fsum(weights[word] for word in asked & sets[one]) for one in request.answer]
-    return name if name and weigh[name] >= 0.6 * min(own) else ""
 
 
 def _scored(

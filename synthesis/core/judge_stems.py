@@ -1,4 +1,4 @@
-"""Words as the judge compares them: by their first letters, negated ones apart, weighed by how rare they are."""
+"""Words as the judge compares them: stems of content words, negated ones apart, weighed by how rare they are."""
 
 import math
 from collections import Counter
@@ -6,49 +6,28 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from synthesis.core.wordings import Wording
-from synthesis.core.words import STOP, stem, words
+from synthesis.core.words import content_stems
 
 NOT = Wording(
     r"\b(?:no|not|never|without|isn't|aren't|wasn't|cannot|nor)\s+(?:an?\s|the\s|yet\s|any\s)?(\w+)"
 )
-KEPT = frozenset(["intern", "extern", "genera"])  # stems whose longer words mean something else
 
 
 @lru_cache(maxsize=50_000)
 def stems(text: str) -> frozenset[str]:
-    """Content words by their first letters; long numbers are one kind of word, negated words are other words."""
-    return _negated(text, plain_stems(text))
-
-
-@lru_cache(maxsize=20_000)
-def tool_stems(name: str, description: str) -> frozenset[str]:
-    """The stems of a tool's name and description."""
-    return _negated(f"{name} {description}", plain_stems(name) | plain_stems(description))
-
-
-def _negated(text: str, found: frozenset[str]) -> frozenset[str]:
-    """`found`, the stems of the text, with the words set apart where they are negated; elsewhere they count."""
-    matches = list(NOT.finditer(text))
-    if not matches:
-        return found
-    rest = text
-    for match in reversed(matches):
-        rest = f"{rest[: match.start(1)]} {rest[match.end(1) :]}"
-    refused = plain_stems(" ".join(match.group(1) for match in matches))
-    return plain_stems(rest) | {f"no {word}" for word in refused}
+    """Content words by their first six letters; long numbers but years are one kind, negated words are other words."""
+    refused = plain_stems(" ".join(match.group(1) for match in NOT.finditer(text)))
+    if not refused:
+        return plain_stems(text)
+    return plain_stems(NOT.remove(text)) | {f"no {word}" for word in refused}
 
 
 @lru_cache(maxsize=50_000)
 def plain_stems(text: str) -> frozenset[str]:
-    return frozenset(map(_short, set(words(text)) - STOP))
-
-
-@lru_cache(maxsize=100_000)
-def _short(word: str) -> str:
-    root = stem(word)
-    if root.isdigit():
-        return root if len(root) < 4 or 1900 <= int(root) <= 2099 else "0000"
-    return root[:8] if root[:6] in KEPT else root[:6]
+    return frozenset(
+        "0000" if len(one) > 3 and one.isdigit() and not "1900" <= one[:4] <= "2099" else one[:6]
+        for one in content_stems(text)
+    )
 
 
 def rarity(sets: Iterable[frozenset[str]]) -> dict[str, float]:

@@ -83,7 +83,7 @@ def ground(
     """`plain`, `granted`: P with the tools' marks. A rule's query prompt shows T(r), all other prompts the pool."""
     query = made_with["query"]
     pool = sorted(plain.items())
-    # the offline grammar tells a rule's tools apart by the whole pool
+    # the offline writer tells a rule's tools apart by the whole pool
     shown = [row for row in pool if row[0] in rule.tools] if rule and "prompt" in query else pool
     said = _said(rule, of)
     asked = content_hash([SCHEMA, said, shown, dict(query)])

@@ -7,7 +7,7 @@ or dropped sample blocks its slot only under the key that would be tried again.
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import count, islice
@@ -123,7 +123,10 @@ def plan_anchors(
     key_of: KeyOf,
     tiers_of: Callable[[str], Sequence[str]],
 ) -> Planned:
-    """`order`: the live anchors, stratified. Anchors asked least come first, each tier as often as the others."""
+    """`order`: the live anchors, stratified. Anchors asked least come first, each tier as often as the others.
+
+    An anchor without a tier is never asked for, so that fewer than `goal` may be planned.
+    """
     found = Planned()
     tiers: Counter[str] = Counter()
     again: list[Slot] = []
@@ -136,8 +139,8 @@ def plan_anchors(
                 again.append(Slot(anchor, tier, index, state))
     found.slots += again[: found.missing(goal)]
     tiers.update(slot.kind for slot in found.slots)
-    for anchor, index in _least_asked(order, groups, found.missing(goal)):
-        tier = min(tiers_of(anchor), key=lambda tier: tiers[tier])
+    for anchor, index, fit in islice(_least_asked(order, groups, tiers_of), found.missing(goal)):
+        tier = min(fit, key=lambda tier: tiers[tier])
         tiers[tier] += 1
         found.slots.append(Slot(anchor, tier, index))
     return found
@@ -152,15 +155,18 @@ def _kept(state: State, rewrite: bool) -> bool:
     return state == State.CURRENT or (state == State.OUTDATED and not rewrite)
 
 
-def _least_asked(order: Sequence[str], groups: Mapping[str, Group], wanted: int) -> Iterable[tuple[str, int]]:
-    """(anchor, a fresh index), the least asked first, by the stratified order among equals."""
+def _least_asked(
+    order: Sequence[str], groups: Mapping[str, Group], tiers_of: Callable[[str], Sequence[str]]
+) -> Iterator[tuple[str, int, Sequence[str]]]:
+    """(anchor, a fresh index, its tiers), the least asked first, by the stratified order among equals."""
     empty = Group()
     turns = [
         (len(groups.get(name, empty).slots()), place, groups.get(name, empty).beyond())
         for place, name in enumerate(order)
     ]
     heapq.heapify(turns)
-    for _ in range(wanted if turns else 0):
-        asked, place, index = turns[0]
-        yield order[place], index
-        heapq.heapreplace(turns, (asked + 1, place, index + 1))
+    while turns:
+        asked, place, index = heapq.heappop(turns)
+        if fit := tiers_of(order[place]):
+            yield order[place], index, fit
+            heapq.heappush(turns, (asked + 1, place, index + 1))

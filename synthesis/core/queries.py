@@ -2,10 +2,10 @@
 
 A query writer turns a request (branch, style or tier, pool, rule) into a draft (query, answer, why). A trace writer
 turns query and answer into a reasoning trace. A judge scores the result on four axes. Two implementations of each:
-`offline` (a grammar, deterministic by seed) and `llm`.
+`offline` (templates, deterministic by seed) and `llm`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -183,14 +183,29 @@ class Judge(Protocol):
     def made_with(self, branch: str) -> dict[str, Any]: ...
 
 
+def nothing_unsupported(rule: RuleText, tools: Mapping[str, ToolText]) -> dict[str, str]:
+    return {}
+
+
+def tiers_of_live(anchor: str, pool: Sequence[ToolText]) -> list[str]:
+    """Tiers that the pool has enough live tools for."""
+    live = sum(not tool.deprecated for tool in pool)
+    return [tier for tier, (least, _) in TIERS.items() if live >= least]
+
+
 @dataclass(frozen=True, slots=True)
 class Writers:
-    """The three parts of a pipeline and what they are called on the samples they make."""
+    """The three parts of a pipeline, what they are called on the samples they make, and what they cannot write.
+
+    `unsupported`: styles of a rule, each with the reason; `tiers`: those they can ask for of an anchor and its pool.
+    """
 
     name: str
     query: QueryWriter
     trace: TraceWriter
     judge: Judge
+    unsupported: Callable[[RuleText, Mapping[str, ToolText]], dict[str, str]] = nothing_unsupported
+    tiers: Callable[[str, Sequence[ToolText]], list[str]] = tiers_of_live
 
     def made_with(self, branch: str) -> dict[str, dict[str, Any]]:
         """{stage: what makes its artefacts}, for content keys and "why is this stale"."""

@@ -18,6 +18,9 @@ class Wording:
     def search(self, text: str) -> re.Match[str] | None:
         return self._any_case.search(text) if self._lower.search(_lowered(text)) else None
 
+    def remove(self, text: str) -> str:
+        return self._any_case.sub(" ", text) if self._lower.search(_lowered(text)) else text
+
     def finditer(self, text: str) -> Iterator[re.Match[str]]:
         return self._any_case.finditer(text) if self._lower.search(_lowered(text)) else iter(())
 

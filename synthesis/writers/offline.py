@@ -3,11 +3,17 @@
 from synthesis.core.judge import OfflineJudge
 from synthesis.core.queries import Writers
 from synthesis.core.recipe import Recipe
-from synthesis.writers.offline_queries import OfflineQueryWriter
-from synthesis.writers.offline_traces import OfflineTraceWriter
+from synthesis.writers.template_queries import TemplateQueryWriter, askable_tiers, unsupported
+from synthesis.writers.template_traces import TemplateTraceWriter
 
 
 def offline_writers(recipe: Recipe) -> Writers:
+    judge = OfflineJudge(recipe.judge.thresholds)
     return Writers(
-        "offline", OfflineQueryWriter(), OfflineTraceWriter(), OfflineJudge(recipe.judge.thresholds)
+        "offline",
+        TemplateQueryWriter(),
+        TemplateTraceWriter(),
+        judge,
+        unsupported=unsupported,
+        tiers=askable_tiers,
     )

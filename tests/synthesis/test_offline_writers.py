@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from synthesis.core.clauses import cases, derived, described_task, reasons_unsupported
+from synthesis.core.clauses import cases, derived, reasons_unsupported
 from synthesis.core.filters import Candidate, failures
-from synthesis.core.queries import TIERS, RuleText, ToolText, TraceRequest, by_name
+from synthesis.core.queries import RuleText, ToolText, TraceRequest, by_name
 from synthesis.core.recipe import default_recipe
 from synthesis.core.traces import permission_targets
-from synthesis.writers.hints import hints_for
 from synthesis.writers.offline import offline_writers
-from synthesis.writers.restated import asked_in, wish_in
-from synthesis.writers.wants import want_of, want_of_task
+from synthesis.writers.template_queries import unsupported
+from synthesis.writers.wishes import wish_of, wish_of_purpose
 from tests.synthesis.texts import RULE, TOOLS, context, request
+from trace_site.lib.errors import TraceError
 
 WRITERS = offline_writers(default_recipe())
 
@@ -64,27 +64,6 @@ def test_explicit_and_implicit_lead_to_the_target_and_exceptions_to_every_live_c
     assert exceptions == {"PayOne/GetPayslip", "PayNova/GetPayslipLines"}
 
 
-def test_years_that_are_varied_stay_within_the_case():
-    for index in range(60):
-        draft, _ = made(style="implicit", index=index, seed=index)
-        assert all(int(year) >= 2024 for year in re.findall(r"\b20\d\d\b", draft.query)), draft.query
-        draft, _ = made(style="exception", index=index * 2, seed=index)
-        if draft.answer == ("PayOne/GetPayslip",):
-            assert all(int(year) < 2024 for year in re.findall(r"\b20\d\d\b", draft.query)), draft.query
-
-
-def test_a_tier_decides_how_many_tools_answer():
-    for tier, (low, high) in TIERS.items():
-        for seed in range(10):
-            draft, trace = made(
-                branch="rrb", rule=None, style="", tier=tier, anchor="CarPool/BookCar", seed=seed
-            )
-            assert low <= len(draft.answer) <= high
-            assert draft.answer[0] == "CarPool/BookCar"
-            assert "PayClassic/GetPayslip" not in draft.answer
-            assert all(name in trace for name in draft.answer)
-
-
 def test_the_permission_step_is_there_only_with_targets():
     draft, plain = made()
     asked = TraceRequest(draft.query, draft.answer, TOOLS, 7, RULE, permissions=("payroll.read",))
@@ -92,74 +71,6 @@ def test_the_permission_step_is_there_only_with_targets():
     assert "access" in told or "may use" in told or "may work" in told
     assert "access" not in plain
     assert "payroll.read" not in told
-
-
-def test_without_a_rule_the_request_is_restated_alike_whatever_the_answer_and_quoted_after_it_is_named():
-    live = [tool for tool in TOOLS if not tool.deprecated]
-    query = "Where can I see the payslips of last month?"
-
-    def told(tool: ToolText, seed: int) -> str:
-        about = TraceRequest(query, (tool.name,), tuple(live), seed)
-        return asyncio.run(WRITERS.trace.write(about)).trace
-
-    for seed in range(12):
-        traces = {tool.name: told(tool, seed) for tool in live}
-        assert len({trace.partition(".")[0] for trace in traces.values()}) == 1
-        assert all(trace.index("'last month'") > trace.index(name) for name, trace in traces.items())
-        for name, trace in traces.items():
-            weighed = re.findall("|".join(sorted(traces, key=len, reverse=True)), trace)
-            assert len(set(weighed)) > 1 and weighed[0] == weighed[-1] == name
-
-
-@pytest.mark.parametrize(
-    ("query", "said"),
-    [
-        ("I'm looking for a car that is free on Monday. Can you help me?", "car"),
-        ("Could you fetch the specific guitar chord positions for E7, please?", "chord positions"),
-        ("Kindly tell me which name registrar, preferably cheap, is best for the family.", "name registrar"),
-        ("Thanks!", "Thanks"),
-        ("¿?", "¿?"),
-    ],
-)
-def test_a_request_is_quoted_by_the_two_words_that_say_most_and_stand_together(query, said):
-    assert asked_in(query) == said
-
-
-@pytest.mark.parametrize(
-    ("query", "wish"),
-    [
-        ("Could you suggest a car?", "something found"),
-        ("I must tell my boss: please WRITE it for me", "an answer"),
-        ("Design a logo and find a name", "something made"),
-        ("Book me a car.", "something done"),
-        ("¿?", "something done"),
-    ],
-)
-def test_the_first_word_that_says_what_kind_of_thing_is_wanted_decides(query, wish):
-    assert wish_in(query) == wish
-
-
-@pytest.mark.parametrize(
-    ("description", "task"),
-    [
-        ("Returns a list of cars.", "to get a list of cars"),
-        ("Tool that finds cars.", "tool that finds cars"),
-        ("The easiest way to find cars.", "the easiest way to find cars"),
-        ("Planning trips made easy.", "planning trips made easy"),
-        ("AI for cars.", "AI for cars"),
-    ],
-)
-def test_only_a_description_that_opens_with_a_verb_is_told_as_a_purpose(description, task):
-    assert described_task(description) == task
-    tools = (
-        ToolText("Car/Find", description, (), False),
-        ToolText("Car/Book", "Books a car for a day.", (), False),
-    )
-    for seed in range(20):
-        request = TraceRequest("find me cars", ("Car/Find",), tools, seed)
-        trace = asyncio.run(WRITERS.trace.write(request)).trace
-        purposes = re.findall(r"(?:serves|there|need,) (\w+)", trace)
-        assert all(word == "to" for word in purposes), trace
 
 
 def test_permission_targets_hold_one_of_every_answer():
@@ -197,22 +108,6 @@ def test_a_dead_tool_has_no_case():
         RULE, clauses=(), text="Use PayNova/GetPayslip for payslips. PayClassic/GetPayslip is for old ones."
     )
     assert "PayClassic/GetPayslip" not in {case.clause.route_to for case in cases(rule, by_name(TOOLS))}
-
-
-def test_a_description_in_any_form_still_gives_a_query():
-    for text in (
-        "",
-        "x",
-        "POST /v1/things",
-        "This endpoint allows you to delete a thing.",
-        "Thing",
-        "a. b. c.",
-    ):
-        tool = ToolText("Api/doThing", text)
-        asked = request(
-            branch="rrb", rule=None, style="", tier="easy", anchor=tool.name, pool=(tool, *TOOLS[:2])
-        )
-        assert len(asyncio.run(WRITERS.query.write(asked)).query) > 3
 
 
 def prose(text, *confusables, target="Desk/open"):
@@ -263,18 +158,6 @@ def test_a_case_that_reads_like_another_is_no_exception():
     assert reasons_unsupported(rule, other) == {}
 
 
-def test_a_hint_stands_only_for_the_case_that_alone_has_its_condition():
-    newer = "to weigh a parcel in a newer integration"
-    assert hints_for(newer, ("to weigh a parcel in the classic integration",))
-    assert not hints_for(newer, ("to ship a parcel in a newer integration",))
-
-
-def test_returning_a_thing_is_not_asked_as_a_look_up():
-    tool = ToolText("Shop/returnParcel", "Return parcel. Returns a parcel to its sender.")
-    assert want_of(tool.name, tool.description).kind == ""
-    assert want_of_task("to return parcels").verb == "return"
-
-
 def test_an_underspecified_query_says_no_signal_of_any_case():
     signals = [signal for clause in RULE.clauses for signal in clause.signals]
     for seed in range(20):
@@ -283,15 +166,86 @@ def test_an_underspecified_query_says_no_signal_of_any_case():
         assert not any(signal in draft.query for signal in signals), draft.query
 
 
-def test_a_wish_that_two_versions_answer_is_answered_by_both_or_says_which():
+@pytest.mark.parametrize(
+    ("description", "wish"),
+    [
+        ("Returns a list of PaymentMethods for a given Customer", "get the payment methods for a Customer"),
+        ("Creates an Invoice object by customer id.", "create an Invoice"),
+        (
+            "You can cancel a previously created payout if its status is pending",
+            "cancel a payout if its status is pending",
+        ),
+        ("This endpoint allows you to delete a thing.", "delete a thing"),
+        ("The payslip of one worker: gross, net", "see the payslip of one worker"),
+        ("Void a PayPal order (v2)", "void a PayPal order"),
+    ],
+)
+def test_a_description_says_what_somebody_wants(description, wish):
+    found = wish_of(description)
+    assert found is not None
+    assert found.text == wish
+
+
+@pytest.mark.parametrize("description", ["", "x", "POST /v1/things", "Thing", "a. b. c.", "¿?"])
+def test_a_description_without_a_wish_gives_none(description):
+    assert wish_of(description) is None
+
+
+def test_returning_a_thing_is_not_asked_as_a_look_up():
+    found = wish_of_purpose("to return parcels")
+    assert found is not None
+    assert not found.reads
+
+
+def test_a_rule_without_an_experts_words_asks_for_two_example_requests():
+    bare = replace(RULE, clauses=())
+    assert "two requests that a colleague would send" in unsupported(bare, by_name(TOOLS))["implicit"]
+    assert unsupported(RULE, by_name(TOOLS)) == {}
+
+
+def test_an_example_request_of_the_expert_is_asked_as_it_stands():
+    example = "can you dig out what I earned back in march for the landlord"
+    clause = replace(RULE.clauses[0], signals=(example,))
+    rule = replace(RULE, clauses=(clause, *RULE.clauses[1:]))
+    queries = {made(style="implicit", rule=rule, seed=seed)[0].query for seed in range(20)}
+    assert all(example in query for query in queries)
+    assert len(queries) > 3
+
+
+def asked_of_the_catalog(pool, anchor, tier, seed=0):
+    overrides = {"branch": "rrb", "rule": None, "style": "", "pool": pool, "seed": seed}
+    return made(**overrides, tier=tier, anchor=anchor)[0]
+
+
+def test_a_tier_decides_how_many_tools_answer():
+    for seed in range(10):
+        for tier, size in (("easy", 1), ("medium", 2)):
+            draft = asked_of_the_catalog(TOOLS, "CarPool/BookCar", tier, seed)
+            assert len(draft.answer) == size
+            assert draft.answer[0] == "CarPool/BookCar"
+            assert "PayClassic/GetPayslip" not in draft.answer
+
+
+def test_nothing_is_asked_that_a_look_alike_answers_as_well():
     pool = (
         ToolText("ParcelDeskV1/getParcels", "Lists parcels of a depot."),
         ToolText("ParcelDeskV2/getParcels", "Lists parcels of a depot."),
         *TOOLS[:4],
     )
-    for seed in range(30):
-        overrides = {"branch": "rrb", "rule": None, "style": "", "pool": pool, "seed": seed}
-        draft, _ = made(**overrides, tier="easy", anchor="ParcelDeskV2/getParcels")
-        assert "v2" in draft.query, draft.query
-        draft, _ = made(**overrides, tier="medium", anchor="ParcelDeskV2/getParcels")
-        assert "v2" in draft.query or "ParcelDeskV1/getParcels" in draft.answer, draft.query
+    assert WRITERS.tiers("ParcelDeskV2/getParcels", pool) == []
+    assert WRITERS.tiers("CarPool/BookCar", TOOLS) == ["easy", "medium"]
+    with pytest.raises(TraceError, match="look-alike"):
+        asked_of_the_catalog(pool, "ParcelDeskV2/getParcels", "easy")
+
+
+def test_without_a_rule_the_closest_is_named_first_and_the_request_is_restated_before_it():
+    live = [tool for tool in TOOLS if not tool.deprecated]
+    for tool in live:
+        about = TraceRequest("Where can I see the payslips of last month?", (tool.name,), tuple(live), 5)
+        trace = asyncio.run(WRITERS.trace.write(about)).trace
+        weighed = re.findall(
+            "|".join(sorted(map(re.escape, (one.name for one in live)), key=len, reverse=True)), trace
+        )
+        assert trace.index("something shown") < trace.index(tool.name)
+        assert weighed[0] == weighed[-1] == tool.name
+        assert len(set(weighed)) > 1

@@ -22,8 +22,8 @@ from synthesis.models import Regeneration, ReviewItem, Sample, SecondShare, Synt
 from synthesis.planning import plan_counts
 from synthesis.services import synthesis_start
 from synthesis.staleness import stale_map
-from synthesis.writers.offline_queries import OfflineQueryWriter
-from synthesis.writers.offline_traces import OfflineTraceWriter
+from synthesis.writers.template_queries import TemplateQueryWriter
+from synthesis.writers.template_traces import TemplateTraceWriter
 from tests.synthesis.rows import run_job
 from tests.synthesis.test_incremental_runs import counted, edit_rule, make_catalog, run
 from trace_site import jobs
@@ -47,7 +47,7 @@ def every_draft_passes(monkeypatch):
 def told(monkeypatch) -> list[tuple[str, str, int]]:
     """(stage, critique, attempt) of everything the writers are asked."""
     heard: list[tuple[str, str, int]] = []
-    for stage, writer in (("query", OfflineQueryWriter), ("trace", OfflineTraceWriter)):
+    for stage, writer in (("query", TemplateQueryWriter), ("trace", TemplateTraceWriter)):
         real = writer.write
 
         async def write(self, request, stage=stage, real=real):
@@ -210,12 +210,12 @@ def test_the_very_query_that_was_rejected_is_refused(monkeypatch):
     old = one_rule()
     reject(old)
     drafts = iter([old.query, "another query about a payslip"])
-    real = OfflineQueryWriter.write
+    real = TemplateQueryWriter.write
 
     async def write(self, request):
         return replace(await real(self, request), query=next(drafts))
 
-    monkeypatch.setattr(OfflineQueryWriter, "write", write)
+    monkeypatch.setattr(TemplateQueryWriter, "write", write)
     write_again()
     first, second = last().attempts.order_by("number")
     assert first.outcome == "filtered" and first.filter_failures[0]["message"] == stages.REFUSED

@@ -88,6 +88,7 @@ class Stage:
     batch_size: int = 8  # [paper] sequences a step; Stage 1 8, Stage 2 16
     micro_batch: int = 0  # [ours] sequences a forward pass, to save memory; 0 = the whole batch at once
     epochs: float = 1.0  # [ours] the paper does not say
+    min_steps: int = 0  # [ours] of a small set the epochs go on until here; 0 = no more than `epochs`
     max_steps: int = 0  # [ours] 0 = all that the epochs have; otherwise the cosine ends at this step
     max_seconds: float = 0.0  # [ours] 0 = no limit; otherwise training stops then, with its cosine unfinished
     min_lr_ratio: float = 0.1  # [paper] the cosine ends at this share of the peak
@@ -107,7 +108,9 @@ class Stage:
         _check(self.batch_size >= 1, "batch_size", "must be at least 1.")
         _check(0 <= self.micro_batch <= self.batch_size, "micro_batch", "must lie in 0..batch_size.")
         _check(self.epochs > 0, "epochs", "must be above 0.")
+        _check(self.min_steps >= 0, "min_steps", "must not be negative.")
         _check(self.max_steps >= 0, "max_steps", "must not be negative.")
+        _check(self.min_steps <= (self.max_steps or self.min_steps), "min_steps", "is above max_steps.")
         _check(self.max_seconds >= 0, "max_seconds", "must not be negative.")
         _check(0 <= self.min_lr_ratio <= 1, "min_lr_ratio", "must lie in 0..1.")
         _check(0 <= self.warmup_ratio < 1, "warmup_ratio", "must lie in 0..1.")
@@ -117,7 +120,7 @@ class Stage:
 
     def steps(self, records: int) -> int:
         """Optimiser steps of the whole stage: a function of recipe and data, whatever machine trains it."""
-        steps = max(1, round(self.epochs * math.ceil(records / self.batch_size)))
+        steps = max(1, self.min_steps, round(self.epochs * math.ceil(records / self.batch_size)))
         return min(steps, self.max_steps or steps)
 
 

@@ -175,6 +175,31 @@ document.addEventListener("click", (event) => {
   if (adder) setDefaults(document.getElementById(adder.dataset.addRow)); // app.js, listening before us, has added it
 });
 
+// The cases that the preview read in the text become clauses, so that the expert can type how people ask for them
+function typeExamples(cases) {
+  const list = document.getElementById("clauses");
+  const field = (row, name) => row.querySelector(`[name$=-${name}]`);
+  const rows = cases.map((wanted) => {
+    const same = (row) => ["when", "route_to"].every((name) => field(row, name).value === wanted[name]);
+    const known = [...list.querySelectorAll("[data-row]")].find(same);
+    if (known) return known;
+    window.addRow(list);
+    const row = list.lastElementChild;
+    field(row, "when").value = wanted.when;
+    field(row, "route_to").value = wanted.route_to;
+    field(row, "exception").checked = wanted.exception;
+    return row;
+  });
+  rows.forEach((row) => { field(row, "signals").placeholder = "as a colleague would type it; and once more in other words"; });
+  field(rows[0], "signals").focus();
+  say(list);
+}
+
+document.addEventListener("click", (event) => {
+  const wants = event.target.closest("[data-wants]");
+  if (wants) typeExamples(JSON.parse(document.getElementById(wants.dataset.wants).textContent));
+});
+
 form.addEventListener("keydown", (event) => {
   const input = event.target;
   if (input.matches("#chips input[type=checkbox]")) return chipKey(event, input);

@@ -1,0 +1,156 @@
+"""What somebody wants of a tool, in words people type: `Returns a list of Invoice objects by customer id.` asks for
+`see the invoices`. In: a purpose or a description. Out: a wish, and ways to say it."""
+
+import random
+import re
+from dataclasses import dataclass, replace
+
+from synthesis.core.clauses import described_task
+from synthesis.core.words import STOP, content_stems, stem, words
+
+_READING = "get see look find show list read retrieve fetch view check search query pull display provide"
+READING = frozenset(_READING.split())
+ALIKE = {
+    "create": ("create", "make", "set up"),
+    "update": ("update", "change", "correct"),
+    "change": ("change", "update"),
+    "edit": ("edit", "change"),
+    "modify": ("change", "adjust"),
+    "delete": ("delete", "remove", "get rid of"),
+    "remove": ("remove", "take out"),
+    "cancel": ("cancel", "call off"),
+    "submit": ("submit", "send in"),
+    "generate": ("generate", "produce"),
+    "start": ("start", "begin"),
+    "record": ("record", "enter"),
+    "download": ("download", "export"),
+}
+JOINED = re.compile(r"\b[A-Z]?[a-z]{3,}(?:[A-Z][a-z]{2,})+\b")  # PaymentMethods, not PayPal
+ALLOWS = re.compile(
+    r"^(?:to )?(?:you can|use this \w+ to|(?:this \w+ )?(?:allows?|enables?|lets?)(?: \w+)? to|sends? an? \w+ to)\s",
+    re.IGNORECASE,
+)
+LEAD_IN = re.compile(
+    r"^(?:(?:an?|the)\s)?(?:(?:paginated|complete|full|detailed)\s)*(?:lists?|arrays?|collections?|details|information|"
+    r"the\sdetails)\s(?:of|about|on|for)\s(?:all\s)?",
+    re.IGNORECASE,
+)
+BY_ID = re.compile(
+    r",?\s(?:by|with|for|using|given|via|based\son|identified\sby|matching)\s(?:(?:an?|the|its|their|one)\s)?"
+    r"(?:\w+\s){0,2}(?:ids?|identifiers?|uuids?|references?|tokens?|parameters?|filters?)\b.*$",
+    re.IGNORECASE,
+)
+FILLING = re.compile(
+    r"\b(?:previously created|given|specified|provided|supplied|existing|selected|corresponding|specific|certain|"
+    r"particular|objects?|resources?)\s?(?!\w*-)",
+    re.IGNORECASE,
+)
+TAIL = re.compile(
+    r"(?:[,:]|\s(?:by \w+ing|that|which|including|such as|so that|as well as|where|when|returning|using|with)\b).*$"
+)
+LOOSE_END = re.compile(
+    r"(?:\s(?:and|or|the|an?|of|for|to|in|with|by|on|from|as|its|your|their))+$", re.IGNORECASE
+)
+PRONOUNS = ("it", "them")
+WORDS = 16  # of a wish; the rest of a long sentence is detail
+COMPANIES = (
+    "Nordwind",
+    "Halden & Sons",
+    "Brightline",
+    "Ostrava Tools",
+    "Meridian Foods",
+    "Kestrel",
+    "Tamura",
+)
+PEOPLE = ("Dana Ruiz", "Piotr Nowak", "Aisha Bello", "Tom Lindqvist", "Mei Chen", "Jonas Weber", "Carla Dias")
+_AFTER = r"(?='s\b|$|[.,]|\s(?:of|for|in|to|from|and|by|on|with|at)\b)"
+_ONE = r"\b(?:an?|the|one|any|a\ssingle|your)\s"
+INSTANCES = (
+    (re.compile(rf"{_ONE}(customer|merchant|client|vendor|supplier){_AFTER}"), "{noun} {company}"),
+    (
+        re.compile(rf"{_ONE}(?:employee|worker|person|user|cardholder|team member|staff member){_AFTER}"),
+        "{person}",
+    ),
+    (
+        re.compile(rf"{_ONE}(invoice|order|payment|refund|transaction|dispute|payout|transfer){_AFTER}"),
+        "{noun} {number}",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """`verb` and `thing`, or a thing alone (`the payslip of one worker`) that one can only want to see."""
+
+    verb: str
+    thing: str
+
+    @property
+    def reads(self) -> bool:
+        return self.verb in READING
+
+    @property
+    def text(self) -> str:
+        return f"{self.verb} {self.thing}"
+
+    @property
+    def stems(self) -> frozenset[str]:
+        return content_stems(self.thing)
+
+
+def wish_of(description: str) -> Wish | None:
+    """The wish that a tool's description answers, without its details; None where its words give none."""
+    return wish_of_purpose(BY_ID.sub("", ALLOWS.sub("to ", TAIL.sub("", described_task(description)))))
+
+
+def wish_of_purpose(purpose: str) -> Wish | None:
+    """The wish in a purpose (`to void a check`) or in a description that names a thing."""
+    if not purpose.startswith("to "):
+        thing = _plain(purpose)
+        return (
+            Wish("see", thing)
+            if re.match(r"(?:the|an?|all)\s", thing) and len(content_stems(thing)) > 1
+            else None
+        )
+    verb, _, rest = purpose[3:].partition(" ")
+    rest = re.sub(r"^(?:up|out|for|back|off)\s", "", rest) if verb in ("look", "search") else rest
+    thing = _plain(rest)
+    said = [stem(word) for word in words(thing) if word not in STOP]
+    if (
+        not (said or thing in PRONOUNS)
+        or len(set(said)) < len(said)
+        or not verb.isalpha()
+        or verb in STOP - READING
+    ):
+        return None
+    return Wish(verb.lower(), thing)
+
+
+def _plain(text: str) -> str:
+    """Without brackets and the words of data models, at most 16 words, `a` and `an` as they are spoken."""
+    text = re.sub(r"\s*\([^)]*\)|[`*_\"]", " ", text).strip()
+    text = JOINED.sub(lambda match: re.sub(r"(?<=[a-z])(?=[A-Z])", " ", match.group()).lower(), text)
+    text = re.sub(r"\s+", " ", FILLING.sub("", LEAD_IN.sub("the ", text))).strip(" .,;:")
+    text = re.sub(r"^the (?=(?:an?|the|your|all)\s)", "", text)
+    text = LOOSE_END.sub("", " ".join(text.split()[:WORDS]))
+    return re.sub(r"\ba (?=[aeio])", "an ", re.sub(r"\ban (?=[bcdfgjklmnpqrstvwxz])", "a ", text))
+
+
+def worded(wish: Wish, rng: random.Random) -> Wish:
+    """The wish in other words for the same, now and then about a certain customer, person or paper."""
+    verb = rng.choice(ALIKE.get(wish.verb, (wish.verb,)))
+    if wish.reads:
+        verb = rng.choice(("see", "look up", "get", "find", "check", "pull up"))
+    thing = wish.thing
+    for noun, shape in INSTANCES:
+        if rng.random() < 0.4 and (match := noun.search(thing)):
+            kind = match.group(1) if match.lastindex else ""
+            made = shape.format(
+                noun=kind,
+                company=rng.choice(COMPANIES),
+                person=rng.choice(PEOPLE),
+                number=rng.randint(1200, 98000),
+            )
+            thing = thing[: match.start()] + made + thing[match.end() :]
+            break
+    return replace(wish, verb=verb, thing=thing)
