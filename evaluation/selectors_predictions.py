@@ -61,7 +61,7 @@ def predictions(of: Evaluation, filters: dict[str, str]) -> QuerySet[Prediction]
 def cites_needlessly(rows: QuerySet[Prediction], code: str) -> QuerySet[Prediction]:
     """Those whose trace names a rule that does not decide the request."""
     cited = rows.annotate(said=KT("output__trace")).filter(said__regex=rf"\m{re.escape(code)}\M")
-    return cited.exclude(item__data__rule=code)
+    return cited.filter(~Q(item__data__rule=code) | Q(item__data__rule__isnull=True))
 
 
 @dataclass(frozen=True, slots=True)

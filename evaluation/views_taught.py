@@ -23,7 +23,11 @@ def before_after(request: HttpRequest) -> HttpResponse:
     drawing = draw(seed=seed, **filters)
     used = {name: value for name, value in filters.items() if value}
     counted = [
-        (part, sum(counts.values()), [(count, _query(used, part, show)) for show, count in counts.items()])
+        (
+            part,
+            sum(counts.values()),
+            [(OUTCOMES[show][0], count, _query(used, part, show)) for show, count in counts.items()],
+        )
         for part, counts in drawing.counts
     ]
     context = {
