@@ -1,85 +1,63 @@
-"""The figure that says what rules are worth: R@gen of r+R and of r beside the baseline, covered and uncovered.
+"""Figures of what the rules taught: champion, control and embedding beside each other, a figure a tier and decoding.
 
-In: matrix rows of one benchmark. Out: a bar chart whose title is its answer, and the evaluations it was drawn from.
-The baseline is cut, query by query, to as many tools as the r+R (else r) model named, so lengths are equal.
+In: a part of `selectors_taught`. Out: dots whose title is the answer, each row linked to the predictions it counts.
 """
 
-from dataclasses import dataclass
+from urllib.parse import urlencode
 
-from evaluation.models import Benchmark, Evaluation
-from evaluation.selectors import COLUMNS, SIDES, Cell, MatrixRow, cell_of, matrix
-from trace_site.lib.charts import Bar, BarChart, bar_chart
-from training.models import Run
+from django.urls import reverse
 
-KINDS = (str(Run.Retrieval.RULES), str(Run.Retrieval.REASONED))
-TONES = {KINDS[0]: "accent", KINDS[1]: "run"}
-RECALL, SIZE = list(COLUMNS).index("recall@gen"), list(COLUMNS).index("set_size")
+from evaluation.core.metrics import ALL
+from evaluation.core.taught import Cell
+from evaluation.core.versus import BETTER, WORSE
+from evaluation.selectors_taught import Part, Taught
+from trace_site.lib.charts import Dot, DotChart, DotRow
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    chart: BarChart
-    evaluations: list[Evaluation]
-
-
-def rules_figure(benchmark: Benchmark, domain: str = "all", snapshot: int | None = None) -> Answer | None:
-    """None until a reasoning model has been evaluated with its trace."""
-    chosen = newest(matrix(benchmark, domain, snapshot))
-    if not chosen:
-        return None
-    first = next(iter(chosen.values()))
-    bars: list[Bar] = []
-    for group in SIDES:
-        for kind, rows in chosen.items():
-            if row := rows.get(group):
-                size = row.cells[SIZE].mean or 0.0
-                bars.append(
-                    drawn(f"{group}: {kind}", row.cells[RECALL], TONES[kind], f"{size:.1f} tools a query")
-                )
-        if group in first and (cell := same_length(first[group].evaluation, domain, group)).mean is not None:
-            bars.append(drawn(f"{group}: embedding", cell, "muted", "as many tools"))
-    used = [next(iter(rows.values())).evaluation for rows in chosen.values()]
-    return Answer(bar_chart(title(chosen), bars), used)
+LABELS = {
+    ALL: "all requests",
+    "covered": "a rule covers the look-alikes",
+    "uncovered": "look-alikes without a rule",
+    "outside": "outside every cluster",
+}
+WORDS = {BETTER: ("better than embedding", "good"), WORSE: ("worse than embedding", "bad")}
+CONTROL, EMBEDDING = "control, no rule samples", "embedding"
 
 
-def newest(rows: list[MatrixRow]) -> dict[str, dict[str, MatrixRow]]:
-    """{kind: {group: row}} of the newest model of each kind; rows come newest first."""
-    chosen: dict[str, dict[str, MatrixRow]] = {}
-    for kind in KINDS:
-        own = [row for row in rows if shows(row.evaluation, kind)]
-        if own:
-            chosen[kind] = {row.group: row for row in own if row.evaluation == own[0].evaluation}
-    return chosen
+def taught_figure(found: Taught, part: Part, domain: str = ALL) -> DotChart | None:
+    """None where the domain has no request in this benchmark."""
+    shown = [cell for cell in part.of(domain) if cell.group != ALL] or part.of(domain)
+    rows = [_row(found, part, cell) for cell in shown]
+    about = f"{part.title if domain == ALL else part.short}, {part.decode}"
+    return DotChart(about + _answer(found, shown), rows) if rows else None
 
 
-def shows(evaluation: Evaluation, kind: str) -> bool:
-    model = evaluation.model
-    return model is not None and evaluation.decode == Evaluation.Decode.TRACE and model.run.retrieval == kind
+def predictions_url(part: Part, cell: Cell) -> str:
+    chosen = {name: value for name, value in (("group", cell.group), ("domain", cell.domain)) if value != ALL}
+    return f"{reverse('evaluation:detail', args=[part.champion.pk])}?{urlencode(chosen)}#predictions"
 
 
-def same_length(evaluation: Evaluation, domain: str, group: str) -> Cell:
-    found = (evaluation.metrics or {}).get("same_length", {}).get(domain, {}).get(group) or {}
-    return cell_of(found.get("embedding"))
+def _row(found: Taught, part: Part, cell: Cell) -> DotRow:
+    sides = (
+        (found.name, "circle", cell.champion),
+        (CONTROL, "square", cell.control),
+        (EMBEDDING, "diamond", cell.embedding),
+    )
+    dots = [Dot(who, shape, mean.mean, mean.low, mean.high) for who, shape, mean in sides if mean]
+    word, tone = "", ""
+    if cell.over_embedding is not None:
+        word, tone = WORDS.get(cell.over_embedding.verdict, ("cannot tell", "wait"))
+    return DotRow(LABELS[cell.group], cell.n, dots, predictions_url(part, cell), word, tone)
 
 
-def drawn(label: str, cell: Cell, tone: str, note: str) -> Bar:
-    return Bar(label, cell.mean, cell.low, cell.high, cell.n, tone, note=note)
-
-
-def title(chosen: dict[str, dict[str, MatrixRow]]) -> str:
-    """The answer in one sentence, whatever the values are."""
-
-    def said(kind: str, group: str) -> str:
-        row = chosen.get(kind, {}).get(group)
-        mean = row.cells[RECALL].mean if row else None
-        return f"{kind} finds {mean:.2f}" if mean is not None else ""
-
-    parts = []
-    for group, words in (("covered", "where a rule covers the cluster"), ("uncovered", "where none does")):
-        values = [text for kind in KINDS if (text := said(kind, group))]
-        if values:
-            parts.append(f"{words}, {' and '.join(values)} of the tools")
-    if not parts:
-        return "No query of this benchmark falls on a covered or uncovered cluster"
-    sentence = "; ".join(parts)
-    return sentence[0].upper() + sentence[1:]
+def _answer(found: Taught, shown: list[Cell]) -> str:
+    """What stands behind the name of a figure: what came of the requests that rules cover."""
+    cell = next((cell for cell in shown if cell.group == "covered"), None)
+    if cell is None:
+        return ""
+    others = [
+        f"{who} {mean.mean:.2f}"
+        for who, mean in (("without rule samples", cell.control), ("embedding", cell.embedding))
+        if mean
+    ]
+    rest = f" ({', '.join(others)})" if others else ""
+    return f". Where a rule covers, the {found.name} finds {cell.champion.mean:.2f}{rest}"

@@ -48,6 +48,11 @@ class Benchmark(models.Model):
     def __str__(self) -> str:
         return f"{self.name} v{self.version}"
 
+    @property
+    def title(self) -> str:
+        """With its tier, which belongs to every figure of it."""
+        return f"{self}, {self.tier} tier" if self.tier else str(self)
+
 
 class BenchmarkItem(models.Model):
     benchmark = models.ForeignKey(Benchmark, on_delete=models.CASCADE, related_name="items")

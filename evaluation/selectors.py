@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from evaluation.models import Benchmark, Evaluation
 from trace_site.lib.charts import Bar
@@ -29,6 +29,13 @@ ORDER = (
     *("precision@gen", "f1", "exact_set", "hit@gen", "set_size", "accuracy"),
 )
 PROBES = (Benchmark.Kind.MCQ, Benchmark.Kind.QA, Benchmark.Kind.MCQ_EXPERT)
+TIERS = (
+    Benchmark.Tier.HARD,
+    "",
+    Benchmark.Tier.PLAIN,
+)  # as they are shown; where one number must do, the first
+# evaluations of requests whose figures are results: a development half chooses thresholds and is none
+RESULTS = Q(benchmark__kind=Benchmark.Kind.PRB, benchmark__is_development=False, metrics__isnull=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,9 @@ class ProbeRow:
 
 
 def evaluations() -> QuerySet[Evaluation]:
-    return Evaluation.objects.select_related("benchmark", "job", "model__run__snapshot").defer(
+    """Those whose figures may be shown: of no development half."""
+    found = Evaluation.objects.filter(benchmark__is_development=False)
+    return found.select_related("benchmark", "job", "model__run__snapshot").defer(
         "model__run__snapshot__manifest", "model__card", "model__run__log_tail"
     )
 
@@ -70,6 +79,12 @@ def evaluations() -> QuerySet[Evaluation]:
 def benchmarks() -> list[Benchmark]:
     """The newest version of every benchmark."""
     return list(Benchmark.objects.order_by("name", "-version").distinct("name"))
+
+
+def retrieval_benchmarks(tests: Iterable[Benchmark]) -> list[Benchmark]:
+    """Those a model is shown on, a tier at a time; development halves are left out."""
+    found = [test for test in tests if test.kind == Benchmark.Kind.PRB and not test.is_development]
+    return sorted(found, key=lambda test: TIERS.index(test.tier))
 
 
 def cell_of(found: dict[str, Any] | None) -> Cell:
@@ -231,7 +246,7 @@ def ordered(metrics: dict[str, Any]) -> list[tuple[str, Cell]]:
 def score_bar(evaluation: Evaluation) -> Bar | None:
     """One evaluation as one bar: accuracy of a probe, or recall of the list."""
     found = slices(evaluation).get("all") or {}
-    label = str(evaluation.benchmark)
+    label = evaluation.benchmark.title
     if evaluation.decode == Evaluation.Decode.LETTERS:
         cell = cell_of(found.get("accuracy"))
         note = f"accuracy, guessing gives {found.get('random', 0):.2f}"

@@ -11,7 +11,6 @@ from catalog.models import Tool
 from catalog.selectors import tools_by_id
 from evaluation.coverage_rows import ClusterRow, DomainCoverage
 from rules.models import Rule, RuleVersion
-from trace_site.lib.charts import Bar, BarChart, bar_chart
 from trace_site.paging import SIZE, Page
 
 STATE_LABELS = {
@@ -44,7 +43,6 @@ STATE_SIGNS = {
     "in_champion": "M-5 4V-3L-2 0 0-4.5 2 0 5-3V4Z",
     "dismissed": "M-4 0H4",
 }
-METRIC = "recall@1"  # both sides answer with one tool, so the lists have the same length
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,49 +90,6 @@ def legend(page: DomainCoverage) -> list[dict[str, Any]]:
 
 def without_rule(page: DomainCoverage) -> int:
     return page.totals.states["no_rule"] + page.totals.states["draft"]
-
-
-def recall_chart(page: DomainCoverage) -> BarChart | None:
-    """The shown model beside the embedding baseline, inside and outside what rules cover; None before evaluation."""
-    recall = page.recall
-    groups, baseline = recall.get("groups", {}), recall.get("embedding", {})
-    sides = [
-        ("covered", "covered look-alikes"),
-        ("uncovered", "look-alikes without a rule"),
-        ("outside", "no look-alikes"),
-    ]
-    bars: list[Bar] = []
-    for side, words in sides:
-        for source, name, tone in (
-            (groups, recall.get("alias", "model"), "accent"),
-            (baseline, "embedding", "muted"),
-        ):
-            if found := _metric(source, side):
-                bars.append(_bar(found, words, name, tone))
-    if not bars:
-        return None
-    return bar_chart(_recall_title(page, groups), bars)
-
-
-def _metric(groups: dict[str, Any], side: str) -> dict[str, Any] | None:
-    found = groups.get(side, {}).get("metrics", {}).get(METRIC)
-    return found if found and found.get("mean") is not None else None
-
-
-def _bar(found: dict[str, Any], words: str, name: str, tone: str) -> Bar:
-    return Bar(
-        words, found["mean"], found.get("low"), found.get("high"), found.get("n"), tone=tone, note=name
-    )
-
-
-def _recall_title(page: DomainCoverage, groups: dict[str, Any]) -> str:
-    covered, uncovered = _metric(groups, "covered"), _metric(groups, "uncovered")
-    if covered and uncovered:
-        return (
-            f"First tool right: {covered['mean']:.2f} of queries where a rule covers the look-alikes, "
-            f"{uncovered['mean']:.2f} where none does"
-        )
-    return f"How often is the first tool right in {page.title}?"
 
 
 def next_steps(page: DomainCoverage) -> Iterator[tuple[str, str, str]]:

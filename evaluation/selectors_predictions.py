@@ -1,16 +1,18 @@
 """Reads of single predictions: lists with filters, two evaluations paired, what touches one tool or one rule."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Q, QuerySet
+from django.db.models.fields.json import KT
 
 from catalog.models import Tool
 from evaluation.core.metrics import cited_codes
 from evaluation.core.stats import Comparison, compare
-from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
-from evaluation.selectors import COLUMNS, ORDER
+from evaluation.models import BenchmarkItem, Evaluation, Prediction
+from evaluation.selectors import COLUMNS, ORDER, RESULTS, benchmarks, retrieval_benchmarks
 from rules.models import Rule
 from training.models import AliasMove
 
@@ -34,13 +36,18 @@ def main_metric(of: Evaluation) -> str:
 
 
 def predictions(of: Evaluation, filters: dict[str, str]) -> QuerySet[Prediction]:
-    """With their items; filters: only=wrong|right, trace=TRACES, group, domain, q."""
+    """With their items; filters: only=wrong|right, trace=TRACES, group, domain, q, and a rule's code: rule=that
+    decides, needless=that a trace cites and that does not decide."""
     found = of.predictions.select_related("item")
     if filters.get("domain"):
         found = found.filter(item__domain=filters["domain"])
     if filters.get("q"):
         words = filters["q"]
         found = found.filter(Q(item__data__query__icontains=words) | Q(item__data__question__icontains=words))
+    if filters.get("rule"):
+        found = found.filter(item__data__rule=filters["rule"])
+    if filters.get("needless"):
+        found = cites_needlessly(found, filters["needless"])
     if filters.get("group"):
         found = found.filter(scores__group=filters["group"])
     if filters.get("trace") in TRACES:
@@ -49,6 +56,12 @@ def predictions(of: Evaluation, filters: dict[str, str]) -> QuerySet[Prediction]
         right = found.filter(**{f"scores__{main_metric(of)}__gte": 1}).values("pk")
         found = found.filter(pk__in=right) if filters["only"] == "right" else found.exclude(pk__in=right)
     return found
+
+
+def cites_needlessly(rows: QuerySet[Prediction], code: str) -> QuerySet[Prediction]:
+    """Those whose trace names a rule that does not decide the request."""
+    cited = rows.annotate(said=KT("output__trace")).filter(said__regex=rf"\m{re.escape(code)}\M")
+    return cited.filter(~Q(item__data__rule=code) | Q(item__data__rule__isnull=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,42 +155,19 @@ def item_scores(of: Evaluation, group: str) -> dict[int, dict[str, Any]]:
     return dict(found.values_list("item_id", "scores"))
 
 
-def champion_evaluation(decode: str = Evaluation.Decode.TRACE) -> Evaluation | None:
-    """The champion's newest finished evaluation on a retrieval benchmark."""
-    move = AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION).first()
-    if move is None:
-        return None
-    found = Evaluation.objects.filter(
-        model=move.model_id, benchmark__kind=Benchmark.Kind.PRB, metrics__isnull=False, decode=decode
-    )
-    return found.select_related("benchmark", "model__run").first()
-
-
 def tool_queries(tool: Tool) -> dict[str, Any]:
-    """Benchmark queries this tool is gold for, with the champion's answer where there is one."""
-    items = BenchmarkItem.objects.filter(
-        benchmark__kind=Benchmark.Kind.PRB, data__tools__contains=[tool.name]
+    """Benchmark queries this tool is gold for, with the champion's answer in the trace where there is one."""
+    chosen = retrieval_benchmarks(benchmarks())
+    items = BenchmarkItem.objects.filter(benchmark__in=chosen, data__tools__contains=[tool.name])
+    found = list(items.select_related("benchmark").order_by("benchmark", "position")[:20])
+    champion = AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION).first()
+    asked = Evaluation.objects.filter(
+        RESULTS, model=champion.model_id if champion else 0, decode=Evaluation.Decode.TRACE
     )
-    return answered(list(items.order_by("-benchmark_id", "position")[:20]))
-
-
-def rule_results(rule: Rule) -> dict[str, Any]:
-    """Benchmark queries this rule decides, and how the champion answered them: found, cited."""
-    items = BenchmarkItem.objects.filter(benchmark__kind=Benchmark.Kind.PRB, data__rule=rule.code)
-    found = answered(list(items.order_by("-benchmark_id", "position")[:50]))
-    rows = [row for _, row in found["rows"] if row]
-    return {
-        **found,
-        "n": len(rows),
-        "right": sum(row.right for row in rows),
-        "cited": sum(rule.code in row.cited for row in rows),
-    }
-
-
-def answered(items: Sequence[BenchmarkItem]) -> dict[str, Any]:
-    evaluation = champion_evaluation()
-    rows: dict[int, Shown] = {}
-    if evaluation is not None:
-        made = evaluation.predictions.filter(item__in=[item.pk for item in items]).select_related("item")
-        rows = {row.prediction.item_id: row for row in shown(list(made), evaluation)}
-    return {"evaluation": evaluation, "rows": [(item, rows.get(item.pk)) for item in items]}
+    made = Prediction.objects.filter(evaluation__in=asked, item__in=found).order_by("evaluation")
+    answers = {row.item_id: row for row in made.select_related("item", "evaluation")}
+    rows = [
+        (item, shown_one(row, row.evaluation, ()) if (row := answers.get(item.pk)) else None)
+        for item in found
+    ]
+    return {"champion": champion if answers else None, "rows": rows}

@@ -67,18 +67,18 @@ def probe_benchmarks_build(
 
 
 def default_decodes(benchmark: Benchmark, model: Model | None) -> list[str]:
-    """What is evaluated when nobody chooses. A cell that never learned to write lists is only asked to rank."""
+    """What is evaluated when nobody chooses. A cell that never learned to write lists is only asked to rank; on a
+    development half only what is served is asked, because thresholds are chosen for that."""
     if benchmark.kind == Benchmark.Kind.OUTSIDE:
         return [Decode.FAST] if model else []
     if benchmark.kind != Benchmark.Kind.PRB:
         return [Decode.LETTERS] if model else []
     if model is None:
         return [Decode.EMBEDDING]
-    if model.run.retrieval == Run.Retrieval.NONE:
-        return [Decode.FAST]
-    if model.run.retrieval == Run.Retrieval.PLAIN:
-        return [Decode.FAST, Decode.TRACE_FREE]
-    return [Decode.FAST, Decode.TRACE, Decode.TRACE_FREE]
+    written = model.run.retrieval != Run.Retrieval.NONE
+    traced = written and model.run.retrieval != Run.Retrieval.PLAIN
+    decodes: list[str] = [Decode.FAST, *([Decode.TRACE] if traced else [])]
+    return [*decodes, Decode.TRACE_FREE] if written and not benchmark.is_development else decodes
 
 
 def check_decode(benchmark: Benchmark, decode: str) -> None:

@@ -32,7 +32,10 @@ def evaluation_lines(evaluation: Evaluation) -> Iterator[str]:
         if evaluation.model
         else "embedding baseline"
     )
-    yield f"{who} on {evaluation.benchmark}, {evaluation.decode}"
+    yield f"{who} on {evaluation.benchmark.title}, {evaluation.decode}"
+    if evaluation.benchmark.is_development:
+        yield "  a development half: thresholds are chosen on it, so its figures are not shown"
+        return
     if left_out := (evaluation.metrics or {}).get("left_out"):
         asked = f"{left_out} of {evaluation.benchmark.count} questions"
         yield f"  {asked} are about tools that Stage 1 may learn letters on: not counted"
@@ -76,6 +79,8 @@ def coverage_lines(row: DomainCoverage) -> Iterator[str]:
     yield f"  {lost} pairs of {len(row.outside)} rules lie outside every cluster"
     if groups := row.recall.get("groups"):
         metric = "recall@gen" if row.recall["decode"] in ("trace", "trace-free") else "recall@1"
+        tier = f", {row.recall['tier']} tier" if row.recall["tier"] else ""
+        yield f"  {row.recall['benchmark']}{tier}, {row.recall['decode']}"
         for group, found in groups.items():
             base = row.recall["embedding"].get(group, {}).get("metrics", {}).get("recall@1")
             beside = f"   embedding recall@1 {interval(base)}" if base else ""

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from evaluation import views, views_tests, views_versus
+from evaluation import views, views_taught, views_tests, views_versus
 
 app_name = "evaluation"
 urlpatterns = [
@@ -14,7 +14,8 @@ urlpatterns = [
     path("of-model/<int:pk>/beside/", views_versus.beside, name="beside"),
     path("of-run/<int:run_id>/beside/", views_versus.beside_of_run, name="beside_of_run"),
     path("of-tool/<int:tool_id>/", views.tool_benchmark, name="tool_benchmark"),
-    path("of-rule/<int:rule_id>/", views.rule_citation, name="rule_citation"),
+    path("of-rule/<int:rule_id>/", views_taught.did_rule_help, name="rule_help"),
+    path("before-after/", views_taught.before_after, name="before_after"),
     path("rule-tests/", views_tests.run_rule_tests, name="run_rule_tests"),
     path("rule-tests/counts/", views_tests.rule_test_counts, name="rule_test_counts"),
     path("of-rule-tests/<int:rule_id>/", views_tests.of_rule_tests, name="of_rule_tests"),

@@ -73,7 +73,7 @@ def beside(model: Model) -> Beside:
     found.missing = _unmeasured(found.other, chosen)
     stored = _stored(chosen)
     found.pairs = [
-        Pair(str(ours.benchmark), ours.decode, stored[ours.pk, theirs.pk], ours, theirs)
+        Pair(ours.benchmark.title, ours.decode, stored[ours.pk, theirs.pk], ours, theirs)
         for ours, theirs in chosen
     ]
     if tests := _rule_tests(model, found.other):
@@ -99,7 +99,8 @@ def _evaluations(*models: Model) -> list[Evaluation]:
 def _matched(model: Model, other: Model) -> tuple[list[tuple[Evaluation, Evaluation]], list[str]]:
     """Pairs of evaluations on the newest version that both have, per benchmark and decoding; and what has no pair."""
     by: defaultdict[tuple[str, str], list[dict[int, Evaluation]]] = defaultdict(lambda: [{}, {}])
-    for one in _evaluations(model, other):
+    shown = (one for one in _evaluations(model, other) if not one.benchmark.is_development)
+    for one in shown:
         by[one.benchmark.name, one.decode][one.model_id != model.pk][one.benchmark.version] = one
     pairs, notes = [], []
     for (name, decode), (ours, theirs) in by.items():

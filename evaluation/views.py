@@ -9,21 +9,23 @@ from django.views.decorators.http import require_GET
 from catalog.models import Tool
 from evaluation import playground, selectors
 from evaluation import selectors_predictions as reads
-from evaluation.figures import rules_figure
+from evaluation.figures import predictions_url, taught_figure
 from evaluation.models import Benchmark, Evaluation
-from rules.models import Rule
+from evaluation.selectors_taught import taught
 from trace_site.lib.charts import bar_chart
 from trace_site.paging import keyset
 from training import registry
 from training.models import Model
 from training.selectors import alias_names
 
+FILTERS = ("only", "trace", "group", "domain", "q", "rule", "needless")
+
 
 @require_GET
 def results(request: HttpRequest) -> HttpResponse:
     """Every model on one retrieval benchmark, and on every knowledge probe."""
     tests = selectors.benchmarks()
-    retrieval = [test for test in tests if test.kind == Benchmark.Kind.PRB]
+    retrieval = selectors.retrieval_benchmarks(tests)
     chosen = next((test for test in retrieval if test.name == request.GET.get("benchmark")), None)
     benchmark = chosen or (retrieval[0] if retrieval else None)
     domain = request.GET.get("domain", "all")
@@ -33,13 +35,14 @@ def results(request: HttpRequest) -> HttpResponse:
     context = {
         "tests": tests,
         "retrieval": retrieval,
+        "has_development": any(test.is_development for test in tests),
         "benchmark": benchmark,
         "domain": domain,
         "domains": selectors.domains_of(row.evaluation for row in rows) if rows else [],
         "snapshot": snapshot,
         "columns": list(selectors.COLUMNS.values()),
         "rows": rows,
-        "figure": rules_figure(benchmark, domain, snapshot) if benchmark else None,
+        **taught_context(domain),
         "probes": probes,
         "probe_rows": probe_rows,
         "aliases": alias_names(registry.current_aliases()),
@@ -49,10 +52,28 @@ def results(request: HttpRequest) -> HttpResponse:
     return render(request, "evaluation/results.html", context)
 
 
+def taught_context(domain: str) -> dict[str, Any]:
+    """What the rules taught, a benchmark at a time: its figures, and the cells of every decoding."""
+    found = taught()
+    blocks = [
+        {
+            "first": parts[0],
+            "figures": [figure for part in parts if (figure := taught_figure(found, part, domain))],
+            "rows": [
+                (part, cell, predictions_url(part, cell), cell == part.of(domain)[0])
+                for part in parts
+                for cell in part.of(domain)
+            ],
+        }
+        for parts in found.benchmarks
+    ]
+    return {"taught": found, "blocks": blocks, "warnings": found.warnings(domain)}
+
+
 @require_GET
 def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
     evaluation = get_object_or_404(selectors.evaluations(), pk=pk)
-    filters = {name: request.GET.get(name, "") for name in ("only", "trace", "group", "domain", "q")}
+    filters = {name: request.GET.get(name, "") for name in FILTERS}
     found = reads.predictions(evaluation, filters)
     page = keyset(found, request.GET.get("after", ""))
     context = {
@@ -117,13 +138,6 @@ def tool_benchmark(request: HttpRequest, tool_id: int) -> HttpResponse:
     """Fragment for a tool's page: benchmark queries it is gold for."""
     tool = get_object_or_404(Tool.objects.only("pk", "name"), pk=tool_id)
     return render(request, "evaluation/_tool_benchmark.html", {"tool": tool, **reads.tool_queries(tool)})
-
-
-@require_GET
-def rule_citation(request: HttpRequest, rule_id: int) -> HttpResponse:
-    """Fragment for a rule's page: how the champion answers the benchmark queries this rule decides."""
-    rule = get_object_or_404(Rule, pk=rule_id)
-    return render(request, "evaluation/_rule_citation.html", {"rule": rule, **reads.rule_results(rule)})
 
 
 @require_GET

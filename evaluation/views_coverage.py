@@ -15,6 +15,8 @@ from catalog.models import Cluster, Domain
 from evaluation import selectors_coverage as selectors
 from evaluation.coverage import coverage
 from evaluation.coverage_rows import DomainCoverage
+from evaluation.figures import taught_figure
+from evaluation.selectors_taught import Taught, taught
 from rules.models import Rule
 from trace_site.access import ADMIN, EXPERT, role_required
 from trace_site.lib.cells import guard
@@ -24,18 +26,26 @@ SHOWN_GAPS = 5
 
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
-    """Per domain: which look-alikes no rule tells apart, what that costs, what to do next."""
-    pages = coverage()
-    context = {"pages": [_domain_context(page) for page in pages], "empty": not pages}
+    """What the rules taught; per domain: which look-alikes no rule tells apart, what that costs, what to do next."""
+    pages = coverage(recall=False)
+    found = taught() if pages else Taught(None, "")
+    context = {
+        "pages": [_domain_context(page, found) for page in pages],
+        "empty": not pages,
+        "taught": found,
+        "figures": [taught_figure(found, part) for part in found.headline],
+        "warnings": found.warnings(),
+    }
     return render(request, "coverage/home.html", context)
 
 
-def _domain_context(page: DomainCoverage) -> dict[str, Any]:
+def _domain_context(page: DomainCoverage, found: Taught) -> dict[str, Any]:
     return {
         "page": page,
+        "figure": taught_figure(found, found.headline[0], page.domain) if found.parts else None,
+        "warnings": found.warnings(page.domain),
         "open": selectors.without_rule(page),
         "parts": selectors.state_parts(page),
-        "chart": selectors.recall_chart(page),
         "gaps": [(gap, selectors.write_url(page.domain, gap)) for gap in page.gaps[:SHOWN_GAPS]],
         "steps": list(selectors.next_steps(page)),
         "clusters_url": selectors.clusters_url(page.domain),

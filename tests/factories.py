@@ -179,7 +179,7 @@ def make_evaluation(*answers: tuple[Any, ...], **overrides: Any) -> Any:
     fields: dict[str, Any] = {"key": f"evaluation-{number}", "decode": decode, "metrics": metrics}
     evaluation = Evaluation.objects.create(benchmark=benchmark, **{**fields, **overrides})
     for row, item in zip(given, rows, strict=True):
-        Prediction.objects.create(
-            evaluation=evaluation, item_id=int(row["id"]), output=row, scores=item_scores(row, item, decode)
-        )
+        group = {"group": named[row["id"]]} if row["id"] in named else {}
+        scores = {**item_scores(row, item, decode), **group}
+        Prediction.objects.create(evaluation=evaluation, item_id=int(row["id"]), output=row, scores=scores)
     return evaluation

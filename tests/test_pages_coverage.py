@@ -9,7 +9,6 @@ from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Cluster, Clustering, Tool
 from evaluation.coverage import coverage
-from evaluation.selectors_coverage import recall_chart
 from tests.factories import make_cluster, make_rule, make_tool
 
 pytestmark = pytest.mark.django_db
@@ -179,22 +178,3 @@ def test_rule_page_fragment_counts_the_pairs_a_rule_holds(client_as, clusters):
     )
     page = client_as("reviewer").get(f"/coverage/rules/{rule.pk}/").content.decode()
     assert "open one" in page and "2 of 2 pairs" in page
-
-
-def test_recall_is_drawn_with_intervals_beside_the_embedding(clusters):
-    page = coverage("hr")[0]
-    measured = {"mean": 0.75, "low": 0.6, "high": 0.9, "n": 40}
-    groups = {side: {"n": 40, "metrics": {"recall@1": measured}} for side in ("covered", "uncovered")}
-    page.recall.update({"alias": "champion", "groups": groups, "embedding": {"covered": groups["covered"]}})
-    chart = recall_chart(page)
-    bars = [(row.bar.label, row.bar.note, row.width, row.whisker, row.bar.n) for row in chart.rows]
-    assert bars == [
-        ("covered look-alikes", "champion", 75.0, (60.0, 90.0), 40),
-        ("covered look-alikes", "embedding", 75.0, (60.0, 90.0), 40),
-        ("look-alikes without a rule", "champion", 75.0, (60.0, 90.0), 40),
-    ]
-    assert chart.title.startswith("First tool right: 0.75")
-
-
-def test_recall_is_not_drawn_before_anything_was_evaluated(clusters):
-    assert recall_chart(coverage("hr")[0]) is None

@@ -2,9 +2,9 @@
 
 import pytest
 
-from evaluation import figures, selectors
-from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
-from tests.factories import make_evaluation, make_model, make_rule, make_run, make_tool
+from evaluation import recall, scores, selectors
+from evaluation.models import Benchmark, Evaluation
+from tests.factories import make_evaluation, make_model, make_run, make_tool
 from training.models import AliasMove
 
 pytestmark = pytest.mark.django_db
@@ -47,13 +47,41 @@ def test_matrix_has_a_row_per_evaluation_and_group(results):
     assert recall[with_rules, "uncovered"] == recall[without, "uncovered"] == 0.0
 
 
-def test_figure_says_its_answer_and_names_what_it_was_drawn_from(client_as, results):
-    answer = figures.rules_figure(results[0].benchmark)
-    assert answer.chart.title.startswith("Where a rule covers the cluster, r+R finds 1.00 and r finds 0.50")
-    assert answer.evaluations == list(results)
+def test_scores_of_the_pocket_base_say_what_they_are_not(client_as, results):
     page = client_as("product_manager").get("/evaluation/").content.decode()
-    assert answer.chart.title in page and results[0].model.run.snapshot.hash[:8] in page
     assert "not comparable with published results" in page
+
+
+def test_development_halves_are_named_and_their_figures_shown_nowhere(client_as, tools):
+    half = Benchmark.objects.create(
+        name="prb-dev", kind="prb", tier="hard", is_development=True, hash="d", count=1
+    )
+    model = make_model(run=make_run(retrieval="r+R"))
+    shown = make_evaluation((tools[0], []), model=model)
+    hidden = make_evaluation((tools[0], ["New/GetSlip"]), model=model, benchmark=half)
+    AliasMove.objects.create(alias="champion", model=model)
+    client = client_as("product_manager")
+    page = client.get("/evaluation/", {"benchmark": "prb-dev"}).content.decode()
+    assert "development half" in page and "Thresholds are chosen on the development halves" in page
+    pages = ["/", f"/evaluation/of-model/{model.pk}/", f"/evaluation/of-model/{model.pk}/beside/"]
+    pages += ["/evaluation/before-after/", "/evaluation/compare/", f"/evaluation/{shown.pk}/"]
+    for text in (page, *(client.get(path).content.decode() for path in pages)):
+        assert f"/evaluation/{hidden.pk}/" not in text and f'value="{hidden.pk}"' not in text
+    assert client.get(f"/evaluation/{hidden.pk}/").status_code == 404
+    compared = client.get("/evaluation/compare/", {"a": shown.pk, "b": hidden.pk})
+    assert compared.context["b"] is None
+    assert recall.recall_by_domain()["hr"]["evaluation"] == shown.pk
+    assert scores.of_models([model.pk])[model.pk].value == 0.0
+
+
+def test_one_number_of_a_model_is_of_the_hard_tier_and_says_so(tools):
+    model = make_model()
+    for number, (tier, given) in enumerate([("hard", []), ("plain", ["New/GetSlip"])]):
+        of = Benchmark.objects.create(name=tier, kind="prb", tier=tier, hash=f"t{number}", count=1)
+        make_evaluation((tools[0], given), model=model, benchmark=of)
+    score = scores.of_models([model.pk])[model.pk]
+    assert (score.value, score.label) == (0.0, "hit@1, trace, hard v1, hard tier")
+    assert recall.recall_by_domain()["hr"]["tier"] == "hard"
 
 
 def test_results_page_needs_the_same_queries_for_two_models_and_for_ten(
@@ -173,10 +201,8 @@ def test_a_model_that_writes_no_trace_is_not_said_to_be_unmeasured(client_as, to
 
 
 def test_predictions_are_filtered_by_group(client_as, results):
-    prediction = results[0].predictions.first()
-    Prediction.objects.filter(pk=prediction.pk).update(scores={**prediction.scores, "group": "covered"})
     shown = client_as("expert").get(f"/evaluation/{results[0].pk}/", {"group": "covered"}).context["shown"]
-    assert [row.prediction.pk for row in shown] == [prediction.pk]
+    assert [row.prediction.item.position for row in shown] == [0, 1]
 
 
 def test_comparison_is_paired_over_the_same_queries(client_as, results):
@@ -201,16 +227,6 @@ def test_benchmark_page_shows_queries_with_their_gold_tools(client_as, results):
 def test_model_fragment_shows_its_scores(client_as, results):
     page = client_as("expert").get(f"/evaluation/of-model/{results[0].model_id}/")
     assert [row.bar.value for row in page.context["chart"].rows] == [pytest.approx(2 / 3)]
-
-
-def test_rule_fragment_counts_found_and_cited_by_the_champion(client_as, results, tools):
-    rule = make_rule(*tools[:2], code="SLIP_YEAR")
-    item = BenchmarkItem.objects.get(benchmark=results[0].benchmark, position=0)
-    item.data["rule"] = rule.code
-    item.save()
-    AliasMove.objects.create(alias="champion", model=results[0].model)
-    context = client_as("expert").get(f"/evaluation/of-rule/{rule.pk}/").context
-    assert (context["n"], context["right"], context["cited"]) == (1, 1, 0)
 
 
 def test_tool_fragment_lists_the_queries_that_ask_for_it(client_as, results, tools):

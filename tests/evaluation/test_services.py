@@ -7,7 +7,7 @@ import pytest
 from django.core.management import call_command
 
 from evaluation import tasks
-from evaluation.models import BenchmarkItem, Evaluation, Prediction
+from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
 from evaluation.services import benchmark_import, evaluation_request
 from evaluation.tables import evaluation_lines
 from tests.factories import make_cluster, make_model, make_rule, make_run, make_tool
@@ -70,6 +70,21 @@ def evaluate(model, **options):
     job = jobs.run(evaluation_request(model=model, **options).pk)
     assert job.state == "done", job.error
     return job.result
+
+
+def test_development_half_is_evaluated_as_it_is_served_and_its_figures_are_not_told(
+    tools, prb, tmp_path, capsys
+):
+    Benchmark.objects.update(is_development=True)
+    model = model_with(tools, tmp_path)
+    evaluate(model)
+    made = Evaluation.objects.order_by("pk")
+    assert [row.decode for row in made] == ["embedding", "fast", "trace"]
+    assert all(row.metrics for row in made)
+    call_command("evaluate", model=str(model.pk), benchmark="prb", decode="fast", json=True)
+    *lines, told = capsys.readouterr().out.splitlines()
+    assert any("a development half" in line for line in lines) and not any("hit@1" in line for line in lines)
+    assert [row["metrics"] for row in json.loads(told)["results"]] == [None, None]
 
 
 def test_reasoning_model_is_decoded_three_ways_beside_the_baseline(tools, prb, tmp_path):

@@ -97,6 +97,17 @@ def test_other_version_or_decoding_is_not_compared_and_said(two):
     assert versus.beside(new).notes[1].endswith("so compared on v1.")
 
 
+def test_development_halves_are_no_part_of_a_comparison(two):
+    old, new = two
+    half = benchmark()
+    Benchmark.objects.update(is_development=True)
+    for model in (old, new):
+        for decode in ("fast", "trace"):
+            measured(model, half, 1.0, decode)
+    found = versus.beside(new)
+    assert (found.pairs, found.notes, found.missing) == ([], [], [])
+
+
 def test_tests_of_rules_are_paired_test_by_test(two):
     old, new = two
     tool, other = make_tool("Pay/A"), make_tool("Pay/B")

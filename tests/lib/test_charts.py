@@ -2,7 +2,17 @@
 
 import pytest
 
-from trace_site.lib.charts import Bar, Series, bar_chart, format_tick, line_chart, nice_ticks
+from trace_site.lib.charts import (
+    Bar,
+    Dot,
+    DotChart,
+    DotRow,
+    Series,
+    bar_chart,
+    format_tick,
+    line_chart,
+    nice_ticks,
+)
 
 
 @pytest.mark.parametrize(
@@ -49,3 +59,11 @@ def test_open_axis_ends_at_a_round_number_above_every_bound():
 )
 def test_ticks_read_as_plain_numbers(value, text):
     assert format_tick(value) == text
+
+
+def test_dots_stand_under_each_other_at_their_share_of_the_track():
+    row = DotRow(
+        "covered", 20, [Dot("champion", "circle", 0.5, 0.4, 0.65), Dot("embedding", "diamond", 0, 0, 1)]
+    )
+    assert [(y, dot.ends) for y, dot in row.lines] == [(7, (40.0, 50.0, 65.0)), (21, (0.0, 0.0, 100.0))]
+    assert DotChart("What?", [row]).who == [("champion", "circle"), ("embedding", "diamond")]

@@ -1,4 +1,4 @@
-"""Geometry of the two figures the site draws: curves, and bars with confidence intervals.
+"""Geometry of the figures the site draws: curves, bars with confidence intervals, and dots beside each other.
 
 In: numbers. Out: dataclasses whose coordinates are per cent of the plot, so that a template needs no arithmetic
 and the figure stretches to any width while its text stays readable.
@@ -7,6 +7,8 @@ and the figure stretches to any width while its text stays readable.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor, log10
+
+DOT_LINE = 14  # pixels between two dots of one row
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,58 @@ class BarChart:
     rows: list[DrawnBar]
     ticks: list[str]
     grid: list[float] = field(default_factory=lambda: [25.0, 50.0, 75.0])
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One mean with its interval. shape: circle, square or diamond, so that no dot is told by colour alone."""
+
+    who: str
+    shape: str
+    value: float
+    low: float
+    high: float
+
+    @property
+    def ends(self) -> tuple[float, float, float]:
+        """Low, mean and high in per cent of the track."""
+        return _share(self.low, 1), _share(self.value, 1), _share(self.high, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class DotRow:
+    """What is compared on n queries: dots under each other on one track, and in a word what follows."""
+
+    label: str
+    n: int
+    dots: list[Dot]
+    href: str = ""
+    word: str = ""
+    tone: str = ""
+
+    @property
+    def height(self) -> int:
+        return DOT_LINE * len(self.dots)
+
+    @property
+    def lines(self) -> list[tuple[int, Dot]]:
+        """Each dot with how far down it stands, in pixels."""
+        return [(DOT_LINE * place + DOT_LINE // 2, dot) for place, dot in enumerate(self.dots)]
+
+
+@dataclass(frozen=True, slots=True)
+class DotChart:
+    """Shares from 0 to 1."""
+
+    title: str
+    rows: list[DotRow]
+    ticks: list[str] = field(default_factory=lambda: ["0", "0.25", "0.5", "0.75", "1"])
+    grid: list[float] = field(default_factory=lambda: [0.0, 25.0, 50.0, 75.0, 100.0])
+
+    @property
+    def who(self) -> list[tuple[str, str]]:
+        """(name, shape) of everybody who is drawn."""
+        return list(dict.fromkeys((dot.who, dot.shape) for row in self.rows for dot in row.dots))
 
 
 def line_chart(

@@ -224,6 +224,12 @@ def bar_chart(chart: Any) -> dict[str, Any]:
     return {"chart": chart}
 
 
+@register.inclusion_tag("_dot_chart.html")
+def dot_chart(chart: Any, table: bool = True) -> dict[str, Any]:
+    """A trace_site.lib.charts.DotChart; without its table where a fuller one stands beside it."""
+    return {"chart": chart, "table": table}
+
+
 @register.inclusion_tag("_empty.html")
 def empty_state(
     title: str, text: str = "", href: str = "", action: str = "", symbol: str = "s-wait"

@@ -43,7 +43,12 @@ class Command(TraceCommand):
             for line in evaluation_lines(evaluation):
                 self.echo(line)
         rows = [
-            {"id": row.pk, "model": row.model_id, "decode": row.decode, "metrics": row.metrics}
+            {
+                "id": row.pk,
+                "model": row.model_id,
+                "decode": row.decode,
+                "metrics": None if benchmark.is_development else row.metrics,
+            }
             for row in made.order_by("pk")
         ]
         return {**result, "benchmark": str(benchmark), "results": rows}, ""

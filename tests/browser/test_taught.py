@@ -1,0 +1,32 @@
+"""What the rules taught, where only a browser can tell: nothing scrolls sideways, and filters work by themselves."""
+
+import pytest
+
+from tests import test_pages_taught
+from tests.test_pages_taught import models, rule, tools  # fixtures  # noqa: F401
+
+pytestmark = pytest.mark.browser
+measured = test_pages_taught.measured  # a fixture
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+def test_pages_of_what_was_taught_fit_and_draw_their_figures(open_page, measured, rule, width, scheme):  # noqa: F811
+    page = open_page("expert", width=width, scheme=scheme)
+    for address in ("/", "/evaluation/", "/evaluation/before-after/", f"/rules/{rule.pk}/"):
+        page.goto(address)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, address
+    page.goto("/")
+    box = page.locator(".dot-figure .dot-circle").first.bounding_box()
+    assert box["width"] == pytest.approx(box["height"], abs=1)
+
+
+def test_before_and_after_is_filtered_by_a_choice_and_draws_another_ten(open_page, measured):
+    page = open_page("product_manager")
+    page.goto("/evaluation/before-after/")
+    page.get_by_role("link", name="Draw another ten").click()
+    page.wait_for_url("**seed=1")
+    page.get_by_label("Which requests").select_option("broken")
+    page.wait_for_url("**show=broken**")
+    assert page.locator("article").count() == 8
+    assert page.locator("article .chip", has_text="broken by the rules").count() == 8
