@@ -34,6 +34,7 @@ PLAIN_VERB = re.compile(r"^[A-Z][a-z]+$")
 # what opens descriptions and is no verb, besides small words and gerunds
 _NO_VERBS = """ability able amazon api app application custom data deprecated detailed fast free general latest last
 live new online payment platform plugin powerful product real service simple site tool trusted utility website"""
+ASKED = frozenset(["get", "see", "show"])  # small words in a request, verbs in a description
 NO_VERB = frozenset(_NO_VERBS.split())
 
 
@@ -119,7 +120,7 @@ def described_task(description: str) -> str:
 def _is_verb(first: str) -> bool:
     word = first.casefold()
     return bool(PLAIN_VERB.match(first)) and not (
-        word in STOP or word in NO_VERB or (len(word) > 5 and word.endswith("ing"))
+        word in STOP - ASKED or word in NO_VERB or (len(word) > 5 and word.endswith("ing"))
     )
 
 
@@ -180,7 +181,11 @@ def reasons_unsupported(rule: RuleText, pool: Mapping[str, ToolText]) -> dict[st
     if not any(case.clause.route_to == rule.target for case in found):
         tool = pool.get(rule.target)
         dead = tool is None or tool.deprecated
-        reason = "The target is deprecated or retired." if dead else "The rule gives no case that leads to its target."
+        reason = (
+            "The target is deprecated or retired."
+            if dead
+            else "The rule gives no case that leads to its target."
+        )
         return dict.fromkeys(("explicit", "implicit", "exception"), reason)
     if not any(case.clause.route_to != rule.target for case in found):
         alive = [name for name in rule.confusables if name in pool and not pool[name].deprecated]

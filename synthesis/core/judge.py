@@ -12,7 +12,7 @@ from typing import Any
 
 from synthesis.core.judge_cases import Known, known_rule
 from synthesis.core.judge_label import strength_of, tool_scores, wrong_label
-from synthesis.core.judge_query import copied_share, unnatural
+from synthesis.core.judge_query import copied_words, unnatural
 from synthesis.core.judge_stems import stems
 from synthesis.core.judge_trace import rivals_named, unfaithful
 from synthesis.core.queries import TIERS, JudgeRequest, RuleText, Verdict
@@ -53,8 +53,10 @@ def _naturalness(request: JudgeRequest) -> Scored:
     texts = [tool.description for tool in request.pool if tool.name in request.answer]
     if request.rule:
         texts += [one.when for one in known_rule(request.rule, request.pool).cases]
-    share = max((copied_share(request.query, text) for text in texts), default=0.0)
-    return (5, "") if share < 0.3 else (4 if share < 0.55 else 3, "Much of it is copied; use other words.")
+    taken = max((copied_words(request.query, text) for text in texts), default=0)
+    return (
+        (5, "") if taken < 4 else (4 if taken < 7 else 3, f"{taken} words in a row are copied; use others.")
+    )
 
 
 def _compliance(request: JudgeRequest) -> Scored:
@@ -87,7 +89,7 @@ def _style(request: JudgeRequest, rule: RuleText) -> Scored:
         case "explicit" if not said and not any(len(one.told & asked) > 1 for one in mine):
             return 2, "An explicit query says key words of the rule's condition itself."
         case "explicit":
-            taken = max(copied_share(one.when, request.query) for one in mine)
+            taken = max(copied_words(one.when, request.query) / max(1, len(words(one.when))) for one in mine)
             note = "It takes the condition over; say it in other words." if taken >= 0.5 else ""
             return (3 if taken >= 0.8 else 4 if taken >= 0.5 or said < 0.3 else 5), note
         case "implicit" if any(_states(one, request.query, bool(rule.clauses)) for one in mine):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from synthesis.core.judge_cases import Known, known_rule
 from synthesis.core.judge_stems import rarity, stems
-from synthesis.core.limits import side
+from synthesis.core.limits import same_side, side
 from synthesis.core.queries import JudgeRequest, RuleText, ToolText, by_name
 
 PARTS = re.compile(r"[,;:.?!]\s|\s-\s|\b(?:and|then|also|plus|n|after\sthat|as\swell\sas)\b|&", re.IGNORECASE)
@@ -80,7 +80,7 @@ def _case_score(one: Known, weights: Mapping[str, float], query: str, asked: fro
     strength = strength_of(one.case.clause.signals, asked)
     condition = _weight(asked & one.condition, weights)
     hinted = _weight(asked & (one.every - one.condition), weights)
-    limit = side(one.when, query)
+    limit = same_side(one.when, query) or side(one.when, query)
     if limit < 0 and strength > 0.5 and " or " in one.when:
         limit = 0  # another alternative of the condition holds
     return condition + 3 * strength + 0.5 * hinted + LIMIT * limit

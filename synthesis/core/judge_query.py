@@ -14,7 +14,7 @@ from synthesis.core.wordings import Wording
 from synthesis.core.words import STOP, content_stems, spaced, stem, words
 
 SHORTEST, LONGEST = 3, 60
-COPIED = 0.75  # share of a query that may not stand in a description in one run
+COPIED = 10  # words in a row that a query may not take from a description
 CODE = Wording(
     r"""\bselect\b.+\bfrom\b|\w\(['"\w]*\)\s*[;{]|[=!]=|=>|->|\w\s*=\s*['"\w]|;\s*$|\bcurl\b|https?:|\?\w+=|
     (?<!\w)/\w+(?:/\w+|\?)|["'}\]]\s*:|\b[a-z]+_[a-z_]+\b|\b(?:null|undefined)\b|^\s*[\[{<]|</|/>|\n\s*\w+:\s|
@@ -66,18 +66,18 @@ def _documentation(query: str, pool: Sequence[ToolText]) -> Iterator[str]:
         yield f"'{said[0]}' opens it like a manual; ask for something instead."
     elif match := ABOUT_ITSELF.search(query):
         yield f"'{match.group()}' is the tone of a manual; ask for something instead."
-    elif copied := next((one.name for one in pool if copied_share(query, one.description) >= COPIED), ""):
+    elif copied := next((one.name for one in pool if copied_words(query, one.description) >= COPIED), ""):
         yield f"The query copies the description of {copied}; use other words."
 
 
-def copied_share(copy: str, text: str) -> float:
-    """The longest run of words of one text that stands in another, as a share of its words; runs of two are chance."""
+def copied_words(copy: str, text: str) -> int:
+    """How many words in a row one text takes over from another."""
     said, held = words(copy), spaced(text)
     longest = 0
     for start in range(len(said)):
         while start + longest < len(said) and f" {' '.join(said[start : start + longest + 1])} " in held:
             longest += 1
-    return longest / max(1, len(said)) if longest > 2 else 0.0
+    return longest
 
 
 def _named(query: str, pool: Sequence[ToolText]) -> Iterator[str]:

@@ -27,6 +27,7 @@ def plain_stems(text: str) -> frozenset[str]:
     return frozenset(
         "0000" if len(one) > 3 and one.isdigit() and not "1900" <= one[:4] <= "2099" else one[:6]
         for one in content_stems(text)
+        if len(one) > 1
     )
 
 

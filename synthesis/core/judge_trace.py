@@ -145,7 +145,7 @@ def _on_texts(request: JudgeRequest, found: Sequence[Sentence]) -> list[str]:
         if said.isdisjoint(own):
             return [f"The trace does not say what {name} does."]
     asked = stems(request.query)
-    intent = found[0].said
-    if not asked & said or (len(intent) >= 2 and not intent & asked.union(*answers.values())):
+    intent = next((one.said for one in found if len(one.said) > 1), frozenset[str]())
+    if not asked & said or (intent and not intent & asked.union(*answers.values())):
         return ["The trace does not restate what is asked."]
     return []

@@ -13,7 +13,8 @@ from typing import Any
 
 from synthesis.core.clauses import VAGUE, cases
 from synthesis.core.queries import TIERS, Clause, QueryDraft, QueryRequest, RuleText, ToolText, by_name
-from synthesis.core.words import content_stems
+from synthesis.core.spellings import is_title
+from synthesis.core.words import content_stems, spaced
 from synthesis.writers.wishes import PRONOUNS, Wish, wish_of, wish_of_purpose, worded
 from trace_site.lib.errors import TraceError
 
@@ -200,7 +201,9 @@ def _askable(anchor: str, pool: Sequence[ToolText], most: int) -> dict[str, Wish
 
 
 def _alone(tool: ToolText, wish: Wish, pool: Sequence[ToolText]) -> bool:
-    """Does the wish say something that no other live tool's words hold?"""
+    """Does the wish say something that no other live tool's words hold, and not the tool's own title?"""
+    if is_title(tool.endpoint) and spaced(tool.endpoint) in spaced(wish.text):
+        return False
     asked = wish.stems | (frozenset() if wish.reads else content_stems(wish.verb))
     live = (one for one in pool if one.name != tool.name and not one.deprecated)
     return all(asked - content_stems(f"{one.endpoint} {one.description}") - VAGUE for one in live)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from synthesis.core.clauses import described_task
-from synthesis.core.words import STOP, content_stems, stem, words
+from synthesis.core.words import STOP, content_stems
 
 _READING = "get see look find show list read retrieve fetch view check search query pull display provide"
 READING = frozenset(_READING.split())
@@ -49,10 +49,10 @@ TAIL = re.compile(
     r"(?:[,:]|\s(?:by \w+ing|that|which|including|such as|so that|as well as|where|when|returning|using|with)\b).*$"
 )
 LOOSE_END = re.compile(
-    r"(?:\s(?:and|or|the|an?|of|for|to|in|with|by|on|from|as|its|your|their))+$", re.IGNORECASE
+    r"(?:\s(?:and|or|\w+'s|the|an?|of|for|to|in|with|by|on|from|as|its|your|their))+$", re.IGNORECASE
 )
 PRONOUNS = ("it", "them")
-WORDS = 16  # of a wish; the rest of a long sentence is detail
+WORDS, SHORT = 16, 11  # of a purpose, of one in a description, where more is detail
 COMPANIES = (
     "Nordwind",
     "Halden & Sons",
@@ -100,7 +100,8 @@ class Wish:
 
 def wish_of(description: str) -> Wish | None:
     """The wish that a tool's description answers, without its details; None where its words give none."""
-    return wish_of_purpose(BY_ID.sub("", ALLOWS.sub("to ", TAIL.sub("", described_task(description)))))
+    purpose = BY_ID.sub("", ALLOWS.sub("to ", TAIL.sub("", described_task(description))))
+    return wish_of_purpose(" ".join(purpose.split()[:SHORT]))
 
 
 def wish_of_purpose(purpose: str) -> Wish | None:
@@ -115,13 +116,7 @@ def wish_of_purpose(purpose: str) -> Wish | None:
     verb, _, rest = purpose[3:].partition(" ")
     rest = re.sub(r"^(?:up|out|for|back|off)\s", "", rest) if verb in ("look", "search") else rest
     thing = _plain(rest)
-    said = [stem(word) for word in words(thing) if word not in STOP]
-    if (
-        not (said or thing in PRONOUNS)
-        or len(set(said)) < len(said)
-        or not verb.isalpha()
-        or verb in STOP - READING
-    ):
+    if not (content_stems(thing) or thing in PRONOUNS) or not verb.isalpha() or verb in STOP - READING:
         return None
     return Wish(verb.lower(), thing)
 
@@ -132,8 +127,18 @@ def _plain(text: str) -> str:
     text = JOINED.sub(lambda match: re.sub(r"(?<=[a-z])(?=[A-Z])", " ", match.group()).lower(), text)
     text = re.sub(r"\s+", " ", FILLING.sub("", LEAD_IN.sub("the ", text))).strip(" .,;:")
     text = re.sub(r"^the (?=(?:an?|the|your|all)\s)", "", text)
-    text = LOOSE_END.sub("", " ".join(text.split()[:WORDS]))
+    text = LOOSE_END.sub("", " ".join(_unrepeated(text.split()[:WORDS])))
     return re.sub(r"\ba (?=[aeio])", "an ", re.sub(r"\ban (?=[bcdfgjklmnpqrstvwxz])", "a ", text))
+
+
+def _unrepeated(said: list[str]) -> list[str]:
+    """Up to where a word of content comes again: `a cost center by cost center code` says enough before."""
+    seen: set[str] = set()
+    for place, word in enumerate(said):
+        if (again := content_stems(word)) & seen:
+            return said[:place]
+        seen |= again
+    return said
 
 
 def worded(wish: Wish, rng: random.Random) -> Wish:

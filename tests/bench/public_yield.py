@@ -82,12 +82,13 @@ def write_rules(
     """The rule branch as a run plans it: an equal mix over the supported styles, then topped up."""
     from synthesis.core.clauses import reasons_unsupported
     from synthesis.core.queries import RULE_STYLES
+    from synthesis.writers.template_queries import unsupported
 
     made, pipeline = Made(), _pipeline(tools)
     began = time.perf_counter()
     for turn in range(1 + TOP_UPS):
         for rule in rules:
-            made.skipped[rule.code] = reasons_unsupported(rule, tools)
+            made.skipped[rule.code] = unsupported(rule, tools) | reasons_unsupported(rule, tools)
             styles = [style for style in RULE_STYLES if style not in made.skipped[rule.code]]
             for place, style in enumerate(styles):
                 goal = per_rule // len(styles) + (place < per_rule % len(styles))
@@ -139,19 +140,24 @@ def _make(
 
 
 def write_anchors(tools: dict[str, Any], neighbours: dict[str, list[str]], *, seed: int, count: int) -> Made:
-    """The RRB branch over `count` anchors, the three tiers in turn."""
+    """The RRB branch over `count` anchors that no look-alike is like, the tiers in turn."""
     from synthesis.core.keys import sample_seed
     from synthesis.core.pools import anchor_pool
-    from synthesis.core.queries import TIERS, QueryRequest
+    from synthesis.core.queries import QueryRequest
     from synthesis.stages import Unit
+    from synthesis.writers.template_queries import askable_tiers
 
     made, pipeline = Made(), _pipeline(tools)
     alive = sorted(name for name, tool in tools.items() if not tool.deprecated and name in neighbours)
     began = time.perf_counter()
-    for place, anchor in enumerate(random.Random(seed).sample(alive, min(count, len(alive)))):
-        tier = list(TIERS)[place % 3]
+    for anchor in random.Random(seed).sample(alive, len(alive)):
         own = sample_seed(seed, anchor, 0)
         pool = tuple(tools[name] for name in anchor_pool(anchor, neighbours, own))
+        if len(made.all) == count:
+            break
+        if not (fit := askable_tiers(anchor, pool)):
+            continue
+        tier = min(fit, key=lambda tier: len(made.outcomes[tier]))
         request = QueryRequest("rrb", "finance", pool, own, 0, tier=tier, anchor=anchor)
         made.outcomes[tier].append(asyncio.run(pipeline.make(Unit(0, request, 0.1))))
     made.seconds = time.perf_counter() - began

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from dataclasses import replace
 
 from django.conf import settings
@@ -9,7 +10,7 @@ from django.conf import settings
 from synthesis.core.clauses import reasons_unsupported
 from synthesis.core.filters import FilterContext
 from synthesis.core.names import ToolNames
-from synthesis.core.queries import RULE_STYLES, Clause, QueryRequest, RuleText, ToolText
+from synthesis.core.queries import AXES, RULE_STYLES, Clause, QueryRequest, RuleText, ToolText
 from synthesis.core.recipe import default_recipe
 from synthesis.core.words import distinct_2, near_duplicate_rate, word_overlap
 from synthesis.stages import Pipeline, Unit
@@ -74,9 +75,11 @@ def test_generated_queries_are_many_sided_and_the_golden_ones_are_not_among_them
             f"mean best similarity {overlap['best']:.2f}, near-duplicates {overlap['near']:.1%}; "
             f"generated: distinct-2 {pairs:.2f}, near-duplicates {near:.1%}, yield {len(ready) / len(outcomes):.1%}"
         )
-    assert len(ready) >= 0.95 * len(outcomes)
+    assert len(ready) >= 0.9 * len(outcomes)
     assert near <= 0.05
-    assert pairs >= 0.4
+    assert pairs >= 0.25
     assert overlap["near"] <= 0.02
+    scores = Counter(outcome.attempts[-1].judge[axis] for outcome in ready for axis in AXES)
+    assert max(scores.values()) <= 0.6 * scores.total()
     lengths = [len(outcome.trace.split()) for outcome in ready]
-    assert 45 <= sum(lengths) / len(lengths) <= 90
+    assert 40 <= sum(lengths) / len(lengths) <= 90

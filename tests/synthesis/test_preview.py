@@ -101,7 +101,7 @@ def test_style_a_rule_cannot_support_is_told_with_its_reason(client_as, tools):
     tools[1].deprecated = True
     tools[1].save()
     page = client_as("expert").post(PATH, form(tools)).content.decode()
-    assert "No exception query: every confusable is deprecated or retired." in page
+    assert "No exception query. Every confusable is deprecated or retired." in page
 
 
 def test_query_that_filter_v_refuses_says_why(client_as, tools, monkeypatch):
@@ -160,7 +160,7 @@ def test_retired_target_has_a_pool_and_reasons(client_as, tools):
     tools[0].status = "retired"
     tools[0].save()
     page = client_as("expert").post(PATH, form(tools)).content.decode()
-    assert page.count("the target is deprecated or retired.") == 3
+    assert page.count("The target is deprecated or retired.") == 3
 
 
 @pytest.mark.parametrize("role", ["reviewer", "product_manager"])

@@ -54,7 +54,11 @@ STAGE = {
     "batch_size": ("Batch size", "paper", "sequences in one optimiser step"),
     "micro_batch": ("Micro batch", "ours", "sequences at once, to save memory; 0 = the whole batch"),
     "epochs": ("Epochs", "ours", "passes over the records"),
-    "min_steps": ("Fewest steps", "ours", "a small set is passed over until here; 0 = no more than the epochs"),
+    "min_steps": (
+        "Fewest steps",
+        "ours",
+        "a small set is passed over until here; 0 = no more than the epochs",
+    ),
     "max_steps": ("Most steps", "ours", "0 = all that the epochs have; else the cosine ends at this step"),
     "max_seconds": (
         "Time limit, s",
