@@ -75,7 +75,16 @@ class ToolDetail(ToolRow):
     tokens = serializers.SerializerMethodField(help_text="the tokens that name the tool, by token format")
 
     class Meta(ToolRow.Meta):
-        fields = [*ToolRow.Meta.fields, "blocked_at", "blocked_by", "blocked_because", "tokens", "content_hash", "created_at", "updated_at"]
+        fields = [
+            *ToolRow.Meta.fields,
+            "blocked_at",
+            "blocked_by",
+            "blocked_because",
+            "tokens",
+            "content_hash",
+            "created_at",
+            "updated_at",
+        ]
 
     def get_tokens(self, tool: Tool) -> dict[str, str]:
         return dict(token_strings(tool))

@@ -1,4 +1,4 @@
-"""Blocking a tool: from the next request on no answer names it, until it is unblocked. Training and rules stay as they are."""
+"""Blocking a tool: from the next request on no answer names it, until it is unblocked. Training and rules stay."""
 
 from typing import Any
 

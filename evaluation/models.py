@@ -132,9 +132,7 @@ class Calibration(models.Model):
 
     class Meta:
         ordering = ["model", "decode"]
-        constraints = [
-            models.UniqueConstraint(fields=["model", "decode"], name="one_calibration_per_decode")
-        ]
+        constraints = [models.UniqueConstraint(fields=["model", "decode"], name="one_calibration_per_decode")]
 
     def __str__(self) -> str:
         return f"calibration of model {self.model_id}, {self.decode}"

@@ -155,7 +155,9 @@ def _of_request(names: Sequence[str]) -> list[str]:
 def _columns(features: Sequence[Features], names: Sequence[str], with_reading: bool = False) -> Table:
     columns = [name for name in names if name != READING]
     reading = READING in names and with_reading
-    rows = [[float(row[name]) for name in columns] + (list(row[READING]) if reading else []) for row in features]
+    rows = [
+        [float(row[name]) for name in columns] + (list(row[READING]) if reading else []) for row in features
+    ]
     return np.asarray(rows, dtype=np.float64)
 
 
@@ -183,7 +185,13 @@ def reliability(confidences: Sequence[float], right: Sequence[bool]) -> Reliabil
     bins: list[Bin] = []
     for number in range(BINS):
         own = [pair for pair in pairs if min(BINS - 1, int(pair[0] * BINS)) == number]
-        means = (sum(said for said, _ in own) / len(own), sum(true for _, true in own) / len(own)) if own else ()
+        means = (
+            (sum(said for said, _ in own) / len(own), sum(true for _, true in own) / len(own)) if own else ()
+        )
         bins.append(Bin(number / BINS, (number + 1) / BINS, len(own), *means))
-    gaps = [one.n * abs(one.confidence - one.share) for one in bins if one.confidence is not None and one.share is not None]
+    gaps = [
+        one.n * abs(one.confidence - one.share)
+        for one in bins
+        if one.confidence is not None and one.share is not None
+    ]
     return Reliability(len(pairs), sum(gaps) / len(pairs) if pairs else None, bins)

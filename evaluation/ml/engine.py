@@ -1,7 +1,8 @@
 """One exported model answering requests: the five decodes behind one call.
 
-In: items {"id","query","permissions"?,"without"?} or lettered questions {"id","question","choices","tool"}. Out: predictions in
-the order of the items. No answer names a tool of `without`. The same code answers the benchmark and the playground.
+In: items {"id","query","permissions"?,"without"?} or lettered questions {"id","question","choices","tool"}. Out:
+predictions in the order of the items; none names a tool of `without`. The same code answers the benchmark and the
+playground.
 """
 
 import re
@@ -196,8 +197,7 @@ class Engine:
     def _banned(self, items: Sequence[Item]) -> list[Banned]:
         """Tools that no ranking holds: those left out, and those the request may not use."""
         return [
-            self.export.banned(list(item.get("permissions") or ())) | self._mask(item).tools
-            for item in items
+            self.export.banned(list(item.get("permissions") or ())) | self._mask(item).tools for item in items
         ]
 
     def _mask(self, item: Item) -> Mask:

@@ -63,7 +63,7 @@ def nearness(cosines: Tensor, banned: Banned) -> Features:
 
 
 def readings(state: State) -> Tensor | None:
-    """[requests, width], length 1: the mean state of each request's words, which the pocket model keeps in its cache."""
+    """[requests, width], length 1: the mean state of each request's words, which pocket keeps in its cache."""
     config = state.model.config
     if config.model_type != PocketConfig.model_type:
         return None

@@ -1,7 +1,7 @@
 """The engine behind the playground: models over HTTP, loaded on demand.
 
-In: POST /retrieve {"model": folder, "query", "mode", "k", "permissions", "without"}. Out: the prediction beside the model's
-folder and digest. While a model loads the answer is 503 with Retry-After, so no request hangs on a disk.
+In: POST /retrieve {"model": folder, "query", "mode", "k", "permissions", "without"}. Out: the prediction beside the
+model's folder and digest. While a model loads the answer is 503 with Retry-After, so no request hangs on a disk.
 """
 
 import json

@@ -207,9 +207,7 @@ class ListWriter:
 
     def _offered(self, cursor: Cursor) -> list[int]:
         """What could be written here if nothing were listed yet."""
-        return [
-            token for token, child in cursor.node.children.items() if not cursor.mask.hides(child)
-        ]
+        return [token for token, child in cursor.node.children.items() if not cursor.mask.hides(child)]
 
     def _commit(self, cursor: Cursor, result: Written) -> None:
         result.tools.append(cursor.node.tool)
