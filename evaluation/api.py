@@ -159,9 +159,9 @@ class Retrieve(ApiView):
         operation_id="retrieve",
         tags=["retrieve"],
         summary="Find the tools for a request",
-        description="Retired and blocked tools are never answered. Where the model is calibrated, `confidence` says how "
-        "likely the first tool is right, and `fits` is false for a request that no tool answers; its tools are then "
-        "the nearest ones.",
+        description="Retired and blocked tools are never answered. Where the model is calibrated, `confidence` says "
+        "how likely the first tool is right, and `fits` is false for a request that no tool answers; its tools are "
+        "then the nearest ones.",
         request=RetrieveInput,
         responses={
             200: RetrieveAnswer,

@@ -1,4 +1,4 @@
-"""How often a model's confidence holds, and what it refuses: on the shown benchmarks, none of which it was fitted on."""
+"""How often a model's confidence holds, and what it refuses: on shown benchmarks, which it was not fitted on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -135,7 +135,7 @@ def following_of(
     evaluation: Evaluation, domain: str, group: str, found: dict[str, Any]
 ) -> dict[str, Any] | None:
     """The counts of answers that follow their trace, and the filters that lead to them; None without traces."""
-    if evaluation.decode not in TRACED:
+    if evaluation.decode not in TRACED or evaluation.benchmark.kind == Benchmark.Kind.OUTSIDE:
         return None
     chosen = {name: value for name, value in (("domain", domain), ("group", group)) if value != "all"}
     counts = found.get("following") or {"n": 0, "not_measured": found["n"]}  # stored before this was counted
