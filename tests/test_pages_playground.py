@@ -97,17 +97,17 @@ def test_a_refusal_of_the_engine_is_part_of_the_page(client_as, monkeypatch):
 def test_a_request_that_no_tool_fits_is_told_so_above_the_nearest_tools(client_as, rule, engine, monkeypatch):
     says = Judged(Verdict(confidence=0.02, fits=False, chance=0.1), "")
     monkeypatch.setattr(retriever, "judged", lambda *_: says)
-    page = client_as("expert").get(ASK, {"q": "lunch", "model": make_model().pk, "mode": "fast"})
+    page = client_as("expert").get(ASK, {"q": "lunch", "model": make_model().pk, "mode": "both"})
     text = page.content.decode()
     assert "No tool fits this request.</b> The nearest:" in text and 'class="is-nearest"' in text
-    assert "OldPay/GetSlip" in [row["name"] for row in page.context["tables"][0][1]]
+    assert "OldPay/GetSlip" in [row["name"] for row in page.context["tables"][1][1]]
     assert "sure that the first tool" not in text and page.context["notes"] == []
 
 
 def test_an_answer_says_how_sure_its_first_tool_is_or_why_that_is_not_known(
     client_as, rule, engine, monkeypatch
 ):
-    client, asked = client_as("expert"), {"q": "slip", "model": make_model().pk, "mode": "fast"}
+    client, asked = client_as("expert"), {"q": "slip", "model": make_model().pk, "mode": "both"}
     assert "This model is not calibrated" in client.get(ASK, asked).content.decode()
     monkeypatch.setattr(retriever, "judged", lambda *_: Judged(Verdict(0.714, True, 0.9), ""))
     text = client.get(ASK, asked).content.decode()
