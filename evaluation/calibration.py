@@ -2,7 +2,7 @@
 answer that is served, and counted on the benchmarks of requests that no tool answers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import transaction
@@ -36,9 +36,14 @@ class Judged:
 
 
 def judged(model: Model, decode: str, features: Mapping[str, Any]) -> Judged:
-    found = Calibration.objects.filter(model=model, decode=decode).first()
+    """A way of answering that was never calibrated is judged by the ranking, while its list begins with the same
+    tool."""
+    known = {row.decode: row for row in Calibration.objects.filter(model=model)}
+    found = known.get(decode) or known.get(Decode.FAST)
     verdict = Fit.of(found.fit).verdict(features) if found else UNKNOWN
-    if verdict.confidence is None:
+    if found and found.decode != decode and not features.get("agrees"):
+        verdict = replace(verdict, confidence=None)
+    if verdict.confidence is None and verdict.fits is None:
         return Judged()
     return Judged(verdict, NOTHING_REFUSED if verdict.fits is None else "")
 
@@ -103,10 +108,11 @@ def first_is_right(found: Sequence[str], gold: Sequence[str]) -> bool:
 
 
 def refusals_count(ctx: JobContext, model: Model) -> None:
-    """Write into every evaluation on outside requests which of them are refused now."""
+    """Write into every evaluation on outside requests which of them are refused now. The development half gets no
+    figure: the threshold was chosen on it."""
     outside = Evaluation.objects.filter(
         model=model, benchmark__kind=Benchmark.Kind.OUTSIDE, metrics__isnull=False
-    )
+    ).select_related("benchmark")
     for evaluation in outside:
         predictions = list(Prediction.objects.filter(evaluation=evaluation).select_related("item"))
         refused = refusals(model, evaluation.decode, [row.output for row in predictions])
@@ -114,7 +120,9 @@ def refusals_count(ctx: JobContext, model: Model) -> None:
             row.scores = {} if value is None else {"refused": float(value)}
         rows = [{**row.output, "id": str(row.item_id)} for row in predictions]
         items = [{"id": str(row.item_id), "domain": row.item.domain} for row in predictions]
-        metrics = report.outside_report(rows, items, [row.scores.get("refused") for row in predictions])
+        shown = not evaluation.benchmark.is_development
+        said = [row.scores.get("refused") if shown else None for row in predictions]
+        metrics = report.outside_report(rows, items, said)
         with ctx.guard(), transaction.atomic():
             Prediction.objects.bulk_update(predictions, ["scores"], batch_size=1000)
             Evaluation.objects.filter(pk=evaluation.pk).update(metrics=metrics)

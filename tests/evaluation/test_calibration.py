@@ -5,7 +5,7 @@ import json
 import pytest
 
 from evaluation import tasks
-from evaluation.calibration import NOT_CALIBRATED, development
+from evaluation.calibration import NOT_CALIBRATED, development, judged
 from evaluation.models import Calibration, Evaluation
 from evaluation.reliability import picture
 from evaluation.services import benchmark_import
@@ -53,6 +53,8 @@ def test_the_job_calibrates_both_served_ways_and_counts_the_refusals(halves, too
     shown = Evaluation.objects.get(benchmark=halves["outside", "shown"])
     assert shown.decode == "fast" and shown.metrics["slices"]["all"]["all"]["metrics"]["refused"]["mean"] == 1
     assert set(shown.predictions.values_list("scores__refused", flat=True)) == {1}
+    chosen_on = Evaluation.objects.get(benchmark=halves["outside", "development"], decode="fast")
+    assert chosen_on.metrics["slices"]["all"]["all"]["metrics"] == {}
     assert "refused 1.000" in "\n".join(evaluation_lines(shown))
 
 
@@ -127,3 +129,13 @@ def reader(client_as):
 
 def text_of(reader, page):
     return reader.get(page).content.decode()
+
+
+def test_a_way_of_answering_that_was_not_calibrated_is_judged_by_the_ranking(halves, tools, tmp_path):
+    model = model_with(tools, tmp_path, retrieval="none")
+    evaluate(model)
+    assert list(Calibration.objects.values_list("decode", flat=True)) == ["fast"]
+    near = {"first": -1.0, "lead": 3.0, "nearest": 0.6, "listed": -1.0}
+    same, other = (judged(model, "trace", near | {"agrees": agrees}) for agrees in (1.0, 0.0))
+    assert (same.verdict.fits, other.verdict.fits, same.calibration) == (True, True, "")
+    assert same.verdict.confidence is not None and other.verdict.confidence is None
