@@ -50,13 +50,14 @@ def page_facts(chosen: Choice) -> dict[str, Any]:
     known = list(models().filter(removed_at=None)[:200])
     aliases = current_aliases()
     first = chosen.model or default_model(known, aliases)
+    asked = next((one for one in known if str(one.pk) == first), None)
     return {
         "models": known,
         "aliases": alias_names(aliases),
         "first": first,
         "second": chosen.other or ("" if chosen.model else default_other(known, aliases, first)),
-        "examples": [*examples(first), *refusal_example(first)],
-        "newer": newer_than(known, first),
+        "examples": [*examples(asked), *refusal_example(asked)],
+        "newer": newer_than(asked),
         "engine_error": engine_error(),
     }
 
@@ -76,15 +77,14 @@ def default_other(known: list[Model], aliases: dict[str, Model], first: str) -> 
     return str(other.pk) if other is not None and str(other.pk) != first else ""
 
 
-def newer_than(known: list[Model], first: str) -> dict[str, Any] | None:
+def newer_than(model: Model | None) -> dict[str, Any] | None:
     """The tools the chosen model has no token for; None without any."""
-    model = next((one for one in known if str(one.pk) == first), None)
     tools = newer_tools(model) if model else None
     count = tools.count() if tools is not None else 0
     return {"model": model, "count": count, "first": tools[:NEWER]} if tools is not None and count else None
 
 
-def examples(first: str) -> list[dict[str, str]]:
+def examples(model: Model | None) -> list[dict[str, str]]:
     """One test query of some published rules, spread over the domains; what the model fails at is left out once its
     tests have been asked."""
     found = RuleVersion.objects.filter(pk__in=Rule.objects.values("published")).exclude(tests=[])
@@ -93,7 +93,7 @@ def examples(first: str) -> list[dict[str, str]]:
         .only("tests", "rule__code", "rule__domain")
         .order_by("rule__domain", "rule__code")
     )
-    failed = failed_tests(first)
+    failed = failed_tests(model)
     known = [
         {"query": test["query"], "code": version.rule.code}
         for version in rows
@@ -102,15 +102,15 @@ def examples(first: str) -> list[dict[str, str]]:
     return known[:: max(1, len(known) // EXAMPLES)][:EXAMPLES]
 
 
-def failed_tests(model: str) -> set[str]:
-    results = RuleTestResult.objects.filter(model=model or None).values_list("results", flat=True)
+def failed_tests(model: Model | None) -> set[str]:
+    results = RuleTestResult.objects.filter(model=model).values_list("results", flat=True)
     return {one["query"] for rows in results for one in rows if not set(one["found"][:1]) & set(one["tools"])}
 
 
-def refusal_example(model: str) -> list[dict[str, str]]:
+def refusal_example(model: Model | None) -> list[dict[str, str]]:
     """A request that the model says no tool fits."""
     refused = Prediction.objects.filter(
-        evaluation__model=model or None,
+        evaluation__model=model,
         evaluation__benchmark__kind=Benchmark.Kind.OUTSIDE,
         evaluation__benchmark__is_development=True,
         scores__refused=1,
