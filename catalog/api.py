@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from catalog import api_examples as examples
 from catalog import api_imports, api_queries, selectors
 from catalog.api_shapes import (
+    BlockIn,
     ClusterOut,
     DomainIn,
     DomainOut,
@@ -22,8 +23,10 @@ from catalog.api_shapes import (
     ToolsIn,
     TwinOut,
 )
+from catalog.blocks import tool_block, tool_unblock
 from catalog.models import ToolRevision
 from catalog.selectors_search import RANKED, ToolFilter, find_tools
+from trace_site.access import ADMIN
 from trace_site.api import ApiView, keyset_response, page_limit
 from trace_site.api_schema import PAGE_PARAMETERS, page_of
 
@@ -99,6 +102,49 @@ class ToolNamed(ApiView):
     )
     def get(self, request: Request, name: str) -> Response:
         return Response(ToolDetail(selectors.tool_named(name)).data)
+
+
+class Block(ApiView):
+    write_roles = (ADMIN,)
+
+    @extend_schema(
+        tags=["catalog"],
+        operation_id="tool_block",
+        summary="Block a tool",
+        description="From the next request on no answer of any model names it. Training and rules are not touched.",
+        request=BlockIn,
+        responses={
+            200: ToolDetail,
+            404: NO_TOOL,
+            409: OpenApiResponse(description="bad_state: it is blocked already"),
+        },
+        examples=[
+            examples.sent(examples.BLOCKING),
+            examples.got(examples.BLOCKED),
+            examples.got(examples.BLOCKED_ALREADY, 409, "blocked already"),
+        ],
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        tool = selectors.tool(pk)
+        tool_block(tool=tool, actor=request.user, **self.read(BlockIn))
+        return Response(ToolDetail(selectors.tool(pk)).data)
+
+    @extend_schema(
+        tags=["catalog"],
+        operation_id="tool_unblock",
+        summary="Unblock a tool",
+        description="Answers may name it again at once.",
+        request=None,
+        responses={
+            200: ToolDetail,
+            404: NO_TOOL,
+            409: OpenApiResponse(description="bad_state: it is not blocked"),
+        },
+        examples=[examples.got(examples.DETAIL)],
+    )
+    def delete(self, request: Request, pk: int) -> Response:
+        tool_unblock(tool=selectors.tool(pk), actor=request.user)
+        return Response(ToolDetail(selectors.tool(pk)).data)
 
 
 class Neighbours(ApiView):
@@ -189,6 +235,7 @@ urlpatterns = [
     path("tools", Tools.as_view(), name="api-tools"),
     path("tools/<int:pk>", ToolOne.as_view(), name="api-tool"),
     path("tools/named/<path:name>", ToolNamed.as_view(), name="api-tool-named"),
+    path("tools/<int:pk>/block", Block.as_view(), name="api-tool-block"),
     path("tools/<int:pk>/neighbours", Neighbours.as_view(), name="api-tool-neighbours"),
     path("tools/<int:pk>/twins", Twins.as_view(), name="api-tool-twins"),
     path("tools/<int:pk>/revisions", Revisions.as_view(), name="api-tool-revisions"),

@@ -20,6 +20,7 @@ TOOL = {
     "status": "active",
     "cluster": 31,
     "source": "payroll-nova.yaml",
+    "blocked": False,
 }
 OLDER = {
     **TOOL,
@@ -35,7 +36,22 @@ TOKENS = {
     "b": "<<PayrollNovaV2>><<GetPayslip>>",
     "c": "<tid><<PayrollNovaV2>><<GetPayslip>></tid>",
 }
-DETAIL = {**TOOL, "tokens": TOKENS, "content_hash": "4f1c" * 16, "created_at": AT, "updated_at": AT}
+NOT_BLOCKED = {"blocked_at": None, "blocked_by": None, "blocked_because": ""}
+DETAIL = {**TOOL, **NOT_BLOCKED, "tokens": TOKENS, "content_hash": "4f1c" * 16}
+DETAIL |= {"created_at": AT, "updated_at": AT}
+BLOCKING = {"because": "the service is down until Monday"}
+BLOCKED = {
+    **DETAIL,
+    "blocked": True,
+    "blocked_at": AT,
+    "blocked_by": "ada",
+    "blocked_because": BLOCKING["because"],
+}
+BLOCKED_ALREADY = {
+    "message": "PayrollNovaV2/GetPayslip is blocked already.",
+    "code": "bad_state",
+    "extra": {},
+}
 FOUND = {"results": [TOOL], "next": "86545 PayrollNovaV2/GetPayslip", "total": 835, "more": False}
 FOUND["meant"] = {"ayslip": ["payslip"]}
 REVISION = {

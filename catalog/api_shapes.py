@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from catalog.blocks import LONGEST_REASON
 from catalog.models import Cluster, Domain, Tool, ToolRevision
 from catalog.selectors import token_strings
 from trace_site.api_input import InputSerializer
@@ -39,6 +40,7 @@ class DomainIn(InputSerializer):
 class ToolRow(serializers.ModelSerializer[Tool]):
     domain = serializers.CharField(source="domain_id")
     cluster = serializers.IntegerField(source="cluster_id", allow_null=True)
+    blocked = serializers.SerializerMethodField(help_text="an admin blocked it: no answer names it")
 
     class Meta:
         model = Tool
@@ -57,14 +59,32 @@ class ToolRow(serializers.ModelSerializer[Tool]):
             "status",
             "cluster",
             "source",
+            "blocked",
         ]
+
+    def get_blocked(self, tool: Tool) -> bool:
+        return tool.blocked_at is not None
+
+
+class BlockIn(InputSerializer):
+    because = serializers.CharField(max_length=LONGEST_REASON, help_text="why; kept in the audit log")
 
 
 class ToolDetail(ToolRow):
+    blocked_by = serializers.CharField(source="blocked_by.username", default=None, allow_null=True)
     tokens = serializers.SerializerMethodField(help_text="the tokens that name the tool, by token format")
 
     class Meta(ToolRow.Meta):
-        fields = [*ToolRow.Meta.fields, "tokens", "content_hash", "created_at", "updated_at"]
+        fields = [
+            *ToolRow.Meta.fields,
+            "blocked_at",
+            "blocked_by",
+            "blocked_because",
+            "tokens",
+            "content_hash",
+            "created_at",
+            "updated_at",
+        ]
 
     def get_tokens(self, tool: Tool) -> dict[str, str]:
         return dict(token_strings(tool))

@@ -52,6 +52,11 @@ class Tool(models.Model):
     )
     embedding = VectorField(null=True)
     embedding_key = models.CharField(max_length=64, blank=True, help_text="hash of encoder and embedded text")
+    blocked_at = models.DateTimeField(null=True, help_text="since when no answer may name it")
+    blocked_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    blocked_because = models.CharField(max_length=300, blank=True, default="", db_default="")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -69,6 +74,11 @@ class Tool(models.Model):
             ),
             models.Index(
                 fields=["status"], condition=models.Q(embedding_key=""), name="catalog_tool_unembedded"
+            ),
+            models.Index(
+                fields=["name"],
+                condition=models.Q(status="retired") | models.Q(blocked_at__isnull=False),
+                name="catalog_tool_masked",
             ),
         ]
 

@@ -55,11 +55,13 @@ def clusters(domain: str = "") -> QuerySet[Cluster]:
 
 
 def tool_named(name: str) -> Tool:
-    return get_object_or_404(Tool.objects.select_related("domain", "cluster").defer(*HEAVY), name=name)
+    rows = Tool.objects.select_related("domain", "cluster", "blocked_by").defer(*HEAVY)
+    return get_object_or_404(rows, name=name)
 
 
 def tool(pk: int) -> Tool:
-    return get_object_or_404(Tool.objects.select_related("domain", "cluster").defer(*HEAVY), pk=pk)
+    rows = Tool.objects.select_related("domain", "cluster", "blocked_by").defer(*HEAVY)
+    return get_object_or_404(rows, pk=pk)
 
 
 def tools_by_id(ids: Sequence[int]) -> list[Tool]:

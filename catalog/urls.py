@@ -9,6 +9,7 @@ urlpatterns = [
     path("", views.tool_list, name="list"),
     path("apis/", views.api_options, name="apis"),
     path("tools/<int:pk>/", views.tool_detail, name="detail"),
+    path("tools/<int:pk>/block/", views.tool_block_toggle, name="block"),
     path("tools/named/<path:name>", views.tool_named, name="named"),
     path("imports/", views_imports.import_list, name="imports"),
     path("imports/new/", views_imports.import_form, name="import"),

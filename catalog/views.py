@@ -1,13 +1,17 @@
 """Pages of the tools: the list with its search, one tool."""
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_POST
 
 from catalog import selectors
+from catalog.blocks import tool_block, tool_unblock
 from catalog.previews import revision_changes
 from catalog.selectors_ruled import ruled_tools
 from catalog.selectors_search import ToolFilter, apis, find_tools
+from trace_site.access import ADMIN, role_required
+from trace_site.lib.errors import TraceError
 
 SHOWN_REVISIONS = 50
 FILTERS = ("domain", "api", "state", "clustered", "ruled")
@@ -55,3 +59,20 @@ def tool_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "more_history": len(history) > SHOWN_REVISIONS,
     }
     return render(request, "catalog/tool_detail.html", context)
+
+
+@role_required(ADMIN)
+@require_POST
+def tool_block_toggle(request: HttpRequest, pk: int) -> HttpResponse:
+    """Block the tool for the posted reason, or with `unblock` let answers name it again."""
+    tool = selectors.tool(pk)
+    try:
+        if "unblock" in request.POST:
+            tool_unblock(tool=tool, actor=request.user)
+            messages.success(request, f"{tool.name} is unblocked: answers may name it again.")
+        else:
+            tool_block(tool=tool, because=request.POST.get("because", ""), actor=request.user)
+            messages.success(request, f"{tool.name} is blocked: no answer names it from now on.")
+    except TraceError as error:
+        messages.error(request, str(error))
+    return redirect("catalog:detail", pk)

@@ -2,7 +2,7 @@
 
 from django.contrib import admin
 
-from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
+from evaluation.models import Benchmark, BenchmarkItem, Calibration, Evaluation, Prediction
 from training.admin import ReadOnly
 
 
@@ -22,6 +22,12 @@ class EvaluationAdmin(ReadOnly):
     list_display = ["id", "model", "benchmark", "decode", "created_at"]
     list_select_related = ["model__run", "benchmark"]
     list_filter = ["decode"]
+
+
+@admin.register(Calibration)
+class CalibrationAdmin(ReadOnly):
+    list_display = ["id", "model", "decode", "threshold", "n", "n_outside", "created_at"]
+    list_select_related = ["model__run"]
 
 
 @admin.register(Prediction)

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from rest_framework.throttling import UserRateThrottle
 
 from evaluation import retriever
+from evaluation.calibration import NO_TOOL_FITS
 from trace_site.api import ApiView
 from trace_site.api_input import InputSerializer
 
@@ -27,6 +28,9 @@ EXAMPLE_ANSWER = {
         }
     ],
     "ranked": [],
+    "confidence": 0.86,
+    "fits": True,
+    "calibration": "",
     "trace": "Somebody wants the payslip of one month. By PAYSLIP_PERIOD, a month of 2024 is read in the new system. "
     "So it is PayrollNova/GetPayslip.",
     "follows_trace": True,
@@ -45,6 +49,19 @@ EXAMPLE_ANSWER = {
     "cut_request": False,
     "notes": [],
     "seconds": 1.31,
+}
+
+
+EXAMPLE_REFUSAL = EXAMPLE_ANSWER | {
+    "mode": "fast",
+    "confidence": 0.02,
+    "fits": False,
+    "trace": "",
+    "follows_trace": None,
+    "trace_tools": [],
+    "cited_rule": None,
+    "notes": [NO_TOOL_FITS],
+    "seconds": 0.02,
 }
 
 
@@ -98,6 +115,19 @@ class Retrieve(ApiView):
         mode = serializers.CharField()
         tools = RetrievedTool(many=True)
         ranked = RetrievedTool(many=True, help_text="mode both: the ranked list beside the committed one")
+        confidence = serializers.FloatField(
+            allow_null=True,
+            help_text="calibrated probability that the first tool is right; null while the model is not calibrated",
+        )
+        fits = serializers.BooleanField(
+            allow_null=True,
+            help_text="false: no tool answers this request, and the tools are only the nearest ones; null while that "
+            "is not known",
+        )
+        calibration = serializers.CharField(
+            allow_blank=True,
+            help_text="why confidence or fits is null, and what to do about it; empty otherwise",
+        )
         trace = serializers.CharField(allow_blank=True)
         follows_trace = serializers.BooleanField(
             allow_null=True,
@@ -129,6 +159,9 @@ class Retrieve(ApiView):
         operation_id="retrieve",
         tags=["retrieve"],
         summary="Find the tools for a request",
+        description="Retired and blocked tools are never answered. Where the model is calibrated, `confidence` says "
+        "how likely the first tool is right, and `fits` is false for a request that no tool answers; its tools are "
+        "then the nearest ones.",
         request=RetrieveInput,
         responses={
             200: RetrieveAnswer,
@@ -141,6 +174,7 @@ class Retrieve(ApiView):
         examples=[
             OpenApiExample("request", value=EXAMPLE_ASKED, request_only=True),
             OpenApiExample("answer", value=EXAMPLE_ANSWER, response_only=True, status_codes=["200"]),
+            OpenApiExample("no tool fits", value=EXAMPLE_REFUSAL, response_only=True, status_codes=["200"]),
         ],
     )
     def post(self, request: Request) -> Response:

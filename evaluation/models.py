@@ -120,6 +120,29 @@ class Prediction(models.Model):
         return f"{self.evaluation_id}:{self.item_id}"
 
 
+class Calibration(models.Model):
+    """How far answers of a model can be trusted, fitted on the development benchmarks it has answered."""
+
+    model = models.ForeignKey(Model, on_delete=models.CASCADE, related_name="calibrations")
+    decode = models.CharField(max_length=10, choices=Evaluation.Decode)
+    features = models.JSONField(help_text="names of the features that are read")
+    fit = models.JSONField(help_text="evaluation.core.confidence.Fit: the coefficients of both regressions")
+    threshold = models.FloatField(
+        null=True, help_text="requests whose chance to have a tool is lower are refused; null: none is"
+    )
+    development = models.JSONField(help_text="keys of the evaluations it was fitted on")
+    n = models.PositiveIntegerField(help_text="requests it was fitted on")
+    n_outside = models.PositiveIntegerField(help_text="of them those that no tool answers")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["model", "decode"]
+        constraints = [models.UniqueConstraint(fields=["model", "decode"], name="one_calibration_per_decode")]
+
+    def __str__(self) -> str:
+        return f"calibration of model {self.model_id}, {self.decode}"
+
+
 class Comparison(models.Model):
     """One evaluation minus another on the same items and decoding. Predictions never change, so this stays true."""
 

@@ -11,9 +11,12 @@ from django.http import QueryDict
 
 from catalog.models import Tool
 from evaluation import retriever
+from evaluation.calibration import NO_TOOL_FITS
+from evaluation.models import Benchmark, Prediction, RuleTestResult
 from rules.models import Rule, RuleVersion
 from synthesis.spans import trace_spans
 from trace_site.lib.errors import TraceError
+from training.known import newer_tools
 from training.models import Model, Run
 from training.registry import current_aliases
 from training.selectors import alias_names, models
@@ -21,6 +24,7 @@ from training.selectors import alias_names, models
 PATIENCE = 20.0  # seconds a page waits for a model that is loading
 SHOWN = 10
 EXAMPLES = 8
+NEWER = 3  # names of tools the model does not have
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +50,14 @@ def page_facts(chosen: Choice) -> dict[str, Any]:
     known = list(models().filter(removed_at=None)[:200])
     aliases = current_aliases()
     first = chosen.model or default_model(known, aliases)
+    asked = next((one for one in known if str(one.pk) == first), None)
     return {
         "models": known,
         "aliases": alias_names(aliases),
         "first": first,
         "second": chosen.other or ("" if chosen.model else default_other(known, aliases, first)),
-        "examples": examples(),
+        "examples": [*examples(asked), *refusal_example(asked)],
+        "newer": newer_than(asked),
         "engine_error": engine_error(),
     }
 
@@ -71,16 +77,45 @@ def default_other(known: list[Model], aliases: dict[str, Model], first: str) -> 
     return str(other.pk) if other is not None and str(other.pk) != first else ""
 
 
-def examples() -> list[dict[str, str]]:
-    """One test query of some published rules, spread over the domains."""
+def newer_than(model: Model | None) -> dict[str, Any] | None:
+    """The tools the chosen model has no token for; None without any."""
+    tools = newer_tools(model) if model else None
+    count = tools.count() if tools is not None else 0
+    return {"model": model, "count": count, "first": tools[:NEWER]} if tools is not None and count else None
+
+
+def examples(model: Model | None) -> list[dict[str, str]]:
+    """One test query of some published rules, spread over the domains; what the model fails at is left out once its
+    tests have been asked."""
     found = RuleVersion.objects.filter(pk__in=Rule.objects.values("published")).exclude(tests=[])
     rows = (
         found.select_related("rule")
         .only("tests", "rule__code", "rule__domain")
         .order_by("rule__domain", "rule__code")
     )
-    known = [{"query": version.tests[0]["query"], "code": version.rule.code} for version in rows]
+    failed = failed_tests(model)
+    known = [
+        {"query": test["query"], "code": version.rule.code}
+        for version in rows
+        if (test := next((one for one in version.tests if one["query"] not in failed), None))
+    ]
     return known[:: max(1, len(known) // EXAMPLES)][:EXAMPLES]
+
+
+def failed_tests(model: Model | None) -> set[str]:
+    results = RuleTestResult.objects.filter(model=model).values_list("results", flat=True)
+    return {one["query"] for rows in results for one in rows if not set(one["found"][:1]) & set(one["tools"])}
+
+
+def refusal_example(model: Model | None) -> list[dict[str, str]]:
+    """A request that the model says no tool fits."""
+    refused = Prediction.objects.filter(
+        evaluation__model=model,
+        evaluation__benchmark__kind=Benchmark.Kind.OUTSIDE,
+        evaluation__benchmark__is_development=True,
+        scores__refused=1,
+    ).order_by("-evaluation", "item__position")
+    return [{"query": text, "code": ""} for text in refused.values_list("item__data__query", flat=True)[:1]]
 
 
 def engine_error() -> str:
@@ -115,7 +150,15 @@ def answered(chosen: Choice) -> dict[str, Any]:
         )
         if rows
     ]
-    return {"answer": answer, "spans": spans, "tables": tables}
+    return {
+        "answer": answer,
+        "notes": [
+            note for note in answer["notes"] if note != NO_TOOL_FITS
+        ],  # the page says it above the list
+        "chance": 100 * (answer["confidence"] or 0),
+        "spans": spans,
+        "tables": tables,
+    }
 
 
 def list_title(mode: str) -> str:

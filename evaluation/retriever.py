@@ -10,16 +10,20 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
+from catalog.blocks import masked_names
 from catalog.models import Tool
+from evaluation.calibration import NO_TOOL_FITS, judged
 from evaluation.core.following import NO_TRACE, trace_notes
 from evaluation.core.metrics import cited_codes
 from evaluation.core.reading import reading_notes
 from rules.models import Rule
 from trace_site.lib.errors import TraceError
+from training.known import tools_of
 from training.models import Model
 from training.registry import export_dir, model_named
 
@@ -54,22 +58,26 @@ def retrieve(
     url: str | None = None,
     patience: float = 0.0,
 ) -> dict[str, Any]:
-    """{"model", "mode", "tools", "ranked", "trace", "follows_trace", "trace_tools", "cited_rule", "withheld", "unread",
-    "cut_request", "notes", "seconds"}.
+    """{"model", "mode", "tools", "ranked", "confidence", "fits", "calibration", "trace", "follows_trace",
+    "trace_tools", "cited_rule", "withheld", "unread", "cut_request", "notes", "seconds"}.
 
     fast: `tools` is the ranked list. trace: the list the model committed to. both: that list, with the ranked one in
     `ranked`. With permission targets, a tool that needs some and is granted none of them is withheld; without
-    targets nothing is. `patience`: seconds to wait for a model that is loading.
+    targets nothing is. Retired and blocked tools are left out of every list. `patience`: seconds to wait for a model
+    that is loading.
     """
     check(query, mode, k)
     chosen = model if isinstance(model, Model) else model_named(model)
-    request = {"model": str(export_dir(chosen)), "query": query, "mode": mode, "k": k}
-    raw = ask(url or engine_url(), {**request, "permissions": list(permissions or ())}, patience)
+    folder = export_dir(chosen)
+    request = {"model": str(folder), "query": query, "mode": mode, "k": k}
+    lists = {"permissions": list(permissions or ()), "without": left_out(folder, chosen.store_digest)}
+    raw = ask(url or engine_url(), {**request, **lists}, patience)
     fast, trace = (raw["fast"], raw["trace"]) if mode == "both" else (raw, raw)
     parts = [fast, trace] if mode == "both" else [raw]
     catalog = _Catalog.of([name for part in parts for name in part["tools"]], permissions)
     text = str(trace.get("trace") or "") if mode != "fast" else ""
     said = {name: trace.get(name, default) if text else default for name, default in NO_TRACE.items()}
+    about = judged(chosen, "fast" if mode == "fast" else "trace", trace.get("features") or {})
     unread, cut = parts[0].get("unread"), bool(parts[0].get("cut_request"))
     return {
         "model": {
@@ -81,15 +89,28 @@ def retrieve(
         "mode": mode,
         "tools": catalog.rows((fast if mode == "fast" else trace), k),
         "ranked": catalog.rows(fast, k) if mode == "both" else [],
+        "confidence": about.verdict.confidence,
+        "fits": about.verdict.fits,
+        "calibration": about.calibration,
         "trace": text,
         **said,
         "cited_rule": cited_rule(text, trace["tools"]) if text else None,
         "withheld": catalog.withheld,
         "unread": unread,
         "cut_request": cut,
-        "notes": [*reading_notes(query, unread, cut), *trace_notes(**said)],
+        "notes": [
+            *([NO_TOOL_FITS] if about.verdict.fits is False else []),
+            *reading_notes(query, unread, cut),
+            *trace_notes(**said),
+        ],
         "seconds": round(sum(float(part.get("seconds", 0)) for part in parts), 4),
     }
+
+
+def left_out(folder: Path, digest: str) -> list[str]:
+    """The model's tools that no answer may name today."""
+    masked = masked_names()
+    return sorted(masked & tools_of(folder, digest)) if masked else []
 
 
 def check(query: str, mode: str, k: int) -> None:

@@ -36,6 +36,8 @@ def score(benchmark: Benchmark, decode: str, predictions: Rows, rows: Rows) -> S
     if decode == Decode.LETTERS:
         left_out = benchmark.count - len(rows)
         return Scored(report.probe_report(predictions, rows, left_out=left_out, seed=SEED), {}, {})
+    if benchmark.kind == Benchmark.Kind.OUTSIDE:
+        return Scored(report.outside_report(predictions, rows, [None] * len(rows), seed=SEED), {}, {})
     groups, definition, clusterings = grouping(rows)
     embedding = baseline_lists(benchmark) if decode != Decode.EMBEDDING else None
     numbers = report.retrieval_report(
@@ -105,7 +107,7 @@ def item_scores(row: dict[str, Any], item: dict[str, Any], decode: str, scored: 
 def rescored(evaluation: Evaluation) -> Scored | None:
     """The numbers computed again from the stored predictions; None when nothing behind them has changed."""
     old = evaluation.metrics or {}
-    if evaluation.decode == Decode.LETTERS:
+    if evaluation.decode == Decode.LETTERS or evaluation.benchmark.kind == Benchmark.Kind.OUTSIDE:
         return None
     rows = benchmark_rows(evaluation.benchmark)
     _, definition, _ = grouping(rows)

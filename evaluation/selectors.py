@@ -26,7 +26,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
 # how a table orders what an evaluation holds; the database keeps no order of its own
 ORDER = (
     *("recall@gen", "hit@1", "recall@1", "recall@5", "recall@10", "hit@10"),
-    *("precision@gen", "f1", "exact_set", "hit@gen", "set_size", "accuracy"),
+    *("precision@gen", "f1", "exact_set", "hit@gen", "set_size", "accuracy", "refused"),
 )
 PROBES = (Benchmark.Kind.MCQ, Benchmark.Kind.QA, Benchmark.Kind.MCQ_EXPERT)
 TIERS = (
@@ -150,7 +150,7 @@ def following_of(
     evaluation: Evaluation, domain: str, group: str, found: dict[str, Any]
 ) -> dict[str, Any] | None:
     """The counts of answers that follow their trace, and the filters that lead to them; None without traces."""
-    if evaluation.decode not in TRACED:
+    if evaluation.decode not in TRACED or evaluation.benchmark.kind == Benchmark.Kind.OUTSIDE:
         return None
     chosen = {name: value for name, value in (("domain", domain), ("group", group)) if value != "all"}
     counts = found.get("following") or {"n": 0, "not_measured": found["n"]}  # stored before this was counted
@@ -252,6 +252,7 @@ def score_bar(evaluation: Evaluation) -> Bar | None:
         note = f"accuracy, guessing gives {found.get('random', 0):.2f}"
     else:
         metrics = (found.get("all") or {}).get("metrics", {})
-        name = "recall@gen" if "recall@gen" in metrics else "recall@5"
-        cell, note = cell_of(metrics.get(name)), f"{COLUMNS[name][0]}, {evaluation.decode}"
+        name = next((name for name in ("recall@gen", "refused") if name in metrics), "recall@5")
+        title = COLUMNS[name][0] if name in COLUMNS else name
+        cell, note = cell_of(metrics.get(name)), f"{title}, {evaluation.decode}"
     return Bar(label, cell.mean, cell.low, cell.high, cell.n, note=note) if cell.mean is not None else None

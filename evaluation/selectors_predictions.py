@@ -32,6 +32,8 @@ def main_metric(of: Evaluation) -> str:
     """The score that says whether one prediction is right."""
     if of.decode == LETTERS:
         return "accuracy"
+    if of.benchmark.kind == Benchmark.Kind.OUTSIDE:
+        return "refused"
     return "hit@1" if of.decode in RANKED else "recall@gen"
 
 

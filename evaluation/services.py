@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
+from catalog.blocks import retired_names
 from catalog.models import Tool
 from evaluation import benchmarks
 from evaluation.core import items
@@ -17,8 +18,9 @@ from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 from training.core.questions import TAUGHT
+from training.known import tools_of
 from training.models import Model, Run
-from training.registry import refuse_removed
+from training.registry import export_dir, refuse_removed
 
 K = 10  # length of a model's ranked list
 EMBEDDING_K = 50  # the baseline's list is longer, so that it can be cut to any model's list length
@@ -70,7 +72,7 @@ def default_decodes(benchmark: Benchmark, model: Model | None) -> list[str]:
     """What is evaluated when nobody chooses. A cell that never learned to write lists is only asked to rank; on a
     development half only what is served is asked, because thresholds are chosen for that."""
     if benchmark.kind == Benchmark.Kind.OUTSIDE:
-        return [Decode.FAST] if model else []
+        return _served(model, benchmark) if model else []
     if benchmark.kind != Benchmark.Kind.PRB:
         return [Decode.LETTERS] if model else []
     if model is None:
@@ -79,6 +81,12 @@ def default_decodes(benchmark: Benchmark, model: Model | None) -> list[str]:
     traced = written and model.run.retrieval != Run.Retrieval.PLAIN
     decodes: list[str] = [Decode.FAST, *([Decode.TRACE] if traced else [])]
     return [*decodes, Decode.TRACE_FREE] if written and not benchmark.is_development else decodes
+
+
+def _served(model: Model, benchmark: Benchmark) -> list[str]:
+    """How outside requests are answered: as the figures are shown, and to choose thresholds as models are served."""
+    reasons = model.run.retrieval not in (Run.Retrieval.NONE, Run.Retrieval.PLAIN)
+    return [Decode.FAST, Decode.TRACE] if reasons and benchmark.is_development else [Decode.FAST]
 
 
 def check_decode(benchmark: Benchmark, decode: str) -> None:
@@ -122,6 +130,7 @@ class Unit:
     model: Model | None
     benchmark: Benchmark
     decode: str
+    without: tuple[str, ...] = ()  # retired tools, which no answer names
 
     @property
     def key(self) -> str:
@@ -134,20 +143,33 @@ class Unit:
         what = {"benchmark": self.benchmark.hash, "id": self.benchmark.pk, "decode": self.decode}
         if self.benchmark.kind in (Benchmark.Kind.MCQ, Benchmark.Kind.QA):
             what["left out"] = TAUGHT  # earlier evaluations counted every question
+        if self.without:
+            what["without"] = content_hash(list(self.without))
         return content_hash({"who": who, **what})
 
 
 def plan(
     model: Model | None, chosen: Iterable[Benchmark] | None = None, decodes: Sequence[str] | None = None
 ) -> list[Unit]:
-    """The baseline first, because lists of a model are compared with it at their own length."""
+    """The baseline first, because lists of a model are compared with it at their own length. A model is measured as it
+    is served: tools that are retired now are masked; a block is for a day and masks nothing here."""
     units: list[Unit] = []
+    without = retired_tools(model) if model is not None else ()
     for benchmark in benchmarks.latest() if chosen is None else chosen:
         units += [Unit(None, benchmark, decode) for decode in default_decodes(benchmark, None)]
         if model is not None:
             wanted = decodes or default_decodes(benchmark, model)
-            units += [Unit(model, benchmark, decode) for decode in wanted]
+            units += [
+                Unit(model, benchmark, decode, () if decode == Decode.LETTERS else without)
+                for decode in wanted
+            ]
     return sorted(units, key=lambda unit: unit.model is not None)
+
+
+def retired_tools(model: Model) -> tuple[str, ...]:
+    """Those the model has tokens for."""
+    retired = retired_names()
+    return tuple(sorted(retired & tools_of(export_dir(model), model.store_digest))) if retired else ()
 
 
 def catalog_embeddings_hash() -> str:

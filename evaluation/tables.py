@@ -17,6 +17,7 @@ HEADLINES = (
     "precision@gen",
     "f1",
     "set_size",
+    "refused",
 )
 MOST_GAPS = 10
 
@@ -46,8 +47,8 @@ def evaluation_lines(evaluation: Evaluation) -> Iterator[str]:
         for group, found in groups.items():
             cells = found["metrics"]
             shown = "  ".join(f"{name} {interval(cells[name])}" for name in HEADLINES if name in cells)
-            off = found["off_vocabulary"]
-            rest = f"  off-vocabulary {off['rate']:.3f}" if evaluation.decode == "trace-free" else ""
+            off = found.get("off_vocabulary")
+            rest = f"  off-vocabulary {off['rate']:.3f}" if evaluation.decode == "trace-free" and off else ""
             if rate := (found.get("citation") or {}).get("rate"):
                 rest += f"  cites a rule {rate:.3f}"
             rest += following_words(found.get("following") or {"n": 0})

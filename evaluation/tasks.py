@@ -9,6 +9,7 @@ from django.conf import settings
 
 from catalog.models import Tool
 from evaluation import versus
+from evaluation.calibration import calibrate
 from evaluation.core import embedding
 from evaluation.models import Benchmark, Evaluation
 from evaluation.rule_tests import RuleTestWork, open_tests
@@ -48,6 +49,7 @@ def run_evaluation(ctx: JobContext) -> dict[str, Any]:
         if tests is not None:
             asked.append(tests)
         predict(ctx, model, asked, progress, result)
+        calibrate(ctx, model)
         if chosen is None and not params.get("decodes"):
             versus.evaluated(ctx, model)
     return result
@@ -88,9 +90,8 @@ def open_work(ctx: JobContext, unit: Unit, result: dict[str, Any]) -> "Work | No
         )
     result["evaluations"].append(evaluation.pk)
     if evaluation.metrics is None:
-        return Work(
-            evaluation, benchmark_rows(unit.benchmark), settings.TRACE_HOME / "evaluations" / unit.key
-        )
+        folder = settings.TRACE_HOME / "evaluations" / unit.key
+        return Work(evaluation, benchmark_rows(unit.benchmark), folder, unit.without)
     if scored := rescored(evaluation):
         with ctx.guard():
             publish_rescored(evaluation=evaluation, scored=scored)
@@ -105,6 +106,7 @@ class Work:
     evaluation: Evaluation
     rows: Rows
     folder: Path
+    without: tuple[str, ...] = ()
     asked: Rows = field(default_factory=list)
     published: bool = False
 
@@ -128,7 +130,8 @@ class Work:
             )
         names = {tool["name"] for tool in spec["tools"]}
         self.asked = [row for row in self.rows if not row.get("tool") or row["tool"] in names]
-        write_jsonl(self.folder / "items.jsonl", self.asked)
+        left_out = {"without": self.without} if self.without else {}
+        write_jsonl(self.folder / "items.jsonl", [row | left_out for row in self.asked])
 
     def files(self) -> tuple[Path, Path]:
         return self.folder / "items.jsonl", self.folder / "predictions.jsonl"

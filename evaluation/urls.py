@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from evaluation import views, views_taught, views_tests, views_versus
+from evaluation import views, views_reliability, views_taught, views_tests, views_versus
 
 app_name = "evaluation"
 urlpatterns = [
@@ -11,6 +11,8 @@ urlpatterns = [
     path("compare/", views.compare, name="compare"),
     path("benchmarks/<int:pk>/", views.benchmark_detail, name="benchmark"),
     path("of-model/<int:pk>/", views.model_scores, name="model_scores"),
+    path("of-model/<int:pk>/reliability/", views_reliability.reliability, name="reliability"),
+    path("reliability/", views_reliability.reliability_of_champion, name="reliability_of_champion"),
     path("of-model/<int:pk>/beside/", views_versus.beside, name="beside"),
     path("of-run/<int:run_id>/beside/", views_versus.beside_of_run, name="beside_of_run"),
     path("of-tool/<int:tool_id>/", views.tool_benchmark, name="tool_benchmark"),

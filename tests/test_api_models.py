@@ -3,7 +3,8 @@
 import pytest
 from rest_framework.test import APIClient
 
-from tests.factories import make_model
+from tests.factories import make_model, make_tool
+from training import known
 from training.registry import current_aliases, promote
 
 pytestmark = pytest.mark.django_db
@@ -42,3 +43,14 @@ def test_going_back_to_a_model_that_never_was_champion_is_a_conflict(admin):
     promote(model=make_model(), actor=None)
     answer = admin.post(f"/api/v1/training/models/{make_model().pk}/rollback", {}, format="json")
     assert answer.status_code == 409 and answer.json()["code"] == "bad_state"
+
+
+def test_a_model_names_the_active_tools_that_came_after_it(admin, monkeypatch, tmp_path):
+    model = make_model(store_digest="e" * 64)
+    address = f"/api/v1/training/models/{model.pk}"
+    assert admin.get(address).json()["newer_tools"] is None  # its files are gone
+    (tmp_path / "trace.json").write_text('{"tools": [{"name": "Pay/Get"}]}')
+    monkeypatch.setattr(known, "export_dir", lambda model: tmp_path)
+    for name, status in (("Pay/Get", "active"), ("Pay/New", "active"), ("Pay/Old", "retired")):
+        make_tool(name, status=status)
+    assert admin.get(address).json()["newer_tools"] == {"count": 1, "names": ["Pay/New"]}

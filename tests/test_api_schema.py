@@ -94,6 +94,8 @@ TABLE: dict[tuple[str, str], tuple[tuple[str, ...], int]] = {
     ("tools", "GET"): (ALL, 200),
     ("tools/{}", "GET"): (ALL, 404),
     ("tools/named/{}", "GET"): (ALL, 404),
+    ("tools/{}/block", "POST"): (ADMINS, 404),
+    ("tools/{}/block", "DELETE"): (ADMINS, 404),
     ("tools/{}/neighbours", "GET"): (ALL, 404),
     ("tools/{}/twins", "GET"): (ALL, 404),
     ("tools/{}/revisions", "GET"): (ALL, 404),

@@ -39,7 +39,7 @@ RESTRICTED = {
         training:imports training:import_adopt
         training:promote training:rollback
         training:challenger training:keep training:retention training:policy_create training:policy_edit
-        training:policy_switch training:policy_start""",
+        training:policy_switch training:policy_start catalog:block""",
 }
 # one's own token and session, what only computes, and what the object decides; each has tests of its own
 ANYBODY_SENDS = [

@@ -3,8 +3,12 @@
 import pytest
 
 from evaluation import retriever
+from evaluation.calibration import Judged
+from evaluation.core.confidence import Verdict
+from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction, RuleTestResult
 from tests.factories import make_model, make_rule, make_run, make_tool
 from trace_site.lib.errors import TraceError
+from training import known
 from training.models import AliasMove
 
 pytestmark = pytest.mark.django_db
@@ -88,3 +92,52 @@ def test_a_refusal_of_the_engine_is_part_of_the_page(client_as, monkeypatch):
     monkeypatch.setattr(retriever, "retrieve", refuse)
     page = client_as("expert").get(ASK, {"q": "my slip", "model": make_model().pk})
     assert page.status_code == 200 and b"Try again in a moment." in page.content
+
+
+def test_a_request_that_no_tool_fits_is_told_so_above_the_nearest_tools(client_as, rule, engine, monkeypatch):
+    says = Judged(Verdict(confidence=0.02, fits=False, chance=0.1), "")
+    monkeypatch.setattr(retriever, "judged", lambda *_: says)
+    page = client_as("expert").get(ASK, {"q": "lunch", "model": make_model().pk, "mode": "both"})
+    text = page.content.decode()
+    assert "No tool fits this request.</b> The nearest:" in text and 'class="is-nearest"' in text
+    assert "OldPay/GetSlip" in [row["name"] for row in page.context["tables"][1][1]]
+    assert "sure that the first tool" not in text and page.context["notes"] == []
+
+
+def test_an_answer_says_how_sure_its_first_tool_is_or_why_that_is_not_known(
+    client_as, rule, engine, monkeypatch
+):
+    client, asked = client_as("expert"), {"q": "slip", "model": make_model().pk, "mode": "both"}
+    assert "This model is not calibrated" in client.get(ASK, asked).content.decode()
+    monkeypatch.setattr(retriever, "judged", lambda *_: Judged(Verdict(0.714, True, 0.9), ""))
+    text = client.get(ASK, asked).content.decode()
+    assert "<b>71 %</b> sure that the first tool is right" in text and "not calibrated" not in text
+
+
+def test_tools_newer_than_the_model_are_named_and_listed(client_as, rule, monkeypatch, tmp_path):
+    model = make_model(store_digest="d" * 64)
+    (tmp_path / "trace.json").write_text('{"tools": [{"name": "Pay/GetSlip"}]}')
+    monkeypatch.setattr(known, "export_dir", lambda model: tmp_path)
+    make_tool("Gone/Tool", status="retired")
+    client = client_as("expert")
+    page = " ".join(client.get("/evaluation/playground/").content.decode().split())
+    assert "1 tool is newer than this model and cannot be answered" in page
+    listed = client.get(f"/training/models/{model.pk}/newer/")
+    assert [tool.name for tool in listed.context["page"].rows] == ["OldPay/GetSlip"]
+    assert "it cannot answer with" in client.get(f"/training/models/{model.pk}/").content.decode()
+
+
+def test_examples_are_what_the_model_answers_and_one_request_that_no_tool_fits(client_as, rule):
+    model = make_model()
+    tests = [{"query": "my slip of May 2024", "tools": ["Pay/GetSlip"], "found": ["OldPay/GetSlip"]}]
+    RuleTestResult.objects.create(model=model, version=rule.published, passed=0, total=1, results=tests)
+    benchmark = Benchmark.objects.create(
+        name="outside-development", kind="outside", is_development=True, hash="h", count=1
+    )
+    item = BenchmarkItem.objects.create(
+        benchmark=benchmark, position=0, domain="general", data={"query": "what is for lunch", "tools": []}
+    )
+    made = Evaluation.objects.create(key="k", model=model, benchmark=benchmark, decode="fast", metrics={})
+    Prediction.objects.create(evaluation=made, item=item, output={"tools": []}, scores={"refused": 1.0})
+    page = client_as("expert").get("/evaluation/playground/", {"model": model.pk})
+    assert page.context["examples"] == [{"query": "what is for lunch", "code": ""}]

@@ -15,9 +15,11 @@ from trace_site.api import ApiView, keyset_response
 from trace_site.api_input import InputSerializer
 from trace_site.api_schema import PAGE_PARAMETERS, page_of
 from training import registry, selectors
+from training.known import newer_tools
 from training.models import AliasMove, Model
 
 Out = serializers.Serializer[Any]
+MOST_NEWER = 100
 NO_MODEL = OpenApiResponse(description="no such model")
 REFUSED = OpenApiResponse(description="bad_state: it never was champion, or is; removed: its files are gone")
 MODEL = {
@@ -38,7 +40,8 @@ DETAIL = MODEL | {
         "snapshot": {"id": 4, "hash": "9f2b61c0"},
         "rules": {"count": 12, "hash": "51aa"},
         "code": "2ddf7b5",
-    }
+    },
+    "newer_tools": {"count": 1, "names": ["PayrollNovaV3/GetPayslip"]},
 }
 MOVE = {
     "alias": "champion",
@@ -68,9 +71,20 @@ class ModelOut(Out):
     )
 
 
+class NewerTools(Out):
+    count = serializers.IntegerField()
+    names = serializers.ListField(
+        child=serializers.CharField(), help_text=f"in the order of the alphabet, at most {MOST_NEWER}"
+    )
+
+
 class ModelDetailOut(ModelOut):
     lineage = serializers.JSONField(
         help_text="snapshot, rules, base, recipe, stages and code it was made from"
+    )
+    newer_tools = NewerTools(
+        allow_null=True,
+        help_text="active tools that came after it, which it cannot answer with; null once its files are gone",
     )
 
 
@@ -114,12 +128,19 @@ class ModelOne(ApiView):
         tags=["training"],
         operation_id="training_model_read",
         summary="Read a trained model",
-        description="With the lineage that was written down when it was published.",
+        description="With the lineage that was written down when it was published, and the tools it is too old for.",
         responses={200: ModelDetailOut, 404: NO_MODEL},
         examples=[got(DETAIL)],
     )
     def get(self, request: Request, pk: int) -> Response:
-        return Response(ModelDetailOut(model_row(pk)).data)
+        model = model_row(pk)
+        tools = newer_tools(model)
+        newer = None
+        if tools is not None:
+            names = tools.order_by("name").values_list("name", flat=True)
+            newer = {"count": len(names), "names": list(names[:MOST_NEWER])}
+        model.newer_tools = newer  # type: ignore[attr-defined]
+        return Response(ModelDetailOut(model).data)
 
 
 class Aliases(ApiView):

@@ -8,6 +8,7 @@ urlpatterns = [
     path("models/", views_models.model_list, name="models"),
     path("models/retention/", views_models.model_retention, name="retention"),
     path("models/<int:pk>/", views_models.model_detail, name="model"),
+    path("models/<int:pk>/newer/", views_models.model_newer, name="newer"),
     path("models/<int:pk>/promote/", views_models.model_promote, name="promote"),
     path("models/<int:pk>/rollback/", views_models.model_rollback, name="rollback"),
     path("models/<int:pk>/challenger/", views_models.model_challenger, name="challenger"),

@@ -6,10 +6,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.template.defaultfilters import filesizeformat
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from catalog.models import Tool
 from trace_site.access import ADMIN, role_required
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
 from training import registry, retention, selectors, selectors_models
+from training.known import newer_tools
 from training.models import AliasMove, Model
 
 
@@ -39,8 +41,19 @@ def model_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "was_champion": any(move.alias == AliasMove.Alias.CHAMPION for move in moves),
         "moves": moves,
         "stages": selectors_models.stages_of(model.run),
+        "newer": newer.count() if (newer := newer_tools(model)) is not None else 0,
     }
     return render(request, "training/model_detail.html", context)
+
+
+@require_GET
+def model_newer(request: HttpRequest, pk: int) -> HttpResponse:
+    """The active tools that came to the catalog after the model: it cannot answer with them."""
+    model = get_object_or_404(selectors.models(), pk=pk)
+    tools = newer_tools(model)
+    page = keyset(Tool.objects.none() if tools is None else tools, request.GET.get("after", ""), by="name")
+    context = {"model": model, "page": page, "total": None if tools is None else tools.count()}
+    return render(request, "training/model_newer.html", context)
 
 
 def note_of(request: HttpRequest) -> str:

@@ -18,6 +18,8 @@ def item_scores(row: Row, item: Row, decode: str) -> dict[str, float]:
     """Every metric of one answer."""
     if decode == "letters":
         return {"accuracy": float(row["letter"] == item["answer"])}
+    if not item["tools"]:
+        return {}  # no tool answers it: whether it is refused is known once the model is calibrated
     return query_scores(row["tools"], item["tools"], decode in RANKED_DECODES)
 
 
@@ -53,6 +55,27 @@ def retrieval_report(
     if embedding is not None and decode not in RANKED_DECODES:
         report["same_length"] = same_length(predictions, items, groups, embedding, seed)
     return report
+
+
+def outside_report(
+    predictions: Sequence[Row], items: Sequence[Row], refused: Sequence[float | None], *, seed: int = 0
+) -> dict[str, Any]:
+    """Of requests that no tool answers the one figure is the share refused; none where the model is not calibrated."""
+    slices: dict[str, list[float | None]] = {}
+    for item, value in zip(items, refused, strict=True):
+        for domain in (ALL, str(item["domain"])):
+            slices.setdefault(domain, []).append(value)
+    return {
+        "slices": {domain: {ALL: _refused(own, seed)} for domain, own in sorted(slices.items())},
+        "ranked": True,
+        "speed": speed(predictions),
+    }
+
+
+def _refused(values: Sequence[float | None], seed: int) -> dict[str, Any]:
+    known = [value for value in values if value is not None]
+    metrics = {"refused": bootstrap(known, seed=seed).as_dict()} if known else {}
+    return {"n": len(values), "metrics": metrics}
 
 
 def speed(predictions: Sequence[Row]) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """One exported model answering requests: the five decodes behind one call.
 
-In: items {"id","query","permissions"?} or lettered questions {"id","question","choices","tool"}. Out: predictions in
-the order of the items. The same code answers the benchmark and the playground.
+In: items {"id","query","permissions"?,"without"?} or lettered questions {"id","question","choices","tool"}. Out:
+predictions in the order of the items; none names a tool of `without`. The same code answers the benchmark and the
+playground.
 """
 
 import re
@@ -12,11 +13,14 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
+from evaluation.core.confidence import BEST, FLOOR
 from evaluation.core.following import NO_TRACE, trace_fields
 from evaluation.ml import write
 from evaluation.ml.export import Export, load
-from evaluation.ml.search import BEAMS, Banned, Ranking, beam, top_k
+from evaluation.ml.features import Features, request_features
+from evaluation.ml.search import BEAMS, Banned, Ranking, Top, beam, top_k
 from evaluation.ml.state import start
+from evaluation.ml.trie import Mask
 from trace_site.lib.errors import TraceError
 
 LISTS = ("trace", "trace-free")
@@ -91,12 +95,17 @@ class Engine:
         return {"cut_request": chat.is_cut(query, permissions), "unread": chat.unread(query)}
 
     def _fast(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
-        state = write.no_thinking(self.export, prompts)
-        tops = top_k(state, self.export.root, k, self._banned(items))
         return [
-            self._ranked(item, top.ranking) | {"exact": top.exact}
-            for item, top in zip(items, tops, strict=True)
+            self._ranked(item, top.ranking[:k]) | {"exact": top.exact, "features": features}
+            for item, (top, features) in zip(items, self._looked_at(items, prompts, k), strict=True)
         ]
+
+    def _looked_at(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[tuple[Top, Features]]:
+        """What one pass without any thinking says of each request."""
+        state, banned = write.no_thinking(self.export, prompts), self._banned(items)
+        tops = top_k(state, self.export.root, max(k, BEST), banned)
+        found = request_features(self.export, state, [top.ranking for top in tops], banned)
+        return list(zip(tops, found, strict=True))
 
     def _beam(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
         state = write.no_thinking(self.export, prompts)
@@ -105,8 +114,19 @@ class Engine:
 
     def _trace(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
         banned = self._banned(items)
-        written = write.constrained(self.export, prompts, k, banned)
-        return [self._listed(*row) for row in zip(items, written, banned, strict=True)]
+        looked = self._looked_at(items, prompts, 1)
+        written = write.constrained(self.export, prompts, k, banned, [self._mask(item) for item in items])
+        return [
+            self._listed(item, result, skip) | {"features": self._with_list(features, top, result)}
+            for item, result, skip, (top, features) in zip(items, written, banned, looked, strict=True)
+        ]
+
+    def _with_list(self, features: Features, top: Top, result: write.Written) -> Features:
+        """The request's features beside those of the list that was written for it."""
+        first = result.tools[0] if result.tools else -1
+        listed = max(FLOOR, result.scores[0]) if result.tools else FLOOR
+        agrees = bool(top.ranking) and first == top.ranking[0][0]
+        return {**features, "listed": round(listed, 4), "agrees": float(agrees)}
 
     def _listed(self, item: Item, result: write.Written, banned: Banned) -> Item:
         """Tools the request may not use leave the answer after decoding, whatever the trace says."""
@@ -175,7 +195,13 @@ class Engine:
         }
 
     def _banned(self, items: Sequence[Item]) -> list[Banned]:
-        return [self.export.banned(list(item.get("permissions") or ())) for item in items]
+        """Tools that no ranking holds: those left out, and those the request may not use."""
+        return [
+            self.export.banned(list(item.get("permissions") or ())) | self._mask(item).tools for item in items
+        ]
+
+    def _mask(self, item: Item) -> Mask:
+        return self.export.mask(list(item.get("without") or ()))
 
 
 def open_engine(folder: Path, threads: int = 2) -> Engine:

@@ -4,11 +4,14 @@ In: the folder training wrote (weights, tokenizer, trace.json, manifest.json). O
 a trie, and the digest every answer names. A folder that differs from its manifest is refused.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn import functional
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
@@ -31,6 +34,7 @@ class Export:
     names: list[str]  # tool i of the trie
     index: NameIndex
     root: trie.Node
+    masks: dict[tuple[str, ...], trie.Mask] = field(default_factory=dict)
 
     def units(self, name: str) -> list[str]:
         return tool_units(name, self.spec["format"])
@@ -42,6 +46,30 @@ class Export:
         given = set(permissions)
         needs = [set(tool.get("permissions") or ()) for tool in self.spec["tools"]]
         return frozenset(number for number, need in enumerate(needs) if need and not need & given)
+
+    def mask(self, names: Sequence[str]) -> trie.Mask:
+        """The tools that must not be answered at all. One is kept: they change when the catalog does."""
+        key = tuple(names)
+        if key not in self.masks:
+            numbers = frozenset(self.numbers[name] for name in key if name in self.numbers)
+            self.masks.clear()
+            self.masks[key] = trie.mask(self.root, {at: self.spec["tools"][at]["ids"] for at in numbers})
+        return self.masks[key]
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    @cached_property
+    def tool_rows(self) -> torch.Tensor:
+        """[tools, width], length 1: the mean of the rows of each tool's tokens."""
+        table = self.model.get_input_embeddings().weight
+        with torch.inference_mode():
+            rows = [
+                functional.normalize(table[tool["ids"]].float(), dim=-1).mean(dim=0)
+                for tool in self.spec["tools"]
+            ]
+            return functional.normalize(torch.stack(rows), dim=-1)
 
     def text(self, ids: list[int]) -> str:
         # byte-level vocabularies hold the NUL byte, which no database stores

@@ -1,7 +1,7 @@
 """The engine behind the playground: models over HTTP, loaded on demand.
 
-In: POST /retrieve {"model": folder, "query", "mode", "k", "permissions"}. Out: the prediction beside the model's
-folder and digest. While a model loads the answer is 503 with Retry-After, so no request hangs on a disk.
+In: POST /retrieve {"model": folder, "query", "mode", "k", "permissions", "without"}. Out: the prediction beside the
+model's folder and digest. While a model loads the answer is 503 with Retry-After, so no request hangs on a disk.
 """
 
 import json
@@ -18,7 +18,7 @@ from evaluation.ml.manifest import digest
 from trace_site.lib.errors import TraceError
 
 MODELS = 3  # kept in memory; the one used longest ago leaves first
-LONGEST_BODY = 64_000  # bytes
+LONGEST_BODY = 2_000_000  # bytes; `without` may name a whole catalog
 LONGEST_QUERY = 4_000  # characters
 MOST_TOOLS = 100
 PATIENCE = 1.0  # seconds a request waits for a model that is loading
@@ -115,7 +115,7 @@ def read_request(body: bytes) -> Answer:
     if not isinstance(data, dict):
         raise TraceError("the body is not a JSON object.", code="bad_request")
     query, mode, k = data.get("query"), data.get("mode", "fast"), data.get("k", 10)
-    permissions = data.get("permissions") or []
+    lists = {name: data.get(name) or [] for name in ("permissions", "without")}
     if not isinstance(data.get("model"), str) or not data["model"]:
         raise _bad("model", "must be the folder of an exported model.")
     if not isinstance(query, str) or not query.strip() or len(query) > LONGEST_QUERY:
@@ -124,9 +124,10 @@ def read_request(body: bytes) -> Answer:
         raise _bad("mode", f"must be one of {', '.join(MODES)}.")
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_TOOLS:
         raise _bad("k", f"must be a whole number in 1..{MOST_TOOLS}.")
-    if not isinstance(permissions, list) or not all(isinstance(entry, str) for entry in permissions):
-        raise _bad("permissions", "must be a list of texts.")
-    return {"model": data["model"], "query": query, "mode": mode, "k": k, "permissions": permissions}
+    for name, entries in lists.items():
+        if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+            raise _bad(name, "must be a list of texts.")
+    return {"model": data["model"], "query": query, "mode": mode, "k": k, **lists}
 
 
 def _bad(name: str, message: str) -> TraceError:
@@ -135,7 +136,7 @@ def _bad(name: str, message: str) -> TraceError:
 
 def retrieve(models: Models, request: Answer) -> Answer:
     slot = models.get(Path(request["model"]))
-    item = {"id": "request", "query": request["query"], "permissions": request["permissions"]}
+    item = {"id": "request"} | {name: request[name] for name in ("query", "permissions", "without")}
     modes = ("fast", "trace") if request["mode"] == "both" else (request["mode"],)
     with slot.turn:
         answers = {mode: next(iter(slot.engine.predict([item], mode, request["k"])))[0] for mode in modes}

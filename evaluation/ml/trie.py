@@ -3,7 +3,8 @@
 In: tools in name order, each with its token ids. Out: nodes that know their children and how many tools lie below.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +30,29 @@ class Node:
     @property
     def above_leaves(self) -> bool:
         return bool(len(self.tools)) and bool(self.tools[0] >= 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Tools that must not be answered, and how many of them lie at or below each node, by the node's id."""
+
+    tools: frozenset[int] = frozenset()
+    below: Mapping[int, int] = field(default_factory=dict)
+
+    def hides(self, node: Node) -> bool:
+        return self.below.get(id(node), 0) >= node.size
+
+
+def mask(root: Node, sequences: Mapping[int, Sequence[int]]) -> Mask:
+    """Of the tools by their positions, each with its token ids."""
+    below: Counter[int] = Counter()
+    for sequence in sequences.values():
+        node = root
+        below[id(node)] += 1
+        for token in sequence:
+            node = node.children[token]
+            below[id(node)] += 1
+    return Mask(frozenset(sequences), dict(below))
 
 
 def build(sequences: Sequence[Sequence[int]]) -> Node:

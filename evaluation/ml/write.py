@@ -93,9 +93,15 @@ def no_thinking(export: Export, prompts: Sequence[Sequence[int]]) -> State:
 
 
 def constrained(
-    export: Export, prompts: Sequence[Sequence[int]], k: int, banned: Sequence[Banned]
+    export: Export,
+    prompts: Sequence[Sequence[int]],
+    k: int,
+    banned: Sequence[Banned],
+    masks: Sequence[trie.Mask] = (),
 ) -> list[Written]:
-    """Free thinking, then a list that can only hold tools; `ranked` is the exact top k at its first place."""
+    """Free thinking, then a list that can only hold tools, none of its mask among them; `ranked` is the exact top k at
+    its first place."""
+    masks = masks or [trie.Mask()] * len(prompts)
     results = [Written() for _ in prompts]
     if not export.spec["reasoning"]:
         batches = [(list(range(len(prompts))), no_thinking(export, prompts))]
@@ -105,7 +111,7 @@ def constrained(
         tops = top_k(state, export.root, k, [banned[row] for row in rows])
         for row, top in zip(rows, tops, strict=True):
             results[row].ranked = top.ranking
-        ListWriter(export, [results[row] for row in rows]).run(state)
+        ListWriter(export, [results[row] for row in rows], [masks[row] for row in rows]).run(state)
     return results
 
 
@@ -124,6 +130,7 @@ class Cursor:
     """Where one list stands: in the trie of tools, or in the trie of what may follow a tool."""
 
     node: trie.Node
+    mask: trie.Mask
     inside: bool = True  # within a tool
     score: float = 0.0
     used: dict[int, int] = field(default_factory=dict)  # id(node) -> tools below it already listed
@@ -136,9 +143,10 @@ class ListWriter:
     """Greedy over valid tokens: tools that are not listed yet, then a separator or the closing bracket. Where the model
     would rather repeat a tool it has no other to add, and the list ends before it."""
 
-    def __init__(self, export: Export, results: list[Written]) -> None:
+    def __init__(self, export: Export, results: list[Written], masks: Sequence[trie.Mask] = ()) -> None:
         self.export = export
         self.results = results
+        self.masks = masks or [trie.Mask()] * len(results)
         chat = export.chat
         self.after = trie.build_any([chat.list_sep_ids, chat.list_close_ids])
         for result in results:
@@ -146,7 +154,7 @@ class ListWriter:
 
     def run(self, state: State) -> None:
         frontier = Frontier(state)
-        cursors = [Cursor(self.export.root) for _ in self.results]
+        cursors = [Cursor(self.export.root, mask) for mask in self.masks]
         while frontier.live:
             fed: dict[int, int] = {}
             for place, row in frontier.places():
@@ -161,9 +169,11 @@ class ListWriter:
         if cursor.node.leaf:
             self._turn(cursor)
         valid = self._valid(cursor, len(result.tools))
+        if not valid:
+            return self._end(cursor, result)
         scores = state.scores[place]
         if cursor.inside and result.tools:
-            every = list(cursor.node.children)
+            every = self._offered(cursor)
             if every[int(scores[every].argmax())] not in valid:
                 return self._end(cursor, result)
         token = valid[int(scores[valid].argmax())]
@@ -184,12 +194,20 @@ class ListWriter:
         return token
 
     def _valid(self, cursor: Cursor, listed: int) -> list[int]:
-        children = cursor.node.children
+        children, hidden = cursor.node.children, cursor.mask.below
         if cursor.inside:
-            return [token for token, child in children.items() if cursor.used.get(id(child), 0) < child.size]
-        if listed >= min(LONGEST_LIST, self.export.root.size):
+            return [
+                token
+                for token, child in children.items()
+                if cursor.used.get(id(child), 0) + hidden.get(id(child), 0) < child.size
+            ]
+        if listed >= min(LONGEST_LIST, self.export.root.size - len(cursor.mask.tools)):
             return [token for token, child in children.items() if 1 in trie.leaves(child)]
         return list(children)
+
+    def _offered(self, cursor: Cursor) -> list[int]:
+        """What could be written here if nothing were listed yet."""
+        return [token for token, child in cursor.node.children.items() if not cursor.mask.hides(child)]
 
     def _commit(self, cursor: Cursor, result: Written) -> None:
         result.tools.append(cursor.node.tool)

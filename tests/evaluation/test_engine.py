@@ -300,3 +300,40 @@ def test_two_processes_at_one_file_of_predictions_answer_each_item_once(tmp_path
     for thread in threads:
         thread.join()
     assert [row["id"] for _, row in read_jsonl(out)] == [item["id"] for item in ITEMS]
+
+
+@pytest.mark.parametrize("fmt", ["a", "b", "c"])
+@pytest.mark.parametrize("decode", ["fast", "beam", "trace"])
+def test_a_tool_that_is_left_out_is_in_no_list_and_comes_back(engines, fmt, decode):
+    engine = engines(fmt)
+    before = predictions(engine, decode)
+    gone = {key: before[key]["tools"][:2] for key in before}
+    items = [item | {"without": gone[item["id"]]} for item in ITEMS]
+    for key, row in predictions(engine, decode, items).items():
+        assert not set(gone[key]) & {*row["tools"], *row.get("ranked", ())}
+        if decode != "trace":
+            assert len(row["tools"]) == 5
+    again = predictions(engine, decode)
+    assert {key: row["tools"] for key, row in again.items()} == {
+        key: row["tools"] for key, row in before.items()
+    }
+
+
+def test_a_catalog_that_is_left_out_whole_is_answered_with_nothing(engines):
+    for decode in ("fast", "trace"):
+        engine = engines("b")
+        items = [item | {"without": engine.export.names} for item in ITEMS]
+        assert {tuple(row["tools"]) for row in predictions(engine, decode, items).values()} == {()}
+
+
+@pytest.mark.parametrize("decode", ["fast", "trace"])
+def test_features_are_of_the_request_however_many_tools_are_asked_for(engines, decode):
+    engine = engines("a")
+    few, many = (predictions_of(engine, decode, k) for k in (1, 10))
+    assert few == many
+    expected = {"first", "lead", "best"} | ({"listed", "agrees"} if decode == "trace" else set())
+    assert all(row.keys() == expected for row in few)
+
+
+def predictions_of(engine, decode, k):
+    return [row["features"] for batch in engine.predict(ITEMS, decode, k) for row in batch]

@@ -138,6 +138,7 @@ def test_model_outside_the_root_is_refused(tmp_path):
         ({"model": "m", "query": "x", "k": 0}, "/k"),
         ({"model": "m", "query": "x", "k": True}, "/k"),
         ({"model": "m", "query": "x", "permissions": "all"}, "/permissions"),
+        ({"model": "m", "query": "x", "without": [1]}, "/without"),
     ],
 )
 def test_every_wrong_field_is_named(body, where):
@@ -153,7 +154,8 @@ def test_body_that_is_no_json_object_is_refused(body):
     assert caught.value.code == "bad_request"
 
 
-def test_wrong_address_and_large_body_are_json_errors(tmp_path, ask):
+def test_wrong_address_and_large_body_are_json_errors(tmp_path, ask, monkeypatch):
+    monkeypatch.setattr("evaluation.ml.server.LONGEST_BODY", 60_000)
     models = Models(lambda path: EchoEngine(path.name))
     assert ask(models, {}, path="/nowhere")[0] == 404
     assert ask(models, b"x" * 70_000)[0] == 413

@@ -9,7 +9,10 @@ from django.core.management import call_command
 from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
+from catalog.blocks import tool_block, tool_unblock
 from evaluation import retriever
+from evaluation.core import confidence
+from evaluation.models import Calibration
 from tests.factories import make_model, make_rule, make_tool
 from trace_site.lib.errors import TraceError
 from training.registry import promote
@@ -73,6 +76,7 @@ def test_fast_answer_carries_scores_descriptions_and_deprecation(engine, champio
         "mode": "fast",
         "k": 2,
         "permissions": [],
+        "without": [],
     }
     assert [(row["name"], row["score"], row["deprecated"]) for row in found["tools"]] == [
         ("Pay/GetPaystub", 0.0, True),
@@ -263,3 +267,75 @@ def test_api_refuses_a_wrong_method_in_words_every_renderer_writes(api):
         answer = method(path)
         assert answer.status_code == 405 and "not allowed" in answer.content.decode()
         assert "{method}" not in answer.content.decode()
+
+
+def exported(tmp_path, monkeypatch, *names):
+    """An export that knows these tools."""
+    (tmp_path / "trace.json").write_text(json.dumps({"tools": [{"name": name} for name in names]}))
+    monkeypatch.setattr(retriever, "export_dir", lambda model: tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["fast", "trace", "both"])
+def test_the_engine_is_told_which_of_the_models_tools_to_leave_out_today(
+    engine, champion, tools, tmp_path, monkeypatch, mode
+):
+    answers, asked = engine
+    exported(tmp_path, monkeypatch, "Pay/GetPayslip", "Old/Tool", "Leave/Book")
+    make_tool("Old/Tool", status="retired")
+    make_tool("Never/Known", status="retired")
+    body = {"fast": fast("Leave/Book"), "trace": fast("Leave/Book")} if mode == "both" else fast("Leave/Book")
+    answers.extend([(200, body)] * 3)
+    retriever.retrieve(query="q", mode=mode)
+    tool_block(tool=tools[0], because="down", actor=None)
+    retriever.retrieve(query="q", mode=mode)
+    tool_unblock(tool=tools[0], actor=None)
+    retriever.retrieve(query="q", mode=mode)
+    assert [one["without"] for one in asked] == [["Old/Tool"], ["Old/Tool", "Pay/GetPayslip"], ["Old/Tool"]]
+
+
+@pytest.fixture
+def calibrated(champion):
+    """Lists with a large lead are right; requests far from every tool have none."""
+    rows = [
+        (
+            {"first": -1.0, "lead": float(n % 5), "nearest": 0.6 - 0.5 * (n % 3 == 0)},
+            n % 3 > 0,
+            n % 3 * n % 5 > 2,
+        )
+        for n in range(300)
+    ]
+    found = confidence.fit(*zip(*rows, strict=True))
+    fields = {"features": found.names, "fit": found.as_dict(), "threshold": found.threshold}
+    for decode in ("fast", "trace"):
+        Calibration.objects.create(
+            model=champion, decode=decode, **fields, development=[], n=300, n_outside=100
+        )
+
+
+def test_a_request_outside_every_tool_is_answered_so_with_the_nearest_tools(
+    api, engine, champion, calibrated, capsys
+):
+    near, far = ({"first": -1.0, "lead": 4.0, "nearest": cosine} for cosine in (0.6, 0.1))
+    inside, outside = fast("Pay/GetPayslip", features=near), fast("Pay/GetPayslip", features=far)
+    engine[0].extend(
+        [(200, inside), (200, outside), (200, {"fast": outside, "trace": outside}), (200, outside)]
+    )
+    answer = post(api).json()
+    assert (answer["fits"], answer["notes"], answer["calibration"]) == (True, [], "")
+    assert 0 < answer["confidence"] < 1
+    for mode in ("fast", "both"):
+        answer = post(api, mode=mode).json()
+        assert answer["fits"] is False and answer["tools"][0]["name"] == "Pay/GetPayslip"
+        assert answer["notes"] == ["No tool fits this request; the tools named are the nearest ones."]
+    call_command("retrieve", "lunch")
+    printed = capsys.readouterr().out
+    assert "No tool fits this request. The nearest:" in printed and "% sure of the first tool" in printed
+
+
+def test_without_development_requests_nothing_is_refused_and_the_answer_says_what_to_do(
+    api, engine, champion
+):
+    engine[0].append((200, fast("Pay/GetPayslip", features={"first": -1.0})))
+    answer = post(api).json()
+    assert (answer["confidence"], answer["fits"]) == (None, None)
+    assert "not calibrated: import requests with benchmark_import --part development" in answer["calibration"]

@@ -5,6 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management import CommandParser
 
+from evaluation.calibration import NO_TOOL_FITS
 from evaluation.one_call import retrieve_once
 from evaluation.retriever import MODES, retrieve
 from trace_site.commands import TraceCommand
@@ -31,12 +32,21 @@ class Command(TraceCommand):
             if error.code != "unavailable" or settings.ENGINE_URL:
                 raise
             result = retrieve_once(**call)
+        if result["fits"] is False:
+            self.echo("No tool fits this request. The nearest:")
         for place, tool in enumerate(result["tools"], start=1):
             score = "" if tool["score"] is None else f"{tool['score']:9.3f}"
             self.echo(f"{place:3} {score} {tool['name']}{'  (deprecated)' if tool['deprecated'] else ''}")
         if result["trace"]:
             self.echo(result["trace"])
         for note in result["notes"]:
-            self.echo(note)
+            if note != NO_TOOL_FITS:
+                self.echo(note)
+        if result["calibration"]:
+            self.echo(result["calibration"])
+        sure = "" if result["confidence"] is None else f", {result['confidence']:.0%} sure of the first tool"
         cited = f", cites {result['cited_rule']['code']}" if result["cited_rule"] else ""
-        return result, f"model {result['model']['id']} {result['mode']} in {result['seconds']:.3f} s{cited}"
+        return (
+            result,
+            f"model {result['model']['id']} {result['mode']} in {result['seconds']:.3f} s{sure}{cited}",
+        )

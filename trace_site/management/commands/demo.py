@@ -84,7 +84,7 @@ class Command(TraceCommand):
                 Clustering.objects.exists,
                 lambda: self.call("catalog_clusters"),
             ),
-            ("freeze the benchmarks", lambda: Benchmark.objects.count() >= 7, self.import_benchmarks),
+            ("freeze the benchmarks", lambda: Benchmark.objects.count() >= 9, self.import_benchmarks),
             (
                 "import requests that show the tone, without names and numbers",
                 real_queries().exists,
@@ -121,6 +121,8 @@ class Command(TraceCommand):
         for tier, source in (("hard", "prb.jsonl"), ("plain", "prb_plain.jsonl")):
             for part, name in (("shown", f"prb-{tier}"), ("development", f"prb-{tier}-development")):
                 self.call("benchmark_import", DATA / source, kind="prb", tier=tier, part=part, name=name)
+        for part, name in (("shown", "outside"), ("development", "outside-development")):
+            self.call("benchmark_import", DATA / "outside.jsonl", kind="outside", part=part, name=name)
         self.call("benchmark_import", DATA / "mcq_expert.jsonl", kind="mcq_expert", name="mcq-expert-demo")
         probe_benchmarks_build(name="demo", actor=None)
 
