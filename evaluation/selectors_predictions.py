@@ -11,7 +11,7 @@ from django.db.models.fields.json import KT
 from catalog.models import Tool
 from evaluation.core.metrics import cited_codes
 from evaluation.core.stats import Comparison, compare
-from evaluation.models import BenchmarkItem, Evaluation, Prediction
+from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
 from evaluation.selectors import COLUMNS, ORDER, RESULTS, benchmarks, retrieval_benchmarks
 from rules.models import Rule
 from training.models import AliasMove
