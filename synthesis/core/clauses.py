@@ -30,6 +30,7 @@ VAGUE = frozenset(
     content_stems("data details information object resource record given specified existing single new")
 )
 AGAINST = re.compile(r"\b(?:instead of|rather than)\b|\bnot (?:with )?(?=⟦)")
+DETAIL = re.compile(r"[,:;]\s|\s(?:by|with|that|which|including|via)\s")  # what a description goes on with
 PLAIN_VERB = re.compile(r"^[A-Z][a-z]+$")
 # what opens descriptions and is no verb, besides small words and gerunds
 _NO_VERBS = """ability able amazon api app application custom data deprecated detailed fast free general latest last
@@ -65,7 +66,12 @@ def _cases(rule: RuleText, tools: tuple[ToolText | None, ...]) -> tuple[Case, ..
         read = [clause for clause in derived(rule) if clause.route_to in alive]
         filled = [_filled(clause, alive) for clause in read]
         told = len(read) > 1 and bool(read[0].when)
-        kept = [clause for clause in filled if clause.when and _apart(clause, filled, alive, rule)]
+        kept = [
+            clause
+            for clause, said in zip(filled, read, strict=True)
+            if clause.when
+            and (_apart(clause, filled, alive) or (clause.route_to == rule.target and said.when))
+        ]
         found = [Case(replace(clause, signals=_only_here(clause, kept)), told) for clause in kept]
     return tuple(sorted(found, key=lambda case: case.clause.route_to != rule.target))
 
@@ -74,20 +80,22 @@ def _filled(clause: Clause, tools: Mapping[str, ToolText]) -> Clause:
     """Where the text says nothing of when a tool is right, or only under what limits, its own description does."""
     if clause.when and not clause.when.startswith("…"):
         return clause
-    task = described_task(tools[clause.route_to].description)
+    task = DETAIL.split(described_task(tools[clause.route_to].description))[0]
     limit = clause.when.removeprefix("… ")
     if content_stems(limit) <= content_stems(task):
         return replace(clause, when=task)
     known = re.match(r"for (an? \w+) (.+)$", limit)
     if known and known.group(1) in task:
         return replace(clause, when=task.replace(known.group(1), f"{known.group(1)} {known.group(2)}", 1))
+    if (kind := re.match(r"for (\w+ (\w+)s)$", limit)) and (
+        one := re.search(rf"\ban? {kind.group(2)}\b", task)
+    ):
+        return replace(clause, when=task.replace(one.group(), kind.group(1)))
     return replace(clause, when=f"{task} {limit}".strip())
 
 
-def _apart(clause: Clause, found: list[Clause], tools: Mapping[str, ToolText], rule: RuleText) -> bool:
+def _apart(clause: Clause, found: list[Clause], tools: Mapping[str, ToolText]) -> bool:
     """Does the case say a word that no other live tool's case or first sentence says?"""
-    if clause.route_to == rule.target:
-        return True
     mine = content_stems(clause.when)
     for other in found:
         if other.route_to == clause.route_to:

@@ -10,6 +10,19 @@ from dataclasses import dataclass
 
 from synthesis.core.words import words
 
+_VERBS = """
+accept activate add adjust apply approve archive ask assign attach authorize authorise balance bill block book
+calculate call cancel capture change check clear close collect complete compute confirm connect convert correct
+count create credit deactivate debit declare decline delete deliver deploy detach disable discover display
+dispute download edit enable end enroll enter estimate export extend fetch file fill find finish freeze generate
+get give grant hand hire hold import increase issue join keep link list load lock log look make manage map mark
+match merge migrate modify move name notify open order pass pause pay place plan post preview print process
+produce publish pull put query quote read rebill receive recharge record redeem refresh refund register reject
+release remove rename renew repeat replace report request resend reserve reset restore resume retire retrieve
+retry return reveal reverse review revoke run save schedule search see select sell send set settle share ship
+show sign simulate split start stop store submit subscribe suspend swap sync tax terminate test track transfer
+turn undo unlink update upload use validate verify view void waive withdraw write"""
+VERBS = frozenset(_VERBS.split())
 HOLE_MARKS = str.maketrans("⟦⟧", "[]")  # a text's own are none of our holes
 HOLE = re.compile(r"⟦(\d+)⟧")
 DEAD = re.compile(
@@ -35,23 +48,32 @@ HOW = re.compile(
     re.IGNORECASE,
 )
 CONDITION = re.compile(
-    r"^(?:when|whenever|if)\s(.+)(?:,\s|\s(?=(?:use|call)\s⟦))(.*?)(?:\s(?:with|through|via|from|by))?\s?⟦",
+    rf"^(?:when|whenever|if)\s(.+?(?:,\s.+(?=,\s))?)(?:,\s|\s(?=(?:{'|'.join(sorted(VERBS))})\s(?:(?:the|an?|it|them)\b|⟦)))(.*?)(?:\s(?:with|through|via|from|by))?\s?⟦",
     re.I,
 )
 LATER = re.compile(r"⟦\d+⟧\s(?:only\s)?(?:when|if)\s(.+)$", re.IGNORECASE)
 FOR = re.compile(r"^for\s(.+?),?\s(?:use|call)\s⟦", re.IGNORECASE)
 LEADING = re.compile(r"^((?:In|With)\s[^,]+?)(?:,\s|\s(?=an?\s))", re.IGNORECASE)
 PASSIVE = re.compile(
-    r"^(.+)\s(?:is|are)\s(\w+(?:ed|wn|ne|en))(\s\w+\s[A-Z]\w+)?\s(?:with|through|by|from|via)\s⟦",
+    r"^(.+)\s(?:is|are)\s(\w+(?:ed|wn|ne|en)|read|sent|put|made|paid|found|kept|held|run|set)(\s\w+\s[A-Z]\w+)?"
+    r"\s(?:with|through|by|from|via|in)\s⟦",
     re.IGNORECASE,
 )
 COMES = re.compile(
-    r"^(.+?)\s(?:comes?|goe?s?)\s(?:from|through|to)\s(?:the\s)?(?:[\w ]+,\s)?⟦", re.IGNORECASE
+    r"^(.+?)\s(comes?|goe?s?(?:\sout)?|stays?|remains?|belongs?|lives?)\s(?:from|through|to|in|with|at)\s(?:the\s)?"
+    r"(?:[\w ]+,\s)?⟦",
+    re.IGNORECASE,
 )
 OWN = re.compile(r"^⟦\d+⟧\s(?:only\s|also\s)?(\w+)\s(.+)$")
+REST = re.compile(  # what the main case leaves over, told by its difference alone
+    r"^((?:(?:all|any)\s)?(?:smaller|larger|older|newer|earlier|later|younger|higher|lower|other|everything|everyone)\b.*?)"
+    r"\s(?:is|are|goes?|stays?|comes?)\s.*⟦",
+    re.IGNORECASE,
+)
 NEGATIVE = re.compile(r"^(?:does|do|cannot|will|must|should|has|have|excludes?|may|can)$|n't$", re.IGNORECASE)
 NEW = re.compile(r"^(?:for\s)?newe?r?\s(?:integrations?|implementations?)\s(?=\w)", re.IGNORECASE)
-IRREGULAR = {"withdrawn": "withdraw", "undone": "undo", "sent": "send", "made": "make", "taken": "take",
+IRREGULAR = {"read": "read", "paid": "pay", "found": "find", "kept": "keep", "held": "hold", "set": "set",
+    "withdrawn": "withdraw", "undone": "undo", "sent": "send", "made": "make", "taken": "take",
     "run": "run", "put": "put", "done": "do", "given": "give", "seen": "see", "shown": "show"}  # fmt: skip
 TO_GET = {"return", "retrieve", "fetch", "provide", "give", "cover", "contain", "hold"}
 
@@ -69,7 +91,8 @@ def target_reading(part: str) -> str:
     part = NEW.sub("", PARENTHESES.sub("", part).strip(" .;,:"))
     if match := re.match(r"(?:to|in order to)\s(.+)$", part, re.IGNORECASE):
         newer = " in a newer integration" if "newer integrations use" in part else ""
-        return f"{_purpose(match.group(1))}{newer}"
+        goal = HOW.split(match.group(1), maxsplit=1)[0].strip(" .,;:")
+        return f"to {_low(goal)}{newer}" if len(words(goal)) >= 2 else ""
     if match := CONDITION.match(part[: part.find("⟧") + 1]):
         return _conditional(match.group(1), match.group(2))
     if match := FOR.match(part):
@@ -88,6 +111,7 @@ def _statement(part: str) -> str:
         return f"to {active(verb)} {_low(noun.strip(' ,'))}{place}"
     if match := COMES.match(part):
         verb = "make" if match.group(1).casefold().startswith("changes") else "get"
+        verb = "send" if match.group(2).casefold().endswith("out") else verb
         return f"to {verb} {_low(match.group(1))}"
     found = _purpose(part)
     later = LATER.search(part)
@@ -109,7 +133,8 @@ def active(participle: str) -> str:
 
 def _purpose(text: str) -> str:
     goal = HOW.split(text, maxsplit=1)[0].strip(" .,;:")
-    return f"to {_low(goal)}" if len(words(goal)) >= 2 else ""
+    said = words(goal)
+    return f"to {_low(goal)}" if len(said) >= 2 and said[0] in VERBS else ""
 
 
 def _conditional(condition: str, then: str) -> str:
@@ -140,6 +165,8 @@ def confusable_reading(part: str, target: str, task: str) -> Reading:
         return Reading(f"{_resolved(match.group(1), target)}, {task}".removesuffix(", "))
     if match := FOR.match(part):
         return Reading(_swapped(task, match.group(1)))
+    if task and (match := REST.match(part)):
+        return Reading(f"{_low(match.group(1))}, {task}")
     return Reading(_statement(part))
 
 

@@ -24,13 +24,13 @@ DO = (
     "I was asked to {do}.", "Time to {do}.", "What do I do to {do}?", "Help me {do}.", "They want us to {do}.",
     "Would you {do} for me?", "Trying to {do}.", "My next job is to {do}.", "Who can {do} here?",
     "It's on me to {do}.", "Let's {do}.", "Hi, can somebody {do}?", "The client expects us to {do}.",
-    "I forgot to {do}.", "I still have to {do}.", "Kindly {do}.", "Quick one: {do}.",
+    "I still have to {do}.", "Kindly {do}.", "Quick one: {do}.",
 )  # fmt: skip
 READ = (
     "Show me {thing}.", "Where do I find {thing}?", "I'm looking for {thing}.", "Can I see {thing}?",
     "{thing}, please.", "Do you have {thing}?", "Send me {thing}.", "I can't find {thing}.", "Need {thing}.",
-    "Let me see {thing}.", "Give me {thing}.", "What about {thing}?", "I have to read up on {thing}.",
-    "Any chance to see {thing}?", "Open {thing} for me.", "I want {thing} on my screen.", "Bring up {thing}.",
+    "Let me see {thing}.", "Give me {thing}.", "What about {thing}?",
+    "I want {thing} on my screen.", "Bring up {thing}.",
     "Hi, {thing}?",
 )  # fmt: skip
 FACT_FIRST = ("{fact}. {wish}",)
@@ -50,8 +50,8 @@ ASIDES = (
     "Sorry for the short notice.", "The team in Porto is waiting.", "I'm covering for a colleague.",
     "Found it on my list this morning.", "Last thing before my holiday.", "An email about it came in an hour ago.",
     "Not sure where that is done.", "Legal wants it settled.", "I tried it last week and gave up.",
-    "The quarter closes soon.", "Nobody in the office knows how.", "It should take a minute.",
-    "We do this once a year.",
+    "The quarter closes soon.", "Nobody in the office knows how.",
+
 )  # fmt: skip
 VERB = re.compile(
     r"\b(?:is|are|was|were|has|have|had|does|do|must|can|cannot|may|will|should|needs?|came|comes?|goes|asks?|wants?|"

@@ -25,11 +25,7 @@ KINDS = {"something shown": READING, "something set up": {"create", "make", "set
 WISHED = (
     "Somebody wants {wish}.", "Needed: {wish}.", "The request asks for {wish}.", "The wish is {wish}.",
 )  # fmt: skip
-PERMITTED = (
-    "Access for this is allowed, and services without it are left out.",
-    "They may use what this takes; other access is not needed.",
-    "Since access covers it, nothing else is considered.",
-)
+PERMITTED = ("Access for this is allowed.", "They may use what this takes.", "Access covers it.")
 SERVICES = ("{apis} could serve this.", "The services to compare are {apis}.", "I compare {apis} first.")
 SERVICE = ("This lies with {apis}.", "{apis} is the service for it.", "Only {apis} is concerned.")
 CLOSE = (
@@ -43,7 +39,7 @@ DECIDES = (
     "{code} settles it: {case}, hence {name}.",
 )  # fmt: skip
 OTHERWISE = (
-    "{name} would need another case: {case}.", "Not {name}: that is for {case}.", "{name} is left for {case}.",
+    "{name} would need another case: {case}.", "Not {name}: its case is that {case}.", "{name} is for this: {case}.",
 )  # fmt: skip
 ELSEWHERE = (
     "{name} is there {case}, which is another wish.", "Not {name}, which serves {case}.", "{name} is left {case}.",
@@ -64,7 +60,7 @@ COMMIT = (
     "So {names}.", "I choose {names}.", "Therefore {names}.", "That leaves {names}.", "I take {names}.",
 )  # fmt: skip
 TASK_WORDS, CASE_WORDS, SAID_WORDS = 14, 40, 12
-PART = re.compile(r"(?<=[.?!;:])\s+|\s[-(]\s?|[,()]\s?")
+PART = re.compile(r"(?<=[.?!;:])\s+|\s[-(]\s?|,\s|[()]\s?")
 
 
 class TemplateTraceWriter:

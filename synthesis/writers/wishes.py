@@ -5,10 +5,11 @@ import random
 import re
 from dataclasses import dataclass, replace
 
-from synthesis.core.clauses import described_task
-from synthesis.core.words import STOP, content_stems
+from synthesis.core.clauses import described_task, first_sentence
+from synthesis.core.readings import VERBS
+from synthesis.core.words import content_stems
 
-_READING = "get see look find show list read retrieve fetch view check search query pull display provide"
+_READING = "get see look find show list read retrieve fetch view search query pull display provide"
 READING = frozenset(_READING.split())
 ALIKE = {
     "create": ("create", "make", "set up"),
@@ -46,11 +47,15 @@ FILLING = re.compile(
     re.IGNORECASE,
 )
 TAIL = re.compile(
-    r"(?:[,:]|\s(?:by \w+ing|that|which|including|such as|so that|as well as|where|when|returning|using|with)\b).*$"
+    r"(?:[,:]|\s(?:by|that|which|including|such as|so that|as well as|where|when|returning|using|with)\b).*$"
 )
 LOOSE_END = re.compile(
-    r"(?:\s(?:and|or|\w+'s|the|an?|of|for|to|in|with|by|on|from|as|its|your|their))+$", re.IGNORECASE
+    r"(?:\s(?:and|or|\w+'s|the|an?|of|for|to|in|with|by|on|from|as|after|before|between|against|into|its|your|their))+$",
+    re.IGNORECASE,
 )
+_PREPOSITIONS = "of for in to from by on with at between against into after before"
+PREPOSITIONS = frozenset(_PREPOSITIONS.split())
+TITLED = VERBS | {"a", "all", "allow", "an", "the", "use", "you"}  # how a description opens that says a wish
 PRONOUNS = ("it", "them")
 WORDS, SHORT = 16, 11  # of a purpose, of one in a description, where more is detail
 COMPANIES = (
@@ -100,8 +105,20 @@ class Wish:
 
 def wish_of(description: str) -> Wish | None:
     """The wish that a tool's description answers, without its details; None where its words give none."""
+    first = first_sentence(description).partition(" ")[0]
+    if not first.endswith("s") and first.casefold() not in TITLED:
+        return None
     purpose = BY_ID.sub("", ALLOWS.sub("to ", TAIL.sub("", described_task(description))))
-    return wish_of_purpose(" ".join(purpose.split()[:SHORT]))
+    return wish_of_purpose(_shortened(purpose.split()))
+
+
+def _shortened(said: list[str]) -> str:
+    """At most 11 words, and no phrase cut in its middle."""
+    kept = said[:SHORT]
+    if len(said) > SHORT:
+        at = max((n for n, word in enumerate(kept) if word in PREPOSITIONS), default=0)
+        kept = kept[:at] if at > 3 else kept
+    return " ".join(kept)
 
 
 def wish_of_purpose(purpose: str) -> Wish | None:
@@ -116,7 +133,7 @@ def wish_of_purpose(purpose: str) -> Wish | None:
     verb, _, rest = purpose[3:].partition(" ")
     rest = re.sub(r"^(?:up|out|for|back|off)\s", "", rest) if verb in ("look", "search") else rest
     thing = _plain(rest)
-    if not (content_stems(thing) or thing in PRONOUNS) or not verb.isalpha() or verb in STOP - READING:
+    if not (content_stems(thing) or thing in PRONOUNS) or not verb.isalpha():
         return None
     return Wish(verb.lower(), thing)
 
