@@ -87,7 +87,7 @@ def make_rule(*tools: Any, code: str = "", published: bool = True, **overrides: 
         "number": 1,
         "target": tools[0],
         "confusable_ids": [tool.pk for tool in tools[1:]],
-        "text": f"Use {tools[0].name}.",
+        "text": f"Use {tools[0].name} for the newest periods.",
         "content_hash": "0" * 64,
     }
     version = RuleVersion.objects.create(rule=rule, **{**fields, **overrides})

@@ -190,10 +190,10 @@ def reasons_unsupported(rule: RuleText, pool: Mapping[str, ToolText]) -> dict[st
         tool = pool.get(rule.target)
         dead = tool is None or tool.deprecated
         reason = (
-            "The target is deprecated or retired."
-            if dead
-            else "The rule gives no case that leads to its target."
+            "The text does not say when the target is right and its look-alikes are not. Add a condition."
         )
+        if dead:
+            reason = "The target is deprecated or retired."
         return dict.fromkeys(("explicit", "implicit", "exception"), reason)
     if not any(case.clause.route_to != rule.target for case in found):
         alive = [name for name in rule.confusables if name in pool and not pool[name].deprecated]

@@ -144,8 +144,6 @@ def _on_texts(request: JudgeRequest, found: Sequence[Sentence]) -> list[str]:
     for name, own in answers.items():
         if said.isdisjoint(own):
             return [f"The trace does not say what {name} does."]
-    asked = stems(request.query)
-    intent = next((one.said for one in found if len(one.said) > 1), frozenset[str]())
-    if not asked & said or (intent and not intent & asked.union(*answers.values())):
+    if not stems(request.query) & said:
         return ["The trace does not restate what is asked."]
     return []

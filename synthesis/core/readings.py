@@ -53,6 +53,12 @@ CONDITION = re.compile(
 )
 LATER = re.compile(r"⟦\d+⟧\s(?:only\s)?(?:when|if)\s(.+)$", re.IGNORECASE)
 FOR = re.compile(r"^for\s(.+?),?\s(?:use|call)\s⟦", re.IGNORECASE)
+USE = re.compile(r"^(?:use|call|choose|take)\s⟦\d+⟧\s((?:for|to)\s.+)$", re.IGNORECASE)
+TIME = re.compile(
+    r"^((?:from|since|until|till|before|after|as\sof|starting|during|in|on|outside|within)\s.+?),?\s"
+    r"(?:use|call|choose|take)\s⟦",
+    re.IGNORECASE,
+)
 LEADING = re.compile(r"^((?:In|With)\s[^,]+?)(?:,\s|\s(?=an?\s))", re.IGNORECASE)
 PASSIVE = re.compile(
     r"^(.+)\s(?:is|are)\s(\w+(?:ed|wn|ne|en)|read|sent|put|made|paid|found|kept|held|run|set)(\s\w+\s[A-Z]\w+)?"
@@ -93,6 +99,10 @@ def target_reading(part: str) -> str:
         newer = " in a newer integration" if "newer integrations use" in part else ""
         goal = HOW.split(match.group(1), maxsplit=1)[0].strip(" .,;:")
         return f"to {_low(goal)}{newer}" if len(words(goal)) >= 2 else ""
+    if match := USE.match(part):
+        return match.group(1) if match.group(1).startswith("to ") else f"… {match.group(1)}"
+    if match := TIME.match(part):
+        return f"… {_low(match.group(1))}"
     if match := CONDITION.match(part[: part.find("⟧") + 1]):
         return _conditional(match.group(1), match.group(2))
     if match := FOR.match(part):
@@ -165,6 +175,8 @@ def confusable_reading(part: str, target: str, task: str) -> Reading:
         return Reading(f"{_resolved(match.group(1), target)}, {task}".removesuffix(", "))
     if match := FOR.match(part):
         return Reading(_swapped(task, match.group(1)))
+    if match := TIME.match(part):
+        return Reading(f"… {_low(match.group(1))}")
     if task and (match := REST.match(part)):
         return Reading(f"{_low(match.group(1))}, {task}")
     return Reading(_statement(part))

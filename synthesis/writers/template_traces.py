@@ -51,7 +51,10 @@ DEAD = (
     "{name} reads the same but is deprecated.", "Not {name}, it is deprecated.",
     "{name} is deprecated and drops out.",
 )  # fmt: skip
-ANSWERS = ("{name} fits, it serves {task}.", "{name} is there {task}.", "{name} answers it: {task}.")
+ANSWERS = (
+    '{name} fits "{said}": it serves {task}.', '{name} answers "{said}", it is there {task}.',
+    '{name} is the one for "{said}": {task}.',
+)  # fmt: skip
 SECOND = (
     "The second is near, but serves {task}.", "Not the second, which is there {task}.",
     "The second differs: {task}.",
@@ -83,7 +86,7 @@ class TemplateTraceWriter:
                 endpoints=(_nearest if alone else _close)(answers, rivals, rng),
                 rule=_by_rule(request, request.rule, pool, rivals, rng)
                 if request.rule
-                else _by_texts(answers, rivals, rng),
+                else _by_texts(request, answers, rivals, rng),
                 commit=rng.choice(COMMIT).format(names=listed(request.answer)),
             ).text()
         )
@@ -113,13 +116,12 @@ def _intent(request: TraceRequest, answers: Sequence[ToolText], rng: random.Rand
     """What is asked, and the request's own words on which it turns."""
     wishes = [wish.text for tool in answers if (wish := wish_of(tool.description))]
     asked = rng.choice(ASKED).format(wish=listed(wishes)) if wishes else ""
-    return f"{asked} {rng.choice(QUOTED).format(said=_said(request))}".strip()
+    return f"{asked} {rng.choice(QUOTED).format(said=_said(request.query, _known(request)))}".strip()
 
 
-def _said(request: TraceRequest) -> str:
-    """The part of the query that says most of the case it follows."""
-    known = _known(request)
-    parts = [part.strip(" .?!;:-()") for part in PART.split(request.query)]
+def _said(query: str, known: frozenset[str]) -> str:
+    """The part of a query that says most of what is known."""
+    parts = [part.strip(" .?!;:-()") for part in PART.split(query)]
     best = max(parts, key=lambda part: (len(content_stems(part) & known), len(content_stems(part))))
     return LOOSE_END.sub("", " ".join(best.replace('"', "").split()[:SAID_WORDS]))
 
@@ -190,9 +192,14 @@ def _case(clause: Clause) -> str:
     return " ".join(text.split()[:CASE_WORDS]).strip(" ,;")
 
 
-def _by_texts(answers: Sequence[ToolText], rivals: Sequence[ToolText], rng: random.Random) -> str:
+def _by_texts(
+    request: TraceRequest, answers: Sequence[ToolText], rivals: Sequence[ToolText], rng: random.Random
+) -> str:
     """Without a rule: what each answer does, in its description's words, and what the nearest look-alike does."""
-    parts = [rng.choice(ANSWERS).format(name=tool.name, task=_task(tool)) for tool in answers]
+    parts = []
+    for tool in answers:
+        said = _said(request.query, content_stems(tool.description))
+        parts.append(rng.choice(ANSWERS).format(name=tool.name, task=_task(tool), said=said))
     if len(answers) == 1:
         parts += [rng.choice(SECOND).format(task=_task(tool)) for tool in rivals[:1]]
     return " ".join(parts)

@@ -66,10 +66,10 @@ def make_catalog(rules: int = 8) -> None:
         tools = [
             make_tool(
                 f"{api}V{version}/Get{api}",
-                description=f"Returns the {thing} of a worker of team {number}, {age}.",
+                description=f"Returns the {age} {thing} of a worker of team {number}.",
                 permissions=[f"{thing}.read"],
             )
-            for version, age in ((2, "for periods since 2024"), (1, "for older periods"), (3, "as a preview"))
+            for version, age in ((2, "current"), (1, "former"), (3, "planned"))
         ]
         for tool in tools:
             near(tool, *(other for other in tools if other != tool))

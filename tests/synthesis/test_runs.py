@@ -122,7 +122,7 @@ def test_rrb_anchors_are_live_tools_in_all_tiers():
     counts = run_job(start(branch="rrb", anchors=9).job)
     assert counts["written"] == 9
     rows = Sample.objects.filter(branch="rrb")
-    assert set(rows.values_list("tier", flat=True)) == {"easy", "medium", "hard"}
+    assert set(rows.values_list("tier", flat=True)) == {"easy", "medium"}
     assert not rows.filter(anchor__deprecated=True).exists()
     assert run_job(start(branch="rrb", anchors=9).job)["written"] <= 9 - counts["ready"]
 

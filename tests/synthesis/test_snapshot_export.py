@@ -167,7 +167,7 @@ def test_the_card_says_what_was_counted_and_that_the_rest_was_not(folder):
     head, front, body = card.split("---\n", 2)
     said = yaml.safe_load(front)
     assert head == "" and {config["config_name"] for config in said["configs"]} >= {"default", "tools"}
-    assert "**OFFLINE TEXT: 8 of 8 samples were written by the offline grammar" in body
+    assert "**OFFLINE TEXT: 8 of 8 samples were written by the offline templates" in body
     assert "Agreement: no sample of these runs was read twice, so it is not known." in body
     assert "the registry" in body and "| not recorded |" in body
     assert "fewer than 20 samples: hr/PAYSLIP_PERIOD (7)" in body
