@@ -88,6 +88,10 @@ def test_what_is_skipped_is_not_kept_by_a_beat_sent_at_the_same_time(ann, sample
     ann.press("s")
     if first == "skip":
         ann.page.evaluate("void beat()")
+    for _ in range(200):
+        if slow:
+            break
+        ann.page.wait_for_timeout(25)
     ann.page.wait_for_timeout(300)
     assert [name for name in sent if name in ("heartbeat", "skip")] == [first] and len(slow) == 1
     slow[0].continue_()
@@ -106,8 +110,11 @@ def test_a_claim_given_back_meanwhile_is_taken_again_for_the_decision(ann, sampl
 
 
 def test_two_tabs_on_one_item_make_one_decision_and_the_other_is_told(ann, samples):
+    ann.fetched_ahead()
     other = Reviewer(ann.page.context.new_page(), ann.site, ann.user).open()
-    assert other.shown() == ann.shown() == samples[0].pk
+    while other.shown() != samples[0].pk:  # a row that a beat holds is passed over
+        other.open()
+    assert ann.shown() == samples[0].pk
     ann.press("a")
     ann.on(samples[1])
     other.press("r", "1")
