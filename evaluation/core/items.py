@@ -74,14 +74,18 @@ def part_of(items: Iterable[Item], part: str) -> list[Item]:
     Split by the hash of an item's id, so that rows added later move nobody to the other half. Raises TraceError when
     nothing is left.
     """
-    found = [item for item in items if part in (WHOLE, DEVELOPMENT if _is_development(item) else SHOWN)]
+    found = [
+        item
+        for item in items
+        if part in (WHOLE, DEVELOPMENT if is_development(str(item.data["id"])) else SHOWN)
+    ]
     if not found:
         raise TraceError(f"no row falls into the {part} half.", code="empty_benchmark", hint="Add rows.")
     return found
 
 
-def _is_development(item: Item) -> bool:
-    return sha256(str(item.data["id"]).encode()).digest()[0] % 2 == 0
+def is_development(item_id: str) -> bool:
+    return sha256(item_id.encode()).digest()[0] % 2 == 0
 
 
 def digest(kind: str, items: Sequence[Item]) -> str:

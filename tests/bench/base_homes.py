@@ -18,7 +18,9 @@ from typing import Any
 
 from trace_site.lib.files import read_json, read_jsonl, write_atomic, write_jsonl
 
-GOLDEN = Path(__file__).parents[2] / "trace_site" / "demo" / "prb.jsonl"
+DEMO = Path(__file__).parents[2] / "trace_site" / "demo"
+GOLDEN = DEMO / "prb.jsonl"
+TIERS = {"hard": GOLDEN, "plain": DEMO / "prb_plain.jsonl"}
 WRITTEN = ("--writer", "offline", "--seed", "1")
 APPROVED = ("review_policy", "--auto-approve", "all")
 QUICK_RULES, QUICK_TOOLS, QUICK_QUERIES = 8, 150, 6
@@ -109,7 +111,7 @@ def copy_snapshot(folder: Path, golden: bool) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     shutil.copytree(snapshot_dir(Snapshot.objects.latest("id")), partial)
     if golden:
-        groups, _, _ = grouping(rows_of(GOLDEN))
+        groups, _, _ = grouping([row for path in TIERS.values() for row in rows_of(path)])
         (partial / "groups.json").write_text(json.dumps(groups))
     partial.rename(folder)
 

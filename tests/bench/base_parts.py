@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from evaluation.core.items import is_development
 from evaluation.core.metrics import cited_codes
 from evaluation.core.probe_builder import ProbeBuilder
 from evaluation.core.probes import lettered
-from tests.bench.base_homes import GOLDEN, rows_of
+from tests.bench.base_homes import GOLDEN, TIERS, rows_of
 from tests.bench.base_runs import Bench, Row, Trained, difference, figure, only, scores
 from tests.bench.metatool_data import split_rows
 from trace_site.lib.files import read_json
@@ -27,7 +28,6 @@ QUOTED = 20
 PROBES = 500
 KILLS = 20
 TARGET, OTHER, FREE = SIDES = ("target side", "other side", "no rule")
-GROUPS = ("covered", "uncovered", "outside")
 AT_ONCE = 32
 Figures = dict[str, Any]
 Labels = dict[str, str]  # query id -> the slice it counts in
@@ -228,20 +228,36 @@ def control(bench: Bench, seed: int) -> Row:
     return {"figures": figures, "stages": stages}
 
 
-def demo(bench: Bench, seed: int) -> Row:
-    """All golden queries of the demo with what its champion is: (a, m, r+R)."""
-    snapshot = bench.snapshot("demo")
-    items, labels = rows_of(GOLDEN), read_json(snapshot / "groups.json")
-    trained = bench.trained("demo", seed, "a", "m", "r+R")
-    fast, trace = (bench.answers(trained, "golden", items, decode) for decode in ("fast", "trace"))
+def demo(bench: Bench, seed: int, development: bool = False) -> Row:
+    """The half of the demo's golden queries that is shown, by tier: its champion (a, m, r+R) beside the same model
+    without rule samples and the embedding."""
+    snapshot, items, labels = bench.snapshot("demo"), list[Row](), Labels()
+    groups = read_json(snapshot / "groups.json")
+    for tier, path in TIERS.items():
+        for row in rows_of(path):
+            if is_development(row["id"]) == development:
+                items.append(row)
+                labels[row["id"]] = f"{tier}, {groups[row['id']]}"
+    name = "development" if development else "shown"
+    trained, without = (bench.trained("demo", seed, "a", "m", retrieval) for retrieval in ("r+R", "r"))
+    fast, trace = (bench.answers(trained, name, items, decode) for decode in ("fast", "trace"))
+    control = scores(bench.answers(without, name, items, "fast"), items, "recall@1")
     embedding = bench.embedding("demo", items, rows_of(snapshot / "tools.jsonl"))
+    slices = sorted(set(labels.values()))
     figures = {
         **cost(trained),
-        **beside(items, labels, GROUPS, fast, trace, embedding),
+        **beside(items, labels, slices, fast, trace, embedding),
+        **{f"control, {one}, R@1": figure(only(control, items, labels, one)) for one in slices},
         **citing(items, trace, snapshot),
         **writing(trace),
     }
-    return {"figures": figures, "stages": trained.stages}
+    stages = [*trained.stages, *(stage for stage in without.stages if stage not in trained.stages)]
+    return {"figures": figures, "stages": stages}
+
+
+def demo_dev(bench: Bench, seed: int) -> Row:
+    """The same on the other half: recipes are chosen there."""
+    return demo(bench, seed, development=True)
 
 
 def metatool(bench: Bench, seed: int, name: str = "metatool") -> Row:
@@ -376,5 +392,6 @@ PARTS = {
     "kills": Part(kills),
     "metatool-dev": Part(metatool_dev),
     "public-dev": Part(public_dev),
+    "demo-dev": Part(demo_dev, seeded=True),
 }
-BY_HAND = ("metatool-dev", "public-dev")
+BY_HAND = ("metatool-dev", "public-dev", "demo-dev")

@@ -173,7 +173,8 @@ def test_steps_follow_from_recipe_and_data() -> None:
 
 
 def test_a_small_set_is_passed_over_until_the_fewest_steps() -> None:
-    assert Stage(batch_size=16, epochs=2, min_steps=100, max_steps=400).steps(160) == 100
+    assert Stage(batch_size=16, epochs=5, min_steps=100, max_steps=400).steps(160) == 100
+    assert Stage(batch_size=16, epochs=2, min_steps=100, max_steps=400).steps(160) == 60
     assert Stage(batch_size=16, epochs=20, min_steps=100, max_steps=400).steps(160) == 200
     with pytest.raises(TraceError, match="above max_steps"):
         Stage(min_steps=10, max_steps=5)

@@ -17,6 +17,7 @@ from trace_site.lib.files import content_hash, read_text
 
 POCKET = "pocket"
 STAGES = ("stage1", "plain", "stage2")
+MORE = 3  # times the epochs that a small set is passed over at most: more often it is learned by heart
 TOKEN_INITS = ("description", "opaque")
 MEMOS = ("m", "mr", "none")
 RETRIEVALS = ("none", "n", "r", "r+R", "n>r")
@@ -88,7 +89,9 @@ class Stage:
     batch_size: int = 8  # [paper] sequences a step; Stage 1 8, Stage 2 16
     micro_batch: int = 0  # [ours] sequences a forward pass, to save memory; 0 = the whole batch at once
     epochs: float = 1.0  # [ours] the paper does not say
-    min_steps: int = 0  # [ours] of a small set the epochs go on until here; 0 = no more than `epochs`
+    min_steps: int = (
+        0  # [ours] of a small set up to MORE times the epochs, until here; 0 = no more than `epochs`
+    )
     max_steps: int = 0  # [ours] 0 = all that the epochs have; otherwise the cosine ends at this step
     max_seconds: float = 0.0  # [ours] 0 = no limit; otherwise training stops then, with its cosine unfinished
     min_lr_ratio: float = 0.1  # [paper] the cosine ends at this share of the peak
@@ -120,7 +123,8 @@ class Stage:
 
     def steps(self, records: int) -> int:
         """Optimiser steps of the whole stage: a function of recipe and data, whatever machine trains it."""
-        steps = max(1, self.min_steps, round(self.epochs * math.ceil(records / self.batch_size)))
+        asked = self.epochs * math.ceil(records / self.batch_size)
+        steps = max(1, round(asked), min(self.min_steps, round(MORE * asked)))
         return min(steps, self.max_steps or steps)
 
 

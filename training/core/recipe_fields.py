@@ -57,7 +57,7 @@ STAGE = {
     "min_steps": (
         "Fewest steps",
         "ours",
-        "a small set is passed over until here; 0 = no more than the epochs",
+        "a small set is passed over until here, at most three times the epochs; 0 = no more than these",
     ),
     "max_steps": ("Most steps", "ours", "0 = all that the epochs have; else the cosine ends at this step"),
     "max_seconds": (

@@ -35,6 +35,7 @@ from training.ml.chat import ASSISTANT, FIRST_WORD, USER, Chat
 
 SCALE = 20.0  # of the mean, whose length is 1: sentence-transformers' scale for cosines
 NEAREST = 5  # tools whose rows the decoder sees with a request
+KNOWN = 4096  # requests whose states are kept in training: about 300 MB
 OPEN = 4.0  # the untrained gate: +4 where a list of tools begins, -4 elsewhere, before the logistic function
 
 
@@ -97,6 +98,9 @@ class PocketModel(PocketPreTrained):
         del self.writer.embed_tokens  # it is always given embedded inputs
         self.gate = nn.Linear(width, 1)
         self.scale = nn.Parameter(torch.tensor(SCALE).log())
+        self._known: dict[
+            tuple[int, ...], Tensor
+        ] = {}  # states of requests, while the encoder stays as it is
         self.post_init()
 
     def forward(
@@ -151,13 +155,42 @@ class PocketModel(PocketPreTrained):
         own = at[:width] < sizes[:, None]
         opened, closed = self.config.thinking_ids
         thinks = ((ids[:, :-1] == opened) & (ids[:, 1:] != closed)).any(dim=1)
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not bool(thinks.all())):
-            states = self.encoder(
-                inputs_embeds=self.embedded(ids.gather(1, places)), attention_mask=own.long()
-            ).last_hidden_state
-        states = torch.where(thinks[:, None, None], states.detach(), states) * own[..., None]
+        wanted = ids.gather(1, places)
+        learns = torch.is_grad_enabled() and any(value.requires_grad for value in self.encoder.parameters())
+        steady = self.training and not (learns or self.encoder.config.hidden_dropout_prob)
+        if steady and self._is_read(wanted).logical_or(~own).all():
+            states = self._remembered(wanted, sizes)
+        else:
+            if learns:
+                self._known.clear()
+            with torch.set_grad_enabled(learns and not bool(thinks.all())):
+                states = self.encoder(
+                    inputs_embeds=self.embedded(wanted), attention_mask=own.long()
+                ).last_hidden_state
+            states = torch.where(thinks[:, None, None], states.detach(), states) * own[..., None]
         spread = states.new_zeros(*ids.shape, states.shape[-1])
         return spread.scatter_add(1, places[..., None].expand_as(states), states), asked
+
+    def _remembered(self, ids: Tensor, sizes: Tensor) -> Tensor:
+        """States of requests while training leaves the encoder as it is. Each is read by itself, so what is remembered
+        of it depends on nothing else in its batch, and a resumed run reads the same."""
+        states = torch.zeros(*ids.shape, self.config.hidden_size, device=ids.device)
+        for place, size in enumerate(sizes.tolist()):
+            own = ids[place : place + 1, :size]
+            key = tuple(own[0].tolist())
+            if key not in self._known:
+                if len(self._known) == KNOWN:
+                    del self._known[next(iter(self._known))]
+                with torch.no_grad():
+                    found = self.encoder(inputs_embeds=self.embedded(own)).last_hidden_state
+                self._known[key] = found[0].float()
+            states[place, :size] = self._known[key]
+        return states
+
+    def _is_read(self, ids: Tensor) -> Tensor:
+        """Which tokens the encoder has a word for: training moves no word, but the rows of all others."""
+        standing = [int(control) for control in self.config.standing_for]
+        return (ids >= FIRST_WORD) | torch.isin(ids, torch.tensor(standing, device=ids.device))
 
     def embedded(self, ids: Tensor) -> Tensor:
         """The encoder's row of its words and of what one of its words stands for, our row of every other token."""
