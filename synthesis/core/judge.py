@@ -10,15 +10,12 @@ style without its rule fail.
 from collections.abc import Mapping
 from typing import Any
 
-from synthesis.core.judge_cases import Known, known_rule
-from synthesis.core.judge_label import strength_of, tool_scores, wrong_label
+from synthesis.core.judge_label import strength_of, wrong_label
 from synthesis.core.judge_query import copied_words, unnatural
-from synthesis.core.judge_stems import stems
 from synthesis.core.judge_trace import rivals_named, unfaithful
+from synthesis.core.judge_words import Known, known_rule, stems
 from synthesis.core.queries import TIERS, JudgeRequest, RuleText, Verdict
 from synthesis.core.words import words
-
-__all__ = ["OfflineJudge", "tool_scores"]
 
 Scored = tuple[int, str]
 
@@ -110,11 +107,8 @@ def _style(request: JudgeRequest, rule: RuleText) -> Scored:
     return 1, f"'{request.style}' is not a style."
 
 
-def _states(one: Known, query: str, written: bool, run: int = 6) -> bool:
-    """Does the query say most of the condition, or `run` words of it in a row?"""
-    condition, asked = words(one.when), " ".join(words(query))
-    if any(" ".join(condition[i : i + run]) in asked for i in range(len(condition) - run + 1)):
-        return True
+def _states(one: Known, query: str, written: bool) -> bool:
+    """Does the query say most of the condition?"""
     # a condition read out of a text is mostly what the tool is for, which every query says
     least = max(3, 0.5 * len(one.condition)) if written else max(4, 0.8 * len(one.condition))
     return len(one.condition & stems(query)) >= least

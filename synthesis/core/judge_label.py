@@ -9,8 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from synthesis.core.judge_cases import Known, known_rule
-from synthesis.core.judge_stems import rarity, stems
+from synthesis.core.judge_words import Known, known_rule, rarity, stems
 from synthesis.core.limits import same_side, side
 from synthesis.core.queries import JudgeRequest, RuleText, ToolText, by_name
 

@@ -5,19 +5,19 @@ decisive case of the rule where it cites it, say of each tool what rule and desc
 quote or a number that stands in none of these texts counts as invented.
 """
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from synthesis.core.judge_cases import known_rule
-from synthesis.core.judge_stems import plain_stems, stems
+from synthesis.core.judge_words import known_rule, plain_stems, stems, union
 from synthesis.core.limits import same_side
 from synthesis.core.names import SENTENCE_END
-from synthesis.core.queries import JudgeRequest, RuleText, by_name
+from synthesis.core.queries import JudgeRequest, RuleText
+from synthesis.core.readings import HOLE, HOLE_MARKS
 
 QUOTED = re.compile(r"[“\"‘]([^”\"“’]{3,}?)[”\"’]|(?<![\w])'([^']{3,}?)'(?!\w)")
 NUMBER = re.compile(r"\d[\d.,/-]*\d")
+UNSAID = "The trace does not restate what is asked."
 STRANGE = 0.6  # share of a sentence's words on a tool that may come from nowhere: turns of phrase
 
 
@@ -35,23 +35,14 @@ def sentences(request: JudgeRequest) -> list[Sentence]:
     tools = {tool.name for tool in request.pool} | set(request.answer)
     code = request.rule.code if request.rule else ""
     names = sorted({*tools, *(name.partition("/")[0] for name in tools), code} - {""}, key=len, reverse=True)
-    named = (
-        re.compile(rf"(?<![\w/])(?:{'|'.join(map(re.escape, names))})(?![\w/])")
-        if names
-        else re.compile(r"(?!)")
-    )
-    held: list[str] = []
-
-    def hidden(match: re.Match[str]) -> str:
-        held.append(match.group())
-        return f"⟦{len(held) - 1}⟧"
-
+    named = re.compile(rf"(?<![\w/])(?:{'|'.join(map(re.escape, names)) or '(?!)'})(?![\w/])")
+    # a name may hold what ends a sentence
+    marked = named.sub(lambda match: f"⟦{names.index(match.group())}⟧", request.trace.translate(HOLE_MARKS))
     made = []
-    for part in SENTENCE_END.split(named.sub(hidden, request.trace.translate(str.maketrans("⟦⟧", "[]")))):
-        inside = {held[int(number)] for number in re.findall(r"⟦(\d+)⟧", part)}
-        bare = re.sub(r"⟦\d+⟧", "·", part)
-        if part.strip():
-            made.append(Sentence(bare, frozenset(inside & tools), code in inside, stems(bare)))
+    for part in filter(str.strip, SENTENCE_END.split(marked)):
+        inside = {names[int(number)] for number in HOLE.findall(part)}
+        bare = HOLE.sub("·", part)
+        made.append(Sentence(bare, frozenset(inside & tools), code in inside, stems(bare)))
     return made
 
 
@@ -102,48 +93,32 @@ def _invented(request: JudgeRequest, found: Sequence[Sentence]) -> list[str]:
 
 
 def _on_rule(request: JudgeRequest, rule: RuleText, found: Sequence[Sentence]) -> list[str]:
-    """The sentence that cites the rule, or the one after it, states the answer's case and no other better."""
-    known, notes = known_rule(rule, request.pool), []
+    """The sentence that cites the rule, or the one after it, states the answer's case."""
     decisive = [found[n] for at, one in enumerate(found) if one.cites for n in (at, at + 1) if n < len(found)]
     if not decisive:
         return [f"The trace does not cite {rule.code}."]
-
-    def scores(sentence: Sentence) -> dict[bool, float]:
-        best = {True: 0.0, False: 0.0}  # of the answer's cases, of the others
-        for one in known.cases:
-            score = math.fsum(known.weights.get(word, 0.0) for word in sentence.said & one.stated)
-            is_mine = one.tool in request.answer
-            best[is_mine] = max(best[is_mine], score + 2 * same_side(one.when, sentence.text))
-        return best
-
-    mine = [one for one in known.cases if one.tool in request.answer]
+    mine = [one for one in known_rule(rule, request.pool).cases if one.tool in request.answer]
     least = 2 if rule.clauses else 1
+    notes = []
     if not any(
         len(sentence.said & one.stated) >= least and same_side(one.when, sentence.text) >= 0
         for sentence in decisive
         for one in mine
     ):
         notes.append(f"The trace cites {rule.code} but not the clause of it that decides.")
-    elif not any(best[True] >= best[False] for best in map(scores, decisive)):
-        notes.append("The trace argues for another case of the rule.")
-    said = frozenset[str]().union(*(sentence.said for sentence in found))
-    intent = frozenset[str]().union(*(sentence.said for sentence in found[:2]))
-    if not stems(request.query) & said and not any(one.stated & intent for one in mine):
-        notes.append("The trace does not restate what is asked.")
+    intent = union(sentence.said for sentence in found[:2])
+    if not _restated(request, found) and not any(one.stated & intent for one in mine):
+        notes.append(UNSAID)
     return notes
 
 
 def _on_texts(request: JudgeRequest, found: Sequence[Sentence]) -> list[str]:
-    known = by_name(request.pool)
-    said = frozenset[str]().union(*(sentence.said for sentence in found))
-    answers = {
-        name: plain_stems(f"{known[name].endpoint} {known[name].description}")
-        for name in request.answer
-        if name in known
-    }
-    for name, own in answers.items():
-        if said.isdisjoint(own):
-            return [f"The trace does not say what {name} does."]
-    if not stems(request.query) & said:
-        return ["The trace does not restate what is asked."]
-    return []
+    said = union(sentence.said for sentence in found)
+    for tool in (one for one in request.pool if one.name in request.answer):
+        if said.isdisjoint(plain_stems(f"{tool.endpoint} {tool.description}")):
+            return [f"The trace does not say what {tool.name} does."]
+    return [] if _restated(request, found) else [UNSAID]
+
+
+def _restated(request: JudgeRequest, found: Sequence[Sentence]) -> bool:
+    return not stems(request.query).isdisjoint(union(sentence.said for sentence in found))

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from synthesis.core import judge_query, judge_stems
-from synthesis.core.judge_cases import known_rule
+from synthesis.core import judge_query, judge_words
+from synthesis.core.judge_words import known_rule
 from synthesis.core.wordings import Wording
 from tests.synthesis.judged.read import samples
 
 WORDINGS = [
     (name, found)
-    for module in (judge_query, judge_stems)
+    for module in (judge_query, judge_words)
     for name, found in vars(module).items()
     if isinstance(found, Wording)
 ]
@@ -41,7 +41,7 @@ def test_a_rule_is_read_again_only_when_it_or_one_of_its_tools_changes():
 
 
 def test_a_negated_word_still_counts_where_it_is_said_plainly_too():
-    assert {"paysli", "no receip"} <= judge_stems.stems("a payslip without a receipt")
-    assert "receip" not in judge_stems.stems("a payslip without a receipt")
-    assert {"receip", "no receip"} <= judge_stems.stems("a receipt, where last month had no receipt")
-    assert {"receip", "no receip"} <= judge_stems.stems("Pay/GetReceipt Not receipts of others.")
+    assert {"paysli", "no receip"} <= judge_words.stems("a payslip without a receipt")
+    assert "receip" not in judge_words.stems("a payslip without a receipt")
+    assert {"receip", "no receip"} <= judge_words.stems("a receipt, where last month had no receipt")
+    assert {"receip", "no receip"} <= judge_words.stems("Pay/GetReceipt Not receipts of others.")
