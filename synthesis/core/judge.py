@@ -25,7 +25,7 @@ class OfflineJudge:
         self.thresholds = dict(thresholds)
 
     def made_with(self, branch: str) -> dict[str, Any]:
-        return {"writer": "offline-judge-4", "thresholds": self.thresholds}
+        return {"writer": "offline-judge-5", "thresholds": self.thresholds}
 
     async def judge(self, request: JudgeRequest) -> Verdict:
         axes = {
