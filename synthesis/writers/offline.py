@@ -10,10 +10,5 @@ from synthesis.writers.template_traces import TemplateTraceWriter
 def offline_writers(recipe: Recipe) -> Writers:
     judge = OfflineJudge(recipe.judge.thresholds)
     return Writers(
-        "offline",
-        TemplateQueryWriter(),
-        TemplateTraceWriter(),
-        judge,
-        unsupported=unsupported,
-        tiers=askable_tiers,
+        "offline", TemplateQueryWriter(), TemplateTraceWriter(), judge, unsupported, tiers=askable_tiers
     )

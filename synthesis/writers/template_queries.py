@@ -29,9 +29,8 @@ DO = (
 READ = (
     "Show me {thing}.", "Where do I find {thing}?", "I'm looking for {thing}.", "Can I see {thing}?",
     "{thing}, please.", "Do you have {thing}?", "Send me {thing}.", "I can't find {thing}.", "Need {thing}.",
-    "Let me see {thing}.", "Give me {thing}.", "What about {thing}?",
-    "I want {thing} on my screen.", "Bring up {thing}.",
-    "Hi, {thing}?",
+    "Let me see {thing}.", "Give me {thing}.", "What about {thing}?", "I want {thing} on my screen.",
+    "Bring up {thing}.", "Hi, {thing}?",
 )  # fmt: skip
 FACT_FIRST = ("{fact}. {wish}",)
 NOTES = ("{bare} ({low})", "{bare} - {low}", "{bare}, {low}")
@@ -51,7 +50,6 @@ ASIDES = (
     "Found it on my list this morning.", "Last thing before my holiday.", "An email about it came in an hour ago.",
     "Not sure where that is done.", "Legal wants it settled.", "I tried it last week and gave up.",
     "The quarter closes soon.", "Nobody in the office knows how.",
-
 )  # fmt: skip
 VERB = re.compile(
     r"\b(?:is|are|was|were|has|have|had|does|do|must|can|cannot|may|will|should|needs?|came|comes?|goes|asks?|wants?|"
@@ -75,11 +73,8 @@ class TemplateQueryWriter:
 
 def unsupported(rule: RuleText, pool: Mapping[str, ToolText]) -> dict[str, str]:
     """Styles for which a rule has no words that a template could use, each with what is missing."""
-    found = cases(rule, pool)
-    missing = {}
-    if not any(_signals(case.clause, rule) for case in found if case.clause.route_to == rule.target):
-        missing["implicit"] = NO_WORDS
-    return missing
+    mine = [case.clause for case in cases(rule, pool) if case.clause.route_to == rule.target]
+    return {} if any(_signals(clause, rule) for clause in mine) else {"implicit": NO_WORDS}
 
 
 def _signals(clause: Clause, rule: RuleText) -> tuple[str, ...]:
@@ -110,16 +105,10 @@ def _rule_query(request: QueryRequest, rule: RuleText, rng: random.Random) -> Qu
 
 def _wish(clause: Clause, tool: ToolText) -> Wish:
     """What the case is for, or what its tool does."""
-    condition, _, purpose = clause.when.partition(", to ")
-    if clause.when.startswith("to "):
-        found = wish_of_purpose(clause.when)
-    else:
-        found = wish_of_purpose(f"to {purpose}") if purpose else wish_of(tool.description)
-    found = found or wish_of(tool.description)
+    purpose = f", {clause.when}".partition(", to ")[2]
+    found = wish_of_purpose(f"to {purpose}") or wish_of(tool.description)
     if found is None:
-        raise _refused(
-            f"neither the rule nor its description says what {tool.name} is wanted for.", tool.name
-        )
+        raise _refused(f"neither rule nor description says what {tool.name} is wanted for.", tool.name)
     return found
 
 
@@ -170,14 +159,11 @@ def _catalog_query(request: QueryRequest, rng: random.Random) -> QueryDraft:
     wanted = TIERS[request.tier or "easy"][0]
     found = _askable(request.anchor, rng.sample(request.pool, len(request.pool)), wanted)
     if request.tier == "hard" or len(found) < wanted:
-        raise _refused(
-            f"no {request.tier} request for {request.anchor} that fits no look-alike.", request.anchor
-        )
+        message = f"no {request.tier} request for {request.anchor} that fits no look-alike."
+        raise _refused(message, request.anchor)
     first, *more = found.values()
     text = _said(first, rng)
-    text = (
-        " ".join([text, rng.choice(ALSO).format(do=worded(more[0], rng).text)]) if more else _aside(text, rng)
-    )
+    text = f"{text} {rng.choice(ALSO).format(do=worded(more[0], rng).text)}" if more else _aside(text, rng)
     why = "; ".join(f"{name} serves to {wish.text}" for name, wish in found.items())
     return QueryDraft(text, tuple(found), f"{why}.")
 

@@ -19,9 +19,12 @@ ASKED = (
     "Somebody wants to {wish}.", "The request is to {wish}.", "They need to {wish}.", "Wanted: to {wish}.",
 )  # fmt: skip
 QUOTED = ('It says "{said}".', 'The words are "{said}".', 'What counts is "{said}".', '"{said}" is the clue.')
-KINDS = {"something shown": READING, "something set up": {"create", "make", "set", "add", "enter", "start", "submit"},
+KINDS = {
+    "something shown": READING,
+    "something set up": {"create", "make", "set", "add", "enter", "start", "submit"},
     "something changed": {"update", "change", "correct", "edit", "adjust"},
-    "something taken away": {"delete", "remove", "cancel", "rid", "void", "stop"}}  # fmt: skip
+    "something taken away": {"delete", "remove", "cancel", "rid", "void", "stop"},
+}
 WISHED = (
     "Somebody wants {wish}.", "Needed: {wish}.", "The request asks for {wish}.", "The wish is {wish}.",
 )  # fmt: skip

@@ -3,7 +3,7 @@
 
 import random
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from synthesis.core.clauses import described_task, first_sentence
 from synthesis.core.readings import VERBS
@@ -32,8 +32,8 @@ ALLOWS = re.compile(
     re.IGNORECASE,
 )
 LEAD_IN = re.compile(
-    r"^(?:(?:an?|the)\s)?(?:(?:paginated|complete|full|detailed)\s)*(?:lists?|arrays?|collections?|details|information|"
-    r"the\sdetails)\s(?:of|about|on|for)\s(?:all\s)?",
+    r"^(?:(?:an?|the)\s)?(?:(?:paginated|complete|full|detailed)\s)*(?:lists?|arrays?|collections?|details|"
+    r"information)\s(?:of|about|on|for)\s(?:all\s)?",
     re.IGNORECASE,
 )
 BY_ID = re.compile(
@@ -59,28 +59,19 @@ TITLED = VERBS | {"a", "all", "allow", "an", "the", "use", "you"}  # how a descr
 PRONOUNS = ("it", "them")
 WORDS, SHORT = 16, 11  # of a purpose, of one in a description, where more is detail
 COMPANIES = (
-    "Nordwind",
-    "Halden & Sons",
-    "Brightline",
-    "Ostrava Tools",
-    "Meridian Foods",
-    "Kestrel",
-    "Tamura",
-)
+    "Nordwind", "Halden & Sons", "Brightline", "Ostrava Tools", "Meridian Foods", "Kestrel", "Tamura",
+)  # fmt: skip
 PEOPLE = ("Dana Ruiz", "Piotr Nowak", "Aisha Bello", "Tom Lindqvist", "Mei Chen", "Jonas Weber", "Carla Dias")
 _AFTER = r"(?='s\b|$|[.,]|\s(?:of|for|in|to|from|and|by|on|with|at)\b)"
 _ONE = r"\b(?:an?|the|one|any|a\ssingle|your)\s"
-INSTANCES = (
-    (re.compile(rf"{_ONE}(customer|merchant|client|vendor|supplier){_AFTER}"), "{noun} {company}"),
-    (
-        re.compile(rf"{_ONE}(?:employee|worker|person|user|cardholder|team member|staff member){_AFTER}"),
-        "{person}",
-    ),
-    (
-        re.compile(rf"{_ONE}(invoice|order|payment|refund|transaction|dispute|payout|transfer){_AFTER}"),
-        "{noun} {number}",
-    ),
-)
+INSTANCES = {
+    re.compile(rf"{_ONE}({nouns}){_AFTER}"): instance
+    for nouns, instance in (
+        ("customer|merchant|client|vendor|supplier", "{noun} {company}"),
+        ("employee|worker|person|user|cardholder|team member|staff member", "{person}"),
+        ("invoice|order|payment|refund|transaction|dispute|payout|transfer", "{noun} {number}"),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +116,8 @@ def wish_of_purpose(purpose: str) -> Wish | None:
     """The wish in a purpose (`to void a check`) or in a description that names a thing."""
     if not purpose.startswith("to "):
         thing = _plain(purpose)
-        return (
-            Wish("see", thing)
-            if re.match(r"(?:the|an?|all)\s", thing) and len(content_stems(thing)) > 1
-            else None
-        )
+        named = re.match(r"(?:the|an?|all)\s", thing) and len(content_stems(thing)) > 1
+        return Wish("see", thing) if named else None
     verb, _, rest = purpose[3:].partition(" ")
     rest = re.sub(r"^(?:up|out|for|back|off)\s", "", rest) if verb in ("look", "search") else rest
     thing = _plain(rest)
@@ -163,16 +151,9 @@ def worded(wish: Wish, rng: random.Random) -> Wish:
     verb = rng.choice(ALIKE.get(wish.verb, (wish.verb,)))
     if wish.reads:
         verb = rng.choice(("see", "look up", "get", "find", "check", "pull up"))
-    thing = wish.thing
-    for noun, shape in INSTANCES:
-        if rng.random() < 0.4 and (match := noun.search(thing)):
-            kind = match.group(1) if match.lastindex else ""
-            made = shape.format(
-                noun=kind,
-                company=rng.choice(COMPANIES),
-                person=rng.choice(PEOPLE),
-                number=rng.randint(1200, 98000),
-            )
-            thing = thing[: match.start()] + made + thing[match.end() :]
-            break
-    return replace(wish, verb=verb, thing=thing)
+    for noun, instance in INSTANCES.items():
+        if rng.random() < 0.4 and (match := noun.search(wish.thing)):
+            company, person, number = rng.choice(COMPANIES), rng.choice(PEOPLE), rng.randint(1200, 98000)
+            made = instance.format(noun=match.group(1), company=company, person=person, number=number)
+            return Wish(verb, wish.thing[: match.start()] + made + wish.thing[match.end() :])
+    return Wish(verb, wish.thing)
