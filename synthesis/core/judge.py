@@ -51,9 +51,9 @@ def _naturalness(request: JudgeRequest) -> Scored:
     if request.rule:
         texts += [one.when for one in known_rule(request.rule, request.pool).cases]
     taken = max((copied_words(request.query, text) for text in texts), default=0)
-    return (
-        (5, "") if taken < 4 else (4 if taken < 7 else 3, f"{taken} words in a row are copied; use others.")
-    )
+    if taken < 4:
+        return 5, ""
+    return 4 if taken < 7 else 3, f"{taken} words in a row are copied; use others."
 
 
 def _compliance(request: JudgeRequest) -> Scored:
@@ -90,10 +90,7 @@ def _style(request: JudgeRequest, rule: RuleText) -> Scored:
             note = "It takes the condition over; say it in other words." if taken >= 0.5 else ""
             return (3 if taken >= 0.8 else 4 if taken >= 0.5 or said < 0.3 else 5), note
         case "implicit" if any(_states(one, request.query, bool(rule.clauses)) for one in mine):
-            return (
-                2,
-                "An implicit query does not state the rule's condition; hint at it through the situation.",
-            )
+            return 2, "An implicit query does not state the rule's condition; hint at it by the situation."
         case "implicit":
             return 5 if said < 0.2 else 4, ""
         case "exception" if rule.target in request.answer:
