@@ -157,9 +157,8 @@ def _styles(text: RuleText, tools: dict[str, Tool], underspecified: bool) -> lis
     known = {name: _text_of(tool) for name, tool in tools.items()}
     writers = telling_writers("llm" if configured() else "offline", default_recipe())
     wordless, never = writers.unsupported(text, known), reasons_unsupported(text, known)
-    wants = (
-        [] if never.get("implicit") else [asdict(one.clause) | {"signals": []} for one in cases(text, known)]
-    )
+    said = [one.clause for one in cases(text, known) if one.clause.route_to in text.text]
+    wants = [] if never.get("implicit") else [asdict(clause) | {"signals": []} for clause in said]
     wanted = [*RULE_STYLES, *(["underspecified"] if underspecified else [])]
     return [
         Style(name, never.get(name) or wordless.get(name, ""), wants if name in wordless else [])

@@ -389,3 +389,18 @@ def test_submitted_change_is_only_saved_on_purpose(open_page, look_alikes):
     page.get_by_role("button", name="Save", exact=True).last.click()
     expect(page.locator("#save-state")).to_contain_text("revision 2")
     assert RuleChange.objects.get().content["text"] == TEXT + " More."
+
+
+def test_a_rule_without_everyday_words_asks_for_example_requests_and_writes_from_them(open_page, look_alikes):
+    page = open_page("expert")
+    page.get_by_role("link", name="Write a rule", exact=True).first.click()
+    page.wait_for_selector("#text:focus")
+    page.keyboard.type(f"Use {NEW} for cost centre owners that changed after a reorganisation.")
+    page.click("text=Show pool and sample queries")
+    expect(page.locator("#preview")).to_contain_text("Type two requests that a colleague would send.")
+    page.click("text=Type two example requests")
+    expect(page.locator("#clauses [data-row]")).to_have_count(1)  # of the tool that the text names
+    page.keyboard.type("my pay since we merged")
+    expect(page.locator("#clauses input[name$=signals]")).to_have_value("my pay since we merged")
+    page.click("text=Show pool and sample queries")
+    expect(page.locator("#preview .preview-query", has_text="since we merged").first).to_be_visible()
