@@ -6,6 +6,7 @@ stopped and a second one serves at once.
 
 import io
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -148,12 +149,14 @@ class Command(TraceCommand):
             list(pool.map(lambda name: self.apart("training_run", *cell, "--retrieval", name), RETRIEVALS))
 
     def apart(self, *command: str) -> None:
-        """Run a command in a process of its own; what it says is heard here."""
+        """Run a command in a process of its own, with its share of the threads; what it says is heard here."""
+        threads = str(max(1, settings.ML_THREADS // len(RETRIEVALS)))
         child = subprocess.Popen(
             [sys.executable, settings.BASE_DIR / "manage.py", *command],
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            env={**os.environ, "ML_THREADS": threads},
         )
         assert child.stdout is not None
         for line in child.stdout:
