@@ -20,10 +20,10 @@ ASKED = (
 )  # fmt: skip
 QUOTED = ('It says "{said}".', 'The words are "{said}".', 'What counts is "{said}".', '"{said}" is the clue.')
 KINDS = {
-    "something shown": READING,
-    "something set up": {"create", "make", "set", "add", "enter", "start", "submit"},
-    "something changed": {"update", "change", "correct", "edit", "adjust"},
     "something taken away": {"delete", "remove", "cancel", "rid", "void", "stop"},
+    "something changed": {"update", "change", "correct", "edit", "adjust"},
+    "something set up": {"create", "make", "set", "add", "enter", "start", "submit"},
+    "something shown": READING,
 }
 WISHED = (
     "Somebody wants {wish}.", "Needed: {wish}.", "The request asks for {wish}.", "The wish is {wish}.",
@@ -32,7 +32,7 @@ PERMITTED = ("Access for this is allowed.", "They may use what this takes.", "Ac
 SERVICES = ("{apis} could serve this.", "The services to compare are {apis}.", "I compare {apis} first.")
 SERVICE = ("This lies with {apis}.", "{apis} is the service for it.", "Only {apis} is concerned.")
 CLOSE = (
-    "Close to each other are {names}.", "It comes down to {names}.", "{names} read almost the same.",
+    "The nearest are {names}.", "It comes down to {names}.", "What could be meant: {names}.",
 )  # fmt: skip
 # the closest is named first where nothing but the descriptions decides, always after the same word: a small decoder
 # knows what to name by the word it has just written
@@ -42,7 +42,8 @@ DECIDES = (
     "{code} settles it: {case}, hence {name}.",
 )  # fmt: skip
 OTHERWISE = (
-    "{name} would need another case: {case}.", "Not {name}: its case is that {case}.", "{name} is for this: {case}.",
+    "{name} would need another case: {case}.", "Not {name}: its case is that {case}.",
+    "{name} is for another case: {case}.",
 )  # fmt: skip
 ELSEWHERE = (
     "{name} is there {case}, which is another wish.", "Not {name}, which serves {case}.", "{name} is left {case}.",
@@ -71,7 +72,7 @@ PART = re.compile(r"(?<=[.?!;:])\s+|\s[-(]\s?|,\s|[()]\s?")
 
 class TemplateTraceWriter:
     def made_with(self, branch: str) -> dict[str, Any]:
-        return {"writer": "template-traces-1"}
+        return {"writer": "template-traces-2"}
 
     async def write(self, request: TraceRequest) -> TraceDraft:
         rng = random.Random(f"{request.seed}|trace|{request.attempt}")
@@ -111,8 +112,8 @@ def _rivals(request: TraceRequest, pool: dict[str, ToolText], rng: random.Random
 
 def _kind(query: str) -> str:
     """What kind of thing is wanted, by the request's own words alone: the answer is not known yet."""
-    said = re.findall(r"[a-z]+", query.casefold())
-    return next((kind for word in said for kind, verbs in KINDS.items() if word in verbs), "something done")
+    said = set(re.findall(r"[a-z-]+", query.casefold()))
+    return next((kind for kind, verbs in KINDS.items() if said & verbs), "something done")
 
 
 def _intent(request: TraceRequest, answers: Sequence[ToolText], rng: random.Random) -> str:
@@ -147,7 +148,7 @@ def _services(tools: Sequence[ToolText], rng: random.Random) -> str:
 
 
 def _close(answers: Sequence[ToolText], rivals: Sequence[ToolText], rng: random.Random) -> str:
-    names = [tool.name for tool in (*answers[:1], *rivals)]
+    names = [tool.name for tool in (*answers, *rivals)]
     rng.shuffle(names)
     return rng.choice(CLOSE).format(names=listed(names)) if rivals else ""
 

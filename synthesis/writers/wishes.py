@@ -28,7 +28,8 @@ ALIKE = {
 }
 JOINED = re.compile(r"\b[A-Z]?[a-z]{3,}(?:[A-Z][a-z]{2,})+\b")  # PaymentMethods, not PayPal
 ALLOWS = re.compile(
-    r"^(?:to )?(?:you can|use this \w+ to|(?:this \w+ )?(?:allows?|enables?|lets?)(?: \w+)? to|sends? an? \w+ to)\s",
+    r"^(?:to )?(?:you can|use this \w+ to|(?:this \w+ )?(?:allows?|enables?|lets?)(?: \w+){0,2} to|"
+    r"sends? an? \w+ to)\s",
     re.IGNORECASE,
 )
 LEAD_IN = re.compile(
@@ -120,6 +121,7 @@ def wish_of_purpose(purpose: str) -> Wish | None:
         return Wish("see", thing) if named else None
     verb, _, rest = purpose[3:].partition(" ")
     rest = re.sub(r"^(?:up|out|for|back|off)\s", "", rest) if verb in ("look", "search") else rest
+    rest = re.sub(r"^(?:and|or)\s\w+\s", "", rest)  # `create and posts journal entries`: the first says it
     thing = _plain(rest)
     if not (content_stems(thing) or thing in PRONOUNS) or not verb.isalpha():
         return None
@@ -132,8 +134,9 @@ def _plain(text: str) -> str:
     text = JOINED.sub(lambda match: re.sub(r"(?<=[a-z])(?=[A-Z])", " ", match.group()).lower(), text)
     text = re.sub(r"\s+", " ", FILLING.sub("", LEAD_IN.sub("the ", text))).strip(" .,;:")
     text = re.sub(r"^the (?=(?:an?|the|your|all)\s)", "", text)
-    text = LOOSE_END.sub("", " ".join(_unrepeated(text.split()[:WORDS])))
-    return re.sub(r"\ba (?=[aeio])", "an ", re.sub(r"\ban (?=[bcdfgjklmnpqrstvwxz])", "a ", text))
+    text = LOOSE_END.sub("", " ".join(_unrepeated(text.split()[:WORDS])).strip(" ,;:"))
+    text = re.sub(r"\ban (?=[bcdfgjklmnpqrstvwxz]|[BCDFGJKLMNPQRSTVWXZ][a-z])", "a ", text)
+    return re.sub(r"\ba (?=[aeio])", "an ", text)
 
 
 def _unrepeated(said: list[str]) -> list[str]:
