@@ -22,7 +22,7 @@ DO = (
     "I need to {do}.", "Please {do}.", "Can you {do}?", "How do I {do}?", "I want to {do}.", "{do}, please.",
     "Could you help me {do}?", "We have to {do}.", "Is there a way to {do}?", "I'd like to {do}.", "{do}",
     "I was asked to {do}.", "Time to {do}.", "What do I do to {do}?", "Help me {do}.", "They want us to {do}.",
-    "Would you {do} for me?", "Trying to {do}.", "My next job is to {do}.", "Who can {do} here?",
+    "Would you {do} for me?", "Trying to {do}.", "My next job is to {do}.",
     "It's on me to {do}.", "Let's {do}.", "Hi, can somebody {do}?", "The client expects us to {do}.",
     "I still have to {do}.", "Kindly {do}.", "Quick one: {do}.",
 )  # fmt: skip

@@ -495,6 +495,29 @@ def test_the_encoder_begins_to_move_where_the_stage_says(tmp_path: Path, snapsho
     assert moved == [(False, True), (False, True), (True, True), (True, True)]
 
 
+def test_a_steady_encoder_reads_each_request_once_and_as_in_any_batch(
+    tmp_path: Path, snapshot: Snapshot
+) -> None:
+    stage = Stage(lr=1e-3, encoder_lr=1e-3, rows_lr=1e-3, encoder_from=0.5, batch_size=4, epochs=2)
+    recipe = quick_recipe(retrieval="n", plain_first=True, bf16=False, stage2=stage)
+    recipe = replace(recipe, pocket=replace(recipe.pocket, dropout=0.0))
+    trainer = prepared(recipe, snapshot, tmp_path / "run")
+    model: Any = trainer.trainee.model.model
+    ids = collate(trainer.examples[:4], trainer.trainee.chat.pad_id).ids
+    reads: list[int] = []
+    model.encoder.register_forward_hook(lambda *_: reads.append(1))
+
+    def states(progress: float) -> torch.Tensor:
+        trainer.optimizer.begin(progress)
+        return model.read(ids, torch.ones_like(ids, dtype=torch.bool))[0].detach()
+
+    first, second, requests = states(0.0), states(0.0), len({tuple(row) for row in ids.tolist()})
+    assert first.equal(second) and len(reads) == requests
+    together = states(0.5)  # the encoder learns from here on, and reads whole batches
+    assert len(reads) == requests + 1 and not model._known
+    assert (first - together).abs().max() < NEAR
+
+
 @pytest.mark.parametrize(("keep", "named"), [(0.0, 2), (0.25, 2), (0.25, 5)])
 def test_a_stage_keeps_its_share_of_what_encoder_and_rows_were_for_tools_that_no_sample_names(
     tmp_path: Path, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, keep: float, named: int
