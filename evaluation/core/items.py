@@ -74,11 +74,11 @@ def part_of(items: Iterable[Item], part: str) -> list[Item]:
     Split by the hash of an item's id, so that rows added later move nobody to the other half. Raises TraceError when
     nothing is left.
     """
-    found = [
-        item
-        for item in items
-        if part in (WHOLE, DEVELOPMENT if is_development(str(item.data["id"])) else SHOWN)
-    ]
+
+    def own(item: Item) -> str:
+        return DEVELOPMENT if is_development(str(item.data["id"])) else SHOWN
+
+    found = [item for item in items if part in (WHOLE, own(item))]
     if not found:
         raise TraceError(f"no row falls into the {part} half.", code="empty_benchmark", hint="Add rows.")
     return found

@@ -89,9 +89,7 @@ class Stage:
     batch_size: int = 8  # [paper] sequences a step; Stage 1 8, Stage 2 16
     micro_batch: int = 0  # [ours] sequences a forward pass, to save memory; 0 = the whole batch at once
     epochs: float = 1.0  # [ours] the paper does not say
-    min_steps: int = (
-        0  # [ours] of a small set up to MORE times the epochs, until here; 0 = no more than `epochs`
-    )
+    min_steps: int = 0  # [ours] of a small set, at up to MORE times the epochs; 0 = no more than `epochs`
     max_steps: int = 0  # [ours] 0 = all that the epochs have; otherwise the cosine ends at this step
     max_seconds: float = 0.0  # [ours] 0 = no limit; otherwise training stops then, with its cosine unfinished
     min_lr_ratio: float = 0.1  # [paper] the cosine ends at this share of the peak

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 # positions and rows of one block: on a CPU it stays in the cache, on a GPU it fills the machine
 BLOCK = {"cpu": (512, 4096), "cuda": (4096, 16384)}
-# up to so many logits stay for backward: a small vocabulary (32 MiB of them) is faster without a second product
+# up to so many logits stay for backward: a small vocabulary (256 MiB of them) is faster without a second product
 KEPT = 2**26
 # what configurations call the number that logits are multiplied by; the second table holds divisors
 MULTIPLIERS = ("logit_scale", "lm_head_multiplier", "output_multiplier")

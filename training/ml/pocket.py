@@ -98,9 +98,8 @@ class PocketModel(PocketPreTrained):
         del self.writer.embed_tokens  # it is always given embedded inputs
         self.gate = nn.Linear(width, 1)
         self.scale = nn.Parameter(torch.tensor(SCALE).log())
-        self._known: dict[
-            tuple[int, ...], Tensor
-        ] = {}  # states of requests, while the encoder stays as it is
+        # states of requests, in training while the encoder stays as it is
+        self._known: dict[tuple[int, ...], Tensor] = {}
         self.post_init()
 
     def forward(
