@@ -188,10 +188,10 @@ def _askable(anchor: str, pool: Sequence[ToolText], most: int) -> dict[str, Wish
 
 
 def _alone(tool: ToolText, wish: Wish, pool: Sequence[ToolText]) -> bool:
-    """Does the wish say more than a word, not the tool's own name, and what no other live tool's words hold?"""
+    """Does the wish say what no other live tool's words hold, and neither the tool's own name nor one of a table?"""
     name = content_stems(tool.endpoint)
     copied = len(name) >= LONG_NAME and name <= content_stems(wish.text)
-    bare = wish.reads and len(wish.stems) < 2  # `get Management`
+    bare = wish.reads and len(wish.stems) < 2 and wish.thing.split()[-1][0].isupper()  # `get Management`
     if copied or bare or (is_title(tool.endpoint) and spaced(tool.endpoint) in spaced(wish.text)):
         return False
     asked = wish.stems | (frozenset() if wish.reads else content_stems(wish.verb))
