@@ -5,6 +5,8 @@ from django.contrib.auth.models import Group, User
 from django.db.backends.postgresql.operations import DatabaseOperations
 from hypothesis import HealthCheck, settings
 
+from trace_site.database_roles import become_owner
+
 # how long an example takes says something of the machine, nothing of the property
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
@@ -19,6 +21,12 @@ def sql_flush_of_frozen_tables(self, style, tables, **options):
 
 
 DatabaseOperations.sql_flush = sql_flush_of_frozen_tables
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix):
+    """Tests make and empty their database as its owner; see tests/as_application.py for those that must not."""
+    become_owner()
 
 
 def pytest_collection_modifyitems(items):

@@ -6,18 +6,20 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from trace_site.services import stop_services
 
+ROOT = Path(__file__).resolve().parent.parent
 HOLD = """
 import sys, time
 from trace_site import services
 services.ensure_services()
 import psycopg
-with psycopg.connect(services.database_url()) as c:
+with psycopg.connect(services.owner_url()) as c:
     c.execute("CREATE TABLE IF NOT EXISTS notes (text text)")
     c.execute("INSERT INTO notes VALUES (%s)", [sys.argv[1]])
     count = c.execute("SELECT count(*) FROM notes").fetchone()[0]
@@ -84,4 +86,20 @@ def test_killed_postgres_is_recovered_with_its_rows(home):
     while is_up(home) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert start(home, "two").communicate()[0] == "2\n"
+    holder.communicate("")
+
+
+def test_a_home_from_before_there_were_two_roles_gains_the_applications(home):
+    holder = start(home, "one", "wait")
+    assert holder.stdout.readline() == "1\n"
+    path = home / "services.json"
+    state = json.loads(path.read_text())
+    path.write_text(json.dumps({key: value for key, value in state.items() if key != "application_password"}))
+    migrate = [sys.executable, ROOT / "manage.py", "migrate", "-v0", "catalog", "0001"]
+    assert subprocess.run(migrate, env=environment(home)).returncode == 0
+    password = json.loads(path.read_text())["application_password"]
+    url = f"postgresql://trace_app:{password}@127.0.0.1:{state['postgres_port']}/trace"
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT count(*) FROM catalog_domain").fetchone() == (0,)
+    assert path.stat().st_mode & 0o777 == 0o600
     holder.communicate("")

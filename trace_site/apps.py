@@ -9,7 +9,7 @@ class TraceSiteConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from trace_site import celery  # noqa: F401 - makes shared tasks find the application
+        from trace_site import celery, checks  # noqa: F401 - shared tasks find the application, checks are known
 
         # the roles name a permission of the rules, which Django makes just before this is called
         post_migrate.connect(_make_roles, sender=apps.get_app_config("rules"))

@@ -3,6 +3,10 @@
 With DATABASE_URL and REDIS_URL set nothing here runs. Otherwise the servers come from wheels and live under
 TRACE_HOME. Every process that uses them holds a shared lock on `services.lock`; the last one to leave stops them.
 Locks die with their process, so a killed process leaves nothing to clean up but servers, which the next one adopts.
+
+The database has two roles: OWNER migrates, APPLICATION works and is made by the first migration (see
+database_roles.py). Both passwords lie in `services.json`, so here this guards against SQL, not against the account that
+runs the site.
 """
 
 import atexit
@@ -25,6 +29,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
 
 START_SECONDS = 60
+OWNER, APPLICATION = "trace", "trace_app"
 _held: dict[Path, TextIO] = {}
 
 
@@ -59,14 +64,13 @@ def revive_services() -> None:
 
 def _start_missing(folder: Path) -> None:
     before = _load_state(folder)
-    state = dict(before)
+    state = {"application_password": secrets.token_hex(16), **before}
     if not os.environ.get("DATABASE_URL"):
         _start_postgres(folder, state)
     if not os.environ.get("REDIS_URL"):
         _start_redis(folder, state)
     if state != before or not (folder / "services.json").is_file():
-        write_atomic(folder / "services.json", json.dumps(state, indent=1))
-        (folder / "services.json").chmod(0o600)
+        write_atomic(folder / "services.json", json.dumps(state, indent=1), private=True)
 
 
 def release_services(folder: Path, owner: int) -> None:
@@ -94,11 +98,26 @@ def stop_services(folder: Path) -> None:
 
 
 def database_url() -> str:
-    """The configured database, or the embedded one as it was last started."""
+    """The configured database as the application sees it, or the embedded one as it was last started."""
     if url := os.environ.get("DATABASE_URL"):
         return url
     state = _load_state(home())
-    return f"postgresql://trace:{state['postgres_password']}@127.0.0.1:{state.get('postgres_port', 0)}/trace"
+    return _url(state, APPLICATION, state.get("application_password", ""), "trace")
+
+
+def owner_url() -> str:
+    """The same database as its owner; DATABASE_URL where no owner is configured."""
+    if url := os.environ.get("DATABASE_OWNER_URL") or os.environ.get("DATABASE_URL"):
+        return url
+    return _owner_url(_load_state(home()), "trace")
+
+
+def _owner_url(state: dict[str, Any], name: str) -> str:
+    return _url(state, OWNER, state["postgres_password"], name)
+
+
+def _url(state: dict[str, Any], role: str, password: str, name: str) -> str:
+    return f"postgresql://{role}:{password}@127.0.0.1:{state.get('postgres_port', 0)}/{name}"
 
 
 def redis_url() -> str:
@@ -184,7 +203,7 @@ def _postgres_answers(data: Path, state: dict[str, Any]) -> bool:
     """Whether the server takes connections; one that is alive but recovering is waited for."""
     import psycopg
 
-    url = f"postgresql://trace:{state['postgres_password']}@127.0.0.1:{state['postgres_port']}/postgres"
+    url = _owner_url(state, "postgres")
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
@@ -214,11 +233,10 @@ def _init_postgres(data: Path, password: str) -> None:
     shutil.rmtree(data, ignore_errors=True)
     data.mkdir(mode=0o700)
     password_file = data.with_name("postgres.password")
-    write_atomic(password_file, password + "\n")
+    write_atomic(password_file, password + "\n", private=True)
     if account := _service_account():
         os.chown(data, account.pw_uid, account.pw_gid)
         os.chown(password_file, account.pw_uid, account.pw_gid)
-    password_file.chmod(0o600)
     try:
         _postgres(
             ["initdb", "-D", str(data), "-U", "trace", "--auth=scram-sha-256", f"--pwfile={password_file}"]
@@ -231,8 +249,7 @@ def _init_postgres(data: Path, password: str) -> None:
 def _create_database(state: dict[str, Any]) -> None:
     import psycopg
 
-    url = f"postgresql://trace:{state['postgres_password']}@127.0.0.1:{state['postgres_port']}/postgres"
-    with psycopg.connect(url, autocommit=True) as connection:
+    with psycopg.connect(_owner_url(state, "postgres"), autocommit=True) as connection:
         if not connection.execute("SELECT 1 FROM pg_database WHERE datname = 'trace'").fetchone():
             connection.execute("CREATE DATABASE trace")
 

@@ -66,8 +66,7 @@ def env_secret(name: str) -> str:
         return value
     path = TRACE_HOME / f"{name.lower()}.txt"
     if not path.is_file():
-        write_atomic(path, secrets.token_urlsafe(48))
-        path.chmod(0o600)
+        write_atomic(path, secrets.token_urlsafe(48), private=True)
     return path.read_text().strip()
 
 
@@ -142,7 +141,7 @@ MIDDLEWARE = [
 ]
 
 ROOT_URLCONF = "trace_site.urls"
-WSGI_APPLICATION = "trace_site.wsgi.application"
+ASGI_APPLICATION = "trace_site.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
@@ -160,6 +159,8 @@ TEMPLATES = [
 ]
 
 DATABASES = {"default": database(services.database_url())}
+# who works and who migrates; of both only user and password are used, see database_roles.py
+DATABASE_APPLICATION, DATABASE_OWNER = database(services.database_url()), database(services.owner_url())
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 PORT = env_int("PORT", 8000)
@@ -286,6 +287,7 @@ BASE_MODEL = os.environ.get("BASE_MODEL", "").strip() or "pocket"
 BASE_MODELS = env_list("BASE_MODELS")
 ENCODER = os.environ.get("ENCODER", "all-MiniLM-L6-v2")
 ENGINE_URL = os.environ.get("ENGINE_URL", "")  # empty: the engine process that `manage.py up` starts
+ENGINE_TOKEN = os.environ.get("ENGINE_TOKEN", "")  # what the engine behind ENGINE_URL wants to be told
 ML_THREADS = env_int("ML_THREADS", 2)
 MODEL_RETENTION_KEEP = env_int("MODEL_RETENTION_KEEP", 10)  # newest models that model_retention never touches
 
@@ -304,6 +306,7 @@ HTTPS = env_bool("HTTPS", False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = ["^healthz$"]  # health checks inside a container speak plain HTTP
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS and env_bool("HSTS_SUBDOMAINS", True)
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 
 LANGUAGE_CODE = "en"

@@ -36,8 +36,10 @@ def main() -> int:
     from django.db import connection
 
     from tests.llm_load import LoadServer
+    from trace_site.database_roles import become_owner
 
     name = settings.DATABASES["default"]["NAME"]
+    become_owner()
     connection.creation.create_test_db(verbosity=0, autoclobber=True)
     try:
         with LoadServer(

@@ -14,6 +14,7 @@ from synthesis import counts
 from synthesis.models import SynthesisRun
 from tests.bench.scale_home import Home
 from trace_site.access import ROLES
+from trace_site.database_roles import become_owner
 
 TABLES = ("synthesis_sample", "synthesis_attempt", "synthesis_reviewitem", "synthesis_decision")
 RUNS = 10
@@ -137,6 +138,7 @@ class ReviewHome:
         self.samples, self.rules, self.tools = samples, rules, tools
 
     def build(self, echo: Callable[[str], None]) -> None:
+        become_owner()
         with transaction.atomic():
             Home(self.tools, self.rules, 0).build(echo)
             self.people()

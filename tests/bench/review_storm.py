@@ -200,7 +200,10 @@ def main() -> int:
     from django.conf import settings
     from django.db import connection
 
+    from trace_site.database_roles import become_owner
+
     name = settings.DATABASES["default"]["NAME"]
+    become_owner()
     connection.creation.create_test_db(verbosity=0, autoclobber=True)
     try:
         outcome = storm(asked.reviewers, asked.items, asked.kills, asked.seed)

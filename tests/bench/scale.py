@@ -47,6 +47,7 @@ def prepare(options: argparse.Namespace) -> None:
 
     from catalog.models import Tool
     from tests.bench.scale_home import Home
+    from trace_site.database_roles import as_owner
 
     call_command("migrate", verbosity=0)
     if Tool.objects.exists():
@@ -54,7 +55,7 @@ def prepare(options: argparse.Namespace) -> None:
     started = time.monotonic()
     with transaction.atomic():
         Home(options.tools, options.rules, options.samples).build(lambda line: print(f"  {line}", flush=True))
-    with connection.cursor() as cursor:
+    with as_owner(), connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
     print(f"filled in {time.monotonic() - started:.0f} s")
 

@@ -55,12 +55,15 @@ def _checked(value: Any, text: str, where: str) -> Any:
     return value
 
 
-def write_atomic(path: Path, data: bytes | str) -> None:
-    """Write to a temporary name, fsync, rename: a reader sees the old file or the new one."""
+def write_atomic(path: Path, data: bytes | str, *, private: bool = False) -> None:
+    """Write to a temporary name, fsync, rename: a reader sees the old file or the new one. `private`: only this
+    account may read it, from its first byte on."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as handle:
+            if private:
+                os.fchmod(handle.fileno(), 0o600)
             handle.write(data.encode() if isinstance(data, str) else data)
             handle.flush()
             os.fsync(handle.fileno())

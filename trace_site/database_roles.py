@@ -1,0 +1,104 @@
+"""Two database roles: an owner that migrates, and the application's, which works and cannot touch the audit tables.
+
+The application's role owns nothing, so it can switch no trigger off. What it may is said anew after every migration.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
+
+LOCK = 7_210_417  # of pg_advisory_xact_lock: one process at a time says what may be done
+ABOUT = """
+SELECT rolname, rolsuper, current_schema(), to_regrole(quote_ident(%s)) IS NOT NULL
+FROM pg_roles WHERE rolname = current_user
+"""
+RIGHTS = (
+    "REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC",
+    "GRANT USAGE ON SCHEMA {schema} TO {role}",
+    "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}",
+    "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",
+)
+# what the application may do beside reading; every other table: everything but TRUNCATE
+NARROW = {
+    "trace_site_auditchange": "",  # triggers write it
+    "trace_site_auditentry": "INSERT",
+    "django_migrations": "",
+}
+# the functions of our triggers, and what they write the ledger with; those of extensions are not ours
+GUARDS = """
+SELECT p.oid::regprocedure::text, starts_with(p.proname, 'trace_audit_of_')
+FROM pg_proc p
+WHERE p.pronamespace = current_schema()::regnamespace AND p.proowner = current_user::regrole
+  AND (p.prorettype = 'trigger'::regtype OR starts_with(p.proname, 'trace_audit_'))
+  AND NOT EXISTS (SELECT FROM pg_depend d
+                  WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')
+"""
+
+
+def become_owner() -> None:
+    """From here on this process speaks to the database as its owner: the test suite, which makes and empties one."""
+    _be(settings.DATABASE_OWNER)
+
+
+@contextmanager
+def as_owner() -> Iterator[None]:
+    """Inside, this process speaks to the database as its owner: for migrations and for what no page may do."""
+    before = dict(connection.settings_dict)
+    if before["USER"] == settings.DATABASE_OWNER["USER"]:
+        yield
+        return
+    become_owner()
+    try:
+        yield
+    finally:
+        _be(before)
+
+
+def _be(who: dict[str, Any]) -> None:
+    connection.close()
+    connection.settings_dict.update({key: who[key] for key in ("USER", "PASSWORD")})
+
+
+@transaction.atomic
+def grant_rights() -> None:
+    """Make the application's role where it is missing and say what it may. With one role for all nothing is done."""
+    role = str(settings.DATABASE_APPLICATION["USER"])
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+        cursor.execute(ABOUT, [role])
+        owner, rules_all, schema, known = cursor.fetchone()
+        if role == owner:
+            return
+        if rules_all or not known:  # a new password counts from the next migration on
+            verb, password = "ALTER" if known else "CREATE", settings.DATABASE_APPLICATION["PASSWORD"]
+            cursor.execute(f"{verb} ROLE {connection.ops.quote_name(role)} LOGIN PASSWORD %s", [password])
+        for statement in RIGHTS:
+            _run(cursor, statement, role=role, schema=schema)
+        for table in set(NARROW) & set(connection.introspection.table_names(cursor)):
+            _run(cursor, "REVOKE INSERT, UPDATE, DELETE ON {table} FROM {role}", role=role, table=table)
+            if NARROW[table]:
+                _run(cursor, f"GRANT {NARROW[table]} ON {{table}} TO {{role}}", role=role, table=table)
+        _close_functions(cursor, schema)
+
+
+def _close_functions(cursor: CursorWrapper, schema: str) -> None:
+    """Nobody but the tables' own triggers may call what writes the ledger or guards a frozen row.
+
+    Whoever may make a temporary table could otherwise hang the ledger's triggers on it and forge rows, or give it the
+    name of a table that a guard reads: temporary tables are found first unless the path names them last.
+    """
+    cursor.execute(GUARDS)
+    for signature, writes_ledger in cursor.fetchall():
+        _run(cursor, f"ALTER FUNCTION {signature} SET search_path = {{schema}}, pg_temp", schema=schema)
+        _run(cursor, f"REVOKE EXECUTE ON FUNCTION {signature} FROM PUBLIC")
+        if writes_ledger:
+            _run(cursor, f"ALTER FUNCTION {signature} SECURITY DEFINER")
+
+
+def _run(cursor: CursorWrapper, statement: str, **names: str) -> None:
+    quoted = {key: connection.ops.quote_name(name) for key, name in names.items()}
+    cursor.execute(statement.format(**quoted))

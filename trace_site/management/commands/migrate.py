@@ -1,0 +1,14 @@
+"""manage.py migrate: Django's, as the database's owner; afterwards the application's role is told what it may."""
+
+from typing import Any
+
+from django.core.management.commands import migrate
+
+from trace_site.database_roles import as_owner, grant_rights
+
+
+class Command(migrate.Command):
+    def handle(self, *args: Any, **options: Any) -> None:
+        with as_owner():
+            super().handle(*args, **options)
+            grant_rights()
