@@ -1,5 +1,6 @@
 """An engine process for the length of one call: how a command line answers without `manage.py up`."""
 
+import secrets
 import socket
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from typing import Any
 
 from django.conf import settings
 
-from evaluation.retriever import retrieve
+from evaluation.retriever import Engine, retrieve
+from trace_site.artefacts import store
 from trace_site.lib.child import tail
 from trace_site.lib.errors import TraceError
 from training.stages import child_env
@@ -24,28 +26,30 @@ LOAD_SECONDS = 600.0  # a model of billions of parameters is read from disk firs
 
 def retrieve_once(**call: Any) -> dict[str, Any]:
     """`retriever.retrieve` with an engine that lives no longer than the call."""
-    with engine(settings.TRACE_HOME) as url:
-        return retrieve(**call, url=url, patience=LOAD_SECONDS)
+    with engine(settings.TRACE_HOME) as started:
+        return retrieve(**call, engine=started, patience=LOAD_SECONDS)
 
 
 @contextmanager
-def engine(folder: Path) -> Iterator[str]:
+def engine(folder: Path) -> Iterator[Engine]:
     """Start an engine on a free port, wait until it answers, and end it with the block."""
     port = free_port()
-    url, log = f"http://127.0.0.1:{port}", folder / "logs" / "engine-once.log"
+    started = Engine(f"http://127.0.0.1:{port}", secrets.token_urlsafe(32))
+    log = folder / "logs" / "engine-once.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", ENGINE, "--parent-pipe", "serve", "--port", str(port)],
+            [sys.executable, "-m", ENGINE, "--parent-pipe", "serve", "--port", str(port)]
+            + ["--root", str(store().on_this_machine)],
             cwd=settings.BASE_DIR,
-            env=child_env(),
+            env={**child_env(), "ENGINE_TOKEN": started.token},
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=errors,
         )
     try:
-        wait_for_health(process, url, log)
-        yield url
+        wait_for_health(process, started.url, log)
+        yield started
     finally:
         process.terminate()
         process.wait()

@@ -120,7 +120,7 @@ def refusal_example(model: Model | None) -> list[dict[str, str]]:
 
 def engine_error() -> str:
     try:
-        retriever.engine_url()
+        retriever.running_engine()
     except TraceError as error:
         return str(error)
     return ""

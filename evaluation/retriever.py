@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +33,20 @@ LONGEST_QUERY = 4000  # characters, as the engine accepts
 MOST_TOOLS = 100
 
 
-def engine_url() -> str:
-    """Where the engine listens: ENGINE_URL, else the process `manage.py up` started here; raises TraceError."""
+@dataclass(frozen=True, slots=True)
+class Engine:
+    url: str
+    token: str = field(repr=False)
+
+
+def running_engine() -> Engine:
+    """The engine behind ENGINE_URL, else the process `manage.py up` started here. Raises TraceError `unavailable`."""
     if settings.ENGINE_URL:
-        return str(settings.ENGINE_URL).rstrip("/")
+        return Engine(str(settings.ENGINE_URL).rstrip("/"), settings.ENGINE_TOKEN)
     note = settings.TRACE_HOME / "engine.json"
     try:
-        return str(json.loads(note.read_text())["url"])
+        told = json.loads(note.read_text())
+        return Engine(str(told["url"]), str(told["token"]))
     except (OSError, ValueError, KeyError) as error:
         raise TraceError(
             "the engine is not running.",
@@ -55,7 +62,7 @@ def retrieve(
     mode: str = "fast",
     k: int = 10,
     permissions: Sequence[str] | None = None,
-    url: str | None = None,
+    engine: Engine | None = None,
     patience: float = 0.0,
 ) -> dict[str, Any]:
     """{"model", "mode", "tools", "ranked", "confidence", "fits", "calibration", "trace", "follows_trace",
@@ -71,7 +78,7 @@ def retrieve(
     folder = export_dir(chosen)
     request = {"model": str(folder), "query": query, "mode": mode, "k": k}
     lists = {"permissions": list(permissions or ()), "without": left_out(folder, chosen.store_digest)}
-    raw = ask(url or engine_url(), {**request, **lists}, patience)
+    raw = ask(engine or running_engine(), {**request, **lists}, patience)
     fast, trace = (raw["fast"], raw["trace"]) if mode == "both" else (raw, raw)
     parts = [fast, trace] if mode == "both" else [raw]
     catalog = _Catalog.of([name for part in parts for name in part["tools"]], permissions)
@@ -122,22 +129,21 @@ def check(query: str, mode: str, k: int) -> None:
         raise TraceError(f"must lie in 1..{MOST_TOOLS}.", code="bad_request", where="k")
 
 
-def ask(url: str, request: dict[str, Any], patience: float = 0.0) -> dict[str, Any]:
+def ask(engine: Engine, request: dict[str, Any], patience: float = 0.0) -> dict[str, Any]:
     """The engine's answer; a model that is still loading after `patience` seconds reads as `unavailable`."""
     deadline = time.monotonic() + patience
     while True:
         try:
-            return ask_once(url, request)
+            return ask_once(engine, request)
         except TraceError as error:
             if error.extra.get("engine_code") != "loading" or time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
 
 
-def ask_once(url: str, request: dict[str, Any]) -> dict[str, Any]:
-    call = urllib.request.Request(
-        f"{url}/retrieve", json.dumps(request).encode(), {"Content-Type": "application/json"}
-    )
+def ask_once(engine: Engine, request: dict[str, Any]) -> dict[str, Any]:
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {engine.token}"}
+    call = urllib.request.Request(f"{engine.url}/retrieve", json.dumps(request).encode(), headers)
     try:
         with urllib.request.urlopen(call, timeout=TIMEOUT_SECONDS) as answer:
             found: dict[str, Any] = json.load(answer)
@@ -158,6 +164,11 @@ def _refusal(error: urllib.error.HTTPError) -> TraceError:
     except ValueError:
         said = {}
     message = str(said.get("message") or f"the engine answered {error.code}.")
+    if error.code in (401, 403):  # the site is not known there; whoever asks the site has done nothing wrong
+        hint = (
+            "Give the site the engine's ENGINE_TOKEN, and the engine the name in ENGINE_URL as ENGINE_HOSTS."
+        )
+        return TraceError(message, code="unavailable", where="engine", hint=hint)
     if error.code in (502, 503, 504):
         extra = {"engine_code": said.get("code", "")}
         return TraceError(message, code="unavailable", hint="Try again in a moment.", extra=extra)

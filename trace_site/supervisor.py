@@ -8,6 +8,7 @@ import ctypes
 import fcntl
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -23,10 +24,14 @@ from pathlib import Path
 from typing import TextIO
 
 from trace_site import services
+from trace_site.artefacts import store
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
 
 STOP_SECONDS = 15
+# a header that is not whole after 10 s ends its connection, and so does one that says nothing for as long
+SERVER = ["trace_site.asgi:application", "--interface", "asginl", "--http", "1", "--no-ws"]
+SERVER += ["--http1-header-read-timeout", "10000", "--backpressure", "512", "--log-level", "warning"]
 PR_SET_PDEATHSIG = 1
 
 
@@ -38,9 +43,10 @@ class Child:
     deaths: int = 0
     next_start: float = 0.0
     log: TextIO | None = field(default=None, repr=False)
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)
 
 
-def children(port: int, engine_port: int | None) -> list[Child]:
+def children(port: int, engine_port: int | None, engine_token: str = "") -> list[Child]:
     """What makes up a running installation on this machine."""
     python = sys.executable
     celery = [python, "-m", "celery", "-A", "trace_site", "--quiet"]
@@ -54,18 +60,7 @@ def children(port: int, engine_port: int | None) -> list[Child]:
         "--loglevel",
         "WARNING",
     ]
-    web = [
-        python,
-        "-m",
-        "gunicorn",
-        "trace_site.wsgi",
-        "--bind",
-        f"127.0.0.1:{port}",
-        "--threads",
-        "8",
-        "--timeout",
-        "60",
-    ]
+    web = [python, "-m", "granian", *SERVER, "--host", "127.0.0.1", "--port", str(port)]
     schedule = str(services.home() / "beat-schedule")
     parts = [
         Child("web", web),
@@ -74,7 +69,9 @@ def children(port: int, engine_port: int | None) -> list[Child]:
         Child("beat", [*celery, "beat", "-s", schedule, "--pidfile", "", "--loglevel", "WARNING"]),
     ]
     if engine_port is not None:
-        parts.append(Child("engine", [python, "-m", "evaluation.ml", "serve", "--port", str(engine_port)]))
+        engine = [python, "-m", "evaluation.ml", "serve", "--port", str(engine_port)]
+        engine += ["--root", str(store().on_this_machine)]
+        parts.append(Child("engine", engine, secrets={"ENGINE_TOKEN": engine_token}))
     return parts
 
 
@@ -103,13 +100,14 @@ def _serve_locked(folder: Path, port: int, echo: Callable[[str], None]) -> None:
         echo(f"port {wanted} is taken; using {port}")
     engine_port = _engine_port(echo)
     url = f"http://127.0.0.1:{port}"
-    write_atomic(folder / "up.json", json.dumps({"url": url}))
+    write_atomic(folder / "up.json", json.dumps({"url": url}), private=True)
+    engine = {"url": f"http://127.0.0.1:{engine_port}", "token": secrets.token_urlsafe(32)}
     if engine_port is not None:
-        write_atomic(folder / "engine.json", json.dumps({"url": f"http://127.0.0.1:{engine_port}"}))
+        write_atomic(folder / "engine.json", json.dumps(engine), private=True)
     ending: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _frame: ending.append(received))
-    parts = children(port, engine_port)
+    parts = children(port, engine_port, engine["token"])
     try:
         for part in parts:
             _start(part, folder)
@@ -163,13 +161,13 @@ def _start(part: Child, folder: Path) -> None:
         stdout=part.log,
         stderr=part.log,
         cwd=Path(__file__).resolve().parent.parent,
-        env={**os.environ, "DJANGO_SETTINGS_MODULE": "trace_site.settings"},
-        preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "trace_site.settings", **part.secrets},
+        preexec_fn=die_with_parent if sys.platform == "linux" else None,
         start_new_session=True,  # Ctrl-C reaches only us; we end the children in order
     )
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -68,7 +68,11 @@ class Encoder:
             self.model = SentenceTransformer(
                 locate(name),
                 device=device,
-                model_kwargs={"dtype": torch.bfloat16 if native_bf16(device) else torch.float32},
+                trust_remote_code=False,
+                model_kwargs={
+                    "dtype": torch.bfloat16 if native_bf16(device) else torch.float32,
+                    "use_safetensors": True,
+                },
             )
         except (OSError, ValueError) as error:
             raise TraceError(

@@ -1,6 +1,7 @@
 """`python -m evaluation.ml predict|serve`: answer a file of items, or requests over HTTP, without Django."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -19,7 +20,9 @@ def predict(args: argparse.Namespace) -> None:
 def serve(args: argparse.Namespace) -> None:
     from evaluation.ml.server import serve as run
 
-    run(args.host, args.port, args.root, args.threads)
+    names = [name.strip() for name in os.environ.get("ENGINE_HOSTS", "").split(",") if name.strip()]
+    token = os.environ.get("ENGINE_TOKEN", "")
+    run(args.host, args.port, args.root, args.threads, token=token, names=names)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -43,12 +46,22 @@ def main(argv: list[str] | None = None) -> int:
     command.set_defaults(run=predict)
     command = commands.add_parser("serve", help="POST /retrieve, GET /health")
     command.add_argument(
-        "--host", default="127.0.0.1", help="0.0.0.0 only where a private network guards the port"
+        "--host",
+        default="127.0.0.1",
+        help="another than loopback needs ENGINE_TOKEN, and its names in ENGINE_HOSTS",
     )
     command.add_argument("--port", type=int, required=True)
-    command.add_argument("--root", type=Path, help="only models below this folder are served")
+    command.add_argument(
+        "--root",
+        type=Path,
+        action="append",
+        required=True,
+        help="models below this folder are served; may be given again",
+    )
     command.add_argument("--threads", type=int, default=2)
     command.set_defaults(run=serve)
+    # before transformers loads: exports are whole, nothing is fetched for them
+    os.environ["HF_HUB_OFFLINE"] = "1"
     return run_command(parser, argv)
 
 

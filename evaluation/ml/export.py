@@ -19,7 +19,7 @@ from catalog.core.tokens import NameIndex, tool_units
 from evaluation.ml import trie
 from evaluation.ml.manifest import verify
 from trace_site.lib.errors import TraceError
-from training.ml.bases import unloaded
+from training.ml.bases import OURS, unloaded
 from training.ml.chat import Chat, load_chat
 from training.ml.pocket import PocketForCausalLM  # noqa: F401  registers the class that pocket exports name
 
@@ -102,7 +102,9 @@ def _load_model(folder: Path) -> Any:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     try:
-        loaded: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=dtype, output_loading_info=True)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            str(folder), dtype=dtype, output_loading_info=True, **OURS
+        )
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise TraceError(

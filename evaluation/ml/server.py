@@ -2,16 +2,23 @@
 
 In: POST /retrieve {"model": folder, "query", "mode", "k", "permissions", "without"}. Out: the prediction beside the
 model's folder and digest. While a model loads the answer is 503 with Retry-After, so no request hangs on a disk.
+
+Who may ask: whoever knows the token, where there is one; and only under a name of this server, so that no page in a
+browser can. What is loaded lies below one of the folders the server was given, and holds nothing that runs code.
 """
 
+import hmac
 import json
+import socket
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 from catalog.ml.child import emit
 from evaluation.ml.manifest import digest
@@ -23,6 +30,10 @@ LONGEST_QUERY = 4_000  # characters
 MOST_TOOLS = 100
 PATIENCE = 1.0  # seconds a request waits for a model that is loading
 RETRY_AFTER = "2"
+FAILED_SECONDS = 30.0  # a model that could not be loaded is not tried again for so long
+READ_SECONDS = 10.0  # for a whole request, however its bytes come
+MOST_CONNECTIONS = 32
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MODES = ("fast", "trace", "trace-free", "beam", "both")
 Answer = dict[str, Any]
 
@@ -40,14 +51,22 @@ class Slot:
         self.turn = threading.Lock()
         self.engine: Any = None
         self.error: TraceError | None = None
+        self.failed_at = 0.0
+
+    @property
+    def state(self) -> str:
+        return "loading" if not self.ready.is_set() else "failed" if self.error else "ready"
+
+    def may_be_tried_again(self) -> bool:
+        return self.error is not None and time.monotonic() - self.failed_at > FAILED_SECONDS
 
 
 class Models:
     """At most `MODELS` loaded models, found by folder and digest: a model written anew is loaded anew."""
 
-    def __init__(self, opener: Callable[[Path], Any], root: Path | None = None) -> None:
+    def __init__(self, opener: Callable[[Path], Any], roots: Sequence[Path]) -> None:
         self.opener = opener
-        self.root = root.resolve() if root else None
+        self.roots = [root.resolve() for root in roots]
         self.slots: OrderedDict[str, Slot] = OrderedDict()
         self.lock = threading.Lock()
         self.loading = threading.Lock()  # one load at a time: two would fight for memory and cores
@@ -55,23 +74,21 @@ class Models:
     def get(self, folder: Path) -> Slot:
         """A loaded slot; raises Loading, or the reason why the model cannot be loaded."""
         path = folder.resolve()
-        if self.root and not path.is_relative_to(self.root):
+        if not any(path.is_relative_to(root) for root in self.roots):
             raise TraceError(
-                "lies outside the folder this server may read.", code="forbidden_model", where=str(folder)
+                "lies outside the folders this server may read.", code="forbidden_model", where=str(folder)
             )
         slot = self._slot(path, digest(path))
         if not slot.ready.wait(PATIENCE):
             raise Loading
         if slot.error:
-            with self.lock:
-                self.slots.pop(str(path), None)  # the next request tries again
             raise slot.error
         return slot
 
     def _slot(self, path: Path, identity: str) -> Slot:
         with self.lock:
             slot = self.slots.get(str(path))
-            if slot is None or slot.identity != identity:
+            if slot is None or slot.identity != identity or slot.may_be_tried_again():
                 slot = self.slots[str(path)] = Slot(identity)
                 threading.Thread(target=self._load, args=(path, slot), daemon=True).start()
             self.slots.move_to_end(str(path))
@@ -85,25 +102,24 @@ class Models:
                 slot.engine = self.opener(path)
         except TraceError as error:
             slot.error = error
-        except (OSError, RuntimeError, ValueError, KeyError) as error:
+        except Exception as error:  # noqa: BLE001 - a damaged model raises anything; whoever asks is told
             slot.error = TraceError(
-                f"the model could not be loaded ({type(error).__name__}: {error}).",
-                code="bad_export",
-                where=str(path),
+                f"the model could not be loaded ({said(error)}).", code="bad_export", where=str(path)
             )
+        slot.failed_at = time.monotonic()
         slot.ready.set()
 
     def health(self) -> Answer:
         with self.lock:
             rows = [
-                {
-                    "model": path,
-                    "digest": slot.identity,
-                    "state": "ready" if slot.ready.is_set() else "loading",
-                }
+                {"model": path, "digest": slot.identity, "state": slot.state}
                 for path, slot in self.slots.items()
             ]
         return {"status": "ok", "models": rows}
+
+
+def said(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:300]
 
 
 def read_request(body: bytes) -> Answer:
@@ -146,73 +162,149 @@ def retrieve(models: Models, request: Answer) -> Answer:
     return about | (answers if request["mode"] == "both" else answers[request["mode"]])
 
 
-def handler(models: Models) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        timeout = 30
+class Server(ThreadingHTTPServer):
+    """At most `MOST_CONNECTIONS` at once; one more is closed unanswered, as a full house is."""
 
-        def do_GET(self) -> None:
-            if self.path == "/health":
-                self.answer(HTTPStatus.OK, models.health())
-            else:
-                self.fail(HTTPStatus.NOT_FOUND, "unknown address.", "not_found")
+    daemon_threads = True
 
-        def do_POST(self) -> None:
-            length = self.headers.get("Content-Length", "")
-            if not length.isdecimal() or int(length) > LONGEST_BODY:
-                self.close_connection = True
-                return self.fail(
-                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                    f"needs a body of at most {LONGEST_BODY} bytes.",
-                    "too_large",
-                )
-            body = self.rfile.read(int(length))
-            if self.path != "/retrieve":
-                return self.fail(HTTPStatus.NOT_FOUND, "unknown address.", "not_found")
-            return self.respond(body)
+    def __init__(
+        self, address: tuple[str, int], models: Models, token: str, names: Sequence[str] = ()
+    ) -> None:
+        self.models, self.token, self.names = models, token, frozenset([*LOOPBACK, *names])
+        self.places = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        super().__init__(address, Handler)
 
-        def respond(self, body: bytes) -> None:
-            try:
-                self.answer(HTTPStatus.OK, retrieve(models, read_request(body)))
-            except Loading:
-                message = "the model is loading."
-                self.fail(HTTPStatus.SERVICE_UNAVAILABLE, message, "loading", {"Retry-After": RETRY_AFTER})
-            except TraceError as error:
-                status = HTTPStatus.NOT_FOUND if error.code == "no_export" else HTTPStatus.BAD_REQUEST
-                self.answer(status, error.as_dict())
-            except (RuntimeError, MemoryError, LookupError, TypeError, ValueError) as error:
-                self.fail(HTTPStatus.INTERNAL_SERVER_ERROR, f"the model failed ({error}).", "engine_failed")
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self.places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
 
-        def fail(
-            self, status: HTTPStatus, message: str, code: str, headers: dict[str, str] | None = None
-        ) -> None:
-            self.answer(status, {"message": message, "code": code, "extra": {}}, headers)
-
-        def answer(self, status: HTTPStatus, data: Answer, headers: dict[str, str] | None = None) -> None:
-            payload = json.dumps(data, ensure_ascii=False).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json; charset=utf-8")
-            self.send_header("Content-Length", str(len(payload)))
-            for name, value in (headers or {}).items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(payload)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Requests may hold business text: nothing of them is logged."""
-
-    return Handler
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.places.release()
 
 
-def serve(host: str, port: int, root: Path | None, threads: int) -> None:
+class Handler(BaseHTTPRequestHandler):
+    """One request a connection, read whole within `READ_SECONDS`."""
+
+    timeout = 30  # of one write
+
+    def setup(self) -> None:
+        super().setup()
+        self.patience = threading.Timer(READ_SECONDS, self.hang_up)
+        self.patience.daemon = True
+        self.patience.start()
+
+    def finish(self) -> None:
+        self.patience.cancel()
+        super().finish()
+
+    def hang_up(self) -> None:
+        """Ends the read that another thread waits in."""
+        self.request.shutdown(socket.SHUT_RD)
+
+    @property
+    def house(self) -> Server:
+        return cast(Server, self.server)
+
+    def do_GET(self) -> None:
+        self.patience.cancel()
+        if not self.is_for_us():
+            return
+        if self.path != "/health":
+            return self.fail(HTTPStatus.NOT_FOUND, "unknown address.", "not_found")
+        self.answer(HTTPStatus.OK, self.house.models.health() if self.knows_token() else {"status": "ok"})
+
+    def do_POST(self) -> None:
+        if not self.is_for_us():
+            return
+        if not self.knows_token():
+            message = "the engine's token is missing or wrong."
+            return self.fail(HTTPStatus.UNAUTHORIZED, message, "not_authenticated")
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > LONGEST_BODY:
+            message = f"needs a body of at most {LONGEST_BODY} bytes."
+            return self.fail(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, "too_large")
+        body = self.rfile.read(int(length))
+        self.patience.cancel()
+        if len(body) < int(length):
+            message = f"the request did not come whole within {READ_SECONDS:.0f} s."
+            return self.fail(HTTPStatus.REQUEST_TIMEOUT, message, "too_slow")
+        if self.path != "/retrieve":
+            return self.fail(HTTPStatus.NOT_FOUND, "unknown address.", "not_found")
+        self.respond(body)
+
+    def is_for_us(self) -> bool:
+        """A name that leads here without being ours is a page's in somebody's browser."""
+        try:
+            name = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+        except ValueError:
+            name = None
+        if name in self.house.names:
+            return True
+        self.fail(HTTPStatus.FORBIDDEN, "is not asked under this name.", "forbidden_host")
+        return False
+
+    def knows_token(self) -> bool:
+        given = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        return not self.house.token or hmac.compare_digest(given.encode(), self.house.token.encode())
+
+    def respond(self, body: bytes) -> None:
+        try:
+            data = retrieve(self.house.models, read_request(body))
+        except Loading:
+            message = "the model is loading."
+            self.fail(HTTPStatus.SERVICE_UNAVAILABLE, message, "loading", {"Retry-After": RETRY_AFTER})
+        except TraceError as error:
+            status = HTTPStatus.NOT_FOUND if error.code == "no_export" else HTTPStatus.BAD_REQUEST
+            self.answer(status, error.as_dict())
+        except Exception as error:  # noqa: BLE001 - a damaged model raises anything; whoever asks is told
+            message = f"the model failed ({said(error)})."
+            self.fail(HTTPStatus.INTERNAL_SERVER_ERROR, message, "engine_failed")
+        else:
+            self.answer(HTTPStatus.OK, data)
+
+    def fail(
+        self, status: HTTPStatus, message: str, code: str, headers: dict[str, str] | None = None
+    ) -> None:
+        self.answer(status, {"message": message, "code": code, "extra": {}}, headers)
+
+    def answer(self, status: HTTPStatus, data: Answer, headers: dict[str, str] | None = None) -> None:
+        payload = json.dumps(data, ensure_ascii=False).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json; charset=utf-8")
+        self.send_header("Content-Length", str(len(payload)))
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(payload)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests may hold business text: nothing of them is logged."""
+
+
+def serve(
+    host: str, port: int, roots: Sequence[Path], threads: int, *, token: str = "", names: Sequence[str] = ()
+) -> None:
+    """Answer until the process ends. Raises TraceError where others could ask and no token keeps them out."""
+    if host not in LOOPBACK and not token:
+        raise TraceError(
+            "other machines could ask this engine, and no token keeps them out.",
+            code="no_token",
+            where=f"--host {host}",
+            hint="Set ENGINE_TOKEN, here and for the site, or listen on 127.0.0.1.",
+            permanent=True,
+        )
+
     def opener(folder: Path) -> Any:
         # torch loads with the first model, the port opens at once
         from evaluation.ml.engine import open_engine
 
         return open_engine(folder, threads)
 
-    models = Models(opener, root)
-    server = ThreadingHTTPServer((host, port), handler(models))
-    server.daemon_threads = True
+    server = Server((host, port), Models(opener, roots), token, names)
     emit("serving", port=server.server_address[1])
     server.serve_forever()

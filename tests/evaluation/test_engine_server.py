@@ -1,13 +1,16 @@
 import http.client
 import json
+import pickle
+import socket
 import threading
 import time
-from http.server import ThreadingHTTPServer
 
 import pytest
 
+from evaluation.ml import server as engine_server
+from evaluation.ml.__main__ import main
 from evaluation.ml.manifest import verify
-from evaluation.ml.server import MODELS, Models, handler, read_request
+from evaluation.ml.server import MODELS, Models, Server, read_request
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import sha256_file
 
@@ -37,32 +40,45 @@ def folder(path, text="{}"):
 
 
 @pytest.fixture
-def ask():
-    """ask(models, body) -> (status, headers, answer) through a real socket."""
+def serve():
+    """serve(models, token="") -> the port of a server of its own."""
     servers = []
 
-    def post(models, body, path="/retrieve", method="POST"):
-        server = ThreadingHTTPServer(("127.0.0.1", 0), handler(models))
+    def start(models, token="", names=()):
+        server = Server(("127.0.0.1", 0), models, token, names)
         servers.append(server)
         threading.Thread(target=lambda: server.serve_forever(poll_interval=0.005), daemon=True).start()
-        connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=5)
-        connection.request(method, path, body if isinstance(body, bytes) else json.dumps(body).encode())
-        reply = connection.getresponse()
-        answer = json.loads(reply.read())
-        connection.close()
-        return reply.status, dict(reply.headers), answer
+        return server.server_address[1]
 
-    yield post
+    yield start
     for server in servers:
         server.shutdown()
         server.server_close()
 
 
+@pytest.fixture
+def ask(serve):
+    """ask(models, body) -> (status, headers, answer) through a real socket."""
+
+    def post(models, body, path="/retrieve", method="POST", token="", headers=()):
+        connection = http.client.HTTPConnection("127.0.0.1", serve(models, token), timeout=5)
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        connection.request(method, path, data, dict(headers))
+        reply = connection.getresponse()
+        answer = json.loads(reply.read())
+        connection.close()
+        return reply.status, dict(reply.headers), answer
+
+    return post
+
+
+def models_below(root, opener=None):
+    return Models(opener or (lambda path: EchoEngine(path.name)), [root])
+
+
 def test_answer_names_the_model_and_its_digest(tmp_path, ask):
     export = folder(tmp_path / "m")
-    status, _, answer = ask(
-        Models(lambda path: EchoEngine(path.name)), {"model": str(export), "query": "pay"}
-    )
+    status, _, answer = ask(models_below(tmp_path), {"model": str(export), "query": "pay"})
     assert status == 200 and answer["tools"] == ["m"] and answer["decode"] == "fast"
     assert answer["model"] == str(export) and answer["digest"] == verify(export)
 
@@ -70,14 +86,14 @@ def test_answer_names_the_model_and_its_digest(tmp_path, ask):
 def test_both_answers_with_fast_and_trace(tmp_path, ask):
     export = folder(tmp_path / "m")
     request = {"model": str(export), "query": "pay", "mode": "both"}
-    _, _, answer = ask(Models(lambda path: EchoEngine(path.name)), request)
+    _, _, answer = ask(models_below(tmp_path), request)
     assert (answer["fast"]["decode"], answer["trace"]["decode"]) == ("fast", "trace")
 
 
 def test_loading_model_is_503_with_retry_after(tmp_path, ask, monkeypatch):
     monkeypatch.setattr("evaluation.ml.server.PATIENCE", 0.01)
     gate = threading.Event()
-    models = Models(lambda path: gate.wait(5) and EchoEngine(path.name))
+    models = models_below(tmp_path, lambda path: gate.wait(5) and EchoEngine(path.name))
     request = {"model": str(folder(tmp_path / "m")), "query": "pay"}
     status, headers, answer = ask(models, request)
     assert (status, headers["Retry-After"], answer["code"]) == (503, "2", "loading")
@@ -88,7 +104,7 @@ def test_loading_model_is_503_with_retry_after(tmp_path, ask, monkeypatch):
 
 def test_only_the_last_used_models_stay_loaded(tmp_path):
     opened = []
-    models = Models(lambda path: opened.append(path.name) or EchoEngine(path.name))
+    models = models_below(tmp_path, lambda path: opened.append(path.name) or EchoEngine(path.name))
     folders = [folder(tmp_path / f"m{n}") for n in range(MODELS + 1)]
     for export in folders[:MODELS]:
         models.get(export)
@@ -101,31 +117,121 @@ def test_only_the_last_used_models_stay_loaded(tmp_path):
 
 
 def test_model_written_anew_is_loaded_anew(tmp_path):
-    models = Models(lambda path: EchoEngine(path.name))
+    models = models_below(tmp_path)
     first = models.get(folder(tmp_path / "m"))
     second = models.get(folder(tmp_path / "m", text='{"new": 1}'))
     assert first.identity != second.identity
 
 
-def test_failed_load_is_told_and_tried_again(tmp_path):
+def test_failed_load_is_told_at_once_and_tried_again_after_a_while(tmp_path, monkeypatch):
     export, failures = folder(tmp_path / "m"), [TraceError("is broken.", code="bad_export")]
+    tries = []
 
     def opener(path):
+        tries.append(path)
         if failures:
             raise failures.pop()
         return EchoEngine(path.name)
 
-    models = Models(opener)
-    with pytest.raises(TraceError, match="is broken"):
-        models.get(export)
+    models = models_below(tmp_path, opener)
+    for _ in range(3):
+        with pytest.raises(TraceError, match="is broken"):
+            models.get(export)
+    assert len(tries) == 1 and models.health()["models"][0]["state"] == "failed"
+    monkeypatch.setattr(engine_server, "FAILED_SECONDS", -1)
     assert models.get(export).engine.name == "m"
 
 
-def test_model_outside_the_root_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    "raised",
+    [
+        TypeError("no such field"),
+        AttributeError("no such method"),
+        IndexError("out of range"),
+        MemoryError(),
+        AssertionError(),
+        ZeroDivisionError("division by zero"),
+        type("SafetensorError", (Exception,), {})("header too large"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_loading_raises_is_an_answer(tmp_path, ask, raised):
+    def opener(path):
+        raise raised
+
+    status, _, answer = ask(
+        models_below(tmp_path, opener), {"model": str(folder(tmp_path / "m")), "query": "pay"}
+    )
+    assert (status, answer["code"]) == (400, "bad_export") and type(raised).__name__ in answer["message"]
+
+
+def test_a_model_outside_the_roots_is_refused_before_anything_of_it_is_read(tmp_path, monkeypatch):
     (tmp_path / "root").mkdir()
-    models = Models(lambda path: EchoEngine(path.name), root=tmp_path / "root")
-    with pytest.raises(TraceError, match="outside"):
-        models.get(folder(tmp_path / "m"))
+    outside = folder(tmp_path / "m")
+    (tmp_path / "root" / "link").symlink_to(outside)
+    monkeypatch.setattr(engine_server, "digest", lambda path: pytest.fail("it was read"))
+    models = models_below(tmp_path / "root")
+    for asked in (outside, tmp_path / "root" / "link", tmp_path / "root" / ".." / "m"):
+        with pytest.raises(TraceError, match="outside"):
+            models.get(asked)
+
+
+def test_only_who_knows_the_token_is_answered(tmp_path, ask):
+    models = models_below(tmp_path)
+    request = {"model": str(folder(tmp_path / "m")), "query": "pay"}
+    for given in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer \u00e9"}):
+        status, _, answer = ask(models, request, token="right", headers=given)
+        assert (status, answer["code"]) == (401, "not_authenticated")
+    known = {"Authorization": "Bearer right"}
+    assert ask(models, request, token="right", headers=known)[0] == 200
+    health = {"path": "/health", "method": "GET", "token": "right"}
+    assert ask(models, b"", **health)[2] == {"status": "ok"}
+    assert ask(models, b"", **health, headers=known)[2]["models"][0]["state"] == "ready"
+
+
+def test_a_name_of_another_site_is_refused(tmp_path, ask):
+    request = {"model": str(folder(tmp_path / "m")), "query": "pay"}
+    for name in ("evil.example.com", "evil.example.com:80", "127.0.0.1.evil.example.com", "[", ""):
+        status, _, answer = ask(models_below(tmp_path), request, headers={"Host": name})
+        assert (status, answer["code"]) == (403, "forbidden_host"), name
+    for name in ("localhost:8100", "[::1]:8100", "127.0.0.1"):
+        assert ask(models_below(tmp_path), request, headers={"Host": name})[0] == 200, name
+
+
+def test_names_it_was_given_are_its_own(tmp_path, serve):
+    port = serve(models_below(tmp_path), names=["engine"])
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection.request("GET", "/health", headers={"Host": "engine:8100"})
+    assert connection.getresponse().status == 200
+
+
+def test_it_listens_to_other_machines_only_with_a_token(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("ENGINE_TOKEN", raising=False)
+    assert main(["serve", "--host", "0.0.0.0", "--port", "0", "--root", str(tmp_path)]) == 2
+    assert "ENGINE_TOKEN" in capsys.readouterr().err
+
+
+def test_without_a_folder_it_may_read_it_does_not_start(capsys):
+    with pytest.raises(SystemExit):
+        main(["serve", "--port", "0"])
+    assert "--root" in capsys.readouterr().err
+
+
+def whole(connection):
+    return b"".join(iter(lambda: connection.recv(4096), b""))
+
+
+def test_who_sends_too_slowly_or_comes_too_many_is_hung_up_on(tmp_path, serve, monkeypatch):
+    monkeypatch.setattr(engine_server, "READ_SECONDS", 0.2)
+    monkeypatch.setattr(engine_server, "MOST_CONNECTIONS", 3)
+    port = serve(models_below(tmp_path))
+    begun = b"POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Length: 90\r\n\r\n{"
+    half = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(3)]
+    half[0].sendall(b"POST /retr")
+    half[1].sendall(begun)
+    half.append(socket.create_connection(("127.0.0.1", port), timeout=5))
+    heard = [whole(one) for one in half]
+    assert b"400" in heard[0] and b" 408 " in heard[1] and heard[2:] == [b"", b""]
 
 
 @pytest.mark.parametrize(
@@ -156,14 +262,14 @@ def test_body_that_is_no_json_object_is_refused(body):
 
 def test_wrong_address_and_large_body_are_json_errors(tmp_path, ask, monkeypatch):
     monkeypatch.setattr("evaluation.ml.server.LONGEST_BODY", 60_000)
-    models = Models(lambda path: EchoEngine(path.name))
+    models = models_below(tmp_path)
     assert ask(models, {}, path="/nowhere")[0] == 404
     assert ask(models, b"x" * 70_000)[0] == 413
     assert ask(models, b"", path="/health", method="GET")[2] == {"status": "ok", "models": []}
 
 
 def test_missing_export_is_404(tmp_path, ask):
-    status, _, answer = ask(Models(EchoEngine), {"model": str(tmp_path / "none"), "query": "pay"})
+    status, _, answer = ask(models_below(tmp_path), {"model": str(tmp_path / "none"), "query": "pay"})
     assert status == 404 and answer["code"] == "no_export" and "manifest.json" in answer["message"]
 
 
@@ -174,11 +280,84 @@ def test_changed_file_is_refused_by_its_digest(tmp_path):
         verify(export)
 
 
+class Canary:
+    def __reduce__(self):
+        return pytest.fail, ("the pickle ran",)
+
+
+def listed(export):
+    """The manifest as somebody writes it who wants a folder to be loaded."""
+    names = [path for path in export.rglob("*") if path.is_file() and path.name != "manifest.json"]
+    files = {str(path.relative_to(export)): {"sha256": sha256_file(path)} for path in names}
+    (export / "manifest.json").write_text(json.dumps({"files": files}))
+
+
+UNSAFE = {
+    "a pickle": lambda e: (e / "pytorch_model.bin").write_bytes(pickle.dumps(Canary())),
+    "code": lambda e: (e / "modeling_pocket.py").write_text("raise SystemExit"),
+    "a class to load": lambda e: (e / "config.json").write_text('{"auto_map": {"AutoConfig": "a.B"}}'),
+    "a kernel to fetch": lambda e: (e / "config.json").write_text(
+        '{"text_config": {"attn_implementation": "x/y"}}'
+    ),
+    "a tokenizer's class": lambda e: (e / "tokenizer_config.json").write_text('{"auto_map": ["a.B", null]}'),
+}
+
+
+@pytest.mark.parametrize("harm", UNSAFE.values(), ids=UNSAFE)
+def test_an_export_that_could_run_code_is_refused_though_its_manifest_lists_it(tmp_path, harm):
+    export = folder(tmp_path / "m")
+    harm(export)
+    listed(export)
+    with pytest.raises(TraceError) as caught:
+        verify(export)
+    assert caught.value.code == "bad_export"
+
+
+@pytest.mark.parametrize("name", ["../evil.json", "/etc/hosts.json"])
+def test_a_manifest_that_names_files_elsewhere_is_refused(tmp_path, name):
+    export = folder(tmp_path / "m")
+    manifest = json.loads((export / "manifest.json").read_text())
+    manifest["files"][name] = {"sha256": "0"}
+    (export / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(TraceError, match="no file that an export holds"):
+        verify(export)
+
+
+def test_a_file_that_the_manifest_does_not_list_is_refused(tmp_path):
+    export = folder(tmp_path / "m")
+    (export / "more.safetensors").write_bytes(b"")
+    with pytest.raises(TraceError, match="not listed"):
+        verify(export)
+    (export / "more.safetensors").unlink()
+    (export / "more.safetensors").symlink_to(export / "config.json")
+    with pytest.raises(TraceError, match="not listed"):
+        verify(export)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"files": []}', '{"files": {"config.json": 1}}'])
+def test_a_damaged_manifest_is_an_answer(tmp_path, ask, text):
+    export = folder(tmp_path / "m")
+    (export / "manifest.json").write_text(text)
+    models = models_below(tmp_path, lambda path: verify(path))
+    status, _, answer = ask(models, {"model": str(export), "query": "pay"})
+    assert status in (400, 404) and answer["code"] in {"bad_json", "no_export"}
+
+
+def test_a_manifest_that_cannot_be_read_is_an_answer(tmp_path, ask, monkeypatch):
+    def unreadable(path):
+        raise PermissionError(13, "Permission denied")
+
+    export = folder(tmp_path / "m")
+    monkeypatch.setattr(engine_server, "digest", unreadable)
+    status, _, answer = ask(models_below(tmp_path), {"model": str(export), "query": "pay"})
+    assert (status, answer["code"]) == (500, "engine_failed")
+
+
 def test_model_that_fails_on_a_query_is_a_json_error(ask, tmp_path):
     class Failing:
         def predict(self, items, decode, k):
             raise IndexError("list index out of range")
 
-    models = Models(lambda path: Failing())
+    models = models_below(tmp_path, lambda path: Failing())
     status, _, answer = ask(models, {"model": str(folder(tmp_path / "m")), "query": "pay"})
     assert (status, answer["code"]) == (500, "engine_failed")

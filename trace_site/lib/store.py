@@ -30,6 +30,11 @@ class Store:
             else (self.filesystem.protocol,)
         )
 
+    @property
+    def on_this_machine(self) -> Path:
+        """The folder that every path `get_dir` gives lies in."""
+        return Path(self.root) if self.is_local else self.cache
+
     def put_dir(self, local: Path, key: str) -> str:
         """Copy every file below `local` to `key`; returns the folder's digest (sha256 over names and contents).
 

@@ -23,6 +23,8 @@ from training.core.recipe import Recipe
 NOT_TEXT = r".*(vision|audio|image).*"  # towers of a multimodal base that text never reaches
 ROW_MULTIPLE = 64
 NO_TEXT = "\ufffe"  # Unicode's noncharacter
+# how an export is read: nothing in it may run, nothing is fetched for it
+OURS: dict[str, Any] = {"use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
 
 
 def device() -> torch.device:
@@ -38,16 +40,18 @@ def autocast(recipe: Recipe) -> AbstractContextManager[Any]:
 def load_named(source: str) -> tuple[Any, Any]:
     """A causal language model (bf16 on a GPU, fp32 else) and its tokenizer; every tensor comes from the checkpoint."""
     try:
-        config = AutoConfig.from_pretrained(source)
-        tokenizer = AutoTokenizer.from_pretrained(source)
+        config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
         dtype = torch.bfloat16 if device().type == "cuda" else torch.float32
-        loaded: Any = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, output_loading_info=True)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            source, dtype=dtype, output_loading_info=True, use_safetensors=True, trust_remote_code=False
+        )
     except (OSError, ValueError, RuntimeError) as error:
         raise TraceError(
             f"the base model could not be loaded ({str(error).splitlines()[0]}).",
             code="no_base",
             where=source,
-            hint="Give the name or the folder of a causal language model.",
+            hint="Give the name or the folder of a causal language model with its weights as safetensors.",
         ) from error
     model, report = loaded
     if missing := unloaded(model, report):

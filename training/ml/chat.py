@@ -219,7 +219,7 @@ def load_chat(export: Path) -> tuple[Chat, dict[str, Any]]:
     """The chat of an exported model and its trace.json. The markers are the stored ones: a template may write today's
     date, and the model was trained on another day."""
     spec: dict[str, Any] = read_json(export / "trace.json")
-    tokenizer = AutoTokenizer.from_pretrained(str(export))
+    tokenizer = AutoTokenizer.from_pretrained(str(export), trust_remote_code=False, local_files_only=True)
     return chat_of(spec, tokenizer, export, spec["max_prompt_tokens"]), spec
 
 
@@ -228,5 +228,7 @@ def chat_of(spec: dict[str, Any], tokenizer: Any, export: Path, max_prompt_token
     stored = spec.get("markers")
     markers = Markers(**{**stored, "added": tuple(stored.get("added", ()))}) if stored else None
     folder = export / ENCODER_WORDS
-    words = AutoTokenizer.from_pretrained(str(folder)) if folder.is_dir() else None
+    words = None
+    if folder.is_dir():
+        words = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
     return Chat(tokenizer, spec["adapter"], max_prompt_tokens, markers, words)

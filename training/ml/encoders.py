@@ -42,11 +42,13 @@ def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
         loaded: Any = AutoModel.from_pretrained(
             folder,
             output_loading_info=True,
+            use_safetensors=True,
+            trust_remote_code=False,
             add_pooling_layer=False,
             hidden_dropout_prob=dropout,
             attention_probs_dropout_prob=dropout,
         )
-        words = AutoTokenizer.from_pretrained(folder)
+        words = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (ImportError, OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
         raise TraceError(
             f"the encoder '{name}' could not be loaded ({(str(error).splitlines() or [''])[0]}).",

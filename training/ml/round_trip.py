@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from catalog.core.tokens import tool_units
 from trace_site.lib.errors import TraceError
 from training.core.records import Snapshot
-from training.ml.bases import is_tied, token_tables, unloaded
+from training.ml.bases import OURS, is_tied, token_tables, unloaded
 from training.ml.chat import Chat
 
 PROMPTS = 20  # compared before and after
@@ -59,7 +59,9 @@ def read_back(
 ) -> dict[str, Any]:
     """Compare the merged model, in the number format it is written in, with what the folder holds."""
     dtype = next(model.parameters()).dtype
-    found: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=dtype, output_loading_info=True)
+    found: Any = AutoModelForCausalLM.from_pretrained(
+        str(folder), dtype=dtype, output_loading_info=True, **OURS
+    )
     again, report = found
     again = again.to(model.device).eval()
     _require_same_shape(model, again, report, folder)
@@ -110,7 +112,7 @@ def _has_own_head(folder: Path) -> bool:
 
 def _require_tokens(chat: Chat, folder: Path, strings: Sequence[str], again: Any) -> None:
     """Every tool token is one id, the same as in training, inside the tables, and visible when decoded."""
-    tokenizer = AutoTokenizer.from_pretrained(str(folder))
+    tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
     ids = chat.unit_ids(list(strings))
     if tokenizer.convert_tokens_to_ids(list(strings)) != ids:
         raise _refusal("the ids of tool tokens changed")
