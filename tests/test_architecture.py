@@ -108,7 +108,7 @@ def walk(patterns):
         else: assert p.callback
 walk(get_resolver().url_patterns)
 for handler, _ in settings.JOB_HANDLERS.values(): import_module(handler.rpartition(".")[0])
-import trace_site.tasks, trace_site.wsgi, trace_site.celery
+import trace_site.tasks, trace_site.asgi, trace_site.celery
 heavy = {"torch", "transformers", "peft", "sentence_transformers"}
 print("HEAVY", sorted({m.split(".")[0] for m in sys.modules} & heavy))
 """

@@ -2,7 +2,7 @@
 
     python -m tests.bench.review_storm [--reviewers 32] [--items 1000] [--kills 5]
 
-Real HTTP clients (see `storm_client`) against gunicorn, on a database of its own. The exit code is 1 when anything
+Real HTTP clients (see `storm_client`) against the site, on a database of its own. The exit code is 1 when anything
 went wrong.
 """
 

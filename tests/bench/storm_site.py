@@ -1,4 +1,4 @@
-"""The site as gunicorn serves it, on the database of the test, to be killed and started again."""
+"""The site as `manage.py up` serves it, on the database of the test, to be killed and started again."""
 
 import os
 import signal
@@ -9,6 +9,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from trace_site.supervisor import SERVER
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 UP_S = 60
 
@@ -16,14 +18,13 @@ UP_S = 60
 class Site:
     """`kill` is kill -9 of the whole process group, in the middle of whatever it answers."""
 
-    def __init__(self, port: int, threads: int = 8) -> None:
-        self.port, self.threads = port, threads
+    def __init__(self, port: int) -> None:
+        self.port = port
         self.url = f"http://127.0.0.1:{port}"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "gunicorn", "trace_site.wsgi", "--bind", f"127.0.0.1:{self.port}"]
-        command += ["--threads", str(self.threads), "--timeout", "60", "--log-level", "error"]
+        command = [sys.executable, "-m", "granian", *SERVER, "--port", str(self.port)]
         self.process = subprocess.Popen(command, cwd=ROOT, env=_environment(), start_new_session=True)
         ended = time.monotonic() + UP_S
         while not self.answers():

@@ -1,0 +1,269 @@
+"""A client that sends or reads slowly costs memory, never a thread; the health check waits for nobody."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from django.core.signals import request_finished
+from django.http import HttpResponse, StreamingHttpResponse
+from django.urls import get_resolver, path
+
+from trace_site import asgi
+from trace_site.supervisor import children, first_free_port
+
+ran: list[str] = []
+gate = threading.Event()
+made: list[int] = []
+
+
+def simple(request, name=""):
+    ran.append(request.path)
+    return HttpResponse(f"{len(request.body)} bytes")
+
+
+def held(request):
+    ran.append(request.path)
+    assert gate.wait(10)
+    return HttpResponse("held")
+
+
+def stream(request):
+    def parts():
+        try:
+            for number in range(1000):
+                made.append(number)
+                yield b"x" * asgi.BLOCK
+        finally:
+            made.append(-1)
+
+    return StreamingHttpResponse(parts())
+
+
+urlpatterns = [
+    path("healthz", simple, name="healthz"),
+    path("simple", simple),
+    path("api/v1/simple", simple),
+    path("held", held),
+    path("long", simple, name="api-retrieve"),
+    path("stream", stream),
+]
+
+
+@pytest.fixture
+def site(settings):
+    ran.clear(), made.clear(), gate.clear()
+    settings.ROOT_URLCONF, settings.MIDDLEWARE = __name__, []
+    site = asgi.Site()
+    yield site
+    gate.set()
+    for lane in site.lanes.values():
+        lane.shutdown()
+
+
+class Client:
+    """One request as the server hands it over, by a client that reads so many messages of the answer."""
+
+    def __init__(self, site, at, *parts, ends=True, reads=10_000, leaves=False, headers=()):
+        self.told = asyncio.Queue()
+        for number, part in enumerate(parts or [b""], start=1):
+            more = not ends or number < len(parts)
+            self.told.put_nowait({"type": "http.request", "body": part, "more_body": more})
+        if leaves:
+            self.told.put_nowait({"type": "http.disconnect"})
+        self.room, self.taken = asyncio.Semaphore(reads), []
+        scope = {"type": "http", "http_version": "1.1", "method": "POST" if parts else "GET", "path": at}
+        scope |= {"raw_path": at.encode(), "query_string": b"", "headers": list(headers), "root_path": ""}
+        scope |= {"client": ("127.0.0.1", 1), "server": ("localhost", 80), "scheme": "http"}
+        self.task = asyncio.ensure_future(site(scope, self.told.get, self.send))
+
+    async def send(self, message):
+        await self.room.acquire()
+        self.taken.append(message)
+
+    async def answer(self):
+        """(status, text)"""
+        await asyncio.wait_for(self.task, 10)
+        body = b"".join(message.get("body", b"") for message in self.taken)
+        return (self.taken[0]["status"] if self.taken else None), body.decode()
+
+
+def of(coroutine):
+    return asyncio.run(coroutine)
+
+
+async def one(site, at, *parts, **how):
+    return await Client(site, at, *parts, **how).answer()
+
+
+def test_a_body_comes_whole_to_its_view(site):
+    assert of(one(site, "/simple", b"ab", b"", b"cde")) == (200, "5 bytes")
+
+
+@pytest.mark.parametrize("said", [True, False], ids=["said", "unsaid"])
+@pytest.mark.parametrize("more", [1, asgi.UNREAD_BYTES + 1])
+def test_a_body_too_large_is_refused_before_a_view_runs(site, said, more):
+    body = b"x" * (asgi.most_bytes("/api/v1/simple") + more)
+    headers = [(b"content-length", str(len(body)).encode())] if said else []
+    status, text = of(one(site, "/api/v1/simple", body[:-1], body[-1:], headers=headers))
+    told = json.loads(text)
+    assert status == 413 and told["code"] == "too_large" and set(told) == {"message", "code", "extra"}
+    assert ran == []
+
+
+def test_the_largest_allowed_body_is_taken(site):
+    most = asgi.most_bytes("/simple")
+    assert of(one(site, "/simple", b"x" * most)) == (200, f"{most} bytes")
+
+
+def test_a_body_that_never_ends_is_hung_up_on_and_held_no_thread(site, monkeypatch):
+    monkeypatch.setattr(asgi, "BODY_SECONDS", 0.1)
+
+    async def run():
+        slow = [Client(site, "/simple", b"a", ends=False) for _ in range(50)]
+        return [await client.answer() for client in slow]
+
+    assert {status for status, _ in of(run())} == {408}
+    assert ran == [] and not site.lanes[asgi.PAGES]._threads
+
+
+def test_pages_that_are_held_up_hold_up_neither_the_health_check_nor_what_has_a_lane(site):
+    async def run():
+        clients = [Client(site, "/held") for _ in range(3 * asgi.THREADS[asgi.PAGES])]
+        while len(ran) < asgi.THREADS[asgi.PAGES]:
+            await asyncio.sleep(0.001)
+        answers = [await Client(site, at).answer() for at in ("/healthz", "/long")]
+        gate.set()
+        return answers, [await client.answer() for client in clients]
+
+    answers, held_up = of(run())
+    assert [status for status, _ in answers] == [200, 200]
+    assert {status for status, _ in held_up} == {200}
+
+
+def test_streams_that_nobody_reads_hold_no_thread_and_are_made_no_further(site):
+    async def run():
+        clients = [Client(site, "/stream", reads=2) for _ in range(100)]
+        while any(len(client.taken) < 2 for client in clients):
+            await asyncio.sleep(0.001)
+        answer = await Client(site, "/simple").answer()
+        so_far = len(made)
+        for client in clients:
+            client.told.put_nowait({"type": "http.disconnect"})
+            client.room.release()
+        for client in clients:
+            await client.answer()
+        return answer, so_far
+
+    answer, so_far = of(run())
+    assert answer == (200, "0 bytes") and 100 <= so_far <= 200
+    assert made.count(-1) == 100  # each was closed
+
+
+def test_a_stream_comes_whole_and_in_blocks(site):
+    async def run():
+        client = Client(site, "/stream")
+        return len((await client.answer())[1]), len(client.taken)
+
+    assert of(run()) == (1000 * asgi.BLOCK, 1002)  # the beginning, each block, the end
+
+
+def test_a_client_that_stops_reading_is_left(site, monkeypatch):
+    monkeypatch.setattr(asgi, "SEND_SECONDS", 0.05)
+    assert of(one(site, "/stream", reads=0)) == (None, "")
+
+
+def test_what_nobody_waits_for_any_more_is_not_done(site):
+    async def run():
+        clients = [Client(site, "/held") for _ in range(asgi.THREADS[asgi.PAGES])]
+        while len(ran) < asgi.THREADS[asgi.PAGES]:
+            await asyncio.sleep(0.001)
+        left = Client(site, "/simple", leaves=True)
+        await asyncio.sleep(0.01)
+        gate.set()
+        for client in [*clients, left]:
+            await client.answer()
+
+    of(run())
+    assert "/simple" not in ran
+
+
+def test_every_request_is_finished_once(site):
+    finished = []
+
+    def count(**_):
+        finished.append(threading.current_thread().name)
+
+    request_finished.connect(count)
+    try:
+        for at in ("/simple", "/stream", "/simple"):
+            of(one(site, at))
+    finally:
+        request_finished.disconnect(count)
+    assert len(finished) == 3 and all(name.startswith(asgi.PAGES) for name in finished)
+
+
+def test_every_view_with_a_long_lane_exists():
+    def names(patterns, space=""):
+        for pattern in patterns:
+            if hasattr(pattern, "url_patterns"):
+                yield from names(
+                    pattern.url_patterns, space + (f"{pattern.namespace}:" if pattern.namespace else "")
+                )
+            else:
+                yield f"{space}{pattern.name}"
+
+    assert set(names(get_resolver("trace_site.urls").url_patterns)) >= asgi.LONG_VIEWS
+
+
+@pytest.fixture
+def served(django_db_setup):
+    """The site as `manage.py up` starts it."""
+    port = first_free_port(0)
+    [web] = [child for child in children(port, None) if child.name == "web"]
+    process = subprocess.Popen(web.command, cwd=Path(asgi.__file__).parent.parent)
+    try:
+        while not answers(port):
+            assert process.poll() is None
+            time.sleep(0.05)
+        yield process, port
+    finally:
+        process.kill()
+        process.wait()
+
+
+def answers(port):
+    with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
+        return answer.status == 200
+    return False
+
+
+def test_half_sent_requests_take_nothing_from_the_others_and_the_server_ends_with_its_parent(served):
+    process, port = served
+    half = [socket.create_connection(("127.0.0.1", port)) for _ in range(64)]
+    for held_open in half[:32]:
+        held_open.sendall(b"GET /login/ HTTP/1.1\r\nHost: localhost\r\nX-A: ")
+    for held_open in half[32:]:
+        held_open.sendall(b"POST /login/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\na")
+    for _ in range(3):
+        for held_open in half:
+            with suppress(OSError):  # a slow machine: the server has hung up on it already
+                held_open.sendall(b"a")
+        assert all(answers(port) for _ in range(10))
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as large:
+        large.sendall(b"POST /login/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99000000\r\n\r\n")
+        assert b" 413 " in large.recv(4096)
+    workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{worker}").exists() for worker in workers) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert workers and not any(Path(f"/proc/{worker}").exists() for worker in workers)

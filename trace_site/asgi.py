@@ -1,0 +1,228 @@
+"""The site as an ASGI application: a slow client costs it memory, never a thread.
+
+A request gets a worker thread only once its body is whole, and gives it back when the view has answered; the answer is
+sent by the event loop, a stream block by block. What waits long by its nature has lanes of its own, and so has the
+health check, so that no page holds up the others. Views stay plain functions.
+"""
+
+import asyncio
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+from asyncio import Task
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from http import HTTPStatus
+from typing import IO, Any, TypeVar
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
+
+import django
+from django.conf import settings
+from django.core import signals
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest, RequestAborted, get_script_prefix
+from django.http import HttpResponse, HttpResponseBase
+from django.urls import Resolver404, resolve, set_script_prefix
+
+from trace_site.supervisor import die_with_parent
+
+MB = 1_000_000
+# the most bytes of a body, by the start of its address; elsewhere MOST_BYTES
+BODIES = {
+    "/api/v1/imports": 105 * MB,
+    "/api/v1/queries": 10 * MB,
+    "/api/v1/rules/import": 6 * MB,
+    "/catalog/imports/new/": 105 * MB,
+    "/catalog/queries/": 6 * MB,
+    "/rules/": 16 * MB,
+}
+MOST_BYTES = 1 * MB
+BODY_SECONDS = 30.0  # for a whole body, and a second more for each SLOWEST bytes it says it has
+SLOWEST = 200_000
+UNREAD_BYTES = 4 * MB  # of a body that is refused are taken and thrown away, so that its sender hears why
+SEND_SECONDS = 60.0  # for a client to take one block
+BLOCK = 1 << 16
+PAGES, LONG = "pages", "long"
+HEALTH = "healthz"
+THREADS = {HEALTH: 1, PAGES: 8, LONG: 4}
+# what may wait for a model, an endpoint, a child process or the artefact store
+LONG_VIEWS = {
+    "api-imports",
+    "api-retrieve",
+    "api-snapshot-card",
+    "api-snapshot-file",
+    "api-synthesis-estimate",
+    "api-synthesis-runs",
+    "api-training-estimate",
+    "api-webhook-send",
+    "api-webhook-test",
+    "catalog:apply",
+    "catalog:import",
+    "evaluation:answer",
+    "evaluation:run_rule_tests",
+    "synthesis:create",
+    "synthesis:editor_preview",
+    "synthesis:estimate",
+    "synthesis:snapshot_card",
+    "synthesis:snapshot_download",
+    "synthesis:snapshot_file",
+    "synthesis:snapshot_zip",
+    "training:estimate",
+    "training:import_adopt",
+    "webhooks:again",
+    "webhooks:test",
+}
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+T = TypeVar("T")
+
+
+def most_bytes(path: str) -> int:
+    return next((most for start, most in BODIES.items() if path.startswith(start)), MOST_BYTES)
+
+
+class Refused(Exception):
+    """A body that no view shall see."""
+
+    def __init__(self, status: HTTPStatus, code: str, message: str) -> None:
+        self.status, self.code, self.message = status, code, message
+
+
+class Site(ASGIHandler):
+    """Django's handler with plain threads under it."""
+
+    def __init__(self) -> None:
+        self.load_middleware()  # in its synchronous form, as the views are
+        self.lanes = {name: ThreadPoolExecutor(count, name) for name, count in THREADS.items()}
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise ValueError(f"{scope['type']} is not spoken here")
+        with tempfile.SpooledTemporaryFile(max_size=settings.FILE_UPLOAD_MAX_MEMORY_SIZE) as body:
+            gone = None
+            try:
+                await take_body(scope, receive, body)
+                gone = asyncio.ensure_future(
+                    receive()
+                )  # once the body is whole, nothing but its end can come
+                await self.answer(scope, body, gone, send)
+            except Refused as refused:
+                await self.send_response(refusal(scope, refused), patient(send))
+            except (RequestAborted, TimeoutError):
+                return
+            finally:
+                if gone is not None:
+                    gone.cancel()
+
+    async def answer(self, scope: dict[str, Any], body: IO[bytes], gone: Task[Any], send: Send) -> None:
+        request, response = self.create_request(scope, body)
+        lane = self.lanes[lane_of(scope["path"])]
+        if request is not None:
+            response = await self.in_thread(lane, self.respond, request, scope, gone)
+        if not response.streaming:
+            return await self.send_response(response, patient(send))
+        if not response.is_async:
+            response.streaming_content = self.blocks(lane, iter(response), gone)
+        try:
+            await self.send_response(response, patient(send))
+        finally:
+            await self.in_thread(lane, response.close)
+
+    def respond(self, request: ASGIRequest, scope: dict[str, Any], gone: Task[Any]) -> HttpResponseBase:
+        """In a worker thread: the view and all that stands around it. An answer that is whole is closed here too."""
+        if gone.done():  # nobody waits any more
+            raise RequestAborted
+        set_script_prefix(get_script_prefix(scope))
+        signals.request_started.send(sender=self.__class__, scope=scope)
+        response = self.get_response(request)
+        response._handler_class = self.__class__  # type: ignore[attr-defined]
+        if not response.streaming:
+            response.close()
+        return response
+
+    async def blocks(
+        self, lane: ThreadPoolExecutor, parts: Iterator[bytes], gone: Task[Any]
+    ) -> AsyncIterator[bytes]:
+        """The parts of a stream in blocks, each made in a thread that is free for others while it is sent."""
+        while not gone.done() and (block := await self.in_thread(lane, next_block, parts)):
+            yield block
+
+    async def in_thread(self, lane: ThreadPoolExecutor, work: Callable[..., T], *args: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(lane, work, *args)
+
+
+def next_block(parts: Iterator[bytes]) -> bytes:
+    block = bytearray()
+    while len(block) < BLOCK and (part := next(parts, None)) is not None:
+        block += part
+    return bytes(block)
+
+
+def lane_of(path: str) -> str:
+    if path == f"/{HEALTH}":
+        return HEALTH
+    with suppress(Resolver404):
+        return LONG if resolve(path).view_name in LONG_VIEWS else PAGES
+    return PAGES
+
+
+async def take_body(scope: dict[str, Any], receive: Receive, body: IO[bytes]) -> None:
+    """Fill `body` with what the client sends. Raises Refused for one too large or too slow, RequestAborted."""
+    most = most_bytes(scope["path"])
+    said = int(dict(scope["headers"]).get(b"content-length") or 0)
+    too_large = Refused(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", f"The body is larger than {most:,} bytes."
+    )
+    if said > most + UNREAD_BYTES:
+        raise too_large
+    taken = 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS + said / SLOWEST):
+            async for part in parts_of(receive):
+                taken += len(part)
+                if taken > most + UNREAD_BYTES:
+                    break
+                if taken <= most:
+                    body.write(part)
+    except TimeoutError as error:
+        message = "The body did not come whole in time."
+        raise Refused(HTTPStatus.REQUEST_TIMEOUT, "too_slow", message) from error
+    if taken > most:
+        raise too_large
+    body.seek(0)
+
+
+async def parts_of(receive: Receive) -> AsyncIterator[bytes]:
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RequestAborted
+        yield message.get("body", b"")
+        more = message.get("more_body", False)
+
+
+def refusal(scope: dict[str, Any], refused: Refused) -> HttpResponse:
+    told = {"message": refused.message, "code": refused.code, "extra": {}}
+    api = scope["path"].startswith("/api/")
+    text, kind = (json.dumps(told), "application/json") if api else (refused.message, "text/plain")
+    return HttpResponse(text, f"{kind}; charset=utf-8", refused.status, headers={"Connection": "close"})
+
+
+def patient(send: Send) -> Send:
+    """A client that takes nothing for so long is left."""
+
+    async def sent(message: dict[str, Any]) -> None:
+        async with asyncio.timeout(SEND_SECONDS):
+            await send(message)
+
+    return sent
+
+
+if multiprocessing.parent_process() is not None and sys.platform == "linux":
+    die_with_parent()  # the server's worker must not outlive the process that starts it again
+django.setup()
+application = Site()
