@@ -197,6 +197,24 @@ def test_engine_that_is_away_is_named_with_a_remedy(champion, settings, monkeypa
         retriever.retrieve(query="q")
 
 
+def test_the_engine_is_told_its_token_and_one_that_does_not_know_it_is_not_the_callers_fault(
+    engine, champion, settings, monkeypatch
+):
+    settings.ENGINE_TOKEN, sent = "right", []
+    ask = retriever.urllib.request.urlopen
+
+    def listened(call, **how):
+        sent.append(call.get_header("Authorization"))
+        return ask(call, **how)
+
+    monkeypatch.setattr(retriever.urllib.request, "urlopen", listened)
+    engine[0].append((401, {"message": "the engine's token is wrong.", "code": "not_authenticated"}))
+    with pytest.raises(TraceError) as caught:
+        retriever.retrieve(query="q")
+    assert caught.value.code == "unavailable" and "ENGINE_TOKEN" in str(caught.value)
+    assert sent == ["Bearer right"]
+
+
 @pytest.mark.parametrize(
     "wrong", [{"query": " "}, {"query": "q" * 4001}, {"k": 0}, {"k": 101}, {"mode": "slow"}]
 )
