@@ -1,14 +1,15 @@
 """Look-alikes after a change of the catalog: neighbour lists and clusters, brought up to date as one job."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from django.db import transaction
 
 from catalog.clusters import clusters_update
 from catalog.models import NeighbourList, Tool
 from catalog.neighbours import embedding_key, neighbours_update
-from trace_site.jobs import Job, JobContext, enqueue
+from trace_site.jobs import Job, JobContext, JobPostponed, enqueue
+from trace_site.lib.errors import TraceError
 
 KIND = "catalog"
 STEPS = 2
@@ -36,6 +37,27 @@ def catalog_refresh_start(*, actor: Any) -> Job:
     """Queue the refresh. One that still waits is joined; one that runs may have begun before the last change."""
     waiting = Job.objects.select_for_update().filter(kind=KIND, state=Job.State.QUEUED).first()
     return waiting or enqueue(KIND, {}, title="Find look-alikes: neighbours and clusters", created_by=actor)
+
+
+def await_look_alikes(ctx: JobContext) -> NoReturn:
+    """For a job that cannot go on without the look-alikes of new tools: they are found first.
+
+    Raises JobPostponed, or TraceError "no_neighbours" when the job that this one waited for could not find them.
+    """
+    waited = Job.objects.filter(pk=ctx.waited_for, kind=KIND).first()
+    if waited is not None and not waited.is_active and waited.state != Job.State.DONE:
+        raise TraceError(
+            f"the look-alikes of new tools were not found: {waited.error or waited.state}",
+            code="no_neighbours",
+            where=f"job {waited.pk}",
+            hint="Mend what it says, then resume: they are looked for again.",
+        )
+    under_way = Job.objects.filter(kind=KIND, state__in=[Job.State.QUEUED, Job.State.RUNNING]).first()
+    with ctx.guard():
+        found = under_way or catalog_refresh_start(actor=ctx.job.created_by)
+    raise JobPostponed(
+        f"waits for the look-alikes of {tools_behind():,} tools, which job {found.pk} finds", found
+    )
 
 
 def catalog_refresh(ctx: JobContext) -> dict[str, Any]:

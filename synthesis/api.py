@@ -65,6 +65,7 @@ def detail_of(run: SynthesisRun, given: dict[str, Any]) -> dict[str, Any]:
             "checks": counted(found.checks),
             "axes": counted(found.axes),
             "errors": counted(found.errors),
+            "given_up": counted(found.given_up),
             "groups": groups(part, by) if by else [],
         },
     }

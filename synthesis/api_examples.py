@@ -69,6 +69,7 @@ DETAIL = {
         "checks": [{"name": "leakage", "count": 4}, {"name": "near_duplicate", "count": 1}],
         "axes": [{"name": "naturalness", "count": 2}],
         "errors": [{"name": "llm_truncated", "count": 1}],
+        "given_up": [],
         "groups": [GROUP],
     },
 }

@@ -43,7 +43,10 @@ class RunRow(Out):
 
 
 class FunnelCounts(Out):
-    """`filtered`, `judged_out`, `errors` and `retries` count attempts, the rest samples."""
+    """`filtered`, `judged_out`, `errors` and `retries` count attempts, the rest samples.
+
+    A run that is done has `planned` = `ready` + `dropped` + those given up.
+    """
 
     planned = serializers.IntegerField()
     written = serializers.IntegerField()
@@ -70,6 +73,9 @@ class FunnelOut(Out):
     checks = Counted(many=True, help_text="attempts that each check of filter V refused")
     axes = Counted(many=True, help_text="attempts that scored too low on each axis of judge J")
     errors = Counted(many=True, help_text="attempts by error code")  # type: ignore[assignment]
+    given_up = Counted(
+        many=True, help_text="planned samples of the whole run that are not written any more, by reason"
+    )
     groups = FunnelGroup(many=True, help_text="by what `by` names; empty without it")
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from django.db.models import Count, F, Sum
 
-from synthesis.models import ModelCall, Sample, SynthesisRun
+from synthesis.models import ModelCall, SynthesisRun
+from synthesis.units import equation
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import Budget, Spent
@@ -70,7 +71,7 @@ def told_budget(run: SynthesisRun, job: Job) -> TraceError:
         for name in LIMITS
         if name in limits
     )
-    left = run.samples.filter(machine=Sample.Machine.PENDING).count()
+    left = equation(run).missing
     return TraceError(
         f"stopped at its budget: {figures}; {left:,} samples are not written.",
         code="llm_budget",

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from catalog.core.words import text_key
 from catalog.models import LabelledQuery
 from catalog.queries import benchmark_firewall
 from synthesis.core.keys import sample_key, sample_seed
-from synthesis.models import Decision, Sample, SynthesisRun
+from synthesis.models import Decision, RunUnit, Sample, SynthesisRun
 from synthesis.sources import CatalogView, load_catalog
 from trace_site import audit
+from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_jsonl
 
@@ -29,10 +30,13 @@ BATCH = 2000
 
 @dataclass(slots=True)
 class Counts:
+    """`rows` of the file = all other numbers together; `repeated` say what an earlier row of the file says."""
+
     rows: int = 0
     imported: int = 0
     unchanged: int = 0
     other_split: int = 0
+    repeated: int = 0
     contaminated: int = 0
     skipped: int = 0
     errors: list[str] = field(default_factory=list)
@@ -57,8 +61,10 @@ def samples_import(*, path: Path, approve: bool = False, split: str = "train", a
     """Import a file; rows already imported stay as they are. Everything is written in one transaction."""
     catalog = load_catalog(neighbours=False)
     counts = Counts()
-    rows = list(dict.fromkeys(_rows(path, split, catalog, counts)))
-    rows = _clean(rows, counts)
+    read = list(_rows(path, split, catalog, counts))
+    once = {sample_key(row.inputs): row for row in reversed(read)}  # the first of equal rows
+    counts.repeated = len(read) - len(once)
+    rows = _clean([row for row in dict.fromkeys(read) if once[sample_key(row.inputs)] == row], counts)
     if not rows:
         reason = counts.errors[0] if counts.errors else f"no row of split '{split}'"
         raise TraceError(f"nothing to import ({reason}).", code="nothing_imported", where=str(path))
@@ -73,6 +79,19 @@ def untraced(domain: str = "") -> QuerySet[Sample]:
     rows = rows.exclude(human=Sample.Human.REJECTED)
     rows = rows.filter(attempts__isnull=True, memberships__isnull=True)
     return (rows.filter(domain_id=domain) if domain else rows).order_by("id")
+
+
+def spare(domain: str = "") -> QuerySet[Sample]:
+    """Untraced samples that no run under way has planned."""
+    active = [Job.State.QUEUED, Job.State.RUNNING]
+    planned = RunUnit.objects.filter(sample=OuterRef("pk"), why="", run__job__state__in=active)
+    return untraced(domain).exclude(Exists(planned))
+
+
+def spoken_for(run: SynthesisRun) -> list[int]:
+    """Samples whose traces the run planned, that it did not write and nobody is to write any more."""
+    planned = Sample.objects.filter(shared_by__run=run, shared_by__why="", attempts__isnull=True)
+    return list(planned.exclude(pk__in=untraced().values("pk")).values_list("pk", flat=True))
 
 
 def _rows(path: Path, split: str, catalog: CatalogView, counts: Counts) -> Iterable[Row]:
@@ -111,7 +130,7 @@ def _write(
     if not fresh:
         return
     run = SynthesisRun.objects.create(
-        branch="imported", writer="import", params={"file": name}, created_by=actor
+        branch="imported", writer="import", params={"file": name}, created_by=actor, units=len(fresh)
     )
     queries = _registered(list(fresh.values()), f"import:{name}"[:100])
     policy = f"import --approve: labels of {name} taken as they are" if approve else ""

@@ -19,40 +19,56 @@ from synthesis.core.plan import Group, Held, Planned, Slot, State, plan_anchors,
 from synthesis.core.pools import shuffled, stratified
 from synthesis.core.queries import RULE_STYLES, RuleText, Writers
 from synthesis.core.recipe import Recipe
+from synthesis.imports import spare, spoken_for
 from synthesis.inputs import Inputs, telling_writers
 from synthesis.models import Sample, SynthesisRun
 from synthesis.run_plan import Part, RunPlan, inputs_of
 from synthesis.sample_rows import rows_of
 from synthesis.selectors_regenerations import written_again
+from synthesis.selectors_standing import FILLED
 from synthesis.sources import CatalogView, load_catalog, published_rules
+from synthesis.units import alone, count, give_up, join
 from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError
 
 REWRITE = "rewrite"  # or "keep": outdated samples stay, only stale and missing ones are written
 BATCH = 500
 ENDED = [Job.State.DONE, Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED]
+# why a run gives up what it planned
+MOVED = "Its rule, tools, prompts or models have changed since it was planned."
+NEWER = "A newer sample stands in its place."
+TAKEN = "It was decided, frozen, or given a trace by a person meanwhile."
 
 
 def plan(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: CatalogView) -> None:
-    """Create the run's sample rows, once; a resumed run finds them made."""
-    with ctx.guard():
+    """Create the run's sample rows, once; a resumed run finds them made, and plans again what it had to give up."""
+    with alone(ctx):
         run.refresh_from_db()
         if run.params.get("planned") and not drop_overtaken(run, writers, catalog):
             return
-        _forget_abandoned(run)
-        if run.branch != SynthesisRun.Branch.IMPORTED:
-            found = planned(run.branch, run.seed, run.params, writers, catalog)
-            run.skipped = [
-                {"rule": part.rule, "style": part.kind, "reason": part.skipped}
-                for part in found.parts
-                if part.skipped
-            ]
-            slots = found.slots()
-            while some := list(islice(slots, BATCH)):  # a plan may have more rows than fit in memory
-                rows = [_sample(run, writers.name, found, slot) for slot in some]
-                Sample.objects.bulk_create(rows, ignore_conflicts=True)
+        before = count(run) if run.params.get("planned") else 0
+        if run.branch == SynthesisRun.Branch.IMPORTED:
+            if not run.params.get("planned"):
+                join(run, spare(run.params.get("domain", "")))
+        else:
+            _create(run, planned(run.branch, run.seed, run.params, writers, catalog), writers.name)
+        run.units = (before if run.units is None else run.units) + count(run) - before
         run.params["planned"] = True
-        run.save(update_fields=["params", "skipped"])
+        run.save(update_fields=["params", "skipped", "units"])
+
+
+def _create(run: SynthesisRun, found: RunPlan, writer: str) -> None:
+    run.skipped = [
+        {"rule": part.rule, "style": part.kind, "reason": part.skipped}
+        for part in found.parts
+        if part.skipped
+    ]
+    slots = found.slots()
+    while some := list(islice(slots, BATCH)):  # a plan may have more rows than fit in memory
+        rows = [_sample(run, writer, found, slot) for slot in some]
+        Sample.objects.bulk_create(rows, ignore_conflicts=True)
+        # what another run planned and left is shared with it
+        join(run, Sample.objects.filter(key__in=[row.key for row in rows]))
 
 
 def plan_counts(
@@ -86,22 +102,22 @@ def planned(
     return found
 
 
-def _forget_abandoned(run: SynthesisRun) -> None:
-    """Plans of ended runs that were never written; they are planned anew here."""
-    rows = Sample.objects.filter(branch=run.branch, machine=Sample.Machine.PENDING, attempts__isnull=True)
-    rows.filter(run__job__state__in=ENDED).exclude(run=run).delete()
-
-
 def drop_overtaken(run: SynthesisRun, writers: Writers, catalog: CatalogView) -> bool:
-    """Whether a resumed run's plan was made from other inputs than today's; such rows leave, unwritten."""
+    """Give up what a resumed run planned and would not plan today; whether there was any."""
+    if run.branch == SynthesisRun.Branch.IMPORTED:
+        gone = spoken_for(run)
+        give_up(run, gone, TAKEN)
+        return bool(gone)
     waiting = run.samples.filter(machine=Sample.Machine.PENDING, attempts__isnull=True)
-    if run.branch == SynthesisRun.Branch.IMPORTED or not waiting.exists():
+    if not waiting.exists():
         return False
     texts = {version.pk: text for version, text in published_rules()}
     inputs = inputs_of(run.branch, run.params, writers, catalog, texts)
     old = [row.pk for row, state in inputs.states(rows_of(waiting)) if state != State.CURRENT]
-    Sample.objects.filter(pk__in=old).delete()
-    return bool(old)
+    give_up(run, old, MOVED)
+    newer = list(run.samples.filter(FILLED, machine=Sample.Machine.PENDING).values_list("pk", flat=True))
+    give_up(run, newer, NEWER)
+    return bool(old or newer)
 
 
 def _rules(
@@ -179,7 +195,7 @@ def _groups(
         versions = RuleVersion.objects.filter(rule__in=codes).values_list("pk", "rule_id")
         of_version = {pk: codes[rule] for pk, rule in versions}
     groups: defaultdict[str, Group] = defaultdict(Group)
-    # what an ended run planned and never wrote is nobody's; a new plan deletes it first, an estimate must not
+    # what an ended run planned and never wrote is planned anew, and under the same key shared with it
     samples = samples.exclude(machine=Sample.Machine.PENDING, run__job__state__in=ENDED)
     again = written_again(inputs.branch)  # their slots are spoken for unless rule or tools have changed
     for row, state in inputs.states(rows_of(samples)):
@@ -200,8 +216,8 @@ def _by_domain(found: Planned, catalog: CatalogView) -> list[Part]:
     parts: defaultdict[tuple[str, str], Planned] = defaultdict(Planned)
     for slot in found.slots:
         parts[catalog.domains[slot.of], slot.kind].slots.append(slot)
-    for (anchor, tier), count in found.kept.items():
-        parts[catalog.domains[anchor], tier].kept[anchor, tier] += count
+    for (anchor, tier), number in found.kept.items():
+        parts[catalog.domains[anchor], tier].kept[anchor, tier] += number
     return [Part(domain, "", tier, slots) for (domain, tier), slots in sorted(parts.items())]
 
 

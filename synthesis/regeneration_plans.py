@@ -16,23 +16,24 @@ from synthesis.core.queries import Writers
 from synthesis.core.rejections import OF_TRACE
 from synthesis.inputs import Inputs
 from synthesis.models import Regeneration, Sample, SynthesisRun
-from synthesis.planning import drop_overtaken, tiers_of, unsupported
+from synthesis.planning import NEWER, drop_overtaken, tiers_of, unsupported
 from synthesis.run_plan import inputs_of
 from synthesis.selectors import GONE
 from synthesis.sources import CatalogView, published_rules
+from synthesis.units import alone, count, note
 from trace_site.jobs import JobContext
 
 State = Regeneration.State
 NO_PLACE = "It was made before places in the plan were kept."
-NEWER = "A newer sample stands in its place."
 SAME = "The same sample was written before."
 
 
 def plan_again(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: CatalogView) -> None:
     """Create the rows of the run; those that a killed attempt made are found and kept."""
-    with ctx.guard():
+    with alone(ctx):
         run.refresh_from_db()
         drop_overtaken(run, writers, catalog)
+        before = count(run)
         texts = {version.pk: text for version, text in published_rules()}
         inputs = inputs_of(run.branch, run.params, writers, catalog, texts)
         rows = _rows(run, writers, inputs, _taken(run))
@@ -41,8 +42,9 @@ def plan_again(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: Ca
             if row.key in taken:
                 end(asked, SAME)
         Sample.objects.bulk_create(row for _, row in rows if row.key not in taken)
+        run.units = (before if run.units is None else run.units) + count(run) - before
         run.params["planned"] = True
-        run.save(update_fields=["params"])
+        run.save(update_fields=["params", "units"])
 
 
 def settle(rows: Iterable[Sample]) -> None:
@@ -59,6 +61,8 @@ def settle(rows: Iterable[Sample]) -> None:
 
 
 def end(asked: Regeneration, why: str) -> None:
+    assert asked.run is not None
+    note(asked.run, 1, why)
     Regeneration.objects.filter(pk=asked.pk).update(state=State.ENDED, why=why[:300], ended_at=Now())
 
 
@@ -66,7 +70,7 @@ def _taken(run: SynthesisRun) -> QuerySet[Regeneration]:
     """What the run has taken and has no row for yet."""
     made = [pk for pk in run.samples.values_list("made_from__again__of", flat=True) if pk]
     rows = Regeneration.objects.filter(run=run, state=State.WRITING).exclude(sample__in=made)
-    return rows.select_related("sample__anchor", "sample__rule_version__rule").order_by("pk")
+    return rows.select_related("run", "sample__anchor", "sample__rule_version__rule").order_by("pk")
 
 
 def _rows(

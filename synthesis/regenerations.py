@@ -8,18 +8,19 @@ from collections import defaultdict
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from synthesis.core.rejections import critique
 from synthesis.models import Decision, Regeneration, Sample, SynthesisRun
 from synthesis.selectors_regenerations import held_by_stopped, is_due, refusals, times_written
 from synthesis.services import queue_run
+from synthesis.units import give_up
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 
 State = Regeneration.State
 MOST = 3  # replacements in one slot for one rule version
+TAKEN = "A later run writes it again."
 LOCK = 7_210_403  # of pg_advisory_xact_lock: one starts runs at a time
 OPTIONS = ("recipe", "budget", "endpoints", "underspecified", "outdated")
 
@@ -94,15 +95,13 @@ def _queued(group: list[Regeneration], actor: Any, wake: bool) -> SynthesisRun:
 
 
 def _release_stopped() -> None:
-    """Take from stopped runs what they have not written; rows they planned for it go."""
+    """Take from stopped runs what they have not written; they give it up, and say so."""
     held = Regeneration.objects.select_for_update(of=("self",)).filter(held_by_stopped())
     taken = list(held.values_list("pk", "run"))
-    _unwritten().filter(run__in={run for _, run in taken}).delete()
+    unwritten = Sample.objects.filter(machine=Sample.Machine.PENDING, attempts__isnull=True)
+    for run in SynthesisRun.objects.filter(pk__in={run for _, run in taken}):
+        give_up(run, list(unwritten.filter(run=run).values_list("pk", flat=True)), TAKEN)
     Regeneration.objects.filter(pk__in=[pk for pk, _ in taken]).update(state=State.WAITING, run=None)
-
-
-def _unwritten() -> QuerySet[Sample]:
-    return Sample.objects.filter(machine=Sample.Machine.PENDING, attempts__isnull=True)
 
 
 def _one_at_a_time() -> None:

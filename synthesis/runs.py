@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from catalog.models import NeighbourList
+from catalog.refresh import await_look_alikes
 from rules.models import RuleVersion
 from synthesis.budgets import told_budget
 from synthesis.core.few_shots import FewShots
@@ -25,8 +26,9 @@ from synthesis.selectors_standing import STANDING
 from synthesis.sources import CatalogView, few_shot_queries, load_catalog, published_codes, rule_texts
 from synthesis.staff import Staff, open_books, run_staff
 from synthesis.stages import Outcome, Pipeline, Unit
+from synthesis.units import equation, join_all, take_over, writing_elsewhere
 from synthesis.yields import run_counts
-from trace_site.jobs import JobContext
+from trace_site.jobs import JobContext, JobPostponed
 from trace_site.lib.errors import TraceError
 
 CHUNK = 500  # planned samples read at once
@@ -37,17 +39,19 @@ WRITTEN = [
 
 
 def run_synthesis(ctx: JobContext) -> dict[str, Any]:
-    """The job's handler body; returns the counts of the whole run, whoever wrote them."""
+    """The job's handler body; returns the counts of the whole run, whoever wrote them.
+
+    Raises JobPostponed while look-alikes are being found, or another run writes what both have planned; TraceError
+    `incomplete` when units are missing that nobody writes.
+    """
     run = SynthesisRun.objects.get(pk=ctx.params["run"])
     recipe = read_recipe(run.params.get("recipe", {}))
-    # a trace of an imported query is written against look-alikes where they are known
-    imported = run.branch == SynthesisRun.Branch.IMPORTED
-    catalog = load_catalog(neighbours=not imported or NeighbourList.objects.exists())
+    catalog = _catalog(ctx, run)
     staff = run_staff(run, recipe, ctx.job)
     try:
         open_books(ctx, run, staff.writers)
         (plan_again if run.params.get("regenerate") else plan)(ctx, run, staff.writers, catalog)
-        _write(ctx, run, recipe, catalog, staff)
+        _write_all(ctx, run, recipe, catalog, staff)
     except TraceError as error:
         raise (told_budget(run, ctx.job) if error.code == "llm_budget" else error) from error
     finally:
@@ -55,15 +59,49 @@ def run_synthesis(ctx: JobContext) -> dict[str, Any]:
     return patiently(lambda: run_counts(run))
 
 
+def _catalog(ctx: JobContext, run: SynthesisRun) -> CatalogView:
+    """A trace of an imported query is written against look-alikes where they are known; the others need them."""
+    imported = run.branch == SynthesisRun.Branch.IMPORTED
+    try:
+        return load_catalog(neighbours=not imported or NeighbourList.objects.exists())
+    except TraceError as error:
+        if error.code != "no_neighbours":
+            raise
+        await_look_alikes(ctx)
+
+
+def _write_all(
+    ctx: JobContext, run: SynthesisRun, recipe: Recipe, catalog: CatalogView, staff: Staff
+) -> None:
+    """Until the equation holds. What another run writes is waited for; what nobody writes is told."""
+    missing = None
+    while True:
+        patiently(partial(take_over, ctx, run))
+        _write(ctx, run, recipe, catalog, staff)
+        found = patiently(partial(equation, run))
+        if not found.missing:
+            return
+        if (other := patiently(partial(writing_elsewhere, run))) is not None:
+            owner, number = other
+            samples = "1 of its samples" if number == 1 else f"{number:,} of its samples"
+            raise JobPostponed(f"waits for {owner}, which writes {samples}", owner.job)
+        if found.missing == missing:
+            raise TraceError(
+                f"{found.missing:,} of {found.planned:,} samples are not written.",
+                code="incomplete",
+                where=str(run),
+                hint="Resume the run. If they stay missing, start a new one: it plans what is not there.",
+            )
+        missing = found.missing
+
+
 def _write(ctx: JobContext, run: SynthesisRun, recipe: Recipe, catalog: CatalogView, staff: Staff) -> None:
     """Write what is pending; every batch is committed before the next is taken."""
-    imported = run.branch == SynthesisRun.Branch.IMPORTED
-    pending = _pending(run)
-    done = 0 if imported else run.samples.exclude(machine=Sample.Machine.PENDING).count()
-    total = done + pending.count()
+    found = equation(run)
+    total, done = found.planned, found.planned - found.missing
     context = catalog.filter_context(recipe, _queries_so_far(run), published_codes())
     pipeline = Pipeline(staff.writers, context, recipe.retries)
-    units = _units(run, recipe, pending, catalog)
+    units = _units(run, recipe, _pending(run), catalog)
 
     def progress() -> None:
         patiently(lambda: ctx.progress(done, total, "writing"))
@@ -87,7 +125,7 @@ def _queries_so_far(run: SynthesisRun) -> QuerySet[Sample, str]:
 def _pending(run: SynthesisRun) -> QuerySet[Sample]:
     if run.branch != SynthesisRun.Branch.IMPORTED:
         return run.samples.filter(machine=Sample.Machine.PENDING).order_by("id")
-    return untraced(run.params.get("domain", ""))
+    return untraced().filter(shared_by__run=run, shared_by__why="")
 
 
 def _units(
@@ -139,6 +177,8 @@ def _commit(ctx: JobContext, run: SynthesisRun, writers: Writers, outcomes: list
         taken = set(Attempt.objects.filter(sample__in=rows).values_list("sample_id", flat=True))
         fresh = [one for one in outcomes if one.sample_id in rows and one.sample_id not in taken]
         Attempt.objects.bulk_create(_attempts(fresh))
+        if run.branch == SynthesisRun.Branch.IMPORTED:  # they stay units of the import
+            join_all((rows[one.sample_id].run_id, one.sample_id) for one in fresh)
         changed = [
             _finished(row, outcome, run, writers)
             for outcome in fresh

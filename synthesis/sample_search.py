@@ -21,6 +21,7 @@ from synthesis.sample_ranges import EVERYWHERE, Range, merged, planned
 from synthesis.selectors_counts import SAMPLE_FACETS, sample_kinds
 from synthesis.selectors_rejections import rejected_for
 from synthesis.staleness import LEVELS, stale_filter
+from synthesis.units import of_run
 from trace_site.paging import SIZE
 
 NEAR, TRIED_NEAR, READ = 2_000, 6_000, 400  # ids looked through one by one; by attempts; by words
@@ -114,8 +115,8 @@ class Search:
         found = Sample.objects.filter(**named)
         if writer := self.facets.get("writer"):
             found = found.filter(writer__startswith=writer)
-        if run := self.filters.get("run"):
-            found = found.filter(run=run)
+        if self.filters.get("run"):
+            found = found.filter(self.of_run)
         if code := self.filters.get("rule"):
             versions = RuleVersion.objects.filter(rule__code=code).values_list("pk", flat=True)
             if number := self.filters.get("version"):
@@ -131,9 +132,13 @@ class Search:
         return Range(low, min(high, int(after)) if after else high, newest)
 
     @cached_property
+    def of_run(self) -> Q:
+        return of_run(int(self.filters["run"]))
+
+    @cached_property
     def bounds(self) -> tuple[int, int]:
         """The first id and the one after the last."""
-        rows = Sample.objects.filter(run=self.filters["run"]) if self.filters.get("run") else Sample.objects
+        rows = Sample.objects.filter(self.of_run) if self.filters.get("run") else Sample.objects
         first, last = rows.aggregate(first=Min("pk"), last=Max("pk")).values()
         return first or 0, (last or 0) + 1
 

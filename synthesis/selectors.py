@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.db.models import Count, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Coalesce
 
 from catalog.models import Tool
@@ -11,7 +12,8 @@ from synthesis.models import Sample, SynthesisRun
 
 APPROVED = Q(human=Sample.Human.APPROVED)
 READY = Q(machine=Sample.Machine.READY)
-GONE = Q(machine=Sample.Machine.DROPPED) | Q(human=Sample.Human.REJECTED)
+DROPPED = Q(machine=Sample.Machine.DROPPED)
+GONE = DROPPED | Q(human=Sample.Human.REJECTED)
 
 # what to do next, by the code of what ended a run
 NEXT_STEPS = {
@@ -22,7 +24,8 @@ NEXT_STEPS = {
     "llm_not_configured": "Have the endpoint and its models set, then resume.",
     "no_rules": "Publish a rule, then start a new run.",
     "no_tools": "Import tools, then start a new run.",
-    "no_neighbours": "Compute the neighbours, then resume.",
+    "no_neighbours": "Find the look-alikes again, then resume.",
+    "incomplete": "Resume: it writes what is missing. What stays missing, a new run plans.",
     "empty_catalog": "Import tools, then resume.",
     "poison": "Read the worker's log before you resume.",
 }
@@ -31,17 +34,25 @@ NEXT_STEPS = {
 def runs() -> QuerySet[SynthesisRun]:
     """With counts of each run's samples, made for the rows of a page alone and from one index."""
     return SynthesisRun.objects.select_related("job", "created_by").annotate(
-        planned=_samples(Q()),
+        planned=Coalesce("units", _samples(Q())),
         ready=_samples(READY),
-        dropped=_samples(Q(machine=Sample.Machine.DROPPED)),
+        dropped=_samples(DROPPED),
         approved=_samples(APPROVED),
     )
 
 
-def _samples(which: Q) -> Coalesce:
-    """How many samples of the run are so."""
-    rows = Sample.objects.filter(which, run=OuterRef("pk")).order_by().values("run")
-    return Coalesce(Subquery(rows.annotate(count=Count("pk")).values("count")), 0)
+def _samples(which: Q) -> CombinedExpression:
+    """How many samples of the run are so: those it writes, and those it planned that another run wrote."""
+    own = Sample.objects.filter(which, run=OuterRef("pk")).values("run")
+    shared = Sample.objects.filter(
+        which, shared_by__run=OuterRef("pk"), shared_by__why="", attempts__number=1
+    )
+    shared = shared.exclude(run=OuterRef("pk")).values("shared_by__run")
+    return _counted(own) + _counted(shared)
+
+
+def _counted(rows: QuerySet[Sample, Any]) -> Coalesce:
+    return Coalesce(Subquery(rows.order_by().annotate(count=Count("pk")).values("count")), 0)
 
 
 def started_with(run: SynthesisRun) -> dict[str, Any]:
@@ -81,7 +92,7 @@ def rule_yields(rule: Rule) -> list[dict[str, Any]]:
         .annotate(
             planned=Count("id"),
             ready=Count("id", filter=READY),
-            dropped=Count("id", filter=Q(machine=Sample.Machine.DROPPED)),
+            dropped=Count("id", filter=DROPPED),
             approved=Count("id", filter=APPROVED),
             rejected=Count("id", filter=Q(human=Sample.Human.REJECTED)),
         )

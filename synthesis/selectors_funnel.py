@@ -12,8 +12,9 @@ from urllib.parse import urlencode
 from django.db.models import Case, Count, F, Func, JSONField, Q, QuerySet, Value, When
 
 from rules.models import RuleVersion
-from synthesis.models import Attempt, Sample
-from synthesis.selectors import APPROVED, READY
+from synthesis.models import Attempt, Sample, SynthesisRun
+from synthesis.selectors import APPROVED, DROPPED, READY
+from synthesis.units import of_run, reasons
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "domain": ("domain_id",),
@@ -23,7 +24,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 OF_SAMPLES = {
     "planned": Count("id"),
     "ready": Count("id", filter=READY),
-    "dropped": Count("id", filter=Q(machine=Sample.Machine.DROPPED)),
+    "dropped": Count("id", filter=DROPPED),
     "approved": Count("id", filter=APPROVED),
     "rejected": Count("id", filter=Q(human=Sample.Human.REJECTED)),
 }
@@ -66,15 +67,15 @@ class Slice:
         return urlencode({"run": self.run, **self.narrowed})
 
     def samples(self) -> QuerySet[Sample]:
-        return Sample.objects.filter(**self._where(""))
+        return Sample.objects.filter(self._where(""))
 
     def attempts(self) -> QuerySet[Attempt]:
-        return Attempt.objects.filter(**self._where("sample__"))
+        return Attempt.objects.filter(self._where("sample__"))
 
-    def _where(self, prefix: str) -> dict[str, Any]:
-        names = {"run": "run_id", "domain": "domain_id", "rule": "rule_version__rule__code"}
-        values = {"run": self.run, **self.narrowed}
-        return {f"{prefix}{names.get(name, name)}": value for name, value in values.items()}
+    def _where(self, prefix: str) -> Q:
+        names = {"domain": "domain_id", "rule": "rule_version__rule__code"}
+        part = {f"{prefix}{names.get(name, name)}": value for name, value in self.narrowed.items()}
+        return of_run(self.run, prefix) & Q(**part)
 
 
 @dataclass(slots=True)
@@ -105,15 +106,23 @@ class Counts:
 
 @dataclass(slots=True)
 class Funnel:
+    """`given_up`: units of the whole run that are not written any more, by reason."""
+
     total: Counts
     checks: list[tuple[str, int]] = field(default_factory=list)
     axes: list[tuple[str, int]] = field(default_factory=list)
     errors: list[tuple[str, int]] = field(default_factory=list)
+    given_up: list[tuple[str, int]] = field(default_factory=list)
 
 
 def funnel(part: Slice) -> Funnel:
-    """Two queries whatever the size: samples once, attempts once by what they ended with."""
+    """A few queries whatever the size: samples once, attempts once by what they ended with."""
     total = Counts(part, **part.samples().aggregate(**OF_SAMPLES))
+    given_up: Counter[str] = Counter()
+    if not part.narrowed:
+        run = SynthesisRun.objects.only("units").get(pk=part.run)
+        total.planned = total.planned if run.units is None else run.units
+        given_up.update(reasons(run))
     checks: Counter[str] = Counter()
     axes: Counter[str] = Counter()
     errors: Counter[str] = Counter()
@@ -127,7 +136,7 @@ def funnel(part: Slice) -> Funnel:
         checks.update(dict.fromkeys(refused or (), count))  # one attempt may fail several checks
         axes.update(dict.fromkeys(failed or (), count))
         errors[code or "error"] += count if outcome == "error" else 0
-    return Funnel(total, *(_listed(one) for one in (checks, axes, errors)))
+    return Funnel(total, *(_listed(one) for one in (checks, axes, errors, given_up)))
 
 
 def _listed(counts: Counter[str]) -> list[tuple[str, int]]:

@@ -16,6 +16,8 @@ _published = Rule.objects.filter(published=OuterRef("rule_version"))
 OVERTAKEN = Q(rule_version__isnull=False) & ~Exists(_published)
 # of one slot the newest approved sample counts: snapshots, what is taught
 OUTDONE = ~Q(slot="") & Exists(_newer.filter(human=Sample.Human.APPROVED, machine=Sample.Machine.READY))
+# a newer one of the slot is written and stands, so that it need not be written any more
+FILLED = ~Q(slot="") & Exists(_newer.filter(machine=Sample.Machine.READY).exclude(GONE))
 STANDING = ~GONE & ~REPLACED & ~OVERTAKEN
 
 

@@ -7,17 +7,18 @@ from django.db.models import Count, Q
 
 from synthesis.books import job_books
 from synthesis.models import Attempt, SynthesisRun
+from synthesis.units import equation, of_run
 
 
 def run_counts(run: SynthesisRun) -> dict[str, Any]:
     """The yield funnel. written: samples; filtered, judged_out: attempts refused; ready, dropped: samples.
 
+    planned = ready + dropped + those given up, by reason, + missing; whoever wrote them.
     calls: HTTP exchanges, lost and failed ones too; tokens and cost: what they took.
     """
-    attempts = Attempt.objects.filter(sample__run=run)
+    attempts = Attempt.objects.filter(of_run(run.pk, "sample__"))
     outcomes = Counter(dict(attempts.values_list("outcome").annotate(n=Count("pk"))))
-    passed = attempts.filter(outcome="ready").count()
-    tried = attempts.values("sample").distinct().count()
+    units = equation(run)
     paid = job_books(run.job).total
     checks: Counter[str] = Counter()
     axes: Counter[str] = Counter()
@@ -27,11 +28,14 @@ def run_counts(run: SynthesisRun) -> dict[str, Any]:
         checks.update({failure["check"] for failure in failures})
         axes.update(judge.get("failed", ()))
     return {
-        "written": tried,
+        "planned": units.planned,
+        "given_up": units.given_up,
+        "missing": units.missing,
+        "written": units.ready + units.dropped,
         "filtered": outcomes["filtered"],
         "judged_out": outcomes["judged_out"],
-        "ready": passed,
-        "dropped": tried - passed,
+        "ready": units.ready,
+        "dropped": units.dropped,
         "calls": paid.calls,
         "tokens": paid.tokens,
         "cost": paid.cost,
@@ -51,7 +55,9 @@ def funnel_lines(counts: dict[str, Any]) -> list[str]:
     def listed(reasons: dict[str, int]) -> str:
         return f" ({', '.join(f'{name} {number:,}' for name, number in reasons.items())})" if reasons else ""
 
+    given_up = sum(counts["given_up"].values())
     return [
+        f"  planned     {counts['planned']:>7,} samples, {given_up:,} given up{listed(counts['given_up'])}",
         f"  written     {counts['written']:>7,} samples, {counts['attempts']:,} attempts",
         f"  asked       {counts['calls']:>7,} calls, {counts['tokens']:,} tokens, cost {counts['cost']:,.4f}",
         f"  filter V    {counts['filtered']:>7,} attempts refused{listed(counts['checks'])}",

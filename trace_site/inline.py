@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import connection
 
-from trace_site.jobs import Job, reap, run
+from trace_site.jobs import WAITS_FOR, Job, reap, run
 from trace_site.lib.errors import TraceError
 
 
@@ -23,6 +23,8 @@ def run_inline(job: Job, echo: Callable[[str], None] = print) -> dict[str, Any]:
             job.refresh_from_db()
             if not job.is_active:
                 break
+            if (other := job.params.get(WAITS_FOR)) is not None:
+                run(other)  # no worker may be there to do it
             time.sleep(0.5)
             reap()
     except KeyboardInterrupt as error:

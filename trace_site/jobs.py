@@ -26,6 +26,7 @@ from trace_site.acting import acting
 from trace_site.lib.errors import TraceError
 
 log = logging.getLogger(__name__)
+WAITS_FOR = "waits_for"  # in a job's params, while it is put off for another
 stopping = threading.Event()  # set when this process is asked to end: running jobs go back to the queue
 
 
@@ -121,8 +122,12 @@ class JobReleased(Exception):
 class JobPostponed(Exception):
     """What the job needs is being made by another one; it goes back to the queue without losing an attempt.
 
-    Its message says in a few words what is waited for.
+    Its message says in a few words what is waited for; `waits_for` is the job that makes it, where that is known.
     """
+
+    def __init__(self, message: str, waits_for: Job | None = None) -> None:
+        super().__init__(message)
+        self.waits_for = waits_for
 
 
 class JobContext:
@@ -131,6 +136,9 @@ class JobContext:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.params: dict[str, Any] = job.params
+        self.waited_for: int | None = job.params.get(
+            WAITS_FOR
+        )  # the job that the last attempt was put off for
         self._lost = self._cancelled = False
         self._first: tuple[float, int] | None = None
         self._done = 0
@@ -286,12 +294,14 @@ def run(job_id: int) -> Job | None:
         if isinstance(reason, KeyboardInterrupt):
             raise
     except JobPostponed as reason:
+        waits = {WAITS_FOR: reason.waits_for.pk} if reason.waits_for else {}
         _finish(
             context,
             state=Job.State.QUEUED,
             attempt=context.job.attempt - 1,
             finished_at=None,
             note=str(reason)[:300],
+            params={**_without_wait(context), **waits},
         )
         _end_cancelled(job_id)
     except TraceError as error:
@@ -311,12 +321,19 @@ def _end_cancelled(job_id: int) -> None:
     waiting.update(state=Job.State.CANCELLED, finished_at=Now())
 
 
+def _without_wait(context: JobContext) -> dict[str, Any]:
+    return {name: value for name, value in context.params.items() if name != WAITS_FOR}
+
+
 def _finish(context: JobContext, **fields: Any) -> None:
     if connection.in_atomic_block is False:
         connection.close_if_unusable_or_obsolete()
     if "error" in fields:  # what a database refuses must not keep it from being told that the job failed
         fields["error"] = fields["error"].replace("\0", "").encode(errors="replace").decode()
-    context._mine().update(**{"finished_at": Now(), "lease_until": None, **context.told, **fields})
+    ended = {"finished_at": Now(), "lease_until": None}
+    if context.waited_for is not None:
+        ended["params"] = _without_wait(context)
+    context._mine().update(**{**ended, **context.told, **fields})
 
 
 def reap() -> int:

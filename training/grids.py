@@ -114,7 +114,8 @@ def built_snapshots(ctx: JobContext, plan: Plan) -> dict[Source, Snapshot]:
             found[source] = Snapshot.objects.get(pk=(job.result or {})["id"])
     ctx.progress(len(found), len(plan.builds()), "building snapshots")
     if waiting := [source for source in plan.builds() if source not in found]:
-        raise JobPostponed(f"waits for {waiting[0]}, which job {builds[str(waiting[0])].pk} builds")
+        build = builds[str(waiting[0])]
+        raise JobPostponed(f"waits for {waiting[0]}, which job {build.pk} builds", build)
     return found
 
 

@@ -7,6 +7,7 @@ from synthesis.models.queue import Assignment, Batch, ReviewItem, ReviewSkip, Se
 from synthesis.models.samples import Attempt, Sample, SynthesisRun
 from synthesis.models.snapshots import FrozenLines, Snapshot, SnapshotSample
 from synthesis.models.team import Guideline, SampleComment, SavedView
+from synthesis.models.units import RunUnit
 
 __all__ = [
     "Assignment",
@@ -23,6 +24,7 @@ __all__ = [
     "ReviewCount",
     "ReviewItem",
     "ReviewSkip",
+    "RunUnit",
     "Sample",
     "SampleComment",
     "SampleCount",

@@ -32,6 +32,9 @@ class SynthesisRun(models.Model):
     seed = models.BigIntegerField(default=0)
     params = models.JSONField(default=dict)
     skipped = models.JSONField(default=list, help_text="[{rule, style, reason}] styles a rule cannot support")
+    units = models.BigIntegerField(
+        null=True, help_text="how many samples it planned; none: as many as it has"
+    )
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )

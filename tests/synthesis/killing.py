@@ -72,7 +72,7 @@ def kill_and_resume(server: Any, moments: list[int], seed: int = 1) -> Outcome:
     return _checked(found, run, server)
 
 
-def worker_of(job: int) -> "subprocess.Popen[bytes]":
+def worker_of(job: int, module: str = "tests.synthesis.killing") -> "subprocess.Popen[bytes]":
     from django.conf import settings
     from django.db import connection
 
@@ -94,7 +94,7 @@ def worker_of(job: int) -> "subprocess.Popen[bytes]":
             )
         },
     }
-    command = [sys.executable, "-m", "tests.synthesis.killing", str(job)]
+    command = [sys.executable, "-m", module, str(job)]
     return subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment, start_new_session=True)
 
 

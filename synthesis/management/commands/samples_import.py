@@ -27,6 +27,7 @@ class Command(TraceCommand):
         for line in counts.errors[:10]:
             self.stderr.write(line)
         return asdict(counts), (
-            f"imported {counts.imported:,} labelled queries ({counts.unchanged:,} known, {counts.skipped:,} skipped, "
-            f"{counts.other_split:,} of another split, {counts.contaminated:,} too close to a benchmark)."
+            f"imported {counts.imported:,} labelled queries ({counts.unchanged:,} known, {counts.repeated:,} repeated, "
+            f"{counts.skipped:,} skipped, {counts.other_split:,} of another split, "
+            f"{counts.contaminated:,} too close to a benchmark)."
         )
