@@ -111,7 +111,7 @@ class Runs(ApiView):
 
 
 class Estimates(ApiView):
-    write_roles = None  # it starts nothing
+    write_roles = (EXPERT, ADMIN)  # who may start what it counts
 
     @extend_schema(
         tags=["synthesis"],

@@ -10,6 +10,7 @@ from synthesis.core.recipe import Recipe, default_recipe, read_recipe
 from synthesis.endpoints import configured
 from synthesis.forms import domain_choices
 from synthesis.models import SynthesisRun
+from synthesis.options import ANCHORS, PER_RULE
 from trace_site.lib.errors import TraceError
 
 WRITERS = [("offline", "offline"), ("recorded", "recorded"), ("llm", "language model")]
@@ -41,8 +42,8 @@ class SynthesisForm(forms.Form):
     writer = forms.ChoiceField(choices=WRITERS, initial="offline")
     domain = forms.ChoiceField(choices=domain_choices, required=False)
     rule = forms.CharField(required=False, max_length=200)
-    per_rule = _number(12, 1, 1000)
-    anchors = _number(100, 1, 100_000)
+    per_rule = _number(12, 1, PER_RULE)
+    anchors = _number(100, 1, ANCHORS)
     seed = _number(0, 0, 2**53)
     underspecified = forms.BooleanField(required=False)
     outdated = forms.ChoiceField(choices=OUTDATED, initial="rewrite", required=False)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django.db.models import QuerySet
+
 from catalog.models import Domain
 from rules.models import Rule
 from synthesis.budgets import read_budget
@@ -12,7 +14,9 @@ from trace_site.lib.errors import TraceError
 BRANCHES = ("rrb", "rule", "imported")
 WRITERS = ("offline", "recorded", "llm")
 OUTDATED = ("rewrite", "keep")
-MAX_SAMPLES = 1_000_000
+PER_RULE, ANCHORS = 1_000, 100_000  # the most one may ask for
+MOST_PLANNED = 1_000_000  # rules times samples per rule
+MAX_SAMPLES = 1_000_000  # of a snapshot's limits
 
 
 def run_params(
@@ -32,10 +36,12 @@ def run_params(
     one_of("branch", branch, BRANCHES)
     one_of("writer", writer, WRITERS)
     one_of("outdated", outdated, OUTDATED)
-    count("per-rule", per_rule)
-    count("anchors", anchors)
+    count("per-rule", per_rule, most=PER_RULE)
+    count("anchors", anchors, most=ANCHORS)
     domain = known_domain(domain)
     published(domain, rule)
+    if branch == "rule":
+        refuse_too_many(domain, rule, per_rule)
     return {
         "per_rule": per_rule,
         "anchors": anchors,
@@ -50,13 +56,30 @@ def run_params(
 
 
 def published(domain: str, code: str) -> None:
-    rules = Rule.objects.filter(code=code, published__isnull=False)
-    if code and not (rules.filter(domain=domain) if domain else rules).exists():
+    if code and not _rules(domain, code).exists():
         raise TraceError(
             f"there is no published rule '{code}'{f' in {domain}' if domain else ''}.",
             code="no_such_rule",
             where="--rule",
         )
+
+
+def refuse_too_many(domain: str, code: str, per_rule: int) -> None:
+    """Counted before anything is planned."""
+    rules = _rules(domain, code).count()
+    if rules * per_rule > MOST_PLANNED:
+        raise TraceError(
+            f"{rules:,} rules of {per_rule:,} samples are more than {MOST_PLANNED:,}.",
+            code="too_large",
+            where="--per-rule",
+            hint="Ask for fewer samples per rule, or for one domain at a time.",
+        )
+
+
+def _rules(domain: str, code: str) -> QuerySet[Rule]:
+    rules = Rule.objects.filter(published__isnull=False)
+    rules = rules.filter(domain=domain) if domain else rules
+    return rules.filter(code=code) if code else rules
 
 
 def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -69,13 +92,13 @@ def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
         )
 
 
-def count(name: str, value: int, least: int = 1) -> None:
-    if not least <= value <= MAX_SAMPLES:
+def count(name: str, value: int, least: int = 1, most: int = MAX_SAMPLES) -> None:
+    if not least <= value <= most:
         raise TraceError(
             f"{value} is out of range.",
             code="bad_option",
             where=f"--{name}",
-            hint=f"Use {least} to {MAX_SAMPLES:,}.",
+            hint=f"Use {least} to {most:,}.",
         )
 
 

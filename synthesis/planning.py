@@ -7,6 +7,7 @@ old row; planning again when nothing is missing plans nothing.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -176,7 +177,7 @@ def _anchors(found: RunPlan, params: Mapping[str, Any], writers: Writers) -> Non
         params["anchors"],
         rewrite=rewrites(params),
         key_of=found.key_of,
-        tiers_of=lambda anchor: tiers_of(found.ground(anchor), catalog, writers),
+        tiers_of=cache(lambda anchor: tiers_of(found.ground(anchor), catalog, writers)),
     )
     found.parts += _by_domain(slots, catalog)
 
@@ -214,8 +215,8 @@ def tiers_of(made: Ground, catalog: CatalogView, writers: Writers) -> list[str]:
 
 def _by_domain(found: Planned, catalog: CatalogView) -> list[Part]:
     parts: defaultdict[tuple[str, str], Planned] = defaultdict(Planned)
-    for slot in found.slots:
-        parts[catalog.domains[slot.of], slot.kind].slots.append(slot)
+    for slot in found.listed:
+        parts[catalog.domains[slot.of], slot.kind].listed.append(slot)
     for (anchor, tier), number in found.kept.items():
         parts[catalog.domains[anchor], tier].kept[anchor, tier] += number
     return [Part(domain, "", tier, slots) for (domain, tier), slots in sorted(parts.items())]

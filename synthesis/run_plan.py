@@ -39,7 +39,7 @@ class RunPlan:
 
     def slots(self) -> Iterator[Slot]:
         for part in self.parts:
-            yield from part.planned.slots
+            yield from part.planned.slots()
 
     def ground(self, of: str) -> Ground:
         made = self.inputs.of_rule(self.rules[of][1]) if self.rules else self.inputs.of_anchor(of)

@@ -52,6 +52,7 @@ def configured() -> dict[str, Any]:
     }
 
 
+@role_required(EXPERT, ADMIN)
 @require_GET
 def run_estimate(request: HttpRequest) -> HttpResponse:
     """What the form as it stands would write, call and cost; starts nothing."""

@@ -81,18 +81,28 @@ class Slot:
 
 @dataclass(slots=True)
 class Planned:
-    """What to write, and how many slots are left as they are, by (of, kind)."""
+    """What to write, and how many slots are left as they are, by (of, kind).
 
-    slots: list[Slot] = field(default_factory=list)
+    Slots to write are `listed`, then come the first `new` of `fresh`: a million of them are a number until they are
+    drawn.
+    """
+
+    listed: list[Slot] = field(default_factory=list)
     kept: Counter[tuple[str, str]] = field(default_factory=Counter)
+    new: int = 0
+    fresh: Callable[[], Iterator[Slot]] = lambda: iter(())
+
+    def slots(self) -> Iterator[Slot]:
+        yield from self.listed
+        yield from islice(self.fresh(), self.new)
 
     def missing(self, goal: int) -> int:
-        return max(0, goal - self.kept.total() - len(self.slots))
+        return max(0, goal - self.kept.total() - len(self.listed))
 
     def counts(self) -> dict[str, int]:
         """{"new", "content_stale", "outdated", "kept"}"""
-        states = Counter(slot.state for slot in self.slots)
-        found = {"new": states[None], "content_stale": states[State.STALE]}
+        states = Counter(slot.state for slot in self.listed)
+        found = {"new": states[None] + self.new, "content_stale": states[State.STALE]}
         return {**found, "outdated": states[State.OUTDATED], "kept": self.kept.total()}
 
 
@@ -108,9 +118,11 @@ def plan_style(of: str, kind: str, group: Group, goal: int, *, rewrite: bool, ke
             found.kept[of, kind] += 1
         elif not group.is_dead(of, kind, index, key_of):
             again.append(Slot(of, kind, index, state))
-    found.slots += again[: found.missing(goal)]
-    fresh = (index for index in group.free(kind) if not group.is_dead(of, kind, index, key_of))
-    found.slots += [Slot(of, kind, index) for index in islice(fresh, found.missing(goal))]
+    found.listed += again[: found.missing(goal)]
+    found.new = found.missing(goal)
+    found.fresh = lambda: (
+        Slot(of, kind, index) for index in group.free(kind) if not group.is_dead(of, kind, index, key_of)
+    )
     return found
 
 
@@ -125,7 +137,8 @@ def plan_anchors(
 ) -> Planned:
     """`order`: the live anchors, stratified. Anchors asked least come first, each tier as often as the others.
 
-    An anchor without a tier is never asked for, so that fewer than `goal` may be planned.
+    An anchor without a tier is never asked for, so that fewer than `goal` may be planned. Which tier a slot has is
+    known only once those before it are, so all are listed: `goal` must be small enough for that.
     """
     found = Planned()
     tiers: Counter[str] = Counter()
@@ -137,12 +150,12 @@ def plan_anchors(
                 tiers[tier] += 1
             elif tier in tiers_of(anchor) and not groups[anchor].is_dead(anchor, tier, index, key_of):
                 again.append(Slot(anchor, tier, index, state))
-    found.slots += again[: found.missing(goal)]
-    tiers.update(slot.kind for slot in found.slots)
+    found.listed += again[: found.missing(goal)]
+    tiers.update(slot.kind for slot in found.listed)
     for anchor, index, fit in islice(_least_asked(order, groups, tiers_of), found.missing(goal)):
         tier = min(fit, key=lambda tier: tiers[tier])
         tiers[tier] += 1
-        found.slots.append(Slot(anchor, tier, index))
+        found.listed.append(Slot(anchor, tier, index))
     return found
 
 

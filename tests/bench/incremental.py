@@ -88,7 +88,7 @@ def plan(keys: int) -> dict[str, Any]:
                 rewrite=True,
                 key_of=lambda of, kind, index: inputs.key(inputs.of_rule(by_code[of]), kind, index, SEED),
             )
-            written += len(made.slots)
+            written += sum(1 for _ in made.slots())
     seconds = time.perf_counter() - started
     return {
         "keys": len(table),

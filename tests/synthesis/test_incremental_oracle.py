@@ -114,7 +114,7 @@ def replanned(world: World, before: Written) -> tuple[set[Place], dict[Place, St
                 inputs["rule"].of_rule(world.rules[of]), kind, index, SEED
             )
             plan = plan_style(of, style, groups.get(("rule", of), Group()), 2, rewrite=True, key_of=key_of)
-            again |= {("rule", of, slot.kind, slot.index) for slot in plan.slots if slot.state is not None}
+            again |= {("rule", of, slot.kind, slot.index) for slot in plan.slots() if slot.state is not None}
     tiers: dict[str, list[str]] = {}
     for branch, of, kind, _ in sorted(now):
         if branch == "rrb":
@@ -127,7 +127,7 @@ def replanned(world: World, before: Written) -> tuple[set[Place], dict[Place, St
         key_of=lambda of, kind, index: inputs["rrb"].key(inputs["rrb"].of_anchor(of), kind, index, SEED),
         tiers_of=tiers.__getitem__,
     )
-    again |= {("rrb", slot.of, slot.kind, slot.index) for slot in plan.slots if slot.state is not None}
+    again |= {("rrb", slot.of, slot.kind, slot.index) for slot in plan.slots() if slot.state is not None}
     return again, states
 
 

@@ -39,7 +39,7 @@ def style_plan(
 ) -> tuple[list[tuple[int, State | None]], int]:
     key_of = lambda of, kind, index: f"key-{index}"  # noqa: E731
     found = plan_style("R", "explicit", group(*held), goal, rewrite=rewrite, key_of=key_of)
-    return [(slot.index, slot.state) for slot in found.slots], found.kept.total()
+    return [(slot.index, slot.state) for slot in found.slots()], found.kept.total()
 
 
 def held(
@@ -90,9 +90,9 @@ def anchors_plan(groups: dict[str, Group], goal: int, order: str = "abcdef", rew
 
 def test_anchors_are_asked_in_turn_and_tiers_equally():
     found = anchors_plan({}, 12)
-    assert Counter(slot.of for slot in found.slots) == dict.fromkeys("abcdef", 2)
-    assert [slot.kind for slot in found.slots if slot.of == "a"] == ["easy", "easy"]
-    assert Counter(slot.kind for slot in found.slots) == {"easy": 4, "medium": 4, "hard": 4}
+    assert Counter(slot.of for slot in found.slots()) == dict.fromkeys("abcdef", 2)
+    assert [slot.kind for slot in found.slots() if slot.of == "a"] == ["easy", "easy"]
+    assert Counter(slot.kind for slot in found.slots()) == {"easy": 4, "medium": 4, "hard": 4}
 
 
 def test_top_up_takes_the_anchors_asked_least_with_fresh_indexes():
@@ -102,15 +102,15 @@ def test_top_up_takes_the_anchors_asked_least_with_fresh_indexes():
     }
     found = anchors_plan(asked, 6)
     assert found.kept.total() == 2
-    assert [(slot.of, slot.index) for slot in found.slots] == [("c", 0), ("d", 0), ("e", 0), ("f", 0)]
-    assert [(slot.of, slot.index) for slot in anchors_plan(asked, 7).slots][-1] == ("b", 1)
+    assert [(slot.of, slot.index) for slot in found.slots()] == [("c", 0), ("d", 0), ("e", 0), ("f", 0)]
+    assert [(slot.of, slot.index) for slot in anchors_plan(asked, 7).slots()][-1] == ("b", 1)
 
 
 def test_stale_slots_of_live_anchors_are_written_again_and_retired_anchors_leave():
     stale = {name: group(held(0, STALE, kind="easy", key="old")) for name in "bz"}
     found = anchors_plan(stale, 2)
-    assert found.slots[0] == Slot("b", "easy", 0, STALE)
-    assert {slot.of for slot in found.slots} == {"b", "a"}
+    assert next(found.slots()) == Slot("b", "easy", 0, STALE)
+    assert {slot.of for slot in found.slots()} == {"b", "a"}
 
 
 def test_every_beginning_of_the_stratified_order_is_spread_over_the_groups():
