@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from django.db import transaction
+from django.db.models import Count, Q
 
 from catalog.clusters import clusters_update
 from catalog.models import NeighbourList, Tool
@@ -12,7 +13,7 @@ from trace_site.jobs import Job, JobContext, JobPostponed, enqueue
 from trace_site.lib.errors import TraceError
 
 KIND = "catalog"
-STEPS = 2
+STEPS, TRIES = 2, 3
 
 
 def tools_behind() -> int:
@@ -24,6 +25,17 @@ def tools_behind() -> int:
     gone = NeighbourList.objects.filter(tool__status=Tool.Status.RETIRED).count()
     unlisted = active.count() - (NeighbourList.objects.count() - gone)
     return max(active.filter(embedding_key="").count(), unlisted) + gone
+
+
+def half_embedded() -> bool:
+    """Whether some active tools are embedded and others are not, or not as they are described now."""
+    active = Tool.objects.filter(status=Tool.Status.ACTIVE).order_by()
+    states = active.aggregate(
+        tools=Count("pk"),
+        rows=Count("pk", filter=Q(embedding__isnull=False)),
+        keys=Count("pk", filter=~Q(embedding_key="")),
+    )
+    return any(0 < states[name] < states["tools"] for name in ("rows", "keys"))
 
 
 def refresh_job() -> Job | None:
@@ -62,11 +74,13 @@ def await_look_alikes(ctx: JobContext) -> NoReturn:
 
 def catalog_refresh(ctx: JobContext) -> dict[str, Any]:
     """The job's handler body. What it writes follows from the catalog alone, so doing it twice changes nothing."""
-    actor = ctx.job.created_by
-    ctx.progress(0, STEPS, "reading the catalog")
-    neighbours = neighbours_update(echo=_echo(ctx, 0), actor=actor)
-    ctx.progress(1, STEPS, "finding clusters")
-    domains = clusters_update(echo=_echo(ctx, 1), actor=actor)
+    for tried in range(1, TRIES + 1):
+        try:
+            neighbours, domains = _found(ctx)
+            break
+        except TraceError as error:  # no_neighbours: tools were imported between the two steps
+            if error.code != "no_neighbours" or tried == TRIES:
+                raise
     ctx.progress(STEPS, STEPS, "")
     return {
         "tools": neighbours["tools"],
@@ -75,6 +89,14 @@ def catalog_refresh(ctx: JobContext) -> dict[str, Any]:
         "clusters": {slug: found["clusters"] for slug, found in domains.items()},
         "new_versions": sum(found["new"] for found in domains.values()),
     }
+
+
+def _found(ctx: JobContext) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    actor = ctx.job.created_by
+    ctx.progress(0, STEPS, "reading the catalog")
+    neighbours = neighbours_update(echo=_echo(ctx, 0), actor=actor)
+    ctx.progress(1, STEPS, "finding clusters")
+    return neighbours, clusters_update(echo=_echo(ctx, 1), actor=actor)
 
 
 def _echo(ctx: JobContext, step: int) -> Callable[[str], None]:

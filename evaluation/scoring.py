@@ -10,6 +10,7 @@ from evaluation.core.probes import counted
 from evaluation.coverage import query_groups
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
 from rules.models import Rule
+from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 
 SEED = 0
@@ -79,7 +80,10 @@ def baseline_lists(benchmark: Benchmark) -> dict[str, list[str]] | None:
 
 
 def publish(*, evaluation: Evaluation, predictions: Rows, rows: Rows, scored: Scored) -> None:
-    """Store predictions and numbers together; call it inside the job's guard."""
+    """Store predictions and numbers together; call it inside the job's guard.
+
+    Raises TraceError `incomplete` unless every item that counts has its prediction then.
+    """
     by_id = {row["id"]: row for row in rows}
     Prediction.objects.bulk_create(
         [
@@ -94,6 +98,14 @@ def publish(*, evaluation: Evaluation, predictions: Rows, rows: Rows, scored: Sc
         batch_size=1000,
         ignore_conflicts=True,
     )
+    stored = Prediction.objects.filter(evaluation=evaluation).count()
+    if stored != len(rows):
+        raise TraceError(
+            f"{stored} of {len(rows)} answers are stored.",
+            code="incomplete",
+            where=str(evaluation),
+            hint="Retry the job; it goes on where it stopped.",
+        )
     evaluation.metrics, evaluation.clusterings = scored.metrics, scored.clusterings
     evaluation.save(update_fields=["metrics", "clusterings"])
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 
 from catalog.models import Tool
+from catalog.refresh import await_look_alikes, half_embedded
 from evaluation import versus
 from evaluation.calibration import calibrate
 from evaluation.core import embedding
@@ -26,15 +27,39 @@ from training.registry import export_dir
 from training.stages import child_env
 
 ENGINE, ENCODER = "evaluation.ml", "catalog.ml"
+TRIES = 3
 Rows = list[dict[str, Any]]
 
 
+class CatalogMoved(Exception):
+    """The baseline was to search a catalog that is not the one of its key any more."""
+
+
 def run_evaluation(ctx: JobContext) -> dict[str, Any]:
-    """Make what is missing; a finished evaluation costs no forward, at most a rescoring from its predictions."""
+    """Make what is missing; a finished evaluation costs no forward, at most a rescoring from its predictions.
+
+    Raises JobPostponed while tools are being embedded, TraceError `incomplete` when a planned one is not finished.
+    """
+    for _ in range(TRIES):
+        try:
+            return _evaluate(ctx)
+        except CatalogMoved:
+            continue
+    raise TraceError(
+        f"the catalog was changed while the baseline searched it, {TRIES} times.",
+        code="conflict",
+        hint="Retry when no import is under way.",
+    )
+
+
+def _evaluate(ctx: JobContext) -> dict[str, Any]:
     params = ctx.params
     model = Model.objects.select_related("run").get(pk=params["model"]) if params["model"] else None
     chosen = Benchmark.objects.filter(pk__in=params["benchmarks"]) if params.get("benchmarks") else None
     units = plan(model, chosen, params.get("decodes"))
+    if any(unit.model is None for unit in units) and half_embedded():
+        await_look_alikes(ctx)
+    forget_moved(ctx, units)
     result: dict[str, Any] = {"evaluations": [], "computed": 0, "rescored": 0, "skipped": []}
     wanted = [unit for unit in units if unit.model is not None or has_embeddings(result)]
     works = [work for unit in wanted if (work := open_work(ctx, unit, result))]
@@ -52,15 +77,35 @@ def run_evaluation(ctx: JobContext) -> dict[str, Any]:
         calibrate(ctx, model)
         if chosen is None and not params.get("decodes"):
             versus.evaluated(ctx, model)
+    refuse_unfinished(result["evaluations"])
     return result
+
+
+def forget_moved(ctx: JobContext, units: Sequence[Unit]) -> None:
+    """Rows that this job began for a catalog that has moved on since: nobody would ever finish them."""
+    with ctx.guard():
+        begun = Evaluation.objects.filter(job=ctx.job, metrics=None)
+        begun.exclude(key__in=[unit.key for unit in units]).delete()
+
+
+def refuse_unfinished(planned: Sequence[int]) -> None:
+    finished = Evaluation.objects.filter(pk__in=planned, metrics__isnull=False).count()
+    if finished < len(planned):
+        raise TraceError(
+            f"{len(planned) - finished} of {len(planned)} evaluations are not finished.",
+            code="incomplete",
+            hint="Retry the job; it goes on where it stopped.",
+        )
 
 
 def run_rule_tests(ctx: JobContext) -> dict[str, Any]:
     """Ask a model the tests of the published rules that it has not answered yet."""
     model = Model.objects.select_related("run").get(pk=ctx.params["model"])
     result: dict[str, Any] = {"rules_tested": 0, "rules_passed": 0}
-    if tests := open_tests(model):
-        predict(ctx, model, [tests], _Progress(ctx, tests.count), result)
+    while tests := open_tests(model):  # rules may be published meanwhile
+        asked: dict[str, Any] = {}
+        predict(ctx, model, [tests], _Progress(ctx, tests.count), asked)
+        result = {name: number + asked[name] for name, number in result.items()}
     return result
 
 
@@ -91,7 +136,7 @@ def open_work(ctx: JobContext, unit: Unit, result: dict[str, Any]) -> "Work | No
     result["evaluations"].append(evaluation.pk)
     if evaluation.metrics is None:
         folder = settings.TRACE_HOME / "evaluations" / unit.key
-        return Work(evaluation, benchmark_rows(unit.benchmark), folder, unit.without)
+        return Work(evaluation, benchmark_rows(unit.benchmark), folder, unit)
     if scored := rescored(evaluation):
         with ctx.guard():
             publish_rescored(evaluation=evaluation, scored=scored)
@@ -106,7 +151,7 @@ class Work:
     evaluation: Evaluation
     rows: Rows
     folder: Path
-    without: tuple[str, ...] = ()
+    unit: Unit
     asked: Rows = field(default_factory=list)
     published: bool = False
 
@@ -130,7 +175,7 @@ class Work:
             )
         names = {tool["name"] for tool in spec["tools"]}
         self.asked = [row for row in self.rows if not row.get("tool") or row["tool"] in names]
-        left_out = {"without": self.without} if self.without else {}
+        left_out = {"without": self.unit.without} if self.unit.without else {}
         write_jsonl(self.folder / "items.jsonl", [row | left_out for row in self.asked])
 
     def files(self) -> tuple[Path, Path]:
@@ -154,6 +199,8 @@ class Work:
         # seconds of bootstrap: not inside the guard, which would hold the job's row against its heartbeat
         scored = score(evaluation.benchmark, evaluation.decode, predictions, self.rows)
         with ctx.guard():
+            if self.unit.key != evaluation.key:
+                raise CatalogMoved
             publish(evaluation=evaluation, predictions=predictions, rows=self.rows, scored=scored)
         self.published = True
         result["computed"] += 1

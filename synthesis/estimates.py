@@ -13,7 +13,7 @@ from django.db.models import Avg, Count, F, Sum
 from synthesis.budgets import LIMITS
 from synthesis.core.recipe import Recipe, read_recipe
 from synthesis.endpoints import endpoints
-from synthesis.imports import untraced
+from synthesis.imports import spare
 from synthesis.models import Attempt, ModelCall, SynthesisRun
 from synthesis.options import run_params
 from synthesis.planning import plan_counts
@@ -84,7 +84,7 @@ def estimate(*, branch: str, writer: str = "offline", seed: int = 0, **chosen: A
 def _plan(branch: str, writer: str, recipe: Recipe, seed: int, params: dict[str, Any]) -> dict[str, Any]:
     if branch != SynthesisRun.Branch.IMPORTED:
         return plan_counts(branch=branch, writer=writer, recipe=recipe, seed=seed, params=params)
-    waiting = untraced(params["domain"]).count()
+    waiting = spare(params["domain"]).count()
     return {"new": waiting, "samples": waiting, "skipped": 0, "rows": []}
 
 

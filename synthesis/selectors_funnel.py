@@ -6,6 +6,7 @@ All from rows, so that it is right while a run writes and after any kill. Refusa
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,7 +15,7 @@ from django.db.models import Case, Count, F, Func, JSONField, Q, QuerySet, Value
 from rules.models import RuleVersion
 from synthesis.models import Attempt, Sample, SynthesisRun
 from synthesis.selectors import APPROVED, DROPPED, READY
-from synthesis.units import of_run, reasons
+from synthesis.units import of_run, reasons, shared_samples
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "domain": ("domain_id",),
@@ -47,7 +48,7 @@ REFUSED_BY = {
 REFUSALS = {"filtered": "filtered", "judged_out": "judged_out", "error": "errors"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Slice:
     """A run, or the part of it that one looks at; empty fields do not narrow."""
 
@@ -75,7 +76,11 @@ class Slice:
     def _where(self, prefix: str) -> Q:
         names = {"domain": "domain_id", "rule": "rule_version__rule__code"}
         part = {f"{prefix}{names.get(name, name)}": value for name, value in self.narrowed.items()}
-        return of_run(self.run, prefix) & Q(**part)
+        return of_run(self.run, prefix, self.others) & Q(**part)
+
+    @cached_property
+    def others(self) -> list[int]:
+        return shared_samples(self.run)
 
 
 @dataclass(slots=True)

@@ -204,7 +204,8 @@ def _hold(snapshot: Snapshot, draft: Draft) -> None:
         batch_size=BATCH,
     )
     held = Sample.objects.filter(memberships__snapshot=snapshot)
-    if held.exclude(human=Sample.Human.APPROVED, machine=Sample.Machine.READY).exists():
+    still = held.filter(human=Sample.Human.APPROVED, machine=Sample.Machine.READY)
+    if held.count() != len(draft.chosen) or still.count() != len(draft.chosen):
         raise Moved
     written = draft.manifest["files"]["samples.jsonl"]["sha256"]
     again = write_lines(draft.folder / "again.jsonl", sample_lines([pk for pk, _ in draft.chosen]))

@@ -47,15 +47,17 @@ def reasons(run: SynthesisRun) -> dict[str, int]:
     return dict(rows.annotate(Count("pk")).order_by("why"))
 
 
-def of_run(run: int, prefix: str = "") -> Q:
-    """The run's samples: those it writes, and those it shares with the run that does.
-
-    An imported query becomes a tracing run's once it was tried.
-    """
+def of_run(run: int, prefix: str = "", others: Collection[int] | None = None) -> Q:
+    """The run's samples: those it writes, and the others, which it shares with the run that does."""
+    others = shared_samples(run) if others is None else others
     own = Q(**{f"{prefix}run": run})
-    planned = Q(sample__machine=Sample.Machine.PENDING) | Q(sample__attempts__number=1)
-    others = list(shared(run).filter(planned, sample__isnull=False).values_list("sample", flat=True))
     return own | Q(**{f"{prefix or 'pk__'}in": others}) if others else own
+
+
+def shared_samples(run: int) -> list[int]:
+    """Samples that the run planned and does not write. An imported query counts once it was tried."""
+    planned = Q(sample__machine=Sample.Machine.PENDING) | Q(sample__attempts__number=1)
+    return list(shared(run).filter(planned, sample__isnull=False).values_list("sample", flat=True))
 
 
 def shared(run: int) -> QuerySet[RunUnit]:

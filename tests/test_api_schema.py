@@ -114,7 +114,7 @@ TABLE: dict[tuple[str, str], tuple[tuple[str, ...], int]] = {
     ("synthesis/prompts", "GET"): (ALL, 200),
     ("synthesis/prompts/{}", "GET"): (ALL, 404),
     ("synthesis/prompts/{}/preview", "GET"): (ALL, 404),
-    ("synthesis/estimate", "POST"): (ALL, 400),
+    ("synthesis/estimate", "POST"): (WRITERS, 400),
     ("synthesis/runs", "GET"): (ALL, 200),
     ("synthesis/runs", "POST"): (WRITERS, 400),
     ("synthesis/runs/{}", "GET"): (ALL, 404),

@@ -58,6 +58,8 @@ def test_a_run_is_started_once_and_told_where_it_is(api) -> None:
         ({}, "/branch"),
         ({"branch": "rule", "rule": "NO_SUCH"}, "NO_SUCH"),
         ({"branch": "rule", "per_rule": 0}, "per-rule"),
+        ({"branch": "rule", "per_rule": 1_000_000}, "per-rule"),
+        ({"branch": "rrb", "anchors": 100_001}, "anchors"),
         ({"branch": "rule", "budget": {"calls": -1}}, "budget.calls"),
         ({"branch": "rule", "recipe": {"retries": 99}}, "retries"),
         ({"branch": "rule", "recipe": {"colour": 1}}, "colour"),
@@ -73,7 +75,7 @@ def test_a_refused_start_names_the_field_and_starts_nothing(api, body, told) -> 
 
 def test_an_estimate_counts_what_is_missing_and_starts_nothing(api) -> None:
     make_book()
-    answer = api("product_manager").post(f"{API}/estimate", {"branch": "rule"}, format="json").json()
+    answer = api("expert").post(f"{API}/estimate", {"branch": "rule"}, format="json").json()
     assert (answer["plan"]["new"], answer["samples"]["value"], answer["calls"]["value"]) == (12, 12, 0)
     assert answer["seconds"]["basis"] and not Job.objects.exists()
     assert {row["style"] for row in answer["plan"]["rows"]} == {"explicit", "implicit", "exception"}

@@ -18,7 +18,8 @@ RESTRICTED = {
     "expert admin": """
         cluster-dismiss cluster-restore catalog:import catalog:apply catalog:refresh rules:create rules:update
         rules:propose rules:withdraw rules:change rules:change_save rules:import rules:import_request
-        synthesis:create synthesis:editor_preview synthesis:cancel synthesis:resume synthesis:snapshot_create
+        synthesis:create synthesis:estimate synthesis:editor_preview synthesis:cancel synthesis:resume
+        synthesis:snapshot_create
         synthesis:snapshot_preview synthesis:snapshot_rebuild synthesis:regenerate catalog:queries_import
         catalog:queries_apply catalog:query_remove evaluation:run_rule_tests evaluation:start_rule_tests""",
     "reviewer admin": """

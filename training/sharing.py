@@ -18,6 +18,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
 from training.core.stages import Step
 from training.models import Run, StageClaim, TrainedStage
+from training.services import run_recipe
 from training.stages import run_stage
 
 LABELS = {"stage1": "stage 1", "plain": "stage 2, plain", "stage2": "stage 2"}
@@ -92,7 +93,8 @@ def stored_stage(ctx: JobContext, run: Run, step: Step) -> Trained | None:
 
 
 def publish_stage(ctx: JobContext, run: Run, step: Step, export: Path) -> Trained:
-    """Store the export, make it known, and wake the runs that wait for it."""
+    """Store the export, make it known, and wake the runs that wait for it. Raises TraceError `incomplete`."""
+    refuse_unfinished(run, step.stage, done_facts(export))
     key, digest = put_export(ctx, run, step.stage, export)
     facts = {"stage": step.stage, "run": run, "store_key": key, "store_digest": digest}
     with ctx.guard():
@@ -110,6 +112,21 @@ def put_export(ctx: JobContext, run: Run, stage: str, export: Path) -> tuple[str
     ctx.check()
     key = f"models/{run.key}/{stage}-{ctx.job.pk}-{ctx.job.fence}"
     return key, store().put_dir(export, key)
+
+
+def refuse_unfinished(run: Run, stage: str, facts: dict[str, Any]) -> None:
+    """A stage has done the steps that its recipe gives its records, or says where a time limit stopped it."""
+    told = facts.get("training") or {}
+    if "Records" not in told or "Stopped at" in told:
+        return
+    planned = getattr(run_recipe(run), stage).steps(told["Records"])
+    if told["Steps"] < planned:
+        raise TraceError(
+            f"{told['Steps']:,} of {planned:,} steps were trained.",
+            code="incomplete",
+            where=LABELS[stage],
+            hint="Remove the stage's folder, then retry the job.",
+        )
 
 
 def note_summary(ctx: JobContext, run: Run, stage: str, facts: dict[str, Any]) -> None:

@@ -102,6 +102,19 @@ def test_skipped_row_does_not_retire_its_tool(load) -> None:
     assert active() == {"A/x", "A/y"}
 
 
+def test_every_row_of_a_file_is_counted_once(load) -> None:
+    load(rows("A/x", "A/y"))
+    given = [
+        *rows("A/x"),
+        *rows("A/y", text="Reads more."),
+        *rows("A/z"),
+        *rows("A/w", text=""),
+        *rows("A/x"),
+    ]
+    done = load(given, skip_bad_rows=True).counts
+    assert sum(done[name] for name in ("added", "changed", "unchanged", "skipped")) == len(given)
+
+
 def test_skipped_row_without_a_name_retires_nothing(load) -> None:
     load(rows("A/x", "A/y"))
     result = load([*rows("A/x"), {"description": "nameless"}], skip_bad_rows=True)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from catalog import refresh
 from catalog.models import NeighbourList, Tool
 from tests.factories import make_tool
 from trace_site import jobs
@@ -61,3 +62,18 @@ def test_reviewer_may_not_refresh(client_as):
     client = client_as("reviewer")
     assert client.post("/catalog/refresh/").status_code == 403
     assert "Find look-alikes" not in client.get("/catalog/imports/").content.decode()
+
+
+def test_a_tool_imported_between_the_two_steps_is_looked_at_too(client_as, refreshed, monkeypatch):
+    make_tool("A/aa"), make_tool("A/ab")
+    client_as("expert").post("/catalog/refresh/")
+    update = refresh.clusters_update
+
+    def imported(**options):
+        if not Tool.objects.filter(name="A/ac").exists():
+            make_tool("A/ac")
+        return update(**options)
+
+    monkeypatch.setattr(refresh, "clusters_update", imported)
+    assert refreshed().state == "done"
+    assert NeighbourList.objects.count() == 3

@@ -107,6 +107,20 @@ def test_new_version_is_asked_alone(tools, model):
     assert set(RuleTestResult.objects.values_list("version__number", flat=True)) == {1, 2}
 
 
+def test_a_rule_that_is_published_meanwhile_is_asked_too(tools, model, monkeypatch):
+    ruled(tools, ("GetPayslip please", ["Pay/GetPayslip"]))
+    predict = tasks.predict
+
+    def published(*given):
+        predict(*given)
+        if RuleTestResult.objects.count() == 1:
+            ruled(tools, ("GetSlip please", ["OldPay/GetSlip"]))
+
+    monkeypatch.setattr(tasks, "predict", published)
+    assert asked(model) == {"rules_tested": 2, "rules_passed": 2}
+    assert RuleTestResult.objects.count() == 2
+
+
 def test_evaluation_of_a_model_asks_it_the_rules_tests_too(tools, model):
     ruled(tools, ("GetPayslip", ["Pay/GetPayslip"]))
     job = jobs.run(evaluation_request(model=model).pk)

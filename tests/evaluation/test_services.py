@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from django.core.management import call_command
 
+from catalog.models import Tool
 from evaluation import tasks
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
-from evaluation.services import benchmark_import, evaluation_request
+from evaluation.services import Unit, benchmark_import, evaluation_request
 from evaluation.tables import evaluation_lines
 from tests.factories import make_cluster, make_model, make_rule, make_run, make_tool
 from trace_site import jobs
 from trace_site.artefacts import store
+from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from training.core.questions import TAUGHT, taught
 
@@ -195,6 +197,48 @@ def test_catalog_without_embeddings_has_no_baseline_but_an_evaluation(prb, tools
     type(tools[0]).objects.update(embedding=None)
     result = evaluate(model_with(tools, tmp_path), decodes=["fast"])
     assert result["computed"] == 1 and "run manage.py catalog_neighbours" in result["skipped"][0]
+
+
+def test_a_tool_imported_while_the_baseline_searches_is_searched_too(tools, prb, tmp_path, monkeypatch):
+    embed = tasks.embed
+
+    def imported(ctx, work, progress):
+        embed(ctx, work, progress)
+        if not Tool.objects.filter(name="Late/Tool").exists():
+            make_tool("Late/Tool", embedding=[1.0, 0.0, 0.0])
+
+    monkeypatch.setattr(tasks, "embed", imported)
+    evaluate(model_with(tools, tmp_path), benchmark=prb, decodes=["fast"])
+    baseline = Evaluation.objects.get(decode="embedding")
+    assert baseline.key == Unit(None, prb, "embedding").key
+    assert {len(row.output["tools"]) for row in baseline.predictions.all()} == {5}
+
+
+def test_a_catalog_that_is_embedded_in_part_puts_the_evaluation_off(tools, prb, tmp_path):
+    new = make_tool("New/Tool")
+    job = jobs.run(evaluation_request(model=model_with(tools, tmp_path), benchmark=prb, decodes=["fast"]).pk)
+    refresh = Job.objects.get(kind="catalog")
+    assert (job.state, job.params["waits_for"]) == ("queued", refresh.pk)
+    Tool.objects.filter(pk=new.pk).update(embedding=[1.0, 0.0, 0.0])
+    assert jobs.run(job.pk).state == "done"
+    assert not Evaluation.objects.filter(metrics=None).exists()
+
+
+def test_what_was_begun_for_an_older_catalog_is_not_left_half_made(tools, prb, tmp_path, monkeypatch):
+    model = model_with(tools, tmp_path)
+    monkeypatch.setenv("FAKE_ENGINE", "die")
+    job = jobs.run(evaluation_request(model=model, benchmark=prb, decodes=["fast"]).pk)
+    assert job.state == "failed" and Evaluation.objects.filter(metrics=None).exists()
+    Tool.objects.filter(pk=tools[3].pk).update(status=Tool.Status.RETIRED)
+    jobs.retry(job)
+    assert jobs.run(job.pk).state == "done"
+    assert not Evaluation.objects.filter(metrics=None).exists()
+
+
+def test_an_evaluation_without_all_its_answers_is_not_finished(tools, prb, tmp_path, monkeypatch):
+    monkeypatch.setattr(tasks.Work, "predictions", lambda self: [])
+    job = jobs.run(evaluation_request(model=model_with(tools, tmp_path), benchmark=prb, decodes=["fast"]).pk)
+    assert (job.state, Evaluation.objects.filter(metrics__isnull=False).count()) == ("failed", 0)
 
 
 def test_decode_of_another_kind_is_refused(tools, prb, tmp_path):

@@ -1,14 +1,19 @@
 """What a run would do, before it starts: counted, measured here, or a default that says so."""
 
+import tracemalloc
+
 import pytest
 from django.core.management import call_command
 
+from synthesis import options
 from synthesis.estimates import estimate
+from synthesis.forms_launch import SynthesisForm
 from synthesis.models import ModelCall, Sample, SynthesisRun
 from synthesis.services import synthesis_start
 from tests.llm_server import LlmServer
 from tests.synthesis.model import answers
 from tests.synthesis.rows import make_book, run_job
+from tests.synthesis.test_planning import make_many_rules
 from tests.synthesis.test_runs import NO_PERMISSIONS
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
@@ -98,3 +103,42 @@ def test_command_takes_recipe_and_budget(tmp_path, capsys):
     assert params["recipe"]["retries"] == 2 and params["recipe"]["trace"]["permission_share"] == 0.5
     assert params["budget"] == {"money": 2.5} and params["outdated"] == "keep"
     assert "asked             0 calls" in capsys.readouterr().out
+
+
+def test_a_million_samples_are_counted_without_being_planned():
+    make_many_rules(100)
+    estimate(branch="rule", per_rule=1)  # what is loaded once is no part of it
+    tracemalloc.start()
+    found = estimate(branch="rule", per_rule=options.PER_RULE)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.samples.value == 100 * options.PER_RULE
+    assert peak < 5_000_000
+
+
+def test_what_is_counted_is_what_a_run_plans():
+    make_many_rules(3)
+    for branch, chosen in (("rule", {"per_rule": 7}), ("rule", {"per_rule": 11}), ("rrb", {"anchors": 25})):
+        counted = estimate(branch=branch, seed=3, **chosen).samples.value
+        run = synthesis_start(branch=branch, seed=3, wake=False, **chosen)
+        result = run_job(run.job)
+        assert result["planned"] == counted > 0
+        Sample.objects.filter(pk__in=Sample.objects.filter(machine="ready")[:4]).update(human="rejected")
+
+
+def test_rules_times_samples_are_counted_before_anything_is_planned(monkeypatch):
+    make_book()
+    monkeypatch.setattr(options, "MOST_PLANNED", 5)
+    for begin in (estimate, synthesis_start):
+        with pytest.raises(TraceError, match="1 rules of 6 samples are more than 5") as refused:
+            begin(branch="rule", per_rule=6)
+        assert (refused.value.code, refused.value.where) == ("too_large", "--per-rule")
+    assert not Job.objects.exists()
+
+
+def test_limits_are_those_of_the_form():
+    make_book()
+    for asked in ({"branch": "rule", "per_rule": 1_001}, {"branch": "rrb", "anchors": 100_001}):
+        with pytest.raises(TraceError, match="out of range"):
+            estimate(**asked)
+    assert not SynthesisForm({"branch": "rule", "writer": "offline", "per_rule": 1_001}).is_valid()

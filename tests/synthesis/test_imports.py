@@ -6,8 +6,9 @@ from catalog.models import LabelledQuery
 from synthesis import review, runs
 from synthesis.imports import samples_import
 from synthesis.models import Attempt, Sample
-from synthesis.services import synthesis_start
+from synthesis.services import synthesis_resume, synthesis_start
 from tests.synthesis.rows import make_benchmark_query, make_book, run_job
+from trace_site import jobs
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_jsonl
 
@@ -40,6 +41,8 @@ def logs(tmp_path):
 def test_good_rows_come_in_and_the_rest_is_counted_with_its_line(logs):
     counts = samples_import(path=logs, approve=True)
     assert (counts.imported, counts.skipped, counts.other_split, counts.contaminated) == (2, 3, 1, 1)
+    every = (counts.imported, counts.unchanged, counts.repeated, counts.skipped, counts.other_split)
+    assert counts.rows == sum(every) + counts.contaminated == len(ROWS)
     assert counts.errors[0] == "logs.jsonl:4: 'Nowhere/Nothing' is not in the catalog"
     assert set(Sample.objects.values_list("branch", "human", "machine")) == {
         ("imported", "approved", "ready")
@@ -82,19 +85,43 @@ def test_what_a_person_typed_while_the_trace_was_written_stands(logs, monkeypatc
     assert Sample.objects.get(query__contains="paid").trace
 
 
+def stopped(run):
+    """Planned and cancelled before anything was written."""
+
+    def stops(*written):
+        raise jobs.JobCancelled
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "_commit", stops)
+        assert jobs.run(run.job.pk).state == "cancelled"
+    return run
+
+
+def test_a_run_leaves_queries_alone_that_one_under_way_has_planned(logs):
+    samples_import(path=logs)
+    first = stopped(synthesis_start(branch="imported", wake=False))
+    synthesis_resume(first)
+    assert run_job(synthesis_start(branch="imported", seed=2, wake=False).job)["planned"] == 0
+    assert run_job(first.job)["ready"] == 2
+
+
 def test_of_two_runs_over_the_same_queries_the_first_to_commit_has_them(logs, monkeypatch):
     samples_import(path=logs)
-    commit, second = runs._commit, []
+    first = stopped(synthesis_start(branch="imported", wake=False))
+    second = stopped(synthesis_start(branch="imported", seed=2, wake=False))
+    commit, resumed = runs._commit, []
 
     def overtaken(*written):
-        if not second:
-            second.append(synthesis_start(branch="imported", seed=2, wake=False))
-            run_job(second[0].job)
+        if not resumed:
+            resumed.append(synthesis_resume(second))
+            run_job(second.job)
         commit(*written)
 
     monkeypatch.setattr(runs, "_commit", overtaken)
-    run_job(synthesis_start(branch="imported", wake=False).job)
-    assert set(Sample.objects.values_list("run", flat=True)) == {second[0].pk}
+    synthesis_resume(first)
+    counts = run_job(first.job)
+    assert (counts["planned"], counts["ready"], counts["missing"]) == (2, 2, 0)
+    assert set(Sample.objects.values_list("run", flat=True)) == {second.pk}
     assert set(Attempt.objects.values_list("sample", "number")) == {
         (pk, 1) for pk in Sample.objects.values_list("pk", flat=True)
     }
