@@ -56,7 +56,7 @@ def await_look_alikes(ctx: JobContext) -> NoReturn:
 
     Raises JobPostponed, or TraceError "no_neighbours" when the job that this one waited for could not find them.
     """
-    waited = Job.objects.filter(pk=ctx.waited_for, kind=KIND).first()
+    waited = Job.objects.filter(pk=ctx.waited_for or 0, kind=KIND).first()
     if waited is not None and not waited.is_active and waited.state != Job.State.DONE:
         raise TraceError(
             f"the look-alikes of new tools were not found: {waited.error or waited.state}",

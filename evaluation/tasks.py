@@ -84,7 +84,7 @@ def _evaluate(ctx: JobContext) -> dict[str, Any]:
 def forget_moved(ctx: JobContext, units: Sequence[Unit]) -> None:
     """Rows that this job began for a catalog that has moved on since: nobody would ever finish them."""
     with ctx.guard():
-        begun = Evaluation.objects.filter(job=ctx.job, metrics=None)
+        begun = Evaluation.objects.filter(job=ctx.job, metrics__isnull=True)
         begun.exclude(key__in=[unit.key for unit in units]).delete()
 
 

@@ -28,7 +28,7 @@ from synthesis.sample_rows import rows_of
 from synthesis.selectors_regenerations import written_again
 from synthesis.selectors_standing import FILLED
 from synthesis.sources import CatalogView, load_catalog, published_rules
-from synthesis.units import alone, count, give_up, join
+from synthesis.units import alone, count, give_up, join, take_over
 from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError
 
@@ -104,11 +104,12 @@ def planned(
 
 
 def drop_overtaken(run: SynthesisRun, writers: Writers, catalog: CatalogView) -> bool:
-    """Give up what a resumed run planned and would not plan today; whether there was any."""
+    """Give up what a resumed run planned and would not plan today; whether there was any. Inside `alone`."""
     if run.branch == SynthesisRun.Branch.IMPORTED:
         gone = spoken_for(run)
         give_up(run, gone, TAKEN)
         return bool(gone)
+    take_over(run)
     waiting = run.samples.filter(machine=Sample.Machine.PENDING, attempts__isnull=True)
     if not waiting.exists():
         return False

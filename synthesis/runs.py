@@ -26,7 +26,7 @@ from synthesis.selectors_standing import STANDING
 from synthesis.sources import CatalogView, few_shot_queries, load_catalog, published_codes, rule_texts
 from synthesis.staff import Staff, open_books, run_staff
 from synthesis.stages import Outcome, Pipeline, Unit
-from synthesis.units import equation, join_all, take_over, writing_elsewhere
+from synthesis.units import alone, equation, join_all, take_over, writing_elsewhere
 from synthesis.yields import run_counts
 from trace_site.jobs import JobContext, JobPostponed
 from trace_site.lib.errors import TraceError
@@ -76,7 +76,7 @@ def _write_all(
     """Until the equation holds. What another run writes is waited for; what nobody writes is told."""
     missing = None
     while True:
-        patiently(partial(take_over, ctx, run))
+        patiently(partial(_take_over, ctx, run))
         _write(ctx, run, recipe, catalog, staff)
         found = patiently(partial(equation, run))
         if not found.missing:
@@ -95,18 +95,25 @@ def _write_all(
         missing = found.missing
 
 
+def _take_over(ctx: JobContext, run: SynthesisRun) -> None:
+    with alone(ctx):
+        take_over(run)
+
+
 def _write(ctx: JobContext, run: SynthesisRun, recipe: Recipe, catalog: CatalogView, staff: Staff) -> None:
     """Write what is pending; every batch is committed before the next is taken."""
-    found = equation(run)
+    found = patiently(partial(equation, run))
     total, done = found.planned, found.planned - found.missing
-    context = catalog.filter_context(recipe, _queries_so_far(run), published_codes())
-    pipeline = Pipeline(staff.writers, context, recipe.retries)
-    units = _units(run, recipe, _pending(run), catalog)
 
     def progress() -> None:
         patiently(lambda: ctx.progress(done, total, "writing"))
 
     progress()
+    if not (pending := _pending(run)).exists():
+        return
+    context = catalog.filter_context(recipe, _queries_so_far(run), published_codes())
+    pipeline = Pipeline(staff.writers, context, recipe.retries)
+    units = _units(run, recipe, pending, catalog)
     for outcomes in staff.written(pipeline, units, progress):
         # a batch whose commit was not heard of is found committed
         patiently(partial(_commit, ctx, run, staff.writers, outcomes))

@@ -47,8 +47,8 @@ def _samples(which: Q) -> CombinedExpression:
     shared = Sample.objects.filter(
         which, shared_by__run=OuterRef("pk"), shared_by__why="", attempts__number=1
     )
-    shared = shared.exclude(run=OuterRef("pk")).values("shared_by__run")
-    return _counted(own) + _counted(shared)
+    written = shared.exclude(run=OuterRef("pk")).values("shared_by__run")
+    return _counted(own) + _counted(written)
 
 
 def _counted(rows: QuerySet[Sample, Any]) -> Coalesce:

@@ -34,10 +34,11 @@ def tell_counts(runs: Sequence[SynthesisRun]) -> None:
     counts = dict(_known[1]) if _known[0] == moved else {}
     if missing := [run.pk for run in runs if run.pk not in counts]:
         own = Sample.objects.filter(run__in=missing).order_by().values("run").annotate(**COUNTS)
-        shared = RunUnit.objects.filter(run__in=missing, why="", sample__attempts__number=1)
-        shared = shared.exclude(sample__run=F("run")).order_by().values("run").annotate(**SHARED)
+        units = RunUnit.objects.filter(run__in=missing, why="", sample__attempts__number=1)
+        shared = units.exclude(sample__run=F("run")).order_by().values("run").annotate(**SHARED)
         counts |= {pk: dict.fromkeys(COUNTS, 0) for pk in missing}
-        for row in [*own, *shared]:
+        rows: list[Any] = [*own, *shared]
+        for row in rows:
             for name in COUNTS:
                 counts[row["run"]][name] += row[name]
         _known = (moved, counts)

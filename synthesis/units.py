@@ -91,14 +91,13 @@ def join_all(units: Iterable[tuple[int, int]]) -> None:
     RunUnit.objects.bulk_create(rows, batch_size=BATCH, ignore_conflicts=True)
 
 
-def take_over(ctx: JobContext, run: SynthesisRun) -> None:
-    """Write what the run shares and nobody is writing. Whose plan it was keeps it as a shared unit."""
-    with alone(ctx):
-        waiting = shared(run.pk).filter(sample__machine=Sample.Machine.PENDING)
-        idle = waiting.exclude(sample__run__job__state=Job.State.RUNNING)
-        left = list(idle.values_list("sample__run", "sample"))
-        join_all(left)
-        Sample.objects.filter(pk__in=[sample for _, sample in left]).update(run=run)
+def take_over(run: SynthesisRun) -> None:
+    """Write what the run shares and nobody is writing, inside `alone`. Whose plan it was shares it then."""
+    waiting = shared(run.pk).filter(sample__machine=Sample.Machine.PENDING)
+    idle = waiting.exclude(sample__run__job__state=Job.State.RUNNING)
+    left = list(idle.values_list("sample__run", "sample"))
+    join_all(left)
+    Sample.objects.filter(pk__in=[sample for _, sample in left]).update(run=run)
 
 
 def writing_elsewhere(run: SynthesisRun) -> tuple[SynthesisRun, int] | None:

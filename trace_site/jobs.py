@@ -330,7 +330,7 @@ def _finish(context: JobContext, **fields: Any) -> None:
         connection.close_if_unusable_or_obsolete()
     if "error" in fields:  # what a database refuses must not keep it from being told that the job failed
         fields["error"] = fields["error"].replace("\0", "").encode(errors="replace").decode()
-    ended = {"finished_at": Now(), "lease_until": None}
+    ended: dict[str, Any] = {"finished_at": Now(), "lease_until": None}
     if context.waited_for is not None:
         ended["params"] = _without_wait(context)
     context._mine().update(**{**ended, **context.told, **fields})

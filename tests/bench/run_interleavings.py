@@ -1,6 +1,6 @@
 """Random interleavings of synthesis runs: workers are processes that SIGKILL ends, connections are cut by the server.
 
-    TRACE_HOME=/some/folder python -m tests.bench.run_interleavings [--runs 30] [--seed 1]
+    TRACE_HOME=/some/folder python -m tests.bench.run_interleavings [--runs 30] [--seed 1] [--steps]
 
 Runs on a database of its own. Prints one line a run and the steps of those that went wrong; the exit code is 1 when a
 run said done that was not, or when anything was lost or doubled.
@@ -16,6 +16,9 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--steps", action="store_true", help="print the steps of all, not only of the wrong ones"
+    )
     asked = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
     import django
@@ -45,8 +48,8 @@ def main() -> int:
                 f"{len(found.problems)} problems",
                 flush=True,
             )
-            if found.problems:
-                bad += 1
+            bad += bool(found.problems)
+            if found.problems or asked.steps:
                 print("\n".join([*found.problems, *found.told]), flush=True)
             call_command("flush", verbosity=0, interactive=False)
     finally:

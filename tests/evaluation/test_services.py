@@ -221,18 +221,18 @@ def test_a_catalog_that_is_embedded_in_part_puts_the_evaluation_off(tools, prb, 
     assert (job.state, job.params["waits_for"]) == ("queued", refresh.pk)
     Tool.objects.filter(pk=new.pk).update(embedding=[1.0, 0.0, 0.0])
     assert jobs.run(job.pk).state == "done"
-    assert not Evaluation.objects.filter(metrics=None).exists()
+    assert not Evaluation.objects.filter(metrics__isnull=True).exists()
 
 
 def test_what_was_begun_for_an_older_catalog_is_not_left_half_made(tools, prb, tmp_path, monkeypatch):
     model = model_with(tools, tmp_path)
     monkeypatch.setenv("FAKE_ENGINE", "die")
     job = jobs.run(evaluation_request(model=model, benchmark=prb, decodes=["fast"]).pk)
-    assert job.state == "failed" and Evaluation.objects.filter(metrics=None).exists()
+    assert job.state == "failed" and Evaluation.objects.filter(metrics__isnull=True).exists()
     Tool.objects.filter(pk=tools[3].pk).update(status=Tool.Status.RETIRED)
     jobs.retry(job)
     assert jobs.run(job.pk).state == "done"
-    assert not Evaluation.objects.filter(metrics=None).exists()
+    assert not Evaluation.objects.filter(metrics__isnull=True).exists()
 
 
 def test_an_evaluation_without_all_its_answers_is_not_finished(tools, prb, tmp_path, monkeypatch):

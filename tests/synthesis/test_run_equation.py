@@ -14,7 +14,7 @@ from synthesis.samples import samples
 from synthesis.selectors_funnel import Slice, funnel
 from synthesis.selectors_runs import tell_counts
 from synthesis.services import synthesis_resume, synthesis_start
-from synthesis.units import equation, take_over
+from synthesis.units import equation
 from synthesis.writers.offline import offline_writers
 from tests.factories import make_domain, make_tool
 from tests.synthesis.rows import make_book, run_job
@@ -152,7 +152,7 @@ def test_a_run_waits_for_the_one_that_writes_what_both_planned():
     second = start()
     context = jobs.claim(second.job.pk)
     plan(context, second, writers, runs.load_catalog())
-    take_over(context, second)
+    runs._take_over(context, second)
     context.close()
     synthesis_resume(first)
     waits = jobs.run(first.job.pk)
@@ -175,6 +175,16 @@ def test_what_a_run_gives_up_goes_back_to_the_one_that_planned_it_too():
     assert first.samples.filter(machine="pending").count() == 6
     assert kept(resumed(first)) == (6, 0, 0, 6)
     assert not Sample.objects.filter(machine="pending").exists()
+
+
+def test_what_is_taken_back_from_another_run_is_not_written_for_a_rule_that_has_moved_on():
+    make_catalog(1)
+    first = start(per_rule=6)
+    stop(first, 0)
+    stop(start(per_rule=6), 0)
+    edit_rule("RULE_0")
+    assert kept(resumed(first)) == (12, 6, 0, 6)
+    assert not Sample.objects.filter(machine="ready", rule_version__number=1).exists()
 
 
 def test_a_run_of_rejected_samples_says_what_it_gave_up():
