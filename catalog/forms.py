@@ -3,8 +3,9 @@
 from django import forms
 
 from catalog.core.importers.detect import FORMATS
+from trace_site.limits import CATALOG_FILE
 
-MEGABYTES = 100
+MEGABYTES = CATALOG_FILE // 1_000_000
 LABELS = {
     "jsonl": "JSON lines",
     "csv": "CSV",

@@ -7,9 +7,10 @@ from typing import Any
 from django import forms
 
 from catalog.core.query_files import GivenQuery
+from trace_site.limits import QUERIES_FILE
 
 MOST_ON_A_PAGE = 300
-KILOBYTES = 1000
+KILOBYTES = QUERIES_FILE // 1000
 
 
 class QueriesForm(forms.Form):

@@ -16,12 +16,13 @@ from rules import api_requests
 from rules.api_inputs import ExportIn, ImportIn
 from rules.api_shapes import ExchangeRule, Imported
 from rules.core.schema import RULE_SCHEMA
-from rules.exchange_requests import MOST_BYTES, FilePreview, file_preview, file_request
+from rules.exchange_requests import FilePreview, file_preview, file_request
 from rules.selectors_list import RuleFilter
 from rules.views_exchange import download
 from trace_site.access import ADMIN, EXPERT
 from trace_site.api import ApiView
 from trace_site.lib.errors import TraceError
+from trace_site.limits import RULES_FILE
 
 FILE_ITEM = {key: value for key, value in RULE_SCHEMA.items() if not key.startswith("$")}
 
@@ -61,7 +62,7 @@ class FileParser(BaseParser):
     media_type = "*/*"
 
     def parse(self, stream: IO[bytes], media_type: Any = None, parser_context: Any = None) -> Any:
-        return stream.read(MOST_BYTES + 1)
+        return stream.read(RULES_FILE + 1)
 
 
 class Import(ApiView):
@@ -118,7 +119,7 @@ class Import(ApiView):
                 code="bad_input",
                 hint="Send it as the body, or as the part `file` of a form.",
             )
-        return file.read(MOST_BYTES + 1), name or str(file.name)[:200]
+        return file.read(RULES_FILE + 1), name or str(file.name)[:200]
 
 
 def _imported(preview: FilePreview, request: int | None) -> dict[str, Any]:

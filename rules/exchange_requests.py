@@ -16,9 +16,9 @@ from rules.exchange import Checked, Key, check_file
 from rules.models import ChangeRequest, RuleChange, RuleVersion
 from rules.requests import audit_request
 from trace_site.lib.errors import TraceError
+from trace_site.limits import RULES_FILE
 
 MOST_RULES = 5_000
-MOST_BYTES = 5_000_000
 HINT = "Split the file, or have an operator import it with manage.py rules_import."
 
 
@@ -64,9 +64,9 @@ def file_preview(*, data: bytes, filename: str, skip_bad_rows: bool = False) -> 
 
     Raises TraceError `bad_rules` with every mistake, `too_large`, or what makes the file unreadable.
     """
-    if len(data) > MOST_BYTES:
+    if len(data) > RULES_FILE:
         raise TraceError(
-            f"the file has {len(data):,} bytes; the limit is {MOST_BYTES:,}.",
+            f"the file has {len(data):,} bytes; the limit is {RULES_FILE:,}.",
             code="too_large",
             where=filename,
             hint=HINT,

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rules.core.draft import draft_problems, fill_draft, unstorable
+from rules.core.draft import draft_problems, fill_draft
 from rules.models import ChangeRequest
 from rules.selectors_permits import WRITERS, refusal, words_on
 from trace_site import audit
 from trace_site.access import ADMIN, EXPERT, ROLE_LABELS, roles_of
 from trace_site.lib.errors import TraceError
+from trace_site.lib.files import storable
 from trace_site.webhooks import emit
 
 LONGEST = 5000
@@ -88,7 +89,7 @@ def said(text: str, *, what: str, needed: bool = False) -> str:
             code="bad_text",
             hint="Shorten it, or link to the long version.",
         )
-    if unstorable(text):
+    if not storable(text):
         raise TraceError(f"The {what} holds a NUL or half a character.", code="bad_text")
     return text
 
@@ -113,7 +114,7 @@ def short_texts(**given: str) -> dict[str, str]:
                 where=f"/{name}",
                 hint="Shorten it.",
             )
-        if unstorable(text):
+        if not storable(text):
             raise TraceError(
                 f"The {name} holds a NUL or half a character.", code="bad_rule", where=f"/{name}"
             )

@@ -12,11 +12,12 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from catalog.uploads import Upload, upload_keep
 from rules.exchange import Format, as_text, rules_export
-from rules.exchange_requests import MOST_BYTES, FilePreview, file_preview, file_request
+from rules.exchange_requests import FilePreview, file_preview, file_request
 from rules.health import recheck_missing
 from rules.selectors_list import RuleFilter, rule_ids
 from trace_site.access import ADMIN, EXPERT, role_required
 from trace_site.lib.errors import TraceError, status_of
+from trace_site.limits import RULES_FILE
 
 SALT = "rules.upload"
 SECONDS = 24 * 3600
@@ -29,7 +30,7 @@ class RulesFileForm(forms.Form):
 
     def clean_file(self) -> Any:
         upload = self.cleaned_data["file"]
-        if upload.size > MOST_BYTES:
+        if upload.size > RULES_FILE:
             raise forms.ValidationError(
                 f"The file has {upload.size / 1e6:,.1f} MB; the page takes at most 5. Split it, or have an operator "
                 "import it with manage.py rules_import."

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -172,6 +173,8 @@ def test_a_key_that_is_none_is_refused(expert, key):
         (b'{"slug": "\\ud800"}', "bad_json", "surrogate"),
         (b'{"slug": "\xff"}', "bad_json", "UTF-8"),
         (b"[" * 100_000, "bad_json", "nested too deep"),
+        (b'{"slug": ' + b"[" * 40 + b"]" * 40 + b"}", "bad_json", "deeper than 40 levels"),
+        (b'{"slug": 1e400}', "bad_json", "'1e400' is larger than any number"),
         (b'{"slug": ' + b"9" * 5000 + b"}", "bad_json", "digits"),
         (b"[]", "bad_input", "dictionary"),
         (b"{}", "bad_input", "/slug: This field is required."),
@@ -182,6 +185,27 @@ def test_wrong_bodies_are_told_what_is_wrong(expert, sent, code, words):
     refused = ask(expert, sent)
     assert refused.status_code == 400 and refused.data["code"] == code and words in refused.data["message"]
     assert not Domain.objects.exists()
+
+
+HOSTILE = {
+    "a key repeated after 12,000 others": b'{%s, "key00": 2}'
+    % b", ".join(b'"key%02d": 1' % number for number in range(12_000)),
+    "12,000 unknown fields": json.dumps({f"field{number}": 1 for number in range(12_000)}).encode(),
+    "an unknown field with a long name": json.dumps({"x" * 900_000: 1}).encode(),
+    "a long key twice": b'{"%s": 1, "%s": 1}' % (b"x" * 400_000, b"x" * 400_000),
+    "a long choice": json.dumps({"slug": "x" * 900_000, "title": "x" * 900_000}).encode(),
+    "lists of nothing": b'{"slug": [%s]}' % b", ".join([b"[]"] * 200_000),
+    "escapes": b'{"slug": "%s"}' % (b"\\u00e9" * 150_000),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_hostile_body_costs_little_and_is_answered_briefly(expert, what):
+    before = time.process_time()
+    refused = ask(expert, HOSTILE[what])
+    refused.render()
+    assert time.process_time() - before < 1  # the repeated key took 5 s
+    assert refused.status_code == 400 and len(refused.content) < 10_000
 
 
 def test_other_content_types_and_large_bodies_are_refused(expert, settings):

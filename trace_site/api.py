@@ -23,12 +23,13 @@ from trace_site.access import ROLE_LABELS, roles_of
 from trace_site.acting import identify
 from trace_site.api_input import InputSerializer, StrictJSONParser
 from trace_site.frozen import frozen_error
-from trace_site.lib.errors import TraceError, status_of
+from trace_site.lib.errors import LONGEST, TraceError, cut, status_of
 from trace_site.paging import SIZE, keyset
 
 log = logging.getLogger(__name__)
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 MOST_ROWS = 200
+MOST_TOLD = 20_000  # characters of mistakes by field; of more only the first is told
 # the same clash is a failed precondition to a program that sent If-Match, and a conflict to a person
 API_STATUS = {"edited_meanwhile": 412}
 DRF_CODES: dict[type[Exception], str] = {
@@ -207,7 +208,8 @@ def _drf_error(error: Exception, data: Any) -> dict[str, Any]:
         return {"message": "You may not do this.", "code": "not_allowed", "extra": {}}
     code = DRF_CODES.get(type(error), getattr(error, "default_code", "error"))
     if isinstance(error, exceptions.ValidationError):
-        return {"message": _first_mistake(extra), "code": code, "extra": extra}
+        told = extra if len(json.dumps(extra)) <= MOST_TOLD else {}
+        return {"message": cut(_first_mistake(extra), LONGEST), "code": code, "extra": told}
     detail = extra.get("detail") if isinstance(extra, Mapping) else None
     return {"message": str(detail or error), "code": code, "extra": extra}
 

@@ -1,6 +1,7 @@
 """What the API reads: one JSON object, without a key given twice or a field nobody knows."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import IO, Any
 
@@ -8,7 +9,11 @@ from rest_framework import serializers
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 
-from trace_site.lib.files import storable
+from trace_site.lib.errors import quoted
+from trace_site.lib.files import storable_json
+
+DEEPEST = 40  # objects and lists inside one another
+MOST_UNKNOWN = 20  # fields that a refusal names
 
 
 class StrictJSONParser(JSONParser):
@@ -18,9 +23,11 @@ class StrictJSONParser(JSONParser):
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
         try:
+            text = stream.read().decode("utf-8-sig")
             data = json.loads(
-                stream.read().decode("utf-8-sig"),
+                text,
                 parse_constant=_no_constant,
+                parse_float=_finite,
                 object_pairs_hook=_no_duplicates,
             )
         except RecursionError as error:
@@ -33,20 +40,38 @@ class StrictJSONParser(JSONParser):
             ) from error
         except ValueError as error:
             raise ParseError(str(error)) from error
-        if not storable(data):
+        if deeper_than(DEEPEST, data):
+            raise ParseError(f"The JSON is nested deeper than {DEEPEST} levels.")
+        if not storable_json(data, text):
             raise ParseError("A text holds a NUL or half of a surrogate pair, which no database stores.")
         return data
+
+
+def deeper_than(most: int, value: Any) -> bool:
+    """Whether objects and lists of a parsed JSON value lie more than `most` levels inside one another."""
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(most):
+        inner = (item.values() if isinstance(item, dict) else item for item in level)
+        level = [part for parts in inner for part in parts if isinstance(part, (dict, list))]
+    return bool(level)
 
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON. Use a number or null.")
 
 
+def _finite(digits: str) -> float:
+    if math.isinf(number := float(digits)):
+        raise ValueError(f"{quoted(digits)} is larger than any number. Use a smaller one.")
+    return number
+
+
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        twice = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
-        raise ValueError(f"The key {twice!r} is given twice. Keep one.")
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"The key {quoted(twice)} is given twice. Keep one.")
     return found
 
 
@@ -56,7 +81,8 @@ class InputSerializer(serializers.Serializer[Any]):
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping) and (unknown := sorted(set(map(str, data)) - set(self.fields))):
             known = ", ".join(self.fields) or "none"
+            more = f" {len(unknown):,} fields are unknown." if len(unknown) > MOST_UNKNOWN else ""
             raise serializers.ValidationError(
-                dict.fromkeys(unknown, [f"There is no such field. Fields: {known}."])
+                {key[:80]: [f"There is no such field. Fields: {known}.{more}"] for key in unknown[:MOST_UNKNOWN]}
             )
         return super().to_internal_value(data)

@@ -99,8 +99,11 @@ def request_hash(request: Any) -> str:
     if str(request.content_type).startswith("multipart/"):
         for name, values in sorted(request.data.lists()):
             for value in values:
-                content = value.read() if hasattr(value, "read") else str(value).encode()
-                parts += [name.encode(), hashlib.sha256(content).digest()]
+                blocks = value.chunks() if hasattr(value, "chunks") else [str(value).encode()]
+                digest = hashlib.sha256()
+                for block in blocks:
+                    digest.update(block)
+                parts += [name.encode(), digest.digest()]
                 if hasattr(value, "seek"):
                     value.seek(0)
     else:

@@ -5,13 +5,15 @@ field present, exactly as typed, and the JSON pointers of what has the wrong typ
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from rules.core.rule import RuleContent, make_content
-from rules.core.schema import RULE_SCHEMA
+from rules.core.schema import MOST_PROBLEMS, RULE_SCHEMA
+from trace_site.lib.files import storable
 
 KEPT = {"type", "properties", "items", "maxLength", "maxItems"}
 FIELDS = {"target": "tool_name", "confusables": "confusables", "text": "rule_text"} | {
@@ -41,10 +43,10 @@ def draft_problems(content: Any) -> list[tuple[str, str]]:
         return [("", "must be an object.")]
     given = {FIELDS[key]: value for key, value in content.items() if key in FIELDS}
     problems = []
-    for error in _validator.iter_errors(given):
+    for error in islice(_validator.iter_errors(given), MOST_PROBLEMS):
         pointer = "".join(f"/{part}" for part in error.absolute_path)
         problems.append((pointer, _sentence(error)))
-    if not problems and any(unstorable(text) for text in _texts(given)):
+    if not problems and not all(map(storable, _texts(given))):
         problems.append(("", "holds a NUL or half a character, which no text can."))
     return problems
 
@@ -87,11 +89,6 @@ def draft_of(content: RuleContent) -> dict[str, Any]:
 def content_of(draft: Mapping[str, Any]) -> RuleContent:
     """What the draft says so far; may be incomplete."""
     return make_content(**fill_draft(draft))
-
-
-def unstorable(text: str) -> bool:
-    """Whether the database would refuse the text."""
-    return "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _texts(value: Any) -> Iterator[str]:

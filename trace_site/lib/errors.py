@@ -35,6 +35,27 @@ STATUSES: dict[int, tuple[str, ...]] = {
 STATUS_OF = {code: status for status, codes in STATUSES.items() for code in codes}
 
 
+LONGEST = 1000  # characters of a message, a place or a hint: what somebody sent is not sent back whole
+LONGEST_QUOTE = 80
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or its beginning with an ellipsis."""
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def quoted(value: Any) -> str:
+    """What somebody gave, as a message repeats it: in quotes, and its beginning only.
+
+    A list or mapping is named by its kind, for writing one out may cost more than reading it did.
+    """
+    if isinstance(value, int) and value.bit_length() > 300:
+        return "a number of very many digits"
+    if isinstance(value, (str, int, float)):
+        return f"'{cut(str(value), LONGEST_QUOTE)}'"
+    return "nothing" if value is None else f"a {type(value).__name__}"
+
+
 def status_of(code: str) -> int:
     """The HTTP status of an error code; 400 for one that is not in the table."""
     return STATUS_OF.get(code, 400)
@@ -45,6 +66,7 @@ class TraceError(Exception):
 
     message: what is wrong, one sentence. where: file:line, JSON pointer or object. hint: how to fix it.
     code: stable machine name. extra: facts for the API. permanent: retrying cannot help.
+    Texts of more than LONGEST characters are cut.
     """
 
     def __init__(
@@ -57,11 +79,9 @@ class TraceError(Exception):
         extra: dict[str, Any] | None = None,
         permanent: bool = False,
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message, self.hint, self.where = (cut(text, LONGEST) for text in (message, hint, where))
+        super().__init__(self.message)
         self.code = code
-        self.hint = hint
-        self.where = where
         self.extra = extra or {}
         self.permanent = permanent
 

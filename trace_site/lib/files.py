@@ -11,6 +11,7 @@ from typing import Any
 from trace_site.lib.errors import TraceError
 
 MAX_LINE_BYTES = 5_000_000
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 ESCAPED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # NUL, or half of a surrogate pair: worth a closer look
 
 
@@ -29,15 +30,21 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def storable(value: Any) -> bool:
-    """Whether every text in a parsed JSON value can be stored: no NUL, no half of a surrogate pair."""
+def storable(text: str) -> bool:
+    """Whether a text can be stored: no NUL, no half of a surrogate pair."""
+    return UNSTORABLE.search(text) is None
+
+
+def storable_json(value: Any, text: str) -> bool:
+    """The same of every text of a value that was parsed from `text`, which tells cheaply when nothing is wrong."""
+    if storable(text) and not ESCAPED.search(text):
+        return True
     waiting = [value]
     while waiting:
         item = waiting.pop()
-        if isinstance(item, str):
-            if "\0" in item or any("\ud800" <= letter <= "\udfff" for letter in item):
-                return False
-        elif isinstance(item, dict):
+        if isinstance(item, str) and not storable(item):
+            return False
+        if isinstance(item, dict):
             waiting += [*item.keys(), *item.values()]
         elif isinstance(item, list):
             waiting += item
@@ -45,7 +52,7 @@ def storable(value: Any) -> bool:
 
 
 def _checked(value: Any, text: str, where: str) -> Any:
-    if ESCAPED.search(text) and not storable(value):
+    if not storable_json(value, text):
         raise TraceError(
             "a text holds a character that cannot be stored (NUL or half of a surrogate pair).",
             code="bad_text",

@@ -16,7 +16,7 @@ from typing import Any
 
 import jsonschema
 
-from trace_site.lib.files import storable
+from trace_site.lib.files import storable_json
 from trace_site.lib.llm.exchange import LlmError
 from trace_site.lib.llm.retry import told_to_wait
 
@@ -107,7 +107,7 @@ def object_of(choice: dict[str, Any], schema: str) -> dict[str, Any]:
         raise LlmError(f"answered outside the schema ({wrong.message[:80]})", "llm_bad_schema")
     if not isinstance(data, dict):
         raise LlmError("did not answer with an object", "llm_bad_schema")
-    if not storable(data):
+    if not storable_json(data, content):
         raise LlmError("put characters no database stores into its answer", "llm_bad_json")
     return data
 

@@ -1,0 +1,63 @@
+"""How much a request may hold, by its address: asked before anything of it is read.
+
+The sizes of single fields stand with the fields; a list or a text without one fails tests/test_limits.py.
+"""
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import Resolver404, resolve
+
+from trace_site.lib.errors import TraceError
+
+Handler = Callable[[HttpRequest], HttpResponse]
+
+# bytes of a body
+BODY = 1_000_000
+IN_MEMORY = 5_000_000  # whatever is not a file; settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+CATALOG_FILE = 100_000_000
+RULES_FILE = 5_000_000
+QUERIES_FILE = 1_000_000
+AROUND_A_FILE = 100_000  # the other fields of its form and what divides them
+EDITOR = ("create", "update", "change", "change_save", "fields", "check", "sentence_fix", "confusables")
+LARGER = {
+    **dict.fromkeys(("catalog:import", "api-imports"), CATALOG_FILE + AROUND_A_FILE),
+    **dict.fromkeys(("rules:import", "api-rules-import"), RULES_FILE + AROUND_A_FILE),
+    **dict.fromkeys(("catalog:queries_import", "catalog:queries_apply", "api-queries"), IN_MEMORY),
+    # what the editor holds and what was saved before it, each letter up to nine bytes in a form
+    **{f"rules:{page}": IN_MEMORY for page in (*EDITOR, "impact")},
+    "synthesis:editor_preview": IN_MEMORY,
+}
+
+
+def most_bytes(path: str) -> int:
+    """Bytes that the body of a request to this address may have."""
+    try:
+        return LARGER.get(resolve(path).view_name, BODY)
+    except Resolver404:
+        return BODY
+
+
+def too_large(most: int) -> TraceError:
+    """The refusal of a body of more than `most` bytes."""
+    return TraceError(
+        f"the body is larger than the {most:,} bytes that this address reads.",
+        code="too_large",
+        hint="Send less at once.",
+    )
+
+
+def refuse_large(get_response: Handler) -> Handler:
+    """A body that is larger than its address reads is refused before anybody reads it or asks who sent it."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        length = request.META.get("CONTENT_LENGTH") or "0"
+        size = int(length) if length.isascii() and length.isdecimal() and len(length) < 19 else 0
+        if size <= BODY or size <= (most := most_bytes(request.path_info)):
+            return get_response(request)
+        error = too_large(most)
+        if request.path.startswith("/api/"):
+            return JsonResponse(error.as_dict(), status=413)
+        return HttpResponse(str(error).capitalize(), status=413, content_type="text/plain; charset=utf-8")
+
+    return middleware
