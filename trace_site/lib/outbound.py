@@ -7,7 +7,6 @@ to the last byte of the answer, happens before one deadline; the answer is read 
 
 import hashlib
 import hmac
-import ipaddress
 import queue
 import socket
 import threading
@@ -20,15 +19,12 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 import httpcore2 as httpcore
 
+from trace_site.lib.addresses import is_public, literal, may_connect
 from trace_site.lib.errors import TraceError
 
 CAP = 20_000  # bytes of an answer that are read
 EXCERPT = 1_000  # characters of it that are kept
 KEPT = "/%:@!$&'()*+,;=~-._?"  # letters of an address that are sent as they are
-# public by their bits, but a gateway turns them into IPv4 addresses that may be private
-TRANSLATED = [
-    ipaddress.ip_network(net) for net in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +55,7 @@ def check_url(url: str, *, allow_private: bool) -> SplitResult:
         raise _refused(url, "it is no web address")
     if parts.username is not None or parts.password is not None:
         raise _refused(url, "it holds a password; the signature says who sends")
-    if not allow_private and _literal(host.decode()) is not None and not is_public(host.decode()):
+    if literal(host.decode()) is not None and not _allowed(host.decode(), allow_private):
         raise _refused(url, "it is an address of a private network")
     return parts
 
@@ -71,7 +67,7 @@ def post(url: str, body: bytes, headers: dict[str, str], *, allow_private: bool,
     where, name = _target(check_url(url, allow_private=allow_private))
     host = where.host.decode()
     addresses = _resolve(host, where.port or 443, deadline)
-    if not allow_private and not all(map(is_public, addresses)):
+    if not all(_allowed(address, allow_private) for address in addresses):
         raise TraceError(f"{host} is an address of a private network.", code="webhook_unreachable")
     sent = [
         ("Host", name),
@@ -108,24 +104,10 @@ def _target(parts: SplitResult) -> tuple[httpcore.URL, str]:
     return httpcore.URL(scheme=parts.scheme, host=host, port=port, target=path.encode()), name
 
 
-def is_public(address: str) -> bool:
-    """Whether an IP address is one of the open internet."""
-    found = _literal(address)
-    if found is None:
-        return False
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            found = found.ipv4_mapped
-        elif any(found in net for net in TRANSLATED):
-            return False
-    return found.is_global and not found.is_multicast
-
-
-def _literal(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
+def _allowed(address: str, allow_private: bool) -> bool:
+    """Private addresses are an operator's choice, a cloud's own are nobody's."""
+    found = literal(address)
+    return found is not None and (may_connect(found) if allow_private else is_public(address))
 
 
 def _refused(url: str, why: str) -> TraceError:

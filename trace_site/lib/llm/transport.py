@@ -5,7 +5,6 @@ those: a name server that answers differently later changes nothing. Proxies of 
 """
 
 import asyncio
-import ipaddress
 import select
 import socket
 import ssl
@@ -17,15 +16,11 @@ from urllib.parse import urlsplit
 import httpcore2 as httpcore
 import httpx2 as httpx
 
+from trace_site.lib.addresses import literal, may_connect
 from trace_site.lib.llm.exchange import LlmError
 
 MOST_BYTES = 1_000_000  # of an answer
 CONNECT_SECONDS = 10.0  # to one of several addresses
-METADATA = frozenset(
-    map(ipaddress.ip_address, ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254"))
-)
-NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def check_url(url: str, allowed: Collection[str] = ()) -> None:
@@ -44,16 +39,8 @@ def check_url(url: str, allowed: Collection[str] = ()) -> None:
         raise _refused("holds more than a host and a path; keys belong into LLM_API_KEY")
     if allowed and not {host, f"{host}:{port}"} & {one.strip().lower() for one in allowed}:
         raise _refused(f"is at {host[:100]}, which is not in LLM_ALLOWED_HOSTS")
-    if (literal := _address(host)) is not None and not may_connect(literal):
+    if (address := literal(host)) is not None and not may_connect(address):
         raise _refused("is an address that no model is served from")
-
-
-def may_connect(address: Address) -> bool:
-    """False for link-local addresses, where clouds keep their secrets, and for what no host has."""
-    return not any(
-        one.is_link_local or one.is_multicast or one.is_unspecified or one in METADATA
-        for one in _meant(address)
-    )
 
 
 class Transport(httpx.AsyncHTTPTransport):
@@ -159,27 +146,10 @@ class _Checked(httpcore.AsyncNetworkBackend):
             raise httpcore.ConnectError(f"{host} was not found: {error}") from error
         found = list(dict.fromkeys(str(row[4][0]) for row in rows))
         for text in found:
-            address = _address(text)
+            address = literal(text)
             if address is None or not may_connect(address):
                 raise _refused("leads to an address that no model is served from")
         return found
-
-
-def _address(text: str) -> Address | None:
-    try:
-        return ipaddress.ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-
-
-def _meant(address: Address) -> list[Address]:
-    """The address itself, and the IPv4 addresses that gateways make of an IPv6 one."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return [address]
-    inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if address in NAT64:
-        inner.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-    return [address, *(one for one in inner if one is not None)]
 
 
 def _refused(why: str) -> LlmError:
