@@ -165,6 +165,6 @@ def _draft(text: str) -> dict[str, Any]:
     """The content a page sends back as JSON; anything else counts as nothing."""
     try:
         given = json.loads(text) if text else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return {} if draft_problems(given) else fill_draft(given)

@@ -11,7 +11,7 @@ from synthesis.forms import CHECKS
 from synthesis.models import Sample, SynthesisRun
 from synthesis.options import WRITERS
 from synthesis.staleness import LEVELS
-from trace_site.api_input import InputSerializer
+from trace_site.api_input import InputSerializer, few_values
 from trace_site.jobs import Job
 
 TEXT: dict[str, Any] = {"default": "", "allow_blank": True, "max_length": 200}
@@ -48,6 +48,7 @@ class RunOptions(InputSerializer):
     budget = BudgetIn(required=False)
     recipe = serializers.JSONField(
         required=False,
+        validators=[few_values],
         help_text="fields of the recipe that differ from the default, as in recipes/default.yaml",
     )
 

@@ -8,9 +8,11 @@ import pytest
 import yaml
 
 from tests.factories import make_run, make_snapshot
+from tests.training.hostile_recipes import HOSTILE_RECIPES
 from tests.training.small_snapshot import write_snapshot
 from trace_site.artefacts import store
 from trace_site.jobs import Job
+from trace_site.lib.errors import TraceError
 from trace_site.workers import Worker
 from training.core import recipe as recipes
 from training.core.recipe_fields import FIELDS
@@ -191,6 +193,21 @@ def test_a_pasted_recipe_without_a_base_keeps_the_chosen_one(client_as, bases):
     assert f'<option value="{NAMED}" selected>' in client.post("/training/new/", sent).content.decode()
     sent = form(snapshot, base=NAMED, fill="1", yaml="base: pocket")
     assert '<option value="pocket" selected>' in client.post("/training/new/", sent).content.decode()
+
+
+@pytest.mark.parametrize("recipe", HOSTILE_RECIPES)
+def test_a_hostile_pasted_recipe_is_refused_briefly(client_as, recipe):
+    sent = form(make_snapshot(), fill="1", yaml=recipe)
+    answer = client_as("admin").post("/training/new/", sent)
+    assert answer.status_code == 422 and len(answer.content) < 200_000
+
+
+@pytest.mark.parametrize("text", ["9" * 400, "1e400", "inf", "nan", "x" * 5000, "1e17"])
+def test_a_number_no_run_can_use_is_refused_by_name(text):
+    for name in ("stage2.epochs", "stage2.batch_size", "stage2.betas", "stage2.max_seconds"):
+        with pytest.raises(TraceError) as refused:
+            typed_recipe("pocket", {name: text})
+        assert name.rpartition(".")[2] in refused.value.where and len(str(refused.value)) < 300
 
 
 def test_a_pasted_recipe_is_filled_in_and_must_not_be_forgotten(client_as):

@@ -4,6 +4,7 @@ import pytest
 
 from synthesis.models import Decision, Sample
 from tests.factories import make_model, make_rule, make_run, make_sample, make_tool
+from tests.training.hostile_recipes import HOSTILE_RECIPES
 from trace_site.jobs import Job
 from training import policy as services
 from training.models import AliasMove, Model, RetrainPolicy, TrainedStage
@@ -134,6 +135,13 @@ def test_admin_makes_edits_and_switches_a_policy(client_as):
     page = client.get(f"/training/retraining/{made.pk}/").content.decode()
     assert "epochs: 3" in page and 'value="15"' in page
     assert "Turn off" in client.get("/training/retraining/").content.decode()
+
+
+@pytest.mark.parametrize("recipe", HOSTILE_RECIPES)
+def test_a_hostile_recipe_of_a_policy_is_refused_briefly(client_as, recipe):
+    answer = client_as("admin").post("/training/retraining/new/", form(recipe=recipe))
+    assert answer.status_code == 422 and len(answer.content) < 60_000
+    assert not RetrainPolicy.objects.exists()
 
 
 def test_a_policy_is_offered_every_configured_base_and_trains_with_its_recipe(client_as, settings):

@@ -14,6 +14,8 @@ from trace_site.lib.files import storable_json
 
 DEEPEST = 40  # objects and lists inside one another
 MOST_UNKNOWN = 20  # fields that a refusal names
+MOST_VALUES = 200  # of a JSON field
+LONGEST_VALUE = 2_000  # characters of a text in one
 
 
 class StrictJSONParser(JSONParser):
@@ -54,6 +56,19 @@ def deeper_than(most: int, value: Any) -> bool:
         inner = (item.values() if isinstance(item, dict) else item for item in level)
         level = [part for parts in inner for part in parts if isinstance(part, (dict, list))]
     return bool(level)
+
+
+def few_values(value: Any) -> None:
+    """Of a JSON field that any object may be sent in: as much as a recipe holds. Raises ValidationError."""
+    waiting, found = [value], 0
+    while waiting and found <= MOST_VALUES:
+        item = waiting.pop()
+        found += 1
+        if isinstance(item, str) and len(item) > LONGEST_VALUE:
+            raise serializers.ValidationError(f"A text in it is longer than {LONGEST_VALUE:,} characters.")
+        waiting += item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+    if found > MOST_VALUES:
+        raise serializers.ValidationError(f"It holds more than {MOST_VALUES} values.")
 
 
 def _no_constant(name: str) -> Any:

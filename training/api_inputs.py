@@ -6,7 +6,7 @@ from typing import Any
 from rest_framework import serializers
 
 from synthesis.models import Snapshot
-from trace_site.api_input import InputSerializer
+from trace_site.api_input import InputSerializer, few_values
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from training.core.recipe_fields import CELL
@@ -30,7 +30,9 @@ class RunIn(InputSerializer):
     memo = serializers.ChoiceField(Run.Memo.choices, help_text="Stage 1")
     retrieval = serializers.ChoiceField(Run.Retrieval.choices, help_text="Stage 2")
     seed = serializers.IntegerField(default=0, min_value=0, max_value=2**53)
-    recipe = serializers.JSONField(required=False, help_text="fields that differ from the default")
+    recipe = serializers.JSONField(
+        required=False, validators=[few_values], help_text="fields that differ from the default"
+    )
     cloned_from = serializers.IntegerField(
         required=False, allow_null=True, **NUMBER, help_text="id of a run whose settings these are"
     )

@@ -10,7 +10,7 @@ from synthesis.models import Snapshot
 from trace_site.lib.errors import TraceError
 from training.core import estimate
 from training.core import recipe as recipes
-from training.core.recipe import POCKET, Recipe
+from training.core.recipe import LONGEST_TEXT, POCKET, Recipe
 from training.core.recipe_fields import FIELDS, GROUPS, Field, flat, nested, shown, typed
 from training.models import Run
 from training.services import (
@@ -73,6 +73,7 @@ class BaseField(forms.CharField):
     def __init__(self) -> None:
         super().__init__(
             label="Base model",
+            max_length=LONGEST_TEXT,
             initial=lambda: configured_bases()[0],
             widget=BaseSelect,
             help_text="vLLM serves named bases only; pocket is served by our own engine alone.",

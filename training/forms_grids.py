@@ -6,6 +6,7 @@ from django import forms
 
 from synthesis.models import Snapshot
 from trace_site.lib.errors import TraceError
+from trace_site.lib.small_yaml import LONGEST
 from training.core.grid import Plan, read_plan
 from training.forms import BaseField
 from training.models import Run
@@ -38,7 +39,7 @@ class GridForm(forms.Form):
     )
     seeds = forms.CharField(max_length=100, initial="0")
     base = BaseField()
-    recipe = forms.CharField(required=False, widget=forms.Textarea, max_length=20_000)
+    recipe = forms.CharField(required=False, widget=forms.Textarea, max_length=LONGEST)
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}

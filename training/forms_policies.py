@@ -8,10 +8,12 @@ from django import forms
 from synthesis.forms import domain_choices
 from synthesis.models import SynthesisRun
 from trace_site.lib.errors import TraceError
+from trace_site.lib.small_yaml import LONGEST
+from training.core.recipe import from_dict
 from training.forms import BaseField
 from training.models import RetrainPolicy, Run
 from training.policy import LONGEST_QUIET
-from training.services import recipe_from_text
+from training.services import read_yaml
 
 MOST = 1_000_000
 SNAPSHOT = ("strategy", "per_rule", "branches", "rrb", "domain", "strict", "snapshot_seed")
@@ -33,6 +35,7 @@ class PolicyForm(forms.Form):
     seed = forms.IntegerField(initial=0, min_value=0, max_value=2**53)
     recipe = forms.CharField(
         required=False,
+        max_length=LONGEST,
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
         label="Recipe fields",
         help_text="YAML, only what differs from the base's default: stage2: {epochs: 4}",
@@ -66,13 +69,12 @@ class PolicyForm(forms.Form):
 
     def clean_recipe(self) -> dict[str, Any]:
         """Only the fields that were typed, checked as a recipe."""
-        text = self.cleaned_data["recipe"]
         try:
-            recipe_from_text(text, "recipe")
+            typed = read_yaml(self.cleaned_data["recipe"], "recipe")
+            from_dict(typed)
         except TraceError as error:
             raise forms.ValidationError(str(error)) from error
-        typed: dict[str, Any] = yaml.safe_load(text) or {}
-        return typed
+        return dict(typed)
 
     def options(self) -> dict[str, Any]:
         """What `policy_save` takes; of a valid form."""

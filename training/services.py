@@ -12,6 +12,7 @@ from synthesis.models import Snapshot, SnapshotSample
 from trace_site import audit, jobs
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_text
+from trace_site.lib.small_yaml import read_small_yaml
 from training.core import recipe as recipes
 from training.core import stages
 from training.core.recipe import POCKET, Recipe
@@ -48,13 +49,9 @@ def recipe_from_text(text: str, where: str = "recipe") -> Recipe:
 
 
 def read_yaml(text: str, where: str) -> Any:
-    """A YAML or JSON text as a value; an empty one is an empty mapping. Raises TraceError."""
-    import yaml
-
-    try:
-        return yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise TraceError("not valid YAML.", code="bad_recipe", where=where, hint=str(error)) from error
+    """A YAML or JSON text as a value; an empty one is an empty mapping. Raises TraceError `bad_recipe`."""
+    value = read_small_yaml(text, where)
+    return {} if value is None else value
 
 
 def mapping_from_file(path: Path) -> dict[str, Any]:

@@ -10,12 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_type_hints
 
-import yaml
-
 from synthesis.core.queries import AXES, THRESHOLDS
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_text
+from trace_site.lib.small_yaml import read_small_yaml
 
+LONGEST_RUBRIC = 2000
 DEFAULT = Path(__file__).resolve().parent.parent / "recipes" / "default.yaml"
 
 
@@ -70,7 +70,8 @@ class JudgeStage:
             ok = isinstance(least, int) and not isinstance(least, bool) and 1 <= least <= 5
             _check(ok, f"judge.thresholds.{axis}", "must be a whole number in 1..5.")
         for axis, words in self.rubric.items():
-            _check(isinstance(words, str), f"judge.rubric.{axis}", "must be text.")
+            ok = isinstance(words, str) and len(words) <= LONGEST_RUBRIC
+            _check(ok, f"judge.rubric.{axis}", f"must be text of at most {LONGEST_RUBRIC:,} characters.")
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,7 @@ def default_recipe() -> Recipe:
 
 
 def _load(path: Path) -> Recipe:
-    try:
-        found = yaml.safe_load(read_text(path))
-    except yaml.YAMLError as error:
-        raise TraceError("is not valid YAML.", code="bad_recipe", where=str(path.name)) from error
+    found = read_small_yaml(read_text(path), path.name)
     _check(isinstance(found, dict), path.name, "must be a mapping of field names to values.")
     return read_recipe(found)
 
@@ -134,6 +132,7 @@ def _value(hint: Any, value: Any, name: str) -> Any:
     elif hint in (int, float):
         number = isinstance(value, int if hint is int else (int, float)) and not isinstance(value, bool)
         _check(number, name, "must be a whole number." if hint is int else "must be a number.")
+        _check(abs(value) < 2**53, name, "is too large.")
         return hint(value)
     elif isinstance(value, list):
         return tuple(value)
@@ -147,8 +146,8 @@ def _sampling(stage: str, temperature: float, max_tokens: int) -> None:
 
 def _range(name: str, words: tuple[int, int]) -> None:
     two = isinstance(words, tuple) and len(words) == 2 and all(isinstance(one, int) for one in words)
-    ok = two and 1 <= words[0] <= words[1]
-    _check(ok, name, "must be two whole numbers, the smaller first.")
+    ok = two and 1 <= words[0] <= words[1] <= 100_000
+    _check(ok, name, "must be two whole numbers up to 100,000, the smaller first.")
 
 
 def _plain(value: Any) -> Any:

@@ -8,14 +8,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import product
+from math import prod
 from typing import Any
 
 from catalog.core.tokens import FORMATS
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, quoted
 from training.core.recipe import MEMOS, POCKET, RETRIEVALS
 from training.core.stages import Step
 
 MOST = 500  # cells of one plan
+LONGEST = {"name": 200, "base": 300}  # characters
 STRATEGIES = ("append", "replace")
 LISTS = {"formats": tuple(FORMATS), "memos": MEMOS, "retrievals": RETRIEVALS}
 
@@ -83,9 +85,12 @@ class Plan:
         options = {"branches": list(self.branches), "rrb": self.rrb, "seed": self.snapshot_seed}
         return {"strategy": source.strategy, "per_rule": source.per_rule, **options}
 
+    @property
+    def axes(self) -> tuple[tuple[Any, ...], ...]:
+        return (self.seeds, self.sources, self.formats, self.memos, self.retrievals)
+
     def cells(self) -> list[Cell]:
-        axes = (self.seeds, self.sources, self.formats, self.memos, self.retrievals)
-        return [Cell(source, f, m, r, seed) for seed, source, f, m, r in product(*axes)]
+        return [Cell(source, f, m, r, seed) for seed, source, f, m, r in product(*self.axes)]
 
 
 def read_plan(data: Any) -> Plan:
@@ -96,7 +101,9 @@ def read_plan(data: Any) -> Plan:
     if unknown := sorted(set(map(str, data)) - known):
         raise refuse(unknown[0], f"is unknown; the fields are {', '.join(sorted(known))}.")
     given = {name: value for name, value in data.items() if value is not None}
-    values: dict[str, Any] = {name: str(given[name]) for name in ("name", "base") if given.get(name)}
+    values: dict[str, Any] = {name: str(given[name]) for name in LONGEST if given.get(name)}
+    if long := [name for name, most in LONGEST.items() if len(values.get(name, "")) > most]:
+        raise refuse(long[0], f"is longer than {LONGEST[long[0]]} characters.")
     values |= {name: _some(name, given[name], allowed) for name, allowed in LISTS.items() if name in given}
     values |= {name: _count(name, given[name]) for name in ("rrb", "snapshot_seed") if name in given}
     if "seeds" in given:
@@ -106,7 +113,7 @@ def read_plan(data: Any) -> Plan:
     if not isinstance(given.get("recipe", {}), Mapping):
         raise refuse("recipe", "must be a mapping of recipe fields to values.")
     plan = Plan(_sources(given.get("snapshots")), recipe=dict(given.get("recipe", {})), **values)
-    if (many := len(plan.cells())) > MOST:
+    if (many := prod(map(len, plan.axes))) > MOST:
         raise refuse("(whole plan)", f"has {many:,} cells; at most {MOST} go into one.", "Split it.")
     return plan
 
@@ -114,7 +121,7 @@ def read_plan(data: Any) -> Plan:
 def _sources(given: Any) -> tuple[Source, ...]:
     found: list[Source] = []
     for entry in _listed("snapshots", given if given is not None else []):
-        found += [Source(id=entry)] if isinstance(entry, int) else sweep(str(entry))
+        found += [Source(id=_count("snapshots", entry))] if isinstance(entry, int) else sweep(str(entry))
     return tuple(_once("snapshots", found))
 
 
@@ -126,16 +133,17 @@ def sweep(text: str) -> list[Source]:
     if strategy not in STRATEGIES or not colon:
         raise refuse(
             "snapshots",
-            f"'{text}' is neither a snapshot's number nor a sweep.",
+            f"{quoted(text)} is neither a snapshot's number nor a sweep.",
             "Write a number, or append:0,3,6 or replace:3.",
         )
-    return [Source(strategy=strategy, per_rule=_count("snapshots", one)) for one in counts.split(",")]
+    numbers = _listed("snapshots", counts.split(","))
+    return [Source(strategy=strategy, per_rule=_count("snapshots", one)) for one in numbers]
 
 
 def _some(name: str, given: Any, allowed: Iterable[str]) -> tuple[str, ...]:
     values = [str(one) for one in _listed(name, given)]
     if wrong := [one for one in values if one not in allowed]:
-        raise refuse(name, f"'{wrong[0]}' is not one of {', '.join(allowed)}.")
+        raise refuse(name, f"{quoted(wrong[0])} is not one of {', '.join(allowed)}.")
     return tuple(_once(name, values))
 
 
@@ -143,6 +151,8 @@ def _listed(name: str, given: Any) -> list[Any]:
     values = list(given) if isinstance(given, (list, tuple)) else [given]
     if not values:
         raise refuse(name, "must name at least one.")
+    if len(values) > MOST:
+        raise refuse(name, f"names {len(values):,}; at most {MOST} go into one plan.", "Split it.")
     return values
 
 
@@ -153,9 +163,9 @@ def _once(name: str, values: list[Any]) -> list[Any]:
 
 
 def _count(name: str, value: Any) -> int:
-    text = str(value).strip()
-    if isinstance(value, bool) or not text.isdecimal() or len(text) > 9:
-        raise refuse(name, f"'{value}' is not a whole number of at least 0.")
+    text = str(value).strip() if isinstance(value, (int, str)) and not isinstance(value, bool) else ""
+    if not text.isdecimal() or len(text) > 9:
+        raise refuse(name, f"{quoted(value)} is not a whole number of at least 0.")
     return int(text)
 
 

@@ -12,11 +12,14 @@ from typing import Any
 import yaml
 
 from catalog.core.tokens import FORMATS
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, quoted
 from trace_site.lib.files import content_hash, read_text
+from trace_site.lib.small_yaml import read_small_yaml
 
 POCKET = "pocket"
 STAGES = ("stage1", "plain", "stage2")
+LONGEST_TEXT = 300
+LARGEST = 2**53  # of any number: what every reader of JSON keeps exactly
 MORE = 3  # times the epochs that a small set is passed over at most: more often it is learned by heart
 TOKEN_INITS = ("description", "opaque")
 MEMOS = ("m", "mr", "none")
@@ -166,12 +169,12 @@ class Recipe:
     stage2: Stage = field(default_factory=lambda: Stage(lr=1e-4, batch_size=16))  # with them
 
     def __post_init__(self) -> None:
-        _check(self.format in FORMATS, "format", f"'{self.format}' is not one of {', '.join(FORMATS)}.")
-        _check(self.memo in MEMOS, "memo", f"'{self.memo}' is not one of {', '.join(MEMOS)}.")
+        _check(self.format in FORMATS, "format", f"{quoted(self.format)} is not one of {', '.join(FORMATS)}.")
+        _check(self.memo in MEMOS, "memo", f"{quoted(self.memo)} is not one of {', '.join(MEMOS)}.")
         _check(
             self.retrieval in (*RETRIEVALS, *PLAIN),
             "retrieval",
-            f"'{self.retrieval}' is not one of {', '.join(RETRIEVALS)}.",
+            f"{quoted(self.retrieval)} is not one of {', '.join(RETRIEVALS)}.",
         )
         _check(bool(self.base), "base", "must name a model.")
         _check(self.threads >= 1, "threads", "must be at least 1.")
@@ -204,12 +207,9 @@ class Recipe:
 
 def load(path: Path) -> Recipe:
     """Read a recipe; an unknown field or a wrong type is named."""
+    data = read_small_yaml(read_text(path), str(path))
     try:
-        data = yaml.safe_load(read_text(path))
-    except yaml.YAMLError as error:
-        raise TraceError("not valid YAML.", code="bad_recipe", where=str(path), hint=str(error)) from error
-    try:
-        return from_dict(data or {})
+        return from_dict({} if data is None else data)
     except TraceError as error:
         raise TraceError(
             error.message, code=error.code, where=f"{path}: {error.where}", hint=error.hint
@@ -274,14 +274,24 @@ def _coerce(default: Any, value: Any, name: str) -> Any:
         _check(isinstance(value, bool), name, "must be true or false.")
         return value
     if isinstance(default, (int, float)):
-        kind = type(default)
-        try:
-            number = kind(value) if not isinstance(value, bool) else None
-        except (TypeError, ValueError):
-            number = None
-        _check(number is not None and float(value) == number, name, f"must be a number, found '{value}'.")
-        return number
+        return _number(type(default), value, name)
     if isinstance(default, tuple):
         _check(isinstance(value, (list, tuple)), name, "must be a list.")
-        return tuple(float(item) for item in value)
+        _check(len(value) == len(default), name, f"must be {len(default)} numbers.")
+        return tuple(_number(float, item, name) for item in value)
+    text = isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    _check(text, name, f"must be text, found {quoted(value)}.")
+    _check(len(str(value)) <= LONGEST_TEXT, name, f"is longer than {LONGEST_TEXT} characters.")
     return str(value)
+
+
+def _number(kind: type[int] | type[float], value: Any, name: str) -> int | float:
+    try:
+        number = kind(value) if not isinstance(value, bool) else None
+        ok = number is not None and float(value) == number and math.isfinite(number)
+    except (TypeError, ValueError, OverflowError):
+        number, ok = None, False
+    _check(ok, name, f"must be a number, found {quoted(value)}.")
+    assert number is not None
+    _check(abs(number) <= LARGEST, name, f"must lie in -{LARGEST:,}..{LARGEST:,}.")
+    return number

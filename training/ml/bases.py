@@ -17,7 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.hub import cached_file
 
 from catalog.ml.encoder import native_bf16
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, cut
 from training.core.recipe import Recipe
 
 NOT_TEXT = r".*(vision|audio|image).*"  # towers of a multimodal base that text never reaches
@@ -178,7 +178,8 @@ def base_licence(source: str) -> str:
     head = Path(found).read_text(encoding="utf-8").split("---") if found else []
     try:
         facts = yaml.safe_load(head[1]) if len(head) > 2 and not head[0].strip() else {}
-    except yaml.YAMLError:
+    except (yaml.YAMLError, RecursionError, ValueError):
         facts = {}
     named = facts.get("license") if isinstance(facts, dict) else None
-    return str(named) if named else "not stated in the base's folder"
+    texts = [text for text in (named if isinstance(named, list) else [named]) if isinstance(text, str)]
+    return cut(", ".join(texts), 200) or "not stated in the base's folder"
