@@ -1,6 +1,11 @@
-"""Uploaded catalog files between preview and apply: kept under their digest, named by a signed ticket."""
+"""Uploaded files between preview and apply: kept in the folder of who sent them, named by a signed ticket.
+
+What is refused is removed at once; of what waits, the oldest gives way when a person has sent too much.
+"""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -14,12 +19,15 @@ from django.core.files.base import File
 from catalog.imports import ImportResult, catalog_import
 from trace_site.lib.errors import TraceError
 
-SALT = "catalog.upload"
+SALT = "catalog.upload.2"
 HOURS = 24
+MOST_FILES = 5  # of one person that wait
+MOST_BYTES = 250_000_000  # of them together
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
+    user: int
     digest: str
     filename: str
     domain: str
@@ -28,41 +36,97 @@ class Upload:
 
     @property
     def path(self) -> Path:
-        return (
-            Path(settings.TRACE_HOME) / "uploads" / f"{self.digest}{Path(self.filename).suffix.lower()[:8]}"
-        )
+        return _folder(self.user) / f"{self.digest}{Path(self.filename).suffix.lower()[:8]}"
 
     def ticket(self, plan: str) -> str:
         """What the preview showed, signed, so that apply does exactly that."""
         return signing.dumps({"upload": asdict(self), "plan": plan}, salt=SALT)
 
 
-def upload_keep(file: "File[Any]", *, domain: str, fmt: str, licence: str = "") -> Upload:
-    """Store the file under its digest; a second upload of the same bytes is the same file."""
-    folder = Path(settings.TRACE_HOME) / "uploads"
-    folder.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def upload_kept(
+    file: "File[Any]", *, user: Any, domain: str, fmt: str, licence: str = ""
+) -> Iterator[Upload]:
+    """The stored file, for whoever looks into it: what that refuses is not kept.
+
+    A second upload of the same bytes is the same file, and waits as before when it is refused in another way.
+    """
+    name = Path(file.name or "upload").name[:200]
+    upload = Upload(user.pk, sha256_of(file), name, domain, fmt, licence)
+    waited = upload.path.is_file()
+    if waited:
+        upload.path.touch()
+    else:
+        _store(file, upload.path)
+    try:
+        yield upload
+    except BaseException:
+        if not waited:
+            upload.path.unlink(missing_ok=True)
+        raise
+
+
+def sha256_of(file: "File[Any]") -> str:
     digest = sha256()
-    _forget_old(folder)
-    with NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as out:
-        for chunk in file.chunks():
-            digest.update(chunk)
-            out.write(chunk)
-    upload = Upload(digest.hexdigest(), Path(file.name or "upload").name[:200], domain, fmt, licence)
-    Path(out.name).replace(upload.path)
-    return upload
+    for chunk in file.chunks():
+        digest.update(chunk)
+    return digest.hexdigest()
 
 
-def _forget_old(folder: Path) -> None:
-    """Files whose ticket has run out, and parts of uploads that broke off."""
-    oldest = time.time() - HOURS * 3600
-    for path in folder.iterdir():
-        if path.stat().st_mtime < oldest:
+def _store(file: "File[Any]", path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_room(path.parent, file.size)
+    with NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as out:
+        part = Path(out.name)
+        try:
+            for chunk in file.chunks():
+                out.write(chunk)
+            out.flush()
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _make_room(folder: Path, size: int) -> None:
+    """The oldest uploads of a person give way to one of `size` bytes."""
+    newest = sorted(_files(folder), key=lambda found: found[1], reverse=True)
+    for number, (path, _, used) in enumerate(newest, start=1):
+        size += used
+        if number >= MOST_FILES or size > MOST_BYTES:
             path.unlink(missing_ok=True)
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, float, int]]:
+    """(file, time of its last change, bytes); one that goes meanwhile is left out."""
+    for path in folder.rglob("*"):
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            continue
+        if path.is_file():
+            yield path, found.st_mtime, found.st_size
+
+
+def forget_old() -> int:
+    """Remove files whose ticket has run out, and parts of uploads that broke off; returns how many."""
+    oldest = time.time() - HOURS * 3600
+    old = [path for path, changed, _ in _files(_uploads()) if changed < oldest]
+    for path in old:
+        path.unlink(missing_ok=True)
+    return len(old)
+
+
+def _uploads() -> Path:
+    return Path(settings.TRACE_HOME) / "uploads"
+
+
+def _folder(user: int) -> Path:
+    return _uploads() / str(user)
 
 
 def file_import(file: "File[Any]", **options: Any) -> ImportResult:
     """Import bytes that came in one request, without a ticket; `options` are those of catalog_import."""
-    folder = Path(settings.TRACE_HOME) / "uploads"
+    folder = _uploads()
     folder.mkdir(parents=True, exist_ok=True)
     name = Path(file.name or "upload").name[:200]
     with NamedTemporaryFile(dir=folder, suffix=Path(name).suffix.lower()[:8]) as out:
@@ -86,38 +150,55 @@ def upload_preview(upload: Upload) -> ImportResult:
 
 def upload_apply(ticket: str, *, skip_bad_rows: bool, actor: Any) -> ImportResult:
     """Apply what was previewed; refused when the catalog has changed since and the file would do something else."""
-    upload, plan = _open(ticket)
-    result = catalog_import(
-        path=upload.path,
-        domain=upload.domain,
-        fmt=upload.format,
-        skip_bad_rows=skip_bad_rows,
-        filename=upload.filename,
-        plan=plan,
-        licence=upload.licence,
-        actor=actor,
-    )
+    upload, plan = _open(ticket, actor)
+    try:
+        result = catalog_import(
+            path=upload.path,
+            domain=upload.domain,
+            fmt=upload.format,
+            skip_bad_rows=skip_bad_rows,
+            filename=upload.filename,
+            plan=plan,
+            licence=upload.licence,
+            actor=actor,
+        )
+    except TraceError as error:
+        if error.code == "stale_preview":
+            upload.path.unlink(missing_ok=True)
+        raise
     upload.path.unlink(missing_ok=True)
     return result
 
 
-def upload_discard(ticket: str) -> Upload:
+def upload_discard(ticket: str, *, actor: Any) -> Upload:
     """The file is refused: forget it."""
-    upload, _ = _open(ticket)
+    upload, _ = _open(ticket, actor)
     upload.path.unlink(missing_ok=True)
     return upload
 
 
-def _open(ticket: str) -> tuple[Upload, str]:
+def _open(ticket: str, actor: Any) -> tuple[Upload, str]:
+    data = read_ticket(ticket, SALT, actor)
+    return Upload(**data["upload"]), data["plan"]
+
+
+def read_ticket(ticket: str, salt: str, actor: Any) -> dict[str, Any]:
+    """What a preview signed. Raises TraceError `stale_preview` for who else, later, or without its file."""
     try:
-        data = signing.loads(ticket, salt=SALT, max_age=HOURS * 3600)
+        data: dict[str, Any] = signing.loads(ticket, salt=salt, max_age=HOURS * 3600)
     except signing.BadSignature as error:
         raise TraceError(
             "the preview is too old.", code="stale_preview", hint="Preview the file again."
         ) from error
     upload = Upload(**data["upload"])
+    if upload.user != actor.pk:
+        raise TraceError(
+            "somebody else chose this file.", code="stale_preview", hint="Choose it again under your name."
+        )
     if not upload.path.is_file():
         raise TraceError(
-            "this file was already applied or refused.", code="stale_preview", hint="See the list of imports."
+            "this file is no longer kept: it was taken, refused, or gave way to later ones.",
+            code="stale_preview",
+            hint="See what was imported, or choose the file again.",
         )
-    return upload, data["plan"]
+    return data

@@ -13,7 +13,7 @@ from catalog.imports import ImportResult
 from catalog.previews import applied_import, preview_of
 from catalog.refresh import catalog_refresh_start, refresh_job, tools_behind
 from catalog.undo import import_undo, undo_plan
-from catalog.uploads import Upload, upload_apply, upload_discard, upload_keep, upload_preview
+from catalog.uploads import Upload, upload_apply, upload_discard, upload_kept, upload_preview
 from trace_site.access import ADMIN, EXPERT, role_required
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
@@ -40,10 +40,14 @@ def import_form(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         chosen = form.cleaned_data
         try:
-            upload = upload_keep(
-                chosen["file"], domain=chosen["domain"], fmt=chosen["format"], licence=chosen["licence"]
-            )
-            return _preview(request, upload, upload_preview(upload))
+            with upload_kept(
+                chosen["file"],
+                user=request.user,
+                domain=chosen["domain"],
+                fmt=chosen["format"],
+                licence=chosen["licence"],
+            ) as upload:
+                return _preview(request, upload, upload_preview(upload))
         except TraceError as error:
             context["problem"] = error
     return render(request, "catalog/import_form.html", context, status=422 if form.is_bound else 200)
@@ -77,7 +81,7 @@ def import_apply(request: HttpRequest) -> HttpResponse:
     """`choice` is apply, skip (the bad rows), or refuse (the file)."""
     ticket, choice = request.POST.get("ticket", ""), request.POST.get("choice", "apply")
     if choice == "refuse":
-        upload = upload_discard(ticket)
+        upload = upload_discard(ticket, actor=request.user)
         messages.success(request, f"{upload.filename} was refused; nothing was imported.")
         return redirect("catalog:import")
     result = upload_apply(ticket, skip_bad_rows=choice == "skip", actor=request.user)

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from catalog.uploads import Upload, upload_keep
+from catalog.uploads import Upload, read_ticket, upload_kept
 from rules.exchange import Format, as_text, rules_export
 from rules.exchange_requests import FilePreview, file_preview, file_request
 from rules.health import recheck_missing
@@ -19,8 +19,7 @@ from trace_site.access import ADMIN, EXPERT, role_required
 from trace_site.lib.errors import TraceError, status_of
 from trace_site.limits import RULES_FILE
 
-SALT = "rules.upload"
-SECONDS = 24 * 3600
+SALT = "rules.upload.2"
 SHOWN = 100  # rows of a preview that are written out
 CONTENT_TYPES = {"json": "application/json; charset=utf-8", "csv": "text/csv; charset=utf-8"}
 
@@ -46,9 +45,9 @@ def rule_import(request: HttpRequest) -> HttpResponse:
     form = RulesFileForm(request.POST, request.FILES) if sent else RulesFileForm()
     context: dict[str, Any] = {"form": form}
     if sent and form.is_valid():
-        upload = upload_keep(form.cleaned_data["file"], domain="", fmt="rules")
         try:
-            return _preview(request, upload)
+            with upload_kept(form.cleaned_data["file"], user=request.user, domain="", fmt="rules") as upload:
+                return _preview(request, upload)
         except TraceError as error:
             context["problem"] = error
             return render(request, "rules/import_form.html", context, status=status_of(error.code))
@@ -89,9 +88,11 @@ def _promise(preview: FilePreview) -> dict[str, int]:
 @require_POST
 def rule_import_request(request: HttpRequest) -> HttpResponse:
     """Make the change request that was previewed."""
-    upload, shown = _open(request.POST.get("ticket", ""))
+    ticket = read_ticket(request.POST.get("ticket", ""), SALT, request.user)
+    upload = Upload(**ticket["upload"])
     preview = _read(upload)
-    if _promise(preview) != shown:
+    if _promise(preview) != ticket["shown"]:
+        upload.path.unlink(missing_ok=True)
         raise TraceError(
             "the catalog or the rules changed since the preview.",
             code="stale_preview",
@@ -107,24 +108,6 @@ def rule_import_request(request: HttpRequest) -> HttpResponse:
     upload.path.unlink(missing_ok=True)
     messages.success(request, "The changes of the file are a draft now. Look through them, then submit it.")
     return redirect("rules:request", made.pk)
-
-
-def _open(ticket: str) -> tuple[Upload, dict[str, int]]:
-    """Raises TraceError `stale_preview` for a ticket that is forged, a day old or used."""
-    try:
-        data = signing.loads(ticket, salt=SALT, max_age=SECONDS)
-    except signing.BadSignature as error:
-        raise TraceError(
-            "the preview is too old.", code="stale_preview", hint="Choose the file again."
-        ) from error
-    upload = Upload(**data["upload"])
-    if not upload.path.is_file():
-        raise TraceError(
-            "this file became a change request already.",
-            code="stale_preview",
-            hint="See the change requests, or choose the file again.",
-        )
-    return upload, data["shown"]
 
 
 @require_GET

@@ -10,6 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from catalog.core.tool import search_words
 from catalog.models import CatalogImport, NeighbourList, Tool, ToolRevision
+from catalog.uploads import MOST_FILES, forget_old
+from tests.catalog.test_importers_hostile import HOSTILE
 from tests.factories import make_cluster, make_domain, make_rule, make_tool
 
 pytestmark = pytest.mark.django_db
@@ -353,13 +355,88 @@ def test_readers_do_not_import(client_as, role):
     assert response.status_code == 403 and "domain expert" in response.content.decode()
 
 
-def test_uploads_that_nobody_applied_are_forgotten_after_a_day(client_as, settings, tmp_path):
+@pytest.fixture
+def waiting(settings, tmp_path):
+    """waiting() -> the uploads that are kept, the oldest first"""
     settings.TRACE_HOME = tmp_path
+
+    def kept():
+        found = [path for path in (tmp_path / "uploads").rglob("*") if path.is_file()]
+        return sorted(found, key=lambda path: path.stat().st_mtime_ns)
+
+    return kept
+
+
+def choose(client, *rows, name="tools.jsonl", **fields):
+    content = "\n".join(json.dumps(row) for row in rows).encode()
+    data = {"domain": "hr", "format": "auto", "file": SimpleUploadedFile(name, content), **fields}
+    return client.post("/catalog/imports/new/", data)
+
+
+def test_uploads_that_nobody_applied_are_forgotten_after_a_day(client_as, waiting):
     client = client_as("admin")
-    data = {"domain": "hr", "format": "auto"}
-    client.post("/catalog/imports/new/", {**data, "file": upload(row("A/One"))})
-    [first] = (tmp_path / "uploads").iterdir()
+    choose(client, row("A/One"))
+    choose(client, row("A/Two"))
+    first, second = waiting()
     os.utime(first, (0, 0))
-    client.post("/catalog/imports/new/", {**data, "file": upload(row("A/Two"))})
-    [kept] = (tmp_path / "uploads").iterdir()
-    assert kept.name != first.name
+    assert forget_old() == 1 and waiting() == [second]
+
+
+@pytest.mark.parametrize("name", ["billion laughs.xml", "cut.yaml", "deep.json"])
+def test_a_file_that_cannot_be_read_is_not_kept(client_as, waiting, name):
+    file = SimpleUploadedFile(name, HOSTILE[name][0]().encode())
+    assert choose(client_as("admin"), file=file).status_code == 422 and waiting() == []
+
+
+def test_a_crash_while_a_file_is_looked_into_or_written_keeps_nothing(client_as, waiting, monkeypatch):
+    def crash(*args, **options):
+        raise OSError("no space left on device")
+
+    client = client_as("admin")
+    for broken in ("catalog.uploads.catalog_import", "catalog.uploads.Path.replace"):
+        with monkeypatch.context() as patched:
+            patched.setattr(broken, crash)
+            with pytest.raises(OSError, match="no space"):
+                choose(client, row("A/One"))
+        assert waiting() == []
+
+
+def test_of_more_uploads_than_one_person_may_have_waiting_the_oldest_give_way(
+    client_as, waiting, monkeypatch
+):
+    client = client_as("admin")
+    tickets = [choose(client, row(f"A/Tool{number}")).context["ticket"] for number in range(MOST_FILES + 1)]
+    assert len(waiting()) == MOST_FILES
+    gone = client.post("/catalog/imports/apply/", {"ticket": tickets[0]})
+    assert gone.status_code == 409 and "gave way to later ones" in gone.content.decode()
+    assert client.post("/catalog/imports/apply/", {"ticket": tickets[-1]}).status_code == 302
+    monkeypatch.setattr("catalog.uploads.MOST_BYTES", 10)
+    choose(client, row("A/Last"))
+    assert len(waiting()) == 1
+
+
+def test_an_upload_is_its_senders_own_and_outlives_what_others_do_with_the_same_bytes(
+    client, user_with, waiting
+):
+    admin, expert = user_with("admin"), user_with("expert")
+    client.force_login(admin)
+    ticket = choose(client, row("A/One")).context["ticket"]
+    assert choose(client, row("A/One"), format="csv").status_code == 422 and len(waiting()) == 1
+    client.force_login(expert)
+    assert choose(client, row("A/One"), format="csv").status_code == 422 and len(waiting()) == 1
+    for choice in ("apply", "refuse"):
+        refused = client.post("/catalog/imports/apply/", {"ticket": ticket, "choice": choice})
+        assert (
+            refused.status_code == 409 and "somebody else chose this file" in refused.content.decode().lower()
+        )
+    client.force_login(admin)
+    assert client.post("/catalog/imports/apply/", {"ticket": ticket}).status_code == 302
+    assert Tool.objects.get().name == "A/One" and waiting() == []
+
+
+def test_a_preview_that_no_longer_holds_is_not_kept(client_as, waiting):
+    client = client_as("admin")
+    ticket = choose(client, row("A/One")).context["ticket"]
+    other = choose(client, row("A/One", "Reads a payslip as PDF.")).context["ticket"]
+    client.post("/catalog/imports/apply/", {"ticket": other})
+    assert client.post("/catalog/imports/apply/", {"ticket": ticket}).status_code == 409 and waiting() == []

@@ -98,6 +98,9 @@ class InputSerializer(serializers.Serializer[Any]):
             known = ", ".join(self.fields) or "none"
             more = f" {len(unknown):,} fields are unknown." if len(unknown) > MOST_UNKNOWN else ""
             raise serializers.ValidationError(
-                {key[:80]: [f"There is no such field. Fields: {known}.{more}"] for key in unknown[:MOST_UNKNOWN]}
+                {
+                    key[:80]: [f"There is no such field. Fields: {known}.{more}"]
+                    for key in unknown[:MOST_UNKNOWN]
+                }
             )
         return super().to_internal_value(data)

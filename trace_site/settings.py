@@ -211,6 +211,7 @@ STORE_OPTIONS = (
 
 # Functions without arguments that every worker calls now and then; each may be called twice at once.
 SWEEPERS = [
+    "catalog.uploads.forget_old",
     "rules.changes.apply_due",
     "synthesis.batches.sweep",
     "synthesis.adjudications.tell_waiting",

@@ -120,7 +120,7 @@ def test_the_request_can_be_submitted_approved_and_applied(user_with) -> None:
     assert Rule.objects.get(code="OLD").published.number == 2
 
 
-def test_an_upload_that_is_no_file_of_rules_says_where_and_why(client_as) -> None:
+def test_an_upload_that_is_no_file_of_rules_says_where_and_why(client_as, tmp_path) -> None:
     client = client_as("admin")
     cut = upload(client, data=b'[{"tool_name": "Pay/get"', name="cut.json")
     assert cut.status_code == 400 and "cut.json:1:25" in cut.content.decode()
@@ -132,6 +132,7 @@ def test_an_upload_that_is_no_file_of_rules_says_where_and_why(client_as) -> Non
     assert client.post(reverse("rules:import")).status_code == 400
     many = upload(client, data=b"[" + b"1," * 5000 + b"1]")
     assert many.status_code == 413 and "5,001 rules; the limit is 5,000" in many.content.decode()
+    assert not [path for path in tmp_path.rglob("uploads/**/*") if path.is_file()]
 
 
 def test_a_file_that_says_what_the_rules_say_requests_nothing(client_as, user_with) -> None:
@@ -153,7 +154,7 @@ def test_a_preview_is_used_once_and_only_while_it_still_holds(client_as) -> None
     assert "changed since the preview" in client.post(address, {"ticket": first}).content.decode()
     second = ticket(upload(client, RULE | {"code": "OTHER"}))
     assert client.post(address, {"ticket": second}).status_code == 302
-    assert "became a change request already" in client.post(address, {"ticket": second}).content.decode()
+    assert "is no longer kept" in client.post(address, {"ticket": second}).content.decode()
     for forged in ("", "x", second[:-2]):
         answer = client.post(address, {"ticket": forged})
         assert answer.status_code == 409 and "too old" in answer.content.decode()

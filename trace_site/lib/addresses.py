@@ -1,4 +1,4 @@
-"""What an IP address leads to: gateways make IPv4 addresses of some IPv6 ones, and some public ones are a cloud's own."""
+"""What an IP address leads to: gateways turn some into others, and some public ones are a cloud's own."""
 
 import ipaddress
 
