@@ -35,7 +35,7 @@ class QueryImportIn(InputSerializer):
         child=serializers.CharField(max_length=5000, allow_blank=True), min_length=1, max_length=MOST_ROWS
     )
     no_person = serializers.ListField(
-        child=serializers.IntegerField(min_value=1),
+        child=serializers.IntegerField(min_value=1, max_value=MOST_ROWS),
         default=list,
         max_length=MOST_ROWS,
         help_text="rows, counted from 1, in which what reads like a name is none",

@@ -16,10 +16,12 @@ YES_NO = ["yes", "no"]
 class ToolsIn(InputSerializer):
     """Filters of the list of tools; what is left out narrows nothing."""
 
-    q = serializers.CharField(default="", allow_blank=True, help_text="words of the name or the description")
-    domain = serializers.CharField(default="", allow_blank=True)
+    q = serializers.CharField(
+        default="", allow_blank=True, max_length=200, help_text="words of the name or the description"
+    )
+    domain = serializers.CharField(default="", allow_blank=True, max_length=60)
     api = serializers.CharField(
-        default="", allow_blank=True, help_text="an API's whole name, or how it begins"
+        default="", allow_blank=True, max_length=400, help_text="an API's whole name, or how it begins"
     )
     state = serializers.ChoiceField(
         ["current", "deprecated", "retired", "all"],
@@ -34,7 +36,7 @@ class ToolsIn(InputSerializer):
 
 
 class DomainIn(InputSerializer):
-    domain = serializers.CharField(default="", allow_blank=True)
+    domain = serializers.CharField(default="", allow_blank=True, max_length=60)
 
 
 class ToolRow(serializers.ModelSerializer[Tool]):

@@ -31,7 +31,7 @@ class ImportIn(InputSerializer):
     dry_run = serializers.BooleanField(default=False, help_text="answer what it would do, write nothing")
     skip_bad_rows = serializers.BooleanField(default=False, help_text="else one bad row refuses the file")
     plan = serializers.CharField(
-        default="", allow_blank=True, help_text="of a dry run: refuse to do anything else"
+        default="", allow_blank=True, max_length=200, help_text="of a dry run: refuse to do anything else"
     )
 
 

@@ -5,76 +5,100 @@ from typing import Any
 
 from rest_framework import serializers
 
+from rules.core import schema
 from rules.core.draft import FIELDS
 from rules.models import ChangeRequest, RuleChange
-from trace_site.api_input import InputSerializer
+from rules.requests import LENGTHS, LONGEST
+from trace_site.api_input import ID, InputSerializer
 
-# texts are checked by the services, which name the place of a mistake; here they only must be text
+# texts are checked by the services, which name the place of a mistake; here they only must be text, and not too long
 TEXT: dict[str, Any] = {"required": False, "allow_blank": True, "trim_whitespace": False}
 
 
+NAME = {**TEXT, "max_length": schema.LONGEST_NAME}
+SENTENCE = {**TEXT, "max_length": schema.LONGEST_SENTENCE}
+SAID = {**TEXT, "max_length": LONGEST}
+REVISION: dict[str, Any] = {"min_value": 0, "max_value": 2**31 - 1}
+MOST_CHANGES = 500  # that a request begins with; more come by file
+
+
 class ClauseIn(InputSerializer):
-    when = serializers.CharField(**TEXT)
-    route_to = serializers.CharField(**TEXT)
+    when = serializers.CharField(**SENTENCE)
+    route_to = serializers.CharField(**NAME)
     exception = serializers.BooleanField(default=False)
-    signals = serializers.ListField(child=serializers.CharField(**TEXT), default=list)
+    signals = serializers.ListField(
+        child=serializers.CharField(**{**TEXT, "max_length": schema.LONGEST_SIGNAL}),
+        default=list,
+        max_length=schema.MOST_SIGNALS,
+    )
 
 
 class RuleTestIn(InputSerializer):
-    query = serializers.CharField(**TEXT)
-    tools = serializers.ListField(child=serializers.CharField(**TEXT), default=list)
+    query = serializers.CharField(**SENTENCE)
+    tools = serializers.ListField(
+        child=serializers.CharField(**NAME), default=list, max_length=schema.MOST_EXPECTED
+    )
 
 
 class ContentIn(InputSerializer):
-    tool_name = serializers.CharField(**TEXT, help_text="the target")
-    confusables = serializers.ListField(child=serializers.CharField(**TEXT), required=False)
-    rule_text = serializers.CharField(**TEXT)
-    clauses = ClauseIn(many=True, required=False)
-    tests = RuleTestIn(many=True, required=False)
+    tool_name = serializers.CharField(**NAME, help_text="the target")
+    confusables = serializers.ListField(
+        child=serializers.CharField(**NAME), required=False, max_length=schema.MOST_CONFUSABLES
+    )
+    rule_text = serializers.CharField(**TEXT, max_length=schema.LONGEST_RULE)
+    clauses = ClauseIn(many=True, required=False, max_length=schema.MOST_CLAUSES)
+    tests = RuleTestIn(many=True, required=False, max_length=schema.MOST_TESTS)
 
 
 class CheckIn(ContentIn):
     rule = serializers.IntegerField(
-        required=False, allow_null=True, help_text="the rule it will be a version of, if any"
+        required=False, allow_null=True, **ID, help_text="the rule it will be a version of, if any"
     )
 
 
 class ChangePut(ContentIn):
     """The whole change as it shall be: what is left out is empty."""
 
-    domain = serializers.CharField(**TEXT, help_text="of a new rule; empty means its target's")
-    code = serializers.CharField(**TEXT, help_text="of a new rule; empty means made from its target")
-    note = serializers.CharField(**TEXT)
+    domain = serializers.CharField(
+        **TEXT, max_length=LENGTHS["domain"], help_text="of a new rule; empty means its target's"
+    )
+    code = serializers.CharField(
+        **TEXT, max_length=LENGTHS["code"], help_text="of a new rule; empty means made from its target"
+    )
+    note = serializers.CharField(**TEXT, max_length=LENGTHS["note"])
 
 
 class ChangeIn(ChangePut):
     """A change of `rule`, or of a new rule. Without content it begins from the rule's newest version."""
 
-    rule = serializers.IntegerField(required=False, allow_null=True)
+    rule = serializers.IntegerField(required=False, allow_null=True, **ID)
     action = serializers.ChoiceField(choices=RuleChange.Action.choices, default=RuleChange.Action.SAVE)
     base = serializers.IntegerField(
-        required=False, allow_null=True, help_text="number of the version it begins from; the newest"
+        required=False,
+        allow_null=True,
+        **REVISION,
+        help_text="number of the version it begins from; the newest",
     )
 
 
-class RequestIn(InputSerializer):
-    title = serializers.CharField(**TEXT)
-    description = serializers.CharField(**TEXT, help_text="why the rules change, for who approves")
-    changes = ChangeIn(many=True, required=False)
-
-
 class RequestPatch(InputSerializer):
-    title = serializers.CharField(**TEXT)
-    description = serializers.CharField(**TEXT)
+    title = serializers.CharField(**TEXT, max_length=LENGTHS["title"])
+    description = serializers.CharField(
+        **TEXT, max_length=LENGTHS["description"], help_text="why the rules change, for who approves"
+    )
+
+
+class RequestIn(RequestPatch):
+    changes = ChangeIn(many=True, required=False, max_length=MOST_CHANGES)
 
 
 class ListIn(InputSerializer):
     """Filters of the list of rules."""
 
     q = serializers.CharField(
-        default="", allow_blank=True, help_text="every word occurs in code, target or text"
+        default="", allow_blank=True, max_length=200, help_text="every word occurs in code, target or text"
     )
-    domain = serializers.CharField(default="", allow_blank=True)
+    domain = serializers.CharField(default="", allow_blank=True, max_length=LENGTHS["domain"])
     state = serializers.ChoiceField(
         ["published", "changed", "draft"], default="", allow_blank=True,
         help_text="changed: published, with a newer draft",
@@ -91,7 +115,7 @@ class ExportIn(ListIn):
 class DiffIn(InputSerializer):
     def get_fields(self) -> dict[str, Any]:
         """`from` is a word of Python."""
-        return {"from": serializers.IntegerField(), "to": serializers.IntegerField()}
+        return {name: serializers.IntegerField(**REVISION) for name in ("from", "to")}
 
 
 class ImportIn(InputSerializer):
@@ -109,23 +133,25 @@ class ImportIn(InputSerializer):
 
 
 class SubmitIn(InputSerializer):
-    revision = serializers.IntegerField(help_text="the revision of the request that you saw")
+    revision = serializers.IntegerField(**REVISION, help_text="the revision of the request that you saw")
 
 
 class ApproveIn(SubmitIn):
-    comment = serializers.CharField(**TEXT)
+    comment = serializers.CharField(**SAID)
 
 
 class RejectIn(SubmitIn):
-    reason = serializers.CharField(**TEXT)
+    reason = serializers.CharField(**SAID)
 
 
 class SeenIn(InputSerializer):
-    revision = serializers.IntegerField(required=False, help_text="refused when it is not the current one")
+    revision = serializers.IntegerField(
+        required=False, **REVISION, help_text="refused when it is not the current one"
+    )
 
 
 class ReasonIn(SeenIn):
-    reason = serializers.CharField(**TEXT)
+    reason = serializers.CharField(**SAID)
 
 
 class ScheduleIn(SeenIn):
@@ -133,12 +159,12 @@ class ScheduleIn(SeenIn):
 
 
 class CommentIn(InputSerializer):
-    text = serializers.CharField(**TEXT)
+    text = serializers.CharField(**SAID)
 
 
 class RequestListIn(InputSerializer):
     q = serializers.CharField(
-        default="", allow_blank=True, help_text="every word occurs in title, author or a rule"
+        default="", allow_blank=True, max_length=200, help_text="every word occurs in title, author or a rule"
     )
     state = serializers.ChoiceField(ChangeRequest.State.choices, default="", allow_blank=True)
     whose = serializers.ChoiceField(

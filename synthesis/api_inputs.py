@@ -5,25 +5,31 @@ from typing import Any
 
 from rest_framework import serializers
 
+from synthesis.budgets import MOST
 from synthesis.core.queries import AXES
 from synthesis.core.recipe import read_recipe
 from synthesis.forms import CHECKS
 from synthesis.models import Sample, SynthesisRun
-from synthesis.options import WRITERS
+from synthesis.options import ANCHORS, PER_RULE, WRITERS
 from synthesis.staleness import LEVELS
-from trace_site.api_input import InputSerializer, few_values
+from trace_site.api_input import InputSerializer, few_values, finite
 from trace_site.jobs import Job
 
 TEXT: dict[str, Any] = {"default": "", "allow_blank": True, "max_length": 200}
+SPENT: dict[str, Any] = {"min_value": 0, "max_value": MOST}
 
 
 class BudgetIn(InputSerializer):
-    calls = serializers.IntegerField(required=False, allow_null=True)
+    calls = serializers.IntegerField(required=False, allow_null=True, **SPENT)
     tokens = serializers.IntegerField(
-        required=False, allow_null=True, help_text="prompts and answers together"
+        required=False, allow_null=True, **SPENT, help_text="prompts and answers together"
     )
     money = serializers.FloatField(
-        required=False, allow_null=True, help_text="in the currency of the endpoint's prices"
+        required=False,
+        allow_null=True,
+        **SPENT,
+        validators=[finite],
+        help_text="in the currency of the endpoint's prices",
     )
 
 
@@ -36,8 +42,12 @@ class RunOptions(InputSerializer):
     rule = serializers.CharField(
         **TEXT, help_text="code of one published rule; empty means all of the domain"
     )
-    per_rule = serializers.IntegerField(default=12, help_text="samples per rule, over the styles it supports")
-    anchors = serializers.IntegerField(default=100, help_text="RRB samples, one anchor tool each")
+    per_rule = serializers.IntegerField(
+        default=12, min_value=1, max_value=PER_RULE, help_text="samples per rule, over the styles it supports"
+    )
+    anchors = serializers.IntegerField(
+        default=100, min_value=1, max_value=ANCHORS, help_text="RRB samples, one anchor tool each"
+    )
     seed = serializers.IntegerField(default=0, min_value=0, max_value=2**53)
     underspecified = serializers.BooleanField(default=False, help_text="also the fourth style")
     outdated = serializers.ChoiceField(

@@ -13,15 +13,23 @@ from synthesis.core.calibration import FLOOR, TARGET
 from synthesis.quality import agreement_report, judge_report, reviewer_report
 from trace_site.access import ADMIN, REVIEWER
 from trace_site.api import ApiView
-from trace_site.api_input import InputSerializer
+from trace_site.api_input import InputSerializer, finite
 
 
 class QualityIn(InputSerializer):
     target = serializers.FloatField(
-        default=TARGET, min_value=0.001, max_value=0.5, help_text="share of defects one can live with"
+        default=TARGET,
+        min_value=0.001,
+        max_value=0.5,
+        validators=[finite],
+        help_text="share of defects one can live with",
     )
     floor = serializers.FloatField(
-        default=FLOOR, min_value=0, max_value=1, help_text="least share to read that is proposed"
+        default=FLOOR,
+        min_value=0,
+        max_value=1,
+        validators=[finite],
+        help_text="least share to read that is proposed",
     )
     edits = serializers.ChoiceField(
         ["approve", "reject"], default="approve", help_text="what an edit counts as against the judge"

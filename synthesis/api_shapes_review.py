@@ -8,7 +8,7 @@ from synthesis.api_shapes import Out
 from synthesis.api_shapes_samples import Texts
 from synthesis.core.rejections import REASONS
 from synthesis.models import Decision, ReviewItem, Sample, SynthesisRun
-from trace_site.api_input import InputSerializer
+from trace_site.api_input import InputSerializer, finite
 
 LONGEST = 20_000
 TEXT: dict[str, Any] = {"required": False, "max_length": LONGEST}
@@ -109,7 +109,9 @@ class DecisionIn(InputSerializer):
     )
     note = serializers.CharField(required=False, max_length=2000, allow_blank=True)
     seen = serializers.CharField(required=False, max_length=64, help_text="as it came with the item")
-    seconds = serializers.FloatField(required=False, min_value=0, max_value=86_400, help_text="of reading")
+    seconds = serializers.FloatField(
+        required=False, min_value=0, max_value=86_400, validators=[finite], help_text="of reading"
+    )
 
 
 class DecidedOut(Out):

@@ -13,10 +13,11 @@ from django.db.models import Count, F, Sum
 from synthesis.models import ModelCall, SynthesisRun
 from synthesis.units import equation
 from trace_site.jobs import Job
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, quoted
 from trace_site.lib.llm import Budget, Spent
 
 LIMITS = ("calls", "tokens", "money")
+MOST = 10**12
 
 
 def read_budget(given: Mapping[str, Any] | None) -> dict[str, float]:
@@ -25,12 +26,12 @@ def read_budget(given: Mapping[str, Any] | None) -> dict[str, float]:
     for name, value in found.items():
         number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
         whole = name == "money" or isinstance(value, int)
-        if name not in LIMITS or not number or not whole or value <= 0:
+        if name not in LIMITS or not number or not whole or not 0 < value <= MOST:
             raise TraceError(
-                f"{value!r} is no budget.",
+                f"{quoted(value)} is no budget.",
                 code="bad_option",
                 where=f"budget.{name}",
-                hint="Use whole numbers above 0 for calls and tokens, a number above 0 for money.",
+                hint=f"Use whole numbers above 0 for calls and tokens, a number above 0 for money; at most {MOST:,}.",
             )
     return found
 

@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 
 from catalog.models import Domain
+from synthesis.budgets import MOST
 from synthesis.core.queries import AXES
 from synthesis.core.rejections import REASONS
 from synthesis.models import Sample, SynthesisRun
@@ -33,10 +34,10 @@ def domain_choices() -> list[tuple[str, str]]:
 class SampleFilters(forms.Form):
     """The filters of the samples page; an unknown value is ignored rather than refused."""
 
-    q = forms.CharField(required=False)
+    q = forms.CharField(required=False, max_length=200)
     branch = forms.ChoiceField(choices=[("", "any branch"), *SynthesisRun.Branch.choices], required=False)
     domain = forms.ChoiceField(choices=domain_choices, required=False)
-    rule = forms.CharField(required=False)
+    rule = forms.CharField(required=False, max_length=200)
     style = forms.ChoiceField(choices=[("", "any style"), *Sample.Style.choices], required=False)
     tier = forms.ChoiceField(choices=[("", "any tier"), *Sample.Tier.choices], required=False)
     machine = forms.ChoiceField(choices=[("", "any machine status"), *Sample.Machine.choices], required=False)
@@ -111,18 +112,18 @@ class SampleFilters(forms.Form):
 class BudgetForm(forms.Form):
     """New limits of a run that goes on; what is left empty stays as it is."""
 
-    calls = forms.IntegerField(required=False)
-    tokens = forms.IntegerField(required=False)
-    money = forms.FloatField(required=False)
+    calls = forms.IntegerField(required=False, min_value=1, max_value=MOST)
+    tokens = forms.IntegerField(required=False, min_value=1, max_value=MOST)
+    money = forms.FloatField(required=False, min_value=0, max_value=MOST)
 
     def limits(self) -> dict[str, Any]:
         """Raises TraceError for what is no number; the service judges the numbers."""
         if not self.is_valid():
             name = next(iter(self.errors))
             raise TraceError(
-                "is no number.",
+                "is no number a budget can have.",
                 code="bad_option",
                 where=f"budget.{name}",
-                hint="Use digits, or leave it empty.",
+                hint=f"Use digits, at most {MOST:,}, or leave it empty.",
             )
         return {name: value for name, value in self.cleaned_data.items() if value is not None}

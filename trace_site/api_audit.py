@@ -16,18 +16,27 @@ from trace_site.audit_log import page_of_lines, wanted_from
 
 
 class AuditQuery(InputSerializer):
-    actor = serializers.CharField(required=False, help_text="a user name")
+    actor = serializers.CharField(required=False, max_length=150, help_text="a user name")
     action = serializers.CharField(
-        required=False, help_text="an event such as `rule.published`, or INSERT, UPDATE, DELETE, TRUNCATE"
+        required=False,
+        max_length=100,
+        help_text="an event such as `rule.published`, or INSERT, UPDATE, DELETE, TRUNCATE",
     )
-    object_type = serializers.CharField(required=False, help_text="such as `rule` or `changerequest`")
-    object_id = serializers.CharField(required=False)
+    object_type = serializers.CharField(
+        required=False, max_length=100, help_text="such as `rule` or `changerequest`"
+    )
+    object_id = serializers.CharField(required=False, max_length=200)
     source = serializers.CharField(  # type: ignore[assignment]
-        required=False, help_text="how it begins: `page /rules/`, `api`, `job 12`"
+        required=False, max_length=300, help_text="how it begins: `page /rules/`, `api`, `job 12`"
     )
     since = serializers.DateField(required=False)
     until = serializers.DateField(required=False, help_text="the whole day counts")
-    tx = serializers.IntegerField(required=False, help_text="one transaction: an event and all its rows")
+    tx = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=2**63 - 1,
+        help_text="one transaction: an event and all its rows",
+    )
 
 
 class AuditLine(serializers.Serializer[Any]):

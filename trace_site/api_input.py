@@ -12,7 +12,8 @@ from rest_framework.parsers import JSONParser
 from trace_site.lib.errors import quoted
 from trace_site.lib.files import storable_json
 
-DEEPEST = 40  # objects and lists inside one another
+DEEPEST = 100  # objects and lists inside one another
+ID: dict[str, Any] = {"min_value": 1, "max_value": 2**53}
 MOST_UNKNOWN = 20  # fields that a refusal names
 MOST_VALUES = 200  # of a JSON field
 LONGEST_VALUE = 2_000  # characters of a text in one
@@ -56,6 +57,12 @@ def deeper_than(most: int, value: Any) -> bool:
         inner = (item.values() if isinstance(item, dict) else item for item in level)
         level = [part for parts in inner for part in parts if isinstance(part, (dict, list))]
     return bool(level)
+
+
+def finite(value: float) -> None:
+    """Of a number that is stored or compared. Raises ValidationError."""
+    if not math.isfinite(value):
+        raise serializers.ValidationError("Send a finite number.")
 
 
 def few_values(value: Any) -> None:

@@ -53,7 +53,7 @@ def wanted_from(given: Mapping[str, str]) -> Wanted:
     values: dict[str, Any] = {item.name: given.get(item.name, "").strip() for item in fields(Wanted)}
     for name in ("since", "until"):
         values[name] = _day(values[name], name) if values[name] else None
-    if values["tx"] and not (values["tx"].isascii() and values["tx"].isdecimal()):
+    if values["tx"] and not (values["tx"].isascii() and values["tx"].isdecimal() and len(values["tx"]) < 19):
         raise _wrong("tx", values["tx"], "the number of a transaction")
     values["tx"] = int(values["tx"]) if values["tx"] else None
     return Wanted(**values)

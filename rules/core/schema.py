@@ -10,8 +10,14 @@ from jsonschema.validators import extend
 
 from trace_site.lib.files import storable
 
-NAME = {"type": "string", "minLength": 3, "maxLength": 400}
-SENTENCE = {"type": "string", "pattern": r"\S", "maxLength": 2000}
+# characters, and things in a list
+LONGEST_NAME, LONGEST_SENTENCE, LONGEST_RULE = 400, 2000, 10_000
+LONGEST_SIGNAL, LONGEST_CODE, LONGEST_DOMAIN = 200, 80, 60
+MOST_CONFUSABLES = MOST_SIGNALS = MOST_TESTS = 200
+MOST_CLAUSES = 100
+MOST_EXPECTED = MOST_CONFUSABLES + 1  # tools of a test: all that the rule names
+NAME = {"type": "string", "minLength": 3, "maxLength": LONGEST_NAME}
+SENTENCE = {"type": "string", "pattern": r"\S", "maxLength": LONGEST_SENTENCE}
 CODE_PATTERN = "^[A-Z][A-Z0-9_]*$"
 
 CLAUSE = {
@@ -23,8 +29,8 @@ CLAUSE = {
         "exception": {"type": "boolean"},
         "signals": {
             "type": "array",
-            "items": {"type": "string", "pattern": r"\S", "maxLength": 200},
-            "maxItems": 200,
+            "items": {"type": "string", "pattern": r"\S", "maxLength": LONGEST_SIGNAL},
+            "maxItems": MOST_SIGNALS,
         },
     },
 }
@@ -33,7 +39,13 @@ TEST = {
     "required": ["query", "tools"],
     "properties": {
         "query": SENTENCE,
-        "tools": {"type": "array", "items": NAME, "minItems": 1, "maxItems": 201, "uniqueItems": True},
+        "tools": {
+            "type": "array",
+            "items": NAME,
+            "minItems": 1,
+            "maxItems": MOST_EXPECTED,
+            "uniqueItems": True,
+        },
     },
 }
 RULE_SCHEMA: dict[str, Any] = {
@@ -45,12 +57,18 @@ RULE_SCHEMA: dict[str, Any] = {
     "required": ["tool_name", "confusables", "rule_text"],
     "properties": {
         "tool_name": NAME,
-        "confusables": {"type": "array", "items": NAME, "minItems": 1, "maxItems": 200, "uniqueItems": True},
-        "rule_text": {"type": "string", "pattern": r"\S", "maxLength": 10_000},
-        "code": {"type": "string", "pattern": CODE_PATTERN, "maxLength": 80},
-        "domain": {"type": "string", "pattern": r"\S", "maxLength": 60},
-        "clauses": {"type": "array", "items": CLAUSE, "maxItems": 100},
-        "tests": {"type": "array", "items": TEST, "maxItems": 200},
+        "confusables": {
+            "type": "array",
+            "items": NAME,
+            "minItems": 1,
+            "maxItems": MOST_CONFUSABLES,
+            "uniqueItems": True,
+        },
+        "rule_text": {"type": "string", "pattern": r"\S", "maxLength": LONGEST_RULE},
+        "code": {"type": "string", "pattern": CODE_PATTERN, "maxLength": LONGEST_CODE},
+        "domain": {"type": "string", "pattern": r"\S", "maxLength": LONGEST_DOMAIN},
+        "clauses": {"type": "array", "items": CLAUSE, "maxItems": MOST_CLAUSES},
+        "tests": {"type": "array", "items": TEST, "maxItems": MOST_TESTS},
     },
 }
 FIELDS = tuple(RULE_SCHEMA["properties"])
