@@ -8,16 +8,16 @@ from rest_framework import serializers
 from rules.core import schema
 from rules.core.draft import FIELDS
 from rules.models import ChangeRequest, RuleChange
-from rules.requests import LENGTHS, LONGEST
 from trace_site.api_input import ID, InputSerializer
 
-# texts are checked by the services, which name the place of a mistake; here they only must be text, and not too long
+# texts that no exchange format knows are checked by the services, which say what they may hold; here they only must be
+# text, and not without end
 TEXT: dict[str, Any] = {"required": False, "allow_blank": True, "trim_whitespace": False}
 
 
 NAME = {**TEXT, "max_length": schema.LONGEST_NAME}
 SENTENCE = {**TEXT, "max_length": schema.LONGEST_SENTENCE}
-SAID = {**TEXT, "max_length": LONGEST}
+SAID = {**TEXT, "max_length": 10_000}
 REVISION: dict[str, Any] = {"min_value": 0, "max_value": 2**31 - 1}
 MOST_CHANGES = 500  # that a request begins with; more come by file
 
@@ -59,13 +59,9 @@ class CheckIn(ContentIn):
 class ChangePut(ContentIn):
     """The whole change as it shall be: what is left out is empty."""
 
-    domain = serializers.CharField(
-        **TEXT, max_length=LENGTHS["domain"], help_text="of a new rule; empty means its target's"
-    )
-    code = serializers.CharField(
-        **TEXT, max_length=LENGTHS["code"], help_text="of a new rule; empty means made from its target"
-    )
-    note = serializers.CharField(**TEXT, max_length=LENGTHS["note"])
+    domain = serializers.CharField(**SAID, help_text="of a new rule; empty means its target's")
+    code = serializers.CharField(**SAID, help_text="of a new rule; empty means made from its target")
+    note = serializers.CharField(**SAID)
 
 
 class ChangeIn(ChangePut):
@@ -82,10 +78,8 @@ class ChangeIn(ChangePut):
 
 
 class RequestPatch(InputSerializer):
-    title = serializers.CharField(**TEXT, max_length=LENGTHS["title"])
-    description = serializers.CharField(
-        **TEXT, max_length=LENGTHS["description"], help_text="why the rules change, for who approves"
-    )
+    title = serializers.CharField(**SAID)
+    description = serializers.CharField(**SAID, help_text="why the rules change, for who approves")
 
 
 class RequestIn(RequestPatch):
@@ -98,7 +92,7 @@ class ListIn(InputSerializer):
     q = serializers.CharField(
         default="", allow_blank=True, max_length=200, help_text="every word occurs in code, target or text"
     )
-    domain = serializers.CharField(default="", allow_blank=True, max_length=LENGTHS["domain"])
+    domain = serializers.CharField(default="", allow_blank=True, max_length=60)
     state = serializers.ChoiceField(
         ["published", "changed", "draft"], default="", allow_blank=True,
         help_text="changed: published, with a newer draft",

@@ -194,7 +194,8 @@ def largest(said: dict[str, Any], most: int) -> Any:
 
 def most_of(operation: Operation) -> int:
     """Bytes of its largest JSON body."""
-    return min(limits.most_bytes(place_of(operation, {})), limits.IN_MEMORY)
+    own = limits.RULES_FILE if operation.path.endswith("/rules/import") else limits.IN_MEMORY
+    return min(limits.most_bytes(place_of(operation, {})), own)
 
 
 def largest_body(operation: Operation) -> bytes:

@@ -211,6 +211,7 @@ def test_the_secret_is_nowhere_in_the_database_and_can_be_replaced(hook, receive
         ("https://example.com:99999/", "no web address"),
         ("https://exa mple.com/", "no web address"),
         ("https://example.com/\n", "no web address"),
+        ("https://example.com/" + "x" * 481, "longer than 500"),
     ],
 )
 def test_addresses_one_may_not_post_to_are_refused_when_typed(user_with, url, words):

@@ -13,7 +13,7 @@ from trace_site.lib.errors import quoted
 from trace_site.lib.files import storable_json
 
 DEEPEST = 100  # objects and lists inside one another
-ID: dict[str, Any] = {"min_value": 1, "max_value": 2**53}
+ID: dict[str, Any] = {"min_value": 0, "max_value": 2**53}
 MOST_UNKNOWN = 20  # fields that a refusal names
 MOST_VALUES = 200  # of a JSON field
 LONGEST_VALUE = 2_000  # characters of a text in one

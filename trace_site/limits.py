@@ -14,11 +14,11 @@ Handler = Callable[[HttpRequest], HttpResponse]
 
 # bytes of a body
 BODY = 1_000_000
-IN_MEMORY = 5_000_000  # whatever is not a file; settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 CATALOG_FILE = 100_000_000
 RULES_FILE = 5_000_000
 QUERIES_FILE = 1_000_000
 AROUND_A_FILE = 100_000  # the other fields of its form and what divides them
+IN_MEMORY = RULES_FILE + AROUND_A_FILE  # what is not a file; settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 EDITOR = ("create", "update", "change", "change_save", "fields", "check", "sentence_fix", "confusables")
 LARGER = {
     **dict.fromkeys(("catalog:import", "api-imports"), CATALOG_FILE + AROUND_A_FILE),
@@ -27,6 +27,7 @@ LARGER = {
     # what the editor holds and what was saved before it, each letter up to nine bytes in a form
     **{f"rules:{page}": IN_MEMORY for page in (*EDITOR, "impact")},
     "synthesis:editor_preview": IN_MEMORY,
+    "rules:affected": IN_MEMORY,  # every tool that an import changes, by name
 }
 
 

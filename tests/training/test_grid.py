@@ -1,6 +1,7 @@
 """A declared grid: what it may say, in which order its cells train, and what trains once."""
 
 import json
+import tracemalloc
 
 import pytest
 
@@ -54,12 +55,30 @@ def test_plan_survives_being_written_and_read_again():
         ({"recipe": ["lr"]}, "grid field 'recipe'"),
         ({"branches": ["rule", "all"]}, "'all' is not one of"),
         ({"seeds": list(range(40))}, "at most 500"),
+        ({"seeds": [[0]]}, "a list is not a whole number"),
+        ({"snapshots": [10**20]}, "is not a whole number"),
+        ({"snapshots": ["x" * 5000]}, "x{80}…' is neither"),
+        ({"name": "x" * 201}, "longer than 200"),
     ],
     ids=str,
 )
 def test_what_is_wrong_in_a_plan_is_named(change, where):
     with pytest.raises(TraceError, match=where):
         read_plan(ALL | change)
+
+
+def test_a_plan_without_end_is_counted_and_not_built():
+    every = {name: list(range(500)) for name in ("snapshots", "seeds")}
+    tracemalloc.start()
+    try:
+        with pytest.raises(TraceError, match="has 11,250,000 cells"):
+            read_plan(every)
+        for axis in ({"seeds": list(range(10_000))}, {"snapshots": ["append:" + "1," * 10_000]}):
+            with pytest.raises(TraceError, match="at most 500"):
+                read_plan(ALL | axis)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_plan_that_is_no_mapping_is_refused():

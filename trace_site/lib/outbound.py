@@ -22,6 +22,7 @@ import httpcore2 as httpcore
 from trace_site.lib.addresses import is_public, literal, may_connect
 from trace_site.lib.errors import TraceError
 
+LONGEST_URL = 500  # characters
 CAP = 20_000  # bytes of an answer that are read
 EXCERPT = 1_000  # characters of it that are kept
 KEPT = "/%:@!$&'()*+,;=~-._?"  # letters of an address that are sent as they are
@@ -43,6 +44,8 @@ def signature(secret: str, at: int, body: bytes) -> str:
 def check_url(url: str, *, allow_private: bool) -> SplitResult:
     """The parts of an address one may post to. Raises TraceError `bad_input`."""
     schemes = ("https", "http") if allow_private else ("https",)
+    if len(url) > LONGEST_URL:
+        raise _refused(url, f"it is longer than {LONGEST_URL} characters")
     try:
         parts = urlsplit(url)
         port = parts.port
