@@ -59,6 +59,6 @@ def refuse_large(get_response: Handler) -> Handler:
         error = too_large(most)
         if request.path.startswith("/api/"):
             return JsonResponse(error.as_dict(), status=413)
-        return HttpResponse(str(error).capitalize(), status=413, content_type="text/plain; charset=utf-8")
+        return HttpResponse(f"Refused: {error}", status=413, content_type="text/plain; charset=utf-8")
 
     return middleware
