@@ -10,7 +10,7 @@ from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 
 from trace_site.lib.errors import quoted
-from trace_site.lib.files import storable_json
+from trace_site.lib.files import deeper_than, storable_json
 
 DEEPEST = 100  # objects and lists inside one another
 ID: dict[str, Any] = {"min_value": 0, "max_value": 2**53}
@@ -48,15 +48,6 @@ class StrictJSONParser(JSONParser):
         if not storable_json(data, text):
             raise ParseError("A text holds a NUL or half of a surrogate pair, which no database stores.")
         return data
-
-
-def deeper_than(most: int, value: Any) -> bool:
-    """Whether objects and lists of a parsed JSON value lie more than `most` levels inside one another."""
-    level = [value] if isinstance(value, (dict, list)) else []
-    for _ in range(most):
-        inner = (item.values() if isinstance(item, dict) else item for item in level)
-        level = [part for parts in inner for part in parts if isinstance(part, (dict, list))]
-    return bool(level)
 
 
 def finite(value: float) -> None:

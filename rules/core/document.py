@@ -14,6 +14,7 @@ from rules.core.rule import EntryProblems, RuleEntry, document_items, parse_entr
 from rules.core.schema import keep_repeated
 from rules.core.tables import Table, read_table
 from trace_site.lib.errors import TraceError
+from trace_site.lib.files import deeper_than
 
 DEEPEST = 40
 MARKS = (
@@ -143,7 +144,7 @@ def _parsed(text: str, shown: str) -> Any:
             if deep
             else TraceError(f"not valid JSON ({error}).", code="bad_json", where=shown)
         ) from error
-    if _depth(value) > DEEPEST:
+    if deeper_than(DEEPEST, value):
         raise _too_deep(shown)
     return value
 
@@ -155,15 +156,3 @@ def _too_deep(shown: str) -> TraceError:
         where=shown,
         hint="A file of rules is one list of rules.",
     )
-
-
-def _depth(value: Any) -> int:
-    """Levels of lists and objects, counted without recursion; stops one past the limit."""
-    level, depth = [value], 0
-    while level and depth <= DEEPEST:
-        inner = [item for item in level if isinstance(item, list | dict)]
-        level = [each for item in inner for each in (item.values() if isinstance(item, dict) else item)]
-        depth += bool(inner)
-        if not inner:
-            break
-    return depth

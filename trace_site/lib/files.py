@@ -51,6 +51,15 @@ def storable_json(value: Any, text: str) -> bool:
     return True
 
 
+def deeper_than(most: int, value: Any) -> bool:
+    """Whether objects and lists of a parsed JSON value lie more than `most` levels inside one another."""
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(most):
+        inner = (item.values() if isinstance(item, dict) else item for item in level)
+        level = [part for parts in inner for part in parts if isinstance(part, (dict, list))]
+    return bool(level)
+
+
 def _checked(value: Any, text: str, where: str) -> Any:
     if not storable_json(value, text):
         raise TraceError(
