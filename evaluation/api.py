@@ -74,6 +74,7 @@ class Retrieve(ApiView):
     """The tools for a request, ranked in milliseconds (`fast`) or with a trace that names the rule (`trace`)."""
 
     write_roles = None  # it changes nothing: whoever has a token may ask
+    scope = "retrieve"
     throttle_classes = [RetrieveThrottle]
 
     class RetrieveInput(InputSerializer):

@@ -10,13 +10,13 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.db import connection
 from rest_framework import serializers
-from rest_framework.authtoken.models import Token
 from rest_framework.parsers import MultiPartParser
 from rest_framework.response import Response
 from rest_framework.test import APIRequestFactory
 
 from catalog.models import Domain
 from tests.factories import make_domain
+from tests.tokens import token_of
 from trace_site.access import ADMIN, EXPERT
 from trace_site.api import ApiView, etag_of, keyset_response, require_match
 from trace_site.api_input import InputSerializer
@@ -65,7 +65,7 @@ def expert(user_with):
 
 
 def ask(user: Any, data: Any = None, method: str = "post", path: str = "/x", **headers: str):
-    token = Token.objects.get_or_create(user=user)[0].key
+    token = token_of(user)
     raw = isinstance(data, bytes)
     request = getattr(web, method)(
         path,
@@ -118,7 +118,7 @@ def test_a_key_whose_request_still_runs_is_refused(expert):
             connection.close()
 
     thread = threading.Thread(target=slow)
-    Token.objects.create(user=expert)
+    token_of(expert)
     thread.start()
     gate.wait()
     meanwhile = ask(expert, {"slug": "hr", "title": "meet me"}, **{"Idempotency-Key": "k1"})
@@ -143,7 +143,7 @@ def test_keys_are_forgotten_after_a_day(expert):
 
 def test_an_uploaded_file_counts_by_its_content_not_by_its_boundary(expert):
     def upload(content: bytes):
-        token = Token.objects.get_or_create(user=expert)[0].key
+        token = token_of(expert)
         data = {"slug": "hr", "title": "HR", "file": SimpleUploadedFile("a.csv", content)}
         headers = {"Authorization": f"Token {token}", "Idempotency-Key": "k1"}
         return Uploads.as_view()(web.post("/x", data, format="multipart", headers=headers))
@@ -209,7 +209,7 @@ def test_a_hostile_body_costs_little_and_is_answered_briefly(expert, what):
 
 
 def test_other_content_types_and_large_bodies_are_refused(expert, settings):
-    token = Token.objects.get_or_create(user=expert)[0].key
+    token = token_of(expert)
     headers = {"Authorization": f"Token {token}"}
     refused = Domains.as_view()(web.post("/x", b"a,b", content_type="text/csv", headers=headers))
     assert refused.status_code == 415 and refused.data["code"] == "unsupported_media_type"

@@ -7,11 +7,11 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from rest_framework.authtoken.models import Token
 
 from catalog.core.tool import search_words
 from catalog.models import CatalogImport, NeighbourList, Tool
 from tests.factories import make_cluster, make_domain, make_rule, make_tool
+from tests.tokens import token_of
 
 pytestmark = pytest.mark.django_db
 
@@ -33,7 +33,7 @@ def api(client, user_with):
     """api("expert") -> a client with that user's token."""
 
     def login(*roles: str) -> Any:
-        client.defaults["HTTP_AUTHORIZATION"] = f"Token {Token.objects.create(user=user_with(*roles)).key}"
+        client.defaults["HTTP_AUTHORIZATION"] = f"Token {token_of(user_with(*roles))}"
         return client
 
     return login

@@ -11,12 +11,12 @@ from urllib.parse import quote
 
 import pytest
 from drf_spectacular.generators import SchemaGenerator
-from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from catalog.models import CatalogImport
 from rules.models import ChangeRequest, RuleChange
 from tests.factories import make_cluster, make_rule, make_tool
+from tests.tokens import token_of
 from trace_site import deliveries
 from trace_site.access import ROLES
 from trace_site.lib.errors import TraceError
@@ -123,12 +123,12 @@ def address(dice: random.Random, path: str, operation: dict[str, Any], stored: d
 def test_wrong_input_is_refused_in_one_shape_and_never_crashes(path, method, stored, settings):
     operation = schema()["paths"][path][method]
     dice = random.Random(f"{path} {method}")
-    token = Token.objects.create(user=ChangeRequest.objects.get().author)
+    token = token_of(ChangeRequest.objects.get().author)
     client = APIClient(raise_request_exception=False)
     content = operation.get("requestBody", {}).get("content", {}).get("application/json")
     for number in range(EXAMPLES):
         where = address(dice, path, operation, stored)
-        headers = {"Authorization": f"Token {token.key}"}
+        headers = {"Authorization": f"Token {token}"}
         if dice.random() < 0.2:
             headers["Idempotency-Key"] = dice.choice(["k", f"k{number}", "", "x" * 300])
         if dice.random() < 0.7:
@@ -165,7 +165,7 @@ def test_no_operation_answers_without_a_token_that_is_known(path, method, stored
 
 @pytest.mark.parametrize("path", sorted(schema()["paths"]))
 def test_a_method_that_is_not_there_is_405(path, stored):
-    token = Token.objects.create(user=ChangeRequest.objects.get().author)
+    token = token_of(ChangeRequest.objects.get().author)
     where = address(random.Random(1), path, {}, stored)
     for method in {"get", "post", "put", "patch", "delete"} - set(schema()["paths"][path]):
         answer = APIClient().generic(
@@ -173,7 +173,7 @@ def test_a_method_that_is_not_there_is_405(path, stored):
             where,
             b"{}",
             content_type="application/json",
-            headers={"Authorization": f"Token {token.key}"},
+            headers={"Authorization": f"Token {token}"},
         )
         assert answer.status_code in (405, 404) and answer.json()["code"] in (
             "method_not_allowed",

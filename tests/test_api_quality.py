@@ -1,13 +1,13 @@
 """GET /api/v1/review/quality: the same figures as the pages, and to whom."""
 
 import pytest
-from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from synthesis.models import SynthesisRun
 from tests.factories import make_rule, make_tool
 from tests.synthesis.readings import read, read_by_two
 from tests.synthesis.test_calibration import refused
+from tests.tokens import token_of
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/api/v1/review/quality"
@@ -15,7 +15,7 @@ ADDRESS = "/api/v1/review/quality"
 
 def api(user) -> APIClient:
     client = APIClient()
-    client.credentials(HTTP_AUTHORIZATION=f"Token {Token.objects.get_or_create(user=user)[0].key}")
+    client.credentials(HTTP_AUTHORIZATION=f"Token {token_of(user)}")
     return client
 
 

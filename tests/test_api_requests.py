@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Permission
 from django.utils import timezone
-from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from rules.models import ChangeRequest, Rule, RuleChange
 from tests.factories import make_tool
 from tests.hook_server import HookServer
 from tests.rules.saving import rule_save
+from tests.tokens import token_of
 from trace_site.audit import AuditEntry
 from trace_site.deliveries import deliver_due
 from trace_site.webhooks import webhook_create
@@ -38,8 +38,7 @@ class Client(APIClient):
     def __init__(self, user: Any) -> None:
         super().__init__()
         self.user = user
-        token, _ = Token.objects.get_or_create(user=user)
-        self.credentials(HTTP_AUTHORIZATION=f"Token {token.key}")
+        self.credentials(HTTP_AUTHORIZATION=f"Token {token_of(user)}")
 
     def say(self, method: str, path: str, body: Any = None, match: Any = None, **headers: str) -> Any:
         if match is not None:

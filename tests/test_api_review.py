@@ -1,11 +1,11 @@
 """Reviewing by program: claim, keep, return, decide, take back; the same rules as on the page."""
 
 import pytest
-from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from synthesis.models import Decision, ReviewItem, Sample, SecondShare
 from tests.factories import make_rule, make_sample, make_tool
+from tests.tokens import token_of
 
 pytestmark = pytest.mark.django_db
 ROOT = "/api/v1/review"
@@ -17,8 +17,7 @@ def person(user_with):
 
     def make(name: str, role: str = "reviewer"):
         client = APIClient()
-        token = Token.objects.create(user=user_with(role, username=name))
-        client.credentials(HTTP_AUTHORIZATION=f"Token {token.key}")
+        client.credentials(HTTP_AUTHORIZATION=f"Token {token_of(user_with(role, username=name))}")
 
         def ask(method, path, body=None, **headers):
             return getattr(client, method)(f"{ROOT}/{path}", body, format="json", headers=headers)

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
-from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from rules.exchange import as_text, rules_export
@@ -13,6 +12,7 @@ from rules.models import ChangeRequest, Rule
 from rules.services import rule_withdraw
 from tests.factories import make_tool
 from tests.rules.saving import rule_save
+from tests.tokens import token_of
 
 pytestmark = pytest.mark.django_db
 TEXT = "Use Pay/get from 2024 on, and Pay/getOld for every month before that."
@@ -31,9 +31,9 @@ def api(user_with):
     """api("expert") -> a client with that user's token."""
 
     def login(*roles: str) -> APIClient:
-        token = Token.objects.create(user=user_with(*roles))
+        token = token_of(user_with(*roles))
         client = APIClient()
-        client.credentials(HTTP_AUTHORIZATION=f"Token {token.key}")
+        client.credentials(HTTP_AUTHORIZATION=f"Token {token}")
         return client
 
     return login

@@ -10,10 +10,10 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.validation import validate_schema
 from jsonschema import Draft202012Validator
-from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from tests.api_description import Operation, description, json_schema, operations
+from tests.tokens import token_of
 
 ALL = ("none", "expert", "reviewer", "admin", "product_manager")
 WRITERS = ("expert", "admin")
@@ -207,9 +207,9 @@ def test_who_may_do_what_is_what_the_table_says(route: str, user_with, caplog) -
     caplog.set_level(logging.CRITICAL, "django.request")
     people: dict[str, APIClient] = {"anonymous": APIClient()}
     for role in ALL:
-        token = Token.objects.create(user=user_with(*([] if role == "none" else [role])))
+        token = token_of(user_with(*([] if role == "none" else [role])))
         people[role] = APIClient()
-        people[role].credentials(HTTP_AUTHORIZATION=f"Token {token.key}")
+        people[role].credentials(HTTP_AUTHORIZATION=f"Token {token}")
     got, wanted = {}, {}
     for method in METHODS:
         for who, client in people.items():

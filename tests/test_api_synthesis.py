@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from synthesis.models import SynthesisRun
 from tests.synthesis.rows import make_book
 from tests.synthesis.runs_made import make_call, make_dropped, make_ready, make_slip_rule, make_started_run
+from tests.tokens import token_of
 from trace_site.jobs import Job
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +21,7 @@ def api(user_with):
 
     def login(*roles: str) -> APIClient:
         client = APIClient()
-        client.credentials(HTTP_AUTHORIZATION=f"Token {Token.objects.create(user=user_with(*roles)).key}")
+        client.credentials(HTTP_AUTHORIZATION=f"Token {token_of(user_with(*roles))}")
         return client
 
     return login

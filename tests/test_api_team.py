@@ -1,11 +1,11 @@
 """Assignments and comments by program: the same rights, the same blindness, the same conflicts as on the pages."""
 
 import pytest
-from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from synthesis.models import Assignment, ReviewItem, SampleComment
 from tests.factories import make_sample
+from tests.tokens import token_of
 
 pytestmark = pytest.mark.django_db
 URL = "/api/v1/review/assignments"
@@ -15,8 +15,7 @@ URL = "/api/v1/review/assignments"
 def api(user_with):
     def make(role: str, username: str) -> APIClient:
         client = APIClient()
-        token = Token.objects.create(user=user_with(role, username=username))
-        client.credentials(HTTP_AUTHORIZATION=f"Token {token.key}")
+        client.credentials(HTTP_AUTHORIZATION=f"Token {token_of(user_with(role, username=username))}")
         return client
 
     return make

@@ -9,18 +9,19 @@ from django.contrib.auth.models import Group, User
 from django.core.management import call_command
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.urls import path
-from rest_framework.authtoken.models import Token
 from rest_framework.response import Response
 from rest_framework.test import APIRequestFactory
 
 from catalog.models import Domain, LabelledQuery, Tool
 from tests.factories import make_domain, make_rule, make_tool
+from tests.tokens import token_of
 from trace_site import audit, jobs
 from trace_site.acting import acting
 from trace_site.api import ApiView
 from trace_site.audit import AuditChange, AuditEntry
 from trace_site.commands import TraceCommand
 from trace_site.tasks import run_sweepers
+from trace_site.tokens import ApiToken, digest_of
 
 pytestmark = pytest.mark.django_db
 
@@ -106,8 +107,8 @@ def api(user):
             queryset_update_now()
             return Response({})
 
-    token = Token.objects.create(user=user)
-    headers = {"Authorization": f"Token {token.key}", "Idempotency-Key": "k"}
+    token = token_of(user)
+    headers = {"Authorization": f"Token {token}", "Idempotency-Key": "k"}
     with acting(None, "api /x"):  # what the middleware does
         Change.as_view()(APIRequestFactory().post("/x", headers=headers))
 
@@ -279,19 +280,17 @@ def test_secrets_never_enter_the_ledger(user_with):
     user = user_with("admin")
     user.set_password("new secret")
     user.save()
-    key = Token.objects.create(user=user).key
-    Token.objects.filter(user=user).update(key="f" * 40)
+    key = token_of(user)
+    ApiToken.objects.filter(owner=user).update(digest="f" * 64)
     changed = ledger("auth_user")[-1]
     assert changed.before == {"password": "(hidden)"} and changed.after == {"password": "(hidden, replaced)"}
-    tokens = ledger("authtoken_token")
-    assert [(row.operation, row.row_id) for row in tokens] == [
-        ("INSERT", str(user.pk)),
-        ("UPDATE", str(user.pk)),
-    ]
+    made, changed = ledger("trace_site_apitoken")
+    assert not {"digest", "password_mark"} & set(made.after)
+    assert changed.after == {"digest": "(hidden, replaced)", "password_mark": "(hidden, replaced)"}
     with connection.cursor() as cursor:
         cursor.execute("SELECT string_agg(c::text, ' ') FROM trace_site_auditchange c")
         everything = cursor.fetchone()[0]
-    for secret in (key, "f" * 40, user.password, make_password("pass")):
+    for secret in (key, "f" * 64, digest_of(key), user.password, make_password("pass")):
         assert secret not in everything
 
 
@@ -349,12 +348,13 @@ def test_bulk_inserts_leave_one_row_each():
     assert len(ledger("catalog_labelledquery")) == 500
 
 
-GOVERNED = """auth_group auth_group_permissions auth_user auth_user_groups auth_user_user_permissions authtoken_token
+GOVERNED = """auth_group auth_group_permissions auth_user auth_user_groups auth_user_user_permissions
 catalog_catalogimport catalog_cluster catalog_domain catalog_labelledquery catalog_tool evaluation_benchmark
 evaluation_evaluation rules_approval rules_changecomment rules_changerequest rules_rule rules_rulechange
 rules_ruleversion synthesis_assignment synthesis_batch synthesis_decision synthesis_guideline synthesis_sample
-synthesis_samplecomment synthesis_secondshare synthesis_snapshot synthesis_synthesisrun trace_site_webhook
-training_aliasmove training_grid training_model training_retraining training_retrainpolicy training_run"""
+synthesis_samplecomment synthesis_secondshare synthesis_snapshot synthesis_synthesisrun trace_site_apitoken
+trace_site_webhook training_aliasmove training_grid training_model training_retraining training_retrainpolicy
+training_run"""
 
 
 def test_every_governed_table_has_its_triggers():

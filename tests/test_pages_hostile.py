@@ -2,7 +2,6 @@
 
 import pytest
 from django.core.mail.backends.locmem import EmailBackend
-from rest_framework.authtoken.models import Token
 
 from synthesis import review
 from synthesis.claims import claim_next
@@ -10,6 +9,7 @@ from synthesis.models import Sample
 from synthesis.selectors_lineage import decisions_shown
 from synthesis.snapshot_diffs import Pair
 from tests.factories import make_sample, make_snapshot
+from tests.tokens import token_of
 from trace_site import mails
 from trace_site.notices import Notice, tell
 
@@ -57,7 +57,7 @@ def test_a_page_address_that_is_none_saves_no_filters(client_as):
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
 def test_the_api_takes_no_number_that_is_none(client, user_with, number):
-    headers = {"Authorization": f"Token {Token.objects.create(user=user_with('admin')).key}"}
+    headers = {"Authorization": f"Token {token_of(user_with('admin'))}"}
     client.raise_request_exception = False
     answer = client.get("/api/v1/review/quality", {"target": number, "floor": number}, headers=headers)
     assert answer.status_code == 400

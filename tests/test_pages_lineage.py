@@ -5,7 +5,6 @@ import io
 
 import pytest
 from django.test import Client
-from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from synthesis import review
@@ -13,13 +12,14 @@ from synthesis.models import SecondShare, SnapshotSample
 from tests.factories import make_sample
 from tests.synthesis.test_lineage import reader, used
 from tests.synthesis.test_rejections import a_rule, person, reject, sample_of
+from tests.tokens import token_of
 
 pytestmark = pytest.mark.django_db
 
 
 def token_client(user) -> APIClient:
     client = APIClient()
-    client.credentials(HTTP_AUTHORIZATION=f"Token {Token.objects.create(user=user).key}")
+    client.credentials(HTTP_AUTHORIZATION=f"Token {token_of(user)}")
     return client
 
 

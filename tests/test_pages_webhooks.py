@@ -1,12 +1,13 @@
 """The webhook pages and API: admins only, the secret is told once, every button does what it says."""
 
 import pytest
-from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from tests.hook_server import HookServer
+from tests.tokens import token_of
 from trace_site.audit import AuditChange, AuditEntry
 from trace_site.idempotency import IdempotencyKey
+from trace_site.tokens import ApiToken
 from trace_site.webhooks import Webhook, WebhookDelivery, emit_all, webhook_create
 
 pytestmark = pytest.mark.django_db
@@ -31,8 +32,8 @@ def hook(receiver, user_with):
 def api(user_with):
     def make(role: str) -> APIClient:
         client = APIClient()
-        token = Token.objects.create(user=user_with(role, username=f"api-{role}"))
-        client.credentials(HTTP_AUTHORIZATION=f"Token {token.key}")
+        token = token_of(user_with(role, username=f"api-{role}"))
+        client.credentials(HTTP_AUTHORIZATION=f"Token {token}")
         return client
 
     return make
@@ -161,7 +162,7 @@ def test_the_audit_api_pages_filters_and_hides(api, hook):
 def test_a_token_is_revoked(client_as):
     client = client_as("expert")
     client.post("/account/token/")
-    assert Token.objects.count() == 1 and "/api/v1/docs" in client.get("/account/").content.decode()
+    assert ApiToken.objects.count() == 1 and "/api/v1/docs" in client.get("/account/").content.decode()
     page = client.post("/account/token/revoke/", follow=True).content.decode()
-    assert Token.objects.count() == 0 and "revoked" in page
+    assert ApiToken.objects.count() == 0 and "revoked" in page
     assert AuditEntry.objects.filter(action="token.revoked").count() == 1

@@ -25,6 +25,7 @@ from trace_site.api_input import InputSerializer, StrictJSONParser
 from trace_site.frozen import frozen_error
 from trace_site.lib.errors import LONGEST, TraceError, cut, status_of
 from trace_site.paging import SIZE, keyset
+from trace_site.tokens import require_scope
 
 log = logging.getLogger(__name__)
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -47,6 +48,7 @@ class ApiView(APIView):
 
     write_roles: Roles = ()
     read_roles: Roles = None
+    scope = ""  # what a service token needs; empty: `read` for safe methods, `write` for the others
     told_once: tuple[str, ...] = ()  # fields of an answer that are never kept: null when it is repeated
     parser_classes = [StrictJSONParser]
 
@@ -65,6 +67,7 @@ class ApiView(APIView):
         if roles is not None and not roles_of(request.user) & frozenset(roles):
             needed = " or ".join(ROLE_LABELS[role] for role in roles) or "nobody"
             raise TraceError(f"only the role {needed} may do this.", code="not_allowed")
+        require_scope(request.auth, self.scope or ("read" if request.method in SAFE else "write"))
         if request.method not in SAFE:
             if not str(request.content_type).startswith("multipart/"):
                 _ = request._request.body  # Django's own cap on its size

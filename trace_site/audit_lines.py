@@ -16,9 +16,9 @@ from trace_site.audit_veils import Veil, place_of, veiled
 PRIVATE = frozenset(
     {
         "auth_user",
-        "authtoken_token",
         "synthesis_decision",
         "synthesis_samplecomment",
+        "trace_site_apitoken",
         "trace_site_webhook",
     }
 )

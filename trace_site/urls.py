@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import include, path
 
 from evaluation import views_coverage
-from trace_site import views, views_audit
+from trace_site import views, views_account, views_audit
 
 job_urls = [
     path("", views.job_list, name="list"),
@@ -22,9 +22,9 @@ urlpatterns = [
     path("", include("evaluation.urls_coverage")),
     path("login/", views.Login.as_view(), name="login"),
     path("logout/", views.Logout.as_view(), name="logout"),
-    path("account/", views.account, name="account"),
-    path("account/token/", views.account_token, name="account-token"),
-    path("account/token/revoke/", views.account_token_revoke, name="account-token-revoke"),
+    path("account/", views_account.account, name="account"),
+    path("account/token/", views_account.account_token, name="account-token"),
+    path("account/token/revoke/", views_account.account_token_revoke, name="account-token-revoke"),
     path("healthz", views.healthz, name="healthz"),
     path("jobs/", include((job_urls, "jobs"))),
     path("audit/", views_audit.audit_list, name="audit"),

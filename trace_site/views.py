@@ -1,27 +1,24 @@
-"""The pages that belong to no stage: login, account, jobs, audit, health."""
+"""The pages that belong to no stage: login, jobs, health."""
 
 import json
-from typing import Any, cast
+from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView, LogoutView
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.decorators import method_decorator
 from django.utils.module_loading import import_string
 from django.views.decorators.http import require_GET, require_POST
 from django.views.defaults import page_not_found, server_error
-from rest_framework.authtoken.models import Token
 
-from trace_site import audit, jobs
+from trace_site import jobs
 from trace_site.access import ADMIN, ROLE_LABELS, roles_of
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-from trace_site.notices import KINDS, MailChoice
 from trace_site.paging import keyset
 from trace_site.services import home as data_home
 
@@ -85,43 +82,6 @@ def healthz(request: HttpRequest) -> JsonResponse:
     except DatabaseError:
         return JsonResponse({"ok": False, "database": "unreachable"}, status=503)
     return JsonResponse({"ok": True})
-
-
-@require_GET
-def account(request: HttpRequest) -> HttpResponse:
-    token = Token.objects.filter(user=request.user.pk).first()
-    return render(request, "account.html", {"token": token, **mail_context(request.user)})
-
-
-def mail_context(user: Any) -> dict[str, Any]:
-    """What the account page says about notices by e-mail."""
-    choice = MailChoice.objects.filter(user=user.pk).first()
-    return {
-        "mail_host": settings.EMAIL_HOST,
-        "mail_kinds": KINDS,
-        "mail_chosen": choice.kinds if choice else [],
-    }
-
-
-@require_POST
-@transaction.atomic
-def account_token(request: HttpRequest) -> HttpResponse:
-    """Make or replace the caller's API token; it is shown on this one answer only."""
-    Token.objects.filter(user=request.user.pk).delete()
-    token = Token.objects.create(user=cast(User, request.user))
-    audit.record(actor=request.user, action="token.created", obj=request.user)  # type: ignore[arg-type]
-    context = {"token": token, "shown": token.key, **mail_context(request.user)}
-    return render(request, "account.html", context)
-
-
-@require_POST
-@transaction.atomic
-def account_token_revoke(request: HttpRequest) -> HttpResponse:
-    """End the caller's API token without making another."""
-    if Token.objects.filter(user=request.user.pk).delete()[0]:
-        audit.record(actor=request.user, action="token.revoked", obj=request.user)  # type: ignore[arg-type]
-        messages.success(request, "The token is revoked; programs that send it are refused from now on.")
-    return redirect("account")
 
 
 @require_GET

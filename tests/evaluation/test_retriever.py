@@ -6,7 +6,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from django.core.management import call_command
-from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from catalog.blocks import tool_block, tool_unblock
@@ -14,6 +13,7 @@ from evaluation import retriever
 from evaluation.core import confidence
 from evaluation.models import Calibration
 from tests.factories import make_model, make_rule, make_tool
+from tests.tokens import token_of
 from trace_site.lib.errors import TraceError
 from training.registry import promote
 
@@ -227,7 +227,7 @@ def test_wrong_request_is_refused_before_the_engine_is_asked(engine, champion, w
 @pytest.fixture
 def api(user_with):
     client = APIClient()
-    client.credentials(HTTP_AUTHORIZATION=f"Token {Token.objects.create(user=user_with()).key}")
+    client.credentials(HTTP_AUTHORIZATION=f"Token {token_of(user_with())}")
     return client
 
 

@@ -6,7 +6,6 @@ import zipfile
 
 import pytest
 from django.db import IntegrityError, connection, transaction
-from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from catalog.models import Tool
@@ -16,6 +15,7 @@ from synthesis.snapshots import snapshot_dir
 from tests.factories import make_snapshot, make_tool
 from tests.synthesis.rows import make_book, make_sample, publish, run_job
 from tests.synthesis.test_snapshots import build
+from tests.tokens import token_of
 
 SLOT = "rule:hr:PAYSLIP_PERIOD:exception:{}"
 
@@ -152,8 +152,7 @@ def test_texts_are_shown_as_they_are_never_run(client_as):
 @pytest.fixture
 def api(user_with):
     client = APIClient()
-    token = Token.objects.create(user=user_with("product_manager"))
-    client.credentials(HTTP_AUTHORIZATION=f"Token {token.key}")
+    client.credentials(HTTP_AUTHORIZATION=f"Token {token_of(user_with('product_manager'))}")
     return client
 
 

@@ -10,7 +10,6 @@ from django.core.management import call_command
 from django.db import IntegrityError, connection, models, transaction
 from django.db.models import F, Value
 from django.db.models.functions import Concat
-from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from catalog.models import Domain, Tool, ToolRevision
@@ -30,6 +29,7 @@ from synthesis.snapshot_rebuilds import rebuild
 from tests.conftest import _sql_flush
 from tests.factories import make_domain, make_tool
 from tests.synthesis.rows import make_book, make_sample, run_job
+from tests.tokens import token_of
 
 CONTENT = """
 SELECT md5(string_agg(line, E'\\n' ORDER BY line)) FROM (
@@ -339,8 +339,7 @@ def test_admin_and_pages_answer_cleanly(method, path, data, status, world, clien
 @pytest.mark.parametrize("method", ["put", "patch", "delete", "post"])
 def test_the_api_answers_cleanly(method, world):
     client = APIClient()
-    token = Token.objects.create(user=world.user)
-    client.credentials(HTTP_AUTHORIZATION=f"Token {token.key}")
+    client.credentials(HTTP_AUTHORIZATION=f"Token {token_of(world.user)}")
     before = content()
     for path in (f"snapshots/{world.snapshot.pk}", f"synthesis/samples/{world.sample.pk}", "snapshots"):
         answer = getattr(client, method)(f"/api/v1/{path}", {"per_rule": 9}, format="json")

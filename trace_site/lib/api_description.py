@@ -3,11 +3,13 @@
 DESCRIPTION = """
 Everything the site's pages do with the catalog, the rules and their review, for programs.
 
-**Sign in.** Make a token on the account page and send `Authorization: Token <token>`. It may do what its owner may do.
-A signed-in browser may use the API as well; its writes need the CSRF header.
+**Sign in.** Make a token on the account page and send `Authorization: Token <token>`. It may do what its owner may do,
+and ends after a while and when its owner's password changes. A service token, which an admin makes, has scopes:
+`retrieve`, `read` for GET, `write` for the rest. A signed-in browser may use the API as well; its writes need the CSRF
+header.
 
 **Errors** have one shape, `{"message", "code", "extra"}`: a sentence for people, a stable code for programs, facts.
-400 wrong input (`extra` names the fields) · 401 no token · 403 `not_allowed` · 404 `not_found` ·
+400 wrong input (`extra` names the fields) · 401 no token, or one that has ended · 403 `not_allowed` · 404 `not_found` ·
 409 `conflict`, `frozen`, `stale_revision`, `bad_state`, `findings` · 412 somebody changed it meanwhile ·
 413 too large · 415 not JSON · 422 `key_reused` · 428 `If-Match` is missing · 429 too many requests ·
 503 ask again after `Retry-After`.

@@ -1,4 +1,4 @@
-"""Database triggers tell the audit ledger of every change of users, their roles and tokens, and webhooks."""
+"""Database triggers tell the audit ledger of every change of users, their roles, and webhooks."""
 
 from django.db import migrations
 
@@ -10,13 +10,12 @@ AUDITED = {
     'auth_user_groups': {},
     'auth_user_user_permissions': {},
     'auth_group_permissions': {},
-    'authtoken_token': {'secret': ['key'], 'row_id': 'user_id'},
     'trace_site_webhook': {'omit': ['failures'], 'secret': ['salt']},
 }
 
 
 class Migration(migrations.Migration):
-    dependencies = [('trace_site', '0006_audit_changes'), ('auth', '0012_alter_user_first_name_max_length'), ('authtoken', '0004_alter_tokenproxy_options')]
+    dependencies = [('trace_site', '0006_audit_changes'), ('auth', '0012_alter_user_first_name_max_length')]
     operations = [
         migrations.RunSQL(audited_sql(table, **options), unaudited_sql(table)) for table, options in AUDITED.items()
     ]

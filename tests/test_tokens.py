@@ -1,0 +1,153 @@
+"""Tokens of programs: what is stored of them, when they end, and what they may."""
+
+from datetime import timedelta
+from importlib import import_module
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+
+from trace_site.lib.errors import TraceError
+from trace_site.tokens import (
+    ApiToken,
+    personal_token_make,
+    service_token_make,
+    service_token_revoke,
+    service_token_rotate,
+)
+
+pytestmark = pytest.mark.django_db
+READ = "/api/v1/domains"
+
+
+def asked(secret: str, path: str = READ, **body: object) -> int:
+    headers = {"Authorization": f"Token {secret}"}
+    client = Client()
+    if body:
+        return client.post(path, body, "application/json", headers=headers).status_code
+    return client.get(path, headers=headers).status_code
+
+
+def service(owner: User, *scopes: str, days: int = 30) -> tuple[ApiToken, str]:
+    return service_token_make(owner=owner, name="copilot", scopes=scopes, days=days, actor=owner)
+
+
+def everything_stored() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT (SELECT string_agg(t::text, ' ') FROM trace_site_apitoken t) || "
+            "(SELECT string_agg(c::text, ' ') FROM trace_site_auditchange c) || "
+            "(SELECT string_agg(e::text, ' ') FROM trace_site_auditentry e)"
+        )
+        return str(cursor.fetchone()[0])
+
+
+def test_no_token_can_be_read_from_the_database(user_with):
+    user = user_with("admin")
+    secrets = [personal_token_make(user=user)[1], service(user, "read")[1]]
+    stored = everything_stored()
+    assert [secret for secret in secrets if secret in stored or secret[12:] in stored] == []
+    assert {asked(secret) for secret in secrets} == {200}
+
+
+def test_a_personal_token_ends_after_its_days(user_with, settings):
+    settings.TOKEN_DAYS = 7
+    token, secret = personal_token_make(user=user_with("expert"))
+    assert token.expires_at - timezone.now() > timedelta(days=6) and asked(secret) == 200
+    ApiToken.objects.update(expires_at=timezone.now())
+    assert asked(secret) == 401
+
+
+def test_a_person_has_one_personal_token(user_with):
+    user = user_with("expert")
+    first, second = (personal_token_make(user=user)[1] for _ in range(2))
+    assert (asked(first), asked(second), ApiToken.objects.count()) == (401, 200, 1)
+
+
+def test_a_changed_password_ends_the_personal_token_and_no_service_token(user_with):
+    user = user_with("admin")
+    personal, of_program = personal_token_make(user=user)[1], service(user, "read")[1]
+    user.set_password("something else, longer")
+    user.save()
+    assert (asked(personal), asked(of_program)) == (401, 200)
+
+
+def test_tokens_of_a_deactivated_person_are_refused(user_with):
+    user = user_with("admin")
+    secrets = personal_token_make(user=user)[1], service(user, "read")[1]
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    assert [asked(secret) for secret in secrets] == [401, 401]
+
+
+@pytest.mark.parametrize(
+    ("scopes", "expected"),
+    [
+        (("retrieve",), (403, 403, 400)),
+        (("read",), (200, 403, 403)),
+        (("write",), (403, 400, 403)),
+        (("read", "write", "retrieve"), (200, 400, 400)),
+    ],
+)
+def test_a_service_token_does_what_its_scopes_say(user_with, scopes, expected):
+    """Reading; a webhook and a request to the model, each with a field that is wrong."""
+    secret = service(user_with("admin"), *scopes)[1]
+    webhook, query = asked(secret, "/api/v1/webhooks", url=1), asked(secret, "/api/v1/retrieve", query="")
+    assert (asked(secret), webhook, query) == expected
+
+
+def test_a_service_token_may_no_more_than_its_owner(user_with):
+    secret = service(user_with("product_manager"), "write")[1]
+    assert asked(secret, "/api/v1/webhooks", url="https://x.example", events=["rule.published"]) == 403
+
+
+def test_a_replaced_service_token_ends_at_once_and_a_revoked_one_is_gone(user_with):
+    user = user_with("admin")
+    token, old = service(user, "read")
+    token, new = service_token_rotate(token=token, days=5, actor=user)
+    assert (asked(old), asked(new)) == (401, 200)
+    service_token_revoke(token=token, actor=user)
+    assert asked(new) == 401 and not ApiToken.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "where"),
+    [
+        ({"name": " "}, "name"),
+        ({"scopes": []}, "scopes"),
+        ({"scopes": ["all"]}, "scopes"),
+        ({"days": 366}, "days"),
+    ],
+)
+def test_a_service_token_has_a_name_scopes_and_an_end(user_with, wrong, where):
+    user = user_with("admin")
+    fields = {"name": "copilot", "scopes": ["read"], "days": 30, **wrong}
+    with pytest.raises(TraceError) as refused:
+        service_token_make(owner=user, actor=user, **fields)
+    assert refused.value.where == where and not ApiToken.objects.exists()
+
+
+def test_use_is_noted_once_a_minute(user_with, django_assert_num_queries):
+    _, secret = personal_token_make(user=user_with("expert"))
+    asked(secret)
+    first = ApiToken.objects.get().last_used_at
+    asked(secret)
+    assert first is not None and ApiToken.objects.get().last_used_at == first
+    ApiToken.objects.update(last_used_at=first - timedelta(minutes=2))
+    asked(secret)
+    assert ApiToken.objects.get().last_used_at > first - timedelta(minutes=1)
+
+
+def test_tokens_of_before_go_on_until_the_password_changes(user_with):
+    user, key = user_with("expert"), "0123456789abcdef" * 2 + "01234567"
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE authtoken_token (key text, created timestamptz, user_id int)")
+        cursor.execute("INSERT INTO authtoken_token VALUES (%s, now(), %s)", [key, user.pk])
+    with connection.schema_editor() as editor:
+        import_module("trace_site.migrations.0014_tokens").take_over(apps, editor)
+    assert asked(key) == 200 and key not in everything_stored()
+    user.set_password("something else, longer")
+    user.save()
+    assert asked(key) == 401
