@@ -7,7 +7,6 @@ from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.throttling import UserRateThrottle
 
 from evaluation import retriever
 from evaluation.calibration import NO_TOOL_FITS
@@ -65,17 +64,11 @@ EXAMPLE_REFUSAL = EXAMPLE_ANSWER | {
 }
 
 
-class RetrieveThrottle(UserRateThrottle):
-    scope = "retrieve"
-    rate = "600/min"
-
-
 class Retrieve(ApiView):
     """The tools for a request, ranked in milliseconds (`fast`) or with a trace that names the rule (`trace`)."""
 
     write_roles = None  # it changes nothing: whoever has a token may ask
     scope = "retrieve"
-    throttle_classes = [RetrieveThrottle]
 
     class RetrieveInput(InputSerializer):
         query = serializers.CharField(max_length=retriever.LONGEST_QUERY)

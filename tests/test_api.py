@@ -278,3 +278,21 @@ def test_the_docs_load_nothing_from_elsewhere(client):
     page = client.get("/api/v1/docs")
     assert page.status_code == 200 and b"https://" not in page.content and b"<style" not in page.content
     assert client.get("/api/v1/docs?script=").status_code == 200
+
+
+def test_a_caller_who_asks_too_often_is_told_how_long_to_wait(expert, user_with, settings):
+    settings.API_RATE = 2
+    answers = [ask(expert, method="get") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert answers[-1].data["code"] == "rate_limited" and 0 < int(answers[-1]["Retry-After"]) <= 60
+    assert ask(user_with("admin"), method="get").status_code == 200
+
+
+@pytest.mark.django_db
+def test_guesses_of_tokens_run_out_before_the_database_is_asked(settings, django_assert_num_queries):
+    settings.API_ADDRESS_RATE = 2
+    guess = {"Authorization": "Token guessed"}
+    codes = [Domains.as_view()(web.get("/x", headers=guess)).status_code for _ in range(2)]
+    with django_assert_num_queries(0):
+        codes.append(Domains.as_view()(web.get("/x", headers=guess)).status_code)
+    assert codes == [401, 401, 429]

@@ -25,6 +25,7 @@ from trace_site.api_input import InputSerializer, StrictJSONParser
 from trace_site.frozen import frozen_error
 from trace_site.lib.errors import LONGEST, TraceError, cut, status_of
 from trace_site.paging import SIZE, keyset
+from trace_site.throttles import ByAddress, ByToken
 from trace_site.tokens import require_scope
 
 log = logging.getLogger(__name__)
@@ -51,12 +52,20 @@ class ApiView(APIView):
     scope = ""  # what a service token needs; empty: `read` for safe methods, `write` for the others
     told_once: tuple[str, ...] = ()  # fields of an answer that are never kept: null when it is repeated
     parser_classes = [StrictJSONParser]
+    throttle_classes = [ByToken]
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         key = request.headers.get("Idempotency-Key") if request.method == "POST" else None
         if key is None:
             return super().dispatch(request, *args, **kwargs)
         return idempotency.once(key, lambda: super(ApiView, self).dispatch(request, *args, **kwargs))
+
+    def perform_authentication(self, request: Request) -> None:
+        """Whoever asks too often is refused before a token is looked up."""
+        by_address = ByAddress()
+        if not by_address.allow_request(request, self):
+            self.throttled(request, by_address.wait())
+        super().perform_authentication(request)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)

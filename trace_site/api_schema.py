@@ -33,7 +33,12 @@ ERROR = {
         "extra": {"type": "object", "additionalProperties": {}},
     },
 }
-REFUSALS = {"400": "wrong input", "401": "no token, or an unknown one", "403": "not allowed"}
+REFUSALS = {
+    "400": "wrong input",
+    "401": "no token, or an unknown one",
+    "403": "not allowed",
+    "429": "too many requests; see Retry-After",
+}
 ON_CREATE = {
     "409": "a request with this key still runs, or a clash",
     "422": "the key belongs to another request",

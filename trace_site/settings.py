@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlparse
 
@@ -110,6 +111,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django.contrib.humanize",
     "django.contrib.postgres",
+    "axes",
     "django_htmx",
     "rest_framework",
     "drf_spectacular",
@@ -138,6 +140,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "trace_site.middleware.trace_errors",
     "trace_site.middleware.content_security_policy",
+    "axes.middleware.AxesMiddleware",
 ]
 
 ROOT_URLCONF = "trace_site.urls"
@@ -166,6 +169,14 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 PORT = env_int("PORT", 8000)
 
 REDIS_URL = services.redis_url()
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,  # the broker's too, so it is never cleared
+        "KEY_PREFIX": "cache",
+        "OPTIONS": {"socket_connect_timeout": 0.5, "socket_timeout": 0.5},
+    }
+}
 CELERY_BROKER_URL = REDIS_URL
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_ACCEPT_CONTENT = ["json"]
@@ -296,6 +307,25 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+AXES_HANDLER = "trace_site.signins.SignIns"
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_FAILURE_LIMIT = 10  # wrong passwords for one name from one address
+SIGN_IN_FAILURES = 60  # wrong passwords from one address, whatever the names
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_RESET_ON_SUCCESS = True
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # who waits, waits once
+AXES_CLIENT_IP_CALLABLE = "trace_site.throttles.client_of"
+AXES_USERNAME_CALLABLE = "trace_site.signins.name_tried"
+AXES_LOCKOUT_CALLABLE = "trace_site.signins.locked_out"
+AXES_DISABLE_ACCESS_LOG = True  # the audit has it
+AXES_VERBOSE = False
+PROXIES = env_int("PROXIES", 0)  # how many of our own proxies stand before the site and say X-Forwarded-For
+API_RATE = env_int("API_RATE", 600)  # API requests a minute of one person, and of each service token
+API_ADDRESS_RATE = env_int("API_ADDRESS_RATE", 1200)  # API requests a minute from one address
 TOKEN_DAYS = env_int("TOKEN_DAYS", 90)  # how long a personal API token lasts
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"

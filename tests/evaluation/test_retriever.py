@@ -261,16 +261,10 @@ def test_api_without_a_champion_is_404(api):
     assert post(api).status_code == 404
 
 
-def test_api_limits_a_caller(api, champion, monkeypatch):
-    from django.core.cache import cache
-
-    from evaluation.api import RetrieveThrottle
-
-    cache.clear()
-    monkeypatch.setattr(RetrieveThrottle, "rate", "2/min")
+def test_api_limits_a_caller(api, champion, settings):
+    settings.API_RATE = 2
     codes = [post(api, mode="slow").status_code for _ in range(3)]
     assert codes == [400, 400, 429]
-    cache.clear()
 
 
 def test_schema_describes_the_operation():

@@ -1,0 +1,96 @@
+"""How often somebody may ask: counts in the shared cache, in windows of a fixed length.
+
+While the cache is away nothing is counted and everybody may. Guesses of passwords do not rest on it: signins.py counts
+them in the database.
+"""
+
+import logging
+import time
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Any
+
+from django.conf import settings
+from django.core.cache import cache
+from django.http import HttpRequest
+from redis.exceptions import RedisError
+from rest_framework.throttling import BaseThrottle
+
+from trace_site.lib.errors import TraceError
+
+log = logging.getLogger(__name__)
+
+
+def address_of(request: HttpRequest) -> str:
+    """Where a request comes from, as the last of our PROXIES saw it; empty when that is no address."""
+    told = [part.strip() for part in request.META.get("HTTP_X_FORWARDED_FOR", "").split(",") if part.strip()]
+    if settings.PROXIES and len(told) >= settings.PROXIES:
+        given = told[-settings.PROXIES]
+    else:
+        given = request.META.get("REMOTE_ADDR") or ""
+    try:
+        address = ip_address(given)
+    except ValueError:
+        return ""
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
+
+def client_of(request: HttpRequest) -> str | None:
+    """The address to count by: of IPv6 the /64, all of which one host may use; None when there is none."""
+    address = address_of(request)
+    if address and isinstance(parsed := ip_address(address), IPv6Address):
+        return str(ip_network((int(parsed), 64), strict=False).network_address)
+    return address or None
+
+
+def seconds_to_wait(what: str, who: object, *, most: int, seconds: int) -> int:
+    """Count one more; 0 while there were at most `most` in this window, else how long it still lasts."""
+    now = int(time.time())
+    key = f"throttle:{what}:{who}:{now // seconds}"
+    try:
+        cache.add(key, 0, timeout=2 * seconds)
+        made = cache.incr(key)
+    except (RedisError, ValueError) as error:  # ValueError: the key went between the two
+        log.warning("%s is not counted: %s", what, error)
+        return 0
+    return seconds - now % seconds if made > most else 0
+
+
+def refuse_beyond(what: str, who: object, *, most: int, seconds: int) -> None:
+    """Raises TraceError `rate_limited`."""
+    if waiting := seconds_to_wait(what, who, most=most, seconds=seconds):
+        minutes = -(-waiting // 60)
+        raise TraceError(
+            "that was asked too often.",
+            code="rate_limited",
+            hint=f"Try again in {minutes} minute{'' if minutes == 1 else 's'}.",
+        )
+
+
+class ByAddress(BaseThrottle):
+    """API_ADDRESS_RATE requests a minute from one address, whoever asks."""
+
+    waiting = 0
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        self.waiting = seconds_to_wait(
+            "api-address", client_of(request), most=settings.API_ADDRESS_RATE, seconds=60
+        )
+        return not self.waiting
+
+    def wait(self) -> float:
+        return self.waiting
+
+
+class ByToken(BaseThrottle):
+    """API_RATE requests a minute of one person, and of each service token."""
+
+    waiting = 0
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        service = getattr(request.auth, "kind", "") == "service"
+        who = f"token-{request.auth.pk}" if service else f"user-{request.user.pk}"
+        self.waiting = seconds_to_wait("api", who, most=settings.API_RATE, seconds=60)
+        return not self.waiting
+
+    def wait(self) -> float:
+        return self.waiting
