@@ -1,6 +1,5 @@
 """The frame: login, roles, jobs, audit, account, health, error pages."""
 
-import json
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -8,7 +7,7 @@ import pytest
 from django.urls import reverse
 
 from tests.factories import make_tool
-from trace_site import audit, jobs, views
+from trace_site import audit, jobs
 from trace_site.templatetags.trace import NAVIGATION
 from trace_site.tokens import ApiToken, digest_of
 
@@ -49,15 +48,6 @@ def test_every_entry_of_the_navigation_leads_to_a_page(client_as):
 
 def test_health_needs_no_login(client):
     assert client.get("/healthz").json() == {"ok": True}
-
-
-def test_login_lists_the_demo_logins_only_where_the_demo_made_some(client, monkeypatch, tmp_path):
-    monkeypatch.setattr(views, "data_home", lambda: tmp_path)
-    assert b"Demo logins" not in client.get("/login/").content
-    login = {"role": "expert", "username": "erin", "password": "secret-1"}
-    (tmp_path / "demo.json").write_text(json.dumps([login]))
-    page = client.get("/login/").content.decode()
-    assert "domain expert" in page and "erin / secret-1" in page
 
 
 def test_wrong_password_is_said_in_words(client, user_with):

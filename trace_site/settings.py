@@ -335,6 +335,7 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 HTTPS = env_bool("HTTPS", False)
+DEMO = env_bool("TRACE_DEMO", False)  # `manage.py demo` sets it for what it serves
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = ["^healthz$"]  # health checks inside a container speak plain HTTP
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0

@@ -1,6 +1,6 @@
 """The pages that belong to no stage: login, jobs, health."""
 
-import json
+from ipaddress import ip_address
 from typing import Any
 
 from django.conf import settings
@@ -9,6 +9,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import LoginView, LogoutView
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.request import split_domain_port
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.decorators import method_decorator
 from django.utils.module_loading import import_string
@@ -16,20 +17,22 @@ from django.views.decorators.http import require_GET, require_POST
 from django.views.defaults import page_not_found, server_error
 
 from trace_site import jobs
-from trace_site.access import ADMIN, ROLE_LABELS, roles_of
+from trace_site.access import ADMIN, roles_of
+from trace_site.accounts import demo_logins
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
-from trace_site.services import home as data_home
+from trace_site.throttles import address_of
 
 
 class Login(LoginView):
-    """Django's own, with the demo logins where `make demo` made some."""
+    """Django's own, with the demo logins where `make demo` serves the site."""
 
     redirect_authenticated_user = True
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return {**super().get_context_data(**kwargs), "demo_logins": demo_logins()}
+        logins = demo_logins() if _is_demo(self.request) else []
+        return {**super().get_context_data(**kwargs), "demo_logins": logins}
 
 
 @method_decorator(login_not_required, name="dispatch")
@@ -66,10 +69,12 @@ def crashed(request: HttpRequest) -> HttpResponse:
     return JsonResponse(told, status=500)
 
 
-def demo_logins() -> list[dict[str, str]]:
-    path = data_home() / "demo.json"
-    logins: list[dict[str, str]] = json.loads(path.read_text()) if path.is_file() else []
-    return [{**login, "role": ROLE_LABELS.get(login["role"], login["role"])} for login in logins]
+def _is_demo(request: HttpRequest) -> bool:
+    """Whether `make demo` serves this page, to somebody at the same machine."""
+    host = split_domain_port(request.get_host())[0]
+    here = address_of(request)
+    local = host in {"localhost", "127.0.0.1", "[::1]"} and here and ip_address(here).is_loopback
+    return bool(settings.DEMO and not settings.HTTPS and local)
 
 
 @login_not_required

@@ -28,7 +28,7 @@ from rules.exchange_requests import file_preview, file_request
 from rules.models import ChangeRequest, Rule
 from synthesis.guidelines import guideline_save
 from synthesis.models import Guideline, Snapshot, SynthesisRun
-from trace_site.accounts import DEMO_NAMES, ensure_demo_users
+from trace_site.accounts import DEMO_FILE, DEMO_NAMES, ensure_demo_users
 from trace_site.commands import TraceCommand
 from trace_site.jobs import Job, reap
 from trace_site.lib.errors import TraceError
@@ -68,10 +68,17 @@ class Command(TraceCommand):
         if ran > 1:  # the last step only prints coverage
             self.echo(f"the main job is done; this part took {time.monotonic() - started:.0f} s")
         for login in logins:
-            self.echo(f"  {login['role']:<16} {login['username']:<6} {login['password']}")
+            self.echo(f"  {login['role']:<16} {login['username']:<6} {self.password_words(login)}")
         if not options["no_serve"]:
+            os.environ["TRACE_DEMO"] = "1"  # its sign-in page offers the logins
             serve(options["port"], self.echo)
         return {"seconds": round(time.monotonic() - started)}, ""
+
+    def password_words(self, login: dict[str, str]) -> str:
+        """A password goes to a terminal, not into the log of whatever runs this."""
+        if not login["password"]:
+            return "(password changed)"
+        return login["password"] if self.stdout.isatty() else f"(password in {DEMO_FILE})"
 
     def steps(self) -> list[tuple[str, Callable[[], bool], Callable[[], Any]]]:
         """(what people read, is its result there?, the command)."""
