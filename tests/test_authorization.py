@@ -40,11 +40,20 @@ RESTRICTED = {
         training:imports training:import_adopt
         training:promote training:rollback
         training:challenger training:keep training:retention training:policy_create training:policy_edit
-        training:policy_switch training:policy_start catalog:block""",
+        training:policy_switch training:policy_start catalog:block
+        people:list people:person people:reset people:deactivate people:activate people:token people:token_rotate
+        people:token_revoke""",
 }
 # one's own token and session, what only computes, and what the object decides; each has tests of its own
 ANYBODY_SENDS = [
-    *("account-token", "account-token-revoke", "logout", "notices:read", "notices:mail"),
+    *(
+        "account-token",
+        "account-token-revoke",
+        "account-password",
+        "account-session-end",
+        "account-sessions-end",
+    ),
+    *("logout", "notices:read", "notices:mail"),
     *("rules:fields", "rules:sentence_fix", "rules:check", "rules:confusables", "rules:affected"),
     *("synthesis:sample_comments", "synthesis:saved_views", "synthesis:saved_view_change"),
     *(
@@ -55,7 +64,7 @@ ANYBODY_SENDS = [
         "rules:request_action",
     ),
 ]
-PUBLIC = ["login", "logout", "healthz"]
+PUBLIC = ["login", "logout", "healthz", "password-set"]
 FILLED = {"int": "999999", "path": "a/b"}
 
 

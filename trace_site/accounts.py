@@ -1,7 +1,8 @@
-"""The four roles as groups, and the demo's logins."""
+"""The four roles as groups, who may act for whom, and the demo's logins."""
 
 import json
 import secrets
+from typing import Any
 
 from django.contrib.auth.models import Group, Permission, User
 from django.db import transaction
@@ -9,6 +10,7 @@ from django.utils.crypto import constant_time_compare
 
 from trace_site import services
 from trace_site.access import ADMIN, ROLE_LABELS, ROLES
+from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
 
 DEMO_FILE = "demo.json"
@@ -21,6 +23,16 @@ def ensure_roles() -> None:
         Group.objects.get_or_create(name=role)
     bypass = Permission.objects.filter(content_type__app_label="rules", codename="bypass_review")
     Group.objects.get(name=ADMIN).permissions.add(*bypass)
+
+
+def require_power_over(person: User, actor: Any) -> None:
+    """Only superusers and the command line (None) act for a superuser. Raises TraceError `not_allowed`."""
+    if person.is_superuser and actor is not None and not actor.is_superuser:
+        raise TraceError(
+            f"{person.get_username()} is a superuser.",
+            code="not_allowed",
+            hint="Ask a superuser, or use the command line.",
+        )
 
 
 @transaction.atomic

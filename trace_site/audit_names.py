@@ -29,6 +29,7 @@ PAGES = {
     "snapshot": "synthesis:snapshot",
     "synthesisrun": "synthesis:detail",
     "tool": "catalog:detail",
+    "user": "people:person",
     "webhook": "webhooks:detail",
 }
 # columns that name a row: the first that a table has, unless CALLED knows better

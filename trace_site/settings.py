@@ -236,6 +236,7 @@ SWEEPERS = [
     "trace_site.idempotency.forget_old",
     "trace_site.mails.send_due",
     "trace_site.notices.forget_old",
+    "trace_site.sessions.forget_old",
 ]
 
 # Functions of a user that are called when they sign out.
@@ -304,8 +305,13 @@ ML_THREADS = env_int("ML_THREADS", 2)
 MODEL_RETENTION_KEEP = env_int("MODEL_RETENTION_KEEP", 10)  # newest models that model_retention never touches
 
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 12},
+    },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
@@ -327,6 +333,7 @@ PROXIES = env_int("PROXIES", 0)  # how many of our own proxies stand before the 
 API_RATE = env_int("API_RATE", 600)  # API requests a minute of one person, and of each service token
 API_ADDRESS_RATE = env_int("API_ADDRESS_RATE", 1200)  # API requests a minute from one address
 TOKEN_DAYS = env_int("TOKEN_DAYS", 90)  # how long a personal API token lasts
+SESSION_ENGINE = "trace_site.sessions"
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"

@@ -19,6 +19,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from trace_site.audit import AuditEntry
+from trace_site.sessions import note_sign_in
 from trace_site.throttles import address_of
 
 NOBODY = "a name that nobody has"  # what was typed there may be a password
@@ -47,6 +48,7 @@ class SignIns(AxesDatabaseHandler):
 
     def user_logged_in(self, sender: Any, request: Any, user: Any, **kwargs: Any) -> None:
         super().user_logged_in(sender, request, user, **kwargs)
+        note_sign_in(request, address_of(request))
         _record("login.ok", request, user, actor=user)
 
     def user_logged_out(self, sender: Any, request: Any, user: Any, **kwargs: Any) -> None:

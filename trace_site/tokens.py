@@ -22,6 +22,7 @@ from rest_framework.authentication import TokenAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 
 from trace_site import audit
+from trace_site.accounts import require_power_over
 from trace_site.lib.errors import TraceError
 
 SCOPES = {
@@ -138,7 +139,8 @@ def personal_token_revoke(*, user: Any) -> bool:
 def service_token_make(
     *, owner: Any, name: str, scopes: Collection[str], days: int, actor: Any
 ) -> tuple[ApiToken, str]:
-    """A token for a program and its text, which is to be shown now. Raises TraceError `bad_input`."""
+    """A token for a program and its text, which is to be shown now. Raises TraceError `bad_input`, `not_allowed`."""
+    require_power_over(owner, actor)
     name, wanted = name.strip(), [scope for scope in SCOPES if scope in scopes]
     if not 0 < len(name) <= 100:
         raise TraceError("a name has 1 to 100 characters.", code="bad_input", where="name")
@@ -159,15 +161,19 @@ def service_token_make(
 
 
 @transaction.atomic
-def service_token_rotate(*, token: ApiToken, days: int, actor: Any) -> tuple[ApiToken, str]:
-    """Another text and another end for the same token; the old text is of no use from now on."""
-    _check_days(days)
+def service_token_rotate(*, token: ApiToken, actor: Any) -> tuple[ApiToken, str]:
+    """Another text for the same token, which lasts as long again; the old text is of no use from now on.
+
+    Raises TraceError `not_allowed`.
+    """
     token = _locked(token)
+    require_power_over(token.owner, actor)
     secret = _new_secret()
+    now = timezone.now()
+    token.created_at, token.expires_at = now, now + (token.expires_at - token.created_at)
     token.prefix, token.digest, token.last_used_at = secret[:12], digest_of(secret), None
-    token.expires_at = timezone.now() + timedelta(days=days)
-    token.save(update_fields=["prefix", "digest", "last_used_at", "expires_at"])
-    detail = {"token": token.name, "days": days}
+    token.save(update_fields=["created_at", "expires_at", "prefix", "digest", "last_used_at"])
+    detail = {"token": token.name}
     audit.record(actor=actor, action="service_token.replaced", obj=token.owner, detail=detail)
     return token, secret
 

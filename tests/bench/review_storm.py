@@ -90,8 +90,9 @@ def make_world(reviewers: int, items: int) -> list[str]:
 
 def expire(session: str) -> None:
     """End a session between page and submit."""
-    from django.contrib.sessions.models import Session
     from django.db import connection
+
+    from trace_site.sessions import Session
 
     Session.objects.filter(session_key=session).delete()
     connection.close()

@@ -1,13 +1,13 @@
 """Writing a rule in a real browser: from the gap to a published rule, and nothing typed is ever lost."""
 
 import pytest
-from django.contrib.sessions.models import Session
 
 from rules.models import ChangeRequest, Rule, RuleChange
 from synthesis.snapshot_plans import preview
 from tests.factories import make_sample
 from tests.rules.saving import rule_save
 from trace_site.audit import AuditEntry
+from trace_site.sessions import Session
 
 pytestmark = pytest.mark.browser
 NEW, LINES = "PayrollNova/GetPayslip", "PayrollNova/GetPayslipLines"

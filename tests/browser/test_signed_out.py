@@ -1,7 +1,8 @@
 """A session that ends while somebody types takes nothing away."""
 
 import pytest
-from django.contrib.sessions.models import Session
+
+from trace_site.sessions import Session
 
 pytestmark = pytest.mark.browser
 

@@ -1,0 +1,200 @@
+"""The people page and one's own account, as they are used."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from tests.tokens import token_of
+from trace_site.accounts import ensure_roles
+from trace_site.audit import AuditEntry
+from trace_site.people import link_of, person_invite
+from trace_site.sessions import SEEN_EVERY, Session, forget_old
+from trace_site.tokens import ApiToken
+
+pytestmark = pytest.mark.django_db
+NEW = "tall green bicycle"
+
+
+@pytest.fixture(autouse=True)
+def roles(db):
+    ensure_roles()
+
+
+def link_in(page: str) -> str:
+    (link,) = re.findall(r"http://testserver(/password/\S+/)<", page)
+    return str(link)
+
+
+def set_password(client: Client, link: str, password: str = NEW, again: str = ""):
+    form = client.get(link, follow=True).redirect_chain[-1][0]
+    return client.post(form, {"new_password1": password, "new_password2": again or password}, follow=True)
+
+
+def signed_in(client: Client, name: str, password: str) -> bool:
+    return client.post("/login/", {"username": name, "password": password}).status_code == 302
+
+
+def test_an_admin_invites_somebody_who_sets_a_password_and_signs_in(client_as):
+    admin, erin = client_as("admin"), Client()
+    answer = admin.post("/people/", {"username": "erin", "email": "", "roles": ["expert"]})
+    link = link_in(answer.content.decode())
+    assert "Your password is set" in set_password(erin, link).content.decode()
+    assert signed_in(erin, "erin", NEW) and "domain expert" in erin.get("/account/").content.decode()
+    assert "does not work any more" in Client().get(link).content.decode()
+    page = admin.get("/people/").content.decode()
+    assert "erin" in page and "domain expert" in page and link not in page
+    told = set(AuditEntry.objects.values_list("action", flat=True))
+    assert {"person.invited", "password.set"} <= told
+
+
+def test_a_name_that_is_taken_is_said_beside_what_was_typed(client_as):
+    answer = client_as("admin").post(
+        "/people/", {"username": "ADMIN", "email": "a@b.example", "roles": ["expert"]}
+    )
+    page = answer.content.decode()
+    assert (
+        answer.status_code == 422
+        and "somebody has this name already" in page
+        and 'value="a@b.example"' in page
+    )
+
+
+@pytest.mark.parametrize("password", ["short", "password1234", "123456789012345", "erin-the-expert"], ids=str)
+def test_a_weak_password_is_refused_in_words(password, db):
+    person = person_invite(username="erin-the-expert", email="", roles=[], actor=None)
+    page = set_password(Client(), link_of(person), password).content.decode()
+    assert 'class="errors"' in page and not User.objects.get().has_usable_password()
+
+
+def test_a_link_is_for_three_days_and_for_active_people(monkeypatch, settings):
+    person = person_invite(username="erin", email="", roles=[], actor=None)
+    link = link_of(person)
+    settings.PASSWORD_RESET_TIMEOUT = -1
+    assert "does not work any more" in Client().get(link).content.decode()
+    settings.PASSWORD_RESET_TIMEOUT = 259_200
+    User.objects.update(is_active=False)
+    assert "does not work any more" in Client().get(link).content.decode()
+
+
+def test_links_are_not_to_be_guessed(settings):
+    client = Client(REMOTE_ADDR="203.0.113.7")
+    codes = [client.get(f"/password/MQ/{number}-x/").status_code for number in range(62)]
+    assert codes == [200] * 60 + [429, 429]
+
+
+def test_a_person_page_changes_roles_resets_and_deactivates(client_as, user_with):
+    admin, erin = client_as("admin"), user_with("expert", username="erin")
+    page = f"/people/{erin.pk}/"
+    admin.post(page, {"email": "erin@example.com", "roles": ["reviewer"]})
+    erin.refresh_from_db()
+    assert erin.email == "erin@example.com" and [group.name for group in erin.groups.all()] == ["reviewer"]
+    link = link_in(admin.post(f"{page}reset/").content.decode())
+    assert not signed_in(Client(), "erin", "pass")
+    set_password(Client(), link)
+    assert signed_in(Client(), "erin", NEW)
+    admin.post(f"{page}deactivate/")
+    assert "cannot sign in" in admin.get(page).content.decode() and not signed_in(Client(), "erin", NEW)
+    admin.post(f"{page}activate/")
+    assert signed_in(Client(), "erin", NEW)
+
+
+def test_an_admin_makes_replaces_and_revokes_a_token_for_a_program(client_as, user_with):
+    admin, erin = client_as("admin"), user_with("expert", username="erin")
+    tokens = f"/people/{erin.pk}/tokens/"
+    answer = admin.post(tokens, {"name": "copilot", "scopes": ["read"], "days": "30"})
+    (first,) = re.findall(r"trs_[\w-]{43}", answer.content.decode())
+    own = ApiToken.objects.get()
+    (second,) = re.findall(r"trs_[\w-]{43}", admin.post(f"{tokens}{own.pk}/rotate/").content.decode())
+
+    def asked(secret: str) -> int:
+        return Client().get("/api/v1/domains", headers={"Authorization": f"Token {secret}"}).status_code
+
+    assert (asked(first), asked(second)) == (401, 200)
+    assert first not in (page := admin.get(f"/people/{erin.pk}/").content.decode()) and "copilot" in page
+    admin.post(f"{tokens}{own.pk}/revoke/")
+    assert asked(second) == 401
+    refused = admin.post(tokens, {"name": "copilot", "days": "9" * 30})
+    assert refused.status_code == 422 and "choose what it may do" in refused.content.decode()
+
+
+def test_a_token_is_not_reached_through_somebody_elses_page(client_as, user_with):
+    admin, erin, rui = client_as("admin"), user_with("expert"), user_with("reviewer")
+    admin.post(f"/people/{erin.pk}/tokens/", {"name": "x", "scopes": ["read"], "days": "3"})
+    own = ApiToken.objects.get()
+    assert admin.post(f"/people/{rui.pk}/tokens/{own.pk}/revoke/").status_code == 404
+
+
+def test_a_changed_password_ends_the_other_sessions_and_the_token_and_keeps_this_one(user_with):
+    erin = user_with("expert", username="erin")
+    here, there = Client(), Client()
+    for client in (here, there):
+        client.force_login(erin)
+    headers = {"Authorization": f"Token {token_of(erin)}"}
+    form = {"old_password": "pass", "new_password1": NEW, "new_password2": NEW}
+    page = here.post("/account/password/", form, follow=True).content.decode()
+    assert "Your password is changed" in page
+    assert there.get("/account/").status_code == 302
+    assert Client().get("/api/v1/domains", headers=headers).status_code == 401
+    assert not ApiToken.objects.exists() and Session.objects.count() == 1
+
+
+def test_the_old_password_is_not_to_be_guessed_on_the_account_page(client_as):
+    client = client_as("expert")
+    form = {"old_password": "guess", "new_password1": NEW, "new_password2": NEW}
+    codes = [client.post("/account/password/", form).status_code for _ in range(11)]
+    assert codes == [200] * 10 + [429]
+
+
+def test_one_sees_where_one_is_signed_in_and_ends_a_session(user_with, settings):
+    settings.AXES_ENABLED = True
+    user_with("expert", username="erin")
+    phone = Client(REMOTE_ADDR="203.0.113.7", HTTP_USER_AGENT="Phone")
+    desk = Client(REMOTE_ADDR="198.51.100.9", HTTP_USER_AGENT="Desk")
+    assert signed_in(phone, "erin", "pass") and signed_in(desk, "erin", "pass")
+    page = desk.get("/account/").content.decode()
+    assert "Phone" in page and "203.0.113.7" in page and "this one" in page
+    assert phone.session.session_key not in page and desk.session.session_key not in page
+    (address,) = re.findall(r"/account/sessions/\w+/end/", page)
+    desk.post(address)
+    assert phone.get("/account/").status_code == 302 and desk.get("/account/").status_code == 200
+
+
+def test_all_other_sessions_end_at_once_and_nobody_elses(user_with):
+    erin, rui = user_with("expert"), user_with("reviewer")
+    one, two, other = Client(), Client(), Client()
+    one.force_login(erin), two.force_login(erin), other.force_login(rui)
+    one.post("/account/sessions/end/")
+    assert [client.get("/account/").status_code for client in (one, two, other)] == [200, 302, 200]
+
+
+def test_a_strangers_session_is_not_ended_by_its_mark(client_as, user_with):
+    other = Client()
+    other.force_login(user_with("reviewer"))
+    mark = other.get("/account/").context["sessions"][0].mark
+    client_as("admin").post(f"/account/sessions/{mark}/end/")
+    assert other.get("/account/").status_code == 200
+
+
+def test_a_session_says_when_it_was_last_used_and_goes_when_its_time_is_over(
+    client_as, django_assert_num_queries
+):
+    client = client_as("expert")
+    long_ago = timezone.now() - 2 * SEEN_EVERY
+    Session.objects.update(seen_at=long_ago)
+    client.get("/account/")
+    assert Session.objects.get().seen_at > long_ago + SEEN_EVERY
+    assert forget_old() == 0
+    Session.objects.update(expire_date=timezone.now() - timedelta(seconds=1))
+    assert forget_old() == 1
+
+
+def test_the_list_of_people_is_read_in_few_queries(client_as, user_with, django_assert_num_queries):
+    client = client_as("admin")
+    for number in range(20):
+        user_with("expert", username=f"person-{number}")
+    with django_assert_num_queries(5):  # session, user, roles, people, their roles
+        client.get("/people/")
