@@ -130,7 +130,8 @@ def test_a_service_token_has_a_name_scopes_and_an_end(user_with, wrong, where):
     assert refused.value.where == where and not ApiToken.objects.exists()
 
 
-def test_use_is_noted_once_a_minute(user_with, django_assert_num_queries):
+@pytest.mark.django_db(transaction=True)
+def test_use_is_noted_once_a_minute(user_with):
     _, secret = personal_token_make(user=user_with("expert"))
     asked(secret)
     first = ApiToken.objects.get().last_used_at

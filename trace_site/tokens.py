@@ -207,5 +207,6 @@ def _made(**fields: Any) -> tuple[ApiToken, str]:
 def _note_use(token: ApiToken) -> None:
     """A request that is still in its transaction holds the row; the others do not wait for it."""
     if token.last_used_at is None or timezone.now() - token.last_used_at > TOLD_EVERY:
-        free = ApiToken.objects.filter(pk=token.pk).select_for_update(skip_locked=True)
-        ApiToken.objects.filter(pk__in=free.values("pk")).update(last_used_at=Now())
+        with transaction.atomic():
+            free = ApiToken.objects.filter(pk=token.pk).select_for_update(skip_locked=True)
+            ApiToken.objects.filter(pk__in=free.values("pk")).update(last_used_at=Now())
