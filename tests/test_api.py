@@ -22,6 +22,7 @@ from trace_site.api import ApiView, etag_of, keyset_response, require_match
 from trace_site.api_input import InputSerializer
 from trace_site.idempotency import IdempotencyKey, forget_old
 from trace_site.lib.errors import TraceError
+from trace_site.throttles import OfDescription
 
 web = APIRequestFactory()
 gate = threading.Barrier(2, timeout=10)
@@ -296,3 +297,10 @@ def test_guesses_of_tokens_run_out_before_the_database_is_asked(settings, django
     with django_assert_num_queries(0):
         codes.append(Domains.as_view()(web.get("/x", headers=guess)).status_code)
     assert codes == [401, 401, 429]
+
+
+def test_the_description_is_not_made_for_one_address_without_end(client, monkeypatch):
+    monkeypatch.setattr(OfDescription, "most", lambda self: 0)
+    refused = client.get("/api/v1/schema")
+    assert refused.status_code == 429 and 0 < int(refused["Retry-After"]) <= 60
+    assert "rate_limited" in refused.content.decode()

@@ -4,6 +4,7 @@ from django.urls import path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from trace_site import api_audit, api_webhooks
+from trace_site.throttles import OfDescription
 
 
 class Docs(SpectacularSwaggerSplitView):
@@ -14,7 +15,7 @@ class Docs(SpectacularSwaggerSplitView):
 
 
 urlpatterns = [
-    path("schema", SpectacularAPIView.as_view(), name="api-schema"),
+    path("schema", SpectacularAPIView.as_view(throttle_classes=[OfDescription]), name="api-schema"),
     path("docs", Docs.as_view(), name="api-docs"),
     *api_audit.urlpatterns,
     *api_webhooks.urlpatterns,

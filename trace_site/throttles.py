@@ -66,31 +66,52 @@ def refuse_beyond(what: str, who: object, *, most: int, seconds: int) -> None:
         )
 
 
-class ByAddress(BaseThrottle):
-    """API_ADDRESS_RATE requests a minute from one address, whoever asks."""
+class Throttle(BaseThrottle):
+    """REST framework's way to ask: `most` a minute for each answer of `who`."""
 
+    what = ""
     waiting = 0
 
+    def most(self) -> int:
+        raise NotImplementedError
+
+    def who(self, request: Any) -> object:
+        return client_of(request)
+
     def allow_request(self, request: Any, view: Any) -> bool:
-        self.waiting = seconds_to_wait(
-            "api-address", client_of(request), most=settings.API_ADDRESS_RATE, seconds=60
-        )
+        self.waiting = seconds_to_wait(self.what, self.who(request), most=self.most(), seconds=60)
         return not self.waiting
 
     def wait(self) -> float:
         return self.waiting
 
 
-class ByToken(BaseThrottle):
-    """API_RATE requests a minute of one person, and of each service token."""
+class ByAddress(Throttle):
+    """Requests from one address, whoever asks."""
 
-    waiting = 0
+    what = "api-address"
 
-    def allow_request(self, request: Any, view: Any) -> bool:
+    def most(self) -> int:
+        return int(settings.API_ADDRESS_RATE)
+
+
+class OfDescription(Throttle):
+    """Strangers may read what the API says of itself, but each copy takes most of a second to make."""
+
+    what = "api-description"
+
+    def most(self) -> int:
+        return 20
+
+
+class ByToken(Throttle):
+    """Requests of one person, and of each service token."""
+
+    what = "api"
+
+    def most(self) -> int:
+        return int(settings.API_RATE)
+
+    def who(self, request: Any) -> object:
         service = getattr(request.auth, "kind", "") == "service"
-        who = f"token-{request.auth.pk}" if service else f"user-{request.user.pk}"
-        self.waiting = seconds_to_wait("api", who, most=settings.API_RATE, seconds=60)
-        return not self.waiting
-
-    def wait(self) -> float:
-        return self.waiting
+        return f"token-{request.auth.pk}" if service else f"user-{request.user.pk}"
