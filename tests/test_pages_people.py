@@ -12,7 +12,7 @@ from tests.tokens import token_of
 from trace_site.accounts import ensure_roles
 from trace_site.audit import AuditEntry
 from trace_site.people import link_of, person_invite
-from trace_site.sessions import SEEN_EVERY, Session, forget_old
+from trace_site.sessions import SEEN_EVERY, OpenSession, Session, forget_old
 from trace_site.tokens import ApiToken
 
 pytestmark = pytest.mark.django_db
@@ -198,3 +198,24 @@ def test_the_list_of_people_is_read_in_few_queries(client_as, user_with, django_
         user_with("expert", username=f"person-{number}")
     with django_assert_num_queries(5):  # session, user, roles, people, their roles
         client.get("/people/")
+
+
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        (
+            "Mozilla/5.0 (Windows NT 10.0; Win64; x64) Chrome/150.0.0.0 Safari/537.36 Edg/150.0",
+            "Edge on Windows",
+        ),
+        (
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Version/18.0 Safari/604.1",
+            "Safari on iPhone",
+        ),
+        ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on Linux"),
+        ("curl/8.5", "curl/8.5"),
+        ("", ""),
+    ],
+)
+def test_a_browser_is_named_as_people_name_it(agent, words):
+    session = OpenSession(mark="", is_this=False, since=None, seen_at=timezone.now(), address="", agent=agent)
+    assert session.browser == words

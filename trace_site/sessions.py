@@ -18,6 +18,10 @@ from django.utils.crypto import salted_hmac
 from django.utils.dateparse import parse_datetime
 
 CAME = "came"  # in the session's data: {at, address, agent} of the sign-in
+# as user agents write them, the more special first: Edge says it is Chrome, and Chrome that it is Safari
+BROWSERS = {"Edg/": "Edge", "OPR/": "Opera", "Firefox/": "Firefox", "Chrome/": "Chrome", "Safari/": "Safari"}
+SYSTEMS = {"Android": "Android", "iPhone": "iPhone", "iPad": "iPad", "Windows": "Windows", "Mac OS": "macOS"}
+SYSTEMS |= {"Linux": "Linux"}
 SEEN_EVERY = timedelta(minutes=10)  # how exact seen_at is
 
 
@@ -60,6 +64,15 @@ class OpenSession:
     seen_at: datetime
     address: str
     agent: str
+
+    @property
+    def browser(self) -> str:
+        """`Firefox on Windows`, or what the browser says of itself."""
+        names = [
+            next((name for sign, name in known.items() if sign in self.agent), "")
+            for known in (BROWSERS, SYSTEMS)
+        ]
+        return " on ".join(filter(None, names)) or self.agent[:60]
 
 
 def note_sign_in(request: Any, address: str) -> None:
