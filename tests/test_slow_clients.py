@@ -27,6 +27,7 @@ made: list[int] = []
 
 def simple(request, name=""):
     ran.append(request.path)
+    assert len(request.body) == int(request.META.get("CONTENT_LENGTH") or 0)
     return HttpResponse(f"{len(request.body)} bytes")
 
 

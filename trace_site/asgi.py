@@ -104,7 +104,8 @@ class Site(ASGIHandler):
         with tempfile.SpooledTemporaryFile(max_size=settings.FILE_UPLOAD_MAX_MEMORY_SIZE) as body:
             gone = None
             try:
-                await take_body(scope, receive, body)
+                size = await take_body(scope, receive, body)
+                scope = {**scope, "headers": with_length(scope["headers"], size)}
                 gone = asyncio.ensure_future(
                     receive()
                 )  # once the body is whole, nothing but its end can come
@@ -169,8 +170,9 @@ def lane_of(path: str) -> str:
     return PAGES
 
 
-async def take_body(scope: dict[str, Any], receive: Receive, body: IO[bytes]) -> None:
-    """Fill `body` with what the client sends. Raises Refused for one too large or too slow, RequestAborted."""
+async def take_body(scope: dict[str, Any], receive: Receive, body: IO[bytes]) -> int:
+    """Fill `body` with what the client sends; how many bytes that is. Raises Refused for one too large or too slow,
+    RequestAborted."""
     most = most_bytes(scope["path"])
     said = int(dict(scope["headers"]).get(b"content-length") or 0)
     too_large = Refused(
@@ -193,6 +195,13 @@ async def take_body(scope: dict[str, Any], receive: Receive, body: IO[bytes]) ->
     if taken > most:
         raise too_large
     body.seek(0)
+    return taken
+
+
+def with_length(headers: list[tuple[bytes, bytes]], size: int) -> list[tuple[bytes, bytes]]:
+    """A body in chunks does not say how long it is; views, and Django's own limits, ask."""
+    said = any(name == b"content-length" for name, _ in headers)
+    return headers if said or not size else [*headers, (b"content-length", str(size).encode())]
 
 
 async def parts_of(receive: Receive) -> AsyncIterator[bytes]:
