@@ -2,13 +2,11 @@
 
 Steps: start a run, a second one over the same scope, work on, cancel, resume, kill the worker, kill the database's
 connections, import a tool, edit a rule. At the end everything is resumed and worked off; then nothing may be missing.
-`python -m tests.synthesis.interleavings JOB` is a worker that commits often, to be killed.
 """
 
 import os
 import random
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -199,12 +197,12 @@ class Play:
         if not waiting:
             return "nothing waits"
         job, before = self.draw.choice(waiting), Attempt.objects.count()
-        process, target = worker_of(job.pk, __name__), before + self.draw.randrange(12)
+        process, target = worker_of(job.pk, SMALL), before + self.draw.randrange(12)
         while Attempt.objects.count() <= target and process.poll() is None:
             time.sleep(0.005)
-        if statement is None:
+        if statement is None and process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-        else:
+        elif statement:
             with connection.cursor() as cursor:
                 cursor.execute(statement)
         process.wait()
@@ -275,19 +273,3 @@ def wrong() -> list[str]:
     if doubled := twice.filter(rows__gt=F("versions")).count():
         found.append(f"{doubled} slots were written twice by one run")
     return found
-
-
-def main() -> int:
-    import django
-
-    django.setup()
-    from synthesis import writing
-    from trace_site import jobs
-
-    writing.BATCH = SMALL
-    done = jobs.run(int(sys.argv[1]))
-    return 0 if done and done.state == "done" else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

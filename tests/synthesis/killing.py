@@ -1,7 +1,8 @@
 """Kill -9 of a process that runs a synthesis job, and whether the books hold afterwards.
 
 The process group is killed once the model server has received a given number of requests; then the lease is ended, as
-time would do, and another process goes on. `python -m tests.synthesis.killing JOB` is that process.
+time would do, and another process goes on. `python -m tests.synthesis.killing JOB [BATCH]` is that process, which
+commits so many samples at once.
 """
 
 import os
@@ -72,7 +73,7 @@ def kill_and_resume(server: Any, moments: list[int], seed: int = 1) -> Outcome:
     return _checked(found, run, server)
 
 
-def worker_of(job: int, module: str = "tests.synthesis.killing") -> "subprocess.Popen[bytes]":
+def worker_of(job: int, *batch: int) -> "subprocess.Popen[bytes]":
     from django.conf import settings
     from django.db import connection
 
@@ -94,7 +95,7 @@ def worker_of(job: int, module: str = "tests.synthesis.killing") -> "subprocess.
             )
         },
     }
-    command = [sys.executable, "-m", module, str(job)]
+    command = [sys.executable, "-m", "tests.synthesis.killing", *map(str, [job, *batch])]
     return subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment, start_new_session=True)
 
 
@@ -146,9 +147,12 @@ def main() -> int:
     import django
 
     django.setup()
+    from synthesis import writing
     from trace_site import jobs
 
-    done = jobs.run(int(sys.argv[1]))
+    job, *batch = map(int, sys.argv[1:])
+    writing.BATCH = batch[0] if batch else writing.BATCH
+    done = jobs.run(job)
     if done is None or done.state != "done":
         print(done and (done.state, done.error), file=sys.stderr)
         return 1
