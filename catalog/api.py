@@ -26,7 +26,6 @@ from catalog.api_shapes import (
 from catalog.blocks import tool_block, tool_unblock
 from catalog.models import ToolRevision
 from catalog.selectors_search import RANKED, ToolFilter, find_tools
-from trace_site.access import ADMIN
 from trace_site.api import ApiView, keyset_response, page_limit
 from trace_site.api_schema import PAGE_PARAMETERS, page_of
 
@@ -105,8 +104,6 @@ class ToolNamed(ApiView):
 
 
 class Block(ApiView):
-    write_roles = (ADMIN,)
-
     @extend_schema(
         tags=["catalog"],
         operation_id="tool_block",

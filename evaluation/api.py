@@ -67,7 +67,6 @@ EXAMPLE_REFUSAL = EXAMPLE_ANSWER | {
 class Retrieve(ApiView):
     """The tools for a request, ranked in milliseconds (`fast`) or with a trace that names the rule (`trace`)."""
 
-    write_roles = None  # it changes nothing: whoever has a token may ask
     scope = "retrieve"
 
     class RetrieveInput(InputSerializer):

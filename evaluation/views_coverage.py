@@ -18,7 +18,6 @@ from evaluation.coverage_rows import DomainCoverage
 from evaluation.figures import taught_figure
 from evaluation.selectors_taught import Taught, taught
 from rules.models import Rule
-from trace_site.access import ADMIN, EXPERT, role_required
 from trace_site.lib.cells import guard
 
 SHOWN_GAPS = 5
@@ -165,7 +164,6 @@ def _cluster_page(request: HttpRequest, pk: int, form: DismissForm) -> HttpRespo
     return render(request, "coverage/cluster_detail.html", context, status=422 if form.is_bound else 200)
 
 
-@role_required(EXPERT, ADMIN)
 @require_POST
 def cluster_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
     form = DismissForm(request.POST)
@@ -177,7 +175,6 @@ def cluster_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("cluster", pk)
 
 
-@role_required(EXPERT, ADMIN)
 @require_POST
 def cluster_restore(request: HttpRequest, pk: int) -> HttpResponse:
     cluster = get_object_or_404(_clusters(), pk=pk)

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
+from django.views.decorators.cache import cache_control
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import condition, require_GET
 
@@ -52,6 +53,9 @@ def _domain_of(cluster: int) -> str | None:
     return found.first()
 
 
+@cache_control(
+    private=True, no_cache=True
+)  # kept by the browser, which asks each time whether it still holds
 @gzip_page
 @condition(etag_func=lambda request, domain: f'"{edition()}-{domain}"')
 @require_GET

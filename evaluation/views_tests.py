@@ -10,13 +10,11 @@ from evaluation import rule_tests, selectors_tests
 from evaluation.core.golden import PASS_MEANING
 from rules.forms import RuleForm
 from rules.models import Rule
-from trace_site.access import ADMIN, EXPERT, role_required
 from trace_site.jobs import Job
 
 MOST_TESTS = 20  # asked live at once
 
 
-@role_required(EXPERT, ADMIN)
 @require_POST
 def run_rule_tests(request: HttpRequest) -> HttpResponse:
     """The tests as typed, asked now of every model with an alias."""
@@ -59,7 +57,6 @@ def _stored(request: HttpRequest, rule: Rule) -> HttpResponse:
     return render(request, "evaluation/_of_rule_tests.html", context)
 
 
-@role_required(EXPERT, ADMIN)
 @require_POST
 def start_rule_tests(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Queue a job for each model with an alias that has not been asked this rule's tests."""

@@ -127,8 +127,6 @@ class RuleCompare(ApiView):
 
 
 class Check(ApiView):
-    write_roles = None  # it changes nothing
-
     @extend_schema(
         tags=["rules"],
         operation_id="rule_check",

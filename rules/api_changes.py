@@ -37,8 +37,6 @@ def add_change(made: ChangeRequest, given: dict[str, Any], actor: Any) -> RuleCh
 
 
 class RequestChanges(ApiView):
-    write_roles = WRITERS
-
     @extend_schema(
         tags=["change-requests"],
         operation_id="change_add",
@@ -60,8 +58,6 @@ class RequestChanges(ApiView):
 
 
 class ChangeOne(ApiView):
-    write_roles = WRITERS
-
     @extend_schema(
         tags=["change-requests"],
         operation_id="change_read",
@@ -116,8 +112,6 @@ class ChangeOne(ApiView):
 
 
 class ChangeRebase(ApiView):
-    write_roles = WRITERS
-
     @extend_schema(
         tags=["change-requests"],
         operation_id="change_rebase",

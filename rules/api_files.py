@@ -19,7 +19,6 @@ from rules.core.schema import RULE_SCHEMA
 from rules.exchange_requests import FilePreview, file_preview, file_request
 from rules.selectors_list import RuleFilter
 from rules.views_exchange import download
-from trace_site.access import ADMIN, EXPERT
 from trace_site.api import ApiView
 from trace_site.lib.errors import TraceError
 from trace_site.limits import RULES_FILE
@@ -66,7 +65,6 @@ class FileParser(BaseParser):
 
 
 class Import(ApiView):
-    write_roles = (EXPERT, ADMIN)
     parser_classes = [MultiPartParser, FileParser]
 
     @extend_schema(

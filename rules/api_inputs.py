@@ -46,8 +46,8 @@ class ContentIn(InputSerializer):
         child=serializers.CharField(**NAME), required=False, max_length=schema.MOST_CONFUSABLES
     )
     rule_text = serializers.CharField(**TEXT, max_length=schema.LONGEST_RULE)
-    clauses = ClauseIn(many=True, required=False, max_length=schema.MOST_CLAUSES)
-    tests = RuleTestIn(many=True, required=False, max_length=schema.MOST_TESTS)
+    clauses = ClauseIn(many=True, required=False, max_length=schema.MOST_CLAUSES)  # type: ignore[call-arg]
+    tests = RuleTestIn(many=True, required=False, max_length=schema.MOST_TESTS)  # type: ignore[call-arg]
 
 
 class CheckIn(ContentIn):
@@ -83,7 +83,7 @@ class RequestPatch(InputSerializer):
 
 
 class RequestIn(RequestPatch):
-    changes = ChangeIn(many=True, required=False, max_length=MOST_CHANGES)
+    changes = ChangeIn(many=True, required=False, max_length=MOST_CHANGES)  # type: ignore[call-arg]
 
 
 class ListIn(InputSerializer):

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from rules import api_examples as examples
 from rules import changes, selectors_changes
-from rules.api_changes import CLASH, NO_REQUEST, WRITERS, add_change
+from rules.api_changes import CLASH, NO_REQUEST, add_change
 from rules.api_inputs import RequestIn, RequestListIn, RequestPatch
 from rules.api_shapes_requests import RequestDetail, RequestImpact, RequestMore, RequestRow
 from rules.api_verbs import verb_patterns
@@ -31,8 +31,6 @@ def diff_data(diff: RuleDiff) -> dict[str, Any]:
 
 
 class Requests(ApiView):
-    write_roles = WRITERS
-
     @extend_schema(
         tags=["change-requests"],
         operation_id="change_requests_list",
@@ -101,8 +99,6 @@ def _detail(pk: int, user: Any) -> Response:
 
 
 class RequestOne(ApiView):
-    write_roles = WRITERS
-
     @extend_schema(
         tags=["change-requests"],
         operation_id="change_request_read",

@@ -72,7 +72,7 @@ def refusal(verb: str, request: ChangeRequest, actor: Any, words: Sequence[Word]
     if not actor.is_active or not roles_of(actor) & WRITERS:
         return _not_allowed(
             f"Only the role {ROLE_LABELS[EXPERT]} or {ROLE_LABELS[ADMIN]} may do this.",
-            "Ask an admin for the role. You can read everything here.",
+            "Ask an admin for the role.",
         )
     if State(request.state) not in states:
         return _bad_state(f"The request is {request.get_state_display().lower()}, so it cannot be {done}.")

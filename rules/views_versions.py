@@ -8,7 +8,6 @@ from django.views.decorators.http import require_GET, require_POST
 from rules import selectors, selectors_changes
 from rules.models import RuleVersion
 from rules.proposals import version_propose, withdrawal_propose
-from trace_site.access import ADMIN, EXPERT, role_required
 
 
 @require_GET
@@ -30,7 +29,6 @@ def compare_chosen(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("rules:compare", pk, *(version.number for version in versions))
 
 
-@role_required(EXPERT, ADMIN)
 @require_POST
 def propose_version(request: HttpRequest, pk: int, number: int) -> HttpResponse:
     """Publish this version, or roll back to it: a change request with its content."""
@@ -42,7 +40,6 @@ def propose_version(request: HttpRequest, pk: int, number: int) -> HttpResponse:
     return redirect("rules:request", change.request_id)
 
 
-@role_required(EXPERT, ADMIN)
 @require_POST
 def propose_withdrawal(request: HttpRequest, pk: int) -> HttpResponse:
     change = withdrawal_propose(rule=selectors.rule(pk), actor=request.user)

@@ -11,7 +11,6 @@ from synthesis import api_examples_quality
 from synthesis.api_shapes_quality import QualityOut
 from synthesis.core.calibration import FLOOR, TARGET
 from synthesis.quality import agreement_report, judge_report, reviewer_report
-from trace_site.access import ADMIN, REVIEWER
 from trace_site.api import ApiView
 from trace_site.api_input import InputSerializer, finite
 
@@ -37,8 +36,6 @@ class QualityIn(InputSerializer):
 
 
 class QualityOne(ApiView):
-    read_roles = (REVIEWER, ADMIN)
-
     @extend_schema(
         tags=["synthesis"],
         operation_id="review_quality_read",

@@ -7,9 +7,10 @@ class SynthesisConfig(AppConfig):
 
     def ready(self) -> None:
         from synthesis import impact as tellers
-        from synthesis.veils import READINGS
+        from synthesis.veils import COMMENTS, READINGS
         from trace_site import audit_veils, impact
 
         audit_veils.register(READINGS)
+        audit_veils.register(COMMENTS)
         impact.register("rules", tellers.of_rules)
         impact.register("tools", tellers.of_tools)

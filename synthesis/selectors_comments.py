@@ -1,7 +1,7 @@
 """Reads of comments: who sees which, and the people they mention.
 
-A reading is independent of what others say: who may still read a sample for the first or second time sees only their
-own comments on it, whatever page asks. Adjudicators, and those who have decided, see all.
+A reading is independent of what others say: while a sample waits for its first or second reading, one sees only
+one's own comments on it, whatever page asks. Adjudicators, and those who have decided, see all.
 """
 
 import re
@@ -14,7 +14,6 @@ from django.db.models import BigIntegerField, Exists, ExpressionWrapper, OuterRe
 
 from synthesis.models import ReviewItem, Sample, SampleComment
 from synthesis.selectors_queue import WAITS
-from trace_site.access import ADMIN, REVIEWER, roles_of
 
 MENTION = re.compile(r"(?<![\w.@+-])@([\w.@+-]{1,150})")  # of Django's user names
 
@@ -35,19 +34,19 @@ class Said:
 
 def visible_to(viewer: Any) -> QuerySet[SampleComment]:
     """Comments this person sees now, with their authors."""
-    rows = SampleComment.objects.select_related("author")
-    if not roles_of(viewer) & {REVIEWER, ADMIN}:
-        return rows
-    author = ExpressionWrapper(OuterRef("author"), output_field=BigIntegerField())
-    kept_back = _waits(OuterRef("sample")).annotate(author=author).exclude(author=viewer.pk)
-    # one anti-join, so that a page of comments reads no more items than it has samples
+    return not_blind(viewer, SampleComment.objects.select_related("author"), "author")
+
+
+def not_blind(viewer: Any, rows: QuerySet[Any], writer: str) -> QuerySet[Any]:
+    """Of what `writer` said about a sample, what this person may know now."""
+    said_by = ExpressionWrapper(OuterRef(writer), output_field=BigIntegerField())
+    kept_back = _waits(OuterRef("sample")).annotate(said_by=said_by).exclude(said_by=viewer.pk)
+    # one anti-join, so that a page reads no more items than it has samples
     return rows.filter(~Exists(kept_back.filter(~Exists(_read(viewer, OuterRef("sample"))))))
 
 
 def is_blind(viewer: Any, sample: Sample) -> bool:
     """Whether others' comments on this sample are kept from this person until they have decided."""
-    if not roles_of(viewer) & {REVIEWER, ADMIN}:
-        return False
     return _waits(sample.pk).exists() and not _read(viewer, sample.pk).exists()
 
 

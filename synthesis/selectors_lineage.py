@@ -11,7 +11,6 @@ from catalog.models import Tool, ToolRevision
 from synthesis.core.keys import STAGES, granted_mark, tool_mark
 from synthesis.core.queries import ToolText
 from synthesis.models import Decision, PromptVersion, ReviewItem, Sample, SnapshotSample
-from trace_site.access import ADMIN, REVIEWER, roles_of
 
 NARROWS = {
     "branch": "branch",
@@ -142,15 +141,14 @@ def in_its_place(sample: Sample) -> list[Sample]:
 def decisions_shown(sample: Sample, person: Any) -> tuple[list[Decision], int]:
     """(the decisions in order, how many are hidden).
 
-    While a sample waits for another reading, whoever may still read it sees none: it is blind.
+    While a sample waits for another reading, only whoever has read it sees more than their own: it is blind.
     """
     rows = list(sample.decisions.select_related("reviewer", "item__batch").order_by("pk"))
     waits = sample.human in OPEN or (rows and sample.human == Sample.Human.PENDING and _reads(sample))
-    if not waits or not roles_of(person) & {REVIEWER, ADMIN}:
+    if not waits or ReviewItem.objects.filter(sample=sample, decided_by=person).exists():
         return rows, 0
-    if ReviewItem.objects.filter(sample=sample, decided_by=person).exists():
-        return rows, 0
-    return [], len(rows)
+    own = [row for row in rows if row.reviewer_id == person.pk]
+    return own, len(rows) - len(own)
 
 
 def _reads(sample: Sample) -> bool:

@@ -19,7 +19,6 @@ from synthesis.rule_yields import rule_book
 from synthesis.selectors_funnel import GROUPS, Slice, funnel, groups
 from synthesis.selectors_runs import tell_counts
 from trace_site import jobs
-from trace_site.access import ADMIN, EXPERT, role_required
 from trace_site.lib.errors import TraceError
 from trace_site.live import refresh_at_end
 from trace_site.paging import Page, keyset
@@ -121,7 +120,6 @@ def _start(request: HttpRequest) -> int:
     return int(after) if after.isdecimal() and len(after) < 7 else 0
 
 
-@role_required(EXPERT, ADMIN)
 @require_POST
 def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     run = get_object_or_404(SynthesisRun.objects.select_related("job"), pk=pk)
@@ -132,7 +130,6 @@ def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("synthesis:detail", pk)
 
 
-@role_required(EXPERT, ADMIN)
 @require_POST
 def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
     """Goes on, with higher limits where some are given; a refusal comes back to the page with what was typed."""

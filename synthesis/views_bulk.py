@@ -12,11 +12,9 @@ from rules.models import RuleVersion
 from synthesis import bulk, claims
 from synthesis.selectors_batches import published_version, waiting_rules
 from synthesis.spans import trace_spans
-from trace_site.access import ADMIN, REVIEWER, role_required
 from trace_site.lib.errors import TraceError
 
 
-@role_required(REVIEWER, ADMIN)
 @require_GET
 def page(request: HttpRequest) -> HttpResponse:
     """The rows the reader holds of one rule; without a rule, the rules of which samples wait."""
@@ -34,7 +32,6 @@ def shown(request: HttpRequest, version: RuleVersion | None, status: int = 200, 
     return render(request, "synthesis/bulk.html", context, status=status)
 
 
-@role_required(REVIEWER, ADMIN)
 @require_POST
 def take(request: HttpRequest) -> HttpResponse:
     version = asked(request)
@@ -42,7 +39,6 @@ def take(request: HttpRequest) -> HttpResponse:
     return redirect(f"{reverse('synthesis:review_bulk')}?{urlencode({'rule': version.rule.code})}")
 
 
-@role_required(REVIEWER, ADMIN)
 @require_GET
 def opened(request: HttpRequest, pk: int) -> HttpResponse:
     """Fragment: one sample whole, with the token that says it was opened."""
@@ -56,7 +52,6 @@ def opened(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "synthesis/_bulk_open.html", {"opened": found, "sample": sample, "spans": spans})
 
 
-@role_required(REVIEWER, ADMIN)
 @require_POST
 def approve(request: HttpRequest) -> HttpResponse:
     version = asked(request)
@@ -67,14 +62,12 @@ def approve(request: HttpRequest) -> HttpResponse:
     return shown(request, version, outcomes=outcomes)
 
 
-@role_required(REVIEWER, ADMIN)
 @require_POST
 def keep(request: HttpRequest) -> HttpResponse:
     bulk.bulk_keep(reviewer=request.user, version=asked(request))
     return HttpResponse(status=204)
 
 
-@role_required(REVIEWER, ADMIN)
 @require_POST
 def release(request: HttpRequest) -> HttpResponse:
     """Give back what is left; also what the browser calls when the page is left."""

@@ -9,7 +9,6 @@ from django.views.decorators.http import require_GET, require_http_methods
 from synthesis.comments import LONGEST, comment_add
 from synthesis.models import Sample
 from synthesis.selectors_comments import is_blind, said, visible_to
-from trace_site.access import roles_of
 from trace_site.paging import keyset
 
 MOST = 200
@@ -28,7 +27,6 @@ def sample_comments(request: HttpRequest, pk: int) -> HttpResponse:
         "sample": sample,
         "comments": said(newest[::-1]),
         "blind": is_blind(request.user, sample),
-        "may_write": bool(roles_of(request.user)),
         "longest": LONGEST,
     }
     return render(request, "synthesis/_comments.html", context)

@@ -12,14 +12,12 @@ from synthesis import services
 from synthesis.endpoints import endpoints
 from synthesis.estimates import Estimate, estimate
 from synthesis.forms_launch import SynthesisForm
-from trace_site.access import ADMIN, EXPERT, role_required
 from trace_site.lib.errors import TraceError
 
 MOST_SKIPPED = 20  # shown beside the form
 PREFILLED = ("branch", "writer", "domain", "rule", "per_rule", "anchors")
 
 
-@role_required(EXPERT, ADMIN)
 @require_http_methods(["GET", "POST"])
 def run_create(request: HttpRequest) -> HttpResponse:
     """What was typed is never lost: a refusal shows the form as it was sent, with the reason beside the field."""
@@ -52,7 +50,6 @@ def configured() -> dict[str, Any]:
     }
 
 
-@role_required(EXPERT, ADMIN)
 @require_GET
 def run_estimate(request: HttpRequest) -> HttpResponse:
     """What the form as it stands would write, call and cost; starts nothing."""

@@ -7,11 +7,9 @@ from django.views.decorators.http import require_POST
 from rules.forms import RuleForm
 from rules.models import Rule
 from synthesis.preview import preview
-from trace_site.access import ADMIN, EXPERT, role_required
 from trace_site.lib.errors import TraceError
 
 
-@role_required(EXPERT, ADMIN)
 @require_POST
 def editor_preview(request: HttpRequest) -> HttpResponse:
     """The pool, and three queries of each style; `page` turns to the next three. A refusal is one sentence."""

@@ -16,7 +16,6 @@ from synthesis.core.agreement import DRAWS, FEWEST, RELIABLE, SEED, TENTATIVE
 from synthesis.core.calibration import FLOOR, TARGET
 from synthesis.models import ReviewItem
 from synthesis.quality import Row, agreement_report, judge_report, only_own, reviewer_report
-from trace_site.access import ADMIN, REVIEWER, role_required
 from trace_site.lib.cells import guard
 from trace_site.lib.charts import Bar, BarChart, bar_chart
 from trace_site.lib.errors import TraceError
@@ -51,7 +50,6 @@ class DrawForm(forms.Form):
     kind = forms.CharField(max_length=14, required=False)
 
 
-@role_required(REVIEWER, ADMIN)
 @require_GET
 def quality(request: HttpRequest) -> HttpResponse:
     report = agreement_report(request.user)
@@ -59,7 +57,6 @@ def quality(request: HttpRequest) -> HttpResponse:
     return render(request, "synthesis/quality.html", {**context, "part": "agreement"})
 
 
-@role_required(REVIEWER, ADMIN)
 @require_GET
 def quality_judge(request: HttpRequest) -> HttpResponse:
     chosen = JudgeForm(request.GET).chosen()
@@ -85,7 +82,6 @@ def quality_judge(request: HttpRequest) -> HttpResponse:
     return render(request, "synthesis/quality_judge.html", {**context, "method": METHOD, "part": "judge"})
 
 
-@role_required(REVIEWER, ADMIN)
 @require_GET
 def quality_reviewers(request: HttpRequest) -> HttpResponse:
     rows = reviewer_report(request.user)
@@ -93,7 +89,6 @@ def quality_reviewers(request: HttpRequest) -> HttpResponse:
     return render(request, "synthesis/quality_reviewers.html", context)
 
 
-@role_required(REVIEWER, ADMIN)
 @require_POST
 def draw(request: HttpRequest) -> HttpResponse:
     form = DrawForm(request.POST)
@@ -113,7 +108,6 @@ def draw(request: HttpRequest) -> HttpResponse:
     return redirect("synthesis:quality_judge")
 
 
-@role_required(ADMIN)
 @require_POST
 def withdraw(request: HttpRequest) -> HttpResponse:
     count = calibration_withdraw(actor=request.user)
@@ -153,7 +147,6 @@ def _false_accepts(row: Row, target: float) -> Bar:
     return Bar(f"{row['domain']} {row['kind']}", value, low, high, row["accepted"]["read"], tone)
 
 
-@role_required(REVIEWER, ADMIN)
 @require_GET
 def quality_csv(request: HttpRequest, table: str) -> HttpResponse:
     """The rows of one part for a spreadsheet; a cell that could be a formula begins with an apostrophe."""

@@ -26,7 +26,6 @@ from synthesis.reading import (
 from synthesis.selectors_counts import waiting_total
 from synthesis.spans import trace_spans
 from synthesis.wishes import seen_key
-from trace_site.access import ADMIN, REVIEWER, role_required, roles_of
 from trace_site.lib.errors import TraceError
 
 MOST = 10  # items that one screen holds
@@ -47,7 +46,6 @@ def by_script(request: HttpRequest) -> bool:
     return "HX-Request" in request.headers
 
 
-@role_required(REVIEWER, ADMIN)
 @require_GET
 def queue(request: HttpRequest) -> HttpResponse:
     """To the next item, claimed, or to the page that says why there is none."""
@@ -58,7 +56,6 @@ def queue(request: HttpRequest) -> HttpResponse:
     return empty_page(request, filters)
 
 
-@role_required(REVIEWER, ADMIN)
 @require_POST
 def ahead(request: HttpRequest) -> HttpResponse:
     """Fragment: the next item, claimed, besides the ones on this screen; or why there is none."""
@@ -70,7 +67,6 @@ def ahead(request: HttpRequest) -> HttpResponse:
     return reading_page(request, reading)
 
 
-@role_required(REVIEWER, ADMIN)
 @require_GET
 def item(request: HttpRequest, pk: int) -> HttpResponse:
     return item_page(request, pk)
@@ -136,14 +132,11 @@ def reading_context(reading: Reading) -> dict[str, Any]:
 
 @require_GET
 def count(request: HttpRequest) -> HttpResponse:
-    """The number beside Review in the sidebar; empty for those who do not review."""
-    if not roles_of(request.user) & {REVIEWER, ADMIN}:
-        return HttpResponse("")
+    """The number beside Review in the sidebar."""
     left = waiting_total()
     return HttpResponse(f"{left:,}" if left else "")
 
 
-@role_required(REVIEWER, ADMIN)
 @require_POST
 def heartbeat(request: HttpRequest) -> JsonResponse:
     """Keep what is on the screen: {item: its claim, or null when it is somebody else's or decided}.
@@ -164,7 +157,6 @@ def kept(reviewer: Any, item: int, claim: str) -> str | None:
             return None
 
 
-@role_required(REVIEWER, ADMIN)
 @require_POST
 def release(request: HttpRequest) -> JsonResponse:
     """Give back what was on the screen; the browser calls this when it leaves."""

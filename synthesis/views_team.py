@@ -13,13 +13,12 @@ from synthesis.forms_review import QueueFilters
 from synthesis.forms_team import AssignForm
 from synthesis.selectors_counts import waiting_total
 from trace_site import audit
-from trace_site.access import ADMIN, REVIEWER, role_required, roles_of
+from trace_site.access import ADMIN, roles_of
 from trace_site.lib.errors import TraceError, status_of
 
 ENDED = 10  # assignments that ended and are still shown
 
 
-@role_required(REVIEWER, ADMIN)
 @require_GET
 def team(request: HttpRequest) -> HttpResponse:
     return _page(request)
@@ -48,7 +47,6 @@ def _row(request: HttpRequest, row: Any) -> dict[str, Any]:
     return {"row": row, "may_end": assignments.may_end(request.user, row)}
 
 
-@role_required(REVIEWER, ADMIN)
 @require_GET
 def assignable(request: HttpRequest) -> HttpResponse:
     """Fragment: how many items of the selection are free for this person."""
@@ -64,7 +62,6 @@ def assignable(request: HttpRequest) -> HttpResponse:
     return render(request, "synthesis/_assignable.html", context)
 
 
-@role_required(REVIEWER, ADMIN)
 @require_POST
 def assign(request: HttpRequest) -> HttpResponse:
     form = AssignForm(request.POST)
@@ -88,7 +85,6 @@ def assign(request: HttpRequest) -> HttpResponse:
     return redirect("synthesis:team")
 
 
-@role_required(REVIEWER, ADMIN)
 @require_POST
 def take_back(request: HttpRequest, pk: int) -> HttpResponse:
     count = assignments.take_back(assignment=assignments.assignment_row(pk), actor=request.user)
@@ -96,7 +92,6 @@ def take_back(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("synthesis:team")
 
 
-@role_required(ADMIN)
 @require_POST
 def reassign(request: HttpRequest, pk: int) -> HttpResponse:
     to = request.POST.get("assignee", "")
@@ -109,7 +104,6 @@ def reassign(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("synthesis:team")
 
 
-@role_required(ADMIN)
 @require_POST
 def team_release(request: HttpRequest, pk: int) -> HttpResponse:
     """Free what a colleague holds; what they are reading may go to somebody else, and their decision then fails."""

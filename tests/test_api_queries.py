@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def api(user_with):
     client = APIClient()
-    client.force_authenticate(user_with("expert"))
+    client.force_authenticate(user_with("admin"))
     return client
 
 

@@ -101,7 +101,7 @@ def admin_site(user):
 
 def api(user):
     class Change(ApiView):
-        write_roles = None
+        permission_classes = ()
 
         def post(self, request):
             queryset_update_now()

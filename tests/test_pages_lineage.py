@@ -26,7 +26,7 @@ def token_client(user) -> APIClient:
 def test_the_page_goes_down_from_tools_to_evaluations_with_links(client_as):
     sample = used()
     member = sample.memberships.get()
-    page = client_as("product_manager").get(f"/synthesis/samples/{sample.pk}/lineage/").content.decode()
+    page = client_as("expert").get(f"/synthesis/samples/{sample.pk}/lineage/").content.decode()
     places = [page.index(f'id="{part}"') for part in ("tools", "writers", "attempts", "sample", "decisions")]
     places += [page.index(f'id="{part}"') for part in ("onward", "runs", "models", "evaluations")]
     assert places == sorted(places)
@@ -118,7 +118,7 @@ def test_an_older_version_is_listed_when_asked_for(user_with):
 def test_a_snapshot_lists_its_samples_and_each_leads_to_its_lineage(client_as):
     sample = used()
     snapshot = sample.memberships.get().snapshot_id
-    client = client_as("product_manager")
+    client = client_as("expert")
     page = client.get(f"/synthesis/snapshots/{snapshot}/samples/").content.decode()
     assert f'href="/synthesis/samples/{sample.pk}/lineage/"' in page and sample.query in page
     assert (

@@ -49,7 +49,7 @@ def test_the_preview_is_byte_for_byte_what_a_run_sends(llm, client_as, shots):
         sent.setdefault(body["response_format"]["json_schema"]["name"], []).append(
             body["messages"][0]["content"]
         )
-    client = client_as("product_manager")
+    client = client_as("admin")
     for style in ("explicit", "implicit", "exception"):
         page = client.get(
             f"/synthesis/prompts/query_rule/preview/?rule={RULE}&style={style}"
@@ -68,7 +68,7 @@ def test_the_preview_is_byte_for_byte_what_a_run_sends(llm, client_as, shots):
 def test_the_list_tells_use_and_counts(llm, client_as, django_assert_max_num_queries):
     make_book()
     run_job(synthesis_start(branch="rule", writer="llm", per_rule=3, wake=False).job)
-    client = client_as("reviewer")
+    client = client_as("admin")
     with django_assert_max_num_queries(8):
         page = client.get("/synthesis/prompts/").content.decode()
     used = PromptVersion.objects.get(name="query_rule")
@@ -80,7 +80,7 @@ def test_the_list_tells_use_and_counts(llm, client_as, django_assert_max_num_que
 def test_an_earlier_text_stands_beside_todays(client_as):
     make_book()
     PromptVersion.objects.create(hash="0ld", name="judge", source="Judge it kindly, please.")
-    page = client_as("expert").get("/synthesis/prompts/judge/").content.decode()
+    page = client_as("admin").get("/synthesis/prompts/judge/").content.decode()
     assert "<mark>kindly" in page and "0ld" in page
 
 
@@ -98,13 +98,13 @@ def test_an_earlier_text_stands_beside_todays(client_as):
 def test_a_preview_that_cannot_be_filled_in_says_why(client_as, query, said):
     make_book()
     make_tool("Lonely/Tool")
-    page = unescape(client_as("expert").get(f"/synthesis/prompts/{query}").content.decode())
+    page = unescape(client_as("admin").get(f"/synthesis/prompts/{query}").content.decode())
     assert said in page or (said == "ask for" and "BEGIN USER QUERY" in page)
 
 
 def test_tool_prompts_permissions_and_critique_are_filled_in(client_as):
     make_book()
-    client = client_as("expert")
+    client = client_as("admin")
     tool = client.get("/synthesis/prompts/query_rrb/?tool=CarPool/BookCar&tier=easy&critique=too+stiff")
     assert "too stiff" in shown_prompt(tool.content.decode()) and "CarPool/BookCar" in shown_prompt(
         tool.content.decode()
@@ -119,14 +119,14 @@ def test_tool_prompts_permissions_and_critique_are_filled_in(client_as):
 
 
 def test_pages_without_rules_or_tools_say_what_to_choose(client_as):
-    client = client_as("expert")
+    client = client_as("admin")
     for name in ("query_rule", "query_rrb", "trace", "judge"):
         assert "Choose" in client.get(f"/synthesis/prompts/{name}/").content.decode()
 
 
 def test_hostile_texts_show_as_texts(client_as):
     make_book()
-    client = client_as("expert")
+    client = client_as("admin")
     for payload in (*INJECTIONS[:6], "<script>alert(1)</script>", "{{ 7*7 }}"):
         page = client.get(
             "/synthesis/prompts/query_rrb/preview/", {"tool": "CarPool/BookCar", "critique": payload}
@@ -137,7 +137,7 @@ def test_hostile_texts_show_as_texts(client_as):
 def test_the_real_queries_page_lists_searches_and_counts(client_as, django_assert_max_num_queries):
     rows = [few_shot(f"where is the {word} for tower {word}") for word in ("badge", "key", "map")]
     make_book()
-    client = client_as("product_manager")
+    client = client_as("admin")
     with django_assert_max_num_queries(8):
         page = client.get("/catalog/queries/").content.decode()
     assert all(row.text in page for row in rows) and "Import queries" not in page
@@ -151,14 +151,12 @@ def test_the_page_says_how_many_samples_were_shown_a_query(llm, client_as):
     make_book()
     row = few_shot()
     run_job(synthesis_start(branch="rule", writer="llm", per_rule=3, wake=False).job)
-    shown = client_as("expert").get(f"/synthesis/prompts/shown/?queries={row.pk},x,-1").content.decode()
+    shown = client_as("admin").get(f"/synthesis/prompts/shown/?queries={row.pk},x,-1").content.decode()
     assert f'id="shown-{row.pk}" hx-swap-oob="true"><b>3</b>' in shown
 
 
 def test_an_empty_registry_says_what_to_do(client_as):
-    assert (
-        "Import requests that people typed" in client_as("expert").get("/catalog/queries/").content.decode()
-    )
+    assert "Import requests that people typed" in client_as("admin").get("/catalog/queries/").content.decode()
 
 
 def preview(client, text: str):
@@ -167,7 +165,7 @@ def preview(client, text: str):
 
 def test_the_wizard_shows_what_it_found_and_stores_what_the_editor_leaves(client_as):
     make_benchmark_query("where is my badge for tower two")
-    client = client_as("expert")
+    client = client_as("admin")
     page = preview(
         client,
         "send the slip to dana.r@example.com today\nplease book Maria Gonzales cafe for lunch\n"
@@ -209,7 +207,7 @@ def test_what_an_editor_types_is_scrubbed_and_checked_again(client_as):
 
 
 def test_a_file_or_a_paste_and_not_both(client_as, tmp_path):
-    client = client_as("expert")
+    client = client_as("admin")
     assert client.post("/catalog/queries/import/", {"collection": "desk"}).status_code == 422
     path = tmp_path / "q.csv"
     path.write_text('id,query\n1,"who approves my trip, please"\n')
@@ -219,13 +217,21 @@ def test_a_file_or_a_paste_and_not_both(client_as, tmp_path):
     assert "too many to read on one page" in preview(client, "one two three four\n" * 301).content.decode()
 
 
-def test_removing_a_query_is_for_editors_and_noted(client_as):
-    row = few_shot()
-    assert client_as("reviewer").post(f"/catalog/queries/{row.pk}/remove/").status_code == 403
+def test_who_imports_queries_does_not_read_those_of_others(client_as):
     client = client_as("expert")
+    sent = {"collection": "desk", "text-1": "could you tell me when the next holiday is"}
+    assert client.post("/catalog/queries/apply/", sent)["Location"] == "/catalog/queries/import/"
+    assert client.get("/catalog/queries/").status_code == 403
+
+
+def test_removing_a_query_is_for_admins_and_noted(client_as, client, user_with):
+    row = few_shot()
+    client.force_login(user_with("expert"))
+    assert client.post(f"/catalog/queries/{row.pk}/remove/").status_code == 403
+    client = client_as("admin")
     client.post(f"/catalog/queries/{row.pk}/remove/")
     assert not LabelledQuery.objects.exists()
-    assert AuditEntry.objects.get(action="query.removed").actor.username == "expert"
+    assert AuditEntry.objects.get(action="query.removed").actor.username == "admin"
     benchmark = make_benchmark_query("some benchmark query here")
     assert client.post(f"/catalog/queries/{benchmark.pk}/remove/").status_code == 404
 

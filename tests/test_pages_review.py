@@ -514,8 +514,8 @@ def test_sidebar_count_is_for_those_who_review(client_as, samples):
     assert client_as("reviewer").get("/synthesis/review/count/").content == b"3"
 
 
-def test_sidebar_count_is_empty_for_others(client_as, samples):
-    assert client_as("product_manager").get("/synthesis/review/count/").content == b""
+def test_sidebar_count_is_not_told_to_others(client_as, samples):
+    assert client_as("product_manager").get("/synthesis/review/count/").status_code == 403
 
 
 def test_the_seen_text_is_named_by_its_words(samples):

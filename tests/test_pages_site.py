@@ -33,10 +33,10 @@ def test_a_page_sends_a_stranger_to_the_login(client, path):
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/catalog/", "/rules/", "/clusters/", "/jobs/", "/audit/", "/account/"]
+    "path", ["/", "/catalog/", "/rules/", "/clusters/", "/jobs/", "/evaluation/", "/account/"]
 )
 @pytest.mark.parametrize("role", ["expert", "reviewer", "admin", "product_manager"])
-def test_every_role_reads_every_page_of_an_empty_installation(client_as, role, path):
+def test_every_role_reads_these_pages_of_an_empty_installation(client_as, role, path):
     assert client_as(role).get(path).status_code == 200
 
 
@@ -44,6 +44,37 @@ def test_every_entry_of_the_navigation_leads_to_a_page(client_as):
     client = client_as("admin")
     names = [entry[1] for entry in NAVIGATION if entry]
     assert {name: client.get(reverse(name)).status_code for name in names} == dict.fromkeys(names, 200)
+
+
+@pytest.mark.parametrize(
+    ("role", "left_out"),
+    [
+        ("expert", {"Prompts", "Review", "Audit"}),
+        ("reviewer", {"Prompts", "Audit"}),
+        ("admin", set()),
+        ("product_manager", {"Changes", "Synthesis", "Prompts", "Review", "Snapshots", "Audit"}),
+    ],
+)
+def test_the_navigation_leaves_out_what_one_may_not_read(client_as, role, left_out):
+    page = client_as(role).get("/").content.decode()
+    nav = page.partition("<nav")[2].partition("</nav>")[0]
+    assert {entry[0] for entry in NAVIGATION if entry and f"{entry[0]}<" not in nav} == left_out
+
+
+def test_an_account_without_a_role_is_led_to_its_own_page_and_asks_for_nothing_else(client_as):
+    client = client_as()
+    assert client.get("/")["Location"] == "/account/"
+    page = client.get("/account/").content.decode()
+    assert "Your account has no role yet" in page and "data-unread" not in page and "hx-get" not in page
+
+
+def test_a_role_that_is_taken_away_takes_its_pages_along(client, user_with):
+    user = user_with("expert")
+    client.force_login(user)
+    assert client.get("/synthesis/samples/").status_code == 200
+    user.groups.clear()
+    assert client.get("/synthesis/samples/").status_code == 403
+    assert client.get("/api/v1/rules").status_code == 403
 
 
 def test_health_needs_no_login(client):
@@ -140,7 +171,7 @@ def test_job_list_reads_its_rows_in_one_query(client_as, django_assert_num_queri
 def test_audit_is_filtered_and_names_the_command_line(client_as, user_with):
     audit.record(actor=user_with("expert", username="erin"), action="rule.saved", obj=make_tool("A/One"))
     audit.record(actor=None, action="tool.retired", obj=make_tool("B/Two"))
-    client = client_as("product_manager")
+    client = client_as("admin")
     page = client.get("/audit/?action=tool.retired").content.decode()
     assert "B/Two" in page and "command line" in page and "A/One" not in page
     page = client.get("/audit/?actor=erin").content.decode()

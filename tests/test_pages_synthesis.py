@@ -343,7 +343,7 @@ def test_yield_lists_rules_below_target_first_and_fills_one_up_in_a_click(client
 
 def test_yield_names_the_styles_a_rule_cannot_support_with_the_reason(client_as):
     make_rule(make_tool("New/Slip"), make_tool("Old/Slip", deprecated=True), code="OLD_IS_DEAD")
-    client = client_as("product_manager")
+    client = client_as("expert")
     row = client.get("/synthesis/yield/?show=unsupported").context["page"].rows[0]
     assert (row.styles, row.reasons) == (
         ["explicit", "implicit"],
@@ -412,7 +412,7 @@ def test_samples_page_needs_the_same_queries_for_one_sample_and_for_fifty(
 
 def test_sample_page_shows_attempts_with_their_verdicts_and_the_offline_label(client_as, run):
     sample = run.samples.order_by("pk")[1]
-    page = client_as("product_manager").get(f"/synthesis/samples/{sample.pk}/").content.decode()
+    page = client_as("expert").get(f"/synthesis/samples/{sample.pk}/").content.decode()
     for words in (
         "Attempt 3",
         "leakage",
@@ -451,7 +451,7 @@ def test_snapshot_page_lists_what_was_kept_out_and_names_the_hash(client_as):
     }
     snapshot = make_snapshot(manifest=manifest)
     SnapshotSample.objects.create(snapshot=snapshot, sample=sample, position=0, sample_key=sample.key)
-    page = client_as("product_manager").get(f"/synthesis/snapshots/{snapshot.pk}/")
+    page = client_as("expert").get(f"/synthesis/snapshots/{snapshot.pk}/")
     assert [row["count"] for row in page.context["rows"]] == [1]
     assert "my pay slip" in page.content.decode() and snapshot.hash in page.content.decode()
 

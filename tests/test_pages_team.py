@@ -115,7 +115,7 @@ def test_comments_are_written_and_shown_and_hidden_by_who_asks_not_by_the_addres
     assert "&lt;script&gt;" in page and '<b class="mention">@ada</b>' in page
     for query in ("", "?blind=1", "?blind=0"):
         page = text(ada.get(url + query))
-        assert "script" not in page and "shown when you have decided" in page
+        assert "script" not in page and "shown once it is decided" in page
     assert "&lt;script&gt;" not in text(ada.get("/synthesis/comments/"))
     review.approve(sample=samples[0], reviewer=User.objects.get(username="ada"))
     assert "&lt;script&gt;" in text(ada.get(url)) and "&lt;script&gt;" in text(
@@ -125,7 +125,7 @@ def test_comments_are_written_and_shown_and_hidden_by_who_asks_not_by_the_addres
     guest = Client()
     guest.force_login(User.objects.create_user("guest"))
     assert guest.post(url, {"text": "x"}).status_code == 403 and SampleComment.objects.count() == 1
-    assert "<textarea" not in text(guest.get(url))
+    assert guest.get(url).status_code == 403
 
 
 def test_from_a_comment_one_gets_to_its_sample(signed_in, samples):

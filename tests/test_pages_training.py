@@ -133,7 +133,7 @@ def test_the_log_is_shown_by_its_last_lines_and_sent_whole(client_as, run, setti
     run.log_tail = "\n".join(f"line {number}" for number in range(100))
     run.stages = [{"stage": "stage1", "key": "abcdef"}]
     run.save()
-    client = client_as("expert")
+    client = client_as("admin")
     page = client.get(f"/training/{run.pk}/")
     assert b"line 99" in page.content and b"line 50" not in page.content
     kept = client.get(f"/training/{run.pk}/log/")

@@ -19,7 +19,7 @@ from rest_framework.serializers import BaseSerializer
 from rest_framework.views import APIView, exception_handler
 
 from trace_site import idempotency
-from trace_site.access import ROLE_LABELS, roles_of
+from trace_site.access import SAFE
 from trace_site.acting import identify
 from trace_site.api_input import InputSerializer, StrictJSONParser
 from trace_site.frozen import frozen_error
@@ -29,7 +29,6 @@ from trace_site.throttles import ByAddress, ByToken
 from trace_site.tokens import require_scope
 
 log = logging.getLogger(__name__)
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 MOST_ROWS = 200
 MOST_TOLD = 20_000  # characters of mistakes by field; of more only the first is told
 # the same clash is a failed precondition to a program that sent If-Match, and a conflict to a person
@@ -41,14 +40,10 @@ DRF_CODES: dict[type[Exception], str] = {
     exceptions.Throttled: "rate_limited",
 }
 
-Roles = tuple[str, ...] | None
-
 
 class ApiView(APIView):
-    """One operation a method. `write_roles` may use unsafe methods, `read_roles` the others; None is any login."""
+    """One operation a method."""
 
-    write_roles: Roles = ()
-    read_roles: Roles = None
     scope = ""  # what a service token needs; empty: `read` for safe methods, `write` for the others
     told_once: tuple[str, ...] = ()  # fields of an answer that are never kept: null when it is repeated
     parser_classes = [StrictJSONParser]
@@ -72,10 +67,6 @@ class ApiView(APIView):
         identify(request.user)
         if not hasattr(self, str(request.method).lower()):
             raise exceptions.MethodNotAllowed(str(request.method))
-        roles = self.read_roles if request.method in SAFE else self.write_roles
-        if roles is not None and not roles_of(request.user) & frozenset(roles):
-            needed = " or ".join(ROLE_LABELS[role] for role in roles) or "nobody"
-            raise TraceError(f"only the role {needed} may do this.", code="not_allowed")
         require_scope(request.auth, self.scope or ("read" if request.method in SAFE else "write"))
         if request.method not in SAFE:
             if not str(request.content_type).startswith("multipart/"):
@@ -198,7 +189,7 @@ def handle_error(error: Exception, context: dict[str, Any]) -> Response | None:
         refusal = Response(
             _writable(error.as_dict()), status=API_STATUS.get(error.code, status_of(error.code))
         )
-        if refusal.status_code == 503 or error.code == "key_in_use":
+        if error.code in ("unavailable", "key_in_use"):
             refusal["Retry-After"] = "1"
         return refusal
     response = exception_handler(error, context)

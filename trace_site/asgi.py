@@ -6,16 +6,14 @@ health check, so that no page holds up the others. Views stay plain functions.
 """
 
 import asyncio
-import json
 import multiprocessing
 import os
 import sys
 import tempfile
 from asyncio import Task
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from http import HTTPStatus
 from typing import IO, Any, TypeVar
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
@@ -23,26 +21,18 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
 import django
 from django.conf import settings
 from django.core import signals
-from django.core.handlers.asgi import ASGIHandler, ASGIRequest, RequestAborted, get_script_prefix
+from django.core.exceptions import RequestAborted
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import Resolver404, resolve, set_script_prefix
 
+from trace_site.lib.errors import TraceError
+from trace_site.limits import most_bytes, refusal, too_large
 from trace_site.supervisor import die_with_parent
 
-MB = 1_000_000
-# the most bytes of a body, by the start of its address; elsewhere MOST_BYTES
-BODIES = {
-    "/api/v1/imports": 105 * MB,
-    "/api/v1/queries": 10 * MB,
-    "/api/v1/rules/import": 6 * MB,
-    "/catalog/imports/new/": 105 * MB,
-    "/catalog/queries/": 6 * MB,
-    "/rules/": 16 * MB,
-}
-MOST_BYTES = 1 * MB
 BODY_SECONDS = 30.0  # for a whole body, and a second more for each SLOWEST bytes it says it has
 SLOWEST = 200_000
-UNREAD_BYTES = 4 * MB  # of a body that is refused are taken and thrown away, so that its sender hears why
+UNREAD_BYTES = 4_000_000  # of a body that is refused are taken and thrown away, so that its sender hears why
 SEND_SECONDS = 60.0  # for a client to take one block
 BLOCK = 1 << 16
 PAGES, LONG = "pages", "long"
@@ -75,20 +65,9 @@ LONG_VIEWS = {
     "webhooks:again",
     "webhooks:test",
 }
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 T = TypeVar("T")
-
-
-def most_bytes(path: str) -> int:
-    return next((most for start, most in BODIES.items() if path.startswith(start)), MOST_BYTES)
-
-
-class Refused(Exception):
-    """A body that no view shall see."""
-
-    def __init__(self, status: HTTPStatus, code: str, message: str) -> None:
-        self.status, self.code, self.message = status, code, message
 
 
 class Site(ASGIHandler):
@@ -106,12 +85,10 @@ class Site(ASGIHandler):
             try:
                 size = await take_body(scope, receive, body)
                 scope = {**scope, "headers": with_length(scope["headers"], size)}
-                gone = asyncio.ensure_future(
-                    receive()
-                )  # once the body is whole, nothing but its end can come
+                gone = asyncio.ensure_future(receive())  # after a whole body only its end can come
                 await self.answer(scope, body, gone, send)
-            except Refused as refused:
-                await self.send_response(refusal(scope, refused), patient(send))
+            except TraceError as error:
+                await self.send_response(closing(refusal(scope["path"], error)), patient(send))
             except (RequestAborted, TimeoutError):
                 return
             finally:
@@ -119,8 +96,9 @@ class Site(ASGIHandler):
                     gone.cancel()
 
     async def answer(self, scope: dict[str, Any], body: IO[bytes], gone: Task[Any], send: Send) -> None:
-        request, response = self.create_request(scope, body)
+        request, refused = self.create_request(scope, body)
         lane = self.lanes[lane_of(scope["path"])]
+        response: Any = refused
         if request is not None:
             response = await self.in_thread(lane, self.respond, request, scope, gone)
         if not response.streaming:
@@ -171,15 +149,14 @@ def lane_of(path: str) -> str:
 
 
 async def take_body(scope: dict[str, Any], receive: Receive, body: IO[bytes]) -> int:
-    """Fill `body` with what the client sends; how many bytes that is. Raises Refused for one too large or too slow,
-    RequestAborted."""
+    """Fill `body` with what the client sends; how many bytes that is.
+
+    Raises TraceError `too_large`, `too_slow`; RequestAborted.
+    """
     most = most_bytes(scope["path"])
     said = int(dict(scope["headers"]).get(b"content-length") or 0)
-    too_large = Refused(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", f"The body is larger than {most:,} bytes."
-    )
     if said > most + UNREAD_BYTES:
-        raise too_large
+        raise too_large(most)
     taken = 0
     try:
         async with asyncio.timeout(BODY_SECONDS + said / SLOWEST):
@@ -190,10 +167,9 @@ async def take_body(scope: dict[str, Any], receive: Receive, body: IO[bytes]) ->
                 if taken <= most:
                     body.write(part)
     except TimeoutError as error:
-        message = "The body did not come whole in time."
-        raise Refused(HTTPStatus.REQUEST_TIMEOUT, "too_slow", message) from error
+        raise TraceError("the body did not come whole in time.", code="too_slow") from error
     if taken > most:
-        raise too_large
+        raise too_large(most)
     body.seek(0)
     return taken
 
@@ -214,17 +190,16 @@ async def parts_of(receive: Receive) -> AsyncIterator[bytes]:
         more = message.get("more_body", False)
 
 
-def refusal(scope: dict[str, Any], refused: Refused) -> HttpResponse:
-    told = {"message": refused.message, "code": refused.code, "extra": {}}
-    api = scope["path"].startswith("/api/")
-    text, kind = (json.dumps(told), "application/json") if api else (refused.message, "text/plain")
-    return HttpResponse(text, f"{kind}; charset=utf-8", refused.status, headers={"Connection": "close"})
+def closing(response: HttpResponse) -> HttpResponse:
+    """What was not read of a body would be taken for the next request."""
+    response["Connection"] = "close"
+    return response
 
 
 def patient(send: Send) -> Send:
     """A client that takes nothing for so long is left."""
 
-    async def sent(message: dict[str, Any]) -> None:
+    async def sent(message: Mapping[str, Any]) -> None:
         async with asyncio.timeout(SEND_SECONDS):
             await send(message)
 

@@ -11,17 +11,6 @@ from trace_site.audit import AuditChange, AuditEntry
 from trace_site.audit_names import NAMES, model_names, names_of_rows, page_url, words_of
 from trace_site.audit_veils import Veil, place_of, veiled
 
-# their values are for admins: names, e-mail addresses, addresses of other servers, and what was said or decided about
-# a sample that a reader of the list may still have to judge
-PRIVATE = frozenset(
-    {
-        "auth_user",
-        "synthesis_decision",
-        "synthesis_samplecomment",
-        "trace_site_apitoken",
-        "trace_site_webhook",
-    }
-)
 LATER = "until nobody is left to judge it blind"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -59,7 +48,7 @@ class Line:
         return sorted({**(self.before or {}), **(self.after or {})}) if self.action == "UPDATE" else []
 
 
-def lines_of(rows: Iterable[AuditEntry | AuditChange], *, private: bool) -> list[Line]:
+def lines_of(rows: Iterable[AuditEntry | AuditChange]) -> list[Line]:
     """Two queries: the names of the people, and of the rows that changed; one more where a veil has rows."""
     rows = list(rows)
     veils = veiled(rows)
@@ -72,7 +61,7 @@ def lines_of(rows: Iterable[AuditEntry | AuditChange], *, private: bool) -> list
             row,
             people,
             objects.get((row.table_name, row.row_id), ""),
-            row.table_name in PRIVATE and not private or place_of(row) in veils,
+            place_of(row) in veils,
         )
         for row in rows
     ]

@@ -59,8 +59,8 @@ def wanted_from(given: Mapping[str, str]) -> Wanted:
     return Wanted(**values)
 
 
-def page_of_lines(wanted: Wanted, after: str = "", *, private: bool, size: int = SIZE) -> Page:
-    """One page of lines. `private`: whether values of users, tokens and webhooks may be read."""
+def page_of_lines(wanted: Wanted, after: str = "", *, size: int = SIZE) -> Page:
+    """One page of lines."""
     entries, changes = _entries(wanted), _changes(wanted)
     if after:
         at, kind, pk = _place(after)
@@ -75,15 +75,15 @@ def page_of_lines(wanted: Wanted, after: str = "", *, private: bool, size: int =
         changes = changes.exclude(txid__in=[row.txid for row in found if row.txid])
     found += changes.order_by(*newest)[: size + 1]
     found.sort(key=lambda row: (row.at, isinstance(row, AuditEntry), row.pk), reverse=True)
-    lines = lines_of(found[:size], private=private)
+    lines = lines_of(found[:size])
     return Page(lines, after, lines[-1].key if len(found) > size else None)
 
 
-def all_lines(wanted: Wanted, *, private: bool, most: int) -> Iterator[Line]:
+def all_lines(wanted: Wanted, *, most: int) -> Iterator[Line]:
     """Up to `most` lines, read page by page."""
     after, left = "", most
     while left > 0:
-        page = page_of_lines(wanted, after, private=private, size=min(1000, left))
+        page = page_of_lines(wanted, after, size=min(1000, left))
         yield from page.rows
         left -= len(page.rows)
         if page.next_key is None:

@@ -75,7 +75,9 @@ def grant_rights() -> None:
             return
         if rules_all or not known:  # a new password counts from the next migration on
             verb, password = "ALTER" if known else "CREATE", settings.DATABASE_APPLICATION["PASSWORD"]
-            cursor.execute(f"{verb} ROLE {connection.ops.quote_name(role)} LOGIN PASSWORD %s", [password])
+            cursor.execute(
+                f"{verb} ROLE {connection.ops.quote_name(role)} LOGIN PASSWORD %s", [str(password)]
+            )
         for statement in RIGHTS:
             _run(cursor, statement, role=role, schema=schema)
         for table in set(NARROW) & set(connection.introspection.table_names(cursor)):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import Resolver404, resolve
 
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, status_of
 
 Handler = Callable[[HttpRequest], HttpResponse]
 
@@ -56,9 +56,14 @@ def refuse_large(get_response: Handler) -> Handler:
         size = int(length) if length.isascii() and length.isdecimal() and len(length) < 19 else 0
         if size <= BODY or size <= (most := most_bytes(request.path_info)):
             return get_response(request)
-        error = too_large(most)
-        if request.path.startswith("/api/"):
-            return JsonResponse(error.as_dict(), status=413)
-        return HttpResponse(f"Refused: {error}", status=413, content_type="text/plain; charset=utf-8")
+        return refusal(request.path, too_large(most))
 
     return middleware
+
+
+def refusal(path: str, error: TraceError) -> HttpResponse:
+    """The answer to a request that no view shall see."""
+    if path.startswith("/api/"):
+        return JsonResponse(error.as_dict(), status=status_of(error.code))
+    plain = "text/plain; charset=utf-8"
+    return HttpResponse(f"Refused: {error}", status=status_of(error.code), content_type=plain)

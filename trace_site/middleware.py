@@ -1,20 +1,23 @@
-"""Small middlewares: who is at work, domain errors become pages, NUL is refused, a content security policy."""
+"""Small middlewares: who may and who is at work, domain errors become pages, what browsers may keep and run."""
 
+import re
 import secrets
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse, QueryDict
-from django.shortcuts import render, resolve_url
+from django.shortcuts import redirect, render, resolve_url
+from django.urls import Resolver404, resolve
 
+from trace_site.access import AREA_OF, SAFE, may, needed, opens, refusal, roles_of, wants_json
 from trace_site.acting import acting
 from trace_site.frozen import frozen_error
 from trace_site.lib.errors import TraceError, status_of
 
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 Handler = Callable[[HttpRequest], HttpResponse]
 
 
@@ -39,8 +42,23 @@ class trace_errors:  # noqa: N801 - used as a function in MIDDLEWARE
         return render(request, "error.html", {"error": exception}, status=status)
 
 
-class SignInRequired(LoginRequiredMiddleware):
-    """A stranger who reads is sent to the login; one who sends something is told, so that the text is not lost."""
+class RoleRequired(LoginRequiredMiddleware):
+    """Asks trace_site.access for every page; the API asks it itself, once it knows whose token it is.
+
+    A stranger who reads is sent to the login; one who sends something is told, so that the text is not lost.
+    """
+
+    def process_view(
+        self, request: HttpRequest, view_func: Any, view_args: Any, view_kwargs: Any
+    ) -> HttpResponse | None:
+        route, method = request.resolver_match.view_name, str(request.method)  # type: ignore[union-attr]
+        if hasattr(view_func, "cls") or may(request.user, route, method):  # cls: a view of REST framework
+            return None
+        if not request.user.is_authenticated:
+            return self.handle_no_permission(request, view_func)
+        if route == "home" and not roles_of(request.user):
+            return redirect("account")  # where a login leads; all that one without a role may read
+        return refusal(request, needed(route, method))
 
     def handle_no_permission(self, request: HttpRequest, view_func: Any) -> HttpResponse:  # type: ignore[override]
         login = resolve_url(settings.LOGIN_URL)
@@ -52,12 +70,6 @@ class SignInRequired(LoginRequiredMiddleware):
         return super().handle_no_permission(request, view_func)
 
 
-def wants_json(request: HttpRequest) -> bool:
-    """Whether a script of ours asks, rather than a browser for a page."""
-    accepted = request.headers.get("Accept", "")
-    return "application/json" in accepted and "text/html" not in accepted
-
-
 def audit_source(get_response: Handler) -> Handler:
     """Rows that a request changes carry its user and address into the audit ledger."""
 
@@ -65,6 +77,36 @@ def audit_source(get_response: Handler) -> Handler:
         kind = "api" if request.path.startswith("/api/") else "page"
         with acting(request.user, f"{kind} {request.path}"):
             return get_response(request)
+
+    return middleware
+
+
+def head_as_get(get_response: Handler) -> Handler:
+    """A page that may be read may be asked for its headers: HEAD runs as GET, and the body stays here."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        if request.method != "HEAD":
+            return get_response(request)
+        request.method = "GET"
+        response = get_response(request)
+        request.method = "HEAD"
+        bare = HttpResponse(status=response.status_code, reason=response.reason_phrase)
+        bare.headers, bare.cookies = response.headers, response.cookies
+        if not response.streaming:
+            bare.setdefault("Content-Length", str(len(response.content)))
+        response.close()
+        return bare
+
+    return middleware
+
+
+def no_store(get_response: Handler) -> Handler:
+    """What people read here is theirs: no browser and no proxy keeps it, unless the view says how."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        response.setdefault("Cache-Control", "no-store, private")
+        return response
 
     return middleware
 
@@ -89,6 +131,46 @@ def _texts(data: QueryDict) -> Iterator[str]:
     for key, values in data.lists():
         yield key
         yield from map(str, values)
+
+
+def closed_links(get_response: Handler) -> Handler:
+    """A link to a page that one may not read is left as its words, and a button to it is left out."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        if response.streaming or not response.get("Content-Type", "").startswith("text/html"):
+            return response
+        readable = opens(request.user)
+        if request.user.is_authenticated and not readable.issuperset(AREA_OF):
+            response.content = LINK.sub(lambda found: _shown(found, readable), response.content)
+        return response
+
+    return middleware
+
+
+LINK = re.compile(rb'<a\b([^>]*?)\shref="(/[^"?#]*)[^"]*"([^>]*)>(.*?)</a>', re.DOTALL)
+CLASS = re.compile(rb'\sclass="([^"]*)"')
+
+
+def _shown(link: re.Match[bytes], readable: frozenset[str]) -> bytes:
+    before, path, after, words = link.groups()
+    route = _route(re.sub(r"[0-9]+", "0", path.decode()))
+    if not route or route in readable:
+        return link[0]
+    kind = CLASS.search(before + after)
+    if kind and b"button" in kind[1].split():
+        return b""
+    return b'<span class="%s">%s</span>' % (kind[1], words) if kind else words
+
+
+@lru_cache(maxsize=1024)
+def _route(path: str) -> str:
+    """The name that access knows an address by; empty where nothing of ours answers."""
+    try:
+        name = resolve(path).view_name
+    except Resolver404:
+        return ""
+    return name if name in AREA_OF else f"{name.partition(':')[0]}:"
 
 
 def content_security_policy(get_response: Handler) -> Handler:

@@ -43,7 +43,7 @@ class SessionStore(DatabaseSessions):
         return Session
 
     def create_model_instance(self, data: dict[str, Any]) -> Any:
-        row = super().create_model_instance(data)
+        row: Any = super().create_model_instance(data)
         row.account, row.seen_at = data.get(SESSION_KEY), timezone.now()
         return row
 

@@ -127,6 +127,8 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "trace_site.middleware.head_as_get",
+    "trace_site.middleware.no_store",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "trace_site.limits.refuse_large",
@@ -134,12 +136,13 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "trace_site.middleware.audit_source",
-    "trace_site.middleware.SignInRequired",
+    "trace_site.middleware.RoleRequired",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "trace_site.middleware.trace_errors",
     "trace_site.middleware.content_security_policy",
+    "trace_site.middleware.closed_links",
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -367,7 +370,7 @@ REST_FRAMEWORK = {
         "trace_site.tokens.ApiTokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PERMISSION_CLASSES": ["trace_site.access.ApiPermission"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "EXCEPTION_HANDLER": "trace_site.api.handle_error",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",

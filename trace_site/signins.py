@@ -25,7 +25,7 @@ from trace_site.throttles import address_of
 NOBODY = "a name that nobody has"  # what was typed there may be a password
 
 
-class SignIns(AxesDatabaseHandler):
+class SignIns(AxesDatabaseHandler):  # type: ignore[misc]
     """AXES_HANDLER."""
 
     def is_locked(self, request: Any, credentials: Any = None) -> bool:

@@ -8,7 +8,6 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
-from trace_site.access import ADMIN, roles_of
 from trace_site.audit import AuditChange, AuditEntry
 from trace_site.audit_lines import Line, lines_of
 from trace_site.audit_log import (
@@ -40,15 +39,11 @@ COLUMNS = (
 )
 
 
-def _private(request: HttpRequest) -> bool:
-    return ADMIN in roles_of(request.user)
-
-
 @require_GET
 def audit_list(request: HttpRequest) -> HttpResponse:
     wanted = wanted_from(request.GET)
     context = {
-        "page": page_of_lines(wanted, request.GET.get("after", ""), private=_private(request)),
+        "page": page_of_lines(wanted, request.GET.get("after", "")),
         "chosen": wanted,
         "any": wanted != Wanted(),
         "actions": known_actions(),
@@ -65,8 +60,8 @@ def audit_event(request: HttpRequest, pk: int) -> HttpResponse:
     own, others = changes_of(entry)
     rows = list(own[:MOST_CHANGES])
     context = {
-        "line": lines_of([entry], private=True)[0],
-        "changes": lines_of(rows, private=_private(request)),
+        "line": lines_of([entry])[0],
+        "changes": lines_of(rows),
         "others": others.count(),
     }
     return _unfolded(request, context)
@@ -74,7 +69,7 @@ def audit_event(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 def audit_change(request: HttpRequest, pk: int) -> HttpResponse:
-    line = lines_of([get_object_or_404(AuditChange, pk=pk)], private=_private(request))[0]
+    line = lines_of([get_object_or_404(AuditChange, pk=pk)])[0]
     others = AuditChange.objects.filter(txid=line.tx or 0).count() - 1
     return _unfolded(request, {"line": line, "changes": [line], "others": others})
 
@@ -87,7 +82,7 @@ def _unfolded(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
 @require_GET
 def audit_csv(request: HttpRequest) -> StreamingHttpResponse:
     """The newest lines that match, for a spreadsheet; a cell that could be a formula begins with an apostrophe."""
-    lines = all_lines(wanted_from(request.GET), private=_private(request), most=MOST_EXPORTED)
+    lines = all_lines(wanted_from(request.GET), most=MOST_EXPORTED)
     response = StreamingHttpResponse(_csv(lines), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = 'attachment; filename="audit.csv"'
     return response

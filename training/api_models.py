@@ -10,7 +10,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from synthesis.api_examples import AT, got, page, sent
-from trace_site.access import ADMIN
 from trace_site.api import ApiView, keyset_response
 from trace_site.api_input import InputSerializer
 from trace_site.api_schema import PAGE_PARAMETERS, page_of
@@ -158,8 +157,6 @@ class Aliases(ApiView):
 
 
 class ModelPromote(ApiView):
-    write_roles = (ADMIN,)
-
     @extend_schema(
         tags=["training"],
         operation_id="training_model_promote",
@@ -176,8 +173,6 @@ class ModelPromote(ApiView):
 
 
 class ModelRollback(ApiView):
-    write_roles = (ADMIN,)
-
     @extend_schema(
         tags=["training"],
         operation_id="training_model_rollback",

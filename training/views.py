@@ -9,7 +9,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from trace_site import jobs
-from trace_site.access import ADMIN, role_required
 from trace_site.live import refresh_at_end
 from trace_site.paging import keyset
 from training import registry, selectors
@@ -133,7 +132,6 @@ def found_run(pk: int) -> Run:
     )
 
 
-@role_required(ADMIN)
 @require_POST
 def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     run = found_run(pk)
@@ -148,7 +146,6 @@ def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-@role_required(ADMIN)
 @require_POST
 def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
     run = found_run(pk)

@@ -6,13 +6,11 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from synthesis.models import Snapshot
-from trace_site.access import ADMIN, role_required
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from training import imports
 
 
-@role_required(ADMIN)
 @require_GET
 def import_list(request: HttpRequest) -> HttpResponse:
     """The folders in the inbox, and the commands for the machine that trains."""
@@ -29,7 +27,6 @@ def import_list(request: HttpRequest) -> HttpResponse:
     return render(request, "training/imports.html", context)
 
 
-@role_required(ADMIN)
 @require_POST
 def import_adopt(request: HttpRequest) -> HttpResponse:
     try:

@@ -8,7 +8,6 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from synthesis.models import Snapshot
-from trace_site.access import ADMIN, role_required
 from trace_site.lib.errors import TraceError
 from training import forms, services
 from training.estimates import estimate
@@ -19,7 +18,6 @@ from training.selectors_curves import STAGES
 FILLED = ("snapshot", "base", "format", "memo", "retrieval", "seed", "cloned_from")
 
 
-@role_required(ADMIN)
 @require_http_methods(["GET", "POST"])
 def run_create(request: HttpRequest) -> HttpResponse:
     """GET ?from=RUN fills in that run's recipe. POST starts a run; with `fill` it fills in the pasted YAML instead.
@@ -80,7 +78,6 @@ def _page(
     return render(request, "training/run_form.html", context, status=status)
 
 
-@role_required(ADMIN)
 @require_GET
 def recipe_fields(request: HttpRequest) -> HttpResponse:
     """The recipe's fields with the defaults of another base; what was edited stays."""
@@ -89,7 +86,6 @@ def recipe_fields(request: HttpRequest) -> HttpResponse:
     return render(request, "training/_recipe.html", {"groups": groups, "base": base})
 
 
-@role_required(ADMIN)
 @require_GET
 def run_estimate(request: HttpRequest) -> HttpResponse:
     """Fragment: what the form as it stands would do; starts nothing."""
@@ -113,7 +109,6 @@ def run_estimate(request: HttpRequest) -> HttpResponse:
     return render(request, "training/_estimate.html", context)
 
 
-@role_required(ADMIN)
 @require_POST
 def recipe_download(request: HttpRequest) -> HttpResponse:
     """The form's recipe as YAML; the form with its mistakes when it is none."""

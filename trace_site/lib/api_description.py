@@ -12,7 +12,7 @@ header.
 400 wrong input (`extra` names the fields) · 401 no token, or one that has ended · 403 `not_allowed` · 404 `not_found` ·
 409 `conflict`, `frozen`, `stale_revision`, `bad_state`, `findings` · 412 somebody changed it meanwhile ·
 413 too large · 415 not JSON · 422 `key_reused` · 428 `If-Match` is missing · 429 too many requests ·
-503 ask again after `Retry-After`.
+503 ask again after `Retry-After`; without it, something stored is missing or damaged (`store_corrupt`).
 
 **Repeating a POST.** Send an `Idempotency-Key` (a UUID). The same request with the same key within 24 hours has its
 effect once; the stored answer comes back with `Idempotent-Replayed: true`. Another request with that key is refused

@@ -7,6 +7,7 @@ STATUSES: dict[int, tuple[str, ...]] = {
     401: ("not_authenticated", "authentication_failed"),
     403: ("not_allowed", "forbidden"),
     404: ("not_found",),
+    408: ("too_slow",),
     409: (
         "conflict",
         "stale_revision",
@@ -30,7 +31,15 @@ STATUSES: dict[int, tuple[str, ...]] = {
     422: ("key_reused", "filtered"),
     428: ("precondition_required",),
     429: ("rate_limited",),
-    503: ("unavailable",),
+    503: (
+        "unavailable",
+        "store_missing",
+        "store_corrupt",
+        "store_write_failed",
+        "engine_failed",
+        "bad_export",
+        "bad_digest",
+    ),
 }
 STATUS_OF = {code: status for status, codes in STATUSES.items() for code in codes}
 

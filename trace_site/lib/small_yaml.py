@@ -55,7 +55,7 @@ def _check_events(text: str, where: str) -> None:
             continue
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
             raise _refused("holds an anchor or alias.", where, "Write the values out.")
-        if event.tag is not None:
+        if getattr(event, "tag", None) is not None:
             raise _refused("holds a tag.", where, "Leave out what begins with an exclamation mark.")
         values += 1
         depth += isinstance(event, yaml.CollectionStartEvent)

@@ -8,7 +8,7 @@ from typing import Any
 from django import template
 from django.http import HttpRequest
 from django.templatetags.static import static
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
@@ -19,7 +19,7 @@ from trace_site.lib.worddiff import Part, word_diff
 
 register = template.Library()
 
-# label, url name, icon; None starts a new group. Pages of an app that has none yet are left out.
+# label, url name, icon; None starts a new group. What one may not read is left out.
 NAVIGATION: list[tuple[str, str, str] | None] = [
     ("Coverage", "home", "coverage"),
     ("Catalog", "catalog:list", "catalog"),
@@ -68,14 +68,10 @@ def navigation(context: template.Context) -> list[dict[str, Any]]:
             starts_group = True
             continue
         label, name, symbol = entry
-        try:
-            href = reverse(name)
-        except NoReverseMatch:
-            continue
-        items.append(
-            {"label": label, "href": href, "icon": symbol, "name": name, "starts_group": starts_group}
-        )
-        starts_group = False
+        if name in context["opens"]:
+            item: dict[str, Any] = {"label": label, "href": reverse(name), "icon": symbol, "name": name}
+            items.append({**item, "starts_group": starts_group})
+            starts_group = False
     roots = {item["href"]: item for item in items}
     for item in items:
         roots |= {f"/synthesis/{page}/": item for page in ALSO.get(item["name"], ())}

@@ -1,0 +1,221 @@
+"""Every address and API operation x method x six people: what each gets is what the table says.
+
+A new address has no row, so it fails here until somebody decides who may use it. All of it is asked with objects that
+exist and bodies that mean something, each request in a transaction that is rolled back.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from html import unescape
+from http.cookies import SimpleCookie
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import unquote, urlencode
+
+import pytest
+from django.db import models, transaction
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import Resolver404, resolve, reverse
+
+from evaluation import retriever
+from tests.api_description import operations
+from tests.matrix.bodies import bodies, headers, own, queries
+from tests.matrix.routes import Route, routes
+from tests.matrix.table import TABLE
+from tests.matrix.world import LETTERS, NO_ROLE, NOBODY, PEOPLE, make_world
+from trace_site import access, deliveries
+from trace_site.lib.errors import TraceError
+
+pytestmark = pytest.mark.django_db
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+NAMES = {NOBODY: "nobody", NO_ROLE: "an account without a role", **LETTERS}
+ADMIN_SITE = "admin:"
+ROUTES = [route for route in routes() if not route.name.startswith(ADMIN_SITE)]
+
+
+@pytest.fixture
+def world(settings, tmp_path, monkeypatch, caplog) -> SimpleNamespace:
+    caplog.set_level(logging.CRITICAL, "django.request")
+    settings.TRACE_HOME, settings.STORE_URL = tmp_path, (tmp_path / "store").as_uri()
+
+    def away(*args: Any, **kwargs: Any) -> Any:
+        raise TraceError("nothing leaves this test.", code="webhook_unreachable")
+
+    def engine(url: str, request: dict[str, Any]) -> Any:
+        raise TraceError("no engine here.", code="unavailable")
+
+    monkeypatch.setattr(deliveries, "post", away)
+    monkeypatch.setattr(retriever, "ask_once", engine)
+    w = make_world(tmp_path)
+    w.clients = {who: Client(raise_request_exception=False) for who in PEOPLE}
+    for who, user in w.people.items():
+        w.clients[who].force_login(user)
+    return w
+
+
+def address(w: SimpleNamespace, route: Route, who: str) -> str:
+    return reverse(route.name, kwargs={part: _value(w, route, part, who) for part in route.parts})
+
+
+def _value(w: SimpleNamespace, route: Route, part: str, who: str) -> Any:
+    assert part in TABLE[route.name].parts, f"{route.name}: say in its row what stands for <{part}>"
+    name = TABLE[route.name].parts[part]
+    value = own(getattr(w, name, name), who)
+    return value.pk if isinstance(value, models.Model) else value
+
+
+def ask(w: SimpleNamespace, route: Route, method: str, who: str) -> HttpResponse:
+    """The answer; whatever it changed is taken back."""
+    client = w.clients[who]
+    cookies = client.cookies.output(header="", sep=";")
+    path = address(w, route, who)
+    if given := queries(w).get(route.name, {}) if method in ("GET", "HEAD") else {}:
+        path += "?" + urlencode(given, doseq=True)
+    more = {"headers": headers(w, route.name, who)}
+    with transaction.atomic():
+        if method in ("GET", "HEAD", "OPTIONS") or method not in TABLE[route.name].methods:
+            answer = client.generic(method, path, **more)
+        else:
+            sent = bodies(w, who)
+            key = f"{method} {route.name}"
+            assert key in sent or route.name in sent, f"{key} takes something: say what in bodies.py"
+            body = sent.get(key, sent.get(route.name))
+            body = body() if callable(body) else body
+            if route.name.startswith("api-"):
+                answer = client.generic(method, path, json.dumps(body), "application/json", **more)
+            else:
+                answer = client.post(path, body, **more)
+        if answer.streaming:
+            b"".join(answer.streaming_content)
+        transaction.set_rollback(True)
+    client.cookies = SimpleCookie(cookies)
+    for user in w.people.values():
+        user.__dict__.pop("_trace_roles", None)
+    return answer
+
+
+def wanted(route: Route, method: str, who: str) -> set[int]:
+    """The statuses that are right. Where no row has the method, everybody is refused one way or the other."""
+    row = TABLE[route.name]
+    if (method, who) in row.answers:
+        return {row.answers[method, who]}
+    if who == NOBODY and NOBODY not in {letter for _, letter in row.answers}:
+        return {401} if route.name.startswith("api-") or method not in ("GET", "HEAD", "OPTIONS") else {302}
+    return {403} if method in row.methods else {403, 405}
+
+
+def told(w: SimpleNamespace, route: Route, method: str, who: str) -> Iterator[str]:
+    """What is wrong with the answer, in a line each."""
+    answer = ask(w, route, method, who)
+    line = f"{method} {route.name} as {NAMES[who]}"
+    right = wanted(route, method, who)
+    if answer.status_code not in right:
+        said = answer.content[:300] if not answer.streaming else b"a stream"
+        yield f"{line}: {answer.status_code}, the table says {sorted(right)}; {said!r}"
+    if "no-store" not in answer.get("Cache-Control", "") and route.name != "clusters-map-data":
+        yield f"{line}: browsers may keep the answer ({answer.get('Cache-Control')})"
+    failed = route.name.startswith("api-") and answer.status_code >= 400
+    if failed and set(answer.json()) != {"message", "code", "extra"}:
+        yield f"{line}: the error has another shape"
+
+
+def test_every_address_has_a_row_and_every_row_an_address():
+    assert {route.name for route in ROUTES} == set(TABLE)
+    assert len({route.name for route in ROUTES}) == len(ROUTES), "two addresses share a name"
+
+
+def test_every_address_stands_in_one_area_of_the_site():
+    known = [name for area in access.AREAS.values() for name in area.routes.split()]
+    assert len(known) == len(set(known))
+    assert [route.name for route in routes() if not access.area_of(route.name)] == []
+    names = {route.name for route in routes()}
+    spaces = {name.partition(":")[0] + ":" for name in names if ":" in name}
+    assert set(known) <= names | spaces
+
+
+def test_the_table_has_every_operation_of_the_api():
+    def blank(path: str) -> str:
+        return "/".join("{}" if "{" in part or "<" in part else part for part in path.strip("/").split("/"))
+
+    described = {(operation.method, blank(operation.path)) for operation in operations()}
+    rows = {
+        (method, blank(route.pattern))
+        for route in ROUTES
+        if route.name.startswith("api-") and route.name not in ("api-schema", "api-docs")
+        for method in TABLE[route.name].methods
+    }
+    assert rows == described
+
+
+@pytest.mark.parametrize("kind", ["pages", "api"])
+def test_each_person_gets_what_the_table_says(world, kind):
+    asked = [route for route in ROUTES if route.name.startswith("api-") == (kind == "api")]
+    wrong = []
+    for route in asked:
+        for method in METHODS:
+            if method in TABLE[route.name].methods:
+                for who in PEOPLE:
+                    wrong += told(world, route, method, who)
+            else:
+                for who in (NOBODY, NO_ROLE, "A"):
+                    wrong += told(world, route, method, who)
+    assert wrong == []
+
+
+def test_a_page_that_may_be_read_may_be_asked_for_its_headers(world):
+    wrong = []
+    for route in ROUTES:
+        for who in (NO_ROLE, "A") if "GET" in TABLE[route.name].methods else ():
+            got, head = (ask(world, route, method, who) for method in ("GET", "HEAD"))
+            if (got.status_code, b"") != (head.status_code, head.content):
+                wrong.append(f"HEAD {route.name} as {who}: {head.status_code}, GET {got.status_code}")
+    assert wrong == []
+
+
+def asked_by(page: str) -> Iterator[tuple[str, str]]:
+    """(method, path) of every link, fragment and form in a page."""
+    for form in re.findall(r"<form\b[^>]*>", page):
+        if found := re.search(r'\saction="(/[^"?#]*)', form):
+            yield ("POST" if 'method="post"' in form else "GET"), found[1]
+    for name, path in re.findall(r'\s(href|hx-get|hx-post|data-unread)="(/[^"?#]*)', page):
+        yield ("POST" if name == "hx-post" else "GET"), path
+
+
+def test_a_page_leads_nobody_to_what_they_are_refused(world):
+    """A fragment that answered 403 would stand in the page as an error."""
+    wrong = set()
+    for route in ROUTES:
+        for who in LETTERS:
+            answer = ask(world, route, "GET", who) if ("GET", who) in TABLE[route.name].answers else None
+            if answer is None or not answer.get("Content-Type", "").startswith("text/html"):
+                continue
+            for method, path in asked_by(answer.content.decode()):
+                try:
+                    name = resolve(unquote(unescape(path))).view_name
+                except Resolver404:
+                    continue  # a static file
+                if not access.may(world.people[who], name, method):
+                    wrong.add(f"{route.name} leads {NAMES[who]} to {method} {name}")
+    assert sorted(wrong) == []
+
+
+def test_djangos_own_pages_are_for_admins(world):
+    values = {"object_id": "1", "app_label": "auth", "content_type_id": 1, "id": world.people["A"].pk}
+    wrong = []
+    for route in routes():
+        if route.name.startswith(ADMIN_SITE) and route.name != "admin:None":
+            path = reverse(route.name, kwargs={part: values[part] for part in route.parts})
+            for who in PEOPLE:
+                got = world.clients[who].get(path)
+                if who == NOBODY:
+                    right = got.status_code == 302 and got["Location"].startswith("/login/?next=")
+                else:
+                    ours = b"This needs another role" in got.content
+                    right = (got.status_code == 403 and ours) if who != "A" else not ours
+                if not right or got.status_code >= 500:
+                    wrong.append(f"{route.name} as {who}: {got.status_code}")
+                world.clients[who].force_login(world.people[who]) if who != NOBODY else None
+    assert wrong == []

@@ -1,0 +1,97 @@
+"""A blind note is its writer's own until nobody is left to judge the sample, and a page tells no more than one may."""
+
+import pytest
+from django.test import Client
+
+from synthesis import review
+from synthesis.comments import comment_add
+from synthesis.models import SecondShare
+from tests.factories import make_rule, make_sample, make_snapshot, make_tool
+from trace_site.access import AREAS, ROLES, allowed, area_of
+from trace_site.audit import AuditChange
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def noted(user_with):
+    """A sample that its first reader rejected and spoke of, and that waits for a second reading."""
+    SecondShare.objects.create(share=1.0)
+    sample = make_sample(rule=make_rule(make_tool("Pay/Get"), make_tool("Pay/Old")))
+    ann = user_with("reviewer", username="ann")
+    review.reject(sample=sample, reviewer=ann, reason="leak", note="SECRET note", follow_up="drop")
+    comment_add(sample=sample, author=ann, text="SECRET words")
+    return sample
+
+
+def told(user, sample) -> list[str]:
+    """The addresses that tell this person what the first reader said."""
+    client = Client()
+    client.force_login(user)
+    of, api = f"/synthesis/samples/{sample.pk}", f"/api/v1/synthesis/samples/{sample.pk}"
+    rule = sample.rule_version.rule_id
+    addresses = [f"{of}/", f"{of}/lineage/", f"{of}/comments/", "/synthesis/comments/", "/synthesis/samples/"]
+    addresses += [
+        f"/synthesis/samples/rejections/{rule}/",
+        f"/synthesis/review/{sample.pk}/",
+        "/synthesis/again/",
+    ]
+    addresses += [api, f"{api}/lineage", f"{api}/comments", "/api/v1/synthesis/rejections", "/api/v1/audit"]
+    addresses += [
+        "/audit/",
+        "/audit/?object_type=decision",
+        "/audit/?object_type=samplecomment",
+        "/audit/audit.csv",
+    ]
+    rows = AuditChange.objects.filter(table_name__in=["synthesis_decision", "synthesis_samplecomment"])
+    addresses += [f"/audit/changes/{row.pk}/" for row in rows]
+    found = []
+    for address in addresses:
+        answer = client.get(address)
+        body = b"".join(answer.streaming_content) if answer.streaming else answer.content
+        found += [address] if b"SECRET" in body else []
+    return found
+
+
+@pytest.mark.parametrize("roles", [(), *((role,) for role in ROLES), ROLES], ids=str)
+def test_a_blind_note_is_told_to_nobody_but_its_writer(noted, user_with, roles):
+    assert told(user_with(*roles, username="other"), noted) == []
+
+
+def test_the_writer_of_a_note_reads_it_and_all_do_once_the_sample_is_decided(noted, user_with):
+    ann = noted.decisions.get().reviewer
+    assert len(told(ann, noted)) >= 4
+    review.reject(sample=noted, reviewer=user_with("reviewer"), reason="leak", follow_up="drop")
+    assert len(told(user_with("expert"), noted)) >= 6
+    assert told(user_with("product_manager"), noted) == []
+
+
+def test_what_stands_in_no_area_is_refused_to_everybody():
+    assert area_of("rules:not_there") == "" and allowed("rules:not_there") == ()
+    assert {word for area in AREAS.values() for word in (*area.reads, *area.sends)} == {
+        *ROLES,
+        "anybody",
+        "account",
+    }
+
+
+def test_a_store_that_is_damaged_is_no_mistake_of_who_asks(client_as):
+    snapshot = make_snapshot(store_digest="0" * 64)
+    client = client_as("admin")
+    for address in (
+        f"/api/v1/snapshots/{snapshot.pk}/files/tools.jsonl",
+        f"/api/v1/snapshots/{snapshot.pk}/card",
+    ):
+        answer = client.get(address)
+        assert (answer.status_code, answer.json()["code"]) == (503, "store_corrupt"), address
+        assert "Retry-After" not in answer
+    assert client.get(f"/synthesis/snapshots/{snapshot.pk}/files/tools.jsonl").status_code == 503
+
+
+def test_headers_are_told_without_the_body_and_nothing_is_kept_by_a_browser(client_as):
+    client = client_as("expert")
+    for address in ("/", "/catalog/", "/api/v1/tools", "/rules/export.csv"):
+        got, head = client.get(address), client.head(address)
+        assert (head.status_code, head.content) == (200, b"") and got["Content-Type"] == head["Content-Type"]
+        assert got["Cache-Control"] == head["Cache-Control"] == "no-store, private"
+    assert Client().head("/healthz").status_code == 200
