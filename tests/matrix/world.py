@@ -70,7 +70,7 @@ def make_world(folder: Path) -> SimpleNamespace:
     _snapshots(w, admin)
     _training(w, admin)
     _site(w, admin)
-    for tool in Tool.objects.filter(neighbourlist=None):
+    for tool in Tool.objects.filter(neighbour_list=None):
         NeighbourList.objects.create(
             tool=tool, neighbour_ids=[w.tools[0].pk, w.tools[1].pk], scores=[0.5, 0.4]
         )
