@@ -121,6 +121,18 @@ def test_an_admin_makes_replaces_and_revokes_a_token_for_a_program(client_as, us
     assert refused.status_code == 422 and "choose what it may do" in refused.content.decode()
 
 
+def test_the_page_that_shows_a_link_or_token_saves_roles_where_the_persons_own_does(client_as, user_with):
+    admin, erin = client_as("admin"), user_with("expert", username="erin")
+    page = f"/people/{erin.pk}/"
+    invited = admin.post("/people/", {"username": "rui", "roles": ["expert"]})
+    reset = admin.post(f"{page}reset/")
+    made = admin.post(f"{page}tokens/", {"name": "x", "scopes": ["read"], "days": "3"})
+    replaced = admin.post(f"{page}tokens/{ApiToken.objects.get().pk}/rotate/")
+    for answer in (invited, reset, made, replaced):
+        at = f"/people/{answer.context['person'].pk}/"
+        assert f'<form method="post" action="{at}" class' in answer.content.decode()
+
+
 def test_a_token_is_not_reached_through_somebody_elses_page(client_as, user_with):
     admin, erin, rui = client_as("admin"), user_with("expert"), user_with("reviewer")
     admin.post(f"/people/{erin.pk}/tokens/", {"name": "x", "scopes": ["read"], "days": "3"})
