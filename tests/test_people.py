@@ -53,6 +53,14 @@ def test_an_invited_person_has_roles_and_no_password(ada):
     assert (entry.actor, entry.object_label) == (ada, "erin")
 
 
+def test_a_name_is_kept_as_the_sign_in_page_reads_it(ada, client):
+    erin = invite(ada, username=" \ufb01nn ")  # a ligature, which the form of the sign-in page takes apart
+    erin.set_password("pass")
+    erin.save()
+    assert erin.username == "finn"
+    assert client.post("/login/", {"username": "\ufb01nn", "password": "pass"}).status_code == 302
+
+
 @pytest.mark.parametrize(
     ("wrong", "where"),
     [

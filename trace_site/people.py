@@ -30,7 +30,7 @@ from trace_site.sessions import sessions_end
 def person_invite(*, username: str, email: str, roles: Collection[str], actor: Any) -> User:
     """A person without a password; `link_of` is to be handed over. Raises TraceError `bad_input`."""
     _one_at_a_time()
-    person = User(username=username.strip(), email=_address(email))
+    person = User(username=User.normalize_username(username.strip()), email=_address(email))
     if User.objects.filter(username__iexact=person.username).exists():
         raise TraceError("somebody has this name already.", code="bad_input", where="username")
     person.set_unusable_password()
