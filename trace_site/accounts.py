@@ -43,9 +43,7 @@ def ensure_demo_users() -> list[dict[str, str]]:
     ensure_roles()
     known = {login["role"]: login for login in _kept()}
     logins = [_demo_login(role, known.get(role, {}).get("password", "")) for role in ROLES]
-    path = services.home() / DEMO_FILE
-    write_atomic(path, json.dumps(logins, indent=1))
-    path.chmod(0o600)
+    write_atomic(services.home() / DEMO_FILE, json.dumps(logins, indent=1), private=True)
     return logins
 
 
