@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
@@ -152,6 +153,25 @@ def test_a_changed_password_ends_the_other_sessions_and_the_token_and_keeps_this
     assert there.get("/account/").status_code == 302
     assert Client().get("/api/v1/domains", headers=headers).status_code == 401
     assert not ApiToken.objects.exists() and Session.objects.count() == 1
+
+
+@pytest.mark.parametrize("change", [{"is_active": False}, {"password": "!"}], ids=["deactivated", "reset"])
+def test_an_admin_is_not_overtaken_by_a_form_that_is_being_checked(user_with, monkeypatch, change):
+    def checked(form: SetPasswordForm) -> dict[str, str]:
+        User.objects.filter(username="erin").update(**change)
+        return form.cleaned_data
+
+    erin = user_with("expert", username="erin")
+    here = Client()
+    here.force_login(erin)
+    link = link_of(erin)
+    monkeypatch.setattr(SetPasswordForm, "clean", checked)
+    given = {"old_password": "pass", "new_password1": NEW, "new_password2": NEW}
+    assert here.post("/account/password/", given).status_code == 409
+    User.objects.update(is_active=True, password=erin.password)
+    assert "does not work any more" in set_password(Client(), link).content.decode()
+    now = User.objects.get()
+    assert {name: getattr(now, name) for name in change} == change and not now.check_password(NEW)
 
 
 def test_the_old_password_is_not_to_be_guessed_on_the_account_page(client_as):

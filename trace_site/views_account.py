@@ -15,6 +15,7 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_GET, require_POST
 
 from trace_site import audit
+from trace_site.lib.errors import TraceError
 from trace_site.notices import KINDS, MailChoice
 from trace_site.sessions import mark_of, session_end, sessions_end, sessions_of
 from trace_site.signins import forget_failures
@@ -71,6 +72,8 @@ class ChangePassword(PasswordChangeView):
 
     @transaction.atomic
     def form_valid(self, form: Any) -> HttpResponse:
+        if not _is_unchanged(form.user):
+            raise TraceError("your account was changed meanwhile.", code="conflict", hint="Sign in again.")
         response = super().form_valid(form)
         sessions_end(user=self.request.user, keep=self.request.session.session_key)
         personal_token_revoke(user=self.request.user)
@@ -103,12 +106,23 @@ class SetPassword(PasswordResetConfirmView):
 
     @transaction.atomic
     def form_valid(self, form: Any) -> HttpResponse:
+        if not _is_unchanged(form.user):
+            self.validlink = False
+            return self.render_to_response(self.get_context_data())
         response = super().form_valid(form)
         sessions_end(user=form.user)
         forget_failures(form.user)
         audit.record(actor=form.user, action="password.set", obj=form.user)
         messages.success(self.request, "Your password is set. Sign in with it.")
         return response
+
+
+def _is_unchanged(user: Any) -> bool:
+    """Whether an admin left the account alone while the form was checked. From here on its row is held, and what is
+    saved of it is what it holds now."""
+    checked = user.password
+    user.refresh_from_db(from_queryset=User.objects.select_for_update(no_key=True))
+    return bool(user.is_active and user.password == checked)
 
 
 def _context(request: HttpRequest) -> dict[str, Any]:
