@@ -74,10 +74,8 @@ def grant_rights() -> None:
         if role == owner:
             return
         if rules_all or not known:  # a new password counts from the next migration on
-            verb, password = "ALTER" if known else "CREATE", settings.DATABASE_APPLICATION["PASSWORD"]
-            cursor.execute(
-                f"{verb} ROLE {connection.ops.quote_name(role)} LOGIN PASSWORD %s", [str(password)]
-            )
+            verb = "ALTER" if known else "CREATE"
+            cursor.execute(f"{verb} ROLE {connection.ops.quote_name(role)} LOGIN PASSWORD %s", [_scram(role)])
         for statement in RIGHTS:
             _run(cursor, statement, role=role, schema=schema)
         for table in set(NARROW) & set(connection.introspection.table_names(cursor)):
@@ -85,6 +83,13 @@ def grant_rights() -> None:
             if NARROW[table]:
                 _run(cursor, f"GRANT {NARROW[table]} ON {{table}} TO {{role}}", role=role, table=table)
         _close_functions(cursor, schema)
+
+
+def _scram(role: str) -> str:
+    """The application's password as the server keeps it: its log may hold the statement."""
+    password = str(settings.DATABASE_APPLICATION["PASSWORD"])
+    driver = connection.connection.pgconn
+    return str(driver.encrypt_password(password.encode(), role.encode()).decode())
 
 
 def _close_functions(cursor: CursorWrapper, schema: str) -> None:
