@@ -14,6 +14,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -204,7 +205,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def hang_up(self) -> None:
         """Ends the read that another thread waits in."""
-        self.request.shutdown(socket.SHUT_RD)
+        with suppress(OSError):  # who was waited for has hung up first
+            self.request.shutdown(socket.SHUT_RD)
 
     @property
     def house(self) -> Server:
