@@ -14,7 +14,7 @@ from django.db import connection
 
 from catalog.core.importers.jsonl import MAX_BYTES as LARGEST_UPLOAD
 from trace_site.artefacts import store
-from trace_site.asgi import most_bytes
+from trace_site.limits import most_bytes
 from trace_site.supervisor import children
 
 ROOT = Path(__file__).resolve().parent.parent
