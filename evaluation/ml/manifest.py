@@ -8,13 +8,11 @@ from typing import Any
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, sha256_file
 from trace_site.lib.store import INDEX
-from training.core.delivery import KINDS
+from training.core.delivery import KINDS, RUNS_CODE
 
 NEEDED = ("config.json", "trace.json", "tokenizer.json")
 UNLISTED = {"manifest.json", INDEX}
 CONFIGS = ("config.json", "tokenizer_config.json", "generation_config.json", "processor_config.json")
-# fields that make a loader run code, or fetch some, from where they say
-RUNS_CODE = {"auto_map", "custom_pipelines", "custom_generate", "attn_implementation", "_attn_implementation"}
 
 
 def digest(folder: Path) -> str:

@@ -10,6 +10,7 @@ pytest.importorskip("torch")
 import torch  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
+from evaluation.ml.manifest import verify  # noqa: E402
 from tests.training.small_bases import write_gemma, write_untied  # noqa: E402
 from tests.training.small_encoder import quick_recipe  # noqa: E402
 from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
@@ -91,6 +92,15 @@ def test_a_base_with_a_head_of_its_own_stays_untied(tmp_path: Path, embeddings: 
     done = json.loads((tmp_path / "run" / "done.json").read_text())
     assert done["round_trip"]["tied"] is False
     assert done["round_trip"]["max_logit_difference"] < 1e-4
+
+
+def test_a_base_that_names_code_of_its_own_is_trained_and_served_without(tmp_path: Path) -> None:
+    base, snapshot = write_untied(tmp_path / "base"), write_snapshot(tmp_path / "snapshot")
+    for name, code in (("config.json", "a.B"), ("tokenizer_config.json", ["a.B", None])):
+        told = json.loads((base / name).read_text())
+        (base / name).write_text(json.dumps({**told, "auto_map": {"AutoConfig": code}}))
+    stage2.main(named(base, "a", "new_rows").with_cell(memo="none"), snapshot, tmp_path / "run", silent)
+    assert verify(tmp_path / "run" / "export")
 
 
 def test_stage2_refuses_a_stage1_model_of_another_format(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from training.core.recipe import Recipe
 
 ORDER = ("base", "stage1", "plain", "stage2")
 KINDS = (".safetensors", ".json", ".md", ".txt", ".jinja", ".model")  # nothing that loading could run
+# fields that make a loader run code, or fetch some, from where they say
+RUNS_CODE = {"auto_map", "custom_pipelines", "custom_generate", "attn_implementation", "_attn_implementation"}
 NEEDED = ("format", "memo", "retrieval", "base", "seed", "snapshot_hash", "recipe_hash", "tools")
 
 

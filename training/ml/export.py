@@ -17,7 +17,9 @@ from transformers import GenerationConfig
 from transformers.utils.hub import cached_file
 
 from catalog.core.tokens import tool_units
+from trace_site.lib.files import read_json
 from training.core.bases import encoder_digest
+from training.core.delivery import RUNS_CODE
 from training.core.publish import publish_dir
 from training.core.recipe import Recipe
 from training.core.records import Snapshot
@@ -52,6 +54,7 @@ def export(
         if trainee.chat.encoder_words is not None:
             trainee.chat.encoder_words.save_pretrained(folder / ENCODER_WORDS)
         _copy_processor(trainee.source, folder)
+        forget_code(folder)
         checks.update(read_back(model, trainee.chat, folder, strings, asked))
         (folder / "trace.json").write_text(json.dumps(spec, ensure_ascii=False) + "\n", encoding="utf-8")
         card = model_card(recipe, snapshot, spec, checks)
@@ -102,6 +105,15 @@ def _copy_processor(source: str, folder: Path) -> None:
         )
         if found:
             shutil.copyfile(found, folder / name)
+
+
+def forget_code(folder: Path) -> None:
+    """A base may name code instead of a class of the library: it was not run here, and the engine would refuse it."""
+    for path in folder.rglob("*config.json"):
+        config = read_json(path)
+        kept = {name: value for name, value in config.items() if name not in RUNS_CODE}
+        if kept != config:
+            path.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def trace_spec(trainee: Trainee, recipe: Recipe, snapshot: Snapshot, facts: dict[str, Any]) -> dict[str, Any]:
