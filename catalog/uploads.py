@@ -21,6 +21,7 @@ from trace_site.lib.errors import TraceError
 
 SALT = "catalog.upload.2"
 HOURS = 24
+PART = ".part-"  # begins the name of what is still being written
 MOST_FILES = 5  # of one person that wait
 MOST_BYTES = 250_000_000  # of them together
 
@@ -75,8 +76,7 @@ def sha256_of(file: "File[Any]") -> str:
 
 def _store(file: "File[Any]", path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    _make_room(path.parent, file.size)
-    with NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as out:
+    with NamedTemporaryFile(dir=path.parent, prefix=PART, delete=False) as out:
         part = Path(out.name)
         try:
             for chunk in file.chunks():
@@ -85,14 +85,19 @@ def _store(file: "File[Any]", path: Path) -> None:
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
+    _make_room(path)
 
 
-def _make_room(folder: Path, size: int) -> None:
-    """The oldest uploads of a person give way to one of `size` bytes."""
-    newest = sorted(_files(folder), key=lambda found: found[1], reverse=True)
+def _make_room(kept: Path) -> None:
+    """The oldest uploads of a person give way to a new one. It stands already, so that of several which come at once
+    the last counts them all; what is still being written is left to its request.
+    """
+    whole = [found for found in _files(kept.parent) if not found[0].name.startswith(PART)]
+    newest = sorted(whole, key=lambda found: (found[0] != kept, -found[1]))
+    size = 0
     for number, (path, _, used) in enumerate(newest, start=1):
         size += used
-        if number >= MOST_FILES or size > MOST_BYTES:
+        if path != kept and (number > MOST_FILES or size > MOST_BYTES):
             path.unlink(missing_ok=True)
 
 

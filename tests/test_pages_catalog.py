@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -413,6 +414,23 @@ def test_of_more_uploads_than_one_person_may_have_waiting_the_oldest_give_way(
     monkeypatch.setattr("catalog.uploads.MOST_BYTES", 10)
     choose(client, row("A/Last"))
     assert len(waiting()) == 1
+
+
+def test_uploads_that_come_at_once_stay_within_what_one_person_may_have_waiting(
+    client_as, waiting, monkeypatch
+):
+    client, replace = client_as("admin"), Path.replace
+    wave = [f"A/Tool{number}" for number in range(MOST_FILES + 3)]
+
+    def meanwhile(part, whole):
+        """Before a file stands, the next upload begins and ends."""
+        if wave:
+            choose(client, row(wave.pop()))
+        return replace(part, whole)
+
+    monkeypatch.setattr("catalog.uploads.Path.replace", meanwhile)
+    assert choose(client, row("A/First")).status_code == 200
+    assert not wave and len(waiting()) == MOST_FILES
 
 
 def test_an_upload_is_its_senders_own_and_outlives_what_others_do_with_the_same_bytes(
