@@ -45,11 +45,14 @@ def plan(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: CatalogV
     """Create the run's sample rows, once; a resumed run finds them made, and plans again what it had to give up."""
     with alone(ctx):
         run.refresh_from_db()
-        if run.params.get("planned") and not drop_overtaken(run, writers, catalog):
+        imported = run.branch == SynthesisRun.Branch.IMPORTED
+        # before units were kept, a tracing run named none of its queries: it plans what is left of them
+        was_planned = run.params.get("planned") and not (imported and run.units is None)
+        if was_planned and not drop_overtaken(run, writers, catalog):
             return
-        before = count(run) if run.params.get("planned") else 0
-        if run.branch == SynthesisRun.Branch.IMPORTED:
-            if not run.params.get("planned"):
+        before = count(run) if was_planned else 0
+        if imported:
+            if not was_planned:
                 join(run, spare(run.params.get("domain", "")))
         else:
             _create(run, planned(run.branch, run.seed, run.params, writers, catalog), writers.name)

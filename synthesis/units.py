@@ -7,6 +7,7 @@ A unit is a sample. The run that writes it is `Sample.run`; runs that planned th
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 
 from django.db import connection, transaction
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
@@ -82,13 +83,15 @@ def alone(ctx: JobContext) -> Iterator[None]:
 
 def join(run: SynthesisRun, samples: QuerySet[Sample]) -> None:
     """Count these as units of the run, whoever writes them."""
-    join_all((run.pk, pk) for pk in samples.exclude(run=run).values_list("pk", flat=True))
+    others = samples.exclude(run=run).values_list("pk", flat=True)
+    join_all((run.pk, pk) for pk in others.iterator(chunk_size=BATCH))
 
 
 def join_all(units: Iterable[tuple[int, int]]) -> None:
     """(run, sample) of each."""
     rows = (RunUnit(run_id=run, sample_id=sample) for run, sample in units)
-    RunUnit.objects.bulk_create(rows, batch_size=BATCH, ignore_conflicts=True)
+    while some := list(islice(rows, BATCH)):  # as many as there are queries: more than fit in memory
+        RunUnit.objects.bulk_create(some, ignore_conflicts=True)
 
 
 def take_over(run: SynthesisRun) -> None:
@@ -114,7 +117,7 @@ def give_up(run: SynthesisRun, samples: Collection[int], why: str) -> None:
     RunUnit.objects.filter(run=run, sample__in=samples).delete()
     note(run, len(samples), why)
     rows = Sample.objects.filter(pk__in=samples, run=run, machine=Sample.Machine.PENDING)
-    heirs = RunUnit.objects.filter(sample=OuterRef("pk"), why="").order_by("-run")
+    heirs = RunUnit.objects.filter(sample=OuterRef("pk"), why="").order_by("-run_id")
     rows.filter(Exists(heirs)).update(run=Subquery(heirs.values("run")[:1]))
     rows.delete()
 
