@@ -62,6 +62,7 @@ def test_a_larger_body_is_refused_before_it_is_read_and_before_who_sent_it_is_as
         refused = client.generic("POST", path, b"x" * (limits.BODY + 1), **at)
         assert refused.status_code == 413 and refused["Content-Type"].startswith(kind)
         assert b"1,000,000 bytes" in refused.content
+        assert client.generic("POST", path, b"x", CONTENT_LENGTH="9" * 30, **at).status_code == 413
 
 
 def of_ours(kind: type) -> list[type]:

@@ -53,7 +53,7 @@ def refuse_large(get_response: Handler) -> Handler:
 
     def middleware(request: HttpRequest) -> HttpResponse:
         length = request.META.get("CONTENT_LENGTH") or "0"
-        size = int(length) if length.isascii() and length.isdecimal() and len(length) < 19 else 0
+        size = int(length[:19]) if length.isascii() and length.isdecimal() else 0
         if size <= BODY or size <= (most := most_bytes(request.path_info)):
             return get_response(request)
         return refusal(request.path, too_large(most))
