@@ -1,7 +1,8 @@
 """A blind note is its writer's own until nobody is left to judge the sample, and a page tells no more than one may."""
 
 import pytest
-from django.test import Client
+from django.http import HttpResponse, StreamingHttpResponse
+from django.test import Client, RequestFactory
 
 from synthesis import review
 from synthesis.comments import comment_add
@@ -9,6 +10,7 @@ from synthesis.models import SecondShare
 from tests.factories import make_rule, make_sample, make_snapshot, make_tool
 from trace_site.access import AREAS, ROLES, allowed, area_of
 from trace_site.audit import AuditChange
+from trace_site.middleware import closed_links, head_as_get
 
 pytestmark = pytest.mark.django_db
 
@@ -95,3 +97,59 @@ def test_headers_are_told_without_the_body_and_nothing_is_kept_by_a_browser(clie
         assert (head.status_code, head.content) == (200, b"") and got["Content-Type"] == head["Content-Type"]
         assert got["Cache-Control"] == head["Cache-Control"] == "no-store, private"
     assert Client().head("/healthz").status_code == 200
+
+
+def test_the_body_that_a_request_for_headers_throws_away_is_closed_with_the_answer():
+    closed = []
+
+    def rows():
+        try:
+            yield "a row"
+        finally:
+            closed.append("rows")
+
+    stream = StreamingHttpResponse(rows())
+    next(iter(stream))
+    answer = head_as_get(lambda request: stream)(RequestFactory().head("/rules/export.csv"))
+    assert (answer.content, closed) == (b"", [])
+    answer.close()
+    assert closed == ["rows"]
+
+
+CLOSED, OPEN = "/audit/", "/catalog/tools/7/"
+PAGES = {  # what an expert gets of what a template wrote
+    f'see <a href="{CLOSED}">the audit</a>.': "see the audit.",
+    f'<a class="rule-code" href="{CLOSED}?object_id=3#top" download>R</a>': '<span class="rule-code">R</span>',
+    f'<a href="{CLOSED}" aria-current="page" class="tool">T</a>': '<span class="tool">T</span>',
+    f'<p><a class="button small" href="{CLOSED}">Audit</a></p>': "<p></p>",
+    f'<a class="tool" href="{CLOSED}"><span>a</span>\n<b>b</b></a>': '<span class="tool"><span>a</span>\n<b>b</b></span>',
+    f'<a href="{OPEN}">a</a> <a href="{CLOSED}">b</a> <a href="{OPEN}">c</a>': (
+        f'<a href="{OPEN}">a</a> b <a href="{OPEN}">c</a>'
+    ),
+    '<a href="/training/12/log/">the log</a>': "the log",
+}
+KEPT = [
+    f'<a class="button" href="{OPEN}">Tool</a>',
+    '<a href="#top">up</a> <a href="?after=3">next</a> <a href="https://example.org/audit/">away</a>',
+    '<a href="/static/trace.css">a file</a> <a href="/nowhere/">nothing</a>',
+    f"&lt;a href=&quot;{CLOSED}&quot;&gt;what somebody wrote&lt;/a&gt;",
+    f'<form method="post" action="{CLOSED}"><button>Go</button></form><div hx-get="{CLOSED}"></div>',
+    '<a href="/catalog/tools/named/Caf%C3%A9/Menu%20%26%20Price">a name</a>',
+]
+
+
+def shown(page, user, content_type="text/html; charset=utf-8"):
+    request = RequestFactory().get("/")
+    request.user = user
+    return closed_links(lambda request: HttpResponse(page, content_type))(request).content.decode()
+
+
+@pytest.mark.parametrize("page", [*PAGES, *KEPT])
+def test_a_link_to_what_one_may_not_read_is_its_words(user_with, page):
+    assert shown(page, user_with("expert")) == PAGES.get(page, page)
+    assert shown(page, user_with("admin")) == page
+
+
+def test_only_pages_are_searched_for_links(user_with):
+    page = next(iter(PAGES))
+    assert shown(page, user_with("expert"), "text/plain") == page

@@ -79,13 +79,13 @@ AREAS = {
         ROLES,
         """rules:list rules:detail rules:version rules:compare_chosen rules:compare rules:impact rules:of_tool
         rules:tool-search rules:export rules:export_csv
-        rules:fields rules:sentence_fix rules:check rules:confusables rules:affected
+        rules:sentence_fix rules:check rules:confusables rules:affected
         api-rules api-rules-check api-rule api-rule-versions api-rule-version api-rule-diff api-rules-export""",
     ),
     "rule editor": Area(
         WRITERS,
         WRITERS,
-        """rules:create rules:update rules:propose rules:withdraw rules:change rules:change_save
+        """rules:create rules:update rules:fields rules:propose rules:withdraw rules:change rules:change_save
         rules:import rules:import_request api-rules-import""",
     ),
     "drafts": Area(

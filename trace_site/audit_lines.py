@@ -44,6 +44,11 @@ class Line:
         return words_of(self.object_type)
 
     @property
+    def facts(self) -> list[tuple[str, Any]]:
+        """The detail for a template, which takes `detail.items` for the entry of that name where there is one."""
+        return list(self.detail.items())
+
+    @property
     def changed(self) -> list[str]:
         return sorted({**(self.before or {}), **(self.after or {})}) if self.action == "UPDATE" else []
 

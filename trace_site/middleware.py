@@ -9,11 +9,12 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse, QueryDict
 from django.shortcuts import redirect, render, resolve_url
 from django.urls import Resolver404, resolve
 
-from trace_site.access import AREA_OF, SAFE, may, needed, opens, refusal, roles_of, wants_json
+from trace_site.access import SAFE, may, needed, refusal, roles_of, wants_json
 from trace_site.acting import acting
 from trace_site.frozen import frozen_error
 from trace_site.lib.errors import TraceError, status_of
@@ -56,7 +57,7 @@ class RoleRequired(LoginRequiredMiddleware):
             return None
         if not request.user.is_authenticated:
             return self.handle_no_permission(request, view_func)
-        if route == "home" and not roles_of(request.user):
+        if route == "home" and method in SAFE and not roles_of(request.user):
             return redirect("account")  # where a login leads; all that one without a role may read
         return refusal(request, needed(route, method))
 
@@ -67,7 +68,7 @@ class RoleRequired(LoginRequiredMiddleware):
             return JsonResponse(told, status=401)
         if request.headers.get("HX-Request") or request.method not in SAFE:
             return render(request, "signed_out.html", {"login": login}, status=401)
-        return super().handle_no_permission(request, view_func)
+        return redirect_to_login(request.get_full_path(), login)
 
 
 def audit_source(get_response: Handler) -> Handler:
@@ -94,7 +95,9 @@ def head_as_get(get_response: Handler) -> Handler:
         bare.headers, bare.cookies = response.headers, response.cookies
         if not response.streaming:
             bare.setdefault("Content-Length", str(len(response.content)))
-        response.close()
+        bare._resource_closers += (
+            response._resource_closers
+        )  # what the body holds open is closed with this answer
         return bare
 
     return middleware
@@ -134,28 +137,30 @@ def _texts(data: QueryDict) -> Iterator[str]:
 
 
 def closed_links(get_response: Handler) -> Handler:
-    """A link to a page that one may not read is left as its words, and a button to it is left out."""
+    """A link to a page that one may not read is left as its words, and a link that looks like a button is left out.
+
+    So templates may link to what they tell of without asking who reads. Forms, fragments and tabs ask `opens`.
+    """
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
-        if response.streaming or not response.get("Content-Type", "").startswith("text/html"):
-            return response
-        readable = opens(request.user)
-        if request.user.is_authenticated and not readable.issuperset(AREA_OF):
-            response.content = LINK.sub(lambda found: _shown(found, readable), response.content)
+        page = not response.streaming and response.get("Content-Type", "").startswith("text/html")
+        if page and request.user.is_authenticated:
+            response.content = LINK.sub(lambda link: _shown(link, request.user), response.content)
         return response
 
     return middleware
 
 
+# a whole link to a page of ours; Django escapes what people wrote, so that no text of theirs can look like one
 LINK = re.compile(rb'<a\b([^>]*?)\shref="(/[^"?#]*)[^"]*"([^>]*)>(.*?)</a>', re.DOTALL)
 CLASS = re.compile(rb'\sclass="([^"]*)"')
 
 
-def _shown(link: re.Match[bytes], readable: frozenset[str]) -> bytes:
+def _shown(link: re.Match[bytes], user: Any) -> bytes:
     before, path, after, words = link.groups()
     route = _route(re.sub(r"[0-9]+", "0", path.decode()))
-    if not route or route in readable:
+    if not route or may(user, route):
         return link[0]
     kind = CLASS.search(before + after)
     if kind and b"button" in kind[1].split():
@@ -163,14 +168,13 @@ def _shown(link: re.Match[bytes], readable: frozenset[str]) -> bytes:
     return b'<span class="%s">%s</span>' % (kind[1], words) if kind else words
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)  # every number is taken for the same one, so what is left are the names of tools
 def _route(path: str) -> str:
-    """The name that access knows an address by; empty where nothing of ours answers."""
+    """The name of an address; empty where nothing of ours answers."""
     try:
-        name = resolve(path).view_name
+        return resolve(path).view_name
     except Resolver404:
         return ""
-    return name if name in AREA_OF else f"{name.partition(':')[0]}:"
 
 
 def content_security_policy(get_response: Handler) -> Handler:

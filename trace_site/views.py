@@ -5,7 +5,6 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import LoginView, LogoutView
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -13,7 +12,7 @@ from django.http.request import split_domain_port
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.decorators import method_decorator
 from django.utils.module_loading import import_string
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from django.views.defaults import page_not_found, server_error
 
 from trace_site import jobs
@@ -25,6 +24,7 @@ from trace_site.paging import keyset
 from trace_site.throttles import address_of
 
 
+@method_decorator(require_http_methods(["GET", "POST"]), name="dispatch")
 class Login(LoginView):
     """Django's own, with the demo logins where `make demo` serves the site."""
 
@@ -35,7 +35,6 @@ class Login(LoginView):
         return {**super().get_context_data(**kwargs), "demo_logins": logins}
 
 
-@method_decorator(login_not_required, name="dispatch")
 class Logout(LogoutView):
     """Django's own; an address typed by hand gets a page with the button rather than an empty answer."""
 
@@ -77,7 +76,6 @@ def _is_demo(request: HttpRequest) -> bool:
     return bool(settings.DEMO and not settings.HTTPS and local)
 
 
-@login_not_required
 @require_GET
 def healthz(request: HttpRequest) -> JsonResponse:
     """For load balancers and health checks: 200 when the database answers."""

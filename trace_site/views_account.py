@@ -4,7 +4,6 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
 from django.contrib.auth.views import PasswordChangeView, PasswordResetConfirmView
 from django.db import transaction
@@ -12,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 from django.utils.decorators import method_decorator
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from trace_site import audit
 from trace_site.lib.errors import TraceError
@@ -60,6 +59,7 @@ def account_sessions_end(request: HttpRequest) -> HttpResponse:
     return redirect("account")
 
 
+@method_decorator(require_http_methods(["GET", "POST"]), name="dispatch")
 class ChangePassword(PasswordChangeView):
     """Django's own; other sessions and the personal token end, and the old password is not to be guessed here."""
 
@@ -84,7 +84,7 @@ class ChangePassword(PasswordChangeView):
         return response
 
 
-@method_decorator(login_not_required, name="dispatch")
+@method_decorator(require_http_methods(["GET", "POST"]), name="dispatch")
 class SetPassword(PasswordResetConfirmView):
     """Where an admin's link leads: Django's own, for people who are active; it signs nobody in."""
 

@@ -7,6 +7,8 @@ from typing import Any
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
+from catalog.blocks import tool_block
+
 TEXT = "Requests of one person go to Loose/One from 2024 on, those of a group to Loose/Two, in every country."
 RULE = {"tool_name": "Loose/One", "confusables": ["Loose/Two"], "rule_text": TEXT}
 FORM = {
@@ -21,6 +23,7 @@ CELL = {"base": "pocket", "format": "a", "memo": "none", "retrieval": "r", "seed
 TOOLS = '{"name": "Leave/New", "description": "New leave."}\n'
 PASSWORD = "three plain words, 7 of them"
 QUERIES = ["could you tell me when the next holiday of my region is"]
+HOOK = {"url": "https://two.example/in", "events": ["rule.published"]}
 NOTHING = """
     logout account-token account-token-revoke account-session-end account-sessions-end password-set
     jobs:cancel jobs:retry catalog:import_undo catalog:refresh
@@ -32,7 +35,7 @@ NOTHING = """
     training:retention catalog:query_remove evaluation:start_rule_tests
     people:reset people:deactivate people:activate people:token_rotate people:token_revoke
     webhooks:test webhooks:pause webhooks:resume webhooks:rotate webhooks:delete webhooks:again
-    api-import-undo api-tool-block api-query api-change api-change-rebase api-synthesis-run-cancel
+    api-import-undo api-query api-change api-change-rebase api-synthesis-run-cancel
     api-synthesis-run-resume api-review-claims api-review-claim api-review-heartbeat api-review-undo api-assignment
     api-training-run-cancel api-training-run-resume api-training-promote api-training-rollback
     api-webhook api-webhook-test api-webhook-secret api-webhook-send
@@ -61,7 +64,7 @@ def queries(w: SimpleNamespace) -> dict[str, dict[str, Any]]:
         "evaluation:answer": {"q": "my payslip of March 2024", "mode": "fast", "model": w.model.pk},
         "evaluation:playground": {"q": "my payslip of March 2024"},
         "api-rule-diff": {"from": 1, "to": 2},
-        "api-prompt-preview": {"kind": "explicit"},
+        "api-prompt-preview": {"rule": w.rule.code},
         "api-snapshot-diff": {"a": w.snapshot.pk, "b": w.snapshot.pk},
     }
 
@@ -72,8 +75,10 @@ def grid(w: SimpleNamespace) -> dict[str, Any]:
 
 
 def headers(w: SimpleNamespace, route: str, who: str) -> dict[str, str]:
-    if route in ("api-change", "api-change-rebase"):
+    if route == "api-change":
         return {"If-Match": f'"{own(w.changes, who).revision}"'}
+    if route == "api-change-rebase":
+        return {"If-Match": f'"{w.behind.revision}"'}
     if route == "api-change-request":
         return {"If-Match": f'"{own(w.drafts, who).revision}"'}
     return {}
@@ -127,7 +132,7 @@ def bodies(w: SimpleNamespace, who: str) -> dict[str, Any]:
         "rules:confusables": FORM,
         "rules:affected": {"names": w.tool.name},
         "rules:create": {**FORM, "do": "save"},
-        "rules:update": {**FORM, "do": "save", "code": w.rule.code},
+        "rules:update": {**FORM, "do": "save", "code": w.rule.code, "began": w.version.number},
         "rules:change": {**FORM, "do": "save", "change": change.pk, "revision": change.revision},
         "rules:change_save": {**FORM, "do": "save"},
         "rules:import": {"file": file("rules.json", json.dumps([{**RULE, "code": "LOOSE", "domain": "hr"}]))},
@@ -158,7 +163,7 @@ def bodies(w: SimpleNamespace, who: str) -> dict[str, Any]:
         "training:create": {**CELL, "snapshot": w.snapshot.pk},
         "training:recipe_download": {**CELL, "snapshot": w.snapshot.pk},
         "training:grid_create": grid(w),
-        "training:import_adopt": {"folder": "none"},
+        "training:import_adopt": {"folder": "delivered"},
         "training:policy_create": {**policy, "name": "tax line"},
         "training:policy_edit": {**policy, "name": "hr line"},
         "training:policy_switch": {"active": "on"},
@@ -170,9 +175,10 @@ def bodies(w: SimpleNamespace, who: str) -> dict[str, Any]:
         "people:list": {"username": "ida", "roles": ["expert"]},
         "people:person": {"email": "olga@example.org", "roles": ["reviewer"]},
         "people:token": {"name": "copilot", "scopes": ["retrieve"], "days": "30"},
-        "webhooks:list": {"url": "https://two.example/in", "events": ["ping"]},
-        "webhooks:detail": {"url": "https://two.example/in", "events": ["ping"]},
+        "webhooks:list": HOOK,
+        "webhooks:detail": HOOK,
         "api-imports": {"domain": "leave", "filename": "new.jsonl", "content": TOOLS},
+        "DELETE api-tool-block": lambda: tool_block(tool=w.tool, because="down", actor=w.other) and {},
         "POST api-tool-block": {"because": "down until Monday"},
         "api-queries": {"collection": "desk", "queries": QUERIES},
         "api-rules-check": RULE,
@@ -204,7 +210,7 @@ def bodies(w: SimpleNamespace, who: str) -> dict[str, Any]:
         "api-training-promote": {"note": "better where rules are"},
         "api-training-rollback": {"note": "worse on HR"},
         "api-retrieve": {"query": "my payslip of March 2024", "mode": "fast"},
-        "api-webhooks": {"url": "https://two.example/in", "events": ["ping"]},
+        "api-webhooks": HOOK,
         "PATCH api-webhook": {"active": False},
     }
     return dict.fromkeys(NOTHING.split(), {}) | sent

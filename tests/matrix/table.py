@@ -65,12 +65,12 @@ notices:list  GET ERAP
 notices:unread  GET ERAP
 notices:read  POST ERAP 302
 notices:mail  POST ERAP 302
-notices:open pk=notices  GET ERAP
+notices:open pk=notices  GET ERAP 302
 # catalog
 catalog:list  GET ERAP
 catalog:apis  GET ERAP
 catalog:detail pk=tool  GET ERAP
-catalog:named name=tool_name  GET ERAP
+catalog:named name=tool_name  GET ERAP 302
 catalog:imports  GET ERAP
 catalog:import_detail pk=catalog_import  GET ERAP
 catalog:import_undo pk=catalog_import  GET ERAP  POST EA 302
@@ -84,13 +84,13 @@ api-tool-revisions pk=tool  GET ERAP
 api-domains  GET ERAP
 api-clusters  GET ERAP
 api-cluster pk=cluster  GET ERAP
-api-imports  GET ERAP  POST EA
+api-imports  GET ERAP  POST EA 201
 api-import pk=catalog_import  GET ERAP
 api-import-undo pk=catalog_import  GET ERAP  POST EA
 # import
-catalog:import  GET EA  POST EA 302
+catalog:import  GET EA  POST EA
 catalog:apply  POST EA 302
-catalog:queries_import  GET EA  POST EA 302
+catalog:queries_import  GET EA  POST EA
 catalog:queries_apply  POST EA 302
 # blocking
 catalog:block pk=loose  POST A 302
@@ -112,16 +112,16 @@ cluster-restore pk=gone_cluster  POST EA 302
 rules:list  GET ERAP
 rules:detail pk=rule  GET ERAP
 rules:version pk=rule number=1  GET ERAP
-rules:compare_chosen pk=rule  GET ERAP
+rules:compare_chosen pk=rule  GET ERAP 302
 rules:compare pk=rule first=1 second=2  GET ERAP
 rules:impact pk=rule  GET ERAP
-rules:fields  POST ERAP 302
-rules:sentence_fix  POST ERAP 302
-rules:check  POST ERAP 302
-rules:confusables  POST ERAP 302
+rules:fields  POST EA
+rules:sentence_fix  POST ERAP
+rules:check  POST ERAP
+rules:confusables  POST ERAP
 rules:tool-search  GET ERAP
 rules:of_tool pk=tool  GET ERAP
-rules:affected  POST ERAP 302
+rules:affected  POST ERAP
 rules:export  GET ERAP
 rules:export_csv  GET ERAP
 api-rules  GET ERAP
@@ -137,17 +137,17 @@ rules:update pk=rule  GET EA  POST EA 302
 rules:propose pk=rule number=1  POST EA 302
 rules:withdraw pk=rule  POST EA 302
 rules:change pk=changes  GET EA  POST EA 302
-rules:change_save  POST EA 302
-rules:import  GET EA  POST EA 302
+rules:change_save  POST EA
+rules:import  GET EA  POST EA
 rules:import_request  POST EA 302
-api-rules-import  POST EA
+api-rules-import  POST EA 201
 # drafts
 rules:requests  GET ERA
 rules:request_count  GET ERA
 rules:request pk=request  GET ERA
 rules:request_impact pk=request  GET ERA
 rules:request_action pk=request verb=comment  POST EA 302
-api-change-requests  GET ERA  POST EA
+api-change-requests  GET ERA  POST EA 201
 api-change-request pk=drafts  GET ERA  PATCH EA
 api-change-request-impact pk=request  GET ERA
 api-change-request-submit pk=drafts  POST EA
@@ -158,11 +158,11 @@ api-change-request-unschedule pk=planned  POST EA
 api-change-request-cancel pk=drafts  POST EA
 api-change-request-reopen pk=cancelled  POST EA
 api-change-request-apply pk=agreed  POST EA
-api-change-request-bypass pk=in_review  POST EA
-api-change-request-comments pk=request  POST EA
-api-change-request-changes pk=drafts  POST EA
-api-change pk=changes  GET ERA  PUT EA  DELETE EA
-api-change-rebase pk=changes  POST EA
+api-change-request-bypass pk=in_review  POST A
+api-change-request-comments pk=request  POST EA 201
+api-change-request-changes pk=drafts  POST EA 201
+api-change pk=changes  GET ERA  PUT EA  DELETE EA 204
+api-change-rebase pk=behind  POST EA
 # synthesis
 synthesis:list  GET ERA
 synthesis:detail pk=run  GET ERA
@@ -175,7 +175,7 @@ synthesis:again  GET ERA
 synthesis:regenerate  POST EA 302
 synthesis:yield  GET ERA
 synthesis:yield_csv  GET ERA
-api-synthesis-runs  GET ERA  POST EA
+api-synthesis-runs  GET ERA  POST EA 201
 api-synthesis-run pk=run  GET ERA
 api-synthesis-run-cancel pk=running  POST EA
 api-synthesis-run-resume pk=failed  POST EA
@@ -186,7 +186,7 @@ api-yield  GET ERA
 synthesis:create  GET EA  POST EA 302
 synthesis:estimate  GET EA
 synthesis:launch_rules  GET EA
-synthesis:editor_preview  POST EA 302
+synthesis:editor_preview  POST EA
 api-synthesis-estimate  POST EA
 # samples
 synthesis:samples  GET ERA
@@ -202,10 +202,10 @@ synthesis:tool_samples tool_id=tool  GET ERA
 synthesis:batches  GET ERA
 synthesis:batch pk=batch  GET ERA
 synthesis:comments  GET ERA
-synthesis:sample_comments pk=sample  GET ERA  POST ERA 302
-synthesis:saved_views  GET ERA  POST ERA 302
-synthesis:saved_view_change pk=views  POST ERA 302
-synthesis:saved_view_delete pk=views  POST ERA 302
+synthesis:sample_comments pk=sample  GET ERA  POST ERA
+synthesis:saved_views  GET ERA  POST ERA
+synthesis:saved_view_change pk=views  POST ERA
+synthesis:saved_view_delete pk=views  POST ERA
 synthesis:guidelines  GET ERA
 synthesis:guideline_pane  GET ERA
 synthesis:guideline pk=guideline  GET ERA
@@ -214,24 +214,24 @@ api-samples  GET ERA
 api-sample pk=sample  GET ERA
 api-rejections  GET ERA
 api-lineage pk=sample  GET ERA
-api-sample-comments pk=sample  GET ERA  POST ERA
+api-sample-comments pk=sample  GET ERA  POST ERA 201
 # review
-synthesis:review  GET RA
+synthesis:review  GET RA 302
 synthesis:review_count  GET RA
-synthesis:review_next  POST RA 302
-synthesis:review_heartbeat  POST RA 302
-synthesis:review_release  POST RA 302
+synthesis:review_next  POST RA
+synthesis:review_heartbeat  POST RA
+synthesis:review_release  POST RA
 synthesis:undo  POST RA 302
 synthesis:review_item pk=mine  GET RA
 synthesis:approve pk=mine  POST RA 302
 synthesis:reject pk=mine  POST RA 302
 synthesis:edit pk=mine  POST RA 302
-synthesis:check pk=mine  POST RA 302
+synthesis:check pk=mine  POST RA
 synthesis:skip pk=mine  POST RA 302
 synthesis:review_bulk  GET RA
 synthesis:bulk_take  POST RA 302
-synthesis:bulk_approve  POST RA 302
-synthesis:bulk_keep  POST RA 302
+synthesis:bulk_approve  POST RA
+synthesis:bulk_keep  POST RA 204
 synthesis:bulk_release  POST RA 302
 synthesis:bulk_open pk=bulk_items  GET RA
 synthesis:batch_create  GET RA  POST RA 302
@@ -248,12 +248,12 @@ synthesis:assignable  GET RA
 synthesis:take_back pk=assignments  POST RA 302
 api-review-quality  GET RA
 api-review-claims  POST RA
-api-review-claim claim=claims  DELETE RA
+api-review-claim claim=claims  DELETE RA 204
 api-review-heartbeat claim=claims  POST RA
 api-review-decisions  POST RA
 api-review-undo  POST RA
-api-assignments  GET RA  POST RA
-api-assignment pk=assignments  GET RA  DELETE RA
+api-assignments  GET RA  POST RA 201
+api-assignment pk=assignments  GET RA  DELETE RA 204
 # review rules
 synthesis:calibration_withdraw  POST A 302
 synthesis:second_shares  GET A  POST A 302
@@ -294,9 +294,9 @@ api-prompt-preview prompt=judge  GET A
 # requests
 catalog:queries  GET A
 catalog:query_remove pk=query  POST A 302
-api-query pk=query  GET A  DELETE A
+api-query pk=query  GET A  DELETE A 204
 # requests import
-api-queries  GET A  POST EA
+api-queries  GET A  POST EA 201
 # training
 training:list  GET ERAP
 training:compare  GET ERAP
@@ -327,7 +327,7 @@ training:policy_switch pk=policy  POST A 302
 training:policy_start pk=policy  POST A 302
 api-training-bases  GET ERAP
 api-training-estimate  POST A
-api-training-runs  GET ERAP  POST A
+api-training-runs  GET ERAP  POST A 201
 api-training-run pk=training  GET ERAP
 api-training-run-metrics pk=training  GET ERAP
 api-training-run-cancel pk=training  POST A
@@ -340,7 +340,7 @@ api-training-aliases  GET ERAP
 # training start
 training:create  GET A  POST A 302
 training:estimate  GET A
-training:recipe_download  POST A 302
+training:recipe_download  POST A
 training:recipe  GET A
 training:grid_create  GET A  POST A 302
 training:grid_preview  GET A
@@ -362,10 +362,10 @@ evaluation:beside_of_run run_id=trained  GET ERAP
 evaluation:tool_benchmark tool_id=tool  GET ERAP
 evaluation:rule_help rule_id=rule  GET ERAP
 evaluation:before_after  GET ERAP
-evaluation:run_rule_tests  POST EA 302
+evaluation:run_rule_tests  POST EA
 evaluation:rule_test_counts  GET ERAP
 evaluation:of_rule_tests rule_id=rule  GET ERAP
-evaluation:start_rule_tests rule_id=rule  POST EA 302
+evaluation:start_rule_tests rule_id=rule  POST EA
 # retrieval
 evaluation:playground  GET ERAP
 evaluation:answer  GET ERAP
@@ -386,8 +386,8 @@ webhooks:rotate pk=hook  POST A 302
 webhooks:delete pk=hook  POST A 302
 webhooks:delivery pk=delivery  GET A
 webhooks:again pk=delivery  POST A 302
-api-webhooks  GET A  POST A
-api-webhook pk=hook  GET A  PATCH A  DELETE A
+api-webhooks  GET A  POST A 201
+api-webhook pk=hook  GET A  PATCH A  DELETE A 204
 api-webhook-test pk=hook  POST A
 api-webhook-secret pk=hook  POST A
 api-webhook-deliveries pk=hook  GET A

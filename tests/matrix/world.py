@@ -13,7 +13,9 @@ from catalog.imports import catalog_import
 from catalog.ledger import ledger_update
 from catalog.models import LabelledQuery, NeighbourList, Tool
 from catalog.queries_import import queries_import
+from rules.book import version_contents
 from rules.changes import request_approve, request_cancel, request_schedule, request_submit
+from rules.core.draft import draft_of
 from rules.drafts import change_draft
 from rules.health import recheck
 from rules.models import ChangeRequest, RuleChange
@@ -23,7 +25,7 @@ from synthesis.claims import claim_item
 from synthesis.comments import comment_add
 from synthesis.guidelines import guideline_save
 from synthesis.lots import batch_create
-from synthesis.models import ReviewItem, Snapshot
+from synthesis.models import Attempt, ReviewItem, Snapshot
 from synthesis.saved_views import view_save
 from synthesis.services import snapshot_start
 from synthesis.wishes import seen_key
@@ -31,7 +33,7 @@ from tests.factories import make_cluster, make_evaluation, make_model, make_run,
 from tests.matrix.bodies import FORM
 from tests.synthesis import rows
 from tests.synthesis.readings import decide
-from tests.synthesis.runs_made import make_dropped, make_ready, make_started_run
+from tests.synthesis.runs_made import JUDGED, make_dropped, make_ready, make_started_run
 from trace_site.access import ROLES
 from trace_site.audit import AuditChange, AuditEntry
 from trace_site.jobs import Job
@@ -68,8 +70,12 @@ def make_world(folder: Path) -> SimpleNamespace:
     _rules(w, expert, admin)
     _samples(w, reviewer, w.other, admin)
     _snapshots(w, admin)
+    for letter, sample in zip(
+        "RA", w.waiting[5:], strict=False
+    ):  # what each may take back: in no snapshot yet
+        decide(sample, w.people[letter], "approve")
     _training(w, admin)
-    _site(w, admin)
+    _site(w, folder, admin)
     for tool in Tool.objects.filter(neighbour_list=None):
         NeighbourList.objects.create(
             tool=tool, neighbour_ids=[w.tools[0].pk, w.tools[1].pk], scores=[0.5, 0.4]
@@ -105,7 +111,10 @@ def _catalog(w: SimpleNamespace, folder: Path, admin: User) -> None:
 
 
 def _rules(w: SimpleNamespace, expert: User, admin: User) -> None:
-    w.version = rows.publish(2)
+    content = draft_of(version_contents([w.version])[w.version.pk])
+    w.behind = change_draft(actor=w.other, rule=w.version.rule, content=content)
+    test = {"query": "my payslip of March 2024", "tools": [w.tool.name]}
+    w.version = rows.publish(2, tests=[test])
     w.rule = w.version.rule
     w.loose = make_tool("Loose/One")
     make_tool("Loose/Two")
@@ -141,6 +150,8 @@ def _samples(w: SimpleNamespace, reviewer: User, other: User, admin: User) -> No
     w.run = make_started_run(params={"per_rule": 2, "domain": "hr"})
     w.running = make_started_run("running")
     w.failed = make_started_run("failed")
+    refused = make_sample(run=w.run, rule=w.rule, tools=w.tools, machine="dropped")
+    Attempt.objects.create(sample=refused, number=1, outcome="judged_out", judge=JUDGED, calls=1)
     w.dropped = make_dropped(w.run, w.rule, tools=w.tools)
     w.sample = make_ready(w.run, w.rule, tools=w.tools)
     for number in range(6):
@@ -162,16 +173,16 @@ def _samples(w: SimpleNamespace, reviewer: User, other: User, admin: User) -> No
         held = bulk.held_items(w.people[letter], w.version)
         w.bulk_items[letter] = held[0].pk
         w.bulk_tokens[letter] = bulk.bulk_open(reviewer=w.people[letter], item=held[0].pk).token
+    for number in range(3):
+        rows.make_sample(w.version, key=f"of-no-lot-{number}")
     w.rejected = decide(w.waiting[2], other, "reject")
     w.decided = decide(w.waiting[3], other, "approve")
     decide(w.waiting[4], other, "approve")
-    for letter in "RA":  # what each may take back
-        decide(w.waiting["RA".index(letter) + 5], w.people[letter], "approve")
     w.assignments = {
         letter: assign(assignee=w.people[letter], actor=w.people[letter], filters={"branch": "rrb"}, count=1)
         for letter in "RA"
     }
-    w.comment = comment_add(sample=w.sample, author=other, text="Too short.")
+    w.said = comment_add(sample=w.sample, author=other, text="Too short.")
     w.guideline = guideline_save(domain="hr", style="", text="Be plain.", author=admin, base=0)
     w.views = {
         letter: view_save(owner=w.people[letter], page="samples", name="mine", query="machine=ready")
@@ -213,7 +224,8 @@ def _training(w: SimpleNamespace, admin: User) -> None:
     )
 
 
-def _site(w: SimpleNamespace, admin: User) -> None:
+def _site(w: SimpleNamespace, folder: Path, admin: User) -> None:
+    (folder / "imports" / "delivered").mkdir(parents=True)
     w.away = User.objects.create_user("ada", is_active=False)
     invited = person_invite(username="ivo", email="", roles=["expert"], actor=admin)
     w.invited, w.invitation = link_of(invited).split("/")[-3:-1]

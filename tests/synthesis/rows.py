@@ -31,7 +31,7 @@ def make_book() -> RuleVersion:
     return publish(1, tools)
 
 
-def publish(number: int, tools: dict[str, Tool] | None = None) -> RuleVersion:
+def publish(number: int, tools: dict[str, Tool] | None = None, **fields: Any) -> RuleVersion:
     tools = tools or {tool.name: tool for tool in Tool.objects.all()}
     rule, _ = Rule.objects.get_or_create(code=RULE.code, domain=make_domain("hr"))
     version = RuleVersion.objects.create(
@@ -45,6 +45,7 @@ def publish(number: int, tools: dict[str, Tool] | None = None) -> RuleVersion:
             for c in RULE.clauses
         ],
         content_hash=f"rule-{number}",
+        **fields,
     )
     rule.published = version
     rule.save()
