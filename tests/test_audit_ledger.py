@@ -15,7 +15,7 @@ from rest_framework.test import APIRequestFactory
 from catalog.models import Domain, LabelledQuery, Tool
 from tests.factories import make_domain, make_rule, make_tool
 from tests.tokens import token_of
-from trace_site import audit, jobs
+from trace_site import access, audit, jobs
 from trace_site.acting import acting
 from trace_site.api import ApiView
 from trace_site.audit import AuditChange, AuditEntry
@@ -153,7 +153,8 @@ def probes(settings, monkeypatch):
         queryset_update_now()
         return HttpResponse("done")
 
-    monkeypatch.setattr(urls, "urlpatterns", [*urls.urlpatterns, path("x/domain/", change)])
+    monkeypatch.setattr(urls, "urlpatterns", [*urls.urlpatterns, path("x/domain/", change, name="probe")])
+    monkeypatch.setitem(access.AREA_OF, "probe", "catalog")
     settings.ROOT_URLCONF = "trace_site.urls"
     settings.JOB_HANDLERS = {"probe": (f"{__name__}.queryset_update_now", "default")}
     settings.SWEEPERS = [f"{__name__}.queryset_update_now"]

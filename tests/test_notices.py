@@ -230,7 +230,7 @@ def test_the_bell_counts_what_is_unread(client_as, django_assert_num_queries):
     user = User.objects.get()
     assigned(user)
     assigned(user)
-    with django_assert_num_queries(3):  # session, user, the count
+    with django_assert_num_queries(4):  # session, user, roles, the count
         assert client.get("/notices/unread/").content == b"2"
     assert 'data-unread="/notices/unread/"' in client.get("/account/").content.decode()
 

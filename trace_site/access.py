@@ -153,13 +153,13 @@ AREAS = {
     "snapshot start": Area(WRITERS, WRITERS, "synthesis:snapshot_create synthesis:snapshot_preview"),
     "exports": Area(
         ADMINS,
-        (),
+        ADMINS,
         """synthesis:snapshot_download synthesis:snapshot_file synthesis:snapshot_zip training:log
         api-snapshot-file""",
     ),
     "prompts": Area(
         ADMINS,
-        (),
+        ADMINS,
         """synthesis:prompts synthesis:prompt synthesis:prompt_counts synthesis:prompt_tools
         synthesis:prompt_preview synthesis:few_shot_counts api-prompts api-prompt api-prompt-preview""",
     ),
@@ -193,7 +193,7 @@ AREAS = {
         evaluation:of_rule_tests evaluation:run_rule_tests evaluation:start_rule_tests""",
     ),
     "retrieval": Area(ROLES, ROLES, "evaluation:playground evaluation:answer api-retrieve"),
-    "audit": Area(ADMINS, (), "audit audit-csv audit-event audit-change api-audit"),
+    "audit": Area(ADMINS, ADMINS, "audit audit-csv audit-event audit-change api-audit"),
     "webhooks": Area(
         ADMINS,
         ADMINS,
