@@ -122,7 +122,7 @@ PAGES = {  # what an expert gets of what a template wrote
     f'<a class="rule-code" href="{CLOSED}?object_id=3#top" download>R</a>': '<span class="rule-code">R</span>',
     f'<a href="{CLOSED}" aria-current="page" class="tool">T</a>': '<span class="tool">T</span>',
     f'<p><a class="button small" href="{CLOSED}">Audit</a></p>': "<p></p>",
-    f'<a class="tool" href="{CLOSED}"><span>a</span>\n<b>b</b></a>': '<span class="tool"><span>a</span>\n<b>b</b></span>',
+    f'<a class="tool" href="{CLOSED}"><i>a</i>\n<b>b</b></a>': '<span class="tool"><i>a</i>\n<b>b</b></span>',
     f'<a href="{OPEN}">a</a> <a href="{CLOSED}">b</a> <a href="{OPEN}">c</a>': (
         f'<a href="{OPEN}">a</a> b <a href="{OPEN}">c</a>'
     ),

@@ -95,9 +95,8 @@ def head_as_get(get_response: Handler) -> Handler:
         bare.headers, bare.cookies = response.headers, response.cookies
         if not response.streaming:
             bare.setdefault("Content-Length", str(len(response.content)))
-        bare._resource_closers += (
-            response._resource_closers
-        )  # what the body holds open is closed with this answer
+        held_open: list[Any] = response._resource_closers  # type: ignore[attr-defined]
+        bare._resource_closers += held_open  # type: ignore[attr-defined]
         return bare
 
     return middleware

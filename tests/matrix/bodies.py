@@ -64,7 +64,7 @@ def queries(w: SimpleNamespace) -> dict[str, dict[str, Any]]:
         "evaluation:answer": {"q": "my payslip of March 2024", "mode": "fast", "model": w.model.pk},
         "evaluation:playground": {"q": "my payslip of March 2024"},
         "api-rule-diff": {"from": 1, "to": 2},
-        "api-prompt-preview": {"rule": w.rule.code},
+        "api-prompt-preview": {"rule": w.rule.code, "kind": "explicit"},
         "api-snapshot-diff": {"a": w.snapshot.pk, "b": w.snapshot.pk},
     }
 

@@ -29,7 +29,6 @@ from tests.matrix.routes import Route, routes
 from tests.matrix.table import TABLE
 from tests.matrix.world import LETTERS, NO_ROLE, NOBODY, PEOPLE, make_world
 from trace_site import access, deliveries
-from trace_site.lib.errors import TraceError
 from trace_site.lib.outbound import Answer
 
 pytestmark = pytest.mark.django_db
@@ -51,11 +50,14 @@ def world(settings, tmp_path, monkeypatch, caplog) -> SimpleNamespace:
     def received(*args: Any, **kwargs: Any) -> Answer:
         return Answer(200, "thanks", 0.1)
 
-    def engine(url: str, request: dict[str, Any]) -> Any:
-        raise TraceError("no engine here.", code="unavailable")
+    def answered(engine: Any, request: dict[str, Any]) -> dict[str, Any]:
+        one = {"tools": ["Loose/One"], "scores": [0.5], "trace": ""}
+        return {"fast": one, "trace": one} if request["mode"] == "both" else one
 
     monkeypatch.setattr(deliveries, "post", received)
-    monkeypatch.setattr(retriever, "ask_once", engine)
+    settings.ENGINE_URL = "http://engine.invalid"
+    monkeypatch.setattr(retriever, "ask_once", answered)
+    monkeypatch.setattr(retriever, "export_dir", lambda model: tmp_path)
     w = make_world(tmp_path)
     w.clients = {who: Client(raise_request_exception=False) for who in PEOPLE}
     for who, user in w.people.items():

@@ -70,9 +70,7 @@ def make_world(folder: Path) -> SimpleNamespace:
     _rules(w, expert, admin)
     _samples(w, reviewer, w.other, admin)
     _snapshots(w, admin)
-    for letter, sample in zip(
-        "RA", w.waiting[5:], strict=False
-    ):  # what each may take back: in no snapshot yet
+    for letter, sample in zip("RA", w.waiting[-2:], strict=True):  # to take back: in no snapshot yet
         decide(sample, w.people[letter], "approve")
     _training(w, admin)
     _site(w, folder, admin)
