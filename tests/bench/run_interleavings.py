@@ -34,7 +34,9 @@ def main() -> int:
     import tests.conftest  # noqa: F401 - emptying a database with frozen tables
     from synthesis.models import SynthesisRun
     from tests.synthesis.interleavings import Play
+    from trace_site.database_roles import become_owner
 
+    become_owner()
     name = settings.DATABASES["default"]["NAME"]
     connection.creation.create_test_db(verbosity=0, autoclobber=True)
     bad = 0
