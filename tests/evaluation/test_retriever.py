@@ -227,7 +227,7 @@ def test_wrong_request_is_refused_before_the_engine_is_asked(engine, champion, w
 @pytest.fixture
 def api(user_with):
     client = APIClient()
-    client.credentials(HTTP_AUTHORIZATION=f"Token {token_of(user_with())}")
+    client.credentials(HTTP_AUTHORIZATION=f"Token {token_of(user_with('expert'))}")
     return client
 
 

@@ -230,6 +230,7 @@ def test_what_was_begun_for_an_older_catalog_is_not_left_half_made(tools, prb, t
     job = jobs.run(evaluation_request(model=model, benchmark=prb, decodes=["fast"]).pk)
     assert job.state == "failed" and Evaluation.objects.filter(metrics__isnull=True).exists()
     Tool.objects.filter(pk=tools[3].pk).update(status=Tool.Status.RETIRED)
+    monkeypatch.delenv("FAKE_ENGINE")
     jobs.retry(job)
     assert jobs.run(job.pk).state == "done"
     assert not Evaluation.objects.filter(metrics__isnull=True).exists()
