@@ -55,6 +55,7 @@ urlpatterns = [
     path("api/v1/simple", simple),
     path("held", held),
     path("long", simple, name="api-retrieve"),
+    path("api/v1/imports", simple, name="api-imports"),
     path("stream", stream),
 ]
 
@@ -123,6 +124,48 @@ def test_a_body_too_large_is_refused_before_a_view_runs(site, said, more):
 def test_the_largest_allowed_body_is_taken(site):
     most = asgi.most_bytes("/simple")
     assert of(one(site, "/simple", b"x" * most)) == (200, f"{most} bytes")
+
+
+LARGE, OF_ANA = asgi.BODY + 1, (b"cookie", b"theme=dark; sessionid=abc")
+BY_A_PROGRAM = (b"authorization", b"Token abc")
+
+
+@pytest.mark.parametrize("said", [True, False], ids=["said", "unsaid"])
+def test_a_large_body_is_taken_only_of_who_says_who_they_are(site, said):
+    length = [(b"content-length", str(LARGE).encode())] if said else []
+    for who in ([], [(b"cookie", b"theme=dark")]):
+        status, text = of(one(site, "/api/v1/imports", b"x" * LARGE, headers=length + who))
+        assert status == 401 and json.loads(text)["code"] == "not_authenticated"
+    assert ran == []
+    for who in (OF_ANA, BY_A_PROGRAM):
+        assert of(one(site, "/api/v1/imports", b"x" * LARGE, headers=[*length, who]))[0] == 200
+    assert of(one(site, "/api/v1/imports", b"x" * asgi.BODY))[0] == 200
+
+
+def test_large_bodies_that_come_at_once_have_a_limit_together_and_make_room_when_they_end(site, monkeypatch):
+    monkeypatch.setattr(asgi, "AT_ONCE", 2 * LARGE)
+
+    async def run():
+        upload = {"headers": [OF_ANA]}
+        waiting = [Client(site, "/api/v1/imports", b"x" * LARGE, ends=False, **upload) for _ in range(2)]
+        while site.large.total() < 2 * LARGE:
+            await asyncio.sleep(0.001)
+        third = Client(site, "/api/v1/imports", b"x" * LARGE, **upload)
+        refused, told = await third.answer()
+        small = await one(site, "/api/v1/imports", b"x")
+        for client in waiting:
+            client.told.put_nowait({"type": "http.disconnect"})
+            await client.answer()
+        headers = dict(third.taken[0]["headers"])
+        again = await one(site, "/api/v1/imports", b"x" * LARGE, **upload)
+        return refused, json.loads(told)["code"], headers[b"Retry-After"], small[0], again[0]
+
+    assert of(run()) == (503, "unavailable", b"10", 200, 200)
+    assert not site.large
+
+
+def test_a_length_of_very_many_digits_is_an_answer(site):
+    assert of(one(site, "/simple", b"x", headers=[(b"content-length", b"9" * 5000)]))[0] == 413
 
 
 def test_a_body_that_never_ends_is_hung_up_on_and_held_no_thread(site, monkeypatch):

@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 from asyncio import Task
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -27,12 +28,13 @@ from django.http import HttpResponse, HttpResponseBase
 from django.urls import Resolver404, resolve, set_script_prefix
 
 from trace_site.lib.errors import TraceError
-from trace_site.limits import most_bytes, refusal, too_large
+from trace_site.limits import AT_ONCE, BODY, length_said, most_bytes, refusal, too_large
 from trace_site.supervisor import die_with_parent
 
 BODY_SECONDS = 30.0  # for a whole body, and a second more for each SLOWEST bytes it says it has
 SLOWEST = 200_000
 UNREAD_BYTES = 4_000_000  # of a body that is refused are taken and thrown away, so that its sender hears why
+IN_MEMORY = 256_000  # bytes of a body; what is longer lies on the disk
 SEND_SECONDS = 60.0  # for a client to take one block
 BLOCK = 1 << 16
 PAGES, LONG = "pages", "long"
@@ -76,14 +78,15 @@ class Site(ASGIHandler):
     def __init__(self) -> None:
         self.load_middleware()  # in its synchronous form, as the views are
         self.lanes = {name: ThreadPoolExecutor(count, name) for name, count in THREADS.items()}
+        self.large: Counter[IO[bytes]] = Counter()  # bytes of each body beyond BODY; for the event loop alone
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise ValueError(f"{scope['type']} is not spoken here")
-        with tempfile.SpooledTemporaryFile(max_size=settings.FILE_UPLOAD_MAX_MEMORY_SIZE) as body:
+        with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as body:
             gone = None
             try:
-                size = await take_body(scope, receive, body)
+                size = await self.take_body(scope, receive, body)
                 scope = {**scope, "headers": with_length(scope["headers"], size)}
                 gone = asyncio.ensure_future(receive())  # after a whole body only its end can come
                 await self.answer(scope, body, gone, send)
@@ -92,8 +95,47 @@ class Site(ASGIHandler):
             except (RequestAborted, TimeoutError):
                 return
             finally:
+                del self.large[body]
                 if gone is not None:
                     gone.cancel()
+
+    async def take_body(self, scope: dict[str, Any], receive: Receive, body: IO[bytes]) -> int:
+        """Fill `body` with what the client sends; how many bytes that is.
+
+        Raises TraceError `too_large`, `not_authenticated`, `unavailable`, `too_slow`; RequestAborted.
+        """
+        most, refused = most_taken(scope)
+        said = length_said(dict(scope["headers"]).get(b"content-length", b"").decode("latin-1"))
+        if said > most + UNREAD_BYTES:
+            raise refused
+        taken = 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS + said / SLOWEST):
+                async for part in parts_of(receive):
+                    taken += len(part)
+                    if taken > most + UNREAD_BYTES:
+                        break
+                    if taken <= most:
+                        self.make_room(body, taken)
+                        body.write(part)
+        except TimeoutError as error:
+            raise TraceError("the body did not come whole in time.", code="too_slow") from error
+        if taken > most:
+            raise refused
+        body.seek(0)
+        return taken
+
+    def make_room(self, body: IO[bytes], size: int) -> None:
+        """Count what has come of a large body. Raises TraceError `unavailable` when all together are too much."""
+        if size <= BODY:
+            return
+        self.large[body] = size
+        if self.large.total() > AT_ONCE:
+            raise TraceError(
+                "too many files are being sent at once.",
+                code="unavailable",
+                hint="Send it again in a moment.",
+            )
 
     async def answer(self, scope: dict[str, Any], body: IO[bytes], gone: Task[Any], send: Send) -> None:
         request, refused = self.create_request(scope, body)
@@ -148,30 +190,23 @@ def lane_of(path: str) -> str:
     return PAGES
 
 
-async def take_body(scope: dict[str, Any], receive: Receive, body: IO[bytes]) -> int:
-    """Fill `body` with what the client sends; how many bytes that is.
+def most_taken(scope: dict[str, Any]) -> tuple[int, TraceError]:
+    """The bytes that this request's body may have, and the refusal of more: a stranger's has BODY everywhere.
 
-    Raises TraceError `too_large`, `too_slow`; RequestAborted.
+    Who asks is found out later, by the view; here it is enough that the request says who.
     """
     most = most_bytes(scope["path"])
-    said = int(dict(scope["headers"]).get(b"content-length") or 0)
-    if said > most + UNREAD_BYTES:
-        raise too_large(most)
-    taken = 0
-    try:
-        async with asyncio.timeout(BODY_SECONDS + said / SLOWEST):
-            async for part in parts_of(receive):
-                taken += len(part)
-                if taken > most + UNREAD_BYTES:
-                    break
-                if taken <= most:
-                    body.write(part)
-    except TimeoutError as error:
-        raise TraceError("the body did not come whole in time.", code="too_slow") from error
-    if taken > most:
-        raise too_large(most)
-    body.seek(0)
-    return taken
+    if most <= BODY or says_who(scope["headers"]):
+        return most, too_large(most)
+    what = f"a body of more than {BODY:,} bytes is read of people who are signed in."
+    return BODY, TraceError(what, code="not_authenticated", hint="Sign in, or send a token.")
+
+
+def says_who(headers: list[tuple[bytes, bytes]]) -> bool:
+    session = f"{settings.SESSION_COOKIE_NAME}=".encode()
+    return any(
+        name == b"authorization" or (name == b"cookie" and session in value) for name, value in headers
+    )
 
 
 def with_length(headers: list[tuple[bytes, bytes]], size: int) -> list[tuple[bytes, bytes]]:

@@ -17,6 +17,7 @@ BODY = 1_000_000
 CATALOG_FILE = 100_000_000
 RULES_FILE = 5_000_000
 QUERIES_FILE = 1_000_000
+AT_ONCE = 500_000_000  # of all bodies beyond BODY that lie here at one time
 AROUND_A_FILE = 100_000  # the other fields of its form and what divides them
 IN_MEMORY = RULES_FILE + AROUND_A_FILE  # what is not a file; settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 EDITOR = ("create", "update", "change", "change_save", "fields", "check", "sentence_fix", "confusables")
@@ -48,12 +49,19 @@ def too_large(most: int) -> TraceError:
     )
 
 
+def length_said(header: str) -> int:
+    """The bytes that a Content-Length names; of very many digits the first 19; 0 where it is no number."""
+    return int(header[:19]) if header.isascii() and header.isdecimal() else 0
+
+
 def refuse_large(get_response: Handler) -> Handler:
-    """A body that is larger than its address reads is refused before anybody reads it or asks who sent it."""
+    """A body that is larger than its address reads is refused before anybody reads it or asks who sent it.
+
+    In production the ASGI server has asked the same before, while the body came; see asgi.py.
+    """
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        length = request.META.get("CONTENT_LENGTH") or "0"
-        size = int(length[:19]) if length.isascii() and length.isdecimal() else 0
+        size = length_said(request.META.get("CONTENT_LENGTH") or "")
         if size <= BODY or size <= (most := most_bytes(request.path_info)):
             return get_response(request)
         return refusal(request.path, too_large(most))
@@ -63,7 +71,9 @@ def refuse_large(get_response: Handler) -> Handler:
 
 def refusal(path: str, error: TraceError) -> HttpResponse:
     """The answer to a request that no view shall see."""
+    status = status_of(error.code)
+    headers = {"Retry-After": "10"} if error.code == "unavailable" else {}
     if path.startswith("/api/"):
-        return JsonResponse(error.as_dict(), status=status_of(error.code))
+        return JsonResponse(error.as_dict(), status=status, headers=headers)
     plain = "text/plain; charset=utf-8"
-    return HttpResponse(f"Refused: {error}", status=status_of(error.code), content_type=plain)
+    return HttpResponse(f"Refused: {error}", status=status, content_type=plain, headers=headers)
