@@ -90,8 +90,11 @@ class Models:
         with self.lock:
             slot = self.slots.get(str(path))
             if slot is None or slot.identity != identity or slot.may_be_tried_again():
-                slot = self.slots[str(path)] = Slot(identity)
+                slot = Slot(identity)
                 threading.Thread(target=self._load, args=(path, slot), daemon=True).start()
+                self.slots[str(path)] = (
+                    slot  # not before: where no thread can be started, the next request tries
+                )
             self.slots.move_to_end(str(path))
             while len(self.slots) > MODELS:
                 self.slots.popitem(last=False)
@@ -176,10 +179,13 @@ class Server(ThreadingHTTPServer):
         super().__init__(address, Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self.places.acquire(blocking=False):
+        if not self.places.acquire(blocking=False):
+            return self.shutdown_request(request)
+        try:
             super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
+        except RuntimeError:  # no thread can be started
+            self.places.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
@@ -227,7 +233,10 @@ class Handler(BaseHTTPRequestHandler):
             message = "the engine's token is missing or wrong."
             return self.fail(HTTPStatus.UNAUTHORIZED, message, "not_authenticated")
         length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > LONGEST_BODY:
+        if not length.isdecimal():
+            message = "the request must say in Content-Length how long its body is."
+            return self.fail(HTTPStatus.LENGTH_REQUIRED, message, "bad_request")
+        if len(length) > 18 or int(length) > LONGEST_BODY:
             message = f"needs a body of at most {LONGEST_BODY} bytes."
             return self.fail(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, "too_large")
         body = self.rfile.read(int(length))

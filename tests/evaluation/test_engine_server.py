@@ -268,6 +268,41 @@ def test_wrong_address_and_large_body_are_json_errors(tmp_path, ask, monkeypatch
     assert ask(models, b"", path="/health", method="GET")[2] == {"status": "ok", "models": []}
 
 
+@pytest.mark.parametrize(
+    ("length", "status"),
+    [("", 411), ("Content-Length: x\r\n", 411), (f"Content-Length: {'9' * 5000}\r\n", 413)],
+    ids=["missing", "no number", "very many digits"],
+)
+def test_a_length_that_is_missing_or_absurd_is_an_answer(tmp_path, serve, length, status):
+    with socket.create_connection(("127.0.0.1", serve(models_below(tmp_path))), timeout=5) as connection:
+        connection.sendall(f"POST /retrieve HTTP/1.1\r\nHost: localhost\r\n{length}\r\n".encode())
+        assert f" {status} ".encode() in whole(connection)
+
+
+class NoThread(threading.Thread):
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+
+def test_where_no_thread_can_be_started_the_place_is_given_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(threading, "Thread", NoThread)
+    with Server(("127.0.0.1", 0), models_below(tmp_path), "") as server:
+        with socket.create_connection(server.server_address, timeout=5):
+            request, address = server.get_request()
+            with request, pytest.raises(RuntimeError):
+                server.process_request(request, address)
+        assert all(server.places.acquire(blocking=False) for _ in range(engine_server.MOST_CONNECTIONS))
+
+
+def test_where_no_thread_can_be_started_no_model_is_loading_for_ever(tmp_path):
+    export, models = folder(tmp_path / "m"), models_below(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading, "Thread", NoThread)
+        with pytest.raises(RuntimeError):
+            models.get(export)
+    assert models.get(export).engine.name == "m"
+
+
 def test_missing_export_is_404(tmp_path, ask):
     status, _, answer = ask(models_below(tmp_path), {"model": str(tmp_path / "none"), "query": "pay"})
     assert status == 404 and answer["code"] == "no_export" and "manifest.json" in answer["message"]
