@@ -12,7 +12,13 @@ from training.core.delivery import KINDS, RUNS_CODE
 
 NEEDED = ("config.json", "trace.json", "tokenizer.json")
 UNLISTED = {"manifest.json", INDEX}
-CONFIGS = ("config.json", "tokenizer_config.json", "generation_config.json", "processor_config.json")
+CONFIGS = (
+    "config.json",
+    "tokenizer_config.json",
+    "generation_config.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+)
 
 
 def digest(folder: Path) -> str:

@@ -334,6 +334,9 @@ UNSAFE = {
     "a kernel to fetch": lambda e: (e / "config.json").write_text(
         '{"text_config": {"attn_implementation": "x/y"}}'
     ),
+    "a preprocessor's class": lambda e: (e / "preprocessor_config.json").write_text(
+        '{"auto_map": {"A": "a.B"}}'
+    ),
     "a tokenizer's class": lambda e: (e / "tokenizer_config.json").write_text('{"auto_map": ["a.B", null]}'),
 }
 
