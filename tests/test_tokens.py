@@ -10,7 +10,8 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from trace_site.lib.errors import TraceError
+from trace_site.audit import AuditChange
+from trace_site.lib.errors import TraceError, status_of
 from trace_site.tokens import (
     ApiToken,
     personal_token_make,
@@ -111,6 +112,30 @@ def test_a_replaced_service_token_ends_at_once_and_a_revoked_one_is_gone(user_wi
     assert timedelta(days=29) < token.expires_at - timezone.now() < timedelta(days=31)
     service_token_revoke(token=token, actor=user)
     assert asked(new) == 401 and not ApiToken.objects.exists()
+
+
+def test_a_token_that_another_admin_revoked_meanwhile_is_not_found(user_with):
+    user = user_with("admin")
+    token, _ = service(user, "read")
+    seen_by_the_other = ApiToken.objects.get(pk=token.pk)
+    service_token_revoke(token=token, actor=user)
+    for change in (service_token_revoke, service_token_rotate):
+        with pytest.raises(TraceError) as refused:
+            change(token=seen_by_the_other, actor=user)
+        assert status_of(refused.value.code) == 404
+
+
+def test_the_audit_names_the_service_token_that_acted_as_its_owner(user_with):
+    user, address = user_with("admin"), "/api/v1/webhooks"
+    token, of_program = service(user, "write")
+    body = {"url": "https://hook.example/x", "events": ["rule.published"]}
+    sources = []
+    for secret in (of_program, personal_token_make(user=user)[1]):
+        assert asked(secret, address, **body) == 201
+        row = AuditChange.objects.filter(table_name="trace_site_webhook").latest("id")
+        assert row.actor_id == user.pk
+        sources.append(row.source)
+    assert sources == [f"api token {token.pk} {address}", f"api {address}"]
 
 
 @pytest.mark.parametrize(

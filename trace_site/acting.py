@@ -31,10 +31,15 @@ def acting(actor: Any, source: str) -> Iterator[None]:
         _say(*outer)
 
 
-def identify(actor: Any) -> None:
-    """Name the user after the work began: the API knows the token's owner only then. Holds until `acting` ends."""
+def identify(actor: Any, service_token: int | None = None) -> None:
+    """Name the user after the work began: the API knows the token's owner only then. Holds until `acting` ends.
+
+    A service token acts as its owner without being them: it is named as well, `api token 3 /api/v1/rules`.
+    """
     _, source = _now.get()
-    if source and _now.get()[0] != _key(actor):
+    if service_token is not None:
+        source = source.replace("api ", f"api token {service_token} ", 1)[:200]
+    if source and _now.get() != (_key(actor), source):
         _say(_key(actor), source)
 
 

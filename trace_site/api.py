@@ -26,7 +26,7 @@ from trace_site.frozen import frozen_error
 from trace_site.lib.errors import LONGEST, TraceError, cut, status_of
 from trace_site.paging import SIZE, keyset
 from trace_site.throttles import ByAddress, ByToken
-from trace_site.tokens import require_scope
+from trace_site.tokens import require_scope, service_token_of
 
 log = logging.getLogger(__name__)
 MOST_ROWS = 200
@@ -64,7 +64,7 @@ class ApiView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        identify(request.user)
+        identify(request.user, service_token_of(request.auth))
         if not hasattr(self, str(request.method).lower()):
             raise exceptions.MethodNotAllowed(str(request.method))
         require_scope(request.auth, self.scope or ("read" if request.method in SAFE else "write"))

@@ -26,7 +26,9 @@ class AuditQuery(InputSerializer):
     )
     object_id = serializers.CharField(required=False, max_length=200)
     source = serializers.CharField(  # type: ignore[assignment]
-        required=False, max_length=300, help_text="how it begins: `page /rules/`, `api`, `job 12`"
+        required=False,
+        max_length=300,
+        help_text="how it begins: `page /rules/`, `api`, `api token 3`, `job 12`",
     )
     since = serializers.DateField(required=False)
     until = serializers.DateField(required=False, help_text="the whole day counts")

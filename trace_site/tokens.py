@@ -90,13 +90,18 @@ class ApiTokenAuthentication(TokenAuthentication):
         return token.owner, token
 
 
+def service_token_of(token: Any) -> int | None:
+    """The id of the service token that a request came with; None for a personal one and for a session."""
+    return token.pk if isinstance(token, ApiToken) and token.kind == ApiToken.Kind.SERVICE else None
+
+
 def digest_of(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def require_scope(token: Any, scope: str) -> None:
     """Refuse what a service token was not made for. Raises TraceError `not_allowed`."""
-    if isinstance(token, ApiToken) and token.kind == ApiToken.Kind.SERVICE and scope not in token.scopes:
+    if service_token_of(token) is not None and scope not in token.scopes:
         raise TraceError(
             f"this token has no scope {scope!r}.",
             code="not_allowed",
@@ -164,7 +169,7 @@ def service_token_make(
 def service_token_rotate(*, token: ApiToken, actor: Any) -> tuple[ApiToken, str]:
     """Another text for the same token, which lasts as long again; the old text is of no use from now on.
 
-    Raises TraceError `not_allowed`.
+    Raises TraceError `not_allowed`; `not_found` for one that somebody else has revoked.
     """
     token = _locked(token)
     require_power_over(token.owner, actor)
@@ -180,14 +185,17 @@ def service_token_rotate(*, token: ApiToken, actor: Any) -> tuple[ApiToken, str]
 
 @transaction.atomic
 def service_token_revoke(*, token: ApiToken, actor: Any) -> None:
+    """Raises TraceError `not_found` for one that somebody else has revoked."""
     token = _locked(token)
     audit.record(actor=actor, action="service_token.revoked", obj=token.owner, detail={"token": token.name})
     token.delete()
 
 
 def _locked(token: ApiToken) -> ApiToken:
-    rows = ApiToken.objects.select_related("owner").filter(kind=ApiToken.Kind.SERVICE)
-    return rows.select_for_update(of=("self",)).get(pk=token.pk)
+    rows = ApiToken.objects.select_related("owner").filter(kind=ApiToken.Kind.SERVICE, pk=token.pk)
+    if (row := rows.select_for_update(of=("self",)).first()) is None:
+        raise TraceError("this token was revoked meanwhile.", code="not_found")
+    return row
 
 
 def _check_days(days: int) -> None:
