@@ -35,6 +35,7 @@ def check(role, **more):
         "DATABASE_URL": f"postgresql://{role['USER']}:{role['PASSWORD']}@{place}",
         "SECRET_KEY": "a-secret-of-fifty-characters-and-more-for-production-only-0123456789",
         "HTTPS": "1",
+        "PROXIES": "1",
         "ALLOWED_HOSTS": "trace.example.com,127.0.0.1",
         **more,
     }
@@ -56,6 +57,11 @@ def test_check_deploy_tells_who_works_as_the_owner_and_who_is_not_asked_by_https
 def test_check_deploy_says_so_when_no_database_answers(db):
     result = check({"USER": "nobody", "PASSWORD": "wrong"})
     assert result.returncode == 1 and "trace.W002" in result.stderr
+
+
+def test_check_deploy_tells_that_all_visitors_would_share_the_proxys_address(db):
+    result = check(settings.DATABASE_APPLICATION, PROXIES="0")
+    assert result.returncode == 1 and re.findall(r"\((trace\.\w+)\)", result.stderr) == ["trace.W003"]
 
 
 def test_only_the_proxy_is_reached_from_outside(compose):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.core.checks import CheckMessage, Tags, Warning, register
 from django.db import OperationalError, connection
 
@@ -10,6 +11,21 @@ SELECT rolsuper OR EXISTS (SELECT FROM pg_class WHERE relname = 'trace_site_audi
                            AND pg_has_role(current_user, relowner, 'MEMBER'))
 FROM pg_roles WHERE rolname = current_user
 """
+
+
+@register(Tags.security, deploy=True)
+def proxies_are_counted(**_: Any) -> list[CheckMessage]:
+    """What speaks TLS stands before the site; unless it is counted, every visitor has its address."""
+    if settings.PROXIES or not settings.HTTPS:
+        return []
+    return [
+        Warning(
+            "HTTPS is on and PROXIES is 0: behind a proxy all visitors share its address, and so their wrong "
+            "passwords and API requests count together.",
+            hint="Set PROXIES to the number of your proxies before the site.",
+            id="trace.W003",
+        )
+    ]
 
 
 @register(Tags.security, deploy=True)
