@@ -14,6 +14,8 @@ from django.db import connection
 
 from catalog.core.importers.jsonl import MAX_BYTES as LARGEST_UPLOAD
 from trace_site.artefacts import store
+from trace_site.database_roles import grant_rights
+from trace_site.lib.errors import TraceError
 from trace_site.limits import most_bytes
 from trace_site.supervisor import children
 
@@ -62,6 +64,16 @@ def test_check_deploy_says_so_when_no_database_answers(db):
 def test_check_deploy_tells_that_all_visitors_would_share_the_proxys_address(db):
     result = check(settings.DATABASE_APPLICATION, PROXIES="0")
     assert result.returncode == 1 and re.findall(r"\((trace\.\w+)\)", result.stderr) == ["trace.W003"]
+
+
+def test_an_owner_who_may_make_no_role_is_told_what_to_do(db, monkeypatch):
+    monkeypatch.setitem(settings.DATABASE_APPLICATION, "USER", "missing_role")
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE ROLE poor_owner")
+        cursor.execute("SET LOCAL ROLE poor_owner")
+    with pytest.raises(TraceError, match='CREATE ROLE "missing_role" LOGIN') as refused:
+        grant_rights()
+    assert refused.value.code == "bad_setting" and "poor_owner" in str(refused.value)
 
 
 def test_only_the_proxy_is_reached_from_outside(compose):

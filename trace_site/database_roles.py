@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import ProgrammingError, connection, transaction
 from django.db.backends.utils import CursorWrapper
+
+from trace_site.lib.errors import TraceError
 
 LOCK = 7_210_417  # of pg_advisory_xact_lock: one process at a time says what may be done
 ABOUT = """
@@ -65,7 +67,10 @@ def _be(who: dict[str, Any]) -> None:
 
 @transaction.atomic
 def grant_rights() -> None:
-    """Make the application's role where it is missing and say what it may. With one role for all nothing is done."""
+    """Make the application's role where it is missing and say what it may. With one role for all nothing is done.
+
+    Raises TraceError `bad_setting` where the owner may make no role.
+    """
     role = str(settings.DATABASE_APPLICATION["USER"])
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
@@ -74,8 +79,17 @@ def grant_rights() -> None:
         if role == owner:
             return
         if rules_all or not known:  # a new password counts from the next migration on
-            verb = "ALTER" if known else "CREATE"
-            cursor.execute(f"{verb} ROLE {connection.ops.quote_name(role)} LOGIN PASSWORD %s", [_scram(role)])
+            verb, name = "ALTER" if known else "CREATE", connection.ops.quote_name(role)
+            try:
+                cursor.execute(f"{verb} ROLE {name} LOGIN PASSWORD %s", [_scram(role)])
+            except ProgrammingError as error:
+                raise TraceError(
+                    f"{owner} may not make the role {role}, which DATABASE_URL names: {str(error).strip()}",
+                    code="bad_setting",
+                    where="DATABASE_OWNER_URL",
+                    hint=f"As a superuser of the database run CREATE ROLE {name} LOGIN PASSWORD '...', with the "
+                    "password of DATABASE_URL, then migrate again.",
+                ) from error
         for statement in RIGHTS:
             _run(cursor, statement, role=role, schema=schema)
         for table in set(NARROW) & set(connection.introspection.table_names(cursor)):
