@@ -95,6 +95,14 @@ def test_the_sign_in_page_tells_no_password_elsewhere(demo_home, client, setting
     assert "Sign in" in page and "Demo logins" not in page
 
 
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Forwarded-Host", "X-Real-IP"])
+def test_the_sign_in_page_tells_no_password_through_a_proxy(demo_home, client, header):
+    ensure_demo_users()
+    assert "Demo logins" in client.get("/login/", headers={"host": "localhost"}).content.decode()
+    page = client.get("/login/", headers={"host": "localhost", header: "127.0.0.1"}).content.decode()
+    assert "Sign in" in page and "Demo logins" not in page
+
+
 def test_the_file_of_another_home_is_no_use(demo_home, client):
     ensure_demo_users()
     other = [{**login, "mark": "0" * 64} for login in json.loads((demo_home / DEMO_FILE).read_text())]

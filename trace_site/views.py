@@ -23,6 +23,8 @@ from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
 from trace_site.throttles import address_of
 
+FORWARDING = ("X-Forwarded-For", "Forwarded", "X-Forwarded-Host", "X-Real-IP")
+
 
 @method_decorator(require_http_methods(["GET", "POST"]), name="dispatch")
 class Login(LoginView):
@@ -69,11 +71,12 @@ def crashed(request: HttpRequest) -> HttpResponse:
 
 
 def _is_demo(request: HttpRequest) -> bool:
-    """Whether `make demo` serves this page, to somebody at the same machine."""
+    """Whether `make demo` serves this page, to somebody at the same machine and through no proxy."""
     host = split_domain_port(request.get_host())[0]
     here = address_of(request)
     local = host in {"localhost", "127.0.0.1", "[::1]"} and here and ip_address(here).is_loopback
-    return bool(settings.DEMO and not settings.HTTPS and local)
+    passed_on = any(name in request.headers for name in FORWARDING)
+    return bool(settings.DEMO and not settings.HTTPS and local and not passed_on)
 
 
 @require_GET
