@@ -35,12 +35,18 @@ class trace_errors:  # noqa: N801 - used as a function in MIDDLEWARE
         exception = frozen_error(raised) or raised
         if not isinstance(exception, TraceError):
             return None
-        status = status_of(exception.code)
+        response = self.told(request, exception)
+        if exception.code == "rate_limited":
+            response["Retry-After"] = str(exception.extra["retry_after"])
+        return response
+
+    def told(self, request: HttpRequest, error: TraceError) -> HttpResponse:
+        status = status_of(error.code)
         if wants_json(request):
-            return JsonResponse(exception.as_dict(), status=status)
+            return JsonResponse(error.as_dict(), status=status)
         if request.headers.get("HX-Request"):
-            messages.error(request, str(exception))
-        return render(request, "error.html", {"error": exception}, status=status)
+            messages.error(request, str(error))
+        return render(request, "error.html", {"error": error}, status=status)
 
 
 class RoleRequired(LoginRequiredMiddleware):

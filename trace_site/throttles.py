@@ -56,13 +56,14 @@ def seconds_to_wait(what: str, who: object, *, most: int, seconds: int) -> int:
 
 
 def refuse_beyond(what: str, who: object, *, most: int, seconds: int) -> None:
-    """Raises TraceError `rate_limited`."""
+    """Raises TraceError `rate_limited`; its `retry_after` is in seconds."""
     if waiting := seconds_to_wait(what, who, most=most, seconds=seconds):
         minutes = -(-waiting // 60)
         raise TraceError(
             "that was asked too often.",
             code="rate_limited",
             hint=f"Try again in {minutes} minute{'' if minutes == 1 else 's'}.",
+            extra={"retry_after": waiting},
         )
 
 
