@@ -10,6 +10,7 @@ from redis.exceptions import ConnectionError as RedisAway
 
 from trace_site import throttles
 from trace_site.audit import AuditEntry
+from trace_site.signins import forget_old
 from trace_site.throttles import address_of, client_of, seconds_to_wait
 
 pytestmark = pytest.mark.django_db
@@ -95,6 +96,15 @@ def test_the_audit_says_who_signed_in_from_where_and_never_what_was_typed(ada):
     assert (unknown.object_id, unknown.object_label) == ("", "a name that nobody has")
     stored = " ".join(f"{entry.object_label} {entry.detail}" for entry in AuditEntry.objects.all())
     assert "password" not in stored
+
+
+def test_what_was_typed_is_kept_no_longer_than_it_counts(ada):
+    for name in ("a password typed in the wrong field", "eve"):
+        sign_in(name, "x")
+    old = AccessAttempt.objects.exclude(username="eve")
+    old.update(attempt_time=AccessAttempt.objects.first().attempt_time - timedelta(minutes=16))
+    assert "trace_site.signins.forget_old" in configured.SWEEPERS and forget_old() == 1
+    assert [attempt.username for attempt in AccessAttempt.objects.all()] == ["eve"]
 
 
 def test_a_name_longer_than_any_is_a_wrong_name(ada):

@@ -240,6 +240,7 @@ SWEEPERS = [
     "trace_site.mails.send_due",
     "trace_site.notices.forget_old",
     "trace_site.sessions.forget_old",
+    "trace_site.signins.forget_old",
 ]
 
 # Functions of a user that are called when they sign out.

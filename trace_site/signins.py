@@ -17,6 +17,7 @@ from django.contrib.auth.models import User
 from django.db.models import Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 
 from trace_site.audit import AuditEntry
 from trace_site.sessions import note_sign_in
@@ -75,6 +76,12 @@ def locked_out(request: HttpRequest, response: Any, credentials: Any) -> HttpRes
 def forget_failures(user: User) -> None:
     """Somebody whom an admin gave a link need not wait."""
     AccessAttempt.objects.filter(username=user.get_username()).delete()
+
+
+def forget_old() -> int:
+    """Delete the attempts that count no more, for what was typed there may be a password; returns how many."""
+    over = timezone.now() - settings.AXES_COOLOFF_TIME
+    return int(AccessAttempt.objects.filter(attempt_time__lt=over).delete()[0])
 
 
 def _record(action: str, request: HttpRequest, user: User | None, *, actor: User | None) -> None:
