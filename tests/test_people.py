@@ -8,6 +8,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from tests.tokens import token_of
+from trace_site import services
 from trace_site.access import ROLES, roles_of
 from trace_site.accounts import ensure_roles
 from trace_site.audit import AuditEntry
@@ -208,3 +209,20 @@ def test_the_command_line_makes_the_first_admin(capsys, client):
     assert client.get(link, follow=True).status_code == 200
     with pytest.raises(CommandError, match="has this name already"):
         call_command("person_invite", "ada", role=list(ROLES))
+
+
+@pytest.mark.parametrize(
+    ("site", "begins"),
+    [
+        ("", "http://127.0.0.1:8123/password/"),
+        ("https://trace.example.com", "https://trace.example.com/password/"),
+    ],
+)
+def test_the_command_line_says_a_whole_address_where_the_site_has_one(
+    capsys, monkeypatch, tmp_path, settings, site, begins
+):
+    settings.SITE_URL = site
+    monkeypatch.setattr(services, "home", lambda: tmp_path)
+    (tmp_path / "up.json").write_text('{"url": "http://127.0.0.1:8123"}')
+    call_command("person_invite", "ada", role=["admin"])
+    assert f" at {begins}" in capsys.readouterr().out

@@ -82,16 +82,19 @@ def serve(port: int, echo: Callable[[str], None]) -> None:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            address = (
-                json.loads((folder / "up.json").read_text())["url"] if (folder / "up.json").is_file() else "?"
-            )
             raise TraceError(
-                f"this home is already being served at {address}.",
+                f"this home is already being served at {address_served() or '?'}.",
                 code="already_up",
                 where=str(folder),
                 hint="Open it there, or set TRACE_HOME to serve another home.",
             ) from error
         _serve_locked(folder, port, echo)
+
+
+def address_served() -> str:
+    """Where `up` serves this home; empty where it does not."""
+    told = services.home() / "up.json"
+    return str(json.loads(told.read_text())["url"]) if told.is_file() else ""
 
 
 def _serve_locked(folder: Path, port: int, echo: Callable[[str], None]) -> None:

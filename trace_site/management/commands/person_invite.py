@@ -9,6 +9,7 @@ from trace_site.access import ROLES
 from trace_site.accounts import ensure_roles
 from trace_site.commands import TraceCommand
 from trace_site.people import link_of, mail_link, person_invite
+from trace_site.supervisor import address_served
 
 
 class Command(TraceCommand):
@@ -24,7 +25,7 @@ class Command(TraceCommand):
         person = person_invite(
             username=options["name"], email=options["email"], roles=options["role"], actor=None
         )
-        link = f"{settings.SITE_URL}{link_of(person)}"
+        link = f"{settings.SITE_URL or address_served()}{link_of(person)}"
         days = settings.PASSWORD_RESET_TIMEOUT // 86_400
         sentence = (
             f"{person.get_username()} sets a password at {link} within {days} days. {mail_link(person, link)}"
