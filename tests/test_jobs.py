@@ -173,6 +173,23 @@ def test_job_that_waits_for_another_goes_back_to_the_queue_without_losing_an_att
     assert job.state == "cancelled"
 
 
+def refusing_handler(ctx):
+    if ctx.waited_for is not None:
+        raise TraceError("what it waited for failed.", code="no_neighbours")
+    return {}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("state", ["cancelled", "failed", "quarantined"])
+def test_a_job_that_is_resumed_has_forgotten_what_it_waited_for(settings, state):
+    settings.JOB_HANDLERS = {"refusing": ("tests.test_jobs.refusing_handler", "default")}
+    job = jobs.enqueue("refusing", {"run": 7, "waits_for": 1}, wake=False)
+    jobs.Job.objects.filter(pk=job.pk).update(state=state)
+    assert jobs.retry(job)
+    done = jobs.run(job.pk)
+    assert (done.state, done.params) == ("done", {"run": 7})
+
+
 @pytest.mark.django_db
 def test_poll_passes_over_a_job_that_waits_and_runs_the_next(settings, monkeypatch):
     from trace_site import tasks

@@ -301,7 +301,7 @@ def run(job_id: int) -> Job | None:
             attempt=context.job.attempt - 1,
             finished_at=None,
             note=str(reason)[:300],
-            params={**_without_wait(context), **waits},
+            params={**_without_wait(context.params), **waits},
         )
         _end_cancelled(job_id)
     except TraceError as error:
@@ -321,8 +321,8 @@ def _end_cancelled(job_id: int) -> None:
     waiting.update(state=Job.State.CANCELLED, finished_at=Now())
 
 
-def _without_wait(context: JobContext) -> dict[str, Any]:
-    return {name: value for name, value in context.params.items() if name != WAITS_FOR}
+def _without_wait(params: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if name != WAITS_FOR}
 
 
 def _finish(context: JobContext, **fields: Any) -> None:
@@ -332,7 +332,7 @@ def _finish(context: JobContext, **fields: Any) -> None:
         fields["error"] = fields["error"].replace("\0", "").encode(errors="replace").decode()
     ended: dict[str, Any] = {"finished_at": Now(), "lease_until": None}
     if context.waited_for is not None:
-        ended["params"] = _without_wait(context)
+        ended["params"] = _without_wait(context.params)
     context._mine().update(**{**ended, **context.told, **fields})
 
 
@@ -363,15 +363,26 @@ def cancel(job: Job, *, actor: Any = None) -> bool:
 
 @transaction.atomic
 def retry(job: Job, *, actor: Any = None) -> bool:
-    """Queue an ended job again; it resumes where it stopped. False when it is not in a state to retry."""
+    """Queue an ended job again; it resumes where it stopped. False when it is not in a state to retry.
+
+    What it was put off for is asked anew: the other job may have ended long ago.
+    """
     ended = Q(state__in=[Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED])
-    moved = Job.objects.filter(ended, pk=job.pk).update(
-        state=Job.State.QUEUED, attempt=0, cancel_requested=False, error="", error_code="", finished_at=None
+    row = Job.objects.filter(ended, pk=job.pk).select_for_update(no_key=True).first()
+    if row is None:
+        return False
+    Job.objects.filter(pk=row.pk).update(
+        state=Job.State.QUEUED,
+        attempt=0,
+        cancel_requested=False,
+        error="",
+        error_code="",
+        finished_at=None,
+        params=_without_wait(row.params),
     )
-    if moved:
-        audit.record(actor=actor, action="job.resumed", obj=job)
-        transaction.on_commit(lambda: send_wake(job))
-    return bool(moved)
+    audit.record(actor=actor, action="job.resumed", obj=job)
+    transaction.on_commit(lambda: send_wake(job))
+    return True
 
 
 def queued_ids(queues: list[str]) -> list[int]:
