@@ -45,6 +45,7 @@ def run_synthesis(ctx: JobContext) -> dict[str, Any]:
     `incomplete` when units are missing that nobody writes.
     """
     run = SynthesisRun.objects.get(pk=ctx.params["run"])
+    patiently(partial(_wait_on, ctx, run))
     recipe = read_recipe(run.params.get("recipe", {}))
     catalog = _catalog(ctx, run)
     staff = run_staff(run, recipe, ctx.job)
@@ -57,6 +58,19 @@ def run_synthesis(ctx: JobContext) -> dict[str, Any]:
     finally:
         staff.ledger.close()
     return patiently(lambda: run_counts(run))
+
+
+def _wait_on(ctx: JobContext, run: SynthesisRun) -> None:
+    """What the last attempt was put off for is asked before anything is loaded, and before other plans are held up."""
+    if ctx.waited_for is None or _pending(run).exists():
+        return
+    if (other := writing_elsewhere(run)) is not None and other[0].job_id == ctx.waited_for:
+        raise _postponed(*other)
+
+
+def _postponed(owner: SynthesisRun, number: int) -> JobPostponed:
+    samples = "1 of its samples" if number == 1 else f"{number:,} of its samples"
+    return JobPostponed(f"waits for {owner}, which writes {samples}", owner.job)
 
 
 def _catalog(ctx: JobContext, run: SynthesisRun) -> CatalogView:
@@ -82,9 +96,7 @@ def _write_all(
         if not found.missing:
             return
         if (other := patiently(partial(writing_elsewhere, run))) is not None:
-            owner, number = other
-            samples = "1 of its samples" if number == 1 else f"{number:,} of its samples"
-            raise JobPostponed(f"waits for {owner}, which writes {samples}", owner.job)
+            raise _postponed(*other)
         if found.missing == missing:
             raise TraceError(
                 f"{found.missing:,} of {found.planned:,} samples are not written.",

@@ -2,6 +2,8 @@
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from catalog.models import NeighbourList, Tool
 from rules.models import Rule
@@ -158,6 +160,11 @@ def test_a_run_waits_for_the_one_that_writes_what_both_planned():
     waits = jobs.run(first.job.pk)
     assert (waits.state, waits.params["waits_for"]) == ("queued", second.job.pk)
     assert waits.note == f"waits for synthesis {second.pk} (rule), which writes 20 of its samples"
+    with CaptureQueriesContext(connection) as asked, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "load_catalog", pytest.fail)
+        again = jobs.run(first.job.pk)
+    assert (again.state, again.params, again.note) == ("queued", waits.params, waits.note)
+    assert not any("pg_advisory_xact_lock" in query["sql"] for query in asked)
     Job.objects.filter(pk=second.job.pk).update(state="queued")
     assert kept(run_job(second.job)) == (20, 20, 0, 0)
     assert kept(run_job(first.job)) == (30, 30, 0, 0)
