@@ -26,15 +26,14 @@ from synthesis.models import Sample, SynthesisRun
 from synthesis.run_plan import Part, RunPlan, inputs_of
 from synthesis.sample_rows import rows_of
 from synthesis.selectors_regenerations import written_again
-from synthesis.selectors_standing import FILLED
+from synthesis.selectors_standing import ABANDONED, FILLED
 from synthesis.sources import CatalogView, load_catalog, published_rules
 from synthesis.units import alone, count, give_up, join, take_over
-from trace_site.jobs import Job, JobContext
+from trace_site.jobs import JobContext
 from trace_site.lib.errors import TraceError
 
 REWRITE = "rewrite"  # or "keep": outdated samples stay, only stale and missing ones are written
 BATCH = 500
-ENDED = [Job.State.DONE, Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED]
 # why a run gives up what it planned
 MOVED = "Its rule, tools, prompts or models have changed since it was planned."
 NEWER = "A newer sample stands in its place."
@@ -201,7 +200,7 @@ def _groups(
         of_version = {pk: codes[rule] for pk, rule in versions}
     groups: defaultdict[str, Group] = defaultdict(Group)
     # what an ended run planned and never wrote is planned anew, and under the same key shared with it
-    samples = samples.exclude(machine=Sample.Machine.PENDING, run__job__state__in=ENDED)
+    samples = samples.exclude(ABANDONED)
     again = written_again(inputs.branch)  # their slots are spoken for unless rule or tools have changed
     for row, state in inputs.states(rows_of(samples)):
         if row.number is not None:  # a row without a number stands in no slot

@@ -19,6 +19,7 @@ from synthesis.models import Regeneration, Sample, SynthesisRun
 from synthesis.planning import NEWER, drop_overtaken, tiers_of, unsupported
 from synthesis.run_plan import inputs_of
 from synthesis.selectors import GONE
+from synthesis.selectors_standing import ABANDONED
 from synthesis.sources import CatalogView, published_rules
 from synthesis.units import alone, count, note
 from trace_site.jobs import JobContext
@@ -91,7 +92,8 @@ def _rows(
 
 def _newest_in(taken: QuerySet[Regeneration]) -> dict[str, int]:
     """{slot: the newest sample that stands in it}"""
-    rows = Sample.objects.filter(slot__in=taken.values("sample__slot")).exclude(GONE).exclude(slot="")
+    rows = Sample.objects.filter(slot__in=taken.values("sample__slot")).exclude(slot="")
+    rows = rows.exclude(GONE | ABANDONED)
     return dict(rows.values_list("slot").annotate(newest=Max("pk")))
 
 

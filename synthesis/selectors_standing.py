@@ -1,16 +1,23 @@
 """Which samples stand: not gone, not replaced by a newer one of their slot, of a published rule version.
 
-What is read from rows alone; whether a tool of the pool has changed since is told by `staleness`.
+What is read from rows alone; whether a tool of the pool has changed since is told by `staleness`. The queue's triggers
+say the same of what is replaced (migration 0019), and a test holds the two together.
 """
 
 from django.db.models import Exists, OuterRef, Q
 
 from rules.models import Rule
-from synthesis.models import Sample
+from synthesis.models import Sample, SynthesisRun
 from synthesis.selectors import GONE
+from trace_site.jobs import Job
 
+ENDED = [Job.State.DONE, Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED]
+# planned, and nobody is writing it: its run may be resumed, or never. The ended runs are looked up once a query
+ABANDONED = Q(
+    machine=Sample.Machine.PENDING, run__in=SynthesisRun.objects.filter(job__state__in=ENDED).order_by()
+)
 _newer = Sample.objects.filter(branch=OuterRef("branch"), slot=OuterRef("slot"), pk__gt=OuterRef("pk"))
-REPLACED = ~Q(slot="") & Exists(_newer.exclude(GONE))
+REPLACED = ~Q(slot="") & Exists(_newer.exclude(GONE | ABANDONED))
 # the version a rule sample was written for is no longer the published one
 _published = Rule.objects.filter(published=OuterRef("rule_version"))
 OVERTAKEN = Q(rule_version__isnull=False) & ~Exists(_published)
@@ -26,4 +33,4 @@ def replacement(sample: Sample) -> Sample | None:
     if not sample.slot:
         return None
     rows = Sample.objects.filter(branch=sample.branch, slot=sample.slot, pk__gt=sample.pk)
-    return rows.exclude(GONE).order_by("-pk").first()
+    return rows.exclude(GONE | ABANDONED).order_by("-pk").first()

@@ -19,6 +19,7 @@ from synthesis.claims import claim_next
 from synthesis.models import ReviewCount, ReviewItem, Sample, SampleCount, SecondShare
 from synthesis.selectors_counts import queue_totals, sample_counts, waiting_counts, waiting_total
 from tests.factories import make_domain, make_rule, make_sample, make_tool
+from tests.synthesis.runs_made import make_started_run
 from trace_site.lib.errors import TraceError
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +27,8 @@ MACHINE, HUMAN = Sample.Machine.values, Sample.Human.values
 
 
 class World:
-    """Two rules of two versions, six slots, three people, and statements drawn by lot over samples of them."""
+    """Two rules of two versions, six slots, a run under way and one that ended, three people, and statements drawn by
+    lot over samples of them."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -37,6 +39,7 @@ class World:
             RuleVersion.objects.create(
                 rule=rule, number=2, target=first.target, confusable_ids=first.confusable_ids, text="Another."
             )
+        self.runs = [make_started_run(state) for state in ("running", "cancelled")]
         self.people = [User.objects.create_user(f"person {seed} {n}") for n in range(3)]
         SecondShare.objects.get_or_create(domain=None, style="", defaults={"share": 0.5})
         for _ in range(4):
@@ -49,6 +52,7 @@ class World:
         rule = self.rng.choice([*self.rules, None])
         version = self.rng.choice(list(rule.versions.order_by("pk"))) if rule else None
         return {
+            "run": self.rng.choice(self.runs),
             "rule_version": version,
             "branch": "rule" if rule else "rrb",
             "domain": make_domain(self.rng.choice(["hr", "fi"])),

@@ -3,18 +3,21 @@
 from dataclasses import replace
 
 import pytest
+from django.contrib.auth.models import User
 
 from catalog.models import LabelledQuery, NeighbourList, TokenUnit, Tool
 from evaluation.coverage_facts import approved_samples
 from rules.models import Rule, RuleVersion
-from synthesis import stages
+from synthesis import reconcile, review, stages
 from synthesis.core.judge import OfflineJudge
 from synthesis.core.queries import AXES, Verdict
 from synthesis.core.recipe import default_recipe
 from synthesis.impact import of_rules, of_tools
 from synthesis.models import Attempt, ModelCall, Sample, Snapshot
 from synthesis.planning import plan, plan_counts
+from synthesis.rule_yields import rule_book
 from synthesis.selectors_queue import waiting_items
+from synthesis.selectors_standing import replacement
 from synthesis.services import snapshot_start, synthesis_start
 from synthesis.sources import load_catalog
 from synthesis.staleness import stale_filter, stale_map, why
@@ -398,6 +401,34 @@ def test_plans_of_ended_runs_count_for_nothing_and_those_of_live_ones_do():
     assert counted() == {"new": 12, "content_stale": 0, "outdated": 0, "kept": 0}
     Job.objects.update(state="running")
     assert counted() == {"new": 0, "content_stale": 0, "outdated": 0, "kept": 12}
+
+
+def test_what_an_ended_run_planned_and_never_wrote_replaces_nothing():
+    make_catalog(1)
+    run()
+    rule = Rule.objects.get(code="RULE_0")
+    written = set(Sample.objects.values_list("pk", flat=True))
+    edit_rule("RULE_0")
+    begun = synthesis_start(branch="rule", per_rule=6, seed=1, wake=False)
+    plan_only(begun)
+    rule.save()  # the edit is taken back
+
+    def stand() -> list[int]:
+        reconcile.sweep()
+        assert reconcile.wrong() == set()
+        told = [line.count for line in of_rules([rule.pk]) if line.name == "samples"]
+        (row,) = rule_book().rows
+        return [waiting_items().count(), sum(told), row.ready]
+
+    one = Sample.objects.get(pk=min(written))
+    assert (stand(), replacement(one)) == ([6, 6, 6], None)
+    Job.objects.filter(pk=begun.job.pk).update(state="running")
+    assert reconcile.wrong() == written  # the sweep finds them
+    assert (stand(), replacement(one)) == ([0, 0, 0], Sample.objects.get(slot=one.slot, run=begun))
+    Job.objects.filter(pk=begun.job.pk).update(state="cancelled")
+    assert stand() == [6, 6, 6]
+    review.approve(sample=one.pk, reviewer=User.objects.create(username="rita"))
+    assert Sample.objects.get(pk=one.pk).human == "approved"
 
 
 @pytest.fixture

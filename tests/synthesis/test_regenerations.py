@@ -25,7 +25,7 @@ from synthesis.staleness import stale_map
 from synthesis.writers.template_queries import TemplateQueryWriter
 from synthesis.writers.template_traces import TemplateTraceWriter
 from tests.synthesis.rows import run_job
-from tests.synthesis.test_incremental_runs import counted, edit_rule, make_catalog, run
+from tests.synthesis.test_incremental_runs import counted, edit_rule, make_catalog, plan_only, run
 from trace_site import jobs
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
@@ -287,6 +287,16 @@ def test_a_newer_sample_in_the_slot_ends_it():
     Rule.objects.update(published=old.rule_version)
     write_again()
     assert Regeneration.objects.get().why == "A newer sample stands in its place."
+
+
+def test_what_an_ended_run_planned_in_the_slot_does_not_end_it():
+    old = one_rule()
+    reject(old)
+    edit_rule("RULE_0")
+    plan_only(synthesis_start(branch="rule", per_rule=6, seed=1, wake=False))
+    Rule.objects.update(published=old.rule_version)
+    write_again()
+    assert Regeneration.objects.get().state == "written"
 
 
 def test_a_run_killed_after_its_plan_writes_each_once(monkeypatch):
