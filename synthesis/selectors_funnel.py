@@ -76,11 +76,11 @@ class Slice:
     def _where(self, prefix: str) -> Q:
         names = {"domain": "domain_id", "rule": "rule_version__rule__code"}
         part = {f"{prefix}{names.get(name, name)}": value for name, value in self.narrowed.items()}
-        return of_run(self.run, prefix, self.others) & Q(**part)
+        return of_run(self.run, prefix, self.shares) & Q(**part)
 
     @cached_property
-    def others(self) -> list[int]:
-        return shared_samples(self.run)
+    def shares(self) -> bool:
+        return shared_samples(self.run).exists()
 
 
 @dataclass(slots=True)

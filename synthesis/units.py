@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
@@ -48,17 +49,23 @@ def reasons(run: SynthesisRun) -> dict[str, int]:
     return dict(rows.annotate(Count("pk")).order_by("why"))
 
 
-def of_run(run: int, prefix: str = "", others: Collection[int] | None = None) -> Q:
-    """The run's samples: those it writes, and the others, which it shares with the run that does."""
-    others = shared_samples(run) if others is None else others
-    own = Q(**{f"{prefix}run": run})
-    return own | Q(**{f"{prefix or 'pk__'}in": others}) if others else own
+def of_run(run: int, prefix: str = "", shares: bool | None = None) -> Q:
+    """The run's samples: those it writes, and the others, which it shares with the run that does.
+
+    `shares`: whether there are others, where it is known already.
+    """
+    others = shared_samples(run)
+    if not (others.exists() if shares is None else shares):
+        return Q(**{f"{prefix}run": run})
+    # two sets that each have an index; an OR over both would read every sample
+    own = Sample.objects.filter(run=run).order_by().values_list("pk")
+    return Q(**{f"{prefix or 'pk__'}in": own.union(others, all=True)})
 
 
-def shared_samples(run: int) -> list[int]:
+def shared_samples(run: int) -> QuerySet[RunUnit, Any]:
     """Samples that the run planned and does not write. An imported query counts once it was tried."""
     planned = Q(sample__machine=Sample.Machine.PENDING) | Q(sample__attempts__number=1)
-    return list(shared(run).filter(planned, sample__isnull=False).values_list("sample", flat=True))
+    return shared(run).filter(planned, sample__isnull=False).values_list("sample")
 
 
 def shared(run: int) -> QuerySet[RunUnit]:

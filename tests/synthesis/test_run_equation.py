@@ -16,7 +16,7 @@ from synthesis.samples import samples
 from synthesis.selectors_funnel import Slice, funnel
 from synthesis.selectors_runs import tell_counts
 from synthesis.services import synthesis_resume, synthesis_start
-from synthesis.units import equation
+from synthesis.units import equation, of_run
 from synthesis.writers.offline import offline_writers
 from tests.factories import make_domain, make_tool
 from tests.synthesis.rows import make_book, run_job
@@ -112,6 +112,22 @@ def test_lists_search_and_funnel_show_all_that_a_run_planned():
     total = funnel(Slice(first.pk)).total
     assert (total.planned, total.written, total.ready) == (30, 30, 30)
     assert samples({"run": first.pk}).total == 30
+
+
+def test_what_a_run_shares_is_looked_up_and_never_listed_in_a_query():
+    make_catalog(1)
+    first = start()
+    stop(first, 0)
+    run_job(start().job)
+
+    def shown() -> tuple[int, int, str, str]:
+        found = Sample.objects.filter(of_run(first.pk))
+        tried = Attempt.objects.filter(of_run(first.pk, "sample__"), number=1)
+        return found.count(), tried.count(), str(found.query), str(tried.query)
+
+    before = shown()
+    RunUnit.objects.filter(pk=RunUnit.objects.filter(run=first).values("pk")[:1]).delete()
+    assert (before[:2], shown()) == ((30, 30), (29, 29, *before[2:]))
 
 
 def test_what_another_seed_has_filled_meanwhile_is_given_up():
