@@ -79,7 +79,7 @@ def test_an_event_unfolds_to_the_rows_it_changed_with_marked_words(client_as):
 def test_a_changed_row_is_called_by_its_name_not_by_its_number(client_as):
     client = client_as("admin")
     rule = make_rule(make_tool("Pay/Get"), code="PAY_PERIOD")
-    user = User.objects.get(username="expert")
+    user = User.objects.get(username="admin")
     ChangeRequest.objects.create(title="Pay", author=user)
     RuleChange.objects.create(request=ChangeRequest.objects.get(), rule=rule, edited_by=user)
     Rule.objects.filter(pk=rule.pk).update(published=None)
@@ -88,6 +88,15 @@ def test_a_changed_row_is_called_by_its_name_not_by_its_number(client_as):
     }
     assert labels["rule"] == labels["rule change"] == labels["rule version"] == "PAY_PERIOD"
     assert labels["tool"] == "Pay/Get" and labels["change request"] == "Pay"
+
+
+def test_an_event_may_tell_of_items(client_as):
+    client = client_as("admin")
+    user = User.objects.get(username="admin")
+    audit.record(actor=user, action="assignment.taken_back", obj=user, detail={"items": 3})
+    event = AuditEntry.objects.get(action="assignment.taken_back")
+    assert "items: 3" in client.get("/audit/").content.decode()
+    assert "<dt>Items</dt><dd" in client.get(f"/audit/events/{event.pk}/").content.decode()
 
 
 def tx_now() -> str:
