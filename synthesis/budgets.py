@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import Count, F, Sum
 
 from synthesis.models import ModelCall, SynthesisRun
-from synthesis.units import equation
+from synthesis.selectors_units import equation
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError, quoted
 from trace_site.lib.llm import Budget, Spent

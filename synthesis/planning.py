@@ -27,8 +27,9 @@ from synthesis.run_plan import Part, RunPlan, inputs_of
 from synthesis.sample_rows import rows_of
 from synthesis.selectors_regenerations import written_again
 from synthesis.selectors_standing import ABANDONED, FILLED
+from synthesis.selectors_units import count
 from synthesis.sources import CatalogView, load_catalog, published_rules
-from synthesis.units import alone, count, give_up, join, take_over
+from synthesis.units import alone, give_up, join, take_over
 from trace_site.jobs import JobContext
 from trace_site.lib.errors import TraceError
 

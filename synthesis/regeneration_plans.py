@@ -20,8 +20,9 @@ from synthesis.planning import NEWER, drop_overtaken, tiers_of, unsupported
 from synthesis.run_plan import inputs_of
 from synthesis.selectors import GONE
 from synthesis.selectors_standing import ABANDONED
+from synthesis.selectors_units import count
 from synthesis.sources import CatalogView, published_rules
-from synthesis.units import alone, count, note
+from synthesis.units import alone, note
 from trace_site.jobs import JobContext
 
 State = Regeneration.State

@@ -23,10 +23,11 @@ from synthesis.patience import patiently
 from synthesis.planning import plan
 from synthesis.regeneration_plans import plan_again, settle
 from synthesis.selectors_standing import STANDING
+from synthesis.selectors_units import equation, writing_elsewhere
 from synthesis.sources import CatalogView, few_shot_queries, load_catalog, published_codes, rule_texts
 from synthesis.staff import Staff, open_books, run_staff
 from synthesis.stages import Outcome, Pipeline, Unit
-from synthesis.units import alone, equation, join_all, take_over, writing_elsewhere
+from synthesis.units import alone, join_all, take_over
 from synthesis.yields import run_counts
 from trace_site.jobs import JobContext, JobPostponed
 from trace_site.lib.errors import TraceError

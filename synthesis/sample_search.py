@@ -20,8 +20,8 @@ from synthesis.models.samples import FACET, WORDS
 from synthesis.sample_ranges import EVERYWHERE, Range, merged, planned
 from synthesis.selectors_counts import SAMPLE_FACETS, sample_kinds
 from synthesis.selectors_rejections import rejected_for
+from synthesis.selectors_units import of_run
 from synthesis.staleness import LEVELS, stale_filter
-from synthesis.units import of_run
 from trace_site.paging import SIZE
 
 NEAR, TRIED_NEAR, READ = 2_000, 6_000, 400  # ids looked through one by one; by attempts; by words

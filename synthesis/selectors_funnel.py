@@ -15,7 +15,7 @@ from django.db.models import Case, Count, F, Func, JSONField, Q, QuerySet, Value
 from rules.models import RuleVersion
 from synthesis.models import Attempt, Sample, SynthesisRun
 from synthesis.selectors import APPROVED, DROPPED, READY
-from synthesis.units import of_run, reasons, shared_samples
+from synthesis.selectors_units import of_run, reasons, shared_samples
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "domain": ("domain_id",),

@@ -7,7 +7,7 @@ from django.db.models import Count, Q
 
 from synthesis.books import job_books
 from synthesis.models import Attempt, SynthesisRun
-from synthesis.units import equation, of_run
+from synthesis.selectors_units import equation, of_run
 
 
 def run_counts(run: SynthesisRun) -> dict[str, Any]:

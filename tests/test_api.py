@@ -251,7 +251,9 @@ def test_lists_are_read_page_by_page(expert, django_assert_num_queries):
     ask(expert, method="get")
     seen, after = [], ""
     while after is not None:
-        with django_assert_num_queries(4):  # token, and its get_or_create in this test; roles; one for the page
+        with django_assert_num_queries(
+            4
+        ):  # token, and its get_or_create in this test; roles; one for the page
             page = ask(expert, method="get", path=f"/x?limit=2&after={after}").data
         seen += [row["slug"] for row in page["results"]]
         after = page["next"]

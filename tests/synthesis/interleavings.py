@@ -252,7 +252,7 @@ def find_look_alikes() -> None:
 def wrong() -> list[str]:
     """What no interleaving may lead to."""
     from synthesis.models import Attempt, Sample, SynthesisRun
-    from synthesis.units import equation
+    from synthesis.selectors_units import equation
 
     found = []
     for run in SynthesisRun.objects.filter(job__state="done").select_related("job"):

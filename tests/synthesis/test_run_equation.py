@@ -15,8 +15,8 @@ from synthesis.planning import MOVED, NEWER, TAKEN, plan
 from synthesis.samples import samples
 from synthesis.selectors_funnel import Slice, funnel
 from synthesis.selectors_runs import tell_counts
+from synthesis.selectors_units import equation, of_run
 from synthesis.services import synthesis_resume, synthesis_start
-from synthesis.units import equation, of_run
 from synthesis.writers.offline import offline_writers
 from tests.factories import make_domain, make_tool
 from tests.synthesis.rows import make_book, run_job
