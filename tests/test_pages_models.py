@@ -199,7 +199,7 @@ def test_page_shows_counts_rules_and_what_keeps_it_and_experts_only_read(client_
     ):
         assert words in page, words
     assert "Start now" not in page and "Turn on" not in page
-    fragment = client.get(f"/training/retraining/{row.pk}/samples/").content.decode()
+    fragment = client_as("expert").get(f"/training/retraining/{row.pk}/samples/").content.decode()
     assert f"sample {sample.pk}" in fragment
 
 
