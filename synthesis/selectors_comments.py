@@ -47,7 +47,7 @@ def not_blind(viewer: Any, rows: QuerySet[Any], writer: str) -> QuerySet[Any]:
 
 def is_blind(viewer: Any, sample: Sample) -> bool:
     """Whether others' comments on this sample are kept from this person until they have decided."""
-    return _waits(sample.pk).exists() and not _read(viewer, sample.pk).exists()
+    return _waits(sample.pk).exclude(Exists(_read(viewer, sample.pk))).exists()
 
 
 def _waits(sample: Any) -> QuerySet[ReviewItem]:

@@ -452,19 +452,20 @@ def test_an_adjudication_ends_it(reviewer, samples, signed_in, seconds):
 
 
 @pytest.mark.parametrize(
-    ("state", "words"),
+    ("state", "words", "may"),
     [
-        ({}, "Nothing was written yet"),
-        ({"machine": "pending"}, "being written"),
-        ({"human": "approved"}, "Everything is decided"),
-        ({"machine": "dropped"}, "Nothing passed the machine"),
+        ({}, "Nothing was written yet", False),  # a reviewer starts no run
+        ({"machine": "pending"}, "being written", True),
+        ({"human": "approved"}, "Everything is decided", False),  # and builds no snapshot
+        ({"machine": "dropped"}, "Nothing passed the machine", True),
     ],
 )
-def test_empty_queue_says_why_and_what_to_do(reviewer, state, words):
+def test_empty_queue_says_why_and_what_one_may_do(reviewer, client_as, state, words, may):
     if state:
         make_sample(**state)
     page = reviewer.get("/synthesis/review/").content.decode()
-    assert words in page and 'class="button primary"' in page
+    assert words in page and ('class="button primary"' in page) == may
+    assert 'class="button primary"' in client_as("admin").get("/synthesis/review/").content.decode()
 
 
 def test_empty_queue_says_what_others_hold_and_when_it_frees(reviewer, samples, signed_in):

@@ -144,7 +144,7 @@ def test_comment_lists_cost_the_same(signed_in, samples, django_assert_num_queri
         comment_add(sample=sample, author=person, text="@erin @ghost x")
     with django_assert_num_queries(5):  # session, user, roles, comments, mentioned
         erin.get("/synthesis/comments/")
-    with django_assert_num_queries(6):  # session, user, sample, roles, comments, mentioned
+    with django_assert_num_queries(7):  # session, user, roles, sample, comments, mentioned, is it blind
         erin.get(f"/synthesis/samples/{samples[0].pk}/comments/")
 
 
@@ -216,9 +216,9 @@ def test_a_view_without_page_or_name_is_refused(signed_in, given):
 
 def test_an_admin_writes_a_guideline_with_examples_and_all_read_it(signed_in):
     make_domain("hr")
-    admin, pm = signed_in("admin", "alma"), signed_in("product_manager", "paul")
+    admin, expert = signed_in("admin", "alma"), signed_in("expert", "paul")
     assert "Begin with one for all samples" in text(admin.get("/synthesis/guidelines/"))
-    assert "An admin writes them" in text(pm.get("/synthesis/guidelines/"))
+    assert "An admin writes them" in text(expert.get("/synthesis/guidelines/"))
     example = {
         "verdict": "reject",
         "query": "GetSlip <2022>?",
@@ -235,8 +235,8 @@ def test_an_admin_writes_a_guideline_with_examples_and_all_read_it(signed_in):
     ]
     page = text(admin.get("/synthesis/guidelines/edit/?domain=hr&style=exception"))
     assert "You edit version 1" in page and "GetSlip &lt;2022&gt;?" in page
-    assert "HR, exception" in text(pm.get("/synthesis/guidelines/"))
-    assert "GetSlip &lt;2022&gt;?" in text(pm.get(f"/synthesis/guidelines/{row.pk}/"))
+    assert "HR, exception" in text(expert.get("/synthesis/guidelines/"))
+    assert "GetSlip &lt;2022&gt;?" in text(expert.get(f"/synthesis/guidelines/{row.pk}/"))
 
 
 def test_an_edit_that_came_too_late_keeps_what_was_typed_beside_what_stands(signed_in):
@@ -290,7 +290,7 @@ def test_a_decided_sample_is_copied_to_its_guideline_by_one_click(signed_in, sam
 def test_the_audit_list_does_not_tell_a_reader_what_others_said_or_decided(signed_in, samples):
     erin = User.objects.create_user("erin")
     erin.groups.add(Group.objects.get(name="expert"))
-    comment_add(sample=samples[0], author=erin, text="I would refuse it")
+    comment_add(sample=samples[1], author=erin, text="I would refuse it")
     review.reject(sample=samples[1], reviewer=a_reviewer(), reason="unnatural", note="too stiff")
     for role, name, told in (("reviewer", "ada", False), ("admin", "alma", True)):
         client = signed_in(role, name)
