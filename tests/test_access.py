@@ -116,6 +116,11 @@ def test_the_body_that_a_request_for_headers_throws_away_is_closed_with_the_answ
     assert closed == ["rows"]
 
 
+def test_the_navigation_leads_admins_to_people_and_nobody_else(client_as):
+    leads = {role: 'href="/people/"' in client_as(role).get("/account/").content.decode() for role in ROLES}
+    assert leads == {role: role == "admin" for role in ROLES}
+
+
 CLOSED, OPEN = "/audit/", "/catalog/tools/7/"
 PAGES = {  # what an expert gets of what a template wrote
     f'see <a href="{CLOSED}">the audit</a>.': "see the audit.",

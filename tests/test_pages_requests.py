@@ -90,6 +90,14 @@ def test_reviewers_read_every_page_and_find_no_button(client_as, people, tools):
     assert client.get(f"/rules/requests/{request.pk}/impact/").status_code == 200
 
 
+def test_a_rule_tells_of_its_open_requests_to_those_who_may_read_them(as_user, people, tools, user_with):
+    rule = published()
+    submitted(people[0], rule, text=f"{TEXT} Always.")
+    told = "Open changes of this rule"
+    assert told in text_of(as_user(people[0]).get(f"/rules/{rule.pk}/"))
+    assert told not in text_of(as_user(user_with("product_manager")).get(f"/rules/{rule.pk}/"))
+
+
 def test_rejection_is_told_to_its_author_on_the_list_and_in_the_navigation(as_user, people, tools):
     erin, rui = people
     request = submitted(erin)

@@ -202,7 +202,12 @@ AREAS = {
         api-webhooks api-webhook api-webhook-test api-webhook-secret api-webhook-deliveries
         api-webhook-send""",
     ),
-    "people": Area(ADMINS, ADMINS, "people:"),
+    "people": Area(
+        ADMINS,
+        ADMINS,
+        """people:list people:person people:reset people:deactivate people:activate people:token
+        people:token_rotate people:token_revoke""",
+    ),
     "admin": Area(ADMINS, ADMINS, "admin:"),  # Django's own pages ask besides whether one is staff
 }
 AREA_OF = {route: name for name, area in AREAS.items() for route in area.routes.split()}
