@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from django.http import QueryDict
@@ -81,6 +82,11 @@ class RuleForm:
     def names(self) -> list[str]:
         """T(r) as typed so far, the target first."""
         return [name for name in (self.target, *self.confusables) if name]
+
+    @cached_property
+    def is_too_long(self) -> bool:
+        """Whether something is longer than a draft may hold; its sentences are not looked through then."""
+        return bool(draft_problems(self.content()))
 
     @property
     def numbered_clauses(self) -> list[tuple[int, dict[str, Any]]]:

@@ -36,7 +36,7 @@ def rule_check(request: HttpRequest) -> HttpResponse:
             for pointer, sentence in checked.problems
         ],
         "blocked": has_errors(checked.findings),
-        "sentences": _sentences(form),
+        "sentences": {} if form.is_too_long else _sentences(form),
         "untouched": not any((form.text, form.clauses, form.tests)),
     }
     return render(request, "rules/_findings.html", context)
@@ -66,6 +66,8 @@ def fields(request: HttpRequest) -> HttpResponse:
 def sentence_fix(request: HttpRequest) -> JsonResponse:
     """`say`: a clause's row; answers {edit: [start, end, words]} or {why}. Else {clauses: [row or null, ...]}."""
     form = RuleForm.read(request.POST)
+    if form.is_too_long:
+        return JsonResponse({"edit": None, "clauses": []})
     row = request.POST.get("say", "")
     if row.isdecimal() and int(row) in form.clause_rows:
         edit = say(form.text, form.clauses, form.clause_rows.index(int(row)), form.names)
