@@ -198,8 +198,8 @@ def test_wrong_bodies_are_told_what_is_wrong(expert, sent, code, words):
 
 
 HOSTILE = {
-    "a key repeated after 12,000 others": b'{%s, "key00": 2}'
-    % b", ".join(b'"key%02d": 1' % number for number in range(12_000)),
+    "a key repeated after 60,000 others": b'{%s, "key00": 2}'
+    % b", ".join(b'"key%02d": 1' % number for number in range(60_000)),
     "12,000 unknown fields": json.dumps({f"field{number}": 1 for number in range(12_000)}).encode(),
     "an unknown field with a long name": json.dumps({"x" * 900_000: 1}).encode(),
     "a long key twice": b'{"%s": 1, "%s": 1}' % (b"x" * 400_000, b"x" * 400_000),
@@ -214,7 +214,7 @@ def test_a_hostile_body_costs_little_and_is_answered_briefly(expert, what):
     before = time.process_time()
     refused = ask(expert, HOSTILE[what])
     refused.render()
-    assert time.process_time() - before < 1  # the repeated key took 5 s
+    assert time.process_time() - before < 4  # the repeated key took two minutes
     assert refused.status_code == 400 and len(refused.content) < 10_000
 
 

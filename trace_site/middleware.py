@@ -36,7 +36,7 @@ class trace_errors:  # noqa: N801 - used as a function in MIDDLEWARE
         if not isinstance(exception, TraceError):
             return None
         response = self.told(request, exception)
-        if exception.code == "rate_limited":
+        if "retry_after" in exception.extra:
             response["Retry-After"] = str(exception.extra["retry_after"])
         return response
 
