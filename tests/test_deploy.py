@@ -33,7 +33,7 @@ def check(role, **more):
     here = connection.settings_dict
     place = f"{here['HOST']}:{here['PORT']}/{here['NAME']}"
     environment = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name != "DJANGO_ALLOW_ASYNC_UNSAFE"},
         "DATABASE_URL": f"postgresql://{role['USER']}:{role['PASSWORD']}@{place}",
         "SECRET_KEY": "a-secret-of-fifty-characters-and-more-for-production-only-0123456789",
         "HTTPS": "1",
