@@ -225,6 +225,13 @@ def test_a_sibling_that_becomes_ready_while_the_newer_one_is_rejected_is_found_a
     assert ReviewItem.objects.get(sample=old).state == "open"
 
 
+def test_a_sample_that_leaves_its_slot_leaves_it_to_the_one_before_it():
+    old, new = make_sample(slot="a"), make_sample(slot="a")
+    assert ReviewItem.objects.get(sample=old).state == "withdrawn"
+    Sample.objects.filter(pk=new.pk).update(slot="b")
+    assert ReviewItem.objects.get(sample=old).state == "open"
+
+
 def test_a_sample_that_becomes_ready_while_its_rule_moves_on_waits_for_the_rule(other):
     rule = make_rule(make_tool(), make_tool())
     sample = make_sample(rule=rule, tools=[make_tool(), make_tool()], machine="pending")
