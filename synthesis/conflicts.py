@@ -56,7 +56,7 @@ def _decided(item: ReviewItem, reviewer: Any) -> str:
     if item.decided_by_id == reviewer.pk:
         return "you have decided it already, otherwise than now."
     if item.decided_by_id is None:
-        return "it was accepted with its batch, unread."
+        return "it is approved by now, unread: with its batch or by a policy."
     human = Sample.objects.values_list("human", flat=True).get(pk=item.sample_id)
     if human in (Sample.Human.APPROVED, Sample.Human.REJECTED):
         return f"{item.decided_by} has decided it meanwhile: {human}."

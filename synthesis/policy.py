@@ -5,6 +5,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
+from django.db.models.functions import Now
 
 from synthesis.holds import hold_rules
 from synthesis.models import Batch, Decision, ReviewItem, Sample
@@ -42,6 +43,9 @@ def _approve(items: list[ReviewItem], policy: str, actor: Any) -> None:
     }
     samples = Sample.objects.filter(pk__in=[item.sample_id for item in items])
     before = {pk: {"human": human, "approved_by": by} for pk, human, by in _state(samples)}
+    # decided, so that an item which somebody opens again waits for a decision of its own
+    ended = ReviewItem.objects.filter(pk__in=[item.pk for item in items])
+    ended.update(state=ReviewItem.State.DECIDED, decided_at=Now())
     samples.update(**after)
     Decision.objects.bulk_create(
         (

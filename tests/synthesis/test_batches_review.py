@@ -149,7 +149,7 @@ class TestAccepting:
         assert {row.after["approved_how"] for row in policies} == {"batch"}
         assert AuditEntry.objects.get(action="batch.accepted").detail["approved"] == 17
         assert not ReviewItem.objects.exclude(state="decided").exists()
-        with pytest.raises(TraceError, match="it was accepted with its batch, unread"):
+        with pytest.raises(TraceError, match="it is approved by now, unread"):
             review.approve(sample=unread[0], reviewer=ada)
         counts = [row.payload["count"] for row in WebhookDelivery.objects.filter(webhook=hook)]
         assert sorted(counts) == [1] * 13 + [17]

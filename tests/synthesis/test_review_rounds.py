@@ -264,6 +264,14 @@ def test_policy_approves_what_was_undone_before_and_leaves_claims_alone(people, 
         review.approve(sample=made[2].pk, reviewer=people[0])
 
 
+def test_what_a_policy_approved_and_somebody_opened_again_is_decided_anew(people, sample):
+    assert review.policy_approve(count=None)["approved"] == 1
+    Sample.objects.filter(pk=sample.pk).update(human="pending")
+    assert review.policy_approve(count=None)["approved"] == 1
+    takes = Decision.objects.filter(sample=sample).order_by("pk").values_list("take", flat=True)
+    assert list(takes) == [0, 1]
+
+
 def test_the_most_specific_share_counts_and_the_draw_is_the_same_whoever_asks(sample):
     make_domain("finance")
     SecondShare.objects.create(share=0.1)
