@@ -15,7 +15,7 @@ from synthesis import selectors_snapshots as reads
 from synthesis.api_shapes_snapshots import CardOut, DiffIn, DiffOut, SnapshotDetail, SnapshotRow
 from synthesis.models import Snapshot
 from synthesis.snapshot_diffs import Pair
-from synthesis.snapshot_downloads import NAMES, card_of
+from synthesis.snapshot_downloads import NAMES, TYPES, card_of
 from synthesis.snapshots import snapshot_dir
 from synthesis.views_snapshots import file_response
 from trace_site.api import ApiView, keyset_response, page_limit
@@ -80,7 +80,7 @@ class SnapshotFile(ApiView):
         summary="Download a file of a snapshot",
         description="Byte for byte as it was frozen, checked against its digest first.",
         parameters=[OpenApiParameter("name", str, OpenApiParameter.PATH, enum=sorted(NAMES))],
-        responses={(200, "application/octet-stream"): OpenApiTypes.BINARY, 404: NO_SNAPSHOT},
+        responses={**{(200, kind): OpenApiTypes.BINARY for kind in TYPES.values()}, 404: NO_SNAPSHOT},
     )
     def get(self, request: Request, pk: int, name: str) -> StreamingHttpResponse:
         return file_response(snapshot_of(pk), name)
