@@ -1,10 +1,8 @@
 """Tokens of programs: what is stored of them, when they end, and what they may."""
 
 from datetime import timedelta
-from importlib import import_module
 
 import pytest
-from django.apps import apps
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
@@ -165,16 +163,3 @@ def test_use_is_noted_once_a_minute(user_with):
     ApiToken.objects.update(last_used_at=first - timedelta(minutes=2))
     asked(secret)
     assert ApiToken.objects.get().last_used_at > first - timedelta(minutes=1)
-
-
-def test_tokens_of_before_go_on_until_the_password_changes(user_with):
-    user, key = user_with("expert"), "0123456789abcdef" * 2 + "01234567"
-    with connection.cursor() as cursor:
-        cursor.execute("CREATE TABLE authtoken_token (key text, created timestamptz, user_id int)")
-        cursor.execute("INSERT INTO authtoken_token VALUES (%s, now(), %s)", [key, user.pk])
-    with connection.schema_editor() as editor:
-        import_module("trace_site.migrations.0014_tokens").take_over(apps, editor)
-    assert asked(key) == 200 and key not in everything_stored()
-    user.set_password("something else, longer")
-    user.save()
-    assert asked(key) == 401

@@ -12,10 +12,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Func
 
-
-class CurrentTransaction(Func):
-    function = "txid_current"
-    output_field = models.BigIntegerField()
+TRANSACTION = Func(function="txid_current", output_field=models.BigIntegerField())
 
 
 class AuditEntry(models.Model):
@@ -26,7 +23,7 @@ class AuditEntry(models.Model):
     object_id = models.CharField(max_length=60)
     object_label = models.CharField(max_length=300)
     detail = models.JSONField(default=dict)
-    txid = models.BigIntegerField(null=True, db_index=True, db_default=CurrentTransaction())
+    txid = models.BigIntegerField(null=True, db_index=True, db_default=TRANSACTION)
 
     class Meta:
         app_label = "trace_site"
@@ -42,7 +39,7 @@ class AuditEntry(models.Model):
 
 
 class AuditChange(models.Model):
-    """A row that was inserted, updated or deleted; trace_site.lib.audited writes it."""
+    """A row that was inserted, updated or deleted; triggers write it."""
 
     at = models.DateTimeField()
     txid = models.BigIntegerField(db_index=True)

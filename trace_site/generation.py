@@ -32,22 +32,3 @@ def generation_key(*names: str) -> dict[str, tuple[int, str]]:
     """
     rows = Generation.objects.filter(name__in=names).values_list("name", "value", RawSQL("xmin::text", ()))
     return {name: (value, moved_by) for name, value, moved_by in rows}
-
-
-def counted_sql(table: str, name: str, columns: str = "") -> str:
-    """SQL for a migration: writes on `table` raise the counter `name`; with `columns`, updates of those only."""
-    of = f" OF {columns}" if columns else ""
-    return f"""
-CREATE OR REPLACE FUNCTION trace_count_{name}() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  INSERT INTO trace_site_generation (name, value) VALUES ('{name}', 1)
-    ON CONFLICT (name) DO UPDATE SET value = trace_site_generation.value + 1;
-  RETURN NULL;
-END $$;
-CREATE TRIGGER {table}_counted AFTER INSERT OR DELETE OR UPDATE{of} ON {table}
-  FOR EACH STATEMENT EXECUTE FUNCTION trace_count_{name}();
-"""
-
-
-def uncounted_sql(table: str) -> str:
-    return f"DROP TRIGGER {table}_counted ON {table};"

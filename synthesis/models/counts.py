@@ -13,7 +13,7 @@ class Level(models.IntegerChoices):
 
 class SampleCount(models.Model):
     """Rollup: samples by what lists filter on. Loose rows are written by triggers and folded by `counts.fold`
-    (migrations 0012 and 0015). An id of 0 means none.
+    (migration `counts`). An id of 0 means none.
     """
 
     branch = models.CharField(max_length=8)

@@ -63,7 +63,7 @@ class Assignment(models.Model):
 
 
 class ReviewItem(models.Model):
-    """One reading of one sample. Triggers on samples and rules open and withdraw items (see migration 0010);
+    """One reading of one sample. Triggers on samples and rules open and withdraw items (migration `queue`);
     `claims` and `review` do the rest. Narrow on purpose: the queue never reads the samples' texts.
     """
 
@@ -91,7 +91,7 @@ class ReviewItem(models.Model):
         on_delete=models.PROTECT,
         related_name="+",
         db_index=False,
-        help_text="of a later round: who decided the first (by trigger, migration 0012)",
+        help_text="of a later round: who decided the first (by trigger)",
     )
     domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="+", db_index=False)
     branch = models.CharField(max_length=8, choices=SynthesisRun.Branch)

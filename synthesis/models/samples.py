@@ -10,7 +10,7 @@ from catalog.models import Domain, LabelledQuery, Tool
 from rules.models import RuleVersion
 from trace_site.jobs import Job
 
-# What lists filter on, as one number (an SQL function, migration 0012): few values, and one index over them serves
+# What lists filter on, as one number (the SQL function synthesis_facet): few values, and one index over them serves
 # every combination of filters at any depth.
 FACET = models.Func(
     *("branch", "domain", "style", "tier", "machine", "human", "approved_how", "writer"),

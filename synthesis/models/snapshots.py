@@ -9,7 +9,7 @@ from synthesis.models.samples import Sample
 
 class Snapshot(models.Model):
     """A frozen dataset. Database triggers refuse UPDATE, DELETE and TRUNCATE here, on its members, and on what its
-    members say; no member comes in after the transaction that made it (see migration 0013).
+    members say; no member comes in after the transaction that made it (migration `triggers`).
     """
 
     hash = models.CharField(max_length=64, unique=True)

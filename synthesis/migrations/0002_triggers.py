@@ -1,17 +1,38 @@
-"""A snapshot is frozen with what it means: its members' content, their rules' names, their attempts and prompts.
+"""What is frozen, what the ledger is told of, and whatever a snapshot holds.
 
-A sample in a snapshot keeps every column but those that say who approved it; it cannot be deleted. Members come in
-with the transaction that makes the snapshot, which locks the samples, and never after. Attempts and prompts are
-append-only for all samples. The owner of the tables can still switch triggers off: `snapshot_rebuild` shows what was
-changed then.
+A snapshot is frozen with what it means: its members' content, their rules' names, their attempts and prompts. A sample
+in a snapshot keeps every column but those that say who approved it; it cannot be deleted. Members come in with the
+transaction that makes the snapshot, which locks the samples, and never after. Attempts and prompts are append-only for
+all samples. The owner of the tables can still switch triggers off: `snapshot_rebuild` shows what was changed then.
 """
 
-from django.db import migrations, models
-from django.db.models import Func
+from django.db import migrations
 
-from trace_site.lib.frozen import freeze_sql, unfreeze_sql
+# of a sample only what a person or a policy decides: what the machine writes while it is made is no decision
+HELD = """
+SELECT trace_freeze('synthesis_snapshot');
+SELECT trace_freeze('synthesis_snapshotsample');
+SELECT trace_freeze('synthesis_decision');
+SELECT trace_freeze('synthesis_frozenlines');
+SELECT trace_freeze('synthesis_attempt');
+SELECT trace_freeze('synthesis_promptversion');
+SELECT trace_freeze('synthesis_guideline');
+SELECT trace_freeze('synthesis_samplecomment');
 
-FROZEN = ["synthesis_frozenlines", "synthesis_attempt", "synthesis_promptversion"]
+SELECT trace_audit('synthesis_synthesisrun', omit => '{skipped}');
+SELECT trace_audit('synthesis_sample', omit => '{updated_at}', operations => '{UPDATE,DELETE}', update_when => $$
+OLD.human <> NEW.human OR OLD.approved_by <> NEW.approved_by
+OR (OLD.machine = 'ready' AND (OLD.query, OLD.trace, OLD.answer) IS DISTINCT FROM (NEW.query, NEW.trace, NEW.answer))
+$$);
+SELECT trace_audit('synthesis_decision');
+SELECT trace_audit('synthesis_snapshot', omit => '{manifest}');
+SELECT trace_audit('synthesis_assignment');
+SELECT trace_audit('synthesis_batch');
+SELECT trace_audit('synthesis_guideline');
+SELECT trace_audit('synthesis_samplecomment');
+SELECT trace_audit('synthesis_secondshare');
+"""
+
 # every column of a sample but human, approved_by, approved_how and updated_at (`content` is generated from made_from)
 CONTENT = [
     *("id", "run_id", "key", "slot", "branch", "domain_id", "rule_version_id", "anchor_id", "labelled_query_id"),
@@ -45,12 +66,6 @@ CREATE TRIGGER synthesis_sample_kept BEFORE DELETE ON synthesis_sample
 CREATE TRIGGER synthesis_sample_not_truncated BEFORE TRUNCATE ON synthesis_sample
   FOR EACH STATEMENT EXECUTE FUNCTION synthesis_member_kept();
 """
-UNDO_SAMPLES = """
-DROP TRIGGER synthesis_sample_content_kept ON synthesis_sample;
-DROP TRIGGER synthesis_sample_kept ON synthesis_sample;
-DROP TRIGGER synthesis_sample_not_truncated ON synthesis_sample;
-DROP FUNCTION synthesis_member_kept();
-"""
 
 # the lock makes a writer of one of the samples wait for this transaction; then the trigger above sees the member
 MEMBERS = """
@@ -69,10 +84,6 @@ END $$;
 CREATE TRIGGER synthesis_snapshotsample_closed AFTER INSERT ON synthesis_snapshotsample
   REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION synthesis_members_closed();
 """
-UNDO_MEMBERS = """
-DROP TRIGGER synthesis_snapshotsample_closed ON synthesis_snapshotsample;
-DROP FUNCTION synthesis_members_closed();
-"""
 
 # a snapshot names rules by domain and code
 RULES = """
@@ -90,51 +101,12 @@ END $$;
 CREATE TRIGGER rules_rule_name_kept BEFORE UPDATE OF code, domain_id ON rules_rule FOR EACH ROW
   WHEN ((OLD.code, OLD.domain_id) IS DISTINCT FROM (NEW.code, NEW.domain_id)) EXECUTE FUNCTION synthesis_rule_kept();
 """
-UNDO_RULES = """
-DROP TRIGGER rules_rule_name_kept ON rules_rule;
-DROP FUNCTION synthesis_rule_kept();
-"""
 
 
 class Migration(migrations.Migration):
-    dependencies = [("synthesis", "0012_counts"), ("rules", "0007_health_words")]
+    dependencies = [("synthesis", "0001_initial"), ("rules", "0002_triggers"), ("trace_site", "0002_triggers")]
     operations = [
-        migrations.CreateModel(
-            name="FrozenLines",
-            fields=[
-                (
-                    "digest",
-                    models.CharField(
-                        help_text="sha256 of the lines", max_length=64, primary_key=True, serialize=False
-                    ),
-                ),
-                ("rows", models.PositiveIntegerField()),
-                ("data", models.BinaryField(help_text="the lines, zlib")),
-            ],
-            options={"verbose_name_plural": "frozen lines"},
-        ),
-        migrations.AddField(
-            "snapshot",
-            "parts",
-            models.JSONField(
-                default=dict,
-                help_text="{file: digests of its FrozenLines}: every file that is not made from the members",
-            ),
-        ),
-        migrations.AddField(
-            "snapshot",
-            "txid",
-            models.BigIntegerField(
-                db_default=Func(function="txid_current", output_field=models.BigIntegerField()),
-                help_text="the transaction that made it: members come in with it and never after",
-            ),
-        ),
-        migrations.AddConstraint(
-            "snapshotsample",
-            models.UniqueConstraint(fields=("snapshot", "position"), name="one_sample_a_position"),
-        ),
-        *[migrations.RunSQL(freeze_sql(table), unfreeze_sql(table)) for table in FROZEN],
-        migrations.RunSQL(SAMPLES, UNDO_SAMPLES),
-        migrations.RunSQL(MEMBERS, UNDO_MEMBERS),
-        migrations.RunSQL(RULES, UNDO_RULES),
+        migrations.RunSQL(HELD + SAMPLES + MEMBERS + RULES),
+        # nobody searches keys by their beginning, and Django's index for that would be the largest
+        migrations.RunSQL("DROP INDEX synthesis_sample_key_57e86aed_like;"),
     ]

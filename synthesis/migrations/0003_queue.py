@@ -1,13 +1,16 @@
 """What waits for review follows from samples and rules: triggers open and withdraw the queue's items, whoever writes.
 
 A sample waits when the machine is done with it, no newer one stands in its slot and its rule version is the published
-one; `human` says for which reading. The same in Python: `selectors_standing`, and a test holds the two together.
+one; `human` says for which reading. The same in Python: `synthesis.selectors_standing`, and a test holds the two together.
 
 Locks are taken in one order, as in `synthesis.holds`: rule, then items, the newest sample and highest round first. A
 sample that becomes ready or is decided holds its rule, so that it is seen by whoever publishes the rule, or sees that.
+
+What an ended run planned and did not write replaces nothing. Nothing is told when a job ends, so that the items of such
+samples follow with the next sweep of `synthesis.reconcile`.
 """
 
-from django.db import migrations, models
+from django.db import migrations
 
 SYNC = """
 CREATE FUNCTION synthesis_review_sync(ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
@@ -24,7 +27,10 @@ BEGIN
       AND NOT (s.slot <> '' AND EXISTS (
         SELECT 1 FROM synthesis_sample n
         WHERE n.branch = s.branch AND n.slot = s.slot AND n.id > s.id
-          AND n.machine <> 'dropped' AND n.human <> 'rejected'))
+          AND n.machine <> 'dropped' AND n.human <> 'rejected'
+          AND NOT (n.machine = 'pending' AND EXISTS (
+            SELECT 1 FROM synthesis_synthesisrun u JOIN trace_site_job j ON j.id = u.job_id
+            WHERE u.id = n.run_id AND j.state IN ('done', 'failed', 'cancelled', 'quarantined')))))
   ), withdrawn AS (
     UPDATE synthesis_reviewitem i
     SET state = 'withdrawn', claimed_by_id = NULL, claimed_until = NULL, claim = NULL
@@ -64,8 +70,8 @@ BEGIN
     ) decided;
     SELECT array_agg(id) INTO ids FROM (
       WITH changed AS (
-        SELECT id, branch, slot, machine, human FROM new_rows
-        EXCEPT SELECT id, branch, slot, machine, human FROM old_rows
+        (SELECT id, branch, slot, machine, human FROM new_rows EXCEPT SELECT id, branch, slot, machine, human FROM old_rows)
+        UNION ALL (SELECT id, branch, slot, machine, human FROM old_rows EXCEPT SELECT id, branch, slot, machine, human FROM new_rows)
       )
       SELECT c.id FROM changed c
       UNION SELECT o.id FROM changed c JOIN synthesis_sample o ON o.branch = c.branch AND o.slot = c.slot
@@ -109,36 +115,21 @@ CREATE TRIGGER rules_rule_waits AFTER UPDATE ON rules_rule
   FOR EACH STATEMENT EXECUTE FUNCTION synthesis_rule_waits();
 """
 
-FILL = """
-SELECT synthesis_review_sync(coalesce(array_agg(id), '{}')) FROM synthesis_sample
-WHERE machine = 'ready' AND human = 'pending';
-"""
-
-UNDO = """
-DROP TRIGGER rules_rule_waits ON rules_rule;
-DROP TRIGGER synthesis_sample_waits_new ON synthesis_sample;
-DROP TRIGGER synthesis_sample_waits_changed ON synthesis_sample;
-DROP TRIGGER synthesis_sample_waits_gone ON synthesis_sample;
-DROP FUNCTION synthesis_rule_waits();
-DROP FUNCTION synthesis_sample_waits();
-DROP FUNCTION synthesis_review_sync(bigint[]);
+FIRST_BY = """
+CREATE FUNCTION synthesis_first_by() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  NEW.first_by_id := (
+    SELECT decided_by_id FROM synthesis_reviewitem WHERE sample_id = NEW.sample_id AND round = 1);
+  RETURN NEW;
+END $$;
+CREATE TRIGGER synthesis_first_by_new BEFORE INSERT ON synthesis_reviewitem
+  FOR EACH ROW WHEN (NEW.round > 1) EXECUTE FUNCTION synthesis_first_by();
+CREATE TRIGGER synthesis_first_by_again BEFORE UPDATE ON synthesis_reviewitem
+  FOR EACH ROW WHEN (NEW.round > 1 AND NEW.state = 'open' AND OLD.state IN ('withdrawn', 'decided'))
+  EXECUTE FUNCTION synthesis_first_by();
 """
 
 
 class Migration(migrations.Migration):
-    dependencies = [("synthesis", "0009_takes_and_how"), ("rules", "0007_health_words")]
-    operations = [
-        migrations.AddConstraint(
-            "decision",
-            models.UniqueConstraint(
-                condition=~models.Q(verdict="undo"),
-                fields=("sample", "round", "take"),
-                name="one_decision_a_round",
-            ),
-        ),
-        migrations.AddConstraint(
-            "reviewitem", models.UniqueConstraint(fields=("claim",), name="one_item_a_claim")
-        ),
-        migrations.RunSQL(SYNC + SAMPLES + RULES, UNDO),
-        migrations.RunSQL(FILL, migrations.RunSQL.noop),
-    ]
+    dependencies = [("synthesis", "0002_triggers")]
+    operations = [migrations.RunSQL(SYNC + SAMPLES + RULES + FIRST_BY)]

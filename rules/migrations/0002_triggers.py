@@ -1,9 +1,25 @@
-"""A change knows what was published when it began; an applied request stays; no author approves their own."""
+"""What was published or said stays; applied requests too; no author approves their own; publishing is counted."""
 
-import django.db.models.deletion
-from django.db import migrations, models
+from django.db import migrations
 
-KEEP = """
+HELD = """
+SELECT trace_freeze('rules_ruleversion');
+SELECT trace_freeze('rules_approval');
+SELECT trace_freeze('rules_changecomment');
+SELECT trace_audit('rules_rule');
+SELECT trace_audit('rules_ruleversion');
+SELECT trace_audit('rules_changerequest', omit => '{updated_at}');
+SELECT trace_audit('rules_rulechange', omit => '{edited_at}');
+SELECT trace_audit('rules_approval');
+SELECT trace_audit('rules_changecomment');
+
+SELECT trace_count('rules_rule', 'rules', 'published_id');
+-- what else makes a sample stale
+CREATE TRIGGER rules_rule_content_counted AFTER UPDATE OF code, domain_id ON rules_rule
+  FOR EACH STATEMENT EXECUTE FUNCTION trace_count_rules();
+"""
+
+REQUESTS = """
 CREATE FUNCTION rules_keep_request() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF OLD.state = 'applied' OR (TG_OP = 'DELETE' AND OLD.state <> 'draft') THEN
@@ -40,29 +56,8 @@ END $$;
 CREATE TRIGGER rules_approval_not_own BEFORE INSERT ON rules_approval
   FOR EACH ROW EXECUTE FUNCTION rules_refuse_own_approval();
 """
-FREE = """
-DROP TRIGGER rules_changerequest_kept ON rules_changerequest;
-DROP TRIGGER rules_rulechange_kept ON rules_rulechange;
-DROP TRIGGER rules_approval_not_own ON rules_approval;
-DROP FUNCTION rules_keep_request();
-DROP FUNCTION rules_keep_change();
-DROP FUNCTION rules_refuse_own_approval();
-"""
 
 
 class Migration(migrations.Migration):
-    dependencies = [("rules", "0004_counted")]
-    operations = [
-        migrations.AddField(
-            "rulechange",
-            "base_published",
-            models.ForeignKey(
-                null=True,
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="+",
-                to="rules.ruleversion",
-                help_text="the version that was published when it began",
-            ),
-        ),
-        migrations.RunSQL(KEEP, FREE),
-    ]
+    dependencies = [("rules", "0001_initial"), ("trace_site", "0002_triggers")]
+    operations = [migrations.RunSQL(HELD + REQUESTS)]
