@@ -14,7 +14,7 @@ from catalog.previews import applied_import, preview_of
 from catalog.refresh import catalog_refresh_start, refresh_job, tools_behind
 from catalog.undo import import_undo, undo_plan
 from catalog.uploads import Upload, upload_apply, upload_discard, upload_kept, upload_preview
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, quoted
 from trace_site.paging import keyset
 
 SHOWN_COUNTS = ("added", "changed", "unchanged", "removed", "deprecated", "returned", "skipped")
@@ -77,6 +77,13 @@ def _figures(counts: dict[str, Any]) -> list[tuple[str, int]]:
 def import_apply(request: HttpRequest) -> HttpResponse:
     """`choice` is apply, skip (the bad rows), or refuse (the file)."""
     ticket, choice = request.POST.get("ticket", ""), request.POST.get("choice", "apply")
+    if choice not in ("apply", "skip", "refuse"):
+        raise TraceError(
+            f"{quoted(choice)} is no choice; nothing was imported.",
+            code="bad_request",
+            where="choice",
+            hint="Send apply, skip or refuse.",
+        )
     if choice == "refuse":
         upload = upload_discard(ticket, actor=request.user)
         messages.success(request, f"{upload.filename} was refused; nothing was imported.")

@@ -7,13 +7,13 @@ rejected samples. Runs start from a button, or by themselves once enough wait; n
 from collections import defaultdict
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models.functions import Now
 
 from synthesis.core.rejections import critique
 from synthesis.models import Decision, Regeneration, Sample, SynthesisRun
 from synthesis.selectors_regenerations import held_by_stopped, is_due, refusals, times_written
-from synthesis.services import queue_run
+from synthesis.services import hold_starts, queue_run
 from synthesis.units import give_up
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
@@ -21,7 +21,6 @@ from trace_site.lib.files import content_hash
 State = Regeneration.State
 MOST = 3  # replacements in one slot for one rule version
 TAKEN = "A later run writes it again."
-LOCK = 7_210_403  # of pg_advisory_xact_lock: one starts runs at a time
 OPTIONS = ("recipe", "budget", "endpoints", "underspecified", "outdated")
 
 
@@ -61,7 +60,7 @@ def take_back(sample: Sample) -> None:
 @transaction.atomic
 def start(*, actor: Any = None, wake: bool = True) -> list[SynthesisRun]:
     """Queue a run for what waits, one for each set of options. What a stopped run holds is taken from it."""
-    _one_at_a_time()
+    hold_starts()
     _release_stopped()
     waiting = Regeneration.objects.select_for_update(of=("self",)).filter(state=State.WAITING)
     groups: defaultdict[str, list[Regeneration]] = defaultdict(list)
@@ -75,7 +74,7 @@ def sweep() -> int:
     if not is_due():
         return 0
     with transaction.atomic():
-        _one_at_a_time()
+        hold_starts()
         return len(start()) if is_due() else 0
 
 
@@ -102,8 +101,3 @@ def _release_stopped() -> None:
     for run in SynthesisRun.objects.filter(pk__in={run for _, run in taken}):
         give_up(run, list(unwritten.filter(run=run).values_list("pk", flat=True)), TAKEN)
     Regeneration.objects.filter(pk__in=[pk for pk, _ in taken]).update(state=State.WAITING, run=None)
-
-
-def _one_at_a_time() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])

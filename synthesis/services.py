@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from synthesis import options
 from synthesis.budgets import read_budget, refuse_spent, spent
@@ -18,6 +18,7 @@ from trace_site.lib.licences import licence_of
 from trace_site.lib.llm import Endpoint, NoLedger
 
 STRATEGIES = ("append", "replace")
+LOCK = 7_210_403  # of pg_advisory_xact_lock: one starts at a time
 
 
 def synthesis_start(
@@ -58,14 +59,22 @@ def synthesis_start(
     if writer == "llm":
         found = _probed()
         name, params["endpoints"] = f"llm:{found['generator'].model}"[:120], recorded(found)
-    active = SynthesisRun.objects.filter(job__state__in=[Job.State.QUEUED, Job.State.RUNNING])
-    same = active.filter(branch=branch, writer=name, seed=seed, params__contains=params)
-    same = same.filter(params__budget=params["budget"])  # {} is contained in every budget
-    if (under_way := same.select_related("job").first()) is not None:
-        return under_way
     about = params["rule"] or params["domain"]
     title = f"synthesis of {branch} samples{f' for {about}' if about else ''} ({name})"
-    return queue_run(branch, name, seed, params, actor, wake, title=title)
+    with transaction.atomic():
+        hold_starts()
+        active = SynthesisRun.objects.filter(job__state__in=[Job.State.QUEUED, Job.State.RUNNING])
+        same = active.filter(branch=branch, writer=name, seed=seed, params__contains=params)
+        same = same.filter(params__budget=params["budget"])  # {} is contained in every budget
+        if (under_way := same.select_related("job").first()) is not None:
+            return under_way
+        return queue_run(branch, name, seed, params, actor, wake, title=title)
+
+
+def hold_starts() -> None:
+    """Let nobody else start a run or a rebuild until this transaction ends: two that are equal are one."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
 
 
 @transaction.atomic
@@ -188,8 +197,10 @@ def snapshot_params(
     }
 
 
+@transaction.atomic
 def rebuild_start(*, snapshot: Snapshot, actor: Any = None, wake: bool = True) -> Job:
     """Queue the rebuilding of a snapshot's folder from the database, or return the one that is under way."""
+    hold_starts()
     active = Job.objects.filter(
         kind="snapshot_rebuild",
         params__snapshot=snapshot.pk,

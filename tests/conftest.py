@@ -2,10 +2,13 @@
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.db import OperationalError, connection
 from django.db.backends.postgresql.operations import DatabaseOperations
 from hypothesis import HealthCheck, settings
 
 from trace_site.database_roles import become_owner
+from trace_site.lib.errors import TraceError
+from trace_site.management.commands.migrate import refuse_old_home
 
 # how long an example takes says something of the machine, nothing of the property
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -24,9 +27,29 @@ DatabaseOperations.sql_flush = sql_flush_of_frozen_tables
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix):
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix, django_db_blocker):
     """Tests make and empty their database as its owner; see tests/as_application.py for those that must not."""
     become_owner()
+    with django_db_blocker.unblock():
+        _drop_database_of_an_earlier_version()
+
+
+def _drop_database_of_an_earlier_version() -> None:
+    """The one that was kept from an earlier run of the tests (--reuse-db)."""
+    name, kept = connection.settings_dict["NAME"], connection.creation._get_test_db_name()
+    connection.close()
+    connection.settings_dict["NAME"] = kept
+    try:
+        refuse_old_home()
+    except OperationalError:  # there is none
+        pass
+    except TraceError:
+        with connection.creation._nodb_cursor() as cursor:
+            connection.close()
+            cursor.execute(f"DROP DATABASE {connection.ops.quote_name(kept)}")
+    finally:
+        connection.close()
+        connection.settings_dict["NAME"] = name
 
 
 def pytest_collection_modifyitems(items):

@@ -231,6 +231,16 @@ def test_bad_rows_are_never_skipped_without_the_choice(client_as):
     assert not Tool.objects.exists() and not CatalogImport.objects.exists()
 
 
+def test_a_choice_that_is_none_imports_nothing_and_keeps_the_upload(client_as):
+    client = client_as("admin")
+    ticket = preview(client, row("A/One")).context["ticket"]
+    response = client.post("/catalog/imports/apply/", {"ticket": ticket, "choice": "refuze"})
+    assert response.status_code == 400 and "apply, skip or refuse" in response.content.decode()
+    assert not Tool.objects.exists()
+    client.post("/catalog/imports/apply/", {"ticket": ticket, "choice": "apply"})
+    assert Tool.objects.count() == 1
+
+
 def test_refused_file_is_forgotten_and_imports_nothing(client_as):
     client = client_as("admin")
     ticket = preview(client, row("A/One"), row("A/Two", "")).context["ticket"]

@@ -1,7 +1,10 @@
 """Synthesis runs on the database: complete, resumable, topped up, never twice."""
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
+from threading import Barrier
 
 import pytest
 from django.db import connection
@@ -9,9 +12,10 @@ from django.db import connection
 from synthesis import runs, writing
 from synthesis.core.recipe import default_recipe
 from synthesis.models import Attempt, ModelReply, Sample
-from synthesis.services import synthesis_start
+from synthesis.services import rebuild_start, synthesis_start
 from synthesis.writers.offline import offline_writers
 from synthesis.yields import funnel_lines
+from tests.factories import make_snapshot
 from tests.llm_server import LlmServer
 from tests.synthesis.model import answers
 from tests.synthesis.rows import make_book, publish, run_job
@@ -55,6 +59,23 @@ def test_rejected_samples_are_written_again_and_a_new_rule_version_starts_anew()
     assert run_job(start().job)["written"] == 2
     publish(2)
     assert run_job(start().job)["written"] == 6
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("kind", ["run", "rebuild"])
+def test_equal_starts_at_once_are_one(kind):
+    make_book()
+    snapshot = make_snapshot()
+    begin = Barrier(6)
+
+    def ask(_):
+        with closing(connection):
+            begin.wait()
+            return start().job_id if kind == "run" else rebuild_start(snapshot=snapshot, wake=False).pk
+
+    with ThreadPoolExecutor(6) as pool:
+        started = list(pool.map(ask, range(6)))
+    assert len(set(started)) == Job.objects.count() == 1
 
 
 def test_the_same_seed_gives_the_same_keys_and_texts():

@@ -33,6 +33,7 @@ STATUSES: dict[int, tuple[str, ...]] = {
     429: ("rate_limited",),
     503: (
         "unavailable",
+        "ledger_down",
         "store_missing",
         "store_corrupt",
         "store_write_failed",
