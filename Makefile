@@ -23,4 +23,4 @@ lint: env
 	.venv/bin/mypy
 
 env:
-	@$(PYTHON) trace_site/bootstrap.py ml dev
+	@$(PYTHON) trace_site/dev/bootstrap.py ml dev

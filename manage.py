@@ -13,9 +13,9 @@ def main() -> None:
         sys.exit(
             f"Django is not installed ({error}). Run `make demo` or `make test` once, then use .venv/bin/python."
         )
-    from trace_site.acting import acting
+    from trace_site.audit_context import acting
+    from trace_site.dev.services import ensure_services
     from trace_site.lib.errors import TraceError
-    from trace_site.services import ensure_services
 
     try:
         if sys.argv[1:2] and sys.argv[1] not in {"help", "--help", "collectstatic"}:

@@ -9,9 +9,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import api_examples as examples
-from catalog import api_imports, api_queries, selectors
-from catalog.api_shapes import (
+from catalog import examples, selectors
+from catalog.blocks import tool_block, tool_unblock
+from catalog.models import ToolRevision
+from catalog.search import RANKED, ToolFilter, find_tools
+from catalog.serializers import (
     BlockIn,
     ClusterOut,
     DomainIn,
@@ -23,11 +25,9 @@ from catalog.api_shapes import (
     ToolsIn,
     TwinOut,
 )
-from catalog.blocks import tool_block, tool_unblock
-from catalog.models import ToolRevision
-from catalog.selectors_search import RANKED, ToolFilter, find_tools
-from trace_site.api import ApiView, keyset_response, page_limit
-from trace_site.api_schema import PAGE_PARAMETERS, page_of
+from trace_site.rest.examples import answer_example, page_example, request_example
+from trace_site.rest.schema import PAGE_PARAMETERS, page_of
+from trace_site.rest.views import ApiView, keyset_response, page_limit
 
 NO_TOOL = OpenApiResponse(description="no such tool")
 FOUND = inline_serializer(
@@ -61,7 +61,7 @@ class Tools(ApiView):
         "that hold it or are spelt nearly alike count too. The best match first; without `q` by name.",
         parameters=[ToolsIn, *PAGE_PARAMETERS],
         responses=FOUND,
-        examples=[examples.got(examples.FOUND)],
+        examples=[answer_example(examples.FOUND)],
     )
     def get(self, request: Request) -> Response:
         given = self.read_query(ToolsIn)
@@ -84,7 +84,7 @@ class ToolOne(ApiView):
         operation_id="tool_read",
         summary="Read a tool",
         responses={200: ToolDetail, 404: NO_TOOL},
-        examples=[examples.got(examples.DETAIL)],
+        examples=[answer_example(examples.DETAIL)],
     )
     def get(self, request: Request, pk: int) -> Response:
         return Response(ToolDetail(selectors.tool(pk)).data)
@@ -97,7 +97,7 @@ class ToolNamed(ApiView):
         summary="Read a tool by its name",
         description="The name as it is, `API/ENDPOINT`; an endpoint may hold slashes.",
         responses={200: ToolDetail, 404: NO_TOOL},
-        examples=[examples.got(examples.DETAIL)],
+        examples=[answer_example(examples.DETAIL)],
     )
     def get(self, request: Request, name: str) -> Response:
         return Response(ToolDetail(selectors.tool_named(name)).data)
@@ -116,9 +116,9 @@ class Block(ApiView):
             409: OpenApiResponse(description="bad_state: it is blocked already"),
         },
         examples=[
-            examples.sent(examples.BLOCKING),
-            examples.got(examples.BLOCKED),
-            examples.got(examples.BLOCKED_ALREADY, 409, "blocked already"),
+            request_example(examples.BLOCKING),
+            answer_example(examples.BLOCKED),
+            answer_example(examples.BLOCKED_ALREADY, 409, "blocked already"),
         ],
     )
     def post(self, request: Request, pk: int) -> Response:
@@ -137,7 +137,7 @@ class Block(ApiView):
             404: NO_TOOL,
             409: OpenApiResponse(description="bad_state: it is not blocked"),
         },
-        examples=[examples.got(examples.DETAIL)],
+        examples=[answer_example(examples.DETAIL)],
     )
     def delete(self, request: Request, pk: int) -> Response:
         tool_unblock(tool=selectors.tool(pk), actor=request.user)
@@ -151,7 +151,7 @@ class Neighbours(ApiView):
         summary="Look-alikes of a tool",
         description="The nearest tools by cosine, the best first; none before look-alikes were found.",
         responses={200: _many("NeighbourList", NeighbourOut), 404: NO_TOOL},
-        examples=[examples.got({"results": [{"score": 0.93, "tool": examples.OLDER}]})],
+        examples=[answer_example({"results": [{"score": 0.93, "tool": examples.OLDER}]})],
     )
     def get(self, request: Request, pk: int) -> Response:
         found = selectors.neighbours(selectors.tool(pk))
@@ -165,7 +165,7 @@ class Twins(ApiView):
         summary="Other versions of a tool",
         description="The active tools that are the same endpoint in other versions of its API, the newest first.",
         responses={200: _many("TwinList", TwinOut), 404: NO_TOOL},
-        examples=[examples.got({"results": [{"newer": False, "tool": examples.OLDER}]})],
+        examples=[answer_example({"results": [{"newer": False, "tool": examples.OLDER}]})],
     )
     def get(self, request: Request, pk: int) -> Response:
         return Response({"results": TwinOut(selectors.twins(selectors.tool(pk)), many=True).data})
@@ -179,7 +179,7 @@ class Revisions(ApiView):
         description="Every content it ever had, newest first, with the import behind each.",
         parameters=PAGE_PARAMETERS,
         responses={200: page_of(RevisionOut), 404: NO_TOOL},
-        examples=[examples.page(examples.REVISION, "90")],
+        examples=[page_example(examples.REVISION, "90")],
     )
     def get(self, request: Request, pk: int) -> Response:
         rows = ToolRevision.objects.filter(tool=selectors.tool(pk))
@@ -193,7 +193,7 @@ class Domains(ApiView):
         summary="List domains",
         parameters=PAGE_PARAMETERS,
         responses=page_of(DomainOut),
-        examples=[examples.page(examples.DOMAIN, None)],
+        examples=[page_example(examples.DOMAIN, None)],
     )
     def get(self, request: Request) -> Response:
         return keyset_response(request, selectors.domains_counted(), DomainOut, by="slug")
@@ -207,7 +207,7 @@ class Clusters(ApiView):
         description="Those of every domain's newest clustering.",
         parameters=[DomainIn, *PAGE_PARAMETERS],
         responses=page_of(ClusterOut),
-        examples=[examples.page(examples.CLUSTER, "31")],
+        examples=[page_example(examples.CLUSTER, "31")],
     )
     def get(self, request: Request) -> Response:
         return keyset_response(request, selectors.clusters(**self.read_query(DomainIn)), ClusterOut)
@@ -222,7 +222,7 @@ class ClusterOne(ApiView):
             200: ClusterOut,
             404: OpenApiResponse(description="no such cluster in a newest clustering"),
         },
-        examples=[examples.got(examples.CLUSTER)],
+        examples=[answer_example(examples.CLUSTER)],
     )
     def get(self, request: Request, pk: int) -> Response:
         return Response(ClusterOut(get_object_or_404(selectors.clusters(), pk=pk)).data)
@@ -239,6 +239,4 @@ urlpatterns = [
     path("domains", Domains.as_view(), name="api-domains"),
     path("clusters", Clusters.as_view(), name="api-clusters"),
     path("clusters/<int:pk>", ClusterOne.as_view(), name="api-cluster"),
-    *api_imports.urlpatterns,
-    *api_queries.urlpatterns,
 ]

@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from catalog.models import Tool
-from trace_site import audit
+from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 
 LONGEST_REASON = 300
@@ -36,7 +36,7 @@ def tool_block(*, tool: Tool, because: str, actor: Any) -> Tool:
     if tool.blocked_at is not None:
         raise TraceError(f"{tool.name} is blocked already.", code="bad_state")
     _write(tool, blocked_at=timezone.now(), blocked_by=actor, blocked_because=because)
-    audit.record(actor=actor, action="tool.blocked", obj=tool, detail={"because": because})
+    audit_models.record(actor=actor, action="tool.blocked", obj=tool, detail={"because": because})
     return tool
 
 
@@ -48,7 +48,7 @@ def tool_unblock(*, tool: Tool, actor: Any) -> Tool:
         raise TraceError(f"{tool.name} is not blocked.", code="bad_state")
     detail = {"because": tool.blocked_because, "since": tool.blocked_at.isoformat()}
     _write(tool, blocked_at=None, blocked_by=None, blocked_because="")
-    audit.record(actor=actor, action="tool.unblocked", obj=tool, detail=detail)
+    audit_models.record(actor=actor, action="tool.unblocked", obj=tool, detail=detail)
     return tool
 
 

@@ -1,6 +1,6 @@
 """Reads of the catalog pages and resources: one tool with everything known about it, imports, domains."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count, Q, QuerySet
@@ -115,3 +115,20 @@ def imports() -> QuerySet[CatalogImport]:
 
 def import_row(pk: int) -> CatalogImport:
     return get_object_or_404(CatalogImport.objects.select_related("domain", "actor", "undone_by"), pk=pk)
+
+
+# Which tools a rule holds, as the app that knows rules says it in its AppConfig.ready(); nothing imports right.
+
+
+RuledTools = Callable[[], Q]
+_ruled: list[RuledTools] = []
+
+
+def tell_ruled_tools(teller: RuledTools) -> None:
+    """Give the condition on Tool behind the list's filter "held by a rule"."""
+    _ruled[:] = [teller]
+
+
+def ruled_tools() -> Q | None:
+    """The condition; None where no app knows rules."""
+    return _ruled[0]() if _ruled else None

@@ -7,9 +7,9 @@ from django.views.decorators.http import require_GET, require_POST
 
 from catalog import selectors
 from catalog.blocks import tool_block, tool_unblock
-from catalog.previews import revision_changes
-from catalog.selectors_ruled import ruled_tools
-from catalog.selectors_search import ToolFilter, apis, find_tools
+from catalog.imports.previews import revision_changes
+from catalog.search import ToolFilter, apis, find_tools
+from catalog.selectors import ruled_tools
 from trace_site.lib.errors import TraceError
 
 SHOWN_REVISIONS = 50

@@ -6,10 +6,10 @@ class EvaluationConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from evaluation import lineage
-        from evaluation import scores as own
-        from synthesis import onward
-        from training import scores
+        from evaluation.results import scoring as own
+        from evaluation.results import views as results_views
+        from synthesis.samples import lineage as samples_lineage
+        from training.registry import registry
 
-        onward.register(lineage.made_of_snapshots)
-        scores.register(own.of_models)
+        samples_lineage.register(results_views.made_of_snapshots)
+        registry.register(own.of_models)

@@ -10,7 +10,7 @@ from django.urls import reverse
 from evaluation.core.metrics import ALL
 from evaluation.core.taught import Cell
 from evaluation.core.versus import BETTER, WORSE
-from evaluation.selectors_taught import Part, Taught
+from evaluation.taught.selectors import Part, Taught
 from trace_site.lib.charts import Dot, DotChart, DotRow
 
 LABELS = {

@@ -6,21 +6,32 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from rules import api_changes, api_files, api_requests, selectors
-from rules import api_examples as examples
-from rules.api_inputs import CheckIn, DiffIn, ListIn, draft_input
-from rules.api_shapes import Checked, RuleDetail, RuleRow, Version, VersionDetail, VersionDiff
+from rules import examples, selectors
 from rules.book import cached_book, version_contents, version_findings
+from rules.changes import api as changes_api
+from rules.changes.selectors import compare_versions
 from rules.core.draft import fill_draft
 from rules.core.rule import to_json
 from rules.health import light_of, recheck_missing
 from rules.models import RuleVersion
-from rules.selectors_changes import compare_versions
-from rules.selectors_list import RuleFilter, rule_list
+from rules.selectors import RuleFilter, rule_list
+from rules.serializers import (
+    Checked,
+    CheckIn,
+    DiffIn,
+    ListIn,
+    RuleDetail,
+    RuleRow,
+    Version,
+    VersionDetail,
+    VersionDiff,
+    draft_input,
+)
 from rules.services import rule_preview
-from trace_site.api import ApiView, keyset_response, page_limit
-from trace_site.api_schema import PAGE_PARAMETERS, page_of
 from trace_site.lib.errors import TraceError
+from trace_site.rest.examples import answer_example, page_example, request_example
+from trace_site.rest.schema import PAGE_PARAMETERS, page_of
+from trace_site.rest.views import ApiView, keyset_response, page_limit
 
 NO_RULE = OpenApiResponse(description="no such rule or version")
 
@@ -33,7 +44,7 @@ class Rules(ApiView):
         description="Every rule with its newest version, by domain and code.",
         parameters=[ListIn, *PAGE_PARAMETERS],
         responses=page_of(RuleRow),
-        examples=[examples.page(examples.ROW, "hr/PAYSLIP_PERIOD")],
+        examples=[page_example(examples.ROW, "hr/PAYSLIP_PERIOD")],
     )
     def get(self, request: Request) -> Response:
         recheck_missing()
@@ -54,7 +65,7 @@ class RuleOne(ApiView):
         summary="Read a rule",
         description="What its newest version says and what the checks say about it.",
         responses={200: RuleDetail, 404: NO_RULE},
-        examples=[examples.got(examples.DETAIL)],
+        examples=[answer_example(examples.DETAIL)],
     )
     def get(self, request: Request, pk: int) -> Response:
         rule = selectors.rule(pk)
@@ -87,7 +98,7 @@ class Versions(ApiView):
         description="Newest first. Versions never change.",
         parameters=PAGE_PARAMETERS,
         responses={200: page_of(Version), 404: NO_RULE},
-        examples=[examples.page(examples.VERSION, "2")],
+        examples=[page_example(examples.VERSION, "2")],
     )
     def get(self, request: Request, pk: int) -> Response:
         rows = selectors.rule(pk).versions.select_related("author", "rule")
@@ -100,7 +111,7 @@ class VersionOne(ApiView):
         operation_id="rule_version_read",
         summary="Read one version of a rule",
         responses={200: VersionDetail, 404: NO_RULE},
-        examples=[examples.got({**examples.VERSION, "content": examples.CONTENT})],
+        examples=[answer_example({**examples.VERSION, "content": examples.CONTENT})],
     )
     def get(self, request: Request, pk: int, number: int) -> Response:
         rows = RuleVersion.objects.select_related("author", "rule")
@@ -116,13 +127,13 @@ class RuleCompare(ApiView):
         description="Sets as added and removed, the text word by word.",
         parameters=[DiffIn],
         responses={200: VersionDiff, 404: NO_RULE},
-        examples=[examples.got({"from": 1, "to": 2, "diff": examples.DIFF})],
+        examples=[answer_example({"from": 1, "to": 2, "diff": examples.DIFF})],
     )
     def get(self, request: Request, pk: int) -> Response:
         given = self.read_query(DiffIn)
         old, new, diff = compare_versions(pk, given["from"], given["to"])
         return Response(
-            VersionDiff({"from": old.number, "to": new.number, "diff": api_requests.diff_data(diff)}).data
+            VersionDiff({"from": old.number, "to": new.number, "diff": changes_api.diff_data(diff)}).data
         )
 
 
@@ -135,9 +146,9 @@ class Check(ApiView):
         request=CheckIn,
         responses={200: Checked, 404: NO_RULE},
         examples=[
-            examples.sent(examples.CONTENT),
-            examples.got({"light": "warning", "findings": [examples.FINDING]}),
-            examples.got(examples.BAD_RULE, 400, "no complete rule"),
+            request_example(examples.CONTENT),
+            answer_example({"light": "warning", "findings": [examples.FINDING]}),
+            answer_example(examples.BAD_RULE, 400, "no complete rule"),
         ],
     )
     def post(self, request: Request) -> Response:
@@ -156,7 +167,4 @@ urlpatterns = [
     path("rules/<int:pk>/versions", Versions.as_view(), name="api-rule-versions"),
     path("rules/<int:pk>/versions/<int:number>", VersionOne.as_view(), name="api-rule-version"),
     path("rules/<int:pk>/diff", RuleCompare.as_view(), name="api-rule-diff"),
-    *api_files.urlpatterns,
-    *api_requests.urlpatterns,
-    *api_changes.urlpatterns,
 ]

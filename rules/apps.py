@@ -7,10 +7,9 @@ class RulesConfig(AppConfig):
 
     def ready(self) -> None:
         from catalog import hooks
-        from catalog.selectors_ruled import tell_ruled_tools
+        from catalog.selectors import tell_ruled_tools
         from rules.health import recheck_tools
-        from rules.impact import rules_of_tools
-        from rules.selectors import ruled_tools
+        from rules.selectors import ruled_tools, rules_of_tools
         from trace_site import impact
 
         impact.register("tools", rules_of_tools)

@@ -1,16 +1,23 @@
 """Reads of the rule pages."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
-from django.db.models import F, Func, Q, QuerySet
+from django.db.models import BooleanField, Count, F, Func, Q, QuerySet
+from django.db.models.expressions import RawSQL
+from django.http import QueryDict
 from django.shortcuts import get_object_or_404
+from django.urls import reverse
 
 from catalog.models import Domain, Tool
 from rules.book import version_contents
-from rules.core.diff import RuleDiff, diff_rules
+from rules.core.checks.finding import Finding, Place
+from rules.core.draft import RuleDiff, diff_rules
 from rules.core.rule import RuleContent
-from rules.models import Rule, RuleVersion
+from rules.models import ChangeRequest, Rule, RuleChange, RuleHealth, RuleVersion
+from trace_site.impact import Impact
+from trace_site.paging import SIZE, Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +85,189 @@ def domains() -> QuerySet[Domain]:
 
 def newest_version(rule: Rule) -> RuleVersion | None:
     return rule.versions.select_related("target", "author", "rule").order_by("-number").first()
+
+
+# Reads of the list of rules: RuleHealth says what the checks found, nothing is checked here.
+
+
+MOST_WORDS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFilter:
+    """What the list is narrowed by; empty values narrow nothing. `order` is empty (by code) or `changed`."""
+
+    search: str = ""
+    domain: str = ""
+    state: str = ""
+    light: str = ""
+    target: str = ""
+    order: str = ""
+
+    @classmethod
+    def read(cls, data: QueryDict) -> "RuleFilter":
+        """What a query string asks for; the words to search stand under `q`."""
+        given = {field.name: data.get(field.name, "") for field in fields(cls)}
+        return cls(**{**given, "search": data.get("q", "").strip()})
+
+    @property
+    def narrows(self) -> bool:
+        return any((self.search, self.domain, self.state, self.light, self.target))
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """One line of the list: the version people work on, and what the checks said of it."""
+
+    rule: Rule
+    version: RuleVersion
+    light: str
+    findings: list[Finding]
+
+    @property
+    def state(self) -> str:
+        if self.rule.published_id is None:
+            return "draft"
+        return "published" if self.rule.published_id == self.version.pk else "changed"
+
+    @property
+    def words(self) -> str:
+        return f"{len(self.findings)} finding{'s' if len(self.findings) > 1 else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleList:
+    """One page of rules, and how many there are in all, by light."""
+
+    page: Page
+    total: int
+    errors: int
+    warnings: int
+
+
+def rule_list(chosen: RuleFilter, after: str = "", size: int = SIZE) -> RuleList:
+    """Two queries, however many rules there are and are shown."""
+    rows = _narrowed(chosen)
+    counts: dict[str, int] = dict(rows.order_by().values_list("light").annotate(Count("pk")))
+    errors, warnings = (counts.get(level, 0) for level in ("error", "warning"))
+    return RuleList(_page(rows, chosen, after, size), sum(counts.values()), errors, warnings)
+
+
+def rule_ids(chosen: RuleFilter) -> list[int]:
+    """The rules that the list shows on all its pages."""
+    return list(_narrowed(chosen).values_list("rule_id", flat=True))
+
+
+def finding_of(told: dict[str, Any]) -> Finding:
+    """A finding as RuleHealth keeps it."""
+    fields = {**told, "place": Place(**told["place"]), "path": tuple(told["path"])}
+    return Finding(**fields)
+
+
+def _narrowed(chosen: RuleFilter) -> QuerySet[RuleHealth]:
+    rows = RuleHealth.objects.all()
+    for word in chosen.search.casefold().split()[:MOST_WORDS]:
+        rows = rows.filter(words__contains=word)
+    if chosen.domain:
+        rows = rows.filter(rule__domain_id=chosen.domain)
+    if chosen.light:
+        rows = rows.filter(light=chosen.light)
+    if chosen.target == "deprecated":
+        rows = rows.filter(Q(version__target__deprecated=True) | Q(version__target__status="retired"))
+    match chosen.state:
+        case "draft":
+            rows = rows.filter(rule__published=None)
+        case "published":
+            rows = rows.filter(rule__published=F("version"))
+        case "changed":
+            rows = rows.exclude(rule__published=None).exclude(rule__published=F("version"))
+    return rows
+
+
+def _page(rows: QuerySet[RuleHealth], chosen: RuleFilter, after: str, size: int) -> Page:
+    """By domain and code after the key `domain/code`, or newest version first after the key of a version."""
+    if chosen.order == "changed":
+        rows = rows.order_by("-version_id")
+        if after.isdecimal() and len(after) < 19:
+            rows = rows.filter(version_id__lt=int(after))
+    else:
+        rows = rows.order_by("rule__domain_id", "rule__code")
+        domain, _, code = after.partition("/")
+        if code:
+            rows = rows.filter(Q(rule__domain_id__gt=domain) | Q(rule__domain_id=domain, rule__code__gt=code))
+    shown = rows.select_related("rule__domain", "version__target", "version__author").defer(
+        "words", *(f"version__target__{name}" for name in ("embedding", "search", "words", "description"))
+    )
+    found = [_row(health) for health in shown[: size + 1]]
+    page, more = found[:size], len(found) > size
+    return Page(page, after, _key(page[-1], chosen) if more else None)
+
+
+def _row(health: RuleHealth) -> RuleRow:
+    return RuleRow(health.rule, health.version, health.light, [finding_of(told) for told in health.findings])
+
+
+def _key(row: RuleRow, chosen: RuleFilter) -> str:
+    return str(row.version.pk) if chosen.order == "changed" else f"{row.rule.domain_id}/{row.rule.code}"
+
+
+# What a change of tools touches among the rules, told to the catalog's previews and to undo (trace_site.impact).
+
+
+State = ChangeRequest.State
+OPEN = (State.DRAFT, State.IN_REVIEW, State.APPROVED, State.SCHEDULED)
+NAMED = 3
+
+
+def rules_of_tools(ids: list[int]) -> Iterable[Impact]:
+    """Rules that name the tools now, rules that once did, and open changes that do; each stands in the way of undo.
+
+    Reads the ids of every version once: an import touches tools by the thousand, and SQL is slow at such lists.
+    """
+    touched = set(ids)
+    named: dict[int, str] = {}
+    once: dict[int, str] = {}
+    seen: set[int] = set()
+    rows = RuleVersion.objects.order_by("rule__code", "rule_id", "-number")
+    for pk, rule, code, published, target, confusables in rows.values_list(
+        "pk", "rule_id", "rule__code", "rule__published_id", "target_id", "confusable_ids"
+    ):
+        newest = rule not in seen
+        seen.add(rule)
+        if target in touched or not touched.isdisjoint(confusables):
+            (named if newest or pk == published else once)[rule] = code
+    once = {rule: code for rule, code in once.items() if rule not in named}
+    if named:
+        yield _impact("rules", named, "rule names them" if len(named) == 1 else "rules name them")
+    if once:
+        yield _impact("earlier_rules", once, "named them in an earlier version")
+    yield from _changes(touched)
+
+
+def _impact(key: str, codes: dict[int, str], label: str) -> Impact:
+    url = reverse("rules:detail", args=[*codes]) if len(codes) == 1 else reverse("rules:list")
+    return Impact(key, len(codes), label, url, f"Tools it added are named by {_listed([*codes.values()])}.")
+
+
+def _changes(touched: set[int]) -> Iterable[Impact]:
+    """Open changes hold tool names, not ids, since they may be half typed."""
+    held: dict[int, set[str]] = {}
+    open_changes = RuleChange.objects.filter(request__state__in=OPEN)
+    for request, target, others in open_changes.values_list(
+        "request_id", "content__target", "content__confusables"
+    ):
+        held.setdefault(request, set()).update([str(target), *map(str, others or [])])
+    names = sorted(set().union(*held.values()))  # thousands: one array, for placeholders are slow to bind
+    named = Tool.objects.filter(RawSQL("catalog_tool.name = ANY (%s)", [names], BooleanField()))
+    known = dict(named.values_list("name", "pk"))
+    found = sorted(pk for pk, typed in held.items() if any(known.get(name) in touched for name in typed))
+    if found:
+        label = f"open change request{'' if len(found) == 1 else 's'} about them"
+        url = reverse("rules:request", args=found) if len(found) == 1 else reverse("rules:requests")
+        listed = _listed([f"change request {pk}" for pk in found])
+        yield Impact("open_changes", len(found), label, url, f"Tools it added are named by {listed}.")
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -6,8 +6,8 @@ from typing import Any
 from django.db import transaction
 
 from catalog.models import Tool
-from rules.book import rule_book, rule_key
-from rules.core.findings import Finding, RuleBook, check_rule
+from rules.book import ToolNames, rule_book, rule_key
+from rules.core.checks.check import Finding, RuleBook, check_rule
 from rules.core.rule import (
     EntryProblems,
     KnownRule,
@@ -20,10 +20,9 @@ from rules.core.rule import (
 )
 from rules.health import recheck
 from rules.models import Rule, RuleVersion
-from rules.names import ToolNames
-from trace_site import audit
+from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
-from trace_site.webhooks import emit, emit_all
+from trace_site.webhooks.services import emit, emit_all
 
 OPTIONAL = ("code", "domain")
 
@@ -37,7 +36,7 @@ def rule_withdraw(*, rule: Rule, actor: Any = None, detail: dict[str, Any] | Non
         rule.published = None
         rule.save(update_fields=["published"])
         what = {"version_id": withdrawn} | (detail or {})
-        audit.record(actor=actor, action="rule.withdrawn", obj=rule, detail=what)
+        audit_models.record(actor=actor, action="rule.withdrawn", obj=rule, detail=what)
         emit("rule.withdrawn", _told(rule) | what)
         recheck([rule.pk], before=[withdrawn])
     return rule
@@ -136,7 +135,7 @@ def publish_checked(versions: Iterable[RuleVersion], actor: Any, detail: dict[st
             rule.published = version
             moved.append((rule, change | (detail or {})))
     Rule.objects.bulk_update([rule for rule, _ in moved], ["published"], batch_size=500)
-    audit.record_all(actor=actor, action="rule.published", objects=moved)
+    audit_models.record_all(actor=actor, action="rule.published", objects=moved)
     emit_all("rule.published", [_told(rule) | what for rule, what in moved])
     if moved:
         before = [change["before"] for _, change in moved if change["before"]]

@@ -1,13 +1,20 @@
 """Pages of the rules: one rule with its history, and fragments about rules for other pages."""
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from catalog import selectors as catalog_selectors
-from rules import selectors, selectors_changes
+from rules import selectors
 from rules.book import version_findings
-from rules.core.findings import has_errors
+from rules.changes import selectors as changes_selectors
+from rules.changes.services import version_propose, withdrawal_propose
+from rules.core.checks.check import has_errors
+from rules.health import recheck_missing
+from rules.models import RuleVersion
+from rules.selectors import RuleFilter, domains
+from rules.selectors import rule_list as list_rules
 
 
 @require_GET
@@ -30,7 +37,7 @@ def rule_detail(request: HttpRequest, pk: int, number: int | None = None) -> Htt
         "findings": findings,
         "blocked": has_errors(findings),
         "numbers": [entry.version.number for entry in history],
-        "open_requests": selectors_changes.open_requests_of(rule.pk),
+        "open_requests": changes_selectors.open_requests_of(rule.pk),
     }
     return render(request, "rules/rule_detail.html", context)
 
@@ -46,3 +53,58 @@ def affected(request: HttpRequest) -> HttpResponse:
     """Fragment of the import preview: published rules that name one of the tools."""
     names = request.POST.get("names", "").splitlines()
     return render(request, "rules/_affected.html", {"touched": selectors.rules_naming(names)})
+
+
+# The list of rules: search, filters, pages.
+
+
+@require_GET
+def rule_list(request: HttpRequest) -> HttpResponse:
+    """Rules that were never checked, because SQL wrote them, are checked when the list is first asked for."""
+    recheck_missing()
+    chosen = RuleFilter.read(request.GET)
+    listed = list_rules(chosen, request.GET.get("after", ""))
+    context = {"listed": listed, "page": listed.page, "rows": listed.page.rows, "chosen": chosen}
+    if request.headers.get("HX-Request"):
+        return render(request, "rules/_rules.html", context)
+    return render(request, "rules/rule_list.html", {**context, "domains": domains()})
+
+
+# Pages about versions of one rule: two of them compared, and the changes that begin from one.
+
+
+@require_GET
+def compare(request: HttpRequest, pk: int, first: int, second: int) -> HttpResponse:
+    old, new, change = changes_selectors.compare_versions(pk, first, second)
+    numbers = list(old.rule.versions.order_by("-number").values_list("number", flat=True))
+    context = {"rule": old.rule, "old": old, "new": new, "change": change, "numbers": numbers}
+    return render(request, "rules/compare.html", context)
+
+
+@require_GET
+def compare_chosen(request: HttpRequest, pk: int) -> HttpResponse:
+    """The address of the two numbers chosen in a form."""
+    numbers = [request.GET.get(name, "") for name in ("from", "to")]
+    versions = [
+        get_object_or_404(RuleVersion, rule=pk, number=int(text) if text.isdecimal() and len(text) < 9 else 0)
+        for text in numbers
+    ]
+    return redirect("rules:compare", pk, *(version.number for version in versions))
+
+
+@require_POST
+def propose_version(request: HttpRequest, pk: int, number: int) -> HttpResponse:
+    """Publish this version, or roll back to it: a change request with its content."""
+    version = get_object_or_404(RuleVersion.objects.select_related("rule"), rule=pk, number=number)
+    change = version_propose(version=version, actor=request.user)
+    messages.info(
+        request, "This is a draft. Nothing is published until it is submitted, approved and applied."
+    )
+    return redirect("rules:request", change.request_id)
+
+
+@require_POST
+def propose_withdrawal(request: HttpRequest, pk: int) -> HttpResponse:
+    change = withdrawal_propose(rule=selectors.rule(pk), actor=request.user)
+    messages.info(request, "This is a draft. The rule stays until the request is approved and applied.")
+    return redirect("rules:request", change.request_id)

@@ -6,11 +6,12 @@ class SynthesisConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from synthesis import impact as tellers
-        from synthesis.veils import COMMENTS, READINGS
-        from trace_site import audit_veils, impact
+        from synthesis.review.selectors import COMMENTS, READINGS
+        from synthesis.samples import impact as tellers
+        from trace_site import impact
+        from trace_site.audit import lines as audit_lines
 
-        audit_veils.register(READINGS)
-        audit_veils.register(COMMENTS)
+        audit_lines.register(READINGS)
+        audit_lines.register(COMMENTS)
         impact.register("rules", tellers.of_rules)
         impact.register("tools", tellers.of_tools)

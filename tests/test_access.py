@@ -4,12 +4,12 @@ import pytest
 from django.http import HttpResponse, StreamingHttpResponse
 from django.test import Client, RequestFactory
 
-from synthesis import review
-from synthesis.comments import comment_add
 from synthesis.models import SecondShare
+from synthesis.review import services as review_services
+from synthesis.team.services import comment_add
 from tests.factories import make_rule, make_sample, make_snapshot, make_tool
 from trace_site.access import AREAS, ROLES, allowed, area_of
-from trace_site.audit import AuditChange
+from trace_site.audit.models import AuditChange
 from trace_site.middleware import closed_links, head_as_get
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +21,7 @@ def noted(user_with):
     SecondShare.objects.create(share=1.0)
     sample = make_sample(rule=make_rule(make_tool("Pay/Get"), make_tool("Pay/Old")))
     ann = user_with("reviewer", username="ann")
-    review.reject(sample=sample, reviewer=ann, reason="leak", note="SECRET note", follow_up="drop")
+    review_services.reject(sample=sample, reviewer=ann, reason="leak", note="SECRET note", follow_up="drop")
     comment_add(sample=sample, author=ann, text="SECRET words")
     return sample
 
@@ -63,7 +63,7 @@ def test_a_blind_note_is_told_to_nobody_but_its_writer(noted, user_with, roles):
 def test_the_writer_of_a_note_reads_it_and_all_do_once_the_sample_is_decided(noted, user_with):
     ann = noted.decisions.get().reviewer
     assert len(told(ann, noted)) >= 4
-    review.reject(sample=noted, reviewer=user_with("reviewer"), reason="leak", follow_up="drop")
+    review_services.reject(sample=noted, reviewer=user_with("reviewer"), reason="leak", follow_up="drop")
     assert len(told(user_with("expert"), noted)) >= 6
     assert told(user_with("product_manager"), noted) == []
 

@@ -18,11 +18,11 @@ from rest_framework.test import APIRequestFactory
 from catalog.models import Domain
 from tests.factories import make_domain
 from tests.tokens import token_of
-from trace_site.api import ApiView, etag_of, keyset_response, require_match
-from trace_site.api_input import InputSerializer
-from trace_site.idempotency import IdempotencyKey, forget_old
 from trace_site.lib.errors import TraceError
-from trace_site.throttles import OfDescription
+from trace_site.rest.idempotency import IdempotencyKey, forget_old
+from trace_site.rest.schema import InputSerializer
+from trace_site.rest.throttles import OfDescription
+from trace_site.rest.views import ApiView, etag_of, keyset_response, require_match
 
 
 class Web(APIRequestFactory):

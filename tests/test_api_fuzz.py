@@ -17,10 +17,10 @@ from catalog.models import CatalogImport
 from rules.models import ChangeRequest, RuleChange
 from tests.factories import make_cluster, make_rule, make_tool
 from tests.tokens import token_of
-from trace_site import deliveries
 from trace_site.access import ROLES
 from trace_site.lib.errors import TraceError
-from trace_site.webhooks import Webhook, WebhookDelivery
+from trace_site.webhooks import deliveries
+from trace_site.webhooks.services import Webhook, WebhookDelivery
 
 pytestmark = pytest.mark.django_db
 EXAMPLES = 25

@@ -4,8 +4,8 @@ import pytest
 from rest_framework.test import APIClient
 
 from tests.factories import make_model, make_tool
-from training import known
-from training.registry import current_aliases, promote
+from training.registry import known
+from training.registry.registry import current_aliases, promote
 
 pytestmark = pytest.mark.django_db
 

@@ -7,8 +7,8 @@ from rest_framework.test import APIClient
 from catalog.models import LabelledQuery
 from synthesis.models import PromptVersion
 from tests.synthesis.rows import make_benchmark_query, make_book
-from trace_site.audit import AuditChange, AuditEntry
-from trace_site.idempotency import IdempotencyKey
+from trace_site.audit.models import AuditChange, AuditEntry
+from trace_site.rest.idempotency import IdempotencyKey
 
 pytestmark = pytest.mark.django_db
 

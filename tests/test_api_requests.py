@@ -16,9 +16,9 @@ from tests.factories import make_tool
 from tests.hook_server import HookServer
 from tests.rules.saving import rule_save
 from tests.tokens import token_of
-from trace_site.audit import AuditEntry
-from trace_site.deliveries import deliver_due
-from trace_site.webhooks import webhook_create
+from trace_site.audit.models import AuditEntry
+from trace_site.webhooks.deliveries import deliver_due
+from trace_site.webhooks.services import webhook_create
 
 pytestmark = pytest.mark.django_db
 TEXT = "Use Pay/get from 2024 on, and Pay/getOld for every month before that."

@@ -6,10 +6,10 @@ import pytest
 from rest_framework.test import APIClient
 
 from tests.factories import make_run, make_snapshot
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 from trace_site.jobs import Job
 from training.models import Run, RunMetric
-from training.services import default_recipe, run_recipe
+from training.runs.stages import default_recipe, run_recipe
 
 pytestmark = pytest.mark.django_db
 CELL = {"format": "a", "memo": "m", "retrieval": "r+R"}

@@ -10,10 +10,32 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ["catalog", "rules", "synthesis", "training", "evaluation"]
-# inside an app a module imports only modules of its own rank or a lower one; what is not named ranks with services
-RANK = {"core": 0, "ml": 1, "models": 2, "selectors": 3, "services": 4, "tasks": 5}
-RANK |= dict.fromkeys(["book", "coverage", "recall", "registry"], 3)  # reads with a name of their own
-RANK |= dict.fromkeys(["forms", "editing", "views", "api", "admin", "management", "urls"], 6)
+# the rooms of an app, each importing only itself and those before it; "" is what lies in the app's own folder
+ROOMS = {
+    "trace_site": ["lib", "", "audit", "rest", "notices", "webhooks", "dev", "people"],
+    "catalog": ["core", "ml", "", "lookalikes", "imports", "queries"],
+    "rules": ["core", "", "changes", "editor", "exchange"],
+    "synthesis": [
+        "core",
+        "offline",
+        "models",
+        "",
+        "llm",
+        "samples",
+        "generate",
+        "prompts",
+        "quality",
+        "datasets",
+    ]
+    + ["batches", "review", "team"],
+    "training": ["core", "ml", "models", "", "registry", "runs", "grids", "retraining"],
+    "evaluation": ["core", "ml", "", "benchmarks", "retrieval", "coverage", "results", "taught"],
+}
+# what puts the rooms together comes after all of them
+LAST = {"admin", "api", "apps", "figures", "management", "urls", "views"}
+LAST |= {"asgi", "inline", "jobs", "middleware", "settings", "templatetags", "worker"}  # of trace_site
+# inside a room nothing imports a module of a higher rank; what is not named ranks with services
+RANK = {"models": 0, "services": 1, "tasks": 2, "views": 3, "api": 3, "urls": 3}
 HEAVY = {"torch", "transformers", "peft", "sentence_transformers", "safetensors", "accelerate", "vllm"}
 PURE_BANNED = HEAVY | {"django", "rest_framework", "celery"}
 COMPOSITION = {"trace_site/urls.py", "trace_site/views.py", "trace_site/settings.py"}
@@ -73,24 +95,42 @@ def test_torch_lives_only_under_ml_and_ml_knows_no_django(path):
     assert not wrong, f"{relative(path)}: {sorted(wrong)}"
 
 
-def box(name: str, app: str) -> int | None:
-    """The rank of a module inside its app; stage modules (imports.py, review.py, ...) rank with services."""
-    parts = name.split(".")
-    if parts[0] != app or len(parts) < 2:
+def place(name: str) -> tuple[str, int, int] | None:
+    """(app, number of the room, rank inside it) of a module's dotted name, which may end in one of its names."""
+    app, *parts = name.split(".")
+    if app not in ROOMS or not parts:
         return None
-    return RANK.get(parts[1].split("_")[0], RANK["services"])
+    rooms = ROOMS[app]
+    if parts[0] not in rooms:
+        last = parts[0] in LAST or (app, parts[0]) == ("trace_site", "models")
+        return app, len(rooms) if last else rooms.index(""), 0
+    layer = parts[1].split("_")[0] if len(parts) > 1 else ""
+    pure = parts[0] in {"core", "ml", "lib"}
+    return app, rooms.index(parts[0]), 0 if pure else RANK.get(layer, RANK["services"])
 
 
-@pytest.mark.parametrize("path", [p for p in modules() if p.relative_to(ROOT).parts[0] in APPS], ids=relative)
-def test_boxes_of_an_app_import_downwards(path):
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    if len(parts) < 2 or parts[1] in {"__init__", "apps", "templatetags"}:
+@pytest.mark.parametrize("path", modules(), ids=relative)
+def test_rooms_and_layers_of_an_app_import_downwards(path):
+    mine = place(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    if mine is None or path.name == "__init__.py":
         return
-    mine = box(".".join(parts), parts[0])
-    wrong = sorted(
-        name for name in imports_of(path) if (rank := box(name, parts[0])) is not None and rank > mine
-    )
+    theirs = {name: found for name in imports_of(path) if (found := place(name)) and found[0] == mine[0]}
+    wrong = sorted(name for name, found in theirs.items() if found > mine)
     assert not wrong, f"{relative(path)} imports upwards: {wrong}"
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if p.stem == "selectors"], ids=relative)
+def test_reads_import_no_writes(path):
+    wrong = {name for name in imports_of(path) if {"services", "tasks"} & set(name.split(".")[1:])}
+    assert not wrong, f"{relative(path)} imports {sorted(wrong)}"
+
+
+def test_every_room_has_its_place_in_the_order():
+    folders = {path.parent.relative_to(ROOT).parts[:2] for path in modules()}
+    rooms = {parts for parts in folders if len(parts) == 2 and parts[1] not in {"management", "templatetags"}}
+    assert rooms == {
+        (app, room) for app, known in ROOMS.items() for room in known if (ROOT / app / room).is_dir() and room
+    }
 
 
 def test_importing_every_url_view_task_and_admin_leaves_torch_unimported():
@@ -108,7 +148,7 @@ def walk(patterns):
         else: assert p.callback
 walk(get_resolver().url_patterns)
 for handler, _ in settings.JOB_HANDLERS.values(): import_module(handler.rpartition(".")[0])
-import trace_site.tasks, trace_site.asgi, trace_site.celery
+import trace_site.worker, trace_site.asgi, trace_site.celery
 heavy = {"torch", "transformers", "peft", "sentence_transformers"}
 print("HEAVY", sorted({m.split(".")[0] for m in sys.modules} & heavy))
 """

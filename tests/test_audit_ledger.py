@@ -15,13 +15,14 @@ from rest_framework.test import APIRequestFactory
 from catalog.models import Domain, LabelledQuery, Tool
 from tests.factories import make_domain, make_rule, make_tool
 from tests.tokens import token_of
-from trace_site import access, audit, jobs
-from trace_site.acting import acting
-from trace_site.api import ApiView
-from trace_site.audit import AuditChange, AuditEntry
+from trace_site import access, jobs
+from trace_site.audit import models as audit_models
+from trace_site.audit.models import AuditChange, AuditEntry
+from trace_site.audit_context import acting
 from trace_site.commands import TraceCommand
-from trace_site.tasks import run_sweepers
-from trace_site.tokens import ApiToken, digest_of
+from trace_site.rest.tokens import ApiToken, digest_of
+from trace_site.rest.views import ApiView
+from trace_site.worker import run_sweepers
 
 pytestmark = pytest.mark.django_db
 
@@ -262,7 +263,7 @@ FORGERIES = [
 @pytest.mark.parametrize("statement", FORGERIES)
 @pytest.mark.parametrize(("table", "column"), [("auditchange", "source"), ("auditentry", "action")])
 def test_the_audit_tables_refuse_forgery(table, column, statement):
-    audit.record(actor=None, action="a.b", obj=make_domain("hr"))
+    audit_models.record(actor=None, action="a.b", obj=make_domain("hr"))
     if table == "auditentry" and statement.startswith("INSERT"):
         return  # an entry is a note; the application may add one, never change one
     sql("SET CONSTRAINTS ALL IMMEDIATE")
@@ -334,7 +335,7 @@ def test_a_samples_decision_is_told_and_its_making_is_not():
 def test_a_named_event_and_its_row_changes_share_their_transaction():
     with transaction.atomic():
         rule = make_rule(make_tool())
-        audit.record(actor=None, action="rule.saved", obj=rule)
+        audit_models.record(actor=None, action="rule.saved", obj=rule)
     entry = AuditEntry.objects.get(action="rule.saved")
     assert entry.txid is not None
     joined = AuditChange.objects.filter(txid=entry.txid, table_name="rules_rule", row_id=str(rule.pk))

@@ -8,8 +8,8 @@ from django.db import DatabaseError, connection, transaction
 from synthesis.models import SnapshotSample
 from tests.as_application import as_application  # noqa: F401
 from tests.factories import make_domain, make_rule, make_sample, make_snapshot, make_tool
-from trace_site import audit
-from trace_site.audit import AuditChange, AuditEntry
+from trace_site.audit import models as audit_models
+from trace_site.audit.models import AuditChange, AuditEntry
 
 pytestmark = pytest.mark.django_db
 
@@ -72,7 +72,7 @@ def test_the_database_refuses_what_no_page_needs(statement):
     ],
 )
 def test_the_audit_tables_cannot_be_touched(statement):
-    audit.record(actor=None, action="a.b", obj=make_domain("hr"))
+    audit_models.record(actor=None, action="a.b", obj=make_domain("hr"))
     sql("SET CONSTRAINTS ALL IMMEDIATE")
     refuse(statement)
 
@@ -126,7 +126,7 @@ def test_every_table_of_ours_can_be_read_and_written_but_those_of_the_audit():
 
 def test_work_is_told_to_the_ledger_under_the_roles_own_name():
     rule = make_rule(make_tool())
-    audit.record(actor=None, action="rule.saved", obj=rule)
+    audit_models.record(actor=None, action="rule.saved", obj=rule)
     [entry] = AuditEntry.objects.filter(action="rule.saved")
     told = AuditChange.objects.filter(txid=entry.txid, table_name="rules_rule")
     assert {row.db_user for row in told} == {connection.settings_dict["USER"]}

@@ -15,9 +15,9 @@ from django.db import connection
 from catalog.core.importers.jsonl import MAX_BYTES as LARGEST_UPLOAD
 from trace_site.artefacts import store
 from trace_site.database_roles import grant_rights
+from trace_site.dev.supervisor import children
 from trace_site.lib.errors import TraceError
 from trace_site.limits import most_bytes
-from trace_site.supervisor import children
 
 ROOT = Path(__file__).resolve().parent.parent
 PASSWORDS = {"SECRET_KEY", "POSTGRES_PASSWORD", "POSTGRES_OWNER_PASSWORD", "REDIS_PASSWORD", "ENGINE_TOKEN"}

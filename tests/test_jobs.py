@@ -6,7 +6,8 @@ import pytest
 from django.db import DatabaseError, transaction
 from django.db.models.functions import Now
 
-from trace_site import audit, jobs
+from trace_site import jobs
+from trace_site.audit import models as audit_models
 from trace_site.inline import run_inline
 from trace_site.lib.errors import TraceError
 
@@ -80,7 +81,7 @@ def test_failed_job_says_why_and_can_be_retried():
     assert (job.state, job.error) == ("failed", "the file is gone. Upload it again.")
     assert jobs.retry(job) and not jobs.retry(job)
     assert jobs.cancel(job) and not jobs.cancel(job)
-    actions = audit.AuditEntry.objects.filter(object_id=str(job.pk)).values_list("action", flat=True)
+    actions = audit_models.AuditEntry.objects.filter(object_id=str(job.pk)).values_list("action", flat=True)
     assert sorted(actions) == ["job.cancelled", "job.resumed"]
 
 
@@ -152,10 +153,10 @@ def test_run_inline_raises_the_error_of_a_failed_job():
 
 @pytest.mark.django_db
 def test_audit_entries_cannot_be_changed_or_deleted(user_with):
-    audit.record(actor=user_with("admin"), action="test", obj=jobs.enqueue("ok", {}, wake=False))
+    audit_models.record(actor=user_with("admin"), action="test", obj=jobs.enqueue("ok", {}, wake=False))
     for change in (lambda e: e.update(action="other"), lambda e: e.delete()):
         with pytest.raises(DatabaseError, match="frozen"), transaction.atomic():
-            change(audit.AuditEntry.objects.all())
+            change(audit_models.AuditEntry.objects.all())
 
 
 def waiting_handler(ctx):
@@ -192,13 +193,13 @@ def test_a_job_that_is_resumed_has_forgotten_what_it_waited_for(settings, state)
 
 @pytest.mark.django_db
 def test_poll_passes_over_a_job_that_waits_and_runs_the_next(settings, monkeypatch):
-    from trace_site import tasks
+    from trace_site import worker
 
     settings.JOB_HANDLERS |= {"waiting": ("tests.test_jobs.waiting_handler", "default")}
-    monkeypatch.setattr(tasks.connection, "close", lambda: None)  # this test's own connection
+    monkeypatch.setattr(worker.connection, "close", lambda: None)  # this test's own connection
     kinds = ("waiting", "ok", "ok")
     waiting, first, second = (jobs.enqueue(kind, {}, wake=False) for kind in kinds)
-    tasks.slots.acquire()
-    tasks._run_polled([waiting.pk, first.pk, second.pk])
+    worker.slots.acquire()
+    worker._run_polled([waiting.pk, first.pk, second.pk])
     states = [jobs.Job.objects.get(pk=job.pk).state for job in (waiting, first, second)]
     assert states == ["queued", "done", "queued"]

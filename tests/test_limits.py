@@ -19,7 +19,7 @@ from rules.models import ChangeRequest
 from tests.api_description import Operation, description, operations
 from tests.test_api_fuzz import stored  # noqa: F401
 from trace_site import limits
-from trace_site.api_input import DEEPEST, InputSerializer, finite
+from trace_site.rest.schema import DEEPEST, InputSerializer, finite
 
 SECONDS, MEMORY = 2.0, 64_000_000  # of one request
 CHOSEN = (

@@ -10,10 +10,22 @@ from django.db import transaction
 from django.utils import timezone
 
 from tests.mail_server import MailServer
-from trace_site import mails, notices, tasks
+from trace_site import worker
 from trace_site.lib.errors import TraceError
-from trace_site.mails import BACKOFF, TRIES, send_due
-from trace_site.notices import KINDS, MailChoice, Notice, choose_mail, forget_old, mark_read, tell, unread
+from trace_site.notices import services as notices_services
+from trace_site.notices.services import (
+    BACKOFF,
+    KINDS,
+    TRIES,
+    MailChoice,
+    Notice,
+    choose_mail,
+    forget_old,
+    mark_read,
+    send_due,
+    tell,
+    unread,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -170,7 +182,7 @@ def test_an_address_that_is_refused_keeps_no_other_waiting(server, rita, user_wi
 def test_a_server_that_never_answers_costs_a_sweep_its_deadline_and_then_nothing(
     server, rita, user_with, settings, monkeypatch, fault
 ):
-    monkeypatch.setattr(mails, "SECONDS", 0.4)
+    monkeypatch.setattr(notices_services, "SECONDS", 0.4)
     server.faults = [fault] * 99
     bert = wants_mail(user_with("reviewer", username="bert"))
     assigned(rita, bert)
@@ -182,7 +194,7 @@ def test_a_server_that_never_answers_costs_a_sweep_its_deadline_and_then_nothing
     assert time.monotonic() - began < 2 and server.connections == 1
     assert set(Notice.objects.values_list("mail_tries", flat=True)) == {1}
     server.ended.set()
-    with mails.talking:
+    with notices_services.talking:
         pass  # the thread ended
 
 
@@ -197,7 +209,7 @@ def test_no_server_at_all_is_a_failure_like_others(rita, settings):
 def test_a_sender_that_dies_leaves_its_notices_due(server, rita, monkeypatch):
     assigned(rita)
     due_now()
-    monkeypatch.setattr(mails, "_deliver", lambda claimed: (_ for _ in ()).throw(SystemExit))
+    monkeypatch.setattr(notices_services, "_deliver", lambda claimed: (_ for _ in ()).throw(SystemExit))
     with pytest.raises(SystemExit):
         send_due()
     monkeypatch.undo()
@@ -209,12 +221,12 @@ def test_a_sender_that_dies_leaves_its_notices_due(server, rita, monkeypatch):
 def test_the_sweep_mails_and_forgets(server, rita, settings):
     assigned(rita)
     assigned(rita, text="old")
-    long_ago = timezone.now() - notices.KEPT - timedelta(days=1)
+    long_ago = timezone.now() - notices_services.KEPT - timedelta(days=1)
     Notice.objects.filter(text="old").update(read_at=long_ago, mail_due_at=None)
     Notice.objects.exclude(text="old").update(at=long_ago)
     due_now()
     settings.SWEEPERS = [name for name in settings.SWEEPERS if "mails" in name or "notices" in name]
-    tasks.run_sweepers()
+    worker.run_sweepers()
     assert len(server.received) == 1 and list(Notice.objects.values_list("text", flat=True)) != ["old"]
     assert forget_old() == 0 and Notice.objects.count() == 1
 

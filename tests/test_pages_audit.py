@@ -10,14 +10,14 @@ from django.db import connection, transaction
 
 from catalog.models import Domain
 from rules.models import ChangeRequest, Rule, RuleChange
-from synthesis import review
-from synthesis.comments import comment_add
 from synthesis.models import SecondShare
+from synthesis.review import services as review_services
+from synthesis.team.services import comment_add
 from tests.factories import make_domain, make_rule, make_sample, make_tool
-from trace_site import audit
-from trace_site.acting import acting
-from trace_site.audit import AuditChange, AuditEntry
-from trace_site.audit_log import Wanted, page_of_lines
+from trace_site.audit import models as audit_models
+from trace_site.audit.log import Wanted, page_of_lines
+from trace_site.audit.models import AuditChange, AuditEntry
+from trace_site.audit_context import acting
 
 pytestmark = pytest.mark.django_db
 
@@ -42,7 +42,7 @@ def test_events_and_changes_without_one_are_one_list_newest_first(client_as, own
     client = client_as("admin")
     AuditChange.objects.count()
     make_domain("before")
-    audit.record(actor=None, action="a.first", obj=make_domain("before"))
+    audit_models.record(actor=None, action="a.first", obj=make_domain("before"))
     rows = seen(client)
     assert ("event", "a.first", "before") in rows and ("change", "INSERT", "before") in rows
 
@@ -50,7 +50,7 @@ def test_events_and_changes_without_one_are_one_list_newest_first(client_as, own
 def test_a_change_with_a_named_event_is_told_by_the_event_unless_asked_for(client_as):
     client = client_as("admin")
     rule = make_rule(make_tool())
-    audit.record(actor=None, action="rule.saved", obj=rule)  # the test is one transaction
+    audit_models.record(actor=None, action="rule.saved", obj=rule)  # the test is one transaction
     tx = AuditEntry.objects.get(action="rule.saved").txid
     assert {row.kind for row in client.get("/audit/").context["page"].rows if row.tx == tx} == {"event"}
     assert ("change", "INSERT", str(rule.pk)) in seen(client, f"?object_type=rule&object_id={rule.pk}")
@@ -64,7 +64,9 @@ def test_an_event_unfolds_to_the_rows_it_changed_with_marked_words(client_as):
     domain = make_domain("hr")
     with acting(None, "job 12"):
         Domain.objects.filter(pk="hr").update(title="Human <b>Resources</b>")
-    audit.record(actor=None, action="domain.renamed", obj=domain, detail={"per_rule": 3, "names": ["a", "b"]})
+    audit_models.record(
+        actor=None, action="domain.renamed", obj=domain, detail={"per_rule": 3, "names": ["a", "b"]}
+    )
     entry = AuditEntry.objects.get(action="domain.renamed")
     page = client.get(f"/audit/events/{entry.pk}/")
     text = page.content.decode()
@@ -93,7 +95,7 @@ def test_a_changed_row_is_called_by_its_name_not_by_its_number(client_as):
 def test_an_event_may_tell_of_items(client_as):
     client = client_as("admin")
     user = User.objects.get(username="admin")
-    audit.record(actor=user, action="assignment.taken_back", obj=user, detail={"items": 3})
+    audit_models.record(actor=user, action="assignment.taken_back", obj=user, detail={"items": 3})
     event = AuditEntry.objects.get(action="assignment.taken_back")
     assert "items: 3" in client.get("/audit/").content.decode()
     assert "<dt>Items</dt><dd" in client.get(f"/audit/events/{event.pk}/").content.decode()
@@ -124,7 +126,7 @@ def test_filters_hold_together(client_as, user_with, own_transactions):
         make_domain("mine")
     with acting(None, "job 7"):
         make_domain("other")
-    audit.record(actor=erin, action="rule.saved", obj=make_domain("mine"))
+    audit_models.record(actor=erin, action="rule.saved", obj=make_domain("mine"))
     assert seen(client, "?actor=erin&object_type=domain") == [
         ("event", "rule.saved", "mine"),
         ("change", "INSERT", "mine"),
@@ -142,7 +144,7 @@ def test_filters_hold_together(client_as, user_with, own_transactions):
 
 def test_pages_follow_each_other_without_gap_or_repeat(own_transactions):
     tool = make_tool()
-    audit.record_all(actor=None, action="tool.seen", objects=[(tool, {"n": n}) for n in range(40)])
+    audit_models.record_all(actor=None, action="tool.seen", objects=[(tool, {"n": n}) for n in range(40)])
     for number in range(40):
         make_domain(f"d{number}")
     whole = [row.key for row in page_of_lines(Wanted(), size=1000).rows]
@@ -198,7 +200,7 @@ def read_once(user_with):
     """A sample that bea rejected and somebody has still to read, blind."""
     SecondShare.objects.create(share=1.0)
     sample = make_sample(rule=make_rule(make_tool("Pay/Get")))
-    review.reject(
+    review_services.reject(
         sample=sample, reviewer=user_with("reviewer", username="bea"), reason="leak", note="says much"
     )
     return sample
@@ -222,7 +224,7 @@ def test_how_a_sample_was_judged_is_told_once_no_reading_of_it_waits(client_as, 
     assert "sample.read" in told and "bea" in told
     assert not [word for word in ("sample.reject", "says much", "leak") if word in told]
     assert seen(client, "?action=sample.reject") == []
-    review.reject(sample=read_once, reviewer=user_with("reviewer", username="cem"), reason="leak")
+    review_services.reject(sample=read_once, reviewer=user_with("reviewer", username="cem"), reason="leak")
     assert seen(client, "?action=sample.reject") == [("event", "sample.reject", str(read_once.pk))] * 2
     text = whole_list(client)
     assert "sample.read" not in text and "reason: leak" in text.lower()
@@ -230,7 +232,7 @@ def test_how_a_sample_was_judged_is_told_once_no_reading_of_it_waits(client_as, 
 
 
 def test_a_decision_taken_back_is_not_told_to_who_reads_the_sample_next(client_as, read_once):
-    review.undo(reviewer=User.objects.get(username="bea"))
+    review_services.undo(reviewer=User.objects.get(username="bea"))
     client = client_as("admin")
     told = [row.action for row in client.get("/audit/").context["page"].rows if row.object_type == "sample"]
     assert told == ["sample.read", "sample.read"]
@@ -239,6 +241,8 @@ def test_a_decision_taken_back_is_not_told_to_who_reads_the_sample_next(client_a
 
 def test_readings_under_a_veil_cost_one_query_however_many(client_as, read_once, django_assert_num_queries):
     client = client_as("admin")
-    audit.record_all(actor=None, action="sample.reject", objects=[(read_once, {"n": n}) for n in range(30)])
+    audit_models.record_all(
+        actor=None, action="sample.reject", objects=[(read_once, {"n": n}) for n in range(30)]
+    )
     with django_assert_num_queries(11):
         client.get("/audit/")

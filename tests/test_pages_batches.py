@@ -3,10 +3,11 @@
 import pytest
 from django.urls import reverse
 
-from synthesis import batches, review
-from synthesis.imports import samples_import
-from synthesis.lots import batch_create
+from synthesis.batches import services as batches_services
+from synthesis.batches.services import batch_create
+from synthesis.generate.imports import samples_import
 from synthesis.models import Batch, Sample
+from synthesis.review import services as review_services
 from tests.synthesis.rows import make_benchmark_query, make_book, make_sample, publish
 from trace_site.lib.files import write_jsonl
 
@@ -57,7 +58,7 @@ def test_two_failed_batches_of_the_last_five_are_told_before_the_next(client_as,
         text = client.get(reverse("synthesis:batch_preview"), asked(version)).content.decode()
         assert ("The standard asks for tightened inspection" in text) is told
         batch = batch_create(rule=version.rule.code, actor=ada).batch
-        review.reject(sample=drawn(batch)[0], reviewer=ada, reason="leak")
+        review_services.reject(sample=drawn(batch)[0], reviewer=ada, reason="leak")
 
 
 def test_a_batch_made_on_the_page_opens_it(client_as, version):
@@ -80,12 +81,12 @@ def test_what_stands_in_the_way_is_told_beside_the_form(client_as, version):
 def test_the_page_says_who_read_what_and_how_it_ended(client_as, batch):
     ada = batch.created_by
     for pk in drawn(batch)[:3]:
-        review.approve(sample=pk, reviewer=ada)
+        review_services.approve(sample=pk, reviewer=ada)
     client = client_as("expert")  # the rule's author is told of a failed batch, and may look
     text = client.get(reverse("synthesis:batch", args=[batch.pk])).content.decode()
     assert '<b>3</b> <span class="of">of 13</span>' in text
     assert "Read this batch" not in text
-    review.reject(sample=drawn(batch)[3], reviewer=ada, reason="leak")
+    review_services.reject(sample=drawn(batch)[3], reviewer=ada, reason="leak")
     text = client.get(reverse("synthesis:batch", args=[batch.pk])).content.decode()
     assert "failed: all of it is read" in text and "leak" in text and "1 defect was found" in text
 
@@ -102,7 +103,7 @@ def test_withdrawing_is_a_button_until_something_is_read(client_as, batch):
     client = client_as("reviewer")
     page = reverse("synthesis:batch", args=[batch.pk])
     assert "Withdraw it" in client.get(page).content.decode()
-    review.approve(sample=drawn(batch)[0], reviewer=batch.created_by)
+    review_services.approve(sample=drawn(batch)[0], reviewer=batch.created_by)
     assert "Withdraw it" not in client.get(page).content.decode()
     client.post(reverse("synthesis:batch_withdraw", args=[batch.pk]))
     batch.refresh_from_db()
@@ -114,11 +115,13 @@ def test_the_list_needs_the_same_queries_for_one_batch_and_for_twenty(
     client_as, version, user_with, django_assert_num_queries
 ):
     client, ada = client_as("reviewer"), user_with("reviewer", username="ada")
-    batches.batch_withdraw(batch=batch_create(rule=version.rule.code, actor=ada).batch.pk, actor=ada)
+    batches_services.batch_withdraw(batch=batch_create(rule=version.rule.code, actor=ada).batch.pk, actor=ada)
     with django_assert_num_queries(6):
         client.get(reverse("synthesis:batches"))
     for _ in range(19):
-        batches.batch_withdraw(batch=batch_create(rule=version.rule.code, actor=ada).batch.pk, actor=ada)
+        batches_services.batch_withdraw(
+            batch=batch_create(rule=version.rule.code, actor=ada).batch.pk, actor=ada
+        )
     with django_assert_num_queries(6):
         page = client.get(reverse("synthesis:batches"))
     assert len(page.context["rows"]) == 20
@@ -126,14 +129,14 @@ def test_the_list_needs_the_same_queries_for_one_batch_and_for_twenty(
 
 def test_a_batch_whose_rule_is_published_anew_is_withdrawn_on_its_page(client_as, batch):
     publish(2)
-    batches.sweep()
+    batches_services.sweep()
     text = client_as("reviewer").get(reverse("synthesis:batch", args=[batch.pk])).content.decode()
     assert "It ended before it was decided" in text
 
 
 def test_every_sample_says_how_it_was_approved(client_as, batch):
     for pk in drawn(batch):
-        review.approve(sample=pk, reviewer=batch.created_by)
+        review_services.approve(sample=pk, reviewer=batch.created_by)
     client = client_as("reviewer")
     unread = Sample.objects.filter(approved_how="batch")[0]
     text = client.get(reverse("synthesis:sample", args=[unread.pk])).content.decode()

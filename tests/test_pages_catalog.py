@@ -10,8 +10,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.core.tool import search_words
+from catalog.imports.previews import MOST_FILES, forget_old
 from catalog.models import CatalogImport, NeighbourList, Tool, ToolRevision
-from catalog.uploads import MOST_FILES, forget_old
 from tests.catalog.test_importers_hostile import HOSTILE
 from tests.factories import make_cluster, make_domain, make_rule, make_tool
 
@@ -404,7 +404,7 @@ def test_a_crash_while_a_file_is_looked_into_or_written_keeps_nothing(client_as,
         raise OSError("no space left on device")
 
     client = client_as("admin")
-    for broken in ("catalog.uploads.catalog_import", "catalog.uploads.Path.replace"):
+    for broken in ("catalog.imports.previews.catalog_import", "catalog.imports.previews.Path.replace"):
         with monkeypatch.context() as patched:
             patched.setattr(broken, crash)
             with pytest.raises(OSError, match="no space"):
@@ -421,7 +421,7 @@ def test_of_more_uploads_than_one_person_may_have_waiting_the_oldest_give_way(
     gone = client.post("/catalog/imports/apply/", {"ticket": tickets[0]})
     assert gone.status_code == 409 and "gave way to later ones" in gone.content.decode()
     assert client.post("/catalog/imports/apply/", {"ticket": tickets[-1]}).status_code == 302
-    monkeypatch.setattr("catalog.uploads.MOST_BYTES", 10)
+    monkeypatch.setattr("catalog.imports.previews.MOST_BYTES", 10)
     choose(client, row("A/Last"))
     assert len(waiting()) == 1
 
@@ -438,7 +438,7 @@ def test_uploads_that_come_at_once_stay_within_what_one_person_may_have_waiting(
             choose(client, row(wave.pop()))
         return replace(part, whole)
 
-    monkeypatch.setattr("catalog.uploads.Path.replace", meanwhile)
+    monkeypatch.setattr("catalog.imports.previews.Path.replace", meanwhile)
     assert choose(client, row("A/First")).status_code == 200
     assert not wave and len(waiting()) == MOST_FILES
 

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Cluster, Clustering, Tool
-from evaluation.coverage import coverage
+from evaluation.coverage.selectors import coverage
 from tests.factories import make_cluster, make_rule, make_tool
 
 pytestmark = pytest.mark.django_db

@@ -2,8 +2,10 @@
 
 import pytest
 
-from evaluation import recall, scores, selectors
+from evaluation.benchmarks import selectors
+from evaluation.coverage import selectors as recall
 from evaluation.models import Benchmark, Evaluation
+from evaluation.results import scoring
 from tests.factories import make_evaluation, make_model, make_run, make_tool
 from training.models import AliasMove
 
@@ -71,7 +73,7 @@ def test_development_halves_are_named_and_their_figures_shown_nowhere(client_as,
     compared = client.get("/evaluation/compare/", {"a": shown.pk, "b": hidden.pk})
     assert compared.context["b"] is None
     assert recall.recall_by_domain()["hr"]["evaluation"] == shown.pk
-    assert scores.of_models([model.pk])[model.pk].value == 0.0
+    assert scoring.of_models([model.pk])[model.pk].value == 0.0
 
 
 def test_one_number_of_a_model_is_of_the_hard_tier_and_says_so(tools):
@@ -79,7 +81,7 @@ def test_one_number_of_a_model_is_of_the_hard_tier_and_says_so(tools):
     for number, (tier, given) in enumerate([("hard", []), ("plain", ["New/GetSlip"])]):
         of = Benchmark.objects.create(name=tier, kind="prb", tier=tier, hash=f"t{number}", count=1)
         make_evaluation((tools[0], given), model=model, benchmark=of)
-    score = scores.of_models([model.pk])[model.pk]
+    score = scoring.of_models([model.pk])[model.pk]
     assert (score.value, score.label) == (0.0, "hit@1, trace, hard v1, hard tier")
     assert recall.recall_by_domain()["hr"]["tier"] == "hard"
 

@@ -4,9 +4,10 @@ import pytest
 
 from tests.factories import make_model, make_snapshot
 from trace_site.jobs import Job
-from training import grids, scores
 from training.core.grid import read_plan
+from training.grids import services as grids_services
 from training.models import Grid, Run
+from training.registry import registry
 
 pytestmark = pytest.mark.django_db
 FORM = {"formats": ["a", "c"], "memos": ["m"], "retrievals": ["n", "r+R"], "seeds": "0", "base": "pocket"}
@@ -19,7 +20,7 @@ def form(*snapshots, **fields):
 @pytest.fixture
 def grid():
     plan = read_plan({"snapshots": [make_snapshot().pk], "formats": ["a"], "memos": ["none", "m"]})
-    return grids.grid_create(plan=plan, snapshots=grids.snapshots_of(plan))
+    return grids_services.grid_create(plan=plan, snapshots=grids_services.snapshots_of(plan))
 
 
 @pytest.mark.parametrize(
@@ -113,12 +114,12 @@ def test_trained_cells_show_model_score_and_what_they_reuse(client_as, grid, mon
     Run.objects.filter(pk=second.pk).update(summary={"stage1": {"reused_from_run": first.pk}})
     Job.objects.update(state="done")
     plan = read_plan({"snapshots": [first.snapshot_id], "formats": ["a"], "memos": ["none"]})
-    other = grids.grid_create(plan=plan, snapshots=grids.snapshots_of(plan))
+    other = grids_services.grid_create(plan=plan, snapshots=grids_services.snapshots_of(plan))
 
     def told(models):
-        return {first.model.pk: scores.Score(0.8125, 0.7, 0.9, 40, "hit@1, trace, PRB", "/evaluation/1/")}
+        return {first.model.pk: registry.Score(0.8125, 0.7, 0.9, 40, "hit@1, trace, PRB", "/evaluation/1/")}
 
-    monkeypatch.setattr(scores, "_tellers", [told])
+    monkeypatch.setattr(registry, "_tellers", [told])
     page = client_as("expert").get(f"/training/grids/{grid.pk}/").content.decode()
     assert "0.81" in page and "/evaluation/1/" in page and "hit@1, trace, PRB" in page
     assert f'Stage 1 of <a href="/training/{first.pk}/">run {first.pk}</a>' in page
@@ -149,7 +150,7 @@ def test_list_counts_cells_in_a_fixed_number_of_queries(client_as, grid, django_
     snapshot = make_snapshot()
     for fmt in "abc":
         plan = read_plan({"snapshots": [snapshot.pk], "formats": [fmt], "memos": ["m"]})
-        grids.grid_create(plan=plan, snapshots=grids.snapshots_of(plan))
+        grids_services.grid_create(plan=plan, snapshots=grids_services.snapshots_of(plan))
     make_model(run=grid.cells.first().run)
     page = client.get("/training/grids/")
     rows = {row.pk: (row.trained, row.many, row.active, row.bad) for row in page.context["page"].rows}

@@ -3,15 +3,15 @@
 import pytest
 from django.core.mail.backends.locmem import EmailBackend
 
-from synthesis import review
-from synthesis.claims import claim_next
+from synthesis.datasets.diff import Pair
 from synthesis.models import Sample
-from synthesis.selectors_lineage import decisions_shown
-from synthesis.snapshot_diffs import Pair
+from synthesis.review import services as review_services
+from synthesis.review.queue import claim_next
+from synthesis.samples.lineage import decisions_shown
 from tests.factories import make_sample, make_snapshot
 from tests.tokens import token_of
-from trace_site import mails
-from trace_site.notices import Notice, tell
+from trace_site.notices import services as notices_services
+from trace_site.notices.services import Notice, tell
 
 pytestmark = pytest.mark.django_db
 KEYS = ["9" * 5000, "9" * 30, str(2**63), "-1", "a", "\u0663", "1.5", "a" * 3000, "nan"]
@@ -73,8 +73,8 @@ def test_what_was_taken_back_is_hidden_from_who_reads_next(user_with):
         for role, name in (("reviewer", "1"), ("reviewer", "2"), ("expert", ""))
     )
     claim = claim_next(first).claim
-    review.reject(sample=sample.pk, reviewer=first, reason="unnatural", claim=claim)
-    review.undo(reviewer=first)
+    review_services.reject(sample=sample.pk, reviewer=first, reason="unnatural", claim=claim)
+    review_services.undo(reviewer=first)
     sample = Sample.objects.get(pk=sample.pk)
     assert decisions_shown(sample, second) == decisions_shown(sample, expert) == ([], 2)
     assert len(decisions_shown(sample, first)[0]) == 2  # one's own
@@ -94,7 +94,7 @@ def test_an_address_no_mail_can_go_to_keeps_no_mail_from_others(user_with):
     tell(people, "comment", "hello", link="/")
     backend = EmailBackend()
     said = [
-        mails._sent(mails.message_of([row]), backend)
+        notices_services._sent(notices_services.message_of([row]), backend)
         for row in Notice.objects.order_by("recipient__username")
     ]
     assert said[0] and said[1] == ""

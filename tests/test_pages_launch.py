@@ -13,12 +13,13 @@ from tests.training.small_snapshot import write_snapshot
 from trace_site.artefacts import store
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-from trace_site.workers import Worker
+from trace_site.worker import Worker
 from training.core import recipe as recipes
 from training.core.recipe_fields import FIELDS
-from training.forms import FILLED_FOR, typed_recipe
 from training.models import Run, RunMetric, TrainedStage
-from training.services import cell_recipe, default_recipe, run_steps
+from training.runs.forms import FILLED_FOR, typed_recipe
+from training.runs.services import cell_recipe, run_steps
+from training.runs.stages import default_recipe
 
 pytestmark = pytest.mark.django_db
 CELLS = [(f, m, r) for f in "abc" for m in ("m", "mr", "none") for r in ("none", "n", "r", "r+R", "n>r")]

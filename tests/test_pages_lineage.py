@@ -7,8 +7,8 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from synthesis import review
 from synthesis.models import SecondShare, SnapshotSample
+from synthesis.review import services as review_services
 from tests.factories import make_sample
 from tests.synthesis.test_lineage import reader, used
 from tests.synthesis.test_rejections import a_rule, person, reject, sample_of
@@ -58,7 +58,7 @@ def test_an_older_rule_version_is_compared_with_the_published_one(client_as):
 def test_a_first_reading_is_hidden_from_the_next_reader_on_page_and_api():
     sample = make_sample()
     SecondShare.objects.create(share=1.0)
-    review.reject(
+    review_services.reject(
         sample=sample.pk, reviewer=reader("ann", "reviewer"), reason="leak", note="secret", follow_up="drop"
     )
     client = token_client(reader("bob", "reviewer"))

@@ -6,9 +6,9 @@ from synthesis.models import Decision, Sample
 from tests.factories import make_model, make_rule, make_run, make_sample, make_tool
 from tests.training.hostile_recipes import HOSTILE_RECIPES
 from trace_site.jobs import Job
-from training import policy as services
 from training.models import AliasMove, Model, RetrainPolicy, TrainedStage
-from training.registry import promote
+from training.registry.registry import promote
+from training.retraining import services
 
 pytestmark = pytest.mark.django_db
 
@@ -30,7 +30,7 @@ def form(**fields):
 
 
 def ledger():
-    from catalog.ledger import ledger_update
+    from catalog.tokens import ledger_update
 
     ledger_update()
 
@@ -213,10 +213,10 @@ def test_preview_counts_the_snapshot_and_says_which_stages_are_reused(client_as)
     page = client.get(f"/training/retraining/{row.pk}/preview/").content.decode()
     assert "<b>1</b> samples" in page and "trained" in page and "No sample repeats" in page
     assert "nothing was frozen yet" in page
-    from training.prospects import stage_rows
+    from training.retraining.views import stage_rows
 
     recipe = services.policy_recipe(row)
-    from synthesis.snapshot_files import catalog_now
+    from synthesis.datasets.files import catalog_now
     from training.core.stages import steps
 
     run, key = make_run(), steps(recipe, "x", catalog_now())[0].key
@@ -231,10 +231,10 @@ def test_preview_counts_the_snapshot_and_says_which_stages_are_reused(client_as)
 
 
 def test_plain_stage_on_unchanged_samples_is_seen_to_be_reused():
-    from synthesis.snapshot_files import catalog_now
+    from synthesis.datasets.files import catalog_now
     from training.core.stages import steps
-    from training.prospects import stage_rows
-    from training.services import plain_hash_of
+    from training.retraining.views import stage_rows
+    from training.runs.services import plain_hash_of
 
     make_tool("Pay/GetPayslip")
     ledger()

@@ -11,10 +11,10 @@ from django.utils import timezone
 
 from tests.tokens import token_of
 from trace_site.accounts import ensure_roles
-from trace_site.audit import AuditEntry
-from trace_site.people import link_of, person_invite
-from trace_site.sessions import SEEN_EVERY, OpenSession, Session, forget_old
-from trace_site.tokens import ApiToken
+from trace_site.audit.models import AuditEntry
+from trace_site.people.services import link_of, person_invite
+from trace_site.people.sessions import SEEN_EVERY, OpenSession, Session, forget_old
+from trace_site.rest.tokens import ApiToken
 
 pytestmark = pytest.mark.django_db
 NEW = "tall green bicycle"

@@ -2,14 +2,14 @@
 
 import pytest
 
-from evaluation import retriever
-from evaluation.calibration import Judged
 from evaluation.core.confidence import Verdict
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction, RuleTestResult
+from evaluation.retrieval import retriever
+from evaluation.retrieval.calibration import Judged
 from tests.factories import make_model, make_rule, make_run, make_tool
 from trace_site.lib.errors import TraceError
-from training import known
 from training.models import AliasMove
+from training.registry import known
 
 pytestmark = pytest.mark.django_db
 ASK = "/evaluation/playground/answer/"

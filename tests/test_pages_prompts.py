@@ -6,14 +6,14 @@ from html import unescape
 import pytest
 
 from catalog.models import LabelledQuery
+from synthesis.generate.services import synthesis_start
 from synthesis.models import PromptVersion, Sample
-from synthesis.services import synthesis_start
 from tests.factories import make_tool
 from tests.llm_server import LlmServer
 from tests.synthesis.payloads import INJECTIONS
 from tests.synthesis.rows import make_benchmark_query, make_book, run_job
 from tests.synthesis.test_runs import answers
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 
 pytestmark = pytest.mark.django_db
 

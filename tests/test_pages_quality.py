@@ -5,14 +5,15 @@ import io
 
 import pytest
 
-from synthesis import calibration, review
 from synthesis.models import ReviewItem, SecondShare, SynthesisRun
-from synthesis.second_shares import share_of
-from synthesis.share_settings import share_table, shares_set
+from synthesis.quality import calibration
+from synthesis.quality.shares import share_table, shares_set
+from synthesis.review import services as review_services
+from synthesis.review.decisions import share_of
 from tests.factories import make_domain, make_rule, make_sample, make_tool
 from tests.synthesis.readings import read, read_by_two
 from tests.synthesis.test_calibration import refused
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
 
 pytestmark = pytest.mark.django_db
@@ -221,7 +222,7 @@ def test_the_table_says_how_many_readings_a_week_a_share_means(user_with, texts)
     for _ in range(4):
         read(None, (ada, "approve"), **texts)
     read(None, (ada, "approve"))
-    review.policy_approve(count=None)
+    review_services.policy_approve(count=None)
     shares_set(shares={("", ""): 0.2, ("hr", "explicit"): 0.5}, actor=ada)
     rows, first, second = share_table()
     assert (first, second) == (5, pytest.approx(4 * 0.5 + 1 * 0.2))

@@ -8,11 +8,11 @@ from django.utils import timezone
 
 from tests.factories import make_model, make_run, make_snapshot
 from trace_site.jobs import Job
-from trace_site.workers import Worker
-from training.comparison import MOST, chosen, lines
+from trace_site.worker import Worker
 from training.models import RunMetric
-from training.queue import queue
-from training.services import default_recipe
+from training.runs.curves import MOST_COMPARED, chosen, compared_lines
+from training.runs.queue import queue
+from training.runs.stages import default_recipe
 
 pytestmark = pytest.mark.django_db
 
@@ -160,7 +160,7 @@ def test_a_comparison_asks_as_often_for_six_runs_as_for_two(client_as, pair, dja
     address = "/training/compare/?" + "&".join(f"run={run.pk}" for run in [*pair, *more])
     with django_assert_max_num_queries(8):
         page = client.get(address)
-    assert len(page.context["runs"]) == MOST and b"the first 6 are shown" in page.content
+    assert len(page.context["runs"]) == MOST_COMPARED and b"the first 6 are shown" in page.content
 
 
 def test_one_run_or_none_leads_to_a_choice(client_as, pair):
@@ -177,6 +177,6 @@ def test_the_order_asked_for_is_kept_and_doubles_are_dropped(pair):
 
 def test_fields_that_one_recipe_lacks_are_said_to_be_missing():
     runs = [make_run(recipe={"seed": 1}), make_run(recipe={"seed": 1, "stage1": {"lr": 0.1}})]
-    assert [(line.name, line.values) for line in lines(runs) if not line.same] == [
+    assert [(line.name, line.values) for line in compared_lines(runs) if not line.same] == [
         ("stage1.lr", ["–", "0.1"])
     ]

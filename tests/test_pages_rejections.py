@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from synthesis import regenerations, review
+from synthesis.generate import regeneration
+from synthesis.generate.regeneration import calls_to_write_again
 from synthesis.models import Regeneration, Sample, SynthesisRun
-from synthesis.regeneration_estimates import calls_to_write_again
+from synthesis.review import services as review_services
 from tests.synthesis.test_rejections import a_rule, person, reject, sample_of
 
 pytestmark = pytest.mark.django_db
@@ -49,8 +50,10 @@ def test_a_reason_leads_to_the_samples_rejected_for_it(client_as):
 def test_a_reason_taken_back_and_given_anew_counts_as_the_newest(client_as):
     rule = a_rule()
     sample = reject(rule, "leak", by="rita")
-    review.undo(reviewer=person("rita"))
-    review.reject(sample=sample.pk, reviewer=person("rita"), reason="unclear", note="", follow_up="drop")
+    review_services.undo(reviewer=person("rita"))
+    review_services.reject(
+        sample=sample.pk, reviewer=person("rita"), reason="unclear", note="", follow_up="drop"
+    )
     client = client_as("expert")
     for reason, many in (("leak", 0), ("unclear", 1)):
         found = client.get(f"/synthesis/samples/?rule=PAY&reason={reason}")
@@ -94,7 +97,9 @@ def test_the_yield_page_tells_them_beside_the_rule(client_as):
 def waiting_sample(writer: str = "offline", reason: str = "unclear") -> Sample:
     run = SynthesisRun.objects.create(branch="rule", writer=writer)
     sample = sample_of(a_rule(), run=run, slot="rule:hr:PAY:explicit:0", made_from={"index": 0})
-    return review.reject(sample=sample.pk, reviewer=person("rita"), reason=reason, follow_up="regenerate")
+    return review_services.reject(
+        sample=sample.pk, reviewer=person("rita"), reason=reason, follow_up="regenerate"
+    )
 
 
 def test_experts_and_admins_have_the_button_with_what_it_asks(client_as):
@@ -137,7 +142,7 @@ def test_the_button_starts_a_run_and_shows_it(client_as):
 
 def test_a_stopped_run_is_named_with_what_to_do(client_as):
     waiting_sample()
-    (run,) = regenerations.start(wake=False)
+    (run,) = regeneration.start(wake=False)
     run.job.state = "failed"
     run.job.save()
     page = client_as("admin").get("/synthesis/again/").content.decode()

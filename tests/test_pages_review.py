@@ -5,9 +5,10 @@ import json
 import pytest
 from django.test import Client
 
-from synthesis import claims, review
 from synthesis.models import Decision, ReviewItem, Sample, SecondShare
-from synthesis.wishes import seen_key
+from synthesis.review import queue as review_queue
+from synthesis.review import services as review_services
+from synthesis.review.decisions import seen_key
 from tests.factories import make_rule, make_sample, make_tool
 
 pytestmark = pytest.mark.django_db
@@ -156,8 +157,8 @@ def test_of_two_tabs_that_decide_differently_the_second_is_told(reviewer, sample
 
 def test_a_colleagues_decision_is_shown_and_not_overwritten(reviewer, samples, user_with):
     given = opened(reviewer, samples[0])
-    claims.release(User("reviewer"))
-    review.reject(sample=samples[0].pk, reviewer=user_with("admin"), reason="leak")
+    review_queue.release(User("reviewer"))
+    review_services.reject(sample=samples[0].pk, reviewer=user_with("admin"), reason="leak")
     page = reviewer.post(f"/synthesis/review/{samples[0].pk}/approve/", given)
     assert page.status_code == 409 and b"Nothing was changed" in page.content
     assert human(samples[0]) == "rejected"
@@ -315,7 +316,7 @@ def test_a_heartbeat_keeps_the_claim(reviewer, samples):
 
 def test_a_heartbeat_claims_again_what_was_free(reviewer, samples):
     item, given = held(reviewer, samples[0])
-    claims.release(item.claimed_by)
+    review_queue.release(item.claimed_by)
     answer = reviewer.post("/synthesis/review/heartbeat/", given).json()
     item.refresh_from_db()
     assert item.state == "claimed" and answer == {"items": {str(item.pk): str(item.claim)}}
@@ -323,7 +324,7 @@ def test_a_heartbeat_claims_again_what_was_free(reviewer, samples):
 
 def test_a_heartbeat_says_what_is_lost(reviewer, samples, signed_in):
     item, given = held(reviewer, samples[0])
-    claims.release(item.claimed_by)
+    review_queue.release(item.claimed_by)
     opened(signed_in("bea"), samples[0])
     answer = reviewer.post("/synthesis/review/heartbeat/", given).json()
     assert answer == {"items": {str(item.pk): None}}
@@ -500,7 +501,7 @@ def test_every_key_is_printed_on_its_button(reviewer, samples):
 
 
 def test_the_judge_is_folded_away_until_it_is_opened(reviewer, samples, monkeypatch):
-    monkeypatch.setattr("synthesis.calibration.CONTROLS", 0)
+    monkeypatch.setattr("synthesis.quality.calibration.CONTROLS", 0)
     samples[0].attempts.create(number=1, outcome="ready", judge={"label": 5, "critique": "very natural"})
     page = reviewer.get(f"/synthesis/review/{samples[0].pk}/").content.decode()
     start = page.index('<details class="card machine">')

@@ -7,9 +7,10 @@ import pytest
 from django.urls import reverse
 
 from tests.factories import make_tool
-from trace_site import audit, jobs
+from trace_site import jobs
+from trace_site.audit import models as audit_models
+from trace_site.rest.tokens import ApiToken, digest_of
 from trace_site.templatetags.trace import NAVIGATION
-from trace_site.tokens import ApiToken, digest_of
 
 pytestmark = pytest.mark.django_db
 
@@ -133,7 +134,7 @@ def test_admin_cancels_a_queued_job_and_resumes_it(client_as):
     assert jobs.Job.objects.get().state == "cancelled"
     client.post(f"/jobs/{job.pk}/retry/")
     assert jobs.Job.objects.get().state == "queued"
-    actions = audit.AuditEntry.objects.order_by("id").values_list("action", flat=True)
+    actions = audit_models.AuditEntry.objects.order_by("id").values_list("action", flat=True)
     assert list(actions) == ["job.cancelled", "job.resumed"]
 
 
@@ -169,8 +170,10 @@ def test_job_list_reads_its_rows_in_one_query(client_as, django_assert_num_queri
 
 
 def test_audit_is_filtered_and_names_the_command_line(client_as, user_with):
-    audit.record(actor=user_with("expert", username="erin"), action="rule.saved", obj=make_tool("A/One"))
-    audit.record(actor=None, action="tool.retired", obj=make_tool("B/Two"))
+    audit_models.record(
+        actor=user_with("expert", username="erin"), action="rule.saved", obj=make_tool("A/One")
+    )
+    audit_models.record(actor=None, action="tool.retired", obj=make_tool("B/Two"))
     client = client_as("admin")
     page = client.get("/audit/?action=tool.retired").content.decode()
     assert "B/Two" in page and "command line" in page and "A/One" not in page
@@ -181,7 +184,7 @@ def test_audit_is_filtered_and_names_the_command_line(client_as, user_with):
 def test_audit_pages_go_on_where_the_last_one_ended(client_as):
     tool = make_tool()
     for number in range(51):
-        audit.record(actor=None, action="tool.seen", obj=tool, detail={"number": number})
+        audit_models.record(actor=None, action="tool.seen", obj=tool, detail={"number": number})
     client = client_as("admin")
     first = client.get("/audit/?action=tool.seen").context["page"]
     second = client.get(f"/audit/?action=tool.seen&after={first.next_key}").context["page"]

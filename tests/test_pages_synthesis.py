@@ -5,9 +5,9 @@ import re
 import pytest
 
 from rules.models import RuleVersion
+from synthesis.generate.selectors import Slice, funnel, groups
 from synthesis.models import Attempt, Snapshot, SnapshotSample, SynthesisRun
-from synthesis.selectors_funnel import Slice, funnel, groups
-from synthesis.spans import trace_spans
+from synthesis.samples.checks import trace_spans
 from tests.factories import make_domain, make_rule, make_sample, make_snapshot, make_tool
 from tests.synthesis.rows import make_book
 from tests.synthesis.rows import make_sample as book_sample
@@ -478,7 +478,7 @@ def test_builder_counts_only_approved_samples_and_queues_one_job(client_as):
 
 def test_download_streams_the_frozen_file(client_as, monkeypatch, tmp_path):
     (tmp_path / "samples.jsonl").write_text('{"id": 1}\n')
-    monkeypatch.setattr("synthesis.snapshots.snapshot_dir", lambda snapshot: tmp_path)
+    monkeypatch.setattr("synthesis.datasets.build.snapshot_dir", lambda snapshot: tmp_path)
     page = client_as("admin").get(f"/synthesis/snapshots/{make_snapshot().pk}/samples.jsonl")
     assert b"".join(page.streaming_content) == b'{"id": 1}\n'
     assert "attachment" in page["Content-Disposition"]

@@ -4,12 +4,13 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
-from synthesis import claims, review
-from synthesis.comments import comment_add
-from synthesis.guidelines import guideline_save
 from synthesis.models import Assignment, Guideline, ReviewItem, SampleComment, SavedView
+from synthesis.review import queue as review_queue
+from synthesis.review import services as review_services
+from synthesis.team.guidelines import guideline_save
+from synthesis.team.services import comment_add
 from tests.factories import make_domain, make_rule, make_sample, make_tool
-from trace_site.audit import AuditChange, AuditEntry
+from trace_site.audit.models import AuditChange, AuditEntry
 
 pytestmark = pytest.mark.django_db
 
@@ -40,8 +41,8 @@ def text(answer) -> str:
 def test_the_team_page_shows_progress_and_who_holds_what(signed_in, samples):
     admin, ada = signed_in("admin", "alma"), signed_in("reviewer", "ada")
     person = User.objects.get(username="ada")
-    review.approve(sample=samples[0], reviewer=person)
-    claims.claim_next(person)
+    review_services.approve(sample=samples[0], reviewer=person)
+    review_queue.claim_next(person)
     page = text(admin.get("/synthesis/team/"))
     assert "3 samples wait for a reading" in page and "Free 1" in page and "this is no ranking" in page
     assert "Free 1" not in text(ada.get("/synthesis/team/"))
@@ -66,7 +67,7 @@ def test_the_team_page_costs_the_same_with_many_people_and_assignments(
     # session, user, roles; team 6; mine, running, ended; domains and people of the form, each twice
     with django_assert_num_queries(16):
         admin.get("/synthesis/team/")
-    from synthesis.assignments import assign
+    from synthesis.team.services import assign
 
     for number in range(3):
         who = user_with("reviewer", username=f"r{number}")
@@ -117,7 +118,7 @@ def test_comments_are_written_and_shown_and_hidden_by_who_asks_not_by_the_addres
         page = text(ada.get(url + query))
         assert "script" not in page and "shown once it is decided" in page
     assert "&lt;script&gt;" not in text(ada.get("/synthesis/comments/"))
-    review.approve(sample=samples[0], reviewer=User.objects.get(username="ada"))
+    review_services.approve(sample=samples[0], reviewer=User.objects.get(username="ada"))
     assert "&lt;script&gt;" in text(ada.get(url)) and "&lt;script&gt;" in text(
         ada.get("/synthesis/comments/")
     )
@@ -281,7 +282,7 @@ def test_a_decided_sample_is_copied_to_its_guideline_by_one_click(signed_in, sam
     url = f"/synthesis/samples/{samples[0].pk}/"
     assert "as an example" not in text(admin.get(url))
     assert admin.post(f"{url}example/").status_code == 409
-    review.approve(sample=samples[0], reviewer=User.objects.get(username="alma"))
+    review_services.approve(sample=samples[0], reviewer=User.objects.get(username="alma"))
     assert "as an example" in text(admin.get(url))
     page = text(admin.post(f"{url}example/", follow=True))
     assert f"Sample {samples[0].pk} is an example in version 1" in page and samples[0].query in page
@@ -291,7 +292,7 @@ def test_the_audit_list_does_not_tell_a_reader_what_others_said_or_decided(signe
     erin = User.objects.create_user("erin")
     erin.groups.add(Group.objects.get(name="expert"))
     comment_add(sample=samples[1], author=erin, text="I would refuse it")
-    review.reject(sample=samples[1], reviewer=a_reviewer(), reason="unnatural", note="too stiff")
+    review_services.reject(sample=samples[1], reviewer=a_reviewer(), reason="unnatural", note="too stiff")
     for role, name, told in (("reviewer", "ada", False), ("admin", "alma", True)):
         client = signed_in(role, name)
         for table, secret in (("synthesis_samplecomment", "refuse it"), ("synthesis_decision", "too stiff")):

@@ -7,12 +7,11 @@ import yaml
 
 from tests.factories import make_model, make_run
 from trace_site.jobs import Job
-from training import selectors
 from training.core import recipe as recipes
 from training.models import AliasMove, Run, RunMetric, TrainedStage
-from training.selectors_curves import BUCKETS, buckets
-from training.services import default_recipe
-from training.sharing import stage_folder
+from training.registry import selectors
+from training.runs.curves import BUCKETS, buckets
+from training.runs.stages import default_recipe, stage_folder
 
 pytestmark = pytest.mark.django_db
 

@@ -5,10 +5,10 @@ from rest_framework.test import APIClient
 
 from tests.hook_server import HookServer
 from tests.tokens import token_of
-from trace_site.audit import AuditChange, AuditEntry
-from trace_site.idempotency import IdempotencyKey
-from trace_site.tokens import ApiToken
-from trace_site.webhooks import Webhook, WebhookDelivery, emit_all, webhook_create
+from trace_site.audit.models import AuditChange, AuditEntry
+from trace_site.rest.idempotency import IdempotencyKey
+from trace_site.rest.tokens import ApiToken
+from trace_site.webhooks.services import Webhook, WebhookDelivery, emit_all, webhook_create
 
 pytestmark = pytest.mark.django_db
 

@@ -8,12 +8,12 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from tests.tokens import token_of
-from trace_site import services
 from trace_site.access import ROLES, roles_of
 from trace_site.accounts import ensure_roles
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
+from trace_site.dev import services
 from trace_site.lib.errors import TraceError
-from trace_site.people import (
+from trace_site.people.services import (
     link_of,
     mail_link,
     person_activate,
@@ -22,8 +22,8 @@ from trace_site.people import (
     person_invite,
     person_reset,
 )
-from trace_site.sessions import Session
-from trace_site.tokens import service_token_make
+from trace_site.people.sessions import Session
+from trace_site.rest.tokens import service_token_make
 
 pytestmark = pytest.mark.django_db
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from trace_site.services import stop_services
+from trace_site.dev.services import stop_services
 
 ROOT = Path(__file__).resolve().parent.parent
 HOLD = """

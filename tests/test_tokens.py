@@ -8,9 +8,9 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from trace_site.audit import AuditChange
+from trace_site.audit.models import AuditChange
 from trace_site.lib.errors import TraceError, status_of
-from trace_site.tokens import (
+from trace_site.rest.tokens import (
     ApiToken,
     personal_token_make,
     service_token_make,

@@ -18,12 +18,13 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from tests.hook_server import HookServer
-from trace_site import deliveries, tasks
-from trace_site.audit import AuditEntry
-from trace_site.deliveries import BACKOFF, PAUSE_AFTER, deliver_due, deliver_now, ping
+from trace_site import worker
+from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
-from trace_site.lib.outbound import check_url, is_public, post
-from trace_site.webhooks import (
+from trace_site.webhooks import deliveries
+from trace_site.webhooks.deliveries import BACKOFF, PAUSE_AFTER, deliver_due, deliver_now, ping
+from trace_site.webhooks.outbound import check_url, is_public, post
+from trace_site.webhooks.services import (
     EVENTS,
     Webhook,
     WebhookDelivery,
@@ -279,10 +280,10 @@ def test_odd_spellings_of_this_machine_do_not_pass(receiver):
 
 def test_a_sweeper_that_fails_stops_none_of_the_others(settings, db):
     ran = []
-    tasks.first = lambda: 1 / 0
-    tasks.second = lambda: ran.append(1)
-    settings.SWEEPERS = ["trace_site.tasks.first", "no.such.path", "trace_site.tasks.second"]
-    tasks.run_sweepers()
+    worker.first = lambda: 1 / 0
+    worker.second = lambda: ran.append(1)
+    settings.SWEEPERS = ["trace_site.worker.first", "no.such.path", "trace_site.worker.second"]
+    worker.run_sweepers()
     assert ran == [1]
 
 
@@ -294,9 +295,9 @@ def test_deliveries_that_ended_long_ago_are_forgotten(hook, receiver):
 
 
 def test_what_the_pipeline_does_is_told(receiver, user_with, tmp_path):
-    from synthesis.review import approve, policy_approve, reject
+    from synthesis.review.services import approve, policy_approve, reject
     from tests.factories import make_model, make_sample
-    from training.registry import promote
+    from training.registry.registry import promote
 
     admin = user_with("admin")
     webhook_create(url=receiver.url, events=["sample.approved", "model.promoted"], actor=admin)

@@ -6,37 +6,37 @@ from pathlib import Path
 import pytest
 from django.db.models.functions import Now
 
-from trace_site import jobs, tasks, workers
+from trace_site import jobs, worker
 from trace_site.lib import hardware
-from trace_site.workers import Worker
+from trace_site.worker import Worker
 
 pytestmark = pytest.mark.django_db
 
 
 def test_a_reporting_worker_is_alive_for_its_queues_with_its_hardware():
-    workers.report(["gpu"])
-    workers.report(["gpu"])
-    (found,) = workers.alive("gpu")
-    assert (found.name, found.queues) == (workers.own_name(), ["gpu"])
+    worker.report(["gpu"])
+    worker.report(["gpu"])
+    (found,) = worker.alive("gpu")
+    assert (found.name, found.queues) == (worker.own_name(), ["gpu"])
     assert found.hardware["cores"] >= 1 and {"gpu", "gpu_memory_gb", "gpus"} <= set(found.hardware)
-    assert not workers.alive("default").exists()
+    assert not worker.alive("default").exists()
 
 
 def test_a_silent_worker_is_not_alive_and_forgotten_after_a_day(settings):
-    workers.report(["gpu"])
+    worker.report(["gpu"])
     silence = timedelta(seconds=3 * settings.JOB_POLL_SECONDS + 1)
     Worker.objects.update(seen_at=Now() - silence, name="old")
-    assert not workers.alive("gpu").exists()
+    assert not worker.alive("gpu").exists()
     Worker.objects.update(seen_at=Now() - timedelta(days=2))
-    workers.report(["default"])
-    assert list(Worker.objects.values_list("name", flat=True)) == [workers.own_name()]
+    worker.report(["default"])
+    assert list(Worker.objects.values_list("name", flat=True)) == [worker.own_name()]
 
 
 def test_the_poll_reports_at_once_and_takes_its_leave(monkeypatch):
     seen = []
-    monkeypatch.setattr(workers, "gone", lambda: seen.append(workers.alive("gpu").count()))
+    monkeypatch.setattr(worker, "gone", lambda: seen.append(worker.alive("gpu").count()))
     monkeypatch.setattr(jobs.stopping, "wait", lambda seconds: True)
-    tasks._poll(["gpu"])
+    worker._poll(["gpu"])
     assert seen == [1]
 
 

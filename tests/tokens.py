@@ -5,7 +5,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from trace_site.tokens import ApiToken, digest_of
+from trace_site.rest.tokens import ApiToken, digest_of
 
 
 def token_of(user: Any) -> str:

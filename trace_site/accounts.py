@@ -4,11 +4,11 @@ import json
 import secrets
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import Group, Permission, User
 from django.db import transaction
 from django.utils.crypto import constant_time_compare
 
-from trace_site import services
 from trace_site.access import ADMIN, ROLE_LABELS, ROLES
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
@@ -43,7 +43,7 @@ def ensure_demo_users() -> list[dict[str, str]]:
     ensure_roles()
     known = {login["role"]: login for login in _kept()}
     logins = [_demo_login(role, known.get(role, {}).get("password", "")) for role in ROLES]
-    write_atomic(services.home() / DEMO_FILE, json.dumps(logins, indent=1), private=True)
+    write_atomic(settings.TRACE_HOME / DEMO_FILE, json.dumps(logins, indent=1), private=True)
     return logins
 
 
@@ -59,7 +59,7 @@ def demo_logins() -> list[dict[str, str]]:
 
 
 def _kept() -> list[dict[str, str]]:
-    path = services.home() / DEMO_FILE
+    path = settings.TRACE_HOME / DEMO_FILE
     logins: list[dict[str, str]] = json.loads(path.read_text()) if path.is_file() else []
     return logins
 

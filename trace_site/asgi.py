@@ -27,9 +27,9 @@ from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefi
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import Resolver404, resolve, set_script_prefix
 
+from trace_site.dev.supervisor import die_with_parent
 from trace_site.lib.errors import TraceError
 from trace_site.limits import AT_ONCE, BODY, length_said, most_bytes, refusal, too_large
-from trace_site.supervisor import die_with_parent
 
 BODY_SECONDS = 30.0  # for a whole body, and a second more for each SLOWEST bytes it says it has
 SLOWEST = 200_000

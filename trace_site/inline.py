@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.db import connection
+from django.http import HttpResponse
 
 from trace_site.jobs import WAITS_FOR, Job, reap, run
 from trace_site.lib.errors import TraceError
@@ -57,3 +58,13 @@ class _Printer:
     def close(self) -> None:
         self._ended.set()
         self._thread.join(timeout=5)
+
+
+# Pages that follow a job: what polls, and what happens when the job ends.
+
+
+def refresh_at_end(response: HttpResponse, job: Job | None) -> HttpResponse:
+    """Only a page whose job was active polls, so an ended job means that its buttons and links changed as well."""
+    if job is None or not job.is_active:
+        response["HX-Refresh"] = "true"
+    return response

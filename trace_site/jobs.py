@@ -21,8 +21,9 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
-from trace_site import audit
-from trace_site.acting import acting
+from trace_site.audit import models as audit_models
+from trace_site.audit_context import acting
+from trace_site.celery import wake_worker
 from trace_site.lib.errors import TraceError
 
 log = logging.getLogger(__name__)
@@ -247,13 +248,7 @@ def send_wake(job: Job) -> None:
 
     The sweep tells again, so an old message is worth nothing: a queue of many jobs behind a long one must not pile up.
     """
-    from celery.exceptions import OperationalError
-
-    from trace_site.tasks import run_job
-
-    try:
-        run_job.apply_async(args=[job.pk], queue=job.queue, expires=60, retry=False)
-    except OperationalError as error:
+    if error := wake_worker("run_job", job.pk, queue=job.queue):
         log.warning("broker is away (%s); job %s waits for the next poll", error, job.pk)
 
 
@@ -357,7 +352,7 @@ def cancel(job: Job, *, actor: Any = None) -> bool:
     moved = row.filter(state=Job.State.QUEUED).update(state=Job.State.CANCELLED, finished_at=Now())
     moved = moved or row.filter(state=Job.State.RUNNING).update(cancel_requested=True)
     if moved:
-        audit.record(actor=actor, action="job.cancelled", obj=job)
+        audit_models.record(actor=actor, action="job.cancelled", obj=job)
     return bool(moved)
 
 
@@ -380,7 +375,7 @@ def retry(job: Job, *, actor: Any = None) -> bool:
         finished_at=None,
         params=_without_wait(row.params),
     )
-    audit.record(actor=actor, action="job.resumed", obj=job)
+    audit_models.record(actor=actor, action="job.resumed", obj=job)
     transaction.on_commit(lambda: send_wake(job))
     return True
 

@@ -1,14 +1,14 @@
 """The site's own tables, defined beside the code that uses them."""
 
-from trace_site.audit import AuditChange, AuditEntry
+from trace_site.audit.models import AuditChange, AuditEntry
 from trace_site.generation import Generation
-from trace_site.idempotency import IdempotencyKey
 from trace_site.jobs import Job
-from trace_site.notices import MailChoice, Notice
-from trace_site.sessions import Session
-from trace_site.tokens import ApiToken
-from trace_site.webhooks import Webhook, WebhookDelivery
-from trace_site.workers import Worker
+from trace_site.notices.services import MailChoice, Notice
+from trace_site.people.sessions import Session
+from trace_site.rest.idempotency import IdempotencyKey
+from trace_site.rest.tokens import ApiToken
+from trace_site.webhooks.services import Webhook, WebhookDelivery
+from trace_site.worker import Worker
 
 __all__ = [
     "ApiToken",

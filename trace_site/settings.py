@@ -6,10 +6,10 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlparse
 
-from trace_site import services
-from trace_site.lib.api_description import DESCRIPTION, TAGS
+from trace_site.dev import services
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
+from trace_site.rest.description import DESCRIPTION, TAGS
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 TRACE_HOME = services.home()
@@ -196,21 +196,22 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_BEAT_SCHEDULE = {
-    "sweep-jobs": {"task": "trace_site.tasks.sweep", "schedule": 10.0, "options": {"expires": 10}}
+    "sweep-jobs": {"task": "trace_site.worker.sweep", "schedule": 10.0, "options": {"expires": 10}}
 }
 
 # kind -> (handler, queue). A handler takes a JobContext and returns a JSON-able dict.
 JOB_HANDLERS = {
-    "catalog": ("catalog.tasks.run_refresh", "gpu"),  # encodes, so it needs the worker that has torch
-    "synthesis": ("synthesis.tasks.run_synthesis", "default"),
-    "snapshot": ("synthesis.tasks.run_snapshot", "default"),
-    "snapshot_rebuild": ("synthesis.tasks.run_rebuild", "default"),
-    "training": ("training.tasks.run_training", "gpu"),
-    "grid": ("training.grids.run_grid", "default"),
-    "import": ("training.imports.run_import", "default"),
-    "retraining": ("training.tasks_retraining.run_retraining", "default"),
-    "evaluation": ("evaluation.tasks.run_evaluation", "gpu"),
-    "rule_tests": ("evaluation.tasks.run_rule_tests", "gpu"),
+    # encodes, so it needs the worker that has torch
+    "catalog": ("catalog.lookalikes.neighbours.catalog_refresh", "gpu"),
+    "synthesis": ("synthesis.generate.runs.run_synthesis", "default"),
+    "snapshot": ("synthesis.datasets.build.run_snapshot", "default"),
+    "snapshot_rebuild": ("synthesis.datasets.rebuild.run_rebuild", "default"),
+    "training": ("training.runs.tasks.run_training", "gpu"),
+    "grid": ("training.grids.services.run_grid", "default"),
+    "import": ("training.runs.imports.run_import", "default"),
+    "retraining": ("training.retraining.tasks.run_retraining", "default"),
+    "evaluation": ("evaluation.results.tasks.run_evaluation", "gpu"),
+    "rule_tests": ("evaluation.results.tasks.run_rule_tests", "gpu"),
 }
 JOB_LEASE_SECONDS = env_int("JOB_LEASE_SECONDS", 30)
 JOB_MAX_ATTEMPTS = 3
@@ -224,27 +225,27 @@ STORE_OPTIONS = (
 
 # Functions without arguments that every worker calls now and then; each may be called twice at once.
 SWEEPERS = [
-    "catalog.uploads.forget_old",
-    "rules.changes.apply_due",
-    "synthesis.batches.sweep",
-    "synthesis.adjudications.tell_waiting",
-    "synthesis.assignments.end_done",
-    "synthesis.claims.sweep",
-    "synthesis.counts.fold",
-    "synthesis.reconcile.sweep",
-    "synthesis.regenerations.sweep",
-    "training.policy.sweep",
-    "trace_site.deliveries.deliver_due",
-    "trace_site.deliveries.forget_old",
-    "trace_site.idempotency.forget_old",
-    "trace_site.mails.send_due",
-    "trace_site.notices.forget_old",
-    "trace_site.sessions.forget_old",
-    "trace_site.signins.forget_old",
+    "catalog.imports.previews.forget_old",
+    "rules.changes.services.apply_due",
+    "synthesis.batches.services.sweep",
+    "synthesis.review.adjudications.tell_waiting",
+    "synthesis.team.services.end_done",
+    "synthesis.review.queue.sweep",
+    "synthesis.samples.counts.fold",
+    "synthesis.review.reconcile.sweep",
+    "synthesis.generate.regeneration.sweep",
+    "training.retraining.services.sweep",
+    "trace_site.webhooks.deliveries.deliver_due",
+    "trace_site.webhooks.deliveries.forget_old",
+    "trace_site.rest.idempotency.forget_old",
+    "trace_site.notices.services.send_due",
+    "trace_site.notices.services.forget_old",
+    "trace_site.people.sessions.forget_old",
+    "trace_site.people.signins.forget_old",
 ]
 
 # Functions of a user that are called when they sign out.
-AT_SIGN_OUT = ["synthesis.claims.release"]
+AT_SIGN_OUT = ["synthesis.review.queue.release"]
 
 # Webhooks go to public https addresses only, unless this installation talks to servers of its own network.
 WEBHOOK_ALLOW_PRIVATE = env_bool("WEBHOOK_ALLOW_PRIVATE", False)
@@ -321,23 +322,23 @@ AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     "django.contrib.auth.backends.ModelBackend",
 ]
-AXES_HANDLER = "trace_site.signins.SignIns"
+AXES_HANDLER = "trace_site.people.signins.SignIns"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_FAILURE_LIMIT = 10  # wrong passwords for one name from one address
 SIGN_IN_FAILURES = 60  # wrong passwords from one address, whatever the names
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_RESET_ON_SUCCESS = True
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # who waits, waits once
-AXES_CLIENT_IP_CALLABLE = "trace_site.throttles.client_of"
-AXES_USERNAME_CALLABLE = "trace_site.signins.name_tried"
-AXES_LOCKOUT_CALLABLE = "trace_site.signins.locked_out"
+AXES_CLIENT_IP_CALLABLE = "trace_site.rest.throttles.client_of"
+AXES_USERNAME_CALLABLE = "trace_site.people.signins.name_tried"
+AXES_LOCKOUT_CALLABLE = "trace_site.people.signins.locked_out"
 AXES_DISABLE_ACCESS_LOG = True  # the audit has it
 AXES_VERBOSE = False
 PROXIES = env_int("PROXIES", 0)  # how many of our own proxies stand before the site and say X-Forwarded-For
 API_RATE = env_int("API_RATE", 600)  # API requests a minute of one person, and of each service token
 API_ADDRESS_RATE = env_int("API_ADDRESS_RATE", 1200)  # API requests a minute from one address
 TOKEN_DAYS = env_int("TOKEN_DAYS", 90)  # how long a personal API token lasts
-SESSION_ENGINE = "trace_site.sessions"
+SESSION_ENGINE = "trace_site.people.sessions"
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
@@ -368,12 +369,12 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = (
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "trace_site.tokens.ApiTokenAuthentication",
+        "trace_site.rest.tokens.ApiTokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["trace_site.access.ApiPermission"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "EXCEPTION_HANDLER": "trace_site.api.handle_error",
+    "EXCEPTION_HANDLER": "trace_site.rest.views.handle_error",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }
 SPECTACULAR_SETTINGS = {
@@ -388,7 +389,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "ChangeRequestState": "rules.models.ChangeRequest.State",
         "RuleState": ["published", "changed", "draft"],
-        "ReviewVerdict": "synthesis.api_shapes_review.VERDICTS",
+        "ReviewVerdict": "synthesis.review.serializers.VERDICTS",
         "TokenFormat": "training.models.Run.Format",
     },
     "SWAGGER_UI_DIST": "SIDECAR",
@@ -396,7 +397,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_SETTINGS": {"deepLinking": True, "docExpansion": "none", "defaultModelsExpandDepth": 0},
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "trace_site.api_schema.describe_common",
+        "trace_site.rest.schema.describe_common",
     ],
 }
 

@@ -3,8 +3,10 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from evaluation import views_coverage
-from trace_site import views, views_account, views_audit
+from evaluation import views as evaluation_views
+from trace_site import views
+from trace_site.audit import views as audit_views
+from trace_site.people import views_account
 
 job_urls = [
     path("", views.job_list, name="list"),
@@ -14,12 +16,34 @@ job_urls = [
     path("<int:pk>/retry/", views.job_retry, name="retry"),
 ]
 
+API = [
+    "trace_site.rest.urls",
+    "trace_site.rest.api_audit",
+    "trace_site.webhooks.api",
+    "catalog.api",
+    "catalog.imports.api",
+    "catalog.queries.api",
+    "rules.api",
+    "rules.changes.api",
+    "rules.exchange.api",
+    "synthesis.generate.api",
+    "synthesis.prompts.api",
+    "synthesis.samples.api",
+    "synthesis.review.api",
+    "synthesis.team.api",
+    "synthesis.quality.api",
+    "synthesis.datasets.api",
+    "training.runs.api",
+    "training.registry.api",
+    "evaluation.retrieval.api",
+]
+
 handler404 = "trace_site.views.not_found"
 handler500 = "trace_site.views.crashed"
 
 urlpatterns = [
-    path("", views_coverage.home, name="home"),
-    path("", include("evaluation.urls_coverage")),
+    path("", evaluation_views.home, name="home"),
+    path("", include("evaluation.coverage.urls")),
     path("login/", views.Login.as_view(), name="login"),
     path("logout/", views.Logout.as_view(), name="logout"),
     path("account/", views_account.account, name="account"),
@@ -29,26 +53,20 @@ urlpatterns = [
     path("account/sessions/end/", views_account.account_sessions_end, name="account-sessions-end"),
     path("account/sessions/<slug:mark>/end/", views_account.account_session_end, name="account-session-end"),
     path("password/<uidb64>/<token>/", views_account.SetPassword.as_view(), name="password-set"),
-    path("people/", include("trace_site.views_people")),
+    path("people/", include("trace_site.people.views")),
     path("healthz", views.healthz, name="healthz"),
     path("jobs/", include((job_urls, "jobs"))),
-    path("audit/", views_audit.audit_list, name="audit"),
-    path("audit/audit.csv", views_audit.audit_csv, name="audit-csv"),
-    path("audit/events/<int:pk>/", views_audit.audit_event, name="audit-event"),
-    path("audit/changes/<int:pk>/", views_audit.audit_change, name="audit-change"),
-    path("notices/", include("trace_site.views_notices")),
-    path("webhooks/", include("trace_site.views_webhooks")),
+    path("audit/", audit_views.audit_list, name="audit"),
+    path("audit/audit.csv", audit_views.audit_csv, name="audit-csv"),
+    path("audit/events/<int:pk>/", audit_views.audit_event, name="audit-event"),
+    path("audit/changes/<int:pk>/", audit_views.audit_change, name="audit-change"),
+    path("notices/", include("trace_site.notices.views")),
+    path("webhooks/", include("trace_site.webhooks.views")),
     path("catalog/", include("catalog.urls")),
     path("rules/", include("rules.urls")),
     path("synthesis/", include("synthesis.urls")),
     path("training/", include("training.urls")),
     path("evaluation/", include("evaluation.urls")),
-    path("api/v1/", include("trace_site.api_site")),
-    path("api/v1/", include("catalog.api")),
-    path("api/v1/", include("rules.api")),
-    path("api/v1/", include("synthesis.api")),
-    path("api/v1/", include("training.api")),
-    path("api/v1/", include("training.api_models")),
-    path("api/v1/", include("evaluation.api")),
+    *(path("api/v1/", include(part)) for part in API),
     path("admin/", admin.site.urls),
 ]

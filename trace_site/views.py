@@ -21,7 +21,7 @@ from trace_site.accounts import demo_logins
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
-from trace_site.throttles import address_of
+from trace_site.rest.throttles import address_of
 
 FORWARDING = ("X-Forwarded-For", "Forwarded", "X-Forwarded-Host", "X-Real-IP")
 

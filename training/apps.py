@@ -6,11 +6,10 @@ class TrainingConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from synthesis import onward
+        from synthesis.samples import lineage as samples_lineage
         from trace_site import impact
-        from training import impact as tellers
-        from training import lineage
+        from training.registry import selectors as registry_selectors
 
-        impact.register("rules", tellers.of_rules)
-        impact.register("tools", tellers.of_tools)
-        onward.register(lineage.made_of_snapshots)
+        impact.register("rules", registry_selectors.of_rules)
+        impact.register("tools", registry_selectors.of_tools)
+        samples_lineage.register(registry_selectors.made_of_snapshots)

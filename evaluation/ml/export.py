@@ -19,9 +19,9 @@ from catalog.core.tokens import NameIndex, tool_units
 from evaluation.ml import trie
 from evaluation.ml.manifest import verify
 from trace_site.lib.errors import TraceError
-from training.ml.bases import OURS, unloaded
-from training.ml.chat import Chat, load_chat
-from training.ml.pocket import PocketForCausalLM  # noqa: F401  registers the class that pocket exports name
+from training.ml.bases.chat import Chat, load_chat
+from training.ml.bases.named import OURS, unloaded
+from training.ml.bases.pocket import PocketForCausalLM  # noqa: F401  registers the class that pocket exports name
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from evaluation.core.confidence import BEST, FLOOR, NEAREST
 from evaluation.ml.export import Export
 from evaluation.ml.search import Banned, Ranking
 from evaluation.ml.state import State
-from training.ml.pocket import PocketConfig
+from training.ml.bases.pocket import PocketConfig
 
 Features = dict[str, Any]
 

@@ -4,16 +4,20 @@ In: whatever an editor or a program sent as {target, confusables, text, clauses,
 field present, exactly as typed, and the JSON pointers of what has the wrong type or is too long.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
+from rules.core.exchange.schema import MOST_PROBLEMS, RULE_SCHEMA
 from rules.core.rule import RuleContent, make_content
-from rules.core.schema import MOST_PROBLEMS, RULE_SCHEMA
-from trace_site.lib.files import storable
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash, storable
+from trace_site.lib.worddiff import opcodes
 
 KEPT = {"type", "properties", "items", "maxLength", "maxItems"}
 FIELDS = {"target": "tool_name", "confusables": "confusables", "text": "rule_text"} | {
@@ -108,3 +112,199 @@ def _sentence(error: ValidationError) -> str:
     unit = "entries" if error.validator == "maxItems" else "characters"
     value: Any = error.instance
     return f"is too long: {len(value):,} {unit}, at most {error.validator_value:,}."
+
+
+# What changed between two versions of a rule, field by field, for people and for staleness.
+
+
+@dataclass(frozen=True, slots=True)
+class RuleDiff:
+    """`text` is a list of (kind, words) pieces: same, added, removed."""
+
+    changed: tuple[str, ...]
+    target: tuple[str, str] | None
+    confusables_added: tuple[str, ...]
+    confusables_removed: tuple[str, ...]
+    text: tuple[tuple[Literal["same", "added", "removed"], str], ...]
+    clauses_added: tuple[dict[str, Any], ...]
+    clauses_removed: tuple[dict[str, Any], ...]
+    tests_added: tuple[dict[str, Any], ...]
+    tests_removed: tuple[dict[str, Any], ...]
+
+
+def diff_rules(old: RuleContent, new: RuleContent) -> RuleDiff:
+    changed = [
+        name
+        for name, same in (
+            ("target", old.target == new.target),
+            ("confusables", set(old.confusables) == set(new.confusables)),
+            ("text", old.text == new.text),
+            ("clauses", old.clauses == new.clauses),
+            ("tests", old.tests == new.tests),
+        )
+        if not same
+    ]
+    return RuleDiff(
+        changed=tuple(changed),
+        target=(old.target, new.target) if old.target != new.target else None,
+        confusables_added=tuple(name for name in new.confusables if name not in old.confusables),
+        confusables_removed=tuple(name for name in old.confusables if name not in new.confusables),
+        text=diff_text(old.text, new.text),
+        clauses_added=tuple(clause for clause in new.clauses if clause not in old.clauses),
+        clauses_removed=tuple(clause for clause in old.clauses if clause not in new.clauses),
+        tests_added=tuple(test for test in new.tests if test not in old.tests),
+        tests_removed=tuple(test for test in old.tests if test not in new.tests),
+    )
+
+
+def diff_text(old: str, new: str) -> tuple[tuple[Literal["same", "added", "removed"], str], ...]:
+    """Word by word; joining the same and added pieces with spaces gives the new text back."""
+    left, right = old.split(), new.split()
+    pieces: list[tuple[Literal["same", "added", "removed"], str]] = []
+    for kind, i1, i2, j1, j2 in opcodes(left, right):
+        if kind == "equal":
+            pieces.append(("same", " ".join(left[i1:i2])))
+            continue
+        if i2 > i1:
+            pieces.append(("removed", " ".join(left[i1:i2])))
+        if j2 > j1:
+            pieces.append(("added", " ".join(right[j1:j2])))
+    return tuple(pieces)
+
+
+# Two people changed one draft: theirs was saved first, mine goes on top of it.
+#
+# In: what both began from, mine, theirs. Out: both people's changes; where both changed the same place, mine, and how
+# many such places there are. Texts merge word by word, lists item by item.
+
+
+WORD = re.compile(r"\s*\S+|\s+$")  # a word with the blanks before it
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    content: dict[str, Any]
+    overlaps: int  # places that both changed, where mine was kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Hunk:
+    """base[start:end] became `items`."""
+
+    start: int
+    end: int
+    items: list[str]
+
+
+def merge_contents(base: dict[str, Any], mine: dict[str, Any], theirs: dict[str, Any]) -> Merged:
+    """Contents {target, confusables, text, clauses, tests}; missing fields count as empty."""
+    content: dict[str, Any] = {}
+    overlaps = 0
+    old, ours, new = (one.get("target", "") for one in (base, mine, theirs))
+    content["target"] = new if ours == old else ours
+    overlaps += ours != old != new != ours
+    for name in ("confusables", "clauses", "tests"):
+        merged, over = _merge_lists(*(one.get(name, []) for one in (base, mine, theirs)))
+        content[name] = merged
+        overlaps += over
+    content["confusables"] = list(dict.fromkeys(n for n in content["confusables"] if n != content["target"]))
+    texts = [WORD.findall(one.get("text", "")) for one in (base, mine, theirs)]
+    words, over = merge_sequences(*texts)
+    content["text"] = "".join(words)
+    return Merged(content, overlaps + over)
+
+
+def merge_sequences(base: Sequence[str], mine: Sequence[str], theirs: Sequence[str]) -> tuple[list[str], int]:
+    """Both sides' changes of `base`, and how many places both changed differently; there mine is kept.
+
+    What both only added at one place is no such place: it all stays, mine first.
+    """
+    ours, others = _hunks(base, mine), _hunks(base, theirs)
+    merged: list[str] = []
+    overlaps = at = 0
+    for start, end in _regions(ours + others):
+        my_part, their_part = (_applied(base, start, end, hunks) for hunks in (ours, others))
+        untouched = list(base[start:end])
+        merged += base[at:start]
+        merged += their_part if my_part == untouched else my_part
+        if untouched != my_part != their_part != untouched:
+            merged += [] if untouched else their_part
+            overlaps += bool(untouched)
+        at = end
+    return merged + list(base[at:]), overlaps
+
+
+def _merge_lists(base: Sequence[Any], mine: Sequence[Any], theirs: Sequence[Any]) -> tuple[list[Any], int]:
+    """Items are compared by what they say; an item that either side added is kept, also where both changed."""
+    items = {content_hash([item]): item for item in (*base, *mine, *theirs)}
+    keys = [[content_hash([item]) for item in side] for side in (base, mine, theirs)]
+    merged, overlaps = merge_sequences(*keys)
+    lost = [key for key in keys[2] if key not in merged and key not in keys[0]]
+    return [items[key] for key in dict.fromkeys([*merged, *lost])], overlaps
+
+
+def _hunks(base: Sequence[str], side: Sequence[str]) -> list[_Hunk]:
+    """Words are compared without their blanks, which are changes of their own."""
+    found: list[_Hunk] = []
+    for kind, a, b, c, d in opcodes([word.strip() for word in base], [word.strip() for word in side]):
+        if kind != "equal":
+            found.append(_Hunk(a, b, list(side[c:d])))
+        else:
+            pairs = zip(range(a, b), range(c, d), strict=True)
+            found += [_Hunk(i, i + 1, [side[j]]) for i, j in pairs if base[i] != side[j]]
+    return found
+
+
+def _regions(hunks: Sequence[_Hunk]) -> list[tuple[int, int]]:
+    """The places of `base` that change; hunks that touch share one."""
+    spans = sorted((hunk.start, hunk.end) for hunk in hunks)
+    joined: list[tuple[int, int]] = []
+    for start, end in spans:
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _applied(base: Sequence[str], start: int, end: int, hunks: Sequence[_Hunk]) -> list[str]:
+    """base[start:end] with one side's hunks of that region."""
+    result: list[str] = []
+    at = start
+    for hunk in hunks:
+        if start <= hunk.start and hunk.end <= end:
+            result += [*base[at : hunk.start], *hunk.items]
+            at = hunk.end
+    return result + list(base[at:end])
+
+
+# JSON pointers of the exchange format, as the editor names them
+PLACES = {
+    "": "The rule",
+    "tool_name": "The target",
+    "confusables": "The list of look-alikes",
+    "rule_text": "The rule's text",
+    "code": "The code",
+    "domain": "The domain",
+    "clauses": "Clause",
+    "tests": "Test",
+}
+
+
+def form_words(problem: dict[str, str]) -> str:
+    """A problem {"pointer", "message"} of the exchange format in the editor's words."""
+    name, _, rest = problem.get("pointer", "").lstrip("/").partition("/")
+    number = rest.split("/")[0]
+    place = PLACES.get(name, name)
+    if name in ("clauses", "tests") and number.isdecimal():
+        place = f"{place} {int(number) + 1}"
+    message = problem["message"]
+    return f"{place} {message}" if message.startswith("is ") else f"{place}: {message}"
+
+
+def in_form_words(error: TraceError) -> TraceError:
+    """A refusal of the services, told in the editor's words and with every problem listed."""
+    lines = [form_words(problem) for problem in error.extra.get("problems", [])]
+    if not lines:
+        return error
+    return TraceError(lines[0], code=error.code, hint=error.hint, extra={**error.extra, "errors": lines})

@@ -11,7 +11,7 @@ from typing import Any
 
 from catalog.core.tokens import split_name
 from catalog.core.words import name_words
-from rules.core.schema import CLAUSE, TEST, schema_problems, unknown_fields
+from rules.core.exchange.schema import CLAUSE, TEST, schema_problems, unknown_fields
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 

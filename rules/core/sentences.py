@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Any
 
-from rules.core.mentions import ToolMentions
+from rules.core.checks.reading import ToolMentions
 
 Span = tuple[int, int]
 Clause = dict[str, Any]  # {when, route_to, exception, signals}

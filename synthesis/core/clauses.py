@@ -10,17 +10,252 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from synthesis.core.queries import Clause, RuleText, ToolText
-from synthesis.core.readings import (
-    CLASSIC,
-    GERUND,
-    HOLE,
-    HOLE_MARKS,
-    Reading,
-    base_form,
-    confusable_reading,
-    target_reading,
-)
 from synthesis.core.words import STOP, content_stems, words
+
+# Reading a rule's prose: what each sentence part says a tool is for, as one plain condition or purpose.
+#
+# In: a rule's text with its tools as holes `⟦n⟧`, cut into parts. Out: for a hole, a `Reading`: the words of the case
+# (`to change a card's PIN`; `the payout is still pending, to stop it`; `the PSP reference is known`) or none.
+# A purpose starts with `to`; a condition is a sentence; a purpose under a condition is both, joined by `, to `.
+
+
+_VERBS = """
+accept activate add adjust apply approve archive ask assign attach authorize authorise balance bill block book
+calculate call cancel capture change check clear close collect complete compute confirm connect convert correct
+count create credit deactivate debit declare decline delete deliver deploy detach disable discover display
+dispute download edit enable end enroll enter estimate export extend fetch file fill find finish freeze generate
+get give grant hand hire hold import increase issue join keep link list load lock log look make manage map mark
+match merge migrate modify move name notify open order pass pause pay place plan post preview print process
+produce publish pull put query quote read rebill receive recharge record redeem refresh refund register reject
+release remove rename renew repeat replace report request resend reserve reset restore resume retire retrieve
+retry return reveal reverse review revoke run save schedule search see select sell send set settle share ship
+show sign simulate split start stop store submit subscribe suspend swap sync tax terminate test track transfer
+turn undo unlink update upload use validate verify view void waive withdraw write"""
+VERBS = frozenset(_VERBS.split())
+HOLE_MARKS = str.maketrans("⟦⟧", "[]")  # a text's own are none of our holes
+HOLE = re.compile(r"⟦(\d+)⟧")
+DEAD = re.compile(
+    r"deprecat|no longer|replaced|retired|obsolete|removed|legacy|superseded|old (?:version|route)|being phased|"
+    r"discontinued|sunset|not recommended|unsupported|will not be supported|do not use|and not ⟦",
+    re.IGNORECASE,
+)
+INSTEAD = re.compile(r"\b(?:instead of|rather than)\b", re.IGNORECASE)
+GERUND = re.compile(
+    r"\b(?:instead of|rather than)\s(\w+ing)\s(.+?)\s(?:with|from|through|by)\s⟦", re.IGNORECASE
+)
+CLASSIC = re.compile(
+    r"⟦\d+⟧\s(?:belongs to|is part of|is)\sthe (?:classic|legacy) (?:integration|endpoint)|the classic ⟦",
+    re.I,
+)
+NEWER = re.compile(r"\b(in|and the integration is) an? new(?:er)? (integration|one)\b", re.IGNORECASE)
+PARENTHESES = re.compile(r"\s*\([^)]*\)")
+HOW = re.compile(
+    r",\s(?=(?:use|call|choose|prefer|create|pass|read|submit|start|send|archive|square|newer|new|you|please)\b)|"
+    r",\s(?=\w+\s(?:it|them)\b)|\s(?:use|call|newer integrations use)\s(?:the\s)?⟦|"
+    r"\s(?:with|through|via|from|by)\s(?:the\s)?⟦|⟦|,?\s(?:rather than|instead of|and not|not with)\b|,\sand always\b|"
+    r"\s(?:with|on)\s(?:the\s)?(?:\w+\s){1,3}(?:API|parameter)\b|\s(?:with|and the)\s\w+_\w+",
+    re.IGNORECASE,
+)
+CONDITION = re.compile(
+    rf"^(?:when|whenever|if)\s(.+?(?:,\s.+(?=,\s))?)(?:,\s|\s(?=(?:{'|'.join(sorted(VERBS))})\s(?:(?:the|an?|it|them)\b|⟦)))(.*?)(?:\s(?:with|through|via|from|by))?\s?⟦",
+    re.I,
+)
+LATER = re.compile(r"⟦\d+⟧\s(?:only\s)?(?:when|if)\s(.+)$", re.IGNORECASE)
+FOR = re.compile(r"^for\s(.+?),?\s(?:use|call)\s⟦", re.IGNORECASE)
+USE = re.compile(r"^(?:use|call|choose|take)\s⟦\d+⟧\s((?:for|to)\s.+)$", re.IGNORECASE)
+TIME = re.compile(
+    r"^((?:from|since|until|till|before|after|as\sof|starting|during|in|on|outside|within)\s.+?),?\s"
+    r"(?:use|call|choose|take)\s⟦",
+    re.IGNORECASE,
+)
+LEADING = re.compile(r"^((?:In|With)\s[^,]+?)(?:,\s|\s(?=an?\s))", re.IGNORECASE)
+PASSIVE = re.compile(
+    r"^(.+)\s(?:is|are)\s(\w+(?:ed|wn|ne|en)|read|sent|put|made|paid|found|kept|held|run|set)(\s\w+\s[A-Z]\w+)?"
+    r"\s(?:with|through|by|from|via|in)\s⟦",
+    re.IGNORECASE,
+)
+COMES = re.compile(
+    r"^(.+?)\s(comes?|goe?s?(?:\sout)?|stays?|remains?|belongs?|lives?)\s(?:from|through|to|in|with|at)\s(?:the\s)?"
+    r"(?:[\w ]+,\s)?⟦",
+    re.IGNORECASE,
+)
+OWN = re.compile(r"^⟦\d+⟧\s(?:only\s|also\s)?(\w+)\s(.+)$")
+REST = re.compile(  # what the main case leaves over, told by its difference alone
+    r"^((?:(?:all|any)\s)?(?:smaller|larger|older|newer|earlier|later|younger|higher|lower|other|everything|everyone)\b.*?)"
+    r"\s(?:is|are|goes?|stays?|comes?)\s.*⟦",
+    re.IGNORECASE,
+)
+NEGATIVE = re.compile(r"^(?:does|do|cannot|will|must|should|has|have|excludes?|may|can)$|n't$", re.IGNORECASE)
+NEW = re.compile(r"^(?:for\s)?newe?r?\s(?:integrations?|implementations?)\s(?=\w)", re.IGNORECASE)
+IRREGULAR = {"read": "read", "paid": "pay", "found": "find", "kept": "keep", "held": "hold", "set": "set",
+    "withdrawn": "withdraw", "undone": "undo", "sent": "send", "made": "make", "taken": "take",
+    "run": "run", "put": "put", "done": "do", "given": "give", "seen": "see", "shown": "show"}  # fmt: skip
+TO_GET = {"return", "retrieve", "fetch", "provide", "give", "cover", "contain", "hold"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """`when`: the case in words, empty where the text gives none; `open`: the tool's own description may tell it."""
+
+    when: str = ""
+    open: bool = True
+
+
+def target_reading(part: str) -> str:
+    """What a part says of the rule's main tool."""
+    part = NEW.sub("", PARENTHESES.sub("", part).strip(" .;,:"))
+    if match := re.match(r"(?:to|in order to)\s(.+)$", part, re.IGNORECASE):
+        newer = " in a newer integration" if "newer integrations use" in part else ""
+        goal = HOW.split(match.group(1), maxsplit=1)[0].strip(" .,;:")
+        return f"to {_low(goal)}{newer}" if len(words(goal)) >= 2 else ""
+    if match := USE.match(part):
+        return match.group(1) if match.group(1).startswith("to ") else f"… {match.group(1)}"
+    if match := TIME.match(part):
+        return f"… {_low(match.group(1))}"
+    if match := CONDITION.match(part[: part.find("⟧") + 1]):
+        return _conditional(match.group(1), match.group(2))
+    if match := FOR.match(part):
+        return _purpose(f"get {match.group(1)} ⟦")
+    moved = LEADING.match(part)
+    if moved:
+        part = part[moved.end() :]
+    found = _statement(part)
+    return f"{found} {_low(moved.group(1))}" if moved and found else found
+
+
+def _statement(part: str) -> str:
+    """`X is withdrawn with T`, `X comes from T`, `List X with T`."""
+    if match := PASSIVE.match(part):
+        noun, verb, place = match.group(1), match.group(2).casefold(), match.group(3) or ""
+        return f"to {active(verb)} {_low(noun.strip(' ,'))}{place}"
+    if match := COMES.match(part):
+        verb = "make" if match.group(1).casefold().startswith("changes") else "get"
+        verb = "send" if match.group(2).casefold().endswith("out") else verb
+        return f"to {verb} {_low(match.group(1))}"
+    found = _purpose(part)
+    later = LATER.search(part)
+    return f"{later.group(1)}, {found}" if later and found else found
+
+
+def active(participle: str) -> str:
+    if participle in IRREGULAR:
+        return IRREGULAR[participle]
+    base = participle.removesuffix("ed")
+    if (
+        base[-1:] in "tds"
+        and base[-3:-2] not in "aeiou"
+        and not base.endswith(("ss", "st", "nt", "ct", "rt"))
+    ):
+        return base + "e"
+    return base + "e" if base.endswith(("at", "ang", "g", "c", "v", "z", "us", "os")) else base
+
+
+def _purpose(text: str) -> str:
+    goal = HOW.split(text, maxsplit=1)[0].strip(" .,;:")
+    said = words(goal)
+    return f"to {_low(goal)}" if len(said) >= 2 and said[0] in VERBS else ""
+
+
+def _conditional(condition: str, then: str) -> str:
+    """`condition, to do it`; without a word of what to do the condition alone."""
+    then = HOW.split(f" {then}", maxsplit=1)[0].strip(" ,")
+    then = re.sub(r"^(?:use|call|newer integrations use)$", "", then)
+    condition = condition.strip(" ,")
+    return f"{condition}, to {_low(then)}" if len(words(then)) >= 2 else condition
+
+
+def confusable_reading(part: str, target: str, task: str) -> Reading:
+    """What a part says of a confusable. `target` is the main case in words, `task` its purpose alone."""
+    if CLASSIC.search(part):
+        return Reading(_classic(target))
+    if DEAD.search(part):
+        return Reading(open=False)
+    if match := GERUND.search(part):
+        return Reading(f"to {_from_gerund(match.group(1))} {match.group(2)}")
+    if INSTEAD.search(part):
+        # a case of its own only where the main one is a condition that can fail
+        return Reading(open=bool(re.match(r"\W*(?:when|if)\b", part, re.I) or " without " in part))
+    part = PARENTHESES.sub("", part).strip(" .;,:")
+    if match := OWN.match(part):
+        return _own_reading(match.group(1).casefold(), match.group(2), task)
+    if match := LATER.search(part):
+        return Reading(f"{_resolved(match.group(1), target)}, {task}" if task else match.group(1))
+    if match := re.match(r"(?:when|if)\s(.+?),?\s(?:use|call)\s⟦", part, re.IGNORECASE):
+        return Reading(f"{_resolved(match.group(1), target)}, {task}".removesuffix(", "))
+    if match := FOR.match(part):
+        return Reading(_swapped(task, match.group(1)))
+    if match := TIME.match(part):
+        return Reading(f"… {_low(match.group(1))}")
+    if task and (match := REST.match(part)):
+        return Reading(f"{_low(match.group(1))}, {task}")
+    return Reading(_statement(part))
+
+
+def _own_reading(verb: str, rest: str, task: str) -> Reading:
+    """`T reveals the PIN`, `T is for Treasury flows`, `T works only after capture`, `T needs the PSP reference`."""
+    if NEGATIVE.search(verb):
+        return Reading()
+    rest = re.sub(r"^only\s", "", rest)
+    if verb in ("is", "are"):
+        purpose = re.match(r"(?:only\s)?for\s(.+)$", rest)
+        return Reading(_swapped(task, purpose.group(1))) if purpose else Reading()
+    if verb == "needs":
+        return Reading(f"{rest} is known, {task}".removesuffix(", "))
+    if verb in ("works", "applies"):
+        return Reading(f"… {rest}")
+    if len(words(rest)) < 2 or not verb.endswith("s") or verb.endswith("ss"):
+        return Reading()
+    noun = re.search(r"\b(?:an?|the)\s[\w' -]+?(?=\swithout|\swith|\sand|$)", task)
+    rest = re.sub(r"^(?:it|them)\b|^(?=without)", f"{noun.group()} " if noun else "it ", rest)
+    rest = re.sub(r"\s+", " ", rest)
+    return Reading(f"to {base_form(verb)} {rest}")
+
+
+def base_form(verb: str) -> str:
+    """`reveals` -> `reveal`, `returns` -> `get`."""
+    verb = verb.casefold()
+    if verb.endswith("ies"):
+        verb = verb[:-3] + "y"
+    elif verb.endswith(("ches", "shes", "sses", "xes")):
+        verb = verb[:-2]
+    elif verb.endswith("s") and not verb.endswith("ss"):
+        verb = verb[:-1]
+    return "get" if verb in TO_GET else verb
+
+
+def _from_gerund(verb: str) -> str:
+    base = verb.casefold().removesuffix("ing")
+    return base + "e" if base.endswith(("at", "us", "as", "v", "c")) else base
+
+
+def _classic(target: str) -> str:
+    """The main case in the older integration."""
+    changed = NEWER.sub(lambda match: f"{match.group(1)} the classic {match.group(2)}", target)
+    return changed if changed != target else f"{target} in the classic integration"
+
+
+def _resolved(condition: str, target: str) -> str:
+    """`you do not have it`, `its time unit is hours`: the thing is the subject of the main case's condition."""
+    subject = re.search(r"(?:^|when\s)(the\s(?:\w+\s){1,2}?\w+)\s(?:is|was)\b", target)
+    if not subject:
+        return condition
+    condition = re.sub(r"^its\b", f"{subject.group(1)}'s", condition)
+    return re.sub(r"\bit$", subject.group(1), condition)
+
+
+def _swapped(task: str, noun: str) -> str:
+    """The main purpose with its last thing exchanged: `end a lease of the short kind` for `the long kind`."""
+    last = noun.split()[-1]
+    match = re.search(rf"\b(?:an?|the)\s(?:[\w-]+\s){{0,2}}{re.escape(last)}$", task)
+    if match:
+        return task[: match.start()] + noun
+    return f"… for {noun}"
+
+
+def _low(text: str) -> str:
+    text = text.strip()
+    return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] in (" ", "-") else text
+
 
 SPLIT = re.compile(
     r"(?<=[.;])\s+|;\s*|:\s+(?=⟦)|,\s+(?:and|but|while|whereas)\s+(?=⟦)|\s+(?:and|but|while|whereas)\s+(?=⟦)"

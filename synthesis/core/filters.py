@@ -6,18 +6,208 @@ One function per check; `query_failures` needs no trace, so a bad query costs no
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
-from catalog.core.mentions import Mention
+from ahocorasick_rs import AhoCorasick
+
+from catalog.core.mentions import Mention, NameFinder
 from catalog.core.tokens import FORMATS, list_json, tool_units
-from synthesis.core.candidate import Candidate, Failure, FilterContext, failure_at
-from synthesis.core.leakage import leakage
-from synthesis.core.names import SENTENCE_END, committed, last_sentence, whole_words, within
-from synthesis.core.spellings import ODD, Plain, is_title, letters_of
-from synthesis.core.voice import clean_voice
-from synthesis.core.words import words
+from synthesis.core.names import (
+    ODD,
+    SENTENCE_END,
+    Plain,
+    ToolNames,
+    committed,
+    is_title,
+    last_sentence,
+    letters_of,
+    rule_codes,
+    whole_words,
+    within,
+)
+from synthesis.core.recipe import QueryStage, TraceStage
+from synthesis.core.words import NearDuplicates, words
 from trace_site.lib.errors import TraceError
+
+# One sample as filter V sees it, what a run knows around it, and what a refusal says.
+
+
+LONGEST_EVIDENCE = 400  # characters, as many as the longest tool name
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a sample is refused. A `span` that is not empty is the place in query or trace, where `evidence` begins."""
+
+    check: str
+    message: str
+    evidence: str = ""
+    span: tuple[int, int] = (0, 0)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "check": self.check,
+            "message": self.message,
+            "evidence": self.evidence,
+            "span": list(self.span),
+        }
+
+
+def failure_at(check: str, message: str, text: str, start: int, end: int) -> Failure:
+    """A failure with text[start:end] as its evidence, cut where it is long."""
+    return Failure(check, message, text[start : min(end, start + LONGEST_EVIDENCE)], (start, end))
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One sample as the filter sees it. `rule_tools` is T(r), target first; empty without a rule."""
+
+    branch: str
+    query: str
+    answer: tuple[str, ...]
+    pool: frozenset[str]
+    trace: str = ""
+    style: str = ""
+    tier: str = ""
+    rule_code: str = ""
+    rule_tools: tuple[str, ...] = ()
+    permission_tags: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class FilterContext:
+    """What a run builds once: the names and rule codes there are, dead answers, the queries so far, the word limits."""
+
+    names: ToolNames
+    deprecated: frozenset[str] = frozenset()
+    seen: NearDuplicates = field(default_factory=NearDuplicates)
+    codes: NameFinder = field(default_factory=rule_codes)
+    query_words: tuple[int, int] = QueryStage.words
+    trace_words: tuple[int, int] = TraceStage.words
+
+
+# The query gives no name away: filter V's check of what a person could not have typed unknowingly.
+#
+# Refused are the full name of any tool, the endpoint title of two or more words of an answer or a tool of the rule,
+# the rule's code, and token strings, in any spelling: camelCase, snake_case, apart or joined, full-width or imitated
+# letters.
+
+
+TOKEN_STRING = re.compile(r"<<[^<>\s][^<>]*>>|</?(?:tid|think)>", re.IGNORECASE)
+
+Leak = tuple[int, int, str]  # start, end, message
+
+
+def leakage(candidate: Candidate, context: FilterContext) -> list[Failure]:
+    plain = Plain(candidate.query)
+    leaks = [
+        *_names(candidate, context, plain),
+        *_titles(candidate, plain),
+        *_marks(candidate, context, plain),
+    ]
+    # a longer leak tells more than those inside it
+    leaks.sort(key=lambda leak: (leak[0], -leak[1]))
+    found: list[Failure] = []
+    floor = 0
+    for start, end, message in leaks:
+        if end > floor:
+            found.append(failure_at("leakage", message, candidate.query, start, end))
+            floor = end
+    return found
+
+
+def _names(candidate: Candidate, context: FilterContext, plain: Plain) -> Iterator[Leak]:
+    for start, end, name in context.names.spellings(plain):
+        yield start, end, f"The query names the tool {name}."
+    for name in dict.fromkeys(candidate.answer):
+        # as the paper has it: anywhere in the query, even inside a longer word
+        at = candidate.query.find(name) if name else -1
+        if at >= 0:
+            yield at, at + len(name), f"The query names the tool {name}."
+
+
+def _titles(candidate: Candidate, plain: Plain) -> Iterator[Leak]:
+    for name in dict.fromkeys((*candidate.answer, *candidate.rule_tools)):
+        title = name.partition("/")[2]
+        if is_title(title):
+            for start, end in plain.places(letters_of(title)):
+                yield start, end, f"The query holds the endpoint title of {name}."
+        elif letters := letters_of(name):
+            for start, end in plain.places(letters):
+                yield start, end, f"The query names the tool {name}."
+
+
+def _marks(candidate: Candidate, context: FilterContext, plain: Plain) -> Iterator[Leak]:
+    for match in TOKEN_STRING.finditer(plain.text):
+        yield *plain.span(*match.span()), "The query holds a token string."
+    for start, end, code in context.codes.find(plain.text):
+        yield *plain.span(start, end), f"The query holds the code of the rule {code}."
+    code = candidate.rule_code
+    # a code of one word is a common word unless it stands there just as the code does
+    for start, end in plain.places(letters_of(code)) if is_title(code) else ():
+        yield start, end, f"The query holds the rule's code {code}."
+    for span in whole_words(plain.text, code):
+        yield *plain.span(*span), f"The query holds the rule's code {code}."
+
+
+# Clean voice: the trace reads as somebody's own reasoning, with nothing about how it was asked for.
+#
+# Refused are words about pool, prompt, feedback or instructions, permission tags, and token strings. Tool names, the
+# query's own words and rule codes may hold such words; they are not the trace's voice.
+
+
+VOICE = re.compile(
+    r"""\b(?:candidate\s(?:pool|set|list|tools?)|(?:tool|the|this|given)\spool|shortlist|
+    (?:tools?|candidates?|options?|endpoints?)\s(?:that\s(?:are|were|is)\s)?(?:given|provided|supplied|listed)|
+    (?:given|provided|supplied|listed)\s(?:tools?|candidates?|options?|list)|
+    selected\stools?|correct\stools?|gold|ground\struth|feedback|critique|reviewer|
+    (?:the|this|my|your|system)\sprompt|instructions?|as\s(?:instructed|requested\sabove)|previous\sattempt|
+    as\san\sai|language\smodel|step\s[1-9]|json)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+LONGEST = 40  # characters; more than any match of VOICE around one of the words below
+# one of these is in every match of VOICE, and looking for them first costs a fiftieth
+_HINTS = (
+    "candidate pool shortlist given provided supplied listed selected correct gold truth feedback critique reviewer "
+    "prompt instruct requested attempt language step json"
+)
+HINTS = AhoCorasick([*_HINTS.split(), "an ai", "an\nai", "an\tai"])
+TAG_MARK = re.compile(r"[._:/\-]")
+
+
+def clean_voice(candidate: Candidate, mentions: Sequence[Mention]) -> list[Failure]:
+    trace = candidate.trace
+    own = f"{candidate.query} {' '.join(candidate.answer)}".casefold()
+    return [
+        failure_at("clean_voice", message, trace, start, end)
+        for start, end, message in (*_asked_for(trace), *_tags(candidate))
+        if trace[start:end].casefold() not in own and not within(start, mentions)
+    ] + [
+        failure_at("clean_voice", "The trace holds a token string.", trace, *match.span())
+        for match in TOKEN_STRING.finditer(trace)
+    ]
+
+
+def _asked_for(trace: str) -> Iterator[tuple[int, int, str]]:
+    spans: set[tuple[int, int]] = set()
+    for _, start, end in HINTS.find_matches_as_indexes(trace.lower()):
+        stop = end + LONGEST
+        while stop < len(trace) and trace[stop].isalnum():  # a word cut in two would seem to end there
+            stop += 1
+        spans.update(match.span() for match in VOICE.finditer(trace, max(0, start - LONGEST), stop))
+    for start, end in sorted(spans):
+        yield start, end, "The trace speaks of how it was asked for."
+
+
+def _tags(candidate: Candidate) -> Iterator[tuple[int, int, str]]:
+    """Permission tags written as tags; one that is a plain word says nothing."""
+    for tag in sorted(candidate.permission_tags):
+        if tag in candidate.trace and TAG_MARK.search(tag):
+            for start, end in whole_words(candidate.trace, tag):
+                yield start, end, "The trace names a permission."
+
 
 __all__ = ["Candidate", "Failure", "FilterContext", "failures", "query_failures", "trace_failures"]
 

@@ -223,3 +223,6 @@ def batch_of(index: int, per_call: int) -> int:
 
 def by_name(pool: Sequence[ToolText]) -> dict[str, ToolText]:
     return {tool.name: tool for tool in pool}
+
+
+WRITERS = ("offline", "recorded", "llm")

@@ -1,13 +1,13 @@
 """What waits for review follows from samples and rules: triggers open and withdraw the queue's items, whoever writes.
 
 A sample waits when the machine is done with it, no newer one stands in its slot and its rule version is the published
-one; `human` says for which reading. The same in Python: `synthesis.selectors_standing`, and a test holds the two together.
+one; `human` says for which reading. The same in Python: `synthesis.samples.standing`, and a test holds the two together.
 
-Locks are taken in one order, as in `synthesis.holds`: rule, then items, the newest sample and highest round first. A
+Locks are taken in one order, as in `synthesis.review.decisions`: rule, then items, the newest sample and highest round first. A
 sample that becomes ready or is decided holds its rule, so that it is seen by whoever publishes the rule, or sees that.
 
 What an ended run planned and did not write replaces nothing. Nothing is told when a job ends, so that the items of such
-samples follow with the next sweep of `synthesis.reconcile`.
+samples follow with the next sweep of `synthesis.review.reconcile`.
 """
 
 from django.db import migrations

@@ -1,6 +1,6 @@
 """Rollups of samples and of what waits for review, kept by statement triggers.
 
-One set of delta rows per statement, inserted and never updated: writers wait for no one. `synthesis.counts` folds and
+One set of delta rows per statement, inserted and never updated: writers wait for no one. `synthesis.samples.counts` folds and
 recounts them.
 """
 

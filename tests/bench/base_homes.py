@@ -103,9 +103,9 @@ def fill_demo(quick: bool) -> None:
 
 
 def copy_snapshot(folder: Path, golden: bool) -> None:
-    from evaluation.scoring import grouping
+    from evaluation.results.scoring import grouping
+    from synthesis.datasets.build import snapshot_dir
     from synthesis.models import Snapshot
-    from synthesis.snapshots import snapshot_dir
 
     partial = folder.with_name(f".{folder.name}")
     shutil.rmtree(partial, ignore_errors=True)
@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     asked = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
-    from trace_site.services import ensure_services
+    from trace_site.dev.services import ensure_services
 
     ensure_services()
     import django

@@ -46,8 +46,8 @@ class Outcome:
 
 def claim_all(items: int, threads: int) -> Outcome:
     """Make `items` items and have `threads` threads, a reviewer each, claim them all."""
-    from synthesis import claims
     from synthesis.models import ReviewItem
+    from synthesis.review import queue as claims
 
     make_items(items)
     found: list[list[int]] = [[] for _ in range(threads)]
@@ -82,7 +82,7 @@ class _Worker:
         self.reviewer.groups.add(Group.objects.get_or_create(name="reviewer")[0])
 
     def work(self) -> None:
-        from synthesis import claims
+        from synthesis.review import queue as claims
 
         while (item := claims.claim_next(self.reviewer, besides=self.held)) is not None:
             self.held.append(item.pk)
@@ -144,7 +144,7 @@ def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
     import django
 
-    from trace_site.services import ensure_services
+    from trace_site.dev.services import ensure_services
 
     ensure_services()
     django.setup()

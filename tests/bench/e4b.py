@@ -15,9 +15,9 @@ import torch
 from transformers import Gemma4ForCausalLM, Gemma4TextConfig
 
 from training.core.recipe import Lora, Recipe, Stage
-from training.ml.bases import grow_tables
+from training.ml.bases.model import Trainee, in_fp32, with_lora
+from training.ml.bases.named import grow_tables
 from training.ml.data import Example
-from training.ml.model import Trainee, in_fp32, with_lora
 
 HISTOGRAM = Path(__file__).with_name("lengths.json")
 TEXT, NEW = 262_144, 9_344  # rows of text and of tool tokens

@@ -18,8 +18,7 @@ from pathlib import Path
 from catalog.core.mentions import Mention, stands_alone
 from catalog.core.tokens import NameIndex, list_json
 from synthesis.core.filters import Candidate, failures
-from synthesis.core.names import ToolNames
-from synthesis.core.spellings import Plain, is_title, letters_of
+from synthesis.core.names import Plain, ToolNames, is_title, letters_of
 from tests.synthesis.clean_samples import Public, clean_samples, read_public
 from tests.synthesis.paper_filter import paper_failures
 

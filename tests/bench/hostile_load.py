@@ -66,7 +66,7 @@ def signed_in() -> str:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
     import django
 
-    from trace_site.services import ensure_services
+    from trace_site.dev.services import ensure_services
 
     ensure_services()
     django.setup()
@@ -87,7 +87,7 @@ def running(url: str | None) -> Iterator[str]:
     if url:
         yield url.rstrip("/")
         return
-    from trace_site.supervisor import children, first_free_port, stop
+    from trace_site.dev.supervisor import children, first_free_port, stop
 
     port = first_free_port(0)
     web = children(port, None)[0]

@@ -18,7 +18,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, default=10)
     size = int(parser.parse_args().megabytes * 1e6)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
-    from trace_site.services import ensure_services
+    from trace_site.dev.services import ensure_services
 
     ensure_services()
     import django
@@ -41,7 +41,7 @@ def main() -> None:
 
 def measure(path: Path) -> None:
     from catalog.core.importers.read import read_catalog
-    from catalog.imports import catalog_import
+    from catalog.imports.services import catalog_import
 
     start = time.perf_counter()
     tools = len(read_catalog(path).records)

@@ -15,7 +15,7 @@ from typing import Any
 
 def oracle(scripts: int) -> dict[str, Any]:
     """Keys against rendered prompts: samples missed, extra and stale, the same per stage."""
-    from synthesis.writers import prompts
+    from synthesis.llm import prompts
     from tests.synthesis.edited_world import SHOWN, make_world
     from tests.synthesis.test_incremental_oracle import compare, written
 
@@ -35,12 +35,11 @@ def plan(keys: int) -> dict[str, Any]:
     """Seconds to plan `keys` samples of made-up rules over rows in memory, one rule edited since."""
     from dataclasses import replace
 
-    from synthesis.core.few_shots import FewShots
     from synthesis.core.keys import stage_keys
     from synthesis.core.plan import Group, Held, plan_style
-    from synthesis.inputs import Inputs
-    from synthesis.sample_rows import Row
-    from synthesis.sources import CatalogView
+    from synthesis.core.pools import FewShots
+    from synthesis.samples.inputs import Inputs, Row
+    from synthesis.samples.sources import CatalogView
     from tests.synthesis.edited_world import SEED, make_world
     from tests.synthesis.test_incremental_oracle import inputs_of, version_of
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.factories import make_snapshot
 from tests.training.grid_storm import storm
-from training import grids
 from training.core.grid import read_plan
+from training.grids import services as grids_services
 from training.models import GridCell
 
 
@@ -21,7 +21,7 @@ def test_45_cells_3_workers_30_kills(settings, tmp_path, monkeypatch):
     settings.TRACE_HOME = tmp_path
     settings.STORE_URL = (tmp_path / "store").as_uri()
     plan = read_plan({"snapshots": [make_snapshot().pk]})
-    grid = grids.grid_create(plan=plan, snapshots=grids.snapshots_of(plan))
+    grid = grids_services.grid_create(plan=plan, snapshots=grids_services.snapshots_of(plan))
     runs = [cell.run for cell in GridCell.objects.filter(grid=grid).select_related("run")]
     found = storm(tmp_path, runs, workers=3, kills=30, seed=45, step_seconds=0.4)
     print(f"\n{found}")

@@ -28,7 +28,7 @@ def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
     import django
 
-    from trace_site.services import ensure_services
+    from trace_site.dev.services import ensure_services
 
     ensure_services()
     django.setup()

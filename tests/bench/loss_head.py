@@ -21,9 +21,9 @@ from transformers import Gemma4ForCausalLM, Gemma4TextConfig
 
 from tests.bench.measure import NOISE, in_turn, machine
 from training.core.recipe import Recipe
+from training.ml.bases.model import Trainee
 from training.ml.data import IGNORE, Batch
-from training.ml.loss import supervised_loss
-from training.ml.model import Trainee
+from training.ml.step import supervised_loss
 
 ROWS, LENGTH, HIDDEN = 8, 256, 256
 MEMORY_GOAL, TIME_GOAL, GRADIENT_GOAL = 0.2, 0.7, 1e-4

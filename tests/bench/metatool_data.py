@@ -16,15 +16,15 @@ from catalog.core.near_duplicates import DuplicateIndex
 from catalog.core.neighbours import top_k
 from catalog.core.tokens import assign_slots
 from catalog.core.tool import embedding_text
-from synthesis.core.candidate import FilterContext
+from synthesis.core.filters import FilterContext
 from synthesis.core.keys import sample_key, sample_seed
 from synthesis.core.names import ToolNames
 from synthesis.core.pools import rule_pool
 from synthesis.core.queries import QueryDraft, QueryRequest, ToolText
 from synthesis.core.recipe import default_recipe
 from synthesis.core.snapshot import FILES, catalog_hash, snapshot_hash
-from synthesis.stages import Outcome, Pipeline, Unit
-from synthesis.writers.offline import offline_writers
+from synthesis.generate.pipeline import Outcome, Pipeline, Unit
+from synthesis.offline.writer import offline_writers
 from trace_site.lib.files import read_jsonl, sha256_file, write_jsonl
 
 NEIGHBOURS = 13

@@ -15,11 +15,11 @@ from trace_site.lib.files import content_hash
 from training.core.recipe import POCKET, Recipe, load
 from training.core.records import Snapshot, load_snapshot, stage1_records, stage2_records
 from training.core.stages import passes
-from training.ml.bases import add_tokens
-from training.ml.chat import Chat
+from training.ml.bases.chat import Chat
+from training.ml.bases.encoders import load_encoder
+from training.ml.bases.named import add_tokens
+from training.ml.bases.pocket import writer_tokenizer
 from training.ml.data import WIDTH_MULTIPLE, encode, epoch_batches
-from training.ml.encoders import load_encoder
-from training.ml.tokenizer import writer_tokenizer
 
 RECIPES = Path(__file__).parents[2] / "training" / "recipes"
 NAMES = ("pocket", "paper")

@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 def ask(item: Row, mode: str) -> Row:
-    from evaluation.retriever import retrieve
+    from evaluation.retrieval.retriever import retrieve
 
     answer = retrieve(query=item["query"], mode=mode, patience=60)
     first = answer["tools"][0]["name"] if answer["tools"] else ""
@@ -42,7 +42,7 @@ def report(mode: str, answers: list[Row]) -> None:
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
-    from trace_site.services import ensure_services
+    from trace_site.dev.services import ensure_services
 
     ensure_services()
     import django

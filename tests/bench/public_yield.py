@@ -82,7 +82,7 @@ def write_rules(
     """The rule branch as a run plans it: an equal mix over the supported styles, then topped up."""
     from synthesis.core.clauses import reasons_unsupported
     from synthesis.core.queries import RULE_STYLES
-    from synthesis.writers.template_queries import unsupported
+    from synthesis.offline.queries import unsupported
 
     made, pipeline = Made(), _pipeline(tools)
     began = time.perf_counter()
@@ -117,8 +117,8 @@ def _pipeline(tools: dict[str, Any]) -> Any:
     from synthesis.core.filters import FilterContext
     from synthesis.core.names import ToolNames
     from synthesis.core.recipe import default_recipe
-    from synthesis.stages import Pipeline
-    from synthesis.writers.offline import offline_writers
+    from synthesis.generate.pipeline import Pipeline
+    from synthesis.offline.writer import offline_writers
 
     dead = frozenset(name for name, tool in tools.items() if tool.deprecated)
     return Pipeline(offline_writers(default_recipe()), FilterContext(ToolNames(tools), dead))
@@ -130,7 +130,7 @@ def _make(
     from synthesis.core.keys import sample_seed
     from synthesis.core.pools import rule_pool
     from synthesis.core.queries import QueryRequest
-    from synthesis.stages import Unit
+    from synthesis.generate.pipeline import Unit
 
     own = sample_seed(seed, rule.domain, rule.code, rule.version, style, index)
     names = rule_pool([name for name in rule.tools if name in tools], near, own)
@@ -144,8 +144,8 @@ def write_anchors(tools: dict[str, Any], neighbours: dict[str, list[str]], *, se
     from synthesis.core.keys import sample_seed
     from synthesis.core.pools import anchor_pool
     from synthesis.core.queries import QueryRequest
-    from synthesis.stages import Unit
-    from synthesis.writers.template_queries import askable_tiers
+    from synthesis.generate.pipeline import Unit
+    from synthesis.offline.queries import askable_tiers
 
     made, pipeline = Made(), _pipeline(tools)
     alive = sorted(name for name, tool in tools.items() if not tool.deprecated and name in neighbours)
@@ -286,7 +286,7 @@ def main() -> None:
 def _home() -> tuple[dict[str, Any], list[Any], dict[str, list[str]]]:
     """Tools, rules and neighbours from the home's database, filled first where it is empty."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
-    from trace_site.services import ensure_services
+    from trace_site.dev.services import ensure_services
 
     ensure_services()
     import django
@@ -296,7 +296,7 @@ def _home() -> tuple[dict[str, Any], list[Any], dict[str, list[str]]]:
     from django.core.management import call_command
 
     from catalog.models import NeighbourList
-    from synthesis.sources import load_catalog
+    from synthesis.samples.sources import load_catalog
 
     call_command("migrate", verbosity=0)
     data = Path(settings.TRACE_PUBLIC_DATA)

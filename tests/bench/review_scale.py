@@ -28,7 +28,7 @@ TRACE = re.compile(r'"?synthesis_(sample|attempt)"?\."?trace"?')
 def main() -> int:
     options = parse()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
-    from trace_site.services import ensure_services
+    from trace_site.dev.services import ensure_services
 
     ensure_services()
     import django
@@ -139,7 +139,7 @@ def one_page(client: Any, title: str, address: str) -> bool:
 
 def screen_work(me: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
     """(title, what the page of the queue asks for while one reads); decisions are rolled back."""
-    from synthesis.wishes import seen_key
+    from synthesis.review.decisions import seen_key
 
     client, shown = _screen(me)
     scripted = {"HTTP_HX_REQUEST": "true", "HTTP_ACCEPT": "application/json"}
@@ -158,23 +158,24 @@ def screen_work(me: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
 def work_of(me: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
     """(title, what one request of a reviewer does); all of it is rolled back."""
     from rules.models import Rule
-    from synthesis import claims, review
     from synthesis.models import ReviewItem
+    from synthesis.review import queue as review_queue
+    from synthesis.review import services as review_services
 
     rare = Rule.objects.exclude(published=None).order_by("-pk").values_list("code", flat=True)[0]
 
     def decide() -> None:
-        item = claims.claim_next(me, {"round": 1})
-        review.approve(sample=item.sample_id, reviewer=me, claim=item.claim)
+        item = review_queue.claim_next(me, {"round": 1})
+        review_services.approve(sample=item.sample_id, reviewer=me, claim=item.claim)
 
-    yield "claim, no filter", undone(lambda: claims.claim_next(me))
-    yield "claim, second readings", undone(lambda: claims.claim_next(me, {"round": 2}))
-    yield "claim, adjudications", undone(lambda: claims.claim_next(me, {"round": 3}))
-    yield "claim, one rule", undone(lambda: claims.claim_next(me, {"rule": rare}))
-    yield "claim, a rare tier", undone(lambda: claims.claim_next(me, {"tier": "hard", "round": 3}))
-    yield "claim, another person", undone(lambda: claims.claim_next(_other()))
+    yield "claim, no filter", undone(lambda: review_queue.claim_next(me))
+    yield "claim, second readings", undone(lambda: review_queue.claim_next(me, {"round": 2}))
+    yield "claim, adjudications", undone(lambda: review_queue.claim_next(me, {"round": 3}))
+    yield "claim, one rule", undone(lambda: review_queue.claim_next(me, {"rule": rare}))
+    yield "claim, a rare tier", undone(lambda: review_queue.claim_next(me, {"tier": "hard", "round": 3}))
+    yield "claim, another person", undone(lambda: review_queue.claim_next(_other()))
     yield "claim and approve", undone(decide)
-    yield "sweep", undone(claims.sweep)
+    yield "sweep", undone(review_queue.sweep)
     assert ReviewItem.objects.filter(state="open").exists()
 
 
@@ -194,11 +195,11 @@ def _screen(me: Any) -> tuple[Any, Any]:
     """A browser of theirs, and the item on its screen."""
     from django.test import Client
 
-    from synthesis import claims
+    from synthesis.review import queue as review_queue
 
     client = Client(SERVER_NAME="localhost")
     client.force_login(me)
-    item = claims.claim_next(me)
+    item = review_queue.claim_next(me)
     assert item is not None
     return client, item
 
@@ -239,18 +240,18 @@ def line(title: str, work: Callable[[], Any]) -> bool:
 
 def against_offset() -> None:
     """The page after 500,000 rows: by key, and by OFFSET with a COUNT as paginators make it; A/B, seven times."""
-    from synthesis import samples
     from synthesis.models import Sample
+    from synthesis.samples import selectors as samples_selectors
 
     last = Sample.objects.order_by("-pk").values_list("pk", flat=True)[0]
     chosen = {"machine": "ready"}
     key, offset = [], []
     for _ in range(7):
         started = time.perf_counter()
-        samples.samples(chosen, str(last // 2))
+        samples_selectors.samples(chosen, str(last // 2))
         key.append(time.perf_counter() - started)
         started = time.perf_counter()
-        rows = Sample.objects.filter(**chosen).order_by("-pk").only(*samples.SHOWN)
+        rows = Sample.objects.filter(**chosen).order_by("-pk").only(*samples_selectors.SHOWN)
         list(rows.select_related("rule_version__rule", "run__job")[400_000:400_050])
         rows.count()
         offset.append(time.perf_counter() - started)

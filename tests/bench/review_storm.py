@@ -92,7 +92,7 @@ def expire(session: str) -> None:
     """End a session between page and submit."""
     from django.db import connection
 
-    from trace_site.sessions import Session
+    from trace_site.people.sessions import Session
 
     Session.objects.filter(session_key=session).delete()
     connection.close()
@@ -146,8 +146,8 @@ def _problems(seen: Seen) -> dict[str, int]:
     from django.db.models import Count, F
 
     from synthesis.models import Decision, ReviewItem, Sample
-    from synthesis.selectors_counts import status_totals, waiting_total
-    from trace_site.audit import AuditChange, AuditEntry
+    from synthesis.samples.counts import status_totals, waiting_total
+    from trace_site.audit.models import AuditChange, AuditEntry
 
     made = Decision.objects.exclude(verdict="undo")
     stands = made.filter(item__state="decided", take=F("item__takes"))
@@ -194,7 +194,7 @@ def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.storm_settings")
     import django
 
-    from trace_site.services import ensure_services
+    from trace_site.dev.services import ensure_services
 
     ensure_services()
     django.setup()

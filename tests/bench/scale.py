@@ -22,7 +22,7 @@ GOAL_MS = 150
 def main() -> int:
     options = parse()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
-    from trace_site.services import ensure_services
+    from trace_site.dev.services import ensure_services
 
     ensure_services()
     import django

@@ -12,18 +12,18 @@ import numpy as np
 from django.contrib.auth.models import Group, User
 from django.db import models
 
-from catalog.clusters import _place_tools
-from catalog.contents import ToolContent, contents_write
 from catalog.core.tool import ToolRecord
-from catalog.ledger import ledger_update
+from catalog.imports.services import ToolContent, contents_write
+from catalog.lookalikes.clusters import _place_tools
+from catalog.lookalikes.neighbours import _store_embeddings, embedding_key
 from catalog.models import CatalogImport, Cluster, Clustering, Domain, NeighbourList, Tool
-from catalog.neighbours import _store_embeddings, embedding_key
-from rules.core.finding import Finding
+from catalog.tokens import ledger_update
+from rules.core.checks.finding import Finding
 from rules.models import Approval, ChangeRequest, Rule, RuleChange, RuleHealth, RuleVersion
 from synthesis.models import Sample, SynthesisRun
 from tests.bench.scale_words import MadeTool, made_tools
 from trace_site.access import ROLES
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 from trace_site.jobs import Job
 from trace_site.lib.files import content_hash
 

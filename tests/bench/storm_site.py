@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from trace_site.supervisor import SERVER
+from trace_site.dev.supervisor import SERVER
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 UP_S = 60

@@ -85,8 +85,8 @@ def child(side: str, asked: argparse.Namespace) -> dict[str, Any]:
 
     from training.core.recipe import load
     from training.core.records import load_snapshot, stage2_records
+    from training.ml.bases.model import build
     from training.ml.data import encode
-    from training.ml.model import build
 
     torch.set_num_threads(2)
     recipe = load(asked.recipe).with_cell(memo="none", retrieval="r+R", threads=2)
@@ -112,7 +112,7 @@ def final_loss(trainee: Any, held: list[Any], recipe: Any) -> float:
     import torch
 
     from training.ml.data import collate
-    from training.ml.loss import supervised_loss
+    from training.ml.step import supervised_loss
 
     trainee.model.eval()
     with torch.no_grad():
@@ -150,8 +150,8 @@ def trainer(
     from torch.nn import functional
     from torch.utils.data import DataLoader, Dataset
 
+    from training.ml.bases.model import peak
     from training.ml.data import epoch_batches
-    from training.ml.model import peak
 
     for name, weight in trainee.model.named_parameters():
         weight.requires_grad_(bool(peak(trainee, name, stage)))

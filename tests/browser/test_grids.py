@@ -8,8 +8,8 @@ import pytest
 from tests.factories import make_model, make_snapshot
 from tests.training.deliveries import chain, small_snapshot
 from trace_site.jobs import Job
-from training import scores
 from training.models import Grid, Run
+from training.registry import registry
 
 pytestmark = pytest.mark.browser
 
@@ -57,10 +57,11 @@ def test_grid_is_planned_queued_watched_and_compared(open_page, transactional_db
 
     def told(models):
         return {
-            pk: scores.Score(0.8125, 0.75, 0.86, 120, "hit@1, trace, PRB 1", "/evaluation/") for pk in models
+            pk: registry.Score(0.8125, 0.75, 0.86, 120, "hit@1, trace, PRB 1", "/evaluation/")
+            for pk in models
         }
 
-    monkeypatch.setattr(scores, "_tellers", [told])
+    monkeypatch.setattr(registry, "_tellers", [told])
     page.wait_for_selector("#grid h2:has-text('20 cells to go')", timeout=15_000)  # by itself
     assert fits(page)
     shot(page, f"grid-{width}")

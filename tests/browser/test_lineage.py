@@ -7,10 +7,11 @@ import pytest
 from django.db import connection
 
 from catalog.models import Tool
-from synthesis import regenerations, review, stages
-from synthesis.core.judge import OfflineJudge
 from synthesis.core.queries import AXES, Verdict
+from synthesis.generate import pipeline, regeneration
 from synthesis.models import Regeneration, Sample
+from synthesis.offline.judge import OfflineJudge
+from synthesis.review import services as review_services
 from tests.synthesis.rows import run_job
 from tests.synthesis.test_incremental_runs import edit_rule, freeze, make_catalog, run
 from tests.synthesis.test_lineage import reader, revise
@@ -28,7 +29,7 @@ def replaced(transactional_db, monkeypatch) -> Sample:
 
     monkeypatch.setattr(OfflineJudge, "judge", passed)
     for name in ("query_failures", "trace_failures"):
-        monkeypatch.setattr(stages, name, lambda *given: [])
+        monkeypatch.setattr(pipeline, name, lambda *given: [])
     with ThreadPoolExecutor(1) as beside:  # a browser's event loop lives in this thread
         return beside.submit(_replaced).result()
 
@@ -39,13 +40,13 @@ def _replaced() -> Sample:
         run()
         first, second, third = Sample.objects.order_by("pk")[:3]
         refuse(first, "rule_unclear", NOTE)
-        (made,) = regenerations.start(wake=False)
+        (made,) = regeneration.start(wake=False)
         run_job(made.job)
         refuse(second, "unclear", "both years fit")
         refuse(third, "bad_trace")
         new = Sample.objects.get(run=made)
         for sample in Sample.objects.filter(human="pending"):
-            review.approve(sample=sample.pk, reviewer=reader("rita", "reviewer"))
+            review_services.approve(sample=sample.pk, reviewer=reader("rita", "reviewer"))
         freeze(branches=["rule"])
         return new
     finally:
@@ -54,7 +55,7 @@ def _replaced() -> Sample:
 
 def refuse(sample: Sample, reason: str, note: str = "") -> None:
     rita = reader("rita", "reviewer")
-    review.reject(sample=sample.pk, reviewer=rita, reason=reason, note=note, follow_up="regenerate")
+    review_services.reject(sample=sample.pk, reviewer=rita, reason=reason, note=note, follow_up="regenerate")
 
 
 def fits(page, width: int, name: str) -> bool:

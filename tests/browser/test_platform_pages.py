@@ -3,8 +3,8 @@
 import pytest
 
 from tests.factories import make_domain
-from trace_site import audit
-from trace_site.acting import acting
+from trace_site.audit import models as audit_models
+from trace_site.audit_context import acting
 
 pytestmark = pytest.mark.browser
 
@@ -31,7 +31,7 @@ def test_an_audit_line_unfolds_in_place(open_page, width, user_with):
         domain = make_domain("hr")
         domain.title = "Human resources, the whole of it"
         domain.save()
-    audit.record(actor=None, action="domain.renamed", obj=domain, detail={"per_rule": 12})
+    audit_models.record(actor=None, action="domain.renamed", obj=domain, detail={"per_rule": 12})
     page = open_page("admin", width)
     page.goto("/audit/?object_type=domain")
     page.locator("summary", has_text="row changed").click()

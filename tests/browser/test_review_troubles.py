@@ -3,8 +3,8 @@
 import pytest
 from django.db import transaction
 
-from synthesis import claims
 from synthesis.models import Decision, ReviewItem
+from synthesis.review import queue as review_queue
 from tests.browser.reviewing import Reviewer, sign_in, signed_in
 from tests.browser.test_review_keyboard import BETTER, human, make_samples, typed_over
 
@@ -26,8 +26,8 @@ def ann(browser, site, samples, user_with):
 @transaction.atomic
 def passes(sample, giver, taker):
     """The item goes from one to another; no beat comes in between."""
-    claims.release(giver)
-    claims.claim_item(taker, ReviewItem.objects.get(sample=sample).pk)
+    review_queue.release(giver)
+    review_queue.claim_item(taker, ReviewItem.objects.get(sample=sample).pk)
 
 
 def test_an_expired_session_keeps_the_typed_edit(ann, samples):
@@ -65,7 +65,7 @@ def test_a_lost_lease_is_told_and_the_text_kept(ann, samples, user_with):
 
 def test_a_lease_that_nobody_took_is_renewed_in_silence(ann, samples):
     ann.fetched_ahead()
-    claims.release(ann.user)
+    review_queue.release(ann.user)
     ann.page.evaluate("beat()")
     ann.page.wait_for_timeout(100)
     assert not ann.page.is_visible("#problem")
@@ -102,7 +102,7 @@ def test_what_is_skipped_is_not_kept_by_a_beat_sent_at_the_same_time(ann, sample
 
 
 def test_a_claim_given_back_meanwhile_is_taken_again_for_the_decision(ann, samples):
-    claims.release(ann.user)
+    review_queue.release(ann.user)
     ann.press("a")
     ann.on(samples[1])
     assert human(samples[0]) == "approved" and Decision.objects.count() == 1
@@ -207,11 +207,11 @@ def test_an_empty_queue_fills_itself_when_something_frees(ann, samples, user_wit
     ann.page.goto(f"{ann.site}/synthesis/samples/")
     until_nothing_is_claimed(ann.page)
     for item in ReviewItem.objects.all():
-        claims.claim_item(bea, item.pk)
+        review_queue.claim_item(bea, item.pk)
     ann.open()
     assert "4 left, 4 claimed by others" in ann.page.inner_text("#item")
     ann.page.evaluate("shown().dataset.poll = 1; waitForMore(shown())")
-    claims.release(bea)
+    review_queue.release(bea)
     ann.on(samples[0])
 
 

@@ -3,11 +3,11 @@
 import pytest
 
 from rules.models import ChangeRequest, Rule, RuleChange
-from synthesis.snapshot_plans import preview
+from synthesis.datasets.plans import preview
 from tests.factories import make_sample
 from tests.rules.saving import rule_save
-from trace_site.audit import AuditEntry
-from trace_site.sessions import Session
+from trace_site.audit.models import AuditEntry
+from trace_site.people.sessions import Session
 
 pytestmark = pytest.mark.browser
 NEW, LINES = "PayrollNova/GetPayslip", "PayrollNova/GetPayslipLines"

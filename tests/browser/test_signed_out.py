@@ -2,7 +2,7 @@
 
 import pytest
 
-from trace_site.sessions import Session
+from trace_site.people.sessions import Session
 
 pytestmark = pytest.mark.browser
 

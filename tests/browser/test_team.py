@@ -5,11 +5,11 @@ import re
 import pytest
 from django.contrib.auth.models import User
 
-from synthesis import review
 from synthesis.models import Guideline, SampleComment, SavedView
+from synthesis.review import services as review_services
 from tests.browser.reviewing import SETTLED_MS
 from tests.factories import make_rule, make_sample, make_tool
-from trace_site.notices import tell
+from trace_site.notices.services import tell
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -86,7 +86,7 @@ def test_items_are_given_and_taken_back(open_page, samples):
 def test_the_bell_counts_and_leads_to_what_happened(open_page, samples):
     page = open_page("reviewer")
     user = User.objects.get(groups__name="reviewer")
-    review.approve(sample=samples[0], reviewer=user)
+    review_services.approve(sample=samples[0], reviewer=user)
     tell([user], "comment", "erin wrote a comment.", link=f"/synthesis/samples/{samples[0].pk}/#comments")
     page.goto("/account/")
     page.wait_for_selector(".bell-count:has-text('1')")

@@ -13,9 +13,9 @@ from tests.training.small_encoder import quick_recipe  # noqa: E402
 from tests.training.small_snapshot import write_snapshot  # noqa: E402
 from trace_site import jobs  # noqa: E402
 from trace_site.artefacts import store  # noqa: E402
-from trace_site.workers import Worker  # noqa: E402
+from trace_site.worker import Worker  # noqa: E402
 from training.models import Run, RunMetric  # noqa: E402
-from training.services import default_recipe  # noqa: E402
+from training.runs.stages import default_recipe
 
 pytestmark = [pytest.mark.browser]
 RUN_PAGE = re.compile(r"/training/\d+/$")

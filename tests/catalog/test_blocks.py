@@ -6,7 +6,7 @@ from rest_framework.test import APIClient
 from catalog.blocks import masked_names, retired_names
 from catalog.models import Tool
 from tests.factories import make_tool
-from trace_site.audit import AuditChange, AuditEntry
+from trace_site.audit.models import AuditChange, AuditEntry
 
 pytestmark = pytest.mark.django_db
 

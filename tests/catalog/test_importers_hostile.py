@@ -16,7 +16,7 @@ import pytest
 from catalog.core.importers.limited import ROOT, make_order, read_limited
 from catalog.core.importers.read import read_catalog
 from catalog.core.importers.yaml_tree import YamlProblem, YamlTree
-from catalog.imports import catalog_import
+from catalog.imports.services import catalog_import
 from catalog.models import CatalogImport, Tool
 from tests.catalog.spec_files import honest_edmx, honest_json, honest_yaml
 from trace_site.lib.errors import TraceError

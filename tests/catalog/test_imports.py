@@ -9,11 +9,11 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 
 from catalog import hooks
-from catalog.imports import ImportResult, catalog_import
+from catalog.imports.services import ImportResult, catalog_import
 from catalog.models import CatalogImport, TokenUnit, Tool, ToolRevision
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
-from trace_site.webhooks import Webhook, WebhookDelivery
+from trace_site.webhooks.services import Webhook, WebhookDelivery
 
 pytestmark = pytest.mark.django_db
 

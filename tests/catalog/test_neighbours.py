@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog import neighbours
 from catalog.core.neighbours import top_k
+from catalog.lookalikes import neighbours
 from catalog.models import NeighbourList, Tool
 from tests.factories import make_tool
 from trace_site.lib.errors import TraceError

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from catalog.core.near_duplicates import THRESHOLD, DuplicateIndex, jaccard, word_set
 from catalog.models import LabelledQuery
-from catalog.queries import BenchmarkHit, benchmark_firewall
+from catalog.queries.registry import BenchmarkHit, benchmark_firewall
 
 WORDS = ["pay", "slip", "march", "leave", "net", "gross", "old", "new", "tax"]
 TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=9))

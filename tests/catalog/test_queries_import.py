@@ -8,12 +8,12 @@ from django.db import connection, connections, transaction
 
 from catalog.core.query_files import GivenQuery, read_queries
 from catalog.models import LabelledQuery
-from catalog.queries import few_shots_withdraw, registry_lock
-from catalog.queries_import import queries_import, queries_preview, query_remove
-from evaluation.services import benchmark_import
+from catalog.queries.imports import queries_import, queries_preview, query_remove
+from catalog.queries.registry import few_shots_withdraw, registry_lock
+from evaluation.benchmarks.services import benchmark_import
 from tests.factories import make_tool
 from tests.synthesis.rows import make_benchmark_query
-from trace_site.audit import AuditChange, AuditEntry
+from trace_site.audit.models import AuditChange, AuditEntry
 from trace_site.lib.errors import TraceError
 
 pytestmark = pytest.mark.django_db

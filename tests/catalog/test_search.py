@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from catalog.core.spelling import inner_trigrams, spelt_alike, trigrams, vocabulary
-from catalog.imports import catalog_import
+from catalog.imports.services import catalog_import
 from catalog.models import CatalogWord
-from catalog.selectors_search import ToolFilter, find_tools
+from catalog.search import ToolFilter, find_tools
 
 pytestmark = pytest.mark.django_db
 
@@ -89,7 +89,7 @@ def test_key_that_is_none_starts_at_the_first_page(load) -> None:
 
 
 def test_more_matches_than_are_ranked_are_listed_by_name_and_said_to_be_more(load, monkeypatch) -> None:
-    monkeypatch.setattr("catalog.selectors_search.RANKED", 3)
+    monkeypatch.setattr("catalog.search.RANKED", 3)
     load(**{f"A__Payslip{number}": "Shows it." for number in range(5)})
     result = find_tools(ToolFilter(search="payslip"), size=2)
     assert (result.total, result.more, result.page.next_key) == (3, True, "A/Payslip1")

@@ -9,14 +9,14 @@ import pytest
 from django.db import connection
 
 from catalog import hooks
-from catalog.imports import catalog_import
+from catalog.imports.services import catalog_import
+from catalog.imports.undo import import_undo, undo_plan
 from catalog.models import CatalogImport, TokenUnit, Tool, ToolRevision
-from catalog.undo import import_undo, undo_plan
 from rules.models import ChangeRequest, RuleChange, RuleVersion
 from tests.factories import make_rule
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
-from trace_site.webhooks import Webhook, WebhookDelivery
+from trace_site.webhooks.services import Webhook, WebhookDelivery
 
 pytestmark = pytest.mark.django_db
 

@@ -7,9 +7,9 @@ from django.core.management import CommandError, call_command
 
 from catalog.core.words import text_key
 from catalog.models import LabelledQuery, NeighbourList
+from evaluation.benchmarks.services import benchmark_import, probe_benchmarks_build
 from evaluation.core.items import parse
 from evaluation.models import Benchmark
-from evaluation.services import benchmark_import, probe_benchmarks_build
 from tests.factories import make_domain, make_tool
 from trace_site.lib.errors import TraceError
 

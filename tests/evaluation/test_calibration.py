@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from evaluation import tasks
-from evaluation.calibration import NOT_CALIBRATED, development, judged
+from evaluation.benchmarks.services import benchmark_import
 from evaluation.models import Calibration, Evaluation
-from evaluation.reliability import picture
-from evaluation.services import benchmark_import
-from evaluation.tables import evaluation_lines
+from evaluation.results import tasks
+from evaluation.results.predictions import evaluation_lines
+from evaluation.results.reliability import picture
+from evaluation.retrieval.calibration import NOT_CALIBRATED, development, judged
 from tests.evaluation.test_services import evaluate, home, model_with, tools
-from training.registry import promote
+from training.registry.registry import promote
 
 __all__ = ["home", "tools"]
 pytestmark = pytest.mark.django_db

@@ -6,11 +6,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 
-from catalog.clusters import cluster_dismiss, cluster_restore
+from catalog.lookalikes.clusters import cluster_dismiss, cluster_restore
 from catalog.models import Cluster, Clustering, Tool
-from evaluation import coverage as pages
-from evaluation.coverage import coverage, edition, query_groups
-from evaluation.coverage_facts import Keeper, stamps
+from evaluation.coverage import selectors as pages
+from evaluation.coverage.facts import Keeper, stamps
+from evaluation.coverage.selectors import coverage, edition, query_groups
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from synthesis.models import Sample, SnapshotSample
 from tests.factories import (
@@ -23,7 +23,7 @@ from tests.factories import (
     make_snapshot,
     make_tool,
 )
-from training.registry import promote
+from training.registry.registry import promote
 
 pytestmark = pytest.mark.django_db
 

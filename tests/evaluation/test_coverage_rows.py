@@ -7,7 +7,7 @@ from django.core.management import CommandError, call_command
 
 from catalog.models import Clustering
 from evaluation.core.coverage import TAUGHT_SAMPLES
-from evaluation.coverage import coverage
+from evaluation.coverage.selectors import coverage
 from evaluation.models import Benchmark, Evaluation
 from synthesis.models import Sample, SnapshotSample, SynthesisRun
 from tests.factories import (
@@ -19,7 +19,7 @@ from tests.factories import (
     make_snapshot,
     make_tool,
 )
-from training.registry import promote
+from training.registry.registry import promote
 
 pytestmark = pytest.mark.django_db
 

@@ -5,15 +5,15 @@ import json
 import pytest
 
 from catalog.models import Tool
+from evaluation.benchmarks.services import benchmark_import
 from evaluation.models import Evaluation, Prediction, RuleTestResult
-from evaluation.one_call import retrieve_once
-from evaluation.services import benchmark_import
+from evaluation.retrieval.retriever import retrieve_once
 from tests.factories import make_rule, make_snapshot, make_tool
 from tests.training.small_snapshot import NAMES, write_snapshot
 from trace_site import jobs
 from trace_site.artefacts import store
-from training.registry import export_dir
-from training.services import recipe_from_text, run_create
+from training.registry.registry import export_dir
+from training.runs.services import recipe_from_text, run_create
 
 RECIPE = """
 max_seq_len: 256

@@ -9,13 +9,13 @@ from django.core.management import call_command
 from rest_framework.test import APIClient
 
 from catalog.blocks import tool_block, tool_unblock
-from evaluation import retriever
 from evaluation.core import confidence
 from evaluation.models import Calibration
+from evaluation.retrieval import retriever
 from tests.factories import make_model, make_rule, make_tool
 from tests.tokens import token_of
 from trace_site.lib.errors import TraceError
-from training.registry import promote
+from training.registry.registry import promote
 
 pytestmark = [pytest.mark.django_db]
 TRACE = "The period is May 2024. PAYSLIP_PERIOD sends it to Pay/GetPayslip."

@@ -7,17 +7,18 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from django.core.management import call_command
 
-from evaluation import retriever, rule_tests, tasks
+from evaluation.benchmarks.services import evaluation_request
 from evaluation.core.golden import judge
 from evaluation.models import RuleTestResult
-from evaluation.services import evaluation_request
+from evaluation.results import rule_tests, tasks
+from evaluation.retrieval import retriever
 from rules.models import RuleVersion
 from tests.factories import make_model, make_rule, make_run, make_tool
 from trace_site import jobs
 from trace_site.artefacts import store
 from trace_site.jobs import Job
 from training.models import AliasMove
-from training.registry import promote
+from training.registry.registry import promote
 
 LIVE = "/evaluation/rule-tests/"
 

@@ -5,17 +5,17 @@ import json
 import pytest
 from django.contrib.auth.models import User
 
-from evaluation import tasks, versus
+from evaluation.benchmarks.services import benchmark_import, evaluation_request
 from evaluation.core.stats import DRAWS
 from evaluation.models import Benchmark, BenchmarkItem, Comparison, Evaluation, Prediction, RuleTestResult
-from evaluation.services import benchmark_import, evaluation_request
+from evaluation.results import comparison, tasks
 from tests.evaluation import test_services
 from tests.evaluation.test_services import FAKE, evaluate, model_with
 from tests.factories import make_model, make_rule, make_run, make_snapshot, make_tool
 from trace_site import jobs
 from trace_site.lib.errors import TraceError
-from trace_site.notices import Notice
-from training.registry import promote
+from trace_site.notices.services import Notice
+from training.registry.registry import promote
 
 pytestmark = pytest.mark.django_db
 tools, prb = test_services.tools, test_services.prb  # fixtures
@@ -68,7 +68,7 @@ def test_every_benchmark_probe_and_decoding_both_have_is_compared(two):
     for of, decode in ((benchmark(), "fast"), (benchmark("mcq", kind="mcq"), "letters")):
         measured(old, of, 0.0, decode)
         measured(new, of, 1.0, decode)
-    found = versus.beside(new)
+    found = comparison.compare_with_champion(new)
     assert found.other == old and [(pair.title, pair.decode) for pair in found.pairs] == [
         ("prb v1", "fast"),
         ("mcq v1", "letters"),
@@ -87,14 +87,14 @@ def test_other_version_or_decoding_is_not_compared_and_said(two):
     measured(old, first, 0.0)
     measured(new, second, 1.0)
     measured(new, second, 1.0, "trace")
-    found = versus.beside(new)
+    found = comparison.compare_with_champion(new)
     assert found.pairs == [] and found.notes == [
         f"prb v2, trace: only model {new.pk} was measured so.",
         f"prb, fast: model {new.pk} on v2, model {old.pk} on v1, so not compared.",
     ]
     measured(new, first, 1.0)
-    assert [pair.title for pair in versus.beside(new).pairs] == ["prb v1"]
-    assert versus.beside(new).notes[1].endswith("so compared on v1.")
+    assert [pair.title for pair in comparison.compare_with_champion(new).pairs] == ["prb v1"]
+    assert comparison.compare_with_champion(new).notes[1].endswith("so compared on v1.")
 
 
 def test_development_halves_are_no_part_of_a_comparison(two):
@@ -104,7 +104,7 @@ def test_development_halves_are_no_part_of_a_comparison(two):
     for model in (old, new):
         for decode in ("fast", "trace"):
             measured(model, half, 1.0, decode)
-    found = versus.beside(new)
+    found = comparison.compare_with_champion(new)
     assert (found.pairs, found.notes, found.missing) == ([], [], [])
 
 
@@ -116,7 +116,7 @@ def test_tests_of_rules_are_paired_test_by_test(two):
         for model, found in ((old, ["Pay/B"]), (new, ["Pay/A"])):
             results = [{"query": "x", "tools": ["Pay/A"], "found": found}]
             RuleTestResult.objects.create(model=model, version=version, passed=1, total=1, results=results)
-    (pair,) = versus.beside(new).pairs
+    (pair,) = comparison.compare_with_champion(new).pairs
     assert (pair.title, pair.rows[0].verdict, pair.rows[0].n) == ("tests of the rules", "better", 6)
 
 
@@ -126,11 +126,11 @@ def test_comparison_is_computed_once_and_kept_with_its_seed(two, monkeypatch, dj
         of = benchmark(f"prb{number}")
         measured(old, of, 0.0)
         measured(new, of, 1.0)
-    rows = [pair.rows for pair in versus.beside(new).pairs]
+    rows = [pair.rows for pair in comparison.compare_with_champion(new).pairs]
     assert set(Comparison.objects.values_list("draws", "seed")) == {(DRAWS, 0)}
-    monkeypatch.setattr(versus, "versus", lambda ours, theirs, seed: [] if not ours else 1 / 0)
+    monkeypatch.setattr(comparison, "versus", lambda ours, theirs, seed: [] if not ours else 1 / 0)
     with django_assert_num_queries(6):
-        assert [pair.rows for pair in versus.beside(new).pairs] == rows
+        assert [pair.rows for pair in comparison.compare_with_champion(new).pairs] == rows
 
 
 def test_the_champion_is_compared_with_the_model_it_replaced(two):
@@ -139,7 +139,7 @@ def test_the_champion_is_compared_with_the_model_it_replaced(two):
     measured(old, of, 0.0)
     measured(new, of, 1.0)
     promote(model=new, actor=None)
-    found = versus.beside(new)
+    found = comparison.compare_with_champion(new)
     assert found.champion and found.other == old and found.pairs[0].rows[0].verdict == "better"
 
 
@@ -148,7 +148,7 @@ def test_first_model_has_nothing_to_be_compared_with(client_as):
     page = client_as("expert").get(f"/evaluation/of-model/{model.pk}/beside/").content.decode()
     assert "No model is champion yet" in page
     promote(model=model, actor=None)
-    assert versus.beside(model).other is None
+    assert comparison.compare_with_champion(model).other is None
 
 
 def test_fragment_shows_interval_n_verdict_and_lengths_on_a_models_and_a_runs_page(two, client_as):
@@ -201,7 +201,7 @@ def test_champion_is_measured_on_benchmarks_that_came_after_it(home, tools, prb,
     evaluate(model)
     assert jobs.Job.objects.filter(kind="evaluation", state="queued").count() == 1
     jobs.run(queued.pk)
-    found = versus.beside(model)
+    found = comparison.compare_with_champion(model)
     assert found.missing == [] and "qa v1" in [pair.title for pair in found.pairs]
 
 

@@ -10,8 +10,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from catalog.core.tokens import tool_units
 from tests.training.small_encoder import word_pieces
 from trace_site.lib.files import sha256_file
-from training.ml.chat import CLOSE, OPEN
-from training.ml.tokenizer import writer_tokenizer
+from training.ml.bases.chat import CLOSE, OPEN
+from training.ml.bases.pocket import writer_tokenizer
 
 NAMES = [
     f"{api}/{end}" for api in ("PayV1", "PayV2", "Leave", "Tax") for end in ("Get", "List", "Create", "Drop")

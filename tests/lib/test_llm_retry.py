@@ -13,7 +13,7 @@ from tests.llm_load import LoadServer
 from tests.llm_server import LlmServer
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import Client, Endpoint, retry_after
-from trace_site.lib.llm.retry import LONGEST, backed_off, told_to_wait
+from trace_site.lib.llm.limiter import LONGEST, backed_off, told_to_wait
 
 
 @pytest.mark.parametrize(

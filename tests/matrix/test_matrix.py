@@ -22,14 +22,15 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import Resolver404, resolve, reverse
 
-from evaluation import retriever
+from evaluation.retrieval import retriever
 from tests.api_description import operations
 from tests.matrix.bodies import bodies, headers, own, queries
 from tests.matrix.routes import Route, routes
 from tests.matrix.table import TABLE
 from tests.matrix.world import LETTERS, NO_ROLE, NOBODY, PEOPLE, make_world
-from trace_site import access, deliveries
-from trace_site.lib.outbound import Answer
+from trace_site import access
+from trace_site.webhooks import deliveries
+from trace_site.webhooks.outbound import Answer
 
 pytestmark = pytest.mark.django_db
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")

@@ -9,42 +9,45 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from catalog.core.query_files import GivenQuery
-from catalog.imports import catalog_import
-from catalog.ledger import ledger_update
+from catalog.imports.services import catalog_import
 from catalog.models import LabelledQuery, NeighbourList, Tool
-from catalog.queries_import import queries_import
+from catalog.queries.imports import queries_import
+from catalog.tokens import ledger_update
 from rules.book import version_contents
-from rules.changes import request_approve, request_cancel, request_schedule, request_submit
+from rules.changes.drafts import change_draft
+from rules.changes.services import (
+    request_approve,
+    request_cancel,
+    request_schedule,
+    request_submit,
+)
 from rules.core.draft import draft_of
-from rules.drafts import change_draft
 from rules.health import recheck
 from rules.models import ChangeRequest, RuleChange
-from synthesis import bulk
-from synthesis.assignments import assign
-from synthesis.claims import claim_item
-from synthesis.comments import comment_add
-from synthesis.guidelines import guideline_save
-from synthesis.lots import batch_create
+from synthesis.batches.services import batch_create
+from synthesis.generate.services import snapshot_start
 from synthesis.models import Attempt, ReviewItem, Snapshot
-from synthesis.saved_views import view_save
-from synthesis.services import snapshot_start
-from synthesis.wishes import seen_key
+from synthesis.review import bulk
+from synthesis.review.decisions import seen_key
+from synthesis.review.queue import claim_item
+from synthesis.team.guidelines import guideline_save
+from synthesis.team.services import assign, comment_add, view_save
 from tests.factories import make_cluster, make_evaluation, make_model, make_run, make_sample, make_tool
 from tests.matrix.bodies import FORM
 from tests.synthesis import rows
 from tests.synthesis.readings import decide
 from tests.synthesis.runs_made import JUDGED, make_dropped, make_ready, make_started_run
 from trace_site.access import ROLES
-from trace_site.audit import AuditChange, AuditEntry
+from trace_site.audit.models import AuditChange, AuditEntry
 from trace_site.jobs import Job
-from trace_site.notices import Notice, tell
-from trace_site.people import link_of, person_invite
-from trace_site.tokens import service_token_make
-from trace_site.webhooks import Webhook, WebhookDelivery
+from trace_site.notices.services import Notice, tell
+from trace_site.people.services import link_of, person_invite
+from trace_site.rest.tokens import service_token_make
+from trace_site.webhooks.services import Webhook, WebhookDelivery
 from training.core.grid import read_plan
-from training.grids import grid_create, snapshots_of
+from training.grids.services import grid_create, snapshots_of
 from training.models import AliasMove, RunMetric
-from training.policy import policy_save
+from training.retraining.services import policy_save
 
 NOBODY, NO_ROLE = "N", "-"
 LETTERS = dict(zip("ERAP", ROLES, strict=True))  # expert, reviewer, admin, product manager

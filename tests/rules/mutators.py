@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from rules.core.findings import OtherRule, ToolState
+from rules.core.checks.check import OtherRule, ToolState
 from rules.core.rule import RuleContent
 from tests.rules.paraphrase import VERBATIM, paraphrase
 

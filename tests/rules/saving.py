@@ -7,12 +7,12 @@ from typing import Any
 from django.db import transaction
 
 from rules.book import version_findings
-from rules.core.findings import Finding, has_errors
+from rules.core.checks.check import Finding, has_errors
 from rules.core.rule import make_content
 from rules.health import recheck
 from rules.models import Rule, RuleVersion
 from rules.services import checked_entry, new_rule, next_version, publish_checked
-from trace_site import audit
+from trace_site.audit import models as audit_models
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def rule_save(
     version, changed = next_version(rule, content, note=note, actor=actor)
     if changed:
         detail = {"version": version.number, "note": note}
-        audit.record(actor=actor, action="rule.saved", obj=rule, detail=detail)
+        audit_models.record(actor=actor, action="rule.saved", obj=rule, detail=detail)
     findings = version_findings(version)
     if publish and not has_errors(findings):
         publish_checked([version], actor)

@@ -5,18 +5,18 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from rules import changes
 from rules.book import version_contents
+from rules.changes import services as changes_services
+from rules.changes.conflicts import request_conflicts, request_findings
+from rules.changes.services import version_propose
 from rules.core.draft import draft_of
 from rules.models import Approval, ChangeRequest, Rule, RuleVersion
-from rules.proposals import version_propose
-from rules.selectors_conflicts import request_conflicts, request_findings
 from tests.factories import make_rule
 from tests.rules.saving import rule_save
 from tests.rules.ways import TEXT, World, content
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
-from trace_site.webhooks import Webhook, WebhookDelivery
+from trace_site.webhooks.services import Webhook, WebhookDelivery
 
 pytestmark = pytest.mark.django_db
 
@@ -41,12 +41,14 @@ def due() -> None:
 
 def test_request_is_drafted_submitted_approved_and_applied(world):
     erin, rui, began = world["erin"], world["rui"], newest_entry()
-    change = changes.change_draft(actor=erin, content=content(TEXT + " New."), code="PAYSLIP_PERIOD")
-    request = changes.request_submit(request=change.request, actor=erin, revision=change.request.revision)
+    change = changes_services.change_draft(actor=erin, content=content(TEXT + " New."), code="PAYSLIP_PERIOD")
+    request = changes_services.request_submit(
+        request=change.request, actor=erin, revision=change.request.revision
+    )
     assert (request.state, request.title) == ("in_review", "PAYSLIP_PERIOD")
-    request = changes.request_approve(request=request, actor=rui, revision=request.revision)
+    request = changes_services.request_approve(request=request, actor=rui, revision=request.revision)
     assert request.state == "approved" and not Rule.objects.filter(code="PAYSLIP_PERIOD").exists()
-    request = changes.request_apply(request=request, actor=rui)
+    request = changes_services.request_apply(request=request, actor=rui)
     rule = Rule.objects.get(code="PAYSLIP_PERIOD")
     assert (request.state, request.applied_by, rule.published.number) == ("applied", rui, 1)
     assert rule.published.author == erin and request.changes.get().version == rule.published
@@ -63,7 +65,7 @@ def test_request_is_drafted_submitted_approved_and_applied(world):
 
 def test_every_verb_leaves_an_entry_with_revision_and_states(world):
     request = world.rejected()
-    changes.request_reopen(request=request, actor=world["erin"])
+    changes_services.request_reopen(request=request, actor=world["erin"])
     details = AuditEntry.objects.filter(object_type="changerequest").order_by("pk").values("action", "detail")
     told = [
         (row["action"], row["detail"]["revision"], row["detail"]["before"], row["detail"]["after"])
@@ -90,7 +92,9 @@ def test_autosaves_of_the_author_leave_no_entry_and_edits_by_others_do(world):
 
 def test_saving_the_same_again_keeps_the_revision(world):
     change = world.draft().changes.get()
-    again = changes.change_save(change=change, expected=99, actor=world["erin"], content=change.content)
+    again = changes_services.change_save(
+        change=change, expected=99, actor=world["erin"], content=change.content
+    )
     assert (again.revision, ChangeRequest.objects.get().revision) == (1, 2)
 
 
@@ -98,16 +102,18 @@ def test_saving_the_same_again_keeps_the_revision(world):
 def test_edit_after_submission_clears_approvals_and_goes_back_to_review(world, start):
     request = world.edited(world.after(start))
     assert (request.state, request.revision, request.apply_at) == ("in_review", 3, None)
-    request = changes.request_approve(request=request, actor=world["otto"], revision=3)
+    request = changes_services.request_approve(request=request, actor=world["otto"], revision=3)
     assert request.state == "approved"
 
 
 def test_description_counts_as_an_edit(world):
-    request = changes.request_describe(
+    request = changes_services.request_describe(
         request=world.approved(), actor=world["erin"], title="Other", description="Why."
     )
     assert (request.state, request.revision) == ("in_review", 3)
-    again = changes.request_describe(request=request, actor=world["erin"], title="Other", description="Why.")
+    again = changes_services.request_describe(
+        request=request, actor=world["erin"], title="Other", description="Why."
+    )
     assert again.revision == 3
 
 
@@ -115,24 +121,24 @@ def test_installation_may_ask_for_two_approvals(world, settings):
     settings.CHANGE_APPROVALS = 2
     request = world.approved()
     assert request.state == "in_review"
-    request = changes.request_approve(request=request, actor=world["ada"], revision=2)
+    request = changes_services.request_approve(request=request, actor=world["ada"], revision=2)
     assert request.state == "approved"
 
 
 def test_lost_approval_is_replaced_by_another_one(world):
     request = world.after("approved > deactivated rui")
-    request = changes.request_approve(request=request, actor=world["otto"], revision=2)
-    assert changes.request_apply(request=request, actor=world["otto"]).state == "applied"
+    request = changes_services.request_approve(request=request, actor=world["otto"], revision=2)
+    assert changes_services.request_apply(request=request, actor=world["otto"]).state == "applied"
 
 
 def test_request_of_a_deactivated_author_can_still_be_decided_and_applied(world):
     request = world.after("review > deactivated erin")
-    changes.request_approve(request=request, actor=world["rui"], revision=2)
-    assert changes.request_apply(request=request, actor=world["otto"]).state == "applied"
+    changes_services.request_approve(request=request, actor=world["rui"], revision=2)
+    assert changes_services.request_apply(request=request, actor=world["otto"]).state == "applied"
 
 
 def test_who_approved_may_think_again_and_reject(world):
-    request = changes.request_reject(
+    request = changes_services.request_reject(
         request=world.approved(), actor=world["rui"], revision=2, reason="I missed the interns."
     )
     assert (request.state, request.reason) == ("rejected", "I missed the interns.")
@@ -140,7 +146,7 @@ def test_who_approved_may_think_again_and_reject(world):
 
 
 def test_rejected_request_is_corrected_and_submitted_again(world):
-    request = changes.request_reopen(request=world.rejected(), actor=world["erin"])
+    request = changes_services.request_reopen(request=world.rejected(), actor=world["erin"])
     request = world.review(world.edited(request))
     assert (request.state, request.revision, request.reason) == ("in_review", 4, "")
 
@@ -149,7 +155,7 @@ def test_rolling_back_makes_a_new_version_with_the_old_content(world):
     world.newer(world.draft())
     old = RuleVersion.objects.get(number=1)
     request = world.approved(version_propose(version=old, actor=world["erin"]).request)
-    changes.request_apply(request=request, actor=world["rui"])
+    changes_services.request_apply(request=request, actor=world["rui"])
     world.rule.refresh_from_db()
     now = world.rule.published
     assert (now.number, now.content_hash, now.note) == (3, old.content_hash, "roll back to v1")
@@ -158,7 +164,7 @@ def test_rolling_back_makes_a_new_version_with_the_old_content(world):
 def test_publishing_an_unpublished_version_reuses_it(world):
     draft = rule_save(**content(TEXT + " Imported."), rule=world.rule).version
     request = world.approved(version_propose(version=draft, actor=world["erin"]).request)
-    changes.request_apply(request=request, actor=world["rui"])
+    changes_services.request_apply(request=request, actor=world["rui"])
     world.rule.refresh_from_db()
     assert world.rule.published == draft and world.rule.versions.count() == 2
 
@@ -166,10 +172,10 @@ def test_publishing_an_unpublished_version_reuses_it(world):
 def test_conflict_is_settled_by_putting_the_change_on_top(world):
     request = world.after("approved > newer")
     change = request.changes.get()
-    changes.change_rebase(change=change, expected=1, actor=world["erin"])
+    changes_services.change_rebase(change=change, expected=1, actor=world["erin"])
     assert request_conflicts(ChangeRequest.objects.get()) == []
-    request = changes.request_approve(request=request, actor=world["rui"], revision=3)
-    changes.request_apply(request=request, actor=world["rui"])
+    request = changes_services.request_approve(request=request, actor=world["rui"], revision=3)
+    changes_services.request_apply(request=request, actor=world["rui"])
     world.rule.refresh_from_db()
     assert (world.rule.published.number, world.rule.published.text) == (3, TEXT + " Always.")
 
@@ -195,29 +201,31 @@ def test_changes_of_one_request_are_checked_against_each_other(world):
         "The yearly statement for the tax office comes from A/New; A/Odd prints it for banks.",
         confusables=["A/Odd"],
     )
-    changes.change_add(request=request, actor=world["erin"], rule=twin, content=other)
+    changes_services.change_add(request=request, actor=world["erin"], rule=twin, content=other)
     both = list(request.changes.select_related("rule"))
     codes = [{finding.code for finding in found[both[0].pk]} for found in (before, request_findings(both))]
     assert "near_duplicate" in codes[0] and "near_duplicate" not in codes[1]
-    changes.change_remove(change=both[1], expected=1, actor=world["erin"])
-    changes.change_add(request=request, actor=world["erin"], rule=twin, action="withdraw")
+    changes_services.change_remove(change=both[1], expected=1, actor=world["erin"])
+    changes_services.change_add(request=request, actor=world["erin"], rule=twin, action="withdraw")
     both = list(request.changes.select_related("rule"))
     assert "near_duplicate" not in {finding.code for finding in request_findings(both)[both[0].pk]}
 
 
 def test_request_with_several_changes_is_applied_whole_or_not_at_all(world):
     request = world.new_rule("FIRST")
-    changes.change_add(request=request, actor=world["erin"], rule=world.rule, content=content(TEXT + " Too."))
+    changes_services.change_add(
+        request=request, actor=world["erin"], rule=world.rule, content=content(TEXT + " Too.")
+    )
     request = world.approved(ChangeRequest.objects.get())
     world.newer(request)
     before = world.written()
     with pytest.raises(TraceError, match="otto made v2"):
-        changes.request_apply(request=request, actor=world["rui"])
+        changes_services.request_apply(request=request, actor=world["rui"])
     assert world.written() == before
     change = request.changes.get(rule=world.rule)
-    changes.change_rebase(change=change, expected=1, actor=world["erin"])
-    changes.request_approve(request=request, actor=world["rui"], revision=4)
-    changes.request_apply(request=request, actor=world["rui"])
+    changes_services.change_rebase(change=change, expected=1, actor=world["erin"])
+    changes_services.request_approve(request=request, actor=world["rui"], revision=4)
+    changes_services.request_apply(request=request, actor=world["rui"])
     assert Rule.objects.get(code="FIRST").published.number == 1
     world.rule.refresh_from_db()
     assert world.rule.published.number == 3
@@ -225,7 +233,9 @@ def test_request_with_several_changes_is_applied_whole_or_not_at_all(world):
 
 def test_emergency_leaves_a_loud_entry_and_a_mark(world):
     began = newest_entry()
-    request = changes.request_bypass(request=world.review(), actor=world["ada"], reason="Payroll runs.")
+    request = changes_services.request_bypass(
+        request=world.review(), actor=world["ada"], reason="Payroll runs."
+    )
     assert (request.state, request.bypassed, request.reason) == ("applied", True, "Payroll runs.")
     entry = AuditEntry.objects.get(pk__gt=began, action="request.bypassed")
     assert entry.actor == world["ada"]
@@ -236,7 +246,7 @@ def test_due_request_is_applied_and_one_of_tomorrow_is_not(world):
     first = world.scheduled()
     due()
     later = world.scheduled(world.new_rule("LATER"))
-    assert (changes.apply_due(), changes.apply_due()) == (1, 0)
+    assert (changes_services.apply_due(), changes_services.apply_due()) == (1, 0)
     first.refresh_from_db()
     later.refresh_from_db()
     assert (first.state, first.applied_by, later.state) == ("applied", None, "scheduled")
@@ -251,7 +261,7 @@ def test_due_request_that_cannot_be_applied_is_blocked_with_the_reason_once(worl
     versions = RuleVersion.objects.count()
     due()
     began = newest_entry()
-    assert (changes.apply_due(), changes.apply_due()) == (0, 0)
+    assert (changes_services.apply_due(), changes_services.apply_due()) == (0, 0)
     request.refresh_from_db()
     assert request.state == "scheduled" and why in request.blocked
     assert RuleVersion.objects.count() == versions
@@ -261,13 +271,13 @@ def test_due_request_that_cannot_be_applied_is_blocked_with_the_reason_once(worl
 def test_blocked_request_is_scheduled_anew_once_the_way_is_clear(world):
     request = world.after("scheduled > retired")
     due()
-    changes.apply_due()
+    changes_services.apply_due()
     type(world.rule.published.target).objects.update(status="active")
     at = timezone.now() + timedelta(hours=1)
-    request = changes.request_schedule(request=request, actor=world["rui"], at=at)
+    request = changes_services.request_schedule(request=request, actor=world["rui"], at=at)
     assert request.blocked == ""
     due()
-    assert changes.apply_due() == 1
+    assert changes_services.apply_due() == 1
 
 
 def test_webhooks_are_told_what_became_of_a_request_and_its_rules(world):
@@ -301,31 +311,33 @@ def test_webhooks_are_told_what_became_of_a_request_and_its_rules(world):
 def test_draft_of_the_wrong_shape_is_refused_with_its_place(world, said, pointer):
     change = world.draft().changes.get()
     with pytest.raises(TraceError) as caught:
-        changes.change_save(change=change, expected=1, actor=world["erin"], content=said)
+        changes_services.change_save(change=change, expected=1, actor=world["erin"], content=said)
     assert (caught.value.code, caught.value.where) == ("bad_rule", pointer)
 
 
 def test_unfinished_draft_is_kept_as_typed(world):
     change = world.draft().changes.get()
     half = {"target": " A/N", "text": "When "}
-    kept = changes.change_save(change=change, expected=1, actor=world["erin"], content=half)
+    kept = changes_services.change_save(change=change, expected=1, actor=world["erin"], content=half)
     assert kept.content == {"target": " A/N", "confusables": [], "text": "When ", "clauses": [], "tests": []}
 
 
 def test_rule_is_changed_once_in_a_request_and_base_must_be_its_own(world):
     request = world.draft()
     with pytest.raises(TraceError) as caught:
-        changes.change_add(request=request, actor=world["erin"], rule=world.rule)
+        changes_services.change_add(request=request, actor=world["erin"], rule=world.rule)
     assert caught.value.code == "conflict"
     other = make_rule(world.rule.published.target, code="OTHER", text=TEXT)
     with pytest.raises(TraceError) as caught:
-        changes.change_add(request=request, actor=world["erin"], rule=other, base=world.rule.published)
+        changes_services.change_add(
+            request=request, actor=world["erin"], rule=other, base=world.rule.published
+        )
     assert caught.value.code == "not_found"
 
 
 def test_draft_begins_from_the_newest_version(world):
     newest = rule_save(**content(TEXT + " Imported."), rule=world.rule).version
-    change = changes.change_draft(actor=world["erin"], rule=world.rule)
+    change = changes_services.change_draft(actor=world["erin"], rule=world.rule)
     assert change.base == newest and change.content == draft_of(version_contents([newest])[newest.pk])
-    assert changes.change_draft(actor=world["erin"], rule=world.rule) == change
-    assert changes.change_draft(actor=world["otto"], rule=world.rule) != change
+    assert changes_services.change_draft(actor=world["erin"], rule=world.rule) == change
+    assert changes_services.change_draft(actor=world["otto"], rule=world.rule) != change

@@ -4,7 +4,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
 
-from rules import changes
+from rules.changes import services as changes_services
 from rules.models import Approval, ChangeComment, ChangeRequest, RuleChange
 from tests.rules.ways import World
 
@@ -88,6 +88,6 @@ def test_author_and_approver_cannot_be_deleted(world, who):
 
 
 def test_comment_is_never_rewritten(world):
-    changes.request_comment(request=world.review(), actor=world["rui"], text="Why?")
+    changes_services.request_comment(request=world.review(), actor=world["rui"], text="Why?")
     assert "frozen" in refused("UPDATE rules_changecomment SET text = 'x'")
     assert ChangeComment.objects.get().text == "Why?"

@@ -10,13 +10,13 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from catalog.ledger import catalog_lock
 from catalog.models import Tool
-from rules import changes
+from catalog.tokens import catalog_lock
+from rules.changes import services as changes_services
 from rules.models import Approval, ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.services import rule_withdraw
 from tests.rules.ways import TEXT, World, content
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,7 +45,7 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
 
 
 def applying(world, request, who="rui"):
-    return lambda: changes.request_apply(request=request, actor=world[who]).state
+    return lambda: changes_services.request_apply(request=request, actor=world[who]).state
 
 
 def texts(rule: Rule) -> list[str]:
@@ -64,9 +64,11 @@ def test_one_of_two_appliers_applies(world):
 
 def test_one_of_two_requests_on_a_rule_is_applied_and_the_other_conflicts(world):
     first = world.approved()
-    change = changes.change_draft(actor=world["ada"], rule=world.rule, content=content(TEXT + " Ada."))
-    second = changes.request_submit(request=change.request, actor=world["ada"], revision=2)
-    changes.request_approve(request=second, actor=world["rui"], revision=2)
+    change = changes_services.change_draft(
+        actor=world["ada"], rule=world.rule, content=content(TEXT + " Ada.")
+    )
+    second = changes_services.request_submit(request=change.request, actor=world["ada"], revision=2)
+    changes_services.request_approve(request=second, actor=world["rui"], revision=2)
     assert sorted(at_once(applying(world, first), applying(world, second))) == ["applied", "conflict"]
     assert len(texts(world.rule)) == 2
 
@@ -93,7 +95,7 @@ def test_new_rules_without_a_code_get_two_codes(world):
 def test_sweepers_apply_each_due_request_once(world):
     requests = [world.scheduled(world.new_rule(f"RULE_{number}")) for number in range(6)]
     ChangeRequest.objects.update(apply_at=timezone.now() - timedelta(seconds=1))
-    assert sum(at_once(*[changes.apply_due] * 4)) == 6
+    assert sum(at_once(*[changes_services.apply_due] * 4)) == 6
     assert Rule.objects.filter(published__number=1).count() == 7
     assert AuditEntry.objects.filter(action="request.applied").count() == len(requests)
 
@@ -104,10 +106,10 @@ def test_sweeper_does_not_wait_for_a_request_that_somebody_holds(world):
     ChangeRequest.objects.update(apply_at=timezone.now() - timedelta(seconds=1))
     with transaction.atomic():
         ChangeRequest.objects.select_for_update().get(pk=held.pk)
-        assert at_once(changes.apply_due) == [1]
+        assert at_once(changes_services.apply_due) == [1]
     states = dict(ChangeRequest.objects.values_list("pk", "state"))
     assert states == {held.pk: "scheduled", other.pk: "applied"}
-    assert changes.apply_due() == 1
+    assert changes_services.apply_due() == 1
 
 
 def test_approval_never_outlives_an_edit_made_at_the_same_moment(world):
@@ -116,16 +118,18 @@ def test_approval_never_outlives_an_edit_made_at_the_same_moment(world):
     said = {**change.content, "text": TEXT + " Otherwise."}
 
     def edit():
-        return changes.change_save(change=change, expected=1, actor=world["erin"], content=said).revision
+        return changes_services.change_save(
+            change=change, expected=1, actor=world["erin"], content=said
+        ).revision
 
     def approve():
-        return changes.request_approve(request=request, actor=world["rui"], revision=2).state
+        return changes_services.request_approve(request=request, actor=world["rui"], revision=2).state
 
     at_once(edit, approve)
     now = ChangeRequest.objects.get()
     assert (now.state, now.revision) == ("in_review", 3)
     with pytest.raises(TraceError, match="in review"):
-        changes.request_apply(request=now, actor=world["rui"])
+        changes_services.request_apply(request=now, actor=world["rui"])
 
 
 def test_two_approvals_at_once_are_both_counted(world, settings):
@@ -133,7 +137,7 @@ def test_two_approvals_at_once_are_both_counted(world, settings):
     request = world.review()
 
     def approving(who):
-        return lambda: changes.request_approve(request=request, actor=world[who], revision=2).state
+        return lambda: changes_services.request_approve(request=request, actor=world[who], revision=2).state
 
     assert sorted(at_once(approving("rui"), approving("otto"))) == ["approved", "in_review"]
 
@@ -142,7 +146,7 @@ def test_one_person_approves_once_however_often_the_button_is_pressed(world):
     request = world.review()
 
     def approve():
-        return changes.request_approve(request=request, actor=world["rui"], revision=2).state
+        return changes_services.request_approve(request=request, actor=world["rui"], revision=2).state
 
     assert sorted(at_once(approve, approve, approve)) == ["approved", "bad_state", "bad_state"]
     assert Approval.objects.count() == 1
@@ -153,7 +157,9 @@ def test_one_of_two_saves_of_a_revision_is_kept_and_the_other_is_told(world):
 
     def saving(who):
         said = content(f"{TEXT} By {who}.")
-        return lambda: changes.change_save(change=change, expected=1, actor=world[who], content=said).revision
+        return lambda: (
+            changes_services.change_save(change=change, expected=1, actor=world[who], content=said).revision
+        )
 
     assert sorted(map(str, at_once(saving("erin"), saving("otto")))) == ["2", "edited_meanwhile"]
     assert RuleChange.objects.get().revision == 2
@@ -161,7 +167,7 @@ def test_one_of_two_saves_of_a_revision_is_kept_and_the_other_is_told(world):
 
 def test_first_saves_of_one_person_at_once_make_one_draft(world):
     def begin():
-        return changes.change_draft(actor=world["erin"], rule=world.rule).pk
+        return changes_services.change_draft(actor=world["erin"], rule=world.rule).pk
 
     assert len(set(at_once(begin, begin, begin))) == 1
     assert ChangeRequest.objects.count() == 1
@@ -171,7 +177,7 @@ def test_cancelling_and_applying_at_once_do_one_of_the_two(world):
     request = world.approved()
 
     def cancel():
-        return changes.request_cancel(request=request, actor=world["erin"]).state
+        return changes_services.request_cancel(request=request, actor=world["erin"]).state
 
     done = at_once(applying(world, request), cancel)
     assert sorted(done) in (["applied", "bad_state"], ["bad_state", "cancelled"])
@@ -192,7 +198,7 @@ def test_target_retired_by_an_import_that_runs_now_is_not_published(world):
 
     def apply():
         importing.wait(10)
-        return changes.request_apply(request=request, actor=world["rui"]).state
+        return changes_services.request_apply(request=request, actor=world["rui"]).state
 
     assert at_once(import_file, apply) == ["imported", "conflict"]
     assert RuleVersion.objects.count() == 1

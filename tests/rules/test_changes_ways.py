@@ -2,7 +2,7 @@
 
 import pytest
 
-from rules import changes
+from rules.changes import services as changes_services
 from rules.models import ChangeRequest, RuleChange
 from tests.rules.ways import World, ways
 from trace_site.lib.errors import TraceError, status_of
@@ -89,7 +89,7 @@ def test_deactivated_person_is_signed_out_and_refused(world, client):
     response = client.post(url, {"revision": request.revision})
     assert response.status_code == 401 and "nothing was saved" in response.content.decode()
     with pytest.raises(TraceError, match="Only the role"):
-        changes.request_approve(request=request, actor=world["rui"], revision=request.revision)
+        changes_services.request_approve(request=request, actor=world["rui"], revision=request.revision)
     assert world.written() == before
 
 

@@ -5,9 +5,10 @@ import threading
 import pytest
 from django.db import connection
 
-from rules.changes import change_save, request_submit
+from rules.changes.services import change_save, request_submit
 from rules.core.draft import draft_of
-from rules.editing import (
+from rules.editor.forms import RuleForm
+from rules.editor.saving import (
     Clash,
     draft_discard,
     draft_move,
@@ -17,7 +18,6 @@ from rules.editing import (
     form_submit,
     is_behind,
 )
-from rules.forms import RuleForm
 from rules.models import ChangeRequest, RuleChange
 from rules.selectors import content
 from tests.factories import make_tool

@@ -9,12 +9,12 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 
 from catalog.models import Tool
-from rules.exchange import RulesResult, rules_export, rules_import
+from rules.exchange.files import RulesResult, rules_export, rules_import
 from rules.models import Rule, RuleVersion
 from rules.services import rule_preview, rule_withdraw
 from tests.factories import make_tool
 from tests.rules.saving import rule_save
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
 
 pytestmark = pytest.mark.django_db
@@ -233,7 +233,7 @@ def test_fields_that_are_not_kept_are_said_by_the_command(load, tmp_path: Path, 
 
 
 def test_many_unknown_names_do_not_cost_a_look_at_the_catalog_each(load, monkeypatch) -> None:
-    monkeypatch.setattr("rules.names.MOST_MEANT", 2)
+    monkeypatch.setattr("rules.book.MOST_MEANT", 2)
     with pytest.raises(TraceError) as caught:
         load(*[RULE | {"confusables": [f"Pay/getOl{number}"]} for number in range(4)])
     assert ["Closest" in line for line in caught.value.extra["errors"]] == [True, True, False, False]

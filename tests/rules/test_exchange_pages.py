@@ -9,13 +9,13 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from catalog.models import Tool
-from rules.exchange import as_text, rules_export
-from rules.exchange_requests import file_preview, file_request
+from rules.exchange.files import as_text, rules_export
+from rules.exchange.requests import file_preview, file_request
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.services import rule_withdraw
 from tests.factories import make_tool
 from tests.rules.saving import rule_save
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
 
 pytestmark = pytest.mark.django_db
@@ -105,7 +105,7 @@ def test_a_rule_is_compared_with_what_is_published_and_changed_on_top_of_its_new
 
 
 def test_the_request_can_be_submitted_approved_and_applied(user_with) -> None:
-    from rules import changes
+    from rules.changes import services as changes_services
 
     publish("OLD")
     data = json.dumps(
@@ -113,9 +113,9 @@ def test_the_request_can_be_submitted_approved_and_applied(user_with) -> None:
     )
     author, other = user_with("expert"), user_with("admin")
     request = file_request(preview=file_preview(data=data.encode(), filename="f"), actor=author)
-    request = changes.request_submit(request=request, actor=author, revision=request.revision)
-    request = changes.request_approve(request=request, actor=other, revision=request.revision)
-    changes.request_apply(request=request, actor=other)
+    request = changes_services.request_submit(request=request, actor=author, revision=request.revision)
+    request = changes_services.request_approve(request=request, actor=other, revision=request.revision)
+    changes_services.request_apply(request=request, actor=other)
     assert {rule["code"]: len(rule["confusables"]) for rule in rules_export()} == {"NEW": 1, "OLD": 2}
     assert Rule.objects.get(code="OLD").published.number == 2
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rules.core.finding import Place
-from rules.core.findings import Finding, OtherRule, RuleBook, ToolState, check_rule
+from rules.core.checks.check import Finding, OtherRule, RuleBook, ToolState, check_rule
+from rules.core.checks.finding import Place
 from rules.core.rule import RuleContent, make_content
 
 NEW, OLD, THIRD, BANK = "Pay/new", "Pay/old", "Pay/third", "Bank/send"
@@ -197,7 +197,7 @@ def test_place_is_said_in_words(pointer: str, words: str) -> None:
 def test_findings_come_in_the_same_order_in_every_process() -> None:
     program = """
 from tests.rules.test_findings import CANCEL, TOOLS, rule
-from rules.core.findings import OtherRule, RuleBook, check_rule
+from rules.core.checks.check import OtherRule, RuleBook, check_rule
 names = sorted(TOOLS)
 others = [OtherRule("hr", f"{a}{b}", rule(names[a], names[b])) for a in range(6) for b in range(6) if a != b]
 book = RuleBook(TOOLS, others)

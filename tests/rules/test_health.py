@@ -11,8 +11,8 @@ from django.db import connection, transaction
 from catalog.hooks import tools_changed
 from catalog.models import Tool
 from rules.book import latest_versions, published_versions, rule_key, tool_states, version_contents
-from rules.core import phrases, shelf
-from rules.core.findings import OtherRule, RuleBook, check_rule
+from rules.core.checks import index
+from rules.core.checks.check import OtherRule, RuleBook, check_rule
 from rules.health import cached_book, recheck, recheck_missing
 from rules.models import Rule, RuleHealth, RuleVersion
 from rules.services import publish_checked, rule_withdraw
@@ -143,8 +143,7 @@ def test_after_any_changes_the_kept_findings_are_those_of_a_full_check(seed: int
 
 @pytest.mark.parametrize("seed", range(3))
 def test_phrases_that_become_common_or_rare_again_are_kept_right(seed: int, monkeypatch) -> None:
-    for module in (phrases, shelf):
-        monkeypatch.setattr(module, "COMMON", 2)
+    monkeypatch.setattr(index, "COMMON", 2)
     seen = follow(Story(seed, ("Pay", "PayV2", "Old", "Bank", "Tax", "Card")), 36)
     assert seen & {"contradiction", "test_clash"}
 

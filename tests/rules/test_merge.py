@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.core.merge import merge_contents, merge_sequences
+from rules.core.draft import merge_contents, merge_sequences
 
 WORDS = st.lists(st.sampled_from("abcdef"), max_size=8)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from rules.core.findings import Finding, OtherRule, RuleBook, ToolState, check_rule, has_errors
+from rules.core.checks.check import Finding, OtherRule, RuleBook, ToolState, check_rule, has_errors
 from rules.core.rule import RuleEntry, find_codes, make_content
 from tests.rules import mutators_between  # noqa: F401 - registers its mutators
 from tests.rules.mutators import MUTATORS, REWORDED, Field, Planted, edited

@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.core import vocabulary
-from rules.core.phrases import COMMON, Phrases
-from rules.core.redirects import Redirects
-from rules.core.set_index import SetIndex
-from rules.core.statements import read_statements
+from rules.core import wording as core_wording
+from rules.core.checks.index import COMMON, Phrases, SetIndex
+from rules.core.checks.reading import read_statements
+from rules.core.checks.rule_book import Redirects
 from rules.core.wording import jaccard, stem, wording
 
 NEW, OLD, THIRD, BANK = "Pay/new", "Pay/old", "Pay/third", "Bank/send"
@@ -89,7 +88,7 @@ def test_inflections_and_spellings_meet_in_one_stem() -> None:
 
 
 def test_no_word_stands_in_two_lists_of_alternatives() -> None:
-    words = [word for line in vocabulary.ALTERNATIVES for word in line.split()]
+    words = [word for line in core_wording.ALTERNATIVES for word in line.split()]
     assert len(words) == len(set(words))
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.core.diff import diff_rules, diff_text
-from rules.core.findings import OtherRule, RuleBook, ToolState, check_rule
-from rules.core.mentions import ToolMentions
+from rules.core.checks.check import OtherRule, RuleBook, ToolState, check_rule
+from rules.core.checks.reading import ToolMentions
+from rules.core.draft import diff_rules, diff_text
 from rules.core.rule import (
     KnownRule,
     RuleContent,

@@ -5,7 +5,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rules.models import RuleHealth, RuleVersion
-from rules.selectors_list import RuleFilter, rule_ids, rule_list
+from rules.selectors import RuleFilter, rule_ids, rule_list
 from rules.services import rule_withdraw
 from tests.factories import make_domain, make_rule, make_tool
 from tests.rules.saving import rule_save

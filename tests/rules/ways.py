@@ -10,13 +10,13 @@ from django.contrib.auth.models import Permission, User
 from django.utils import timezone
 
 from catalog.models import Tool
-from rules import changes
+from rules.changes import services as changes_services
+from rules.changes.services import withdrawal_propose
 from rules.models import Approval, ChangeComment, ChangeRequest, Rule, RuleChange, RuleVersion
-from rules.proposals import withdrawal_propose
 from rules.services import rule_withdraw
 from tests.factories import make_tool
 from tests.rules.saving import rule_save
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 
 TEXT = "Payslips from 2024 on are read with A/New, earlier ones with A/Old, whatever the worker says."
 ROLES = {"erin": ["expert"], "rui": ["expert"], "otto": ["expert"], "ada": ["admin"]}
@@ -54,14 +54,16 @@ class World:
         return request
 
     def draft(self, text: str = TEXT + " Always.") -> ChangeRequest:
-        return changes.change_draft(actor=self["erin"], rule=self.rule, content=content(text)).request
+        return changes_services.change_draft(
+            actor=self["erin"], rule=self.rule, content=content(text)
+        ).request
 
     def new_rule(self, code: str = "", **fields: Any) -> ChangeRequest:
         said = content(TEXT + " New.", **fields)
-        return changes.change_draft(actor=self["erin"], content=said, code=code).request
+        return changes_services.change_draft(actor=self["erin"], content=said, code=code).request
 
     def empty(self) -> ChangeRequest:
-        return changes.request_create(actor=self["erin"])
+        return changes_services.request_create(actor=self["erin"])
 
     def unfinished(self) -> ChangeRequest:
         return self.new_rule(confusables=[])
@@ -78,7 +80,7 @@ class World:
     def twice_the_code(self) -> ChangeRequest:
         request = self.new_rule("SAME")
         said = content(TEXT + " Other.")
-        changes.change_add(request=request, actor=self["erin"], content=said, code="SAME")
+        changes_services.change_add(request=request, actor=self["erin"], content=said, code="SAME")
         return request
 
     def withdrawal(self) -> ChangeRequest:
@@ -87,30 +89,32 @@ class World:
     def review(self, request: ChangeRequest | None = None) -> ChangeRequest:
         request = request or self.draft()
         revision = ChangeRequest.objects.get(pk=request.pk).revision
-        return changes.request_submit(request=request, actor=self["erin"], revision=revision)
+        return changes_services.request_submit(request=request, actor=self["erin"], revision=revision)
 
     def approved(self, request: ChangeRequest | None = None) -> ChangeRequest:
         request = self.review(request)
-        return changes.request_approve(request=request, actor=self["rui"], revision=request.revision)
+        return changes_services.request_approve(request=request, actor=self["rui"], revision=request.revision)
 
     def scheduled(self, request: ChangeRequest | None = None) -> ChangeRequest:
         at = timezone.now() + timedelta(days=1)
-        return changes.request_schedule(request=self.approved(request), actor=self["rui"], at=at)
+        return changes_services.request_schedule(request=self.approved(request), actor=self["rui"], at=at)
 
     def applied(self, request: ChangeRequest | None = None) -> ChangeRequest:
-        return changes.request_apply(request=self.approved(request), actor=self["rui"])
+        return changes_services.request_apply(request=self.approved(request), actor=self["rui"])
 
     def rejected(self) -> ChangeRequest:
         request, rui = self.review(), self["rui"]
-        return changes.request_reject(request=request, actor=rui, revision=request.revision, reason="No.")
+        return changes_services.request_reject(
+            request=request, actor=rui, revision=request.revision, reason="No."
+        )
 
     def cancelled(self) -> ChangeRequest:
-        return changes.request_cancel(request=self.draft(), actor=self["erin"])
+        return changes_services.request_cancel(request=self.draft(), actor=self["erin"])
 
     def edited(self, request: ChangeRequest, who: str = "erin") -> ChangeRequest:
         change = request.changes.get()
         said = {**change.content, "text": change.content["text"] + " Edited."}
-        changes.change_save(change=change, expected=change.revision, actor=self[who], content=said)
+        changes_services.change_save(change=change, expected=change.revision, actor=self[who], content=said)
         return ChangeRequest.objects.get(pk=request.pk)
 
     def newer(self, request: ChangeRequest) -> ChangeRequest:
@@ -175,7 +179,7 @@ class Way:
         data = self.posted(request)
         revision = int(data.pop("revision"))
         if self.verb in ("remove", "rebase"):
-            call = changes.change_remove if self.verb == "remove" else changes.change_rebase
+            call = changes_services.change_remove if self.verb == "remove" else changes_services.change_rebase
             call(change=request.changes.get(), expected=revision, actor=actor)
             return
         if "at" in data:
@@ -184,7 +188,7 @@ class Way:
             data.setdefault("description", "")
         if self.verb != "comment":
             data["revision"] = revision
-        getattr(changes, f"request_{self.verb}")(request=request, actor=actor, **data)
+        getattr(changes_services, f"request_{self.verb}")(request=request, actor=actor, **data)
 
 
 def ways() -> list[Way]:

@@ -17,8 +17,7 @@ from django.conf import settings
 
 from catalog.core.neighbours import top_k
 from synthesis.core.clauses import reasons_unsupported
-from synthesis.core.few_shots import FewShots
-from synthesis.core.pools import rule_pool
+from synthesis.core.pools import FewShots, rule_pool
 from synthesis.core.queries import (
     RULE_STYLES,
     TIERS,
@@ -30,8 +29,8 @@ from synthesis.core.queries import (
 )
 from synthesis.core.recipe import Recipe, default_recipe, read_recipe
 from synthesis.core.traces import permission_targets
-from synthesis.writers import prompts
-from synthesis.writers.calls import judge_call, query_call, trace_call
+from synthesis.llm import prompts
+from synthesis.llm.writers import judge_call, query_call, trace_call
 from trace_site.lib.files import content_hash
 
 K = 8

@@ -61,7 +61,7 @@ class Play:
         }
         order = ["start", *self.draw.choices(list(steps), [weight for weight, _ in steps.values()], k=STEPS)]
         for name in order:
-            with patch("synthesis.writing.BATCH", SMALL):
+            with patch("synthesis.generate.executor.BATCH", SMALL):
                 self.told.append(f"{name}: {steps[name][1]()}")
             self.check()
         self.work_off()
@@ -69,7 +69,7 @@ class Play:
         return self
 
     def start(self, **options: Any) -> str:
-        from synthesis.services import synthesis_start
+        from synthesis.generate.services import synthesis_start
 
         asked = {
             "domain": self.draw.choice(("hr", "it", "")),
@@ -97,8 +97,8 @@ class Play:
         return self._at_work(lambda job: jobs.cancel(job))
 
     def resume(self) -> str:
+        from synthesis.generate.services import synthesis_resume
         from synthesis.models import SynthesisRun
-        from synthesis.services import synthesis_resume
 
         stopped = SynthesisRun.objects.filter(job__state__in=["failed", "cancelled", "quarantined"])
         if not stopped:
@@ -166,7 +166,7 @@ class Play:
 
     def _at_work(self, event: Callable[[Any], Any] | None) -> str:
         """Work on a waiting job here; the event happens before one of its batches is committed."""
-        from synthesis import runs
+        from synthesis.generate import runs
         from trace_site import jobs
 
         waiting = self._jobs("queued")
@@ -181,7 +181,7 @@ class Play:
             left[0] -= 1
             commit(*given)
 
-        with patch("synthesis.runs._commit", stops):
+        with patch("synthesis.generate.runs._commit", stops):
             try:
                 jobs.run(job.pk)
             except (Killed, DatabaseError):
@@ -252,7 +252,7 @@ def find_look_alikes() -> None:
 def wrong() -> list[str]:
     """What no interleaving may lead to."""
     from synthesis.models import Attempt, Sample, SynthesisRun
-    from synthesis.selectors_units import equation
+    from synthesis.samples.units import equation
 
     found = []
     for run in SynthesisRun.objects.filter(job__state="done").select_related("job"):

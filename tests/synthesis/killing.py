@@ -50,8 +50,8 @@ def kill_and_resume(server: Any, moments: list[int], seed: int = 1) -> Outcome:
     from dataclasses import replace
 
     from synthesis.core.recipe import default_recipe
+    from synthesis.generate.services import synthesis_start
     from synthesis.models import ModelCall
-    from synthesis.services import synthesis_start
 
     recipe = default_recipe()
     recipe = replace(recipe, trace=replace(recipe.trace, permission_share=0.0))
@@ -147,11 +147,11 @@ def main() -> int:
     import django
 
     django.setup()
-    from synthesis import writing
+    from synthesis.generate import executor
     from trace_site import jobs
 
     job, *batch = map(int, sys.argv[1:])
-    writing.BATCH = batch[0] if batch else writing.BATCH
+    executor.BATCH = batch[0] if batch else executor.BATCH
     done = jobs.run(job)
     if done is None or done.state != "done":
         print(done and (done.state, done.error), file=sys.stderr)

@@ -4,9 +4,9 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from synthesis import review
-from synthesis.claims import claim_item
 from synthesis.models import ReviewItem, Sample, SecondShare
+from synthesis.review import services as review_services
+from synthesis.review.queue import claim_item
 from tests.factories import make_sample
 
 
@@ -19,11 +19,11 @@ def decide(sample: Sample, reviewer: User, verdict: str, words: str = "") -> Sam
     item = ReviewItem.objects.filter(sample=sample, state__in=["open", "claimed"]).get()
     claim = claim_item(reviewer, item.pk).claim
     if verdict == "reject":
-        return review.reject(sample=sample.pk, reviewer=reviewer, reason="unnatural", claim=claim)
+        return review_services.reject(sample=sample.pk, reviewer=reviewer, reason="unnatural", claim=claim)
     if verdict == "approve":
-        return review.approve(sample=sample.pk, reviewer=reviewer, claim=claim)
+        return review_services.approve(sample=sample.pk, reviewer=reviewer, claim=claim)
     texts = {"query": f"{sample.query} {words or 'today'}", "trace": sample.trace}
-    return review.edit(sample=sample.pk, reviewer=reviewer, claim=claim, **texts)
+    return review_services.edit(sample=sample.pk, reviewer=reviewer, claim=claim, **texts)
 
 
 def read(sample: Sample | None, *readings: tuple[User, str], **overrides: Any) -> Sample:

@@ -2,11 +2,12 @@
 
 import pytest
 
-from synthesis import claims, review
-from synthesis.adjudications import tell_waiting
 from synthesis.models import ReviewItem, SecondShare
+from synthesis.review import queue as review_queue
+from synthesis.review import services as review_services
+from synthesis.review.adjudications import tell_waiting
 from tests.factories import make_sample
-from trace_site.notices import Notice, mark_read, unread
+from trace_site.notices.services import Notice, mark_read, unread
 
 pytestmark = pytest.mark.django_db
 
@@ -21,8 +22,8 @@ def people(user_with):
 
 def dispute(first, second):
     sample = make_sample()
-    review.approve(sample=sample, reviewer=first)
-    review.reject(sample=sample, reviewer=second, reason="wrong_tool")
+    review_services.approve(sample=sample, reviewer=first)
+    review_services.reject(sample=sample, reviewer=second, reason="wrong_tool")
     return sample
 
 
@@ -45,10 +46,10 @@ def test_the_number_follows_what_waits_and_nothing_left_is_nothing_new(people):
     ada, bob, cyd, _ = people
     samples = [dispute(ada, bob) for _ in range(2)]
     tell_waiting()
-    review.approve(sample=samples[0], reviewer=cyd)
+    review_services.approve(sample=samples[0], reviewer=cyd)
     tell_waiting()
     assert texts(cyd) == ["1 sample waits for adjudication: two readings disagree."]
-    review.approve(sample=samples[1], reviewer=cyd)
+    review_services.approve(sample=samples[1], reviewer=cyd)
     tell_waiting()
     assert texts(cyd) == []
 
@@ -69,7 +70,7 @@ def test_what_was_read_is_told_again_only_for_a_newer_dispute(people):
 def test_what_somebody_holds_does_not_wait(people):
     ada, bob, cyd, _ = people
     dispute(ada, bob)
-    claims.claim_next(cyd, {"round": 3})
+    review_queue.claim_next(cyd, {"round": 3})
     assert tell_waiting() == 0 and not Notice.objects.exists()
 
 

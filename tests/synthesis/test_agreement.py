@@ -16,8 +16,8 @@ from synthesis.core.agreement import (
     cohen_kappa,
     krippendorff_alpha,
     patterns_of,
+    wilson,
 )
-from synthesis.core.rates import wilson
 
 FAST = {"draws": 20}
 TABLES = st.lists(st.lists(st.integers(0, 12), min_size=3, max_size=3), min_size=3, max_size=3)

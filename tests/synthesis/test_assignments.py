@@ -5,15 +5,16 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from synthesis import assignments as module
-from synthesis import claims, review
-from synthesis.assignments import assign, assignable, end_done, reassign, take_back
 from synthesis.models import Assignment, ReviewItem, SecondShare
-from synthesis.selectors_team import assignments
+from synthesis.review import queue as review_queue
+from synthesis.review import services as review_services
+from synthesis.team import services as module
+from synthesis.team.selectors import assignments
+from synthesis.team.services import assign, assignable, end_done, reassign, take_back
 from tests.factories import make_rule, make_sample, make_tool
-from trace_site.audit import AuditChange, AuditEntry
+from trace_site.audit.models import AuditChange, AuditEntry
 from trace_site.lib.errors import TraceError
-from trace_site.notices import Notice
+from trace_site.notices.services import Notice
 
 pytestmark = pytest.mark.django_db
 
@@ -57,18 +58,21 @@ def test_only_the_given_part_of_the_queue_is_given_in_its_order(people, samples)
 def test_the_assignee_meets_them_first_and_nobody_else_meets_them(people, samples):
     last = samples[-1]
     assign(assignee=people["ada"], actor=people["admin"], filters={"branch": "rrb"})
-    assert claims.claim_next(people["ada"]).sample_id == last.pk
-    met = {claims.claim_next(people["bob"], {"branch": "rrb"}), claims.claim_next(people["bob"]).sample_id}
+    assert review_queue.claim_next(people["ada"]).sample_id == last.pk
+    met = {
+        review_queue.claim_next(people["bob"], {"branch": "rrb"}),
+        review_queue.claim_next(people["bob"]).sample_id,
+    }
     assert last.pk not in met
     with pytest.raises(TraceError):
-        claims.claim_item(people["bob"], ReviewItem.objects.get(sample=last).pk)
+        review_queue.claim_item(people["bob"], ReviewItem.objects.get(sample=last).pk)
 
 
 def test_what_others_hold_or_own_or_the_person_has_read_is_left_alone(people, samples):
     SecondShare.objects.create(share=1.0)
-    held = claims.claim_next(people["bob"])
+    held = review_queue.claim_next(people["bob"])
     own = assign(assignee=people["bob"], actor=people["bob"], filters={"branch": "rrb"})
-    review.approve(sample=samples[1], reviewer=people["ada"])  # its second reading is not ada's
+    review_services.approve(sample=samples[1], reviewer=people["ada"])  # its second reading is not ada's
     row = assign(assignee=people["ada"], actor=people["admin"], filters={})
     assert set(row.items.values_list("sample", flat=True)) == {sample.pk for sample in samples[2:5]}
     assert ReviewItem.objects.get(pk=held.pk).assigned_to is None and own.items.count() == 1
@@ -101,11 +105,11 @@ def test_a_selection_with_nothing_free_is_a_conflict_and_writes_nothing(people, 
 
 def test_taking_back_returns_what_is_not_decided_and_keeps_what_is(people, samples):
     row = assign(assignee=people["ada"], actor=people["admin"], filters={"rule": "SLIP_YEAR"})
-    review.approve(sample=samples[0], reviewer=people["ada"])
-    reading = claims.claim_next(people["ada"])
+    review_services.approve(sample=samples[0], reviewer=people["ada"])
+    reading = review_queue.claim_next(people["ada"])
     assert take_back(assignment=row, actor=people["admin"]) == 4
     assert given(people["ada"]) == 1 and counts(row) == (1, 0, 0)
-    assert claims.claim_next(people["bob"]).sample_id == samples[2].pk
+    assert review_queue.claim_next(people["bob"]).sample_id == samples[2].pk
     assert ReviewItem.objects.get(pk=reading.pk).claimed_by == people["ada"]  # ends what is on screen
     with pytest.raises(TraceError) as error:
         take_back(assignment=row, actor=people["admin"])
@@ -125,22 +129,22 @@ def test_reviewers_end_only_what_they_took_for_themselves(people, samples):
 def test_reassigning_moves_what_is_open_and_the_new_one_may_read(people, samples):
     SecondShare.objects.create(share=1.0)
     for sample in samples[:2]:
-        review.approve(sample=sample, reviewer=people["bob"])
+        review_services.approve(sample=sample, reviewer=people["bob"])
     row = assign(assignee=people["ada"], actor=people["admin"], filters={"rule": "SLIP_YEAR"})
     assert row.count == 5
-    claims.claim_item(people["ada"], ReviewItem.objects.get(sample=samples[2]).pk)
+    review_queue.claim_item(people["ada"], ReviewItem.objects.get(sample=samples[2]).pk)
     new = reassign(assignment=row, assignee=people["bob"], actor=people["admin"])
     assert set(new.items.values_list("sample", flat=True)) == {samples[3].pk, samples[4].pk}
     assert given(people["ada"]) == 0 and counts(row) == (0, 0, 0)
     held = ReviewItem.objects.get(sample=samples[2])
     assert held.claimed_by == people["ada"] and held.assigned_to is None
     assert Assignment.objects.get(pk=row.pk).ended_at is not None
-    assert claims.claim_next(people["bob"]).sample_id == samples[3].pk
+    assert review_queue.claim_next(people["bob"]).sample_id == samples[3].pk
 
 
 def test_a_reassignment_that_gives_nothing_changes_nothing(people, samples):
     row = assign(assignee=people["ada"], actor=people["admin"], filters={}, count=1)
-    claims.claim_next(people["ada"])
+    review_queue.claim_next(people["ada"])
     with pytest.raises(TraceError):
         reassign(assignment=row, assignee=people["bob"], actor=people["admin"])
     assert Assignment.objects.get().ended_at is None and given(people["ada"]) == 1
@@ -148,7 +152,7 @@ def test_a_reassignment_that_gives_nothing_changes_nothing(people, samples):
 
 def test_an_assignment_ends_when_all_is_decided_or_replaced(people, samples):
     row = assign(assignee=people["ada"], actor=people["admin"], filters={}, count=2)
-    review.approve(sample=samples[0], reviewer=people["ada"])
+    review_services.approve(sample=samples[0], reviewer=people["ada"])
     assert end_done() == 0 and counts(row) == (1, 1, 0)
     samples[1].machine = "dropped"
     samples[1].save()
@@ -193,7 +197,7 @@ def test_giving_many_costs_as_much_as_giving_few(people, samples):
 
 
 def test_the_free_count_is_what_is_given(people, samples):
-    claims.claim_next(people["bob"])
+    review_queue.claim_next(people["bob"])
     free = assignable(people["ada"], {"branch": "rule"}).count()
     assert free == assign(assignee=people["ada"], actor=people["admin"], filters={"branch": "rule"}).count
 

@@ -5,8 +5,8 @@ import random
 import pytest
 from django.db.models import Sum
 
+from synthesis.generate.services import synthesis_start
 from synthesis.models import Attempt, ModelCall, Sample
-from synthesis.services import synthesis_start
 from tests.llm_server import LlmServer
 from tests.synthesis.model import answers
 from tests.synthesis.rows import make_book, run_job

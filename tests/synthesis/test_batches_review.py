@@ -7,17 +7,19 @@ import pytest
 from django.core.management import call_command
 from django.db import connection, transaction
 
-from synthesis import batches, claims, review
+from synthesis.batches import services as batches_services
+from synthesis.batches.selectors import progress
+from synthesis.batches.services import batch_create
 from synthesis.core.acceptance import draw
-from synthesis.lots import batch_create
 from synthesis.models import Batch, Decision, ReviewItem, Sample, SecondShare
-from synthesis.selectors_batches import progress
+from synthesis.review import queue as review_queue
+from synthesis.review import services as review_services
 from tests.synthesis.rows import make_benchmark_query, make_book, make_sample, publish
 from tests.synthesis.texts import TRACE
-from trace_site.audit import AuditChange, AuditEntry
+from trace_site.audit.models import AuditChange, AuditEntry
 from trace_site.lib.errors import TraceError
-from trace_site.notices import Notice
-from trace_site.webhooks import Webhook, WebhookDelivery
+from trace_site.notices.services import Notice
+from trace_site.webhooks.services import Webhook, WebhookDelivery
 
 CODE = "PAYSLIP_PERIOD"
 EDITED = "where is my November 2022 pay document"
@@ -67,9 +69,9 @@ class TestMaking:
     def test_nobody_meets_what_is_held(self, ada, bob):
         batch = make_batch(ada)
         met = set()
-        while item := claims.claim_next(bob, {}, besides=list(met)):
+        while item := review_queue.claim_next(bob, {}, besides=list(met)):
             met.add(item.pk)
-            review.approve(sample=item.sample_id, reviewer=bob, claim=item.claim)
+            review_services.approve(sample=item.sample_id, reviewer=bob, claim=item.claim)
             if len(met) == 12:
                 break
         assert met <= set(batch.items.exclude(state="held").values_list("pk", flat=True))
@@ -78,7 +80,7 @@ class TestMaking:
         version, samples = make_lot(6)
         Sample.objects.filter(pk=samples[0].pk).update(style="explicit")
         ReviewItem.objects.filter(sample=samples[0]).update(style="explicit")
-        claims.claim_item(bob, ReviewItem.objects.get(sample=samples[1]).pk)
+        review_queue.claim_item(bob, ReviewItem.objects.get(sample=samples[1]).pk)
         ReviewItem.objects.filter(sample=samples[2]).update(assigned_to=bob)
         batch = make_batch(ada, version, style="exception")
         assert set(batch.items.values_list("sample", flat=True)) == {sample.pk for sample in samples[3:]}
@@ -114,7 +116,7 @@ class TestMaking:
         batch = make_batch(ada, version)
         assert (batch.sample_size, batch.items.filter(state="held").count()) == (5, 0)
         for pk in drawn(batch):
-            review.approve(sample=pk, reviewer=ada)
+            review_services.approve(sample=pk, reviewer=ada)
         batch.refresh_from_db()
         assert batch.state == "accepted"
         assert set(Sample.objects.values_list("approved_how", flat=True)) == {"read"}
@@ -135,9 +137,9 @@ class TestAccepting:
         )
         batch = make_batch(ada)
         for pk in drawn(batch)[:12]:
-            review.approve(sample=pk, reviewer=bob)
+            review_services.approve(sample=pk, reviewer=bob)
         assert humans(batch) == {"approved": 12, "pending": 18}
-        review.approve(sample=drawn(batch)[12], reviewer=ada)
+        review_services.approve(sample=drawn(batch)[12], reviewer=ada)
         batch.refresh_from_db()
         assert (batch.state, batch.defects, batch.closed_at is None) == ("accepted", 0, False)
         assert humans(batch) == {"approved": 30}
@@ -150,7 +152,7 @@ class TestAccepting:
         assert AuditEntry.objects.get(action="batch.accepted").detail["approved"] == 17
         assert not ReviewItem.objects.exclude(state="decided").exists()
         with pytest.raises(TraceError, match="it is approved by now, unread"):
-            review.approve(sample=unread[0], reviewer=ada)
+            review_services.approve(sample=unread[0], reviewer=ada)
         counts = [row.payload["count"] for row in WebhookDelivery.objects.filter(webhook=hook)]
         assert sorted(counts) == [1] * 13 + [17]
 
@@ -158,17 +160,17 @@ class TestAccepting:
         batch = make_batch(ada)
         *early, last = drawn(batch)
         for pk in early:
-            review.approve(sample=pk, reviewer=ada)
+            review_services.approve(sample=pk, reviewer=ada)
 
         def broken(batch, state):
             raise RuntimeError("killed")
 
         with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-            patch.setattr(batches, "_close", broken)
-            review.approve(sample=last, reviewer=ada)
+            patch.setattr(batches_services, "_close", broken)
+            review_services.approve(sample=last, reviewer=ada)
         batch.refresh_from_db()
         assert (batch.state, humans(batch)) == ("sampling", {"approved": 12, "pending": 18})
-        review.approve(sample=last, reviewer=ada)
+        review_services.approve(sample=last, reviewer=ada)
         assert humans(batch) == {"approved": 30}
 
     def test_a_rejected_sample_of_an_accepted_batch_stays_rejected(self, ada):
@@ -176,22 +178,22 @@ class TestAccepting:
         batch = make_batch(ada, version, aql=4.0)
         assert (batch.sample_size, batch.accept) == (13, 1)
         first, *others = drawn(batch)
-        review.reject(sample=first, reviewer=ada, reason="leak")
+        review_services.reject(sample=first, reviewer=ada, reason="leak")
         for pk in others:
-            review.approve(sample=pk, reviewer=ada)
+            review_services.approve(sample=pk, reviewer=ada)
         assert humans(batch) == {"approved": 29, "rejected": 1}
         assert "1 defect, AQL 4.0, c 1" in Sample.objects.filter(approved_how="batch")[0].approved_by
 
     def test_sampled_ones_get_no_second_reading(self, ada):
         SecondShare.objects.create(share=1.0)
         batch = make_batch(ada)
-        review.approve(sample=drawn(batch)[0], reviewer=ada)
+        review_services.approve(sample=drawn(batch)[0], reviewer=ada)
         assert Sample.objects.filter(human="second").count() == 0
 
     def test_a_batch_is_told_in_the_ledger_row_by_row(self, ada):
         batch = make_batch(ada)
         for pk in drawn(batch):
-            review.approve(sample=pk, reviewer=ada)
+            review_services.approve(sample=pk, reviewer=ada)
         rows = AuditChange.objects.filter(table_name="synthesis_sample", after__approved_how="batch")
         assert rows.count() == 17
         assert AuditChange.objects.filter(table_name="synthesis_batch", operation="INSERT").count() == 1
@@ -205,9 +207,9 @@ class TestFailing:
         batch = make_batch(bob, version)
         pk = drawn(batch)[0]
         if how == "reject":
-            review.reject(sample=pk, reviewer=ada, reason="leak")
+            review_services.reject(sample=pk, reviewer=ada, reason="leak")
         else:
-            review.edit(sample=pk, reviewer=ada, query=EDITED, trace=TRACE)
+            review_services.edit(sample=pk, reviewer=ada, query=EDITED, trace=TRACE)
         batch.refresh_from_db()
         assert (batch.state, batch.defects) == ("failed", 1)
         assert not batch.items.filter(state="held").exists()
@@ -220,20 +222,20 @@ class TestFailing:
     def test_what_is_read_after_it_failed_changes_nothing_about_it(self, ada):
         batch = make_batch(ada)
         first, second, third = drawn(batch)[:3]
-        review.reject(sample=first, reviewer=ada, reason="leak")
-        review.reject(sample=second, reviewer=ada, reason="leak")
-        review.undo(reviewer=ada)
+        review_services.reject(sample=first, reviewer=ada, reason="leak")
+        review_services.reject(sample=second, reviewer=ada, reason="leak")
+        review_services.undo(reviewer=ada)
         batch.refresh_from_db()
         assert (batch.state, batch.defects) == ("failed", 1)
         assert Notice.objects.count() == 1
         SecondShare.objects.create(share=1.0)
-        review.approve(sample=third, reviewer=ada)
+        review_services.approve(sample=third, reviewer=ada)
         assert Sample.objects.get(pk=third).human == "second"  # read like any other now
 
     def test_samples_of_a_failed_batch_enter_no_other(self, ada):
         version, _ = make_lot()
         batch = make_batch(ada, version)
-        review.reject(sample=drawn(batch)[0], reviewer=ada, reason="leak")
+        review_services.reject(sample=drawn(batch)[0], reviewer=ada, reason="leak")
         with pytest.raises(TraceError, match="0 of its samples can be in a batch"):
             make_batch(ada, version)
 
@@ -243,33 +245,33 @@ class TestUndo:
     def test_while_sampling_it_lowers_the_count(self, ada):
         batch = make_batch(ada, aql=4.0)
         pk = drawn(batch)[0]
-        review.reject(sample=pk, reviewer=ada, reason="leak")
+        review_services.reject(sample=pk, reviewer=ada, reason="leak")
         batch.refresh_from_db()
         assert batch.defects == 1
-        review.undo(reviewer=ada)
+        review_services.undo(reviewer=ada)
         batch.refresh_from_db()
         assert (batch.state, batch.defects) == ("sampling", 0)
         assert progress([batch.pk])[batch.pk].read == 0
-        review.approve(sample=pk, reviewer=ada)
+        review_services.approve(sample=pk, reviewer=ada)
         assert progress([batch.pk])[batch.pk].read == 1
 
     def test_of_a_closed_batch_it_is_refused_with_the_reason(self, ada):
         batch = make_batch(ada)
         for pk in drawn(batch):
-            review.approve(sample=pk, reviewer=ada)
+            review_services.approve(sample=pk, reviewer=ada)
         with pytest.raises(
             TraceError, match=f"batch {batch.pk} has counted your decision and is closed: accepted"
         ) as caught:
-            review.undo(reviewer=ada)
+            review_services.undo(reviewer=ada)
         assert caught.value.code == "batch_closed"
         assert humans(batch) == {"approved": 30}
         assert not Decision.objects.filter(verdict="undo").exists()
 
     def test_of_the_decision_that_failed_it_is_refused(self, ada):
         batch = make_batch(ada)
-        review.reject(sample=drawn(batch)[0], reviewer=ada, reason="leak")
+        review_services.reject(sample=drawn(batch)[0], reviewer=ada, reason="leak")
         with pytest.raises(TraceError, match="closed: failed"):
-            review.undo(reviewer=ada)
+            review_services.undo(reviewer=ada)
 
 
 @pytest.mark.django_db
@@ -277,21 +279,21 @@ class TestWithdrawing:
     def test_a_newer_rule_version_ends_it_and_nothing_is_approved(self, ada):
         version, _ = make_lot()
         batch = make_batch(ada, version)
-        review.approve(sample=drawn(batch)[0], reviewer=ada)
+        review_services.approve(sample=drawn(batch)[0], reviewer=ada)
         publish(2)
-        assert batches.sweep() == 1
+        assert batches_services.sweep() == 1
         batch.refresh_from_db()
         assert (batch.state, batch.closed_at is None) == ("withdrawn", False)
         assert not Sample.objects.filter(approved_how="batch").exists()
         assert set(batch.items.values_list("state", flat=True)) == {"decided", "withdrawn"}
-        assert batches.sweep() == 0
+        assert batches_services.sweep() == 0
 
     def test_a_drawn_sample_that_is_replaced_ends_it_and_frees_the_rest(self, ada):
         version, samples = make_lot()
         batch = make_batch(ada, version)
         gone, other = drawn(batch)[:2]
         Sample.objects.filter(pk=gone).update(machine="dropped")
-        review.approve(sample=other, reviewer=ada)
+        review_services.approve(sample=other, reviewer=ada)
         batch.refresh_from_db()
         assert batch.state == "withdrawn"
         assert ReviewItem.objects.filter(state="open", batch=None).count() == 28
@@ -303,7 +305,7 @@ class TestWithdrawing:
         Sample.objects.filter(pk=gone).update(machine="dropped")
         for pk in drawn(batch):
             if pk != gone:
-                review.approve(sample=pk, reviewer=ada)
+                review_services.approve(sample=pk, reviewer=ada)
         batch.refresh_from_db()
         assert batch.state == "accepted"
         assert Sample.objects.filter(approved_how="batch").count() == 16
@@ -311,13 +313,13 @@ class TestWithdrawing:
 
     def test_people_may_give_it_up_only_before_anything_was_read(self, ada):
         batch = make_batch(ada)
-        batches.batch_withdraw(batch=batch.pk, actor=ada)
+        batches_services.batch_withdraw(batch=batch.pk, actor=ada)
         batch.refresh_from_db()
         assert batch.state == "withdrawn"
         other = make_batch(ada, batch.rule_version)
-        review.approve(sample=drawn(other)[0], reviewer=ada)
+        review_services.approve(sample=drawn(other)[0], reviewer=ada)
         with pytest.raises(TraceError, match="1 of its samples are read already"):
-            batches.batch_withdraw(batch=other.pk, actor=ada)
+            batches_services.batch_withdraw(batch=other.pk, actor=ada)
 
 
 def at_once(*calls):
@@ -344,10 +346,10 @@ class TestAtOnce:
             batch = make_batch(ada, None if not Sample.objects.exists() else more_lot())
             *early, last, other = drawn(batch)
             for pk in early:
-                review.approve(sample=pk, reviewer=ada)
+                review_services.approve(sample=pk, reviewer=ada)
             answers = at_once(
-                lambda last=last: review.approve(sample=last, reviewer=ada),
-                lambda other=other: review.approve(sample=other, reviewer=bob),
+                lambda last=last: review_services.approve(sample=last, reviewer=ada),
+                lambda other=other: review_services.approve(sample=other, reviewer=bob),
             )
             assert {answer.human for answer in answers} == {"approved"}
             batch.refresh_from_db()
@@ -363,7 +365,7 @@ class TestAtOnce:
         pairs = list(zip(people, drawn(batch), strict=False))
         answers = at_once(
             *(
-                lambda who=who, pk=pk: review.reject(sample=pk, reviewer=who, reason="leak")
+                lambda who=who, pk=pk: review_services.reject(sample=pk, reviewer=who, reason="leak")
                 for who, pk in pairs
             )
         )
@@ -378,10 +380,10 @@ class TestAtOnce:
         batch = make_batch(ada, version)
         *early, last = drawn(batch)
         for pk in early:
-            review.approve(sample=pk, reviewer=ada)
-        answers = at_once(lambda: review.approve(sample=last, reviewer=ada), lambda: publish(2))
+            review_services.approve(sample=pk, reviewer=ada)
+        answers = at_once(lambda: review_services.approve(sample=last, reviewer=ada), lambda: publish(2))
         assert isinstance(answers[0], Sample) or answers[0] == "conflict"
-        batches.sweep()
+        batches_services.sweep()
         batch.refresh_from_db()
         unread = Sample.objects.filter(approved_how="batch").count()
         assert (batch.state, unread) in {("accepted", 17), ("withdrawn", 0)}
@@ -411,13 +413,13 @@ class TestAtOnce:
         thread.start()
         locked.wait(10)
         for pk in drawn(batch):
-            review.approve(sample=pk, reviewer=ada)
+            review_services.approve(sample=pk, reviewer=ada)
         batch.refresh_from_db()
         assert (batch.state, batch.closed_at) == ("accepted", None)
         assert Sample.objects.filter(approved_how="batch").count() == 16
         done.set()
         thread.join()
-        assert batches.sweep() == 1
+        assert batches_services.sweep() == 1
         batch.refresh_from_db()
         assert batch.closed_at is not None
         assert ReviewItem.objects.get(pk=held).state == "open"  # a person reads it

@@ -2,16 +2,16 @@
 
 import pytest
 
-from synthesis.budgets import read_budget, spent
+from synthesis.generate.services import synthesis_resume, synthesis_start
+from synthesis.generate.yields import run_counts
+from synthesis.llm.usage import read_budget, spent
 from synthesis.models import ModelCall, ModelReply, PromptVersion, Sample
-from synthesis.services import synthesis_resume, synthesis_start
-from synthesis.yields import run_counts
 from tests.llm_server import LlmServer
 from tests.synthesis.model import answers
 from tests.synthesis.rows import make_book, run_job
 from tests.synthesis.test_runs import NO_PERMISSIONS
 from trace_site import jobs
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 

@@ -4,12 +4,14 @@ import pytest
 from django.core import signing
 from django.urls import reverse
 
-from synthesis import bulk, claims, review
-from synthesis.bulk import MOST, SALT, bulk_approve, bulk_open, bulk_take, held_items
-from synthesis.lots import batch_create
+from synthesis.batches.services import batch_create
 from synthesis.models import Decision, ReviewItem, Sample, SecondShare
+from synthesis.review import bulk
+from synthesis.review import queue as review_queue
+from synthesis.review import services as review_services
+from synthesis.review.bulk import MOST, SALT, bulk_approve, bulk_open, bulk_take, held_items
 from tests.synthesis.rows import make_benchmark_query, make_book, make_sample, publish
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
 
 pytestmark = pytest.mark.django_db
@@ -87,9 +89,9 @@ def test_each_item_stands_for_itself_and_says_what_stood_in_the_way(ada, bob, ve
     Sample.objects.filter(pk=changed.pk).update(query="i need my pay document from December 2022")
     make_benchmark_query(repeated.query)
     item = ReviewItem.objects.get(sample=lost)
-    claims.release(ada, [item.pk])
-    claims.claim_item(bob, item.pk)
-    review.reject(sample=decided, reviewer=ada, reason="leak")
+    review_queue.release(ada, [item.pk])
+    review_queue.claim_item(bob, item.pk)
+    review_services.reject(sample=decided, reviewer=ada, reason="leak")
     why = {one.sample: one for one in bulk_approve(reviewer=ada, tokens=tokens)}
     assert why[good.pk].approved
     assert not any(why[sample.pk].approved for sample in samples[:4])

@@ -4,16 +4,24 @@ import random
 
 import pytest
 
-from synthesis import queue_order, review
-from synthesis.calibration import MOST, calibration_draw, calibration_withdraw
-from synthesis.claims import claim_next
-from synthesis.lots import batch_create
+from synthesis.batches.services import batch_create
 from synthesis.models import Attempt, Batch, ReviewItem, Sample, SynthesisRun
-from synthesis.selectors_calibration import Stratum, calibrations, readings, unread_refusals
-from synthesis.selectors_reviewers import qualities
+from synthesis.quality.agreement import qualities
+from synthesis.quality.calibration import (
+    MOST,
+    Stratum,
+    calibration_draw,
+    calibration_withdraw,
+    calibrations,
+    readings,
+    unread_refusals,
+)
+from synthesis.review import queue as review_queue
+from synthesis.review import services as review_services
+from synthesis.review.queue import claim_next
 from tests.factories import make_domain, make_rule, make_sample, make_tool
 from tests.synthesis.readings import decide, read, read_by_two
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
 
 pytestmark = pytest.mark.django_db
@@ -98,10 +106,10 @@ def test_a_drawn_item_is_read_in_the_queue_with_the_judged_text_and_the_sample_s
     assert item.sample_id == sample.pk
     last = sample.attempts.last()
     assert (item.sample.query, item.sample.trace) == (last.query, last.trace)
-    review.approve(sample=sample.pk, reviewer=ada, claim=item.claim)
+    review_services.approve(sample=sample.pk, reviewer=ada, claim=item.claim)
     after = Sample.objects.get(pk=sample.pk)
     assert (after.machine, after.human, after.approved_how) == ("dropped", "pending", "")
-    review.undo(reviewer=ada)
+    review_services.undo(reviewer=ada)
     assert readings()[explicit(False)].n == 0
     decide(sample, ada, "reject")
     assert readings()[explicit(False)].counts == (0, 0, 1)
@@ -113,7 +121,7 @@ def test_drawn_items_come_by_lot_between_older_ones_and_not_as_a_block(texts, ad
     for _ in range(4):
         refused(**texts)
     calibration_draw(count=4, actor=ada)
-    monkeypatch.setattr(queue_order, "random", random.Random(1))
+    monkeypatch.setattr(review_queue, "random", random.Random(1))
     taken: list[int] = []
     places = []
     for place in range(44):
@@ -129,7 +137,7 @@ def test_what_was_opened_or_decided_is_not_withdrawn(texts, ada):
         refused(**texts)
     calibration_draw(count=3, actor=ada)
     read_now = claim_next(ada, {})
-    review.approve(sample=read_now.sample_id, reviewer=ada, claim=read_now.claim)
+    review_services.approve(sample=read_now.sample_id, reviewer=ada, claim=read_now.claim)
     claim_next(ada, {})
     assert calibration_withdraw(actor=ada) == 1
     assert calibration_withdraw(actor=ada) == 0
@@ -151,7 +159,7 @@ def test_final_readings_of_what_the_judge_accepted_are_counted_by_outcome(texts,
 def test_what_was_approved_without_being_read_counts_in_the_population_alone(texts, ada):
     read(None, (ada, "approve"), **texts)
     make_sample(**texts), make_sample(**texts)
-    review.policy_approve(count=None)
+    review_services.policy_approve(count=None)
     found = readings()[explicit(True)]
     assert (found.counts, found.population) == ((1, 0, 0), 3)
 
@@ -192,7 +200,7 @@ def test_what_a_batch_approves_unread_is_nobodys_reading(texts, ada):
     drawn = ReviewItem.objects.filter(batch=batch, state="open")
     assert drawn.count() == batch.sample_size
     for item in list(drawn):
-        review.approve(sample=item.sample_id, reviewer=ada)
+        review_services.approve(sample=item.sample_id, reviewer=ada)
     batch.refresh_from_db()
     assert batch.state == "accepted" and Sample.objects.filter(human="approved").count() == 20
     found = readings()[explicit(True)]

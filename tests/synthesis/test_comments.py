@@ -3,15 +3,16 @@
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from synthesis import claims, review
-from synthesis.assignments import assign
-from synthesis.comments import LONGEST, comment_add
 from synthesis.models import SampleComment, SecondShare
-from synthesis.selectors_comments import is_blind, mentioned, said, visible_to
+from synthesis.review import queue as review_queue
+from synthesis.review import services as review_services
+from synthesis.review.selectors import is_blind
+from synthesis.team.selectors import mentioned, said, visible_to
+from synthesis.team.services import LONGEST, assign, comment_add
 from tests.factories import make_sample
-from trace_site.audit import AuditChange, AuditEntry
+from trace_site.audit.models import AuditChange, AuditEntry
 from trace_site.lib.errors import TraceError
-from trace_site.notices import Notice
+from trace_site.notices.services import Notice
 
 pytestmark = pytest.mark.django_db
 
@@ -36,13 +37,13 @@ def test_while_a_sample_is_to_be_read_one_sees_only_ones_own_comments(people):
     assert seen(people["erin"], sample) == {"the rule is unclear"}  # who reads no queue might pass it on
     assert is_blind(people["erin"], sample)
 
-    review.reject(sample=sample, reviewer=people["ada"], reason="wrong_tool")
+    review_services.reject(sample=sample, reviewer=people["ada"], reason="wrong_tool")
     assert len(seen(people["ada"], sample)) == 2  # decided
     assert seen(people["bob"], sample) == set()  # the second reading is still open to them
-    claims.claim_next(people["bob"])
+    review_queue.claim_next(people["bob"])
     assert seen(people["bob"], sample) == set() == seen(people["cyd"], sample)  # cyd: should bob give it back
 
-    review.approve(sample=sample, reviewer=people["bob"])
+    review_services.approve(sample=sample, reviewer=people["bob"])
     assert all(len(seen(people[name], sample)) == 2 for name in people)  # to adjudicate is to see all
     assert not is_blind(people["cyd"], sample)
 
@@ -50,9 +51,9 @@ def test_while_a_sample_is_to_be_read_one_sees_only_ones_own_comments(people):
 def test_an_undone_reading_is_blind_again(people):
     sample = make_sample()
     comment_add(sample=sample, author=people["bob"], text="mine")
-    review.approve(sample=sample, reviewer=people["ada"])
+    review_services.approve(sample=sample, reviewer=people["ada"])
     assert seen(people["ada"], sample) == {"mine"}
-    review.undo(reviewer=people["ada"])
+    review_services.undo(reviewer=people["ada"])
     assert seen(people["ada"], sample) == set()
 
 
@@ -65,7 +66,7 @@ def test_what_is_given_to_somebody_else_may_come_to_anybody(people):
 
 def test_who_decided_and_who_is_named_is_told_that_somebody_wrote_and_never_what(people):
     sample = make_sample()
-    review.approve(sample=sample, reviewer=people["ada"])
+    review_services.approve(sample=sample, reviewer=people["ada"])
     comment_add(sample=sample, author=people["erin"], text="@bob, I would have refused: @nobody @erin @bob.")
     notices = {notice.recipient.username: notice for notice in Notice.objects.all()}
     assert set(notices) == {"ada", "bob"}
@@ -78,7 +79,7 @@ def test_who_decided_and_who_is_named_is_told_that_somebody_wrote_and_never_what
 
 def test_one_is_not_told_of_ones_own_comment(people):
     sample = make_sample()
-    review.approve(sample=sample, reviewer=people["ada"])
+    review_services.approve(sample=sample, reviewer=people["ada"])
     comment_add(sample=sample, author=people["ada"], text="note to myself @ada")
     assert not Notice.objects.exists()
 

@@ -14,10 +14,12 @@ from django.db import OperationalError, connection, transaction
 from django.db.models import Sum
 
 from rules.models import Rule, RuleVersion
-from synthesis import counts, reconcile, review
-from synthesis.claims import claim_next
 from synthesis.models import ReviewCount, ReviewItem, Sample, SampleCount, SecondShare
-from synthesis.selectors_counts import queue_totals, sample_counts, waiting_counts, waiting_total
+from synthesis.review import reconcile
+from synthesis.review import services as review_services
+from synthesis.review.queue import claim_next
+from synthesis.samples import counts
+from synthesis.samples.counts import queue_totals, sample_counts, waiting_counts, waiting_total
 from tests.factories import make_domain, make_rule, make_sample, make_tool
 from tests.synthesis.runs_made import make_started_run
 from trace_site.lib.errors import TraceError
@@ -114,15 +116,15 @@ class World:
         person = self.rng.choice(self.people)
         if item := claim_next(person):
             if self.rng.random() < 0.6:
-                review.approve(sample=item.sample_id, reviewer=person)
+                review_services.approve(sample=item.sample_id, reviewer=person)
             else:
-                review.reject(sample=item.sample_id, reviewer=person, reason="leak")
+                review_services.reject(sample=item.sample_id, reviewer=person, reason="leak")
 
     def take_back(self) -> None:
-        review.undo(reviewer=self.rng.choice(self.people))
+        review_services.undo(reviewer=self.rng.choice(self.people))
 
     def policy(self) -> None:
-        review.policy_approve(count=1, seed=self.rng.randrange(9))
+        review_services.policy_approve(count=1, seed=self.rng.randrange(9))
 
     def assign(self) -> None:
         person = self.rng.choice([*self.people, None])
@@ -340,7 +342,7 @@ def test_what_one_has_read_or_others_were_given_is_not_counted_as_ones_own(user_
     for _ in range(3):
         make_sample()
     ReviewItem.objects.filter(pk=ReviewItem.objects.last().pk).update(assigned_to=you)
-    review.approve(sample=ReviewItem.objects.first().sample_id, reviewer=me)
+    review_services.approve(sample=ReviewItem.objects.first().sample_id, reviewer=me)
     assert queue_totals(me, {}) == {
         "left": 3,
         "held": 0,

@@ -11,13 +11,13 @@ import asyncio
 import django
 django.setup()
 from tests.synthesis.test_demo_queries import demo_tools
-from synthesis.core.judge_label import tool_scores
+from synthesis.offline.judge_label import tool_scores
 from synthesis.core.queries import QueryRequest
 from synthesis.core.recipe import default_recipe
 from synthesis.core.filters import FilterContext
 from synthesis.core.names import ToolNames
-from synthesis.stages import Pipeline, Unit
-from synthesis.writers.offline import offline_writers
+from synthesis.generate.pipeline import Pipeline, Unit
+from synthesis.offline.writer import offline_writers
 tools = demo_tools()
 names = sorted(tools)
 pipeline = Pipeline(offline_writers(default_recipe()), FilterContext(ToolNames(tools), frozenset()))

@@ -5,11 +5,11 @@ import tracemalloc
 import pytest
 from django.core.management import call_command
 
-from synthesis import options
-from synthesis.estimates import estimate
-from synthesis.forms_launch import SynthesisForm
+from synthesis.generate import services as generate_services
+from synthesis.generate.estimates import estimate
+from synthesis.generate.forms import SynthesisForm
+from synthesis.generate.services import synthesis_start
 from synthesis.models import ModelCall, Sample, SynthesisRun
-from synthesis.services import synthesis_start
 from tests.llm_server import LlmServer
 from tests.synthesis.model import answers
 from tests.synthesis.rows import make_book, run_job
@@ -109,10 +109,10 @@ def test_100_000_samples_are_counted_without_being_planned():
     make_many_rules(100)
     estimate(branch="rule", per_rule=1)  # what is loaded once is no part of it
     tracemalloc.start()
-    found = estimate(branch="rule", per_rule=options.PER_RULE)
+    found = estimate(branch="rule", per_rule=generate_services.PER_RULE)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert found.samples.value == 100 * options.PER_RULE
+    assert found.samples.value == 100 * generate_services.PER_RULE
     assert peak < 5_000_000
 
 
@@ -128,7 +128,7 @@ def test_what_is_counted_is_what_a_run_plans():
 
 def test_rules_times_samples_are_counted_before_anything_is_planned(monkeypatch):
     make_book()
-    monkeypatch.setattr(options, "MOST_PLANNED", 5)
+    monkeypatch.setattr(generate_services, "MOST_PLANNED", 5)
     for begin in (estimate, synthesis_start):
         with pytest.raises(TraceError, match="1 rules of 6 samples are more than 5") as refused:
             begin(branch="rule", per_rule=6)

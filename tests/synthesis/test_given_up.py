@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from synthesis.core.queries import AXES, QueryDraft, TraceDraft, Verdict, Writers
-from synthesis.stages import Pipeline, Unit
+from synthesis.generate.pipeline import Pipeline, Unit
 from tests.synthesis.texts import context, request
 from trace_site.lib.errors import TraceError
 

@@ -5,12 +5,11 @@ import threading
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from synthesis import review
-from synthesis.guidelines import example_copy, guideline_save
 from synthesis.models import Guideline
-from synthesis.selectors_guidelines import applying_to, current
+from synthesis.review import services as review_services
+from synthesis.team.guidelines import applying_to, current, example_copy, guideline_save
 from tests.factories import make_domain, make_rule, make_sample, make_tool
-from trace_site.audit import AuditChange, AuditEntry
+from trace_site.audit.models import AuditChange, AuditEntry
 from trace_site.lib.errors import TraceError
 
 pytestmark = pytest.mark.django_db
@@ -84,8 +83,8 @@ def test_a_decided_sample_becomes_an_example_of_its_domain_and_style_once(alma):
     tools = [make_tool("New/GetSlip"), make_tool("Old/GetSlip")]
     rule = make_rule(*tools)
     good, bad, waiting = (make_sample(rule=rule, tools=tools) for _ in range(3))
-    review.approve(sample=good, reviewer=alma)
-    review.reject(sample=bad, reviewer=alma, reason="unnatural", note="too stiff")
+    review_services.approve(sample=good, reviewer=alma)
+    review_services.reject(sample=bad, reviewer=alma, reason="unnatural", note="too stiff")
     for sample in (good, bad):
         sample.refresh_from_db()
         row = example_copy(sample=sample, actor=alma)

@@ -3,12 +3,18 @@
 import pytest
 
 from catalog.models import Tool
-from synthesis import impact
-from synthesis.impact import CALLS, calls_per_sample, regeneration_calls, stale_of_rules, stale_of_tools
 from synthesis.models import Attempt, Sample, SnapshotSample, SynthesisRun
+from synthesis.samples import impact
+from synthesis.samples.impact import (
+    CALLS,
+    calls_per_sample,
+    regeneration_calls,
+    stale_of_rules,
+    stale_of_tools,
+)
 from tests.factories import make_model, make_rule, make_run, make_sample, make_snapshot, make_tool
 from trace_site.impact import impact_of
-from training.registry import promote
+from training.registry.registry import promote
 
 pytestmark = pytest.mark.django_db
 

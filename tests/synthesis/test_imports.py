@@ -3,10 +3,11 @@
 import pytest
 
 from catalog.models import LabelledQuery
-from synthesis import review, runs
-from synthesis.imports import samples_import
+from synthesis.generate import runs
+from synthesis.generate.imports import samples_import
+from synthesis.generate.services import synthesis_resume, synthesis_start
 from synthesis.models import Attempt, Sample
-from synthesis.services import synthesis_resume, synthesis_start
+from synthesis.review import services as review_services
 from tests.synthesis.rows import make_benchmark_query, make_book, run_job
 from trace_site import jobs
 from trace_site.lib.errors import TraceError
@@ -74,7 +75,7 @@ def test_what_a_person_typed_while_the_trace_was_written_stands(logs, monkeypatc
         for outcome in outcomes:
             if "car" in outcome.draft.query:
                 text = {"query": "book me the blue car for friday", "trace": TYPED}
-                review.edit(sample=outcome.sample_id, reviewer=reader, **text)
+                review_services.edit(sample=outcome.sample_id, reviewer=reader, **text)
         commit(ctx, run, writers, outcomes)
 
     monkeypatch.setattr(runs, "_commit", read_meanwhile)

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from synthesis.core.few_shots import FewShots
 from synthesis.core.keys import stage_keys
 from synthesis.core.plan import Group, Held, State, plan_anchors, plan_style
-from synthesis.inputs import Inputs
-from synthesis.sample_rows import Row
-from synthesis.sources import CatalogView
-from synthesis.writers import prompts
-from synthesis.writers.llm import llm_writers
+from synthesis.core.pools import FewShots
+from synthesis.llm import prompts
+from synthesis.llm.writers import llm_writers
+from synthesis.samples.inputs import Inputs, Row
+from synthesis.samples.sources import CatalogView
 from tests.synthesis import edited_world
 from tests.synthesis.edited_world import SEED, SHOWN, Place, World, edited, make_world, places, sent
 from trace_site.lib.llm import Endpoint

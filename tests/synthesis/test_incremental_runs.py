@@ -6,23 +6,25 @@ import pytest
 from django.contrib.auth.models import User
 
 from catalog.models import LabelledQuery, NeighbourList, TokenUnit, Tool
-from evaluation.coverage_facts import approved_samples
+from evaluation.coverage.facts import approved_samples
 from rules.models import Rule, RuleVersion
-from synthesis import reconcile, review, stages
-from synthesis.core.judge import OfflineJudge
 from synthesis.core.queries import AXES, Verdict
 from synthesis.core.recipe import default_recipe
-from synthesis.impact import of_rules, of_tools
+from synthesis.generate import pipeline
+from synthesis.generate.planning import plan, plan_counts
+from synthesis.generate.services import snapshot_start, synthesis_start
+from synthesis.generate.yields import rule_book
+from synthesis.llm import prompts
 from synthesis.models import Attempt, ModelCall, Sample, Snapshot
-from synthesis.planning import plan, plan_counts
-from synthesis.rule_yields import rule_book
-from synthesis.selectors_queue import waiting_items
-from synthesis.selectors_standing import replacement
-from synthesis.services import snapshot_start, synthesis_start
-from synthesis.sources import load_catalog
-from synthesis.staleness import stale_filter, stale_map, why
-from synthesis.writers import prompts
-from synthesis.writers.offline import offline_writers
+from synthesis.offline.judge import OfflineJudge
+from synthesis.offline.writer import offline_writers
+from synthesis.review import reconcile
+from synthesis.review import services as review_services
+from synthesis.review.selectors import waiting_items
+from synthesis.samples.impact import of_rules, of_tools
+from synthesis.samples.sources import load_catalog
+from synthesis.samples.staleness import stale_filter, stale_map, why
+from synthesis.samples.standing import replacement
 from tests.factories import make_domain, make_sample, make_tool
 from tests.llm_server import LlmServer
 from tests.synthesis.rows import make_book, publish, run_job
@@ -53,7 +55,7 @@ def every_draft_passes(monkeypatch):
 
     monkeypatch.setattr(OfflineJudge, "judge", passed)
     for name in ("query_failures", "trace_failures"):
-        monkeypatch.setattr(stages, name, lambda *given: [])
+        monkeypatch.setattr(pipeline, name, lambda *given: [])
 
 
 NEW, OLD = "period is in 2024 or later", "period is before 2024"
@@ -427,7 +429,7 @@ def test_what_an_ended_run_planned_and_never_wrote_replaces_nothing():
     assert (stand(), replacement(one)) == ([0, 0, 0], Sample.objects.get(slot=one.slot, run=begun))
     Job.objects.filter(pk=begun.job.pk).update(state="cancelled")
     assert stand() == [6, 6, 6]
-    review.approve(sample=one.pk, reviewer=User.objects.create(username="rita"))
+    review_services.approve(sample=one.pk, reviewer=User.objects.create(username="rita"))
     assert Sample.objects.get(pk=one.pk).human == "approved"
 
 

@@ -6,9 +6,8 @@ import uuid
 import pytest
 from django.db import OperationalError, connection
 
-from synthesis import ledger as module
-from synthesis import patience
-from synthesis.ledger import DatabaseLedger
+from synthesis.llm import ledger as llm_ledger
+from synthesis.llm.ledger import DatabaseLedger
 from synthesis.models import ModelCall, ModelReply
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import Exchange, Reply
@@ -39,8 +38,10 @@ async def whole_call(ledger, one, answer):
 
 def test_calls_at_once_share_transactions(ledger, monkeypatch):
     commits = []
-    commit = module._committed
-    monkeypatch.setattr(module, "_committed", lambda entries: commits.append(len(entries)) or commit(entries))
+    commit = llm_ledger._committed
+    monkeypatch.setattr(
+        llm_ledger, "_committed", lambda entries: commits.append(len(entries)) or commit(entries)
+    )
 
     async def all_of_them():
         await asyncio.gather(*(whole_call(ledger, exchange(f"k{n}"), reply(n=n)) for n in range(64)))
@@ -137,8 +138,8 @@ def test_database_that_stays_away_fails_the_waiting_calls_with_a_type(ledger, mo
     def away(entries):
         raise OperationalError("server closed the connection")
 
-    monkeypatch.setattr(patience, "PATIENCE", 0.5)
-    monkeypatch.setattr(module, "_committed", away)
+    monkeypatch.setattr(llm_ledger, "PATIENCE", 0.5)
+    monkeypatch.setattr(llm_ledger, "_committed", away)
     with pytest.raises(TraceError, match="cannot be written .server closed the connection.") as told:
         asyncio.run(ledger.sent(exchange()))
     assert told.value.code == "ledger_down"

@@ -2,8 +2,7 @@
 
 import pytest
 
-from synthesis.core.limits import dates, same_side, side, spelled
-from synthesis.core.places import regions
+from synthesis.offline.limits import dates, regions, same_side, side, spelled
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,14 @@ from django.contrib.auth.models import Group, User
 
 from catalog.models import Tool, ToolRevision
 from evaluation.models import Evaluation
-from synthesis import lineage as lines
-from synthesis import review, stages
-from synthesis.core.judge import OfflineJudge
 from synthesis.core.queries import AXES, Verdict
+from synthesis.generate import pipeline
 from synthesis.models import ModelCall, PromptVersion, Sample, SecondShare, Snapshot, SnapshotSample
-from synthesis.review import policy_approve
-from synthesis.selectors_lineage import stages_then, tools_then
+from synthesis.offline.judge import OfflineJudge
+from synthesis.review import services as review_services
+from synthesis.review.services import policy_approve
+from synthesis.samples import lineage as lines
+from synthesis.samples.lineage import stages_then, tools_then
 from tests.factories import make_evaluation, make_model, make_run, make_sample, make_snapshot, make_tool
 from tests.llm_server import LlmServer
 from tests.synthesis.rows import make_book
@@ -30,7 +31,7 @@ def easy(monkeypatch):
 
     monkeypatch.setattr(OfflineJudge, "judge", passed)
     for name in ("query_failures", "trace_failures"):
-        monkeypatch.setattr(stages, name, lambda *given: [])
+        monkeypatch.setattr(pipeline, name, lambda *given: [])
 
 
 def reader(name: str, *roles: str) -> User:
@@ -166,14 +167,14 @@ def test_decisions_are_hidden_while_somebody_may_still_read_the_sample():
     sample = make_sample()
     SecondShare.objects.create(share=1.0)
     ann, bob, erin = reader("ann", "reviewer"), reader("bob", "reviewer"), reader("erin", "expert")
-    review.reject(sample=sample.pk, reviewer=ann, reason="leak", note="secret", follow_up="drop")
+    review_services.reject(sample=sample.pk, reviewer=ann, reason="leak", note="secret", follow_up="drop")
 
     def seen(person: User) -> tuple[int, int]:
         line = lines.lineage(sample.pk, person)
         return len(line.decisions), line.hidden
 
     assert (seen(ann), seen(bob), seen(erin)) == ((1, 0), (0, 1), (0, 1))
-    review.reject(sample=sample.pk, reviewer=bob, reason="leak", follow_up="drop")
+    review_services.reject(sample=sample.pk, reviewer=bob, reason="leak", follow_up="drop")
     assert seen(bob) == seen(reader("cora", "admin")) == (2, 0)
 
 

@@ -7,13 +7,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from synthesis import samples
-from synthesis.claims import LEASE
-from synthesis.counts import fold
+from synthesis.generate.selectors import tell_counts
 from synthesis.models import Attempt, ReviewItem, Sample
-from synthesis.queue_order import take_next
-from synthesis.sample_search import Search
-from synthesis.selectors_runs import tell_counts
+from synthesis.review.queue import LEASE, take_next
+from synthesis.samples import selectors as samples_selectors
+from synthesis.samples.counts import fold
+from synthesis.samples.search import Search
 from tests.factories import make_domain, make_rule, make_sample, make_tool
 
 pytestmark = pytest.mark.django_db
@@ -104,7 +103,7 @@ FILTERS = {
 def test_no_combination_of_two_filters_reads_a_table_from_end_to_end(many):
     for names in combinations(FILTERS, 2):
         with CaptureQueriesContext(connection) as queries:
-            samples.samples({name: FILTERS[name] for name in names})
+            samples_selectors.samples({name: FILTERS[name] for name in names})
         assert [(names, line) for line in plans(queries.captured_queries) if "Seq Scan" in line] == []
 
 
@@ -112,18 +111,18 @@ def test_a_list_finds_what_a_full_search_finds_on_its_first_and_last_pages(many)
     for names in [*combinations(FILTERS, 1), *combinations(FILTERS, 2)]:
         filters = {name: FILTERS[name] for name in names}
         expected = list(Search(filters).rows().order_by("-pk").values_list("pk", flat=True))
-        page = samples.sample_page(Search(filters))
+        page = samples_selectors.sample_page(Search(filters))
         found = [row.pk for row in page.rows]
         if page.next_key:
-            found += [row.pk for row in samples.sample_page(Search(filters), page.next_key).rows]
+            found += [row.pk for row in samples_selectors.sample_page(Search(filters), page.next_key).rows]
         assert (names, found) == (names, expected[:100])
-        last = samples.sample_page(Search(filters), samples.LAST)
+        last = samples_selectors.sample_page(Search(filters), samples_selectors.LAST)
         assert (names, [row.pk for row in last.rows]) == (names, expected[-50:])
 
 
 def test_a_common_word_with_a_rare_status_is_counted_to_the_last(many):
     filters = {"q": "payslip", "human": "pending"}
-    found = samples.samples(filters)
+    found = samples_selectors.samples(filters)
     assert (found.total, found.more) == (Search(filters).rows().count(), False)
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from synthesis.core.queries import Writers
 from synthesis.core.recipe import default_recipe
-from synthesis.stages import Pipeline, Unit
-from synthesis.writers import prompts
-from synthesis.writers.llm import LlmJudge, LlmQueryWriter, LlmTraceWriter
+from synthesis.generate.pipeline import Pipeline, Unit
+from synthesis.llm import prompts
+from synthesis.llm.writers import LlmJudge, LlmQueryWriter, LlmTraceWriter
 from tests.synthesis.test_prompts import judge_request, query_request, trace_request
 from tests.synthesis.texts import context
 from trace_site.lib.errors import TraceError

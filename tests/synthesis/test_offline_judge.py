@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from synthesis.core.judge import OfflineJudge
 from synthesis.core.queries import AXES, THRESHOLDS, JudgeRequest, Verdict
+from synthesis.offline.judge import OfflineJudge
 from tests.synthesis.texts import RULE, TOOLS, TRACE
 
 NEW = (

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from synthesis.core.judge import OfflineJudge
 from synthesis.core.queries import AXES, THRESHOLDS, JudgeRequest, RuleText, ToolText, Verdict
+from synthesis.offline.judge import OfflineJudge
 from tests.synthesis.judged.read import AXIS, judged, samples, table
 
 SEEN = 60

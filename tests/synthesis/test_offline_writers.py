@@ -11,9 +11,9 @@ from synthesis.core.filters import Candidate, failures
 from synthesis.core.queries import RuleText, ToolText, TraceRequest, by_name
 from synthesis.core.recipe import default_recipe
 from synthesis.core.traces import permission_targets
-from synthesis.writers.offline import offline_writers
-from synthesis.writers.template_queries import unsupported
-from synthesis.writers.wishes import wish_of, wish_of_purpose
+from synthesis.offline.queries import unsupported
+from synthesis.offline.wishes import wish_of, wish_of_purpose
+from synthesis.offline.writer import offline_writers
 from tests.synthesis.texts import RULE, TOOLS, context, request
 from trace_site.lib.errors import TraceError
 

@@ -8,18 +8,17 @@ import pytest
 
 from catalog.models import NeighbourList, Tool
 from rules.models import Rule
-from synthesis.core.few_shots import FewShots
 from synthesis.core.keys import shots_digest, slot_name
 from synthesis.core.plan import Group, Held, Slot, State, plan_anchors, plan_style
-from synthesis.core.pools import rule_pool, stratified
+from synthesis.core.pools import FewShots, rule_pool, stratified
 from synthesis.core.queries import ToolText
 from synthesis.core.recipe import default_recipe
 from synthesis.core.traces import carries_permissions, permission_targets
+from synthesis.generate.planning import plan
+from synthesis.generate.services import synthesis_start
 from synthesis.models import Sample, SynthesisRun
-from synthesis.planning import plan
-from synthesis.services import synthesis_start
-from synthesis.sources import load_catalog
-from synthesis.writers.offline import offline_writers
+from synthesis.offline.writer import offline_writers
+from synthesis.samples.sources import load_catalog
 from tests.factories import make_domain, make_tool
 from tests.synthesis.test_incremental_runs import new_version
 from trace_site import jobs

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from catalog.models import NeighbourList
-from synthesis import drafts
 from synthesis.core.queries import QueryDraft
+from synthesis.generate import preview
 from synthesis.models import Attempt, ModelReply, Sample
 from tests.factories import make_rule, make_sample, make_tool
 from tests.llm_server import LlmServer
@@ -110,7 +110,7 @@ def test_query_that_filter_v_refuses_says_why(client_as, tools, monkeypatch):
     async def leaking(writers, request):
         return leak
 
-    monkeypatch.setattr(drafts, "_draft", leaking)
+    monkeypatch.setattr(preview, "_draft", leaking)
     page = client_as("expert").post(PATH, form(tools)).content.decode()
     assert "names the tool" in page and "Payroll/ListPayslips" in page
 
@@ -198,7 +198,7 @@ def test_configured_endpoint_writes_a_style_in_one_call_once_and_the_ledger_know
 
 
 def test_endpoint_that_hangs_is_given_up_after_the_time_limit(client_as, endpoint, tools, monkeypatch):
-    monkeypatch.setattr(drafts, "SECONDS", 1.0)
+    monkeypatch.setattr(preview, "SECONDS", 1.0)
     endpoint.faults = ["hang"] * 20
     began = time.monotonic()
     page = client_as("expert").post(PATH, form(tools)).content.decode()

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from synthesis.core.queries import JudgeRequest, QueryRequest, ToolText, TraceRequest
 from synthesis.core.recipe import default_recipe
-from synthesis.writers import prompts
-from synthesis.writers.calls import Call, judge_call, query_call, trace_call
-from synthesis.writers.prompts import FIELDS, prompt_hash, prompt_sources, render, source
+from synthesis.llm import prompts
+from synthesis.llm.prompts import FIELDS, prompt_hash, prompt_sources, render, source
+from synthesis.llm.writers import Call, judge_call, query_call, trace_call
 from tests.synthesis.payloads import INJECTIONS, TEMPLATES
 from tests.synthesis.texts import RULE, TOOLS, TRACE
 from trace_site.lib.errors import TraceError

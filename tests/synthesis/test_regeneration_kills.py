@@ -11,9 +11,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 
-from synthesis import regenerations, review
+from synthesis.generate import regeneration
+from synthesis.generate.services import synthesis_start
 from synthesis.models import Regeneration, Sample, SynthesisRun
-from synthesis.services import synthesis_start
+from synthesis.review import services as review_services
 from tests.llm_load import LoadServer
 from tests.synthesis.killing import queue_again, worker_of
 from tests.synthesis.rows import make_book, run_job
@@ -40,8 +41,8 @@ def test_a_killed_run_writes_each_rejected_sample_again_once(server):
     old = list(Sample.objects.filter(machine="ready"))
     for number, sample in enumerate(old):
         reason = ("unclear", "bad_trace")[number % 2]
-        review.reject(sample=sample.pk, reviewer=rita, reason=reason, follow_up="regenerate")
-    (made,) = regenerations.start(wake=False)
+        review_services.reject(sample=sample.pk, reviewer=rita, reason=reason, follow_up="regenerate")
+    (made,) = regeneration.start(wake=False)
     server.control(reset=True)
     calls = 3 * len(old) // 2 + 2 * len(old) // 2
     for moment in sorted(random.Random(3).sample(range(2, calls - 8), KILLS)):
@@ -66,12 +67,12 @@ def test_two_at_once_start_one_run_and_lose_nothing():
     run_job(synthesis_start(branch="rule", per_rule=6, wake=False).job)
     rita = User.objects.create(username="rita")
     for sample in Sample.objects.filter(machine="ready"):
-        review.reject(sample=sample.pk, reviewer=rita, reason="unclear", follow_up="regenerate")
+        review_services.reject(sample=sample.pk, reviewer=rita, reason="unclear", follow_up="regenerate")
     waiting = Regeneration.objects.filter(state="waiting").count()
 
     def begin() -> int:
         try:
-            return len(regenerations.start(wake=False))
+            return len(regeneration.start(wake=False))
         finally:
             connection.close()
 

@@ -11,19 +11,20 @@ from django.core.management import call_command
 from django.db.models.functions import Now
 
 from rules.models import Rule
-from synthesis import regenerations, review, stages
 from synthesis.core.filters import query_failures
-from synthesis.core.judge import OfflineJudge
 from synthesis.core.keys import seed_again
 from synthesis.core.queries import AXES, Verdict
 from synthesis.core.recipe import default_recipe
 from synthesis.core.traces import carries_permissions
+from synthesis.generate import pipeline, regeneration
+from synthesis.generate.planning import plan_counts
+from synthesis.generate.services import synthesis_start
 from synthesis.models import Regeneration, ReviewItem, Sample, SecondShare, SynthesisRun
-from synthesis.planning import plan_counts
-from synthesis.services import synthesis_start
-from synthesis.staleness import stale_map
-from synthesis.writers.template_queries import TemplateQueryWriter
-from synthesis.writers.template_traces import TemplateTraceWriter
+from synthesis.offline.judge import OfflineJudge
+from synthesis.offline.queries import TemplateQueryWriter
+from synthesis.offline.traces import TemplateTraceWriter
+from synthesis.review import services as review_services
+from synthesis.samples.staleness import stale_map
 from tests.synthesis.rows import run_job
 from tests.synthesis.test_incremental_runs import counted, edit_rule, make_catalog, plan_only, run
 from trace_site import jobs
@@ -40,7 +41,7 @@ def every_draft_passes(monkeypatch):
 
     monkeypatch.setattr(OfflineJudge, "judge", passed)
     for name in ("query_failures", "trace_failures"):
-        monkeypatch.setattr(stages, name, lambda *given: [])
+        monkeypatch.setattr(pipeline, name, lambda *given: [])
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def person(name: str = "rita") -> User:
 
 def reject(sample: Sample, reason: str = "unclear", note: str = "both years fit", **options: Any) -> Sample:
     asked = {"reviewer": person(), "follow_up": "regenerate", **options}
-    return review.reject(sample=sample.pk, reason=reason, note=note, **asked)
+    return review_services.reject(sample=sample.pk, reason=reason, note=note, **asked)
 
 
 def one_rule() -> Sample:
@@ -75,7 +76,7 @@ def one_rule() -> Sample:
 
 
 def write_again() -> list[SynthesisRun]:
-    runs = regenerations.start(wake=False)
+    runs = regeneration.start(wake=False)
     for one in runs:
         run_job(one.job)
     return runs
@@ -114,7 +115,7 @@ def test_the_run_has_branch_writer_and_recipe_of_the_rejected_ones_and_many_samp
     assert (made.branch, made.writer, made.seed) == (old.run.branch, old.run.writer, old.run.seed)
     assert made.params["recipe"] == old.run.params["recipe"]
     assert made.samples.count() == 2 == Regeneration.objects.filter(state="written").count()
-    assert regenerations.start(wake=False) == []
+    assert regeneration.start(wake=False) == []
 
 
 def test_runs_of_other_options_are_runs_of_their_own():
@@ -198,7 +199,7 @@ def test_a_kept_query_is_no_duplicate_of_itself(monkeypatch):
     old = one_rule()
     reject(old, "bad_trace")
     monkeypatch.setattr(
-        stages,
+        pipeline,
         "query_failures",
         lambda *given: [one for one in query_failures(*given) if one.check == "near_duplicate"],
     )
@@ -218,7 +219,7 @@ def test_the_very_query_that_was_rejected_is_refused(monkeypatch):
     monkeypatch.setattr(TemplateQueryWriter, "write", write)
     write_again()
     first, second = last().attempts.order_by("number")
-    assert first.outcome == "filtered" and first.filter_failures[0]["message"] == stages.REFUSED
+    assert first.outcome == "filtered" and first.filter_failures[0]["message"] == pipeline.REFUSED
     assert second.outcome == "ready"
 
 
@@ -243,16 +244,16 @@ def test_the_critique_of_the_reviewer_is_told_at_every_attempt(told, monkeypatch
 def test_a_slot_is_written_again_three_times_then_dropped_with_the_reason():
     current = one_rule()
     keys = {current.key}
-    for _ in range(regenerations.MOST):
+    for _ in range(regeneration.MOST):
         reject(current)
         write_again()
         current = last()
         keys.add(current.key)
-    assert len(keys) == regenerations.MOST + 1
+    assert len(keys) == regeneration.MOST + 1
     reject(current)
     asked = Regeneration.objects.latest("pk")
     assert asked.state == "ended" and "3 times" in asked.why and asked.ended_at
-    assert regenerations.start(wake=False) == []
+    assert regeneration.start(wake=False) == []
     run()
     assert last().slot == "rule:hr:RULE_0:explicit:2"
 
@@ -302,20 +303,20 @@ def test_what_an_ended_run_planned_in_the_slot_does_not_end_it():
 def test_a_run_killed_after_its_plan_writes_each_once(monkeypatch):
     for sample in [one_rule(), *Sample.objects.filter(style="implicit")]:
         reject(sample)
-    (made,) = regenerations.start(wake=False)
+    (made,) = regeneration.start(wake=False)
     with monkeypatch.context() as patch:
 
         def dies(*given, **more):
             raise TraceError("gone", code="llm_unreachable")
 
-        patch.setattr("synthesis.runs._write", dies)
+        patch.setattr("synthesis.generate.runs._write", dies)
         jobs.run(made.job.pk)
     assert made.samples.count() == 3
     job = Job.objects.get(pk=made.job.pk)
     assert job.state == "failed"
     # neither a fill-up run nor the sweeper takes what the stopped run holds
     assert run()["written"] == 0
-    assert regenerations.sweep() == 0
+    assert regeneration.sweep() == 0
     jobs.retry(job)
     run_job(made.job)
     assert made.samples.filter(machine="ready").count() == 3
@@ -325,7 +326,7 @@ def test_a_run_killed_after_its_plan_writes_each_once(monkeypatch):
 def test_the_button_takes_what_a_stopped_run_holds(monkeypatch):
     old = one_rule()
     reject(old)
-    (made,) = regenerations.start(wake=False)
+    (made,) = regeneration.start(wake=False)
     Job.objects.filter(pk=made.job.pk).update(state=Job.State.CANCELLED)
     (again,) = write_again()
     assert again.pk != made.pk and last().run == again
@@ -352,12 +353,12 @@ def test_what_no_attempt_mends_is_ended_with_its_attempts_kept(monkeypatch):
 def test_undo_takes_the_request_back_until_a_run_has_it():
     old = one_rule()
     reject(old)
-    review.undo(reviewer=person())
+    review_services.undo(reviewer=person())
     assert not Regeneration.objects.exists()
     reject(old)
-    regenerations.start(wake=False)
+    regeneration.start(wake=False)
     with pytest.raises(TraceError) as caught:
-        review.undo(reviewer=person())
+        review_services.undo(reviewer=person())
     assert caught.value.code == "conflict" and "the rejection stands" in str(caught.value)
     assert Sample.objects.get(pk=old.pk).human == "rejected"
 
@@ -365,24 +366,24 @@ def test_undo_takes_the_request_back_until_a_run_has_it():
 def test_it_starts_by_itself_when_enough_wait_or_one_long_enough(settings):
     old = one_rule()
     reject(old)
-    assert regenerations.sweep() == 0
+    assert regeneration.sweep() == 0
     Regeneration.objects.update(at=Now() - timedelta(minutes=11))
     settings.REVIEW_REGENERATE_COUNT = settings.REVIEW_REGENERATE_MINUTES = 0
-    assert regenerations.sweep() == 0
+    assert regeneration.sweep() == 0
     settings.REVIEW_REGENERATE_MINUTES = 10
-    assert regenerations.sweep() == 1
-    assert regenerations.sweep() == 0
+    assert regeneration.sweep() == 1
+    assert regeneration.sweep() == 0
     reject(Sample.objects.filter(style="implicit").earliest("pk"))
     settings.REVIEW_REGENERATE_COUNT = 1
-    assert regenerations.sweep() == 0  # never two at once
+    assert regeneration.sweep() == 0  # never two at once
     run_job(SynthesisRun.objects.latest("pk").job)
-    assert regenerations.sweep() == 1
+    assert regeneration.sweep() == 1
 
 
 def test_nobody_starting_an_equal_run_is_answered_with_it():
     old = one_rule()
     reject(old)
-    (made,) = regenerations.start(wake=False)
+    (made,) = regeneration.start(wake=False)
     assert synthesis_start(branch="rule", per_rule=6, anchors=30, seed=1, wake=False) != made
 
 

@@ -5,12 +5,12 @@ from django.contrib.auth.models import User
 
 from catalog.models import Tool
 from rules.models import RuleVersion
-from synthesis import review
-from synthesis.core.rejections import critique, sentence, worth_telling
+from synthesis.core.traces import critique, sentence, worth_telling
 from synthesis.models import Sample, SecondShare
-from synthesis.selectors_rejections import Rejections, rejections_of, rejections_of_published
+from synthesis.review import services as review_services
+from synthesis.samples.rejections import Rejections, rejections_of, rejections_of_published
 from tests.factories import make_rule, make_sample, make_tool
-from trace_site.notices import Notice
+from trace_site.notices.services import Notice
 
 pytestmark = pytest.mark.django_db
 
@@ -31,7 +31,9 @@ def sample_of(rule, **overrides) -> Sample:
 
 def reject(rule, reason: str = "unclear", note: str = "", by: str = "rita", **overrides) -> Sample:
     sample = sample_of(rule, **overrides)
-    return review.reject(sample=sample.pk, reviewer=person(by), reason=reason, note=note, follow_up="drop")
+    return review_services.reject(
+        sample=sample.pk, reviewer=person(by), reason=reason, note=note, follow_up="drop"
+    )
 
 
 def found(rule) -> Rejections:
@@ -71,7 +73,7 @@ def test_rejections_are_counted_by_reason_and_style_of_what_was_read():
     reject(rule, "rule_unclear", "which year?")
     reject(rule, "rule_unclear", "<b>year</b>", style="implicit")
     reject(rule, "wrong_tool")
-    review.approve(sample=sample_of(rule).pk, reviewer=person("rita"))
+    review_services.approve(sample=sample_of(rule).pk, reviewer=person("rita"))
     sample_of(rule)
     sample_of(rule, human="approved", approved_how="policy")
     one = found(rule)
@@ -85,7 +87,7 @@ def test_rejections_are_counted_by_reason_and_style_of_what_was_read():
 def test_a_rejection_taken_back_does_not_count():
     rule = a_rule()
     reject(rule, "rule_unclear")
-    review.undo(reviewer=person("rita"))
+    review_services.undo(reviewer=person("rita"))
     assert rejections_of_published([rule.pk]) == {}
 
 
@@ -96,7 +98,7 @@ def test_a_first_reading_of_two_leaks_nothing_until_it_is_final():
     assert sample.human == "second"
     assert rejections_of(RuleVersion.objects.all()) == []
     assert not Notice.objects.exists()
-    review.reject(sample=sample.pk, reviewer=person("bob"), reason="wrong_tool", follow_up="drop")
+    review_services.reject(sample=sample.pk, reviewer=person("bob"), reason="wrong_tool", follow_up="drop")
     one = found(rule)
     assert [(reason.code, reason.count) for reason in one.reasons] == [("wrong_tool", 1)]
 

@@ -2,11 +2,12 @@
 
 import pytest
 
-from synthesis import claims, review
 from synthesis.models import Decision, Sample
+from synthesis.review import queue as review_queue
+from synthesis.review import services as review_services
 from tests.synthesis.rows import make_benchmark_query, make_book, make_sample
 from tests.synthesis.texts import TRACE
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
 
 pytestmark = pytest.mark.django_db
@@ -24,9 +25,9 @@ def bob(user_with):
 
 def test_of_two_reviewers_one_wins(ada, bob):
     sample = make_sample(make_book())
-    review.approve(sample=sample.pk, reviewer=ada)
+    review_services.approve(sample=sample.pk, reviewer=ada)
     with pytest.raises(TraceError) as caught:
-        review.reject(sample=sample, reviewer=bob, reason="leak")
+        review_services.reject(sample=sample, reviewer=bob, reason="leak")
     assert caught.value.code == "conflict"
     sample.refresh_from_db()
     assert (sample.human, sample.approved_by) == ("approved", "ada")
@@ -37,15 +38,15 @@ def test_a_text_changed_after_it_was_read_is_not_approved(ada):
     sample = make_sample(make_book())
     Sample.objects.filter(pk=sample.pk).update(query="something else entirely")
     with pytest.raises(TraceError) as caught:
-        review.approve(sample=sample, reviewer=ada)
+        review_services.approve(sample=sample, reviewer=ada)
     assert caught.value.code == "conflict"
 
 
 def test_a_refusal_needs_a_reason(ada):
     sample = make_sample(make_book())
     with pytest.raises(TraceError, match="choose a reason"):
-        review.reject(sample=sample, reviewer=ada, reason="")
-    review.reject(sample=sample, reviewer=ada, reason="unnatural", note="robotic")
+        review_services.reject(sample=sample, reviewer=ada, reason="")
+    review_services.reject(sample=sample, reviewer=ada, reason="unnatural", note="robotic")
     assert Decision.objects.get().reason == "unnatural"
     assert AuditEntry.objects.filter(action="sample.reject").exists()
 
@@ -53,13 +54,15 @@ def test_a_refusal_needs_a_reason(ada):
 def test_an_edit_is_filtered_before_it_is_approved(ada):
     sample = make_sample(make_book())
     with pytest.raises(TraceError) as caught:
-        review.edit(
+        review_services.edit(
             sample=sample.pk, reviewer=ada, query="run PayOne/GetPayslip for November 2022", trace=TRACE
         )
     assert caught.value.code == "filtered"
     assert caught.value.extra["failures"][0]["check"] == "leakage"
     assert Sample.objects.get().human == "pending"
-    review.edit(sample=sample.pk, reviewer=ada, query="where is my November 2022 pay document", trace=TRACE)
+    review_services.edit(
+        sample=sample.pk, reviewer=ada, query="where is my November 2022 pay document", trace=TRACE
+    )
     row = Sample.objects.get()
     assert (row.human, row.query) == ("approved", "where is my November 2022 pay document")
 
@@ -67,29 +70,31 @@ def test_an_edit_is_filtered_before_it_is_approved(ada):
 def test_an_edit_may_not_copy_a_benchmark(ada):
     sample = make_sample(make_book())
     make_benchmark_query("where is my November 2022 pay document")
-    found = review.check(sample=sample, query="Where is my November 2022 pay document?", trace=TRACE)
+    found = review_services.check(sample=sample, query="Where is my November 2022 pay document?", trace=TRACE)
     assert [failure.check for failure in found] == ["near_duplicate"]
 
 
 def test_undo_takes_back_ones_own_last_decisions_one_by_one(ada, bob):
     version = make_book()
     first, second, others = make_sample(version), make_sample(version), make_sample(version)
-    review.approve(sample=first.pk, reviewer=ada)
-    review.edit(sample=second.pk, reviewer=ada, query="where is my November 2022 pay document", trace=TRACE)
-    review.approve(sample=others.pk, reviewer=bob)
-    assert review.undo(reviewer=ada).pk == second.pk
+    review_services.approve(sample=first.pk, reviewer=ada)
+    review_services.edit(
+        sample=second.pk, reviewer=ada, query="where is my November 2022 pay document", trace=TRACE
+    )
+    review_services.approve(sample=others.pk, reviewer=bob)
+    assert review_services.undo(reviewer=ada).pk == second.pk
     assert Sample.objects.get(pk=second.pk).query == second.query
-    assert review.undo(reviewer=ada).pk == first.pk
+    assert review_services.undo(reviewer=ada).pk == first.pk
     assert set(Sample.objects.filter(pk__in=[first.pk, second.pk]).values_list("human", flat=True)) == {
         "pending"
     }
     with pytest.raises(TraceError, match="no decision to undo"):
-        review.undo(reviewer=ada)
+        review_services.undo(reviewer=ada)
     assert Sample.objects.get(pk=others.pk).human == "approved"
     with pytest.raises(TraceError, match="ada has it now"):
-        review.approve(sample=first.pk, reviewer=bob)
-    claims.release(ada)
-    review.approve(sample=first.pk, reviewer=bob)
+        review_services.approve(sample=first.pk, reviewer=bob)
+    review_queue.release(ada)
+    review_services.approve(sample=first.pk, reviewer=bob)
 
 
 def test_a_policy_says_on_every_sample_what_it_was():
@@ -97,8 +102,8 @@ def test_a_policy_says_on_every_sample_what_it_was():
     for _ in range(5):
         make_sample(version)
     make_sample(version, machine="dropped")
-    assert review.policy_approve(count=2, seed=1) == {"approved": 2, "waiting": 3}
-    assert review.policy_approve(count=None) == {"approved": 3, "waiting": 0}
+    assert review_services.policy_approve(count=2, seed=1) == {"approved": 2, "waiting": 3}
+    assert review_services.policy_approve(count=None) == {"approved": 3, "waiting": 0}
     rows = Sample.objects.filter(human="approved")
     assert rows.count() == 5
     assert all(row.approved_by.startswith("policy auto-approve") for row in rows)
@@ -109,14 +114,17 @@ def test_a_policy_says_on_every_sample_what_it_was():
 def test_other_as_a_reason_needs_a_note(ada):
     sample = make_sample(make_book())
     with pytest.raises(TraceError, match="say in the note"):
-        review.reject(sample=sample, reviewer=ada, reason="other", note="  ")
-    assert review.reject(sample=sample, reviewer=ada, reason="other", note="wrong year").human == "rejected"
+        review_services.reject(sample=sample, reviewer=ada, reason="other", note="  ")
+    assert (
+        review_services.reject(sample=sample, reviewer=ada, reason="other", note="wrong year").human
+        == "rejected"
+    )
 
 
 def test_texts_that_nobody_would_read_are_refused_before_the_filter_has_to(ada):
     sample = make_sample(make_book())
     with pytest.raises(TraceError, match="the trace has 20,001 characters; 20,000 fit"):
-        review.edit(sample=sample, reviewer=ada, query="where is it", trace="x" * 20_001)
+        review_services.edit(sample=sample, reviewer=ada, query="where is it", trace="x" * 20_001)
     with pytest.raises(TraceError, match="the note has 2,001"):
-        review.reject(sample=sample, reviewer=ada, reason="leak", note="x" * 2_001)
+        review_services.reject(sample=sample, reviewer=ada, reason="leak", note="x" * 2_001)
     assert Decision.objects.count() == 0

@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rules.models import RuleVersion
-from synthesis import claims, review
 from synthesis.models import Decision, ReviewItem, Sample, SecondShare
+from synthesis.review import queue as review_queue
+from synthesis.review import services as review_services
 from tests.factories import make_rule, make_sample, make_tool
-from trace_site.audit import AuditChange, AuditEntry
+from trace_site.audit.models import AuditChange, AuditEntry
 from trace_site.lib.errors import TraceError
 
 PEOPLE = 3
@@ -66,21 +67,21 @@ class World:
             assert error.code in {"conflict", "nothing_to_undo", "filtered"}, error
 
     def claim(self, number: int) -> None:
-        self.shown[number] = claims.claim_next(self.people[number])
+        self.shown[number] = review_queue.claim_next(self.people[number])
 
     def skip(self, number: int) -> None:
         if item := self.shown[number]:
-            claims.skip(self.people[number], item.pk)
+            review_queue.skip(self.people[number], item.pk)
 
     def release(self, number: int) -> None:
-        claims.release(self.people[number])
+        review_queue.release(self.people[number])
 
     def heartbeat(self, number: int) -> None:
         if item := self.shown[number]:
-            claims.heartbeat(self.people[number], item.pk, item.claim)
+            review_queue.heartbeat(self.people[number], item.pk, item.claim)
 
     def undo(self, number: int) -> None:
-        review.undo(reviewer=self.people[number])
+        review_services.undo(reviewer=self.people[number])
 
     def approve(self, number: int) -> None:
         self.decide("approve", number)
@@ -116,18 +117,18 @@ class World:
     def send(self, verdict: str, item: ReviewItem, number: int) -> None:
         given = {"sample": item.sample_id, "reviewer": self.people[number], "claim": item.claim}
         if verdict == "approve":
-            review.approve(**given)
+            review_services.approve(**given)
         elif verdict == "reject":
-            review.reject(reason="leak", **given)
+            review_services.reject(reason="leak", **given)
         else:
             own = next(one for one in self.samples if one.pk == item.sample_id)
-            review.edit(query=f"{own.query} please", trace=own.trace, **given)
+            review_services.edit(query=f"{own.query} please", trace=own.trace, **given)
 
     def expire(self, _: int) -> None:
         ReviewItem.objects.filter(state="claimed").update(claimed_until=Now() - timedelta(seconds=1))
 
     def sweep(self, _: int) -> None:
-        claims.sweep()
+        review_queue.sweep()
 
     def publish(self, _: int) -> None:
         number = self.rule.versions.count() + 1
@@ -200,7 +201,7 @@ def _follows(made: dict[int, Decision]) -> str:
         return "rejected" if third.verdict == "reject" else "approved"
     if second is None:
         return "second" if first.after["human"] == "second" else final
-    agree = review.wish_of(first).outcome == review.wish_of(second).outcome
+    agree = review_services.wish_of(first).outcome == review_services.wish_of(second).outcome
     return final if agree else "disputed"
 
 

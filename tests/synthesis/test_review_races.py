@@ -9,9 +9,10 @@ from django.contrib.auth.models import Group, User
 from django.db import connection, transaction
 
 from rules.models import Rule, RuleVersion
-from synthesis import claims, review
 from synthesis.models import Decision, ReviewItem, Sample, SecondShare
-from synthesis.reconcile import wrong
+from synthesis.review import queue as review_queue
+from synthesis.review import services as review_services
+from synthesis.review.reconcile import wrong
 from tests.factories import make_rule, make_sample, make_tool
 from trace_site.lib.errors import TraceError
 
@@ -79,13 +80,13 @@ def test_equal_submissions_are_one_decision_and_others_have_one_winner(people, r
     ada, *_ = people
     for _ in range(TIMES):
         sample = sample_of(rule)
-        claim = claims.claim_next(ada).claim
+        claim = review_queue.claim_next(ada).claim
         given = {"sample": sample.pk, "reviewer": ada, "claim": claim}
         codes = at_once(
-            partial(review.approve, **given),
-            partial(review.approve, **given),
-            partial(review.reject, reason="leak", **given),
-            partial(review.reject, reason="leak", **given),
+            partial(review_services.approve, **given),
+            partial(review_services.approve, **given),
+            partial(review_services.reject, reason="leak", **given),
+            partial(review_services.reject, reason="leak", **given),
         )
         assert sorted(codes) == ["conflict", "conflict", "done", "done"]
     assert Decision.objects.count() == TIMES
@@ -96,16 +97,16 @@ def test_an_undo_and_the_next_reading_exclude_each_other(people, rule):
     SecondShare.objects.create(share=1.0)
     for _ in range(TIMES):
         sample = sample_of(rule)
-        review.approve(sample=sample.pk, reviewer=ada)
-        claim = claims.claim_next(bob).claim
+        review_services.approve(sample=sample.pk, reviewer=ada)
+        claim = review_queue.claim_next(bob).claim
         codes = at_once(
-            partial(review.undo, reviewer=ada),
-            partial(review.approve, sample=sample.pk, reviewer=bob, claim=claim),
+            partial(review_services.undo, reviewer=ada),
+            partial(review_services.approve, sample=sample.pk, reviewer=bob, claim=claim),
         )
         assert sorted(codes) == ["conflict", "done"]
         human = Sample.objects.get(pk=sample.pk).human
         assert human == ("pending" if codes[0] == "done" else "approved")
-        claims.release(ada)
+        review_queue.release(ada)
         Sample.objects.filter(pk=sample.pk).update(machine="dropped")
 
 
@@ -116,11 +117,11 @@ def test_a_publication_and_a_reading_leave_no_item_of_an_overtaken_rule(people, 
     for _ in range(TIMES):
         publish(rule, first)
         sample = sample_of(rule)
-        claim = claims.claim_item(ada, ReviewItem.objects.get(sample=sample).pk).claim
+        claim = review_queue.claim_item(ada, ReviewItem.objects.get(sample=sample).pk).claim
         codes = at_once(
             partial(publish, rule, second),
-            partial(review.approve, sample=sample.pk, reviewer=ada, claim=claim),
-            claims.sweep,
+            partial(review_services.approve, sample=sample.pk, reviewer=ada, claim=claim),
+            review_queue.sweep,
         )
         assert codes[0] == "done" and codes[1] in {"done", "conflict"}
         assert not ReviewItem.objects.filter(state__in=("open", "claimed")).exists()
@@ -147,12 +148,12 @@ def test_publications_releases_and_policies_do_not_lock_each_other_out(people, r
         for number, sample in enumerate(samples[:6]):
             item = ReviewItem.objects.get(sample=sample)
             if item.state == "open":
-                claims.claim_item((ada, bob)[number % 2], item.pk)
+                review_queue.claim_item((ada, bob)[number % 2], item.pk)
         codes = at_once(
             partial(publish, rule, second if turn % 2 else first),
-            partial(claims.release, ada),
-            partial(claims.release, bob),
-            partial(review.policy_approve, count=1, seed=turn),
+            partial(review_queue.release, ada),
+            partial(review_queue.release, bob),
+            partial(review_services.policy_approve, count=1, seed=turn),
         )
         assert codes == ["done"] * 4
     publish(rule, first)

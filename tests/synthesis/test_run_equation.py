@@ -7,17 +7,17 @@ from django.test.utils import CaptureQueriesContext
 
 from catalog.models import NeighbourList, Tool
 from rules.models import Rule
-from synthesis import regenerations, review, runs, selectors, writing
-from synthesis.estimates import estimate
-from synthesis.imports import samples_import
+from synthesis.generate import executor, regeneration, runs, selectors
+from synthesis.generate.estimates import estimate
+from synthesis.generate.imports import samples_import
+from synthesis.generate.planning import MOVED, NEWER, TAKEN, plan
+from synthesis.generate.selectors import Slice, funnel, tell_counts
+from synthesis.generate.services import synthesis_resume, synthesis_start
 from synthesis.models import Attempt, Regeneration, RunUnit, Sample, SynthesisRun
-from synthesis.planning import MOVED, NEWER, TAKEN, plan
-from synthesis.samples import samples
-from synthesis.selectors_funnel import Slice, funnel
-from synthesis.selectors_runs import tell_counts
-from synthesis.selectors_units import equation, of_run
-from synthesis.services import synthesis_resume, synthesis_start
-from synthesis.writers.offline import offline_writers
+from synthesis.offline.writer import offline_writers
+from synthesis.review import services as review_services
+from synthesis.samples.selectors import samples
+from synthesis.samples.units import equation, of_run
 from tests.factories import make_domain, make_tool
 from tests.synthesis.rows import make_book, run_job
 from tests.synthesis.test_incremental_runs import (  # noqa: F401
@@ -58,7 +58,7 @@ def stop(run: SynthesisRun, written: int, reason: type[BaseException] = jobs.Job
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "_commit", stops)
-        patch.setattr(writing, "BATCH", 2)
+        patch.setattr(executor, "BATCH", 2)
         done = jobs.run(run.job.pk)
     assert done is not None
     return done
@@ -215,17 +215,17 @@ def test_a_run_of_rejected_samples_says_what_it_gave_up():
     run_job(start(per_rule=6).job)
     rita = User.objects.create(username="rita")
     for sample in Sample.objects.filter(style="explicit"):
-        review.reject(sample=sample.pk, reviewer=rita, reason="unclear", follow_up="regenerate")
-    (first,) = regenerations.start(wake=False)
+        review_services.reject(sample=sample.pk, reviewer=rita, reason="unclear", follow_up="regenerate")
+    (first,) = regeneration.start(wake=False)
     assert stop(first, 0).state == "cancelled"
-    (second,) = regenerations.start(wake=False)
+    (second,) = regeneration.start(wake=False)
     assert kept(run_job(second.job)) == (2, 2, 0, 0)
     counts = resumed(first)
     assert kept(counts) == (2, 0, 0, 2)
-    assert counts["given_up"] == {regenerations.TAKEN: 2}
+    assert counts["given_up"] == {regeneration.TAKEN: 2}
     for sample in Sample.objects.filter(run=second):
-        review.reject(sample=sample.pk, reviewer=rita, reason="unclear", follow_up="regenerate")
-    (third,) = regenerations.start(wake=False)
+        review_services.reject(sample=sample.pk, reviewer=rita, reason="unclear", follow_up="regenerate")
+    (third,) = regeneration.start(wake=False)
     edit_rule("RULE_0")
     assert kept(run_job(third.job)) == (2, 0, 0, 2)
     assert not Regeneration.objects.filter(state="writing").exists()

@@ -8,17 +8,16 @@ from itertools import groupby
 import pytest
 from django.db import connection
 
-from synthesis.books import job_books
-from synthesis.budgets import spent
 from synthesis.core.filters import query_failures, trace_failures
 from synthesis.core.queries import QueryDraft
 from synthesis.core.recipe import default_recipe
-from synthesis.imports import samples_import
+from synthesis.generate.imports import samples_import
+from synthesis.generate.pipeline import candidate_of
+from synthesis.generate.runs import _units
+from synthesis.generate.services import synthesis_resume, synthesis_start
+from synthesis.llm.usage import job_books, spent
 from synthesis.models import Attempt, ModelCall, Sample
-from synthesis.runs import _units
-from synthesis.services import synthesis_resume, synthesis_start
-from synthesis.sources import load_catalog
-from synthesis.stages import candidate_of
+from synthesis.samples.sources import load_catalog
 from tests.lib.test_llm_faults import FINAL, PASSING
 from tests.llm_server import LlmServer
 from tests.synthesis.model import answers

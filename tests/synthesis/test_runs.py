@@ -9,12 +9,12 @@ from threading import Barrier
 import pytest
 from django.db import connection
 
-from synthesis import runs, writing
 from synthesis.core.recipe import default_recipe
+from synthesis.generate import executor, runs
+from synthesis.generate.services import rebuild_start, synthesis_start
+from synthesis.generate.yields import funnel_lines
 from synthesis.models import Attempt, ModelReply, Sample
-from synthesis.services import rebuild_start, synthesis_start
-from synthesis.writers.offline import offline_writers
-from synthesis.yields import funnel_lines
+from synthesis.offline.writer import offline_writers
 from tests.factories import make_snapshot
 from tests.llm_server import LlmServer
 from tests.synthesis.model import answers
@@ -93,7 +93,7 @@ def test_the_same_seed_gives_the_same_keys_and_texts():
 
 def test_a_killed_run_goes_on_without_loss_or_double(monkeypatch):
     make_book()
-    monkeypatch.setattr(writing, "BATCH", 2)
+    monkeypatch.setattr(executor, "BATCH", 2)
     run = start(per_rule=12)
     commit, committed = runs._commit, []
 

@@ -3,10 +3,9 @@
 import pytest
 
 from rules.models import RuleVersion
-from synthesis import review
 from synthesis.models import ReviewItem, Sample
-from synthesis.selectors_agreement import agreements, read_twice, table_of
-from synthesis.selectors_reviewers import qualities
+from synthesis.quality.agreement import agreements, qualities, read_twice, table_of
+from synthesis.review import services as review_services
 from tests.factories import make_rule, make_tool
 from tests.synthesis.readings import read, read_by_two
 
@@ -40,7 +39,7 @@ def test_a_sample_read_once_or_not_yet_twice_or_by_policy_is_no_pair(people, tex
     read_by_two()
     read(None, (bob, "approve"), **texts)
     read(None, **texts)
-    review.policy_approve(count=None)
+    review_services.policy_approve(count=None)
     assert read_twice() == []
     assert agreements().overall.alpha.why == "fewer than 2 units read twice"
 
@@ -83,7 +82,7 @@ def test_a_reading_taken_back_counts_no_more_and_the_new_one_does(people, texts)
     read_by_two()
     sample = read(None, (ada, "approve"), (bob, "reject"), **texts)
     assert sample.human == Sample.Human.DISPUTED
-    review.undo(reviewer=bob)
+    review_services.undo(reviewer=bob)
     assert read_twice() == []
     read(sample, (bob, "approve"))
     assert table_of(read_twice()) == [[1, 0, 0], [0, 0, 0], [0, 0, 0]]

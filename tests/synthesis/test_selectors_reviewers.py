@@ -2,8 +2,8 @@
 
 import pytest
 
-from synthesis import review
-from synthesis.selectors_reviewers import qualities
+from synthesis.quality.agreement import qualities
+from synthesis.review import services as review_services
 from tests.factories import make_rule, make_tool
 from tests.synthesis.readings import read, read_by_two
 
@@ -92,7 +92,7 @@ def test_readings_taken_back_are_counted_and_no_readings(people, texts):
     ada, _, _ = people
     read(None, (ada, "approve"), **texts)
     read(None, (ada, "reject"), **texts)
-    review.undo(reviewer=ada)
+    review_services.undo(reviewer=ada)
     assert (row("ada").readings, row("ada").rejected.value) == (1, 0)
     assert (row("ada").taken_back.hits, row("ada").taken_back.n) == (1, 2)
 

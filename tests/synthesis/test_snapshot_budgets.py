@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synthesis.core.shares import Budget, read_budgets, within
-from synthesis.core.snapshot import Entry, compose
+from synthesis.core.snapshot import Budget, Entry, compose, read_budgets, within
+from synthesis.datasets.plans import preview
+from synthesis.generate.services import snapshot_start
 from synthesis.models import Snapshot
-from synthesis.services import snapshot_start
-from synthesis.snapshot_plans import preview
 from tests.synthesis.rows import make_book, make_sample, run_job
 from tests.synthesis.test_snapshots import build
 from trace_site.lib.errors import TraceError

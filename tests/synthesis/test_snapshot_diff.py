@@ -9,9 +9,9 @@ from django.db import IntegrityError, connection, transaction
 from rest_framework.test import APIClient
 
 from catalog.models import Tool
+from synthesis.datasets.build import snapshot_dir
+from synthesis.datasets.diff import Pair
 from synthesis.models import Sample, Snapshot, SnapshotSample
-from synthesis.snapshot_diffs import Pair
-from synthesis.snapshots import snapshot_dir
 from tests.factories import make_snapshot, make_tool
 from tests.synthesis.rows import make_book, make_sample, publish, run_job
 from tests.synthesis.test_snapshots import build

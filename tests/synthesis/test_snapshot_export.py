@@ -14,14 +14,14 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catalog.imports import catalog_import
+from catalog.imports.services import catalog_import
 from catalog.models import TokenUnit
-from synthesis.core.card import dataset_card
+from synthesis.datasets.build import snapshot_dir
+from synthesis.datasets.card import dataset_card
+from synthesis.datasets.files import TABLE, jsonl, write_lines, write_table
+from synthesis.datasets.rebuild import rebuild
+from synthesis.datasets.selectors import zipped
 from synthesis.models import Sample, Snapshot, SynthesisRun
-from synthesis.snapshot_downloads import zipped
-from synthesis.snapshot_files import TABLE, jsonl, write_lines, write_table
-from synthesis.snapshot_rebuilds import rebuild
-from synthesis.snapshots import snapshot_dir
 from tests.factories import make_tool
 from tests.synthesis.rows import make_book, make_sample, run_job
 from tests.synthesis.test_snapshots import build
@@ -245,8 +245,8 @@ def facts(writers, domains_named):
 
 
 def test_agreement_on_the_card_is_of_the_samples_read_twice(user_with):
-    from synthesis import review
     from synthesis.models import SecondShare
+    from synthesis.review import services as review_services
 
     version = make_book()
     SecondShare.objects.create(share=1.0)
@@ -255,9 +255,9 @@ def test_agreement_on_the_card_is_of_the_samples_read_twice(user_with):
     samples = [make_sample(version, run=run) for _ in range(3)]
     for sample in samples[:2]:
         for person in people:
-            review.approve(sample=sample, reviewer=person)
-    review.approve(sample=samples[2], reviewer=people[0])
-    review.reject(sample=samples[2], reviewer=people[1], reason="unclear", note="", follow_up="drop")
+            review_services.approve(sample=sample, reviewer=person)
+    review_services.approve(sample=samples[2], reviewer=people[0])
+    review_services.reject(sample=samples[2], reviewer=people[1], reason="unclear", note="", follow_up="drop")
     assert Sample.objects.filter(human="approved").count() == 2
     manifest = Snapshot.objects.get(pk=run_job(build())["id"]).manifest
     assert (manifest["agreement"]["n"], manifest["agreement"]["same"]) == (3, 2)

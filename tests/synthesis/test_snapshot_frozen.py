@@ -14,6 +14,8 @@ from rest_framework.test import APIClient
 
 from catalog.models import Domain, Tool, ToolRevision
 from rules.models import Rule, RuleVersion
+from synthesis.datasets.rebuild import rebuild
+from synthesis.generate.services import snapshot_start
 from synthesis.models import (
     Attempt,
     Decision,
@@ -24,8 +26,6 @@ from synthesis.models import (
     SnapshotSample,
     SynthesisRun,
 )
-from synthesis.services import snapshot_start
-from synthesis.snapshot_rebuilds import rebuild
 from tests.conftest import _sql_flush
 from tests.factories import make_domain, make_tool
 from tests.synthesis.rows import make_book, make_sample, run_job
@@ -355,7 +355,7 @@ def test_what_a_trigger_refuses_is_told_as_a_conflict(world, client, monkeypatch
     def careless(*args: Any, **kwargs: Any) -> None:
         of(world).update(query="edited after all")
 
-    monkeypatch.setattr("synthesis.views_snapshots.services.rebuild_start", careless)
+    monkeypatch.setattr("synthesis.datasets.views.services.rebuild_start", careless)
     with transaction.atomic():
         page = client.post(f"/synthesis/snapshots/{world.snapshot.pk}/rebuild/")
         transaction.set_rollback(True)

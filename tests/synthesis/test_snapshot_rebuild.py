@@ -9,11 +9,12 @@ from django.core.management import CommandError, call_command
 
 from catalog.models import NeighbourList, TokenUnit, Tool
 from rules.models import Rule
-from synthesis import snapshot_rebuilds, snapshots
-from synthesis.core.line_parts import cut
+from synthesis.core.snapshot import cut
+from synthesis.datasets import build as datasets_build
+from synthesis.datasets import rebuild as datasets_rebuild
+from synthesis.datasets.build import snapshot_dir
+from synthesis.datasets.rebuild import rebuild
 from synthesis.models import FrozenLines, Sample, Snapshot
-from synthesis.snapshot_rebuilds import rebuild
-from synthesis.snapshots import snapshot_dir
 from tests.factories import make_snapshot, make_tool
 from tests.synthesis.rows import make_book, make_sample, publish, run_job
 from tests.synthesis.test_snapshots import build
@@ -135,14 +136,14 @@ def test_a_sample_that_changes_while_it_is_frozen_is_frozen_as_it_is_then(monkey
     version = make_book()
     sample = make_sample(version, human="approved")
     make_sample(version, human="approved")
-    write, edits = snapshots.write_table, []
+    write, edits = datasets_build.write_table, []
 
     def edited_meanwhile(folder):
         if not edits:
             edits.append(Sample.objects.filter(pk=sample.pk).update(query="edited in the last moment"))
         return write(folder)
 
-    monkeypatch.setattr(snapshots, "write_table", edited_meanwhile)
+    monkeypatch.setattr(datasets_build, "write_table", edited_meanwhile)
     snapshot = Snapshot.objects.get(pk=run_job(build())["id"])
     assert "edited in the last moment" in (snapshot_dir(snapshot) / "samples.jsonl").read_text()
     assert rebuild(snapshot)["equal"]
@@ -152,26 +153,26 @@ def test_a_sample_that_is_taken_back_while_it_is_frozen_stays_out(monkeypatch):
     version = make_book()
     sample = make_sample(version, human="approved")
     kept = make_sample(version, human="approved")
-    write = snapshots.write_table
+    write = datasets_build.write_table
 
     def taken_back(folder):
         Sample.objects.filter(pk=sample.pk).update(human="pending")
         return write(folder)
 
-    monkeypatch.setattr(snapshots, "write_table", taken_back)
+    monkeypatch.setattr(datasets_build, "write_table", taken_back)
     snapshot = Snapshot.objects.get(pk=run_job(build())["id"])
     assert list(snapshot.members.values_list("sample", flat=True)) == [kept.pk]
 
 
 def test_a_table_that_another_version_would_write_is_told_apart_from_other_rows(snapshot, monkeypatch):
-    write = snapshot_rebuilds.write_table
+    write = datasets_rebuild.write_table
 
     def other_bytes(folder):
         write(folder)
         table = pq.read_table(folder / "samples.parquet")
         pq.write_table(table, folder / "samples.parquet", compression="none")
 
-    monkeypatch.setattr(snapshot_rebuilds, "write_table", other_bytes)
+    monkeypatch.setattr(datasets_rebuild, "write_table", other_bytes)
     different = [file for file in rebuild(snapshot)["files"] if not file["equal"]]
     assert [file["name"] for file in different] == ["samples.parquet"]
     assert "the same rows in other bytes" in different[0]["difference"]

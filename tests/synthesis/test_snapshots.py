@@ -7,10 +7,10 @@ from django.db import IntegrityError, transaction
 
 from catalog.models import Tool
 from synthesis.core.snapshot import DERIVED_FILES, FILES, Entry, compose
+from synthesis.datasets.build import snapshot_dir
+from synthesis.datasets.plans import preview
+from synthesis.generate.services import snapshot_start
 from synthesis.models import Sample, Snapshot
-from synthesis.services import snapshot_start
-from synthesis.snapshot_plans import preview
-from synthesis.snapshots import snapshot_dir
 from tests.synthesis.rows import make_benchmark_query, make_book, make_sample, publish, run_job
 from trace_site import jobs
 from trace_site.lib.files import read_jsonl, sha256_file

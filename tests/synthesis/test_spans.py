@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synthesis.core.filters import failures
-from synthesis.spans import failure_spans, trace_spans
+from synthesis.samples.checks import failure_spans, trace_spans
 from tests.synthesis.texts import TOOLS, TRACE, candidate, context
 
 TEXT = st.text(alphabet="ab \n<>&é\u200b", max_size=30)

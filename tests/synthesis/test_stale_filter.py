@@ -6,9 +6,8 @@ import pytest
 
 from catalog.models import Tool
 from rules.models import Rule
-from synthesis.contents import content_stale
 from synthesis.models import Sample
-from synthesis.staleness import LEVELS, stale_filter, states
+from synthesis.samples.staleness import LEVELS, content_stale, stale_filter, states
 from tests.factories import make_domain, make_sample, make_tool
 from tests.synthesis.test_incremental_runs import edit_rule, every_draft_passes, make_catalog, near, run
 

@@ -5,9 +5,9 @@ from django.urls import reverse
 
 from catalog.models import Tool
 from rules.models import Rule
+from synthesis.generate.yields import rule_book
 from synthesis.models import Sample
-from synthesis.rule_yields import rule_book
-from synthesis.staleness import stale_filter
+from synthesis.samples.staleness import stale_filter
 from tests.factories import make_sample
 from tests.synthesis.test_incremental_runs import every_draft_passes, make_catalog, run
 

@@ -5,10 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import connection
 
-from synthesis import claims, review
-from synthesis.assignments import assign
 from synthesis.models import Decision, ReviewItem
-from synthesis.selectors_team import assignments, team
+from synthesis.review import queue as review_queue
+from synthesis.review import services as review_services
+from synthesis.team.selectors import assignments, team
+from synthesis.team.services import assign
 from tests.factories import make_sample
 
 pytestmark = pytest.mark.django_db
@@ -23,10 +24,10 @@ def ada(user_with):
 def decide(person, *minutes: float, undo: bool = False) -> None:
     """Decisions of a person, so many minutes after noon."""
     for minute in minutes:
-        review.approve(sample=make_sample(), reviewer=person)
+        review_services.approve(sample=make_sample(), reviewer=person)
         moved(person, minute)
     if undo:
-        review.undo(reviewer=person)
+        review_services.undo(reviewer=person)
         moved(person, minutes[-1] + 1)
 
 
@@ -100,9 +101,9 @@ def test_claims_and_assignments_show_with_their_holder(ada, user_with):
     for _ in range(4):
         make_sample()
     assign(assignee=ada, actor=admin, filters={}, count=3)
-    first = claims.claim_next(ada)
-    claims.claim_next(ada, besides=[first.pk])
-    review.approve(sample=first.sample, reviewer=ada)
+    first = review_queue.claim_next(ada)
+    review_queue.claim_next(ada, besides=[first.pk])
+    review_services.approve(sample=first.sample, reviewer=ada)
     member = of(ada)
     assert (member.held, member.assigned) == (1, 2) and member.frees_at is not None
     (row,) = assignments()
@@ -112,7 +113,7 @@ def test_claims_and_assignments_show_with_their_holder(ada, user_with):
 def test_the_policy_of_an_admin_is_no_reading(user_with):
     admin = user_with("admin", username="alma")
     make_sample(), make_sample()
-    review.policy_approve(count=None, actor=admin)
+    review_services.policy_approve(count=None, actor=admin)
     assert (of(admin).today, of(admin).pace.items) == (0, 0)
 
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from synthesis.core import judge_query, judge_words
-from synthesis.core.judge_words import known_rule
-from synthesis.core.wordings import Wording
+from synthesis.core.words import Wording
+from synthesis.offline import judge, judge_words
+from synthesis.offline.judge_words import known_rule
 from tests.synthesis.judged.read import samples
 
 WORDINGS = [
     (name, found)
-    for module in (judge_query, judge_words)
+    for module in (judge, judge_words)
     for name, found in vars(module).items()
     if isinstance(found, Wording)
 ]

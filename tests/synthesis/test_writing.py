@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from synthesis import writing
 from synthesis.core.queries import QueryDraft
-from synthesis.stages import Outcome, Unit
-from synthesis.writing import written, written_here
+from synthesis.generate import executor
+from synthesis.generate.executor import written, written_here
+from synthesis.generate.pipeline import Outcome, Unit
 from trace_site.jobs import JobCancelled, LeaseLost
 from trace_site.lib.errors import TraceError
 
@@ -53,7 +53,7 @@ def test_units_are_drawn_only_as_batches_are_committed():
     done = 0
     for batch in found:
         done += len(batch)
-        assert len(drawn) <= done + 8 + writing.BATCH
+        assert len(drawn) <= done + 8 + executor.BATCH
     assert done == 5000
 
 

@@ -8,8 +8,8 @@ import django
 def main() -> None:
     django.setup()
     from trace_site import jobs
-    from trace_site.tasks import _run_polled, slots
-    from training import stages
+    from trace_site.worker import _run_polled, slots
+    from training.runs import stages
 
     stages.TRAINER, stages.COPY_SECONDS = "tests.training.fake_trainer", 0.1
     training = jobs.Job.objects.filter(kind="training")

@@ -16,7 +16,7 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from training.core.recipe import Pocket, Recipe, Stage
 from training.core.stages import normal
-from training.ml.chat import FIRST_WORD, Chat
+from training.ml.bases.chat import FIRST_WORD, Chat
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 COMMON = """

@@ -9,9 +9,9 @@ from tests.training.small_bases import write_base
 from tests.training.small_snapshot import sample, write_snapshot
 from training.core.recipe import Lora, Recipe
 from training.core.records import Snapshot, load_snapshot, stage2_records
+from training.ml.bases.model import Trainee, build
 from training.ml.data import Batch, Example, collate, encode
-from training.ml.loss import supervised_loss
-from training.ml.model import Trainee, build
+from training.ml.step import supervised_loss
 
 
 def recipe_for(base: Path, **fields: Any) -> Recipe:

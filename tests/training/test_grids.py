@@ -9,12 +9,13 @@ from synthesis.models import Snapshot
 from tests.factories import make_run, make_snapshot
 from tests.synthesis.rows import make_book, make_sample
 from trace_site import jobs
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-from training import grids, stages
 from training.core.grid import Source, read_plan
+from training.grids import services as grids_services
 from training.models import Grid, GridCell, Model, Run, TrainedStage
+from training.runs import stages
 
 pytestmark = pytest.mark.django_db
 SMALL = {"formats": ["a"], "memos": ["none", "m"], "retrievals": ["n", "r"]}
@@ -34,7 +35,7 @@ def plan_on(*snapshots, **overrides):
 
 
 def create(plan, **overrides):
-    return grids.grid_create(plan=plan, snapshots=grids.snapshots_of(plan), **overrides)
+    return grids_services.grid_create(plan=plan, snapshots=grids_services.snapshots_of(plan), **overrides)
 
 
 def test_grid_queues_a_run_per_cell_in_training_order():
@@ -50,7 +51,7 @@ def test_grid_queues_a_run_per_cell_in_training_order():
 def test_equal_plan_is_the_same_grid_and_goes_on_where_it_ended():
     plan = plan_on(make_snapshot())
     grid = create(plan)
-    assert grids.grid_cancel(grid=grid) == 4 and grids.grid_cancel(grid=grid) == 0
+    assert grids_services.grid_cancel(grid=grid) == 4 and grids_services.grid_cancel(grid=grid) == 0
     again = create(read_plan({**plan.as_dict(), "retrievals": ["r", "n"], "name": "said otherwise"}))
     assert again == grid and GridCell.objects.count() == 4
     assert set(Job.objects.filter(kind="training").values_list("state", flat=True)) == {"queued"}
@@ -68,7 +69,7 @@ def test_two_names_of_one_snapshot_are_one_cell_each():
     snapshot = make_snapshot()
     plan = read_plan({**SMALL, "snapshots": ["append:0", "replace:0"]})
     same = {Source(strategy=one): snapshot for one in ("append", "replace")}
-    assert grids.grid_create(plan=plan, snapshots=same).cells.count() == 4
+    assert grids_services.grid_create(plan=plan, snapshots=same).cells.count() == 4
 
 
 def test_forecast_tells_what_is_kept_and_starts_nothing():
@@ -78,7 +79,7 @@ def test_forecast_tells_what_is_kept_and_starts_nothing():
         assert jobs.run(cell.run.job_id).state == "done"
     assert Model.objects.count() == 4 and TrainedStage.objects.count() == 5
     before = Run.objects.count()
-    found = grids.grid_forecast(plan_on(snapshot, retrievals=["n", "r+R"]))
+    found = grids_services.grid_forecast(plan_on(snapshot, retrievals=["n", "r+R"]))
     assert [one.states for one in found] == [
         ("kept",),
         ("train", "train"),
@@ -92,15 +93,15 @@ def test_recipe_of_a_plan_goes_over_the_defaults_of_its_base():
     snapshot = make_snapshot()
     grid = create(plan_on(snapshot, recipe={"stage2": {"lr": 0.002}}, formats=["a"], memos=["m"]))
     run = grid.cells.first().run
-    default = grids.default_recipe("pocket")
+    default = grids_services.default_recipe("pocket")
     assert run.recipe["stage2"]["lr"] == 0.002 and run.recipe["stage1"]["lr"] == default.stage1.lr
     with pytest.raises(TraceError, match=r"stage2\.rate"):
-        grids.grid_start(plan=plan_on(snapshot, recipe={"stage2": {"rate": 1}}))
+        grids_services.grid_start(plan=plan_on(snapshot, recipe={"stage2": {"rate": 1}}))
 
 
 def test_snapshot_that_is_not_there_is_named():
     with pytest.raises(TraceError, match="there is no snapshot 999"):
-        grids.grid_start(plan=read_plan({"snapshots": [999]}))
+        grids_services.grid_start(plan=read_plan({"snapshots": [999]}))
     assert not Job.objects.exists()
 
 
@@ -113,8 +114,8 @@ def builds(monkeypatch):
         asked.append(options)
         return Job.objects.create(kind="snapshot", queue="default", title="snapshot")
 
-    monkeypatch.setattr(grids, "snapshot_start", start)
-    monkeypatch.setattr(grids, "catalog_now", lambda: "c" * 64)
+    monkeypatch.setattr(grids_services, "snapshot_start", start)
+    monkeypatch.setattr(grids_services, "catalog_now", lambda: "c" * 64)
     return asked
 
 
@@ -124,7 +125,7 @@ def built(job, snapshot):
 
 def test_sweep_waits_in_the_queue_until_its_snapshots_are_built(builds):
     plan = read_plan({**SMALL, "snapshots": ["append:0,3"], "rrb": 5})
-    job = grids.grid_start(plan=plan)
+    job = grids_services.grid_start(plan=plan)
     waiting = jobs.run(job.pk)
     first, second = Job.objects.filter(kind="snapshot").order_by("pk")
     assert (waiting.state, waiting.note) == ("queued", f"waits for append(0), which job {first.pk} builds")
@@ -146,8 +147,8 @@ def test_sweep_builds_real_snapshots_and_k_0_holds_no_rule_sample():
     for _ in range(3):
         make_sample(None, human="approved")
     plan = read_plan({"snapshots": ["append:0,2", "replace:0"], "formats": ["a"], "memos": ["m"]})
-    expected = [one.states for one in grids.grid_forecast(plan)]
-    job = grids.grid_start(plan=plan)
+    expected = [one.states for one in grids_services.grid_forecast(plan)]
+    job = grids_services.grid_start(plan=plan)
     while (ran := jobs.run(job.pk)).state == "queued":
         for pk in ran.params["builds"].values():
             jobs.run(pk)
@@ -167,7 +168,7 @@ def test_sweep_builds_real_snapshots_and_k_0_holds_no_rule_sample():
 
 
 def test_snapshot_that_cannot_be_built_ends_the_grid_and_a_retry_builds_it_again(builds):
-    job = grids.grid_start(plan=read_plan({**SMALL, "snapshots": ["append:0"]}))
+    job = grids_services.grid_start(plan=read_plan({**SMALL, "snapshots": ["append:0"]}))
     jobs.run(job.pk)
     Job.objects.filter(kind="snapshot").update(state="failed", error="no approved sample fits.")
     failed = jobs.run(job.pk)
@@ -183,7 +184,7 @@ def test_resume_queues_only_what_ended_badly():
     done, failed, *_ = Job.objects.filter(kind="training").order_by("pk")
     Job.objects.filter(pk=done.pk).update(state="done")
     Job.objects.filter(pk=failed.pk).update(state="failed")
-    assert grids.grid_resume(grid=grid) == 1
+    assert grids_services.grid_resume(grid=grid) == 1
 
 
 def test_command_shows_a_plan_before_anything_starts(capsys, tmp_path):
@@ -237,7 +238,7 @@ def test_command_names_what_is_wrong(options, error):
 
 def test_run_made_by_hand_becomes_a_cell_of_the_grid(django_assert_max_num_queries):
     snapshot = make_snapshot()
-    by_hand = grids.run_create(snapshot=snapshot, base="pocket", format="a", memo="m", retrieval="n")
+    by_hand = grids_services.run_create(snapshot=snapshot, base="pocket", format="a", memo="m", retrieval="n")
     make_run(snapshot=snapshot)
     grid = create(plan_on(snapshot))
     assert by_hand.pk in grid.cells.values_list("run", flat=True)

@@ -9,13 +9,13 @@ from django.core.management import CommandError, call_command
 from catalog.models import TokenUnit
 from tests.training.deliveries import chain, changed, deliver, resealed, small_snapshot
 from trace_site import jobs
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
-from training import imports, stages
-from training.imports import adopt
 from training.models import Model, Run, RunMetric, TrainedStage
-from training.registry import export_dir
-from training.services import run_create
+from training.registry.registry import export_dir
+from training.runs import imports, stages
+from training.runs.imports import adopt
+from training.runs.services import run_create
 
 pytestmark = pytest.mark.django_db
 

@@ -128,10 +128,10 @@ def test_a_question_says_its_tool_its_options_and_their_letters() -> None:
 def chat_of(kind: str, snapshot: Snapshot, fmt: str) -> Any:
     """Of the pocket model, whose prompts another tokenizer spells, or of a named family."""
     from tests.training.small_tokenizers import family_tokenizer
-    from training.ml.adapters import prepare, template_markers
-    from training.ml.bases import add_tokens
-    from training.ml.chat import Chat
-    from training.ml.tokenizer import writer_tokenizer
+    from training.ml.bases.adapters import prepare, template_markers
+    from training.ml.bases.chat import Chat
+    from training.ml.bases.named import add_tokens
+    from training.ml.bases.pocket import writer_tokenizer
 
     words = family_tokenizer("bare")
     tokenizer = writer_tokenizer(words, 400) if kind == "pocket" else family_tokenizer(kind)
@@ -168,8 +168,8 @@ def test_a_record_is_token_for_token_what_a_probe_asks(snapshot: Snapshot, kind:
 def test_an_export_says_on_which_tools_it_learned_letters(snapshot: Snapshot, learned: str) -> None:
     """Evaluation reads it there: a model of another rule is not asked."""
     torch = pytest.importorskip("torch")
+    from training.ml.bases.model import Trainee
     from training.ml.export import trace_spec
-    from training.ml.model import Trainee
 
     chat = chat_of("qwen3", snapshot, "a")
     trainee = Trainee(torch.nn.Module(), chat, 0, "opaque", pocket=False, letters=learned)

@@ -12,9 +12,9 @@ pytest.importorskip("torch")
 from tests.training.small_tokenizers import FAMILIES, family_tokenizer  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
 from training.core.parts import Record, Units  # noqa: E402
-from training.ml import adapters  # noqa: E402
-from training.ml.bases import add_tokens  # noqa: E402
-from training.ml.chat import Chat, chat_of  # noqa: E402
+from training.ml.bases import adapters  # noqa: E402
+from training.ml.bases.chat import Chat, chat_of  # noqa: E402
+from training.ml.bases.named import add_tokens  # noqa: E402
 
 pytestmark = pytest.mark.ml
 TOOL = "<<Pay&&Get>>"

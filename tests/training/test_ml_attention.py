@@ -11,7 +11,7 @@ import torch  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from tests.training.small_bases import write_gemma, write_untied  # noqa: E402
-from training.ml.attention import NAME, float32_attention  # noqa: E402
+from training.ml.loop import NAME, float32_attention  # noqa: E402
 
 pytestmark = pytest.mark.ml
 

@@ -16,13 +16,13 @@ from tests.training.small_snapshot import sample, write_snapshot  # noqa: E402
 from tests.training.small_training import Small, recipe_for  # noqa: E402
 from training.core.recipe import POCKET, Stage  # noqa: E402
 from training.core.records import Snapshot, load_snapshot  # noqa: E402
-from training.ml import initial, stage2  # noqa: E402
-from training.ml.bases import add_tokens, base_licence  # noqa: E402
-from training.ml.chat import load_chat  # noqa: E402
+from training.ml import stage2  # noqa: E402
+from training.ml.bases import model as bases_model
+from training.ml.bases.chat import load_chat  # noqa: E402
+from training.ml.bases.model import Trainee, build, row_tables, unit_texts  # noqa: E402  # noqa: E402
+from training.ml.bases.named import add_tokens, base_licence  # noqa: E402
+from training.ml.bases.pocket import writer_tokenizer  # noqa: E402
 from training.ml.export import merged  # noqa: E402
-from training.ml.initial import row_tables, unit_texts  # noqa: E402
-from training.ml.model import Trainee, build  # noqa: E402
-from training.ml.tokenizer import writer_tokenizer  # noqa: E402
 
 pytestmark = pytest.mark.ml
 
@@ -99,7 +99,7 @@ def test_rows_come_out_the_same_however_many_are_set_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = row_tables(merged(Small(tmp_path / "one", "gemma4").trainee))
-    monkeypatch.setattr(initial, "TEXTS_AT_ONCE", 2)
+    monkeypatch.setattr(bases_model, "TEXTS_AT_ONCE", 2)
     again = row_tables(merged(Small(tmp_path / "two", "gemma4").trainee))
     assert len(whole) == 2
     for one, other in zip(whole, again, strict=True):
@@ -112,8 +112,8 @@ def test_the_start_of_a_model_says_how_its_rows_were_set(tmp_path: Path) -> None
     recipe = quick_recipe(memo="none", retrieval="n", token_init="opaque", stage2=short)
     stage2.main(recipe, folder, tmp_path / "run", lambda done, total, note: None)
     _, spec = load_chat(tmp_path / "run" / "export")
-    assert spec["token_init"] == initial.POCKET_METHODS["opaque"]
-    assert initial.POCKET_METHODS["opaque"] in (tmp_path / "run" / "export" / "README.md").read_text()
+    assert spec["token_init"] == bases_model.POCKET_METHODS["opaque"]
+    assert bases_model.POCKET_METHODS["opaque"] in (tmp_path / "run" / "export" / "README.md").read_text()
 
 
 # licence

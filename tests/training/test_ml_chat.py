@@ -12,10 +12,10 @@ from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
 from training.core.parts import Record, Units  # noqa: E402
 from training.core.recipe import Recipe  # noqa: E402
 from training.core.records import load_snapshot, stage1_records, stage2_records  # noqa: E402
-from training.ml.chat import FIRST_WORD, Chat  # noqa: E402
+from training.ml.bases.chat import FIRST_WORD, Chat  # noqa: E402
+from training.ml.bases.model import add_tokens  # noqa: E402
+from training.ml.bases.pocket import writer_tokenizer  # noqa: E402
 from training.ml.data import IGNORE, collate, encode  # noqa: E402
-from training.ml.model import add_tokens  # noqa: E402
-from training.ml.tokenizer import writer_tokenizer  # noqa: E402
 
 pytestmark = pytest.mark.ml
 TOOL = {

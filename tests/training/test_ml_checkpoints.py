@@ -16,8 +16,8 @@ from trace_site.lib.errors import TraceError  # noqa: E402
 from training.core.records import load_snapshot, stage2_records  # noqa: E402
 from training.core.rundir import RunDir  # noqa: E402
 from training.ml import checkpoints, loop  # noqa: E402
+from training.ml.bases.model import build  # noqa: E402
 from training.ml.data import encode, epoch_batches  # noqa: E402
-from training.ml.model import build  # noqa: E402
 from training.ml.step import train_step  # noqa: E402
 
 pytestmark = pytest.mark.ml

@@ -21,9 +21,11 @@ from trace_site.lib.files import sha256_file  # noqa: E402
 from training.core.bases import ENCODERS, encoder_digest  # noqa: E402
 from training.core.recipe import Recipe  # noqa: E402
 from training.core.records import Snapshot, load_snapshot  # noqa: E402
-from training.ml import encoders, initial, stage1, stage2  # noqa: E402
-from training.ml.encoders import embed, load_encoder  # noqa: E402
-from training.ml.model import Trainee, build  # noqa: E402
+from training.ml import stage1, stage2  # noqa: E402
+from training.ml.bases import encoders
+from training.ml.bases import model as bases_model
+from training.ml.bases.encoders import embed, load_encoder  # noqa: E402
+from training.ml.bases.model import Trainee, build  # noqa: E402
 
 pytestmark = pytest.mark.ml
 
@@ -163,7 +165,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.extend(texts)
         return embed(model, chat, recipe, texts)
 
-    monkeypatch.setattr(initial, "embed", noting)
+    monkeypatch.setattr(bases_model, "embed", noting)
     return seen
 
 

@@ -18,7 +18,7 @@ from trace_site.lib.errors import TraceError  # noqa: E402
 from training.core.publish import is_intact  # noqa: E402
 from training.core.recipe import Lora, Recipe, Stage  # noqa: E402
 from training.ml import stage1, stage2  # noqa: E402
-from training.ml.chat import load_chat  # noqa: E402
+from training.ml.bases.chat import load_chat  # noqa: E402
 
 pytestmark = pytest.mark.ml
 QUICK = quick_recipe()

@@ -14,7 +14,7 @@ from tests.training.small_training import recipe_for  # noqa: E402
 from training.core.recipe import Lora, Stage  # noqa: E402
 from training.core.records import load_snapshot  # noqa: E402
 from training.ml import stage1, stage2  # noqa: E402
-from training.selectors import card_parts  # noqa: E402
+from training.registry.selectors import card_parts  # noqa: E402
 
 pytestmark = pytest.mark.ml
 SHORT = Stage(lr=1e-2, batch_size=5, epochs=1)

@@ -11,8 +11,8 @@ pytest.importorskip("torch")
 
 from tests.training.deliveries import small_snapshot  # noqa: E402
 from tests.training.small_encoder import small_encoder  # noqa: E402
-from training.imports import adopt  # noqa: E402
 from training.models import Model, Run, TrainedStage  # noqa: E402
+from training.runs.imports import adopt  # noqa: E402
 
 pytestmark = [pytest.mark.ml, pytest.mark.django_db]
 RECIPE = """

@@ -22,9 +22,10 @@ from trace_site.lib.errors import TraceError  # noqa: E402
 from trace_site.lib.files import sha256_file  # noqa: E402
 from training.core.recipe import Stage  # noqa: E402
 from training.core.records import load_snapshot, stage2_records  # noqa: E402
-from training.ml import head, loop, loss, stage2  # noqa: E402
+from training.ml import head, loop, stage2  # noqa: E402
+from training.ml import step as ml_step
+from training.ml.bases.model import Trainee, build  # noqa: E402
 from training.ml.data import IGNORE, collate, encode  # noqa: E402
-from training.ml.model import Trainee, build  # noqa: E402
 from training.ml.plan import learning_rate  # noqa: E402
 
 pytestmark = pytest.mark.ml
@@ -193,7 +194,7 @@ def test_the_chunked_loss_equals_the_plain_one(tmp_path: Path, monkeypatch: pyte
     trainee.model.zero_grad()
     monkeypatch.setitem(head.BLOCK, "cpu", (7, 64))
     unweighted = replace(CELL, pocket=replace(CELL.pocket, tool_weight=1.0))
-    ours = loss.supervised_loss(trainee, batch, unweighted)
+    ours = ml_step.supervised_loss(trainee, batch, unweighted)
     ours.backward()
     assert ours.item() == pytest.approx(plain.item(), rel=1e-5)
     for key, value in trainee.model.named_parameters():
@@ -214,4 +215,4 @@ def test_which_tool_counts_as_often_as_the_recipe_says_and_that_it_is_one_once(t
     which = functional.cross_entropy(logits[tools, first:], labels[tools] - first, reduction="sum")
     expected = (each.sum() + 4 * which) / (labels != IGNORE).sum()
     assert tools.any()
-    assert loss.supervised_loss(trainee, batch, heavier).item() == pytest.approx(expected.item(), rel=1e-5)
+    assert ml_step.supervised_loss(trainee, batch, heavier).item() == pytest.approx(expected.item(), rel=1e-5)

@@ -11,10 +11,10 @@ import transformers  # noqa: E402
 
 from trace_site.lib.errors import TraceError  # noqa: E402
 from training.core.recipe import Recipe  # noqa: E402
+from training.ml.bases.model import Trainee  # noqa: E402
 from training.ml.data import IGNORE, Batch, Example  # noqa: E402
 from training.ml.head import output_head  # noqa: E402
-from training.ml.loss import check_head, supervised_loss  # noqa: E402
-from training.ml.model import Trainee  # noqa: E402
+from training.ml.step import check_head, supervised_loss  # noqa: E402
 
 pytestmark = pytest.mark.ml
 SIZES = {

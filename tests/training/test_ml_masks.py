@@ -12,11 +12,11 @@ from tests.training.small_tokenizers import family_tokenizer  # noqa: E402
 from training.core.parts import Record  # noqa: E402
 from training.core.recipe import Recipe  # noqa: E402
 from training.core.records import Snapshot, load_snapshot, stage1_records, stage2_records  # noqa: E402
-from training.ml.adapters import prepare, template_markers  # noqa: E402
-from training.ml.bases import add_tokens  # noqa: E402
-from training.ml.chat import FIRST_WORD, LEAST_REQUEST, Chat  # noqa: E402
+from training.ml.bases.adapters import prepare, template_markers  # noqa: E402
+from training.ml.bases.chat import FIRST_WORD, LEAST_REQUEST, Chat  # noqa: E402
+from training.ml.bases.named import add_tokens  # noqa: E402
+from training.ml.bases.pocket import writer_tokenizer  # noqa: E402
 from training.ml.data import encode  # noqa: E402
-from training.ml.tokenizer import writer_tokenizer  # noqa: E402
 
 pytestmark = pytest.mark.ml
 TRACE = "slip case : PayV1/GetSlip is older"

@@ -11,7 +11,7 @@ import torch  # noqa: E402
 from tests.training.small_bases import SHAPES  # noqa: E402
 from tests.training.small_training import Small  # noqa: E402
 from training.core.rundir import RunDir  # noqa: E402
-from training.ml.bases import load_named  # noqa: E402
+from training.ml.bases.named import load_named  # noqa: E402
 from training.ml.data import IGNORE  # noqa: E402
 from training.ml.export import export  # noqa: E402
 

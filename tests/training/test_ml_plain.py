@@ -13,10 +13,12 @@ from hypothesis import strategies as st  # noqa: E402
 
 from tests.training.small_tokenizers import KINDS, LOSSLESS  # noqa: E402
 from training.core.parts import Units  # noqa: E402
-from training.ml import adapters  # noqa: E402
-from training.ml.bases import add_tokens  # noqa: E402
-from training.ml.chat import Chat  # noqa: E402
-from training.ml.plain import PlainText  # noqa: E402
+from training.ml.bases import adapters  # noqa: E402
+from training.ml.bases.chat import (
+    Chat,  # noqa: E402
+    PlainText,  # noqa: E402
+)
+from training.ml.bases.named import add_tokens  # noqa: E402
 
 pytestmark = pytest.mark.ml
 TOOLS = ["<<Pay&&Get>>", "<tid>", "</tid>", "<<Pay>>", "<<Get>>"]

@@ -34,16 +34,16 @@ from training.core.records import (  # noqa: E402
 )
 from training.core.rundir import RunDir  # noqa: E402
 from training.ml import loop, stage1, stage2  # noqa: E402
-from training.ml.attention import NAME, float32_attention  # noqa: E402
-from training.ml.chat import FIRST_WORD, load_chat  # noqa: E402
+from training.ml.bases.chat import FIRST_WORD, load_chat  # noqa: E402
+from training.ml.bases.encoders import embed  # noqa: E402
+from training.ml.bases.model import Trainee, build  # noqa: E402
+from training.ml.bases.pocket import writer_tokenizer  # noqa: E402
 from training.ml.checkpoints import Trainer  # noqa: E402
 from training.ml.data import collate, encode, replayed  # noqa: E402
-from training.ml.encoders import embed  # noqa: E402
 from training.ml.export import merged  # noqa: E402
-from training.ml.model import Trainee, build  # noqa: E402
+from training.ml.loop import NAME, float32_attention  # noqa: E402
 from training.ml.optimizer import peak  # noqa: E402
 from training.ml.step import gradients, train_step  # noqa: E402
-from training.ml.tokenizer import writer_tokenizer  # noqa: E402
 
 pytestmark = pytest.mark.ml
 NEAR = 2e-4  # of logits up to 20

@@ -9,8 +9,8 @@ from transformers import AutoTokenizer  # noqa: E402
 from catalog.ml.encoder import locate  # noqa: E402
 from tests.training.small_bases import gemma_tokenizer  # noqa: E402
 from training.core.recipe import Pocket  # noqa: E402
-from training.ml.chat import Chat  # noqa: E402
-from training.ml.tokenizer import writer_tokenizer  # noqa: E402
+from training.ml.bases.chat import Chat  # noqa: E402
+from training.ml.bases.pocket import writer_tokenizer  # noqa: E402
 
 pytestmark = pytest.mark.ml
 

@@ -10,7 +10,7 @@ import pytest
 
 from trace_site.lib.errors import TraceError
 from training.core.rundir import RunDir
-from training.ml.reporting import VARIABLE, reporter
+from training.ml.loop import VARIABLE, reporter
 
 ROW = {"stage": "stage1", "step": 7, "loss": 0.5, "lr": 1e-3}
 

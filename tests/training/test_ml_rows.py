@@ -14,10 +14,10 @@ from transformers import AutoModelForCausalLM  # noqa: E402
 from tests.training.test_ml_loss_models import batch, library_loss, made  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
 from training.core.recipe import Recipe  # noqa: E402
+from training.ml.bases.model import Trainee  # noqa: E402
 from training.ml.data import Batch, Example  # noqa: E402
-from training.ml.loss import check_head, supervised_loss  # noqa: E402
-from training.ml.model import Trainee  # noqa: E402
 from training.ml.rows import merge_rows, split_rows  # noqa: E402
+from training.ml.step import check_head, supervised_loss  # noqa: E402
 
 pytestmark = pytest.mark.ml
 FAMILIES = ["Gemma4", "Llama", "Qwen3", "Phi"]  # two tables and a tie; no tie; a tie; a head with a bias

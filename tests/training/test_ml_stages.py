@@ -23,7 +23,7 @@ from training.core.recipe import Recipe, Stage  # noqa: E402
 from training.core.records import load_snapshot  # noqa: E402
 from training.ml import __main__ as command  # noqa: E402
 from training.ml import stage1, stage2  # noqa: E402
-from training.ml.chat import load_chat  # noqa: E402
+from training.ml.bases.chat import load_chat  # noqa: E402
 
 pytestmark = pytest.mark.ml
 SHORT = Stage(lr=3e-3, encoder_lr=1e-3, rows_lr=1e-3, batch_size=4, epochs=1)

@@ -140,8 +140,8 @@ def test_recomputed_activations_give_the_same_step(tmp_path: Path, base: str) ->
     from tests.training.small_snapshot import write_snapshot
     from training.core.records import load_snapshot, stage2_records
     from training.core.rundir import RunDir
+    from training.ml.bases.model import build
     from training.ml.data import encode
-    from training.ml.model import build
 
     recipe: Recipe = killing.small_recipe()
     if base == "gemma":

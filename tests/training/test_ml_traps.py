@@ -23,12 +23,13 @@ from trace_site.lib.errors import TraceError  # noqa: E402
 from training.core.recipe import Lora, Recipe, Stage  # noqa: E402
 from training.core.records import load_snapshot, stage1_records, stage2_records  # noqa: E402
 from training.core.rundir import RunDir  # noqa: E402
-from training.ml import bases, stage2  # noqa: E402
-from training.ml.bases import is_tied, load_named, token_tables  # noqa: E402
-from training.ml.chat import Chat, load_chat  # noqa: E402
+from training.ml import stage2  # noqa: E402
+from training.ml.bases import named
+from training.ml.bases.chat import Chat, load_chat  # noqa: E402
+from training.ml.bases.model import add_tokens, build  # noqa: E402
+from training.ml.bases.named import is_tied, load_named, token_tables  # noqa: E402
 from training.ml.data import IGNORE, collate, encode  # noqa: E402
 from training.ml.export import export, merged  # noqa: E402
-from training.ml.model import add_tokens, build  # noqa: E402
 
 pytestmark = pytest.mark.ml
 FACTS = {"memo": "none", "retrieval": "r"}
@@ -145,9 +146,9 @@ def test_rows_of_no_tool_are_never_the_best_answer(tmp_path: Path) -> None:
 
 
 def test_what_trains_is_fp32_even_on_a_bf16_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = bases.AutoModelForCausalLM.from_pretrained
+    whole = named.AutoModelForCausalLM.from_pretrained
     monkeypatch.setattr(
-        bases.AutoModelForCausalLM,
+        named.AutoModelForCausalLM,
         "from_pretrained",
         lambda source, **options: whole(source, **options | {"dtype": torch.bfloat16}),
     )

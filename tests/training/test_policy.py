@@ -7,17 +7,18 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
-from catalog.ledger import ledger_update
+from catalog.tokens import ledger_update
 from synthesis.models import Decision, Sample, Snapshot
 from tests.factories import make_rule, make_sample, make_tool
-from trace_site import audit, jobs
-from trace_site.audit import AuditEntry
+from trace_site import jobs
+from trace_site.audit import models as audit_models
+from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
-from trace_site.notices import Notice
-from training import policy as services
-from training import stages
+from trace_site.notices.services import Notice
 from training.models import Retraining, Run
-from training.selectors_retraining import standing
+from training.retraining import services
+from training.retraining.selectors import standing
+from training.runs import stages
 
 pytestmark = pytest.mark.django_db
 SNAPSHOT = {"strategy": "append", "per_rule": 2, "branches": ["rrb", "rule"]}
@@ -133,7 +134,7 @@ def test_rules_count_only_for_a_cell_that_learns_them(rule):
 def test_change_of_rules_holds_it_back_for_the_quiet_minutes(rule):
     row = policy(quiet_minutes=30)
     approved(rule)
-    audit.record(actor=None, action="rule.published", obj=rule)
+    audit_models.record(actor=None, action="rule.published", obj=rule)
     found = standing(row)
     assert not found.starts_itself and found.verdict.earliest and services.sweep() == 0
     assert "quiet for 30 min: starts at" in found.verdict.keeps[0]
@@ -163,22 +164,22 @@ def test_policy_that_is_off_is_only_started_by_a_person(rule, user_with):
 
 
 def test_retraining_killed_before_its_row_is_written_makes_one_run(rule, monkeypatch):
-    from training import tasks_retraining
+    from training.retraining import tasks as retraining_tasks
 
     row = policy()
     approved(rule)
     services.sweep()
     job = jobs.Job.objects.get(kind="retraining")
-    create = tasks_retraining.run_create
+    create = retraining_tasks.run_create
 
     def killed(**_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tasks_retraining, "run_create", killed)
+    monkeypatch.setattr(retraining_tasks, "run_create", killed)
     with pytest.raises(KeyboardInterrupt):
         jobs.run(job.pk)
     assert Snapshot.objects.count() == 1 and not Run.objects.exists()
-    monkeypatch.setattr(tasks_retraining, "run_create", create)
+    monkeypatch.setattr(retraining_tasks, "run_create", create)
     jobs.run(job.pk)
     jobs.Job.objects.filter(pk=job.pk).update(state="queued")  # the reaper believes it dead once more
     jobs.run(job.pk)

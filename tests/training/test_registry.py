@@ -7,10 +7,17 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 
 from tests.factories import make_model, make_rule, make_tool
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
 from training.models import AliasMove
-from training.registry import current_aliases, export_dir, model_named, promote, roll_back, set_challenger
+from training.registry.registry import (
+    current_aliases,
+    export_dir,
+    model_named,
+    promote,
+    roll_back,
+    set_challenger,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -161,8 +168,8 @@ def stored_model(settings, tmp_path):
 def test_byte_that_flips_after_the_first_load_is_refused_on_every_way_to_the_model(
     settings, tmp_path, client_as
 ):
-    from evaluation import retriever
-    from evaluation.services import evaluation_request
+    from evaluation.benchmarks.services import evaluation_request
+    from evaluation.retrieval import retriever
     from trace_site import jobs
 
     model = stored_model(settings, tmp_path)

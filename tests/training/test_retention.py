@@ -8,12 +8,12 @@ from django.core.management import CommandError, call_command
 from tests.factories import make_model, make_run, make_snapshot
 from trace_site import jobs
 from trace_site.artefacts import store
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
 from trace_site.lib.store import Store
-from training import retention
 from training.models import AliasMove, Model, Retraining, RetrainPolicy, TrainedStage
-from training.registry import export_dir, promote, roll_back, set_challenger
+from training.registry import retention
+from training.registry.registry import export_dir, promote, roll_back, set_challenger
 
 pytestmark = pytest.mark.django_db
 

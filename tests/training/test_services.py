@@ -13,21 +13,14 @@ from django.db.models.functions import Now
 
 from tests.factories import make_model, make_snapshot
 from trace_site import jobs
-from trace_site.audit import AuditEntry
+from trace_site.audit.models import AuditEntry
+from trace_site.dev.supervisor import children
 from trace_site.lib.errors import TraceError
-from trace_site.supervisor import children
-from training import stages
 from training.models import Model, Run, RunMetric, TrainedStage
-from training.registry import export_dir
-from training.services import (
-    configured_bases,
-    default_recipe,
-    recipe_from_text,
-    require_configured,
-    run_create,
-)
-from training.sharing import stage_folder
-from training.stages import read_metrics
+from training.registry.registry import export_dir
+from training.runs import stages
+from training.runs.services import configured_bases, recipe_from_text, require_configured, run_create
+from training.runs.stages import default_recipe, read_metrics, stage_folder
 
 pytestmark = pytest.mark.django_db
 
@@ -247,7 +240,9 @@ def test_every_container_is_told_the_same_bases(settings, service):
 )
 def test_bases_are_read_from_the_environment(tmp_path, given, bases):
     clean = {name: value for name, value in os.environ.items() if not name.startswith("BASE_MODEL")}
-    asked = "import django; django.setup(); from training.services import configured_bases as c; print(*c())"
+    asked = (
+        "import django; django.setup(); from training.runs.services import configured_bases as c; print(*c())"
+    )
     known = {"TRACE_HOME": str(tmp_path), "DJANGO_SETTINGS_MODULE": "trace_site.settings"}
     done = subprocess.run(
         [sys.executable, "-c", asked], env=clean | known | given, capture_output=True, text=True, check=True

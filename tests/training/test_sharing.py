@@ -13,10 +13,11 @@ from django.utils import timezone
 from tests.factories import make_snapshot
 from tests.training.grid_storm import storm
 from trace_site import jobs
-from training import stages
 from training.models import Model, Run, StageClaim, TrainedStage
-from training.services import run_create, run_steps
-from training.sharing import claim, stage_folder
+from training.runs import stages
+from training.runs.services import run_create, run_steps
+from training.runs.sharing import claim
+from training.runs.stages import stage_folder
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +76,7 @@ def test_cancelled_run_leaves_its_checkpoints_to_the_run_that_takes_the_stage_ov
 
 @pytest.mark.django_db
 def test_published_stage_wakes_the_runs_that_wait_for_it(monkeypatch, django_capture_on_commit_callbacks):
-    from training import sharing
+    from training.runs import sharing
 
     snapshot = make_snapshot()
     first, second, other = create(snapshot, "none"), create(snapshot, "n"), create(snapshot, format="b")
@@ -119,7 +120,7 @@ def test_finished_run_leaves_curves_and_log_but_no_second_copy_of_its_weights():
 @pytest.mark.django_db
 def test_facts_of_a_stage_outlive_the_kill_before_the_next(monkeypatch):
     run = create(make_snapshot())
-    monkeypatch.setattr("training.tasks.publish", lambda *args: 1 / 0)
+    monkeypatch.setattr("training.runs.tasks.publish", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         jobs.run(run.job_id)
     monkeypatch.undo()
@@ -171,7 +172,7 @@ def test_passes_without_rule_samples_are_equal_where_only_rule_samples_differ(se
 
         return [step.key for step in run_steps(Recipe(retrieval=retrieval), snapshot)]
 
-    from training import services
+    from training.runs import services
 
     plain = services.plain_hash
     services.plain_hash = lambda snapshot: "p" * 64

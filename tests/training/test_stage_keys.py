@@ -9,7 +9,7 @@ import pytest
 
 from training.core.recipe import Pocket, Recipe, Stage, from_dict
 from training.core.stages import steps
-from training.services import run_key
+from training.runs.services import run_key
 
 ALL = {"stage1", "plain", "stage2"}
 LATER = {"plain", "stage2"}

@@ -23,7 +23,7 @@ BEGIN
 END $$;
 """
 
-# Who and why come from the settings `trace.actor` and `trace.source` of the connection (trace_site.acting); raw SQL has
+# Who and why come from the settings `trace.actor` and `trace.source` of the connection (trace_site.audit_context); raw SQL has
 # neither. An UPDATE keeps the columns that changed, on both sides. The writing function runs as the owner of the
 # tables: an application that connects as another role needs no right to write the ledger.
 LEDGER = """

@@ -17,7 +17,7 @@ import torch
 from trace_site.lib.revision import code_revision
 from training.core.recipe import POCKET, Recipe
 from training.core.records import Snapshot
-from training.ml.bases import autocast, device
+from training.ml.bases.named import autocast, device
 
 ROOT = Path(__file__).resolve().parents[2]
 Rows = dict[str, Any]

@@ -12,7 +12,7 @@ from functools import lru_cache
 import torch
 
 from training.core.parts import Record
-from training.ml.chat import Chat
+from training.ml.bases.chat import Chat
 
 IGNORE = -100
 # Computed tokens over real ones, 8,323 public tools and 1,959 samples, batches of 8 and 16: at most 1.03 for a stage of

@@ -24,9 +24,9 @@ from training.core.publish import publish_dir
 from training.core.recipe import Recipe
 from training.core.records import Snapshot
 from training.core.rundir import RunDir
+from training.ml.bases.chat import ENCODER_WORDS
+from training.ml.bases.model import Trainee
 from training.ml.card import model_card
-from training.ml.chat import ENCODER_WORDS
-from training.ml.model import Trainee
 from training.ml.round_trip import compare_merged, last_logits, prompts, read_back
 from training.ml.rows import merge_rows
 

@@ -7,31 +7,191 @@ the schedule as it was. The step it stops at is kept as a checkpoint before anyt
 with the same weights, a kill before it stops by the clock again.
 """
 
+import ctypes
 import math
+import os
+import resource
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
+from importlib import import_module
 from typing import Any
 
 import torch
 from peft import PeftModel
 from torch import nn
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 from training.core.recipe import Recipe, Stage
 from training.core.rundir import RunDir
-from training.ml.attention import float32_attention
+from training.ml.bases.model import Trainee, device
 from training.ml.checkpoints import State, Trainer, resume, save
 from training.ml.data import Example, epoch_batches, replayed
-from training.ml.loss import check_head
-from training.ml.memory import peak_memory_mb, reuse_freed_memory
-from training.ml.model import Trainee, device
 from training.ml.optimizer import Optimizer, known_before, peak
 from training.ml.plan import early_stop, learning_rate
-from training.ml.reporting import Reporter, reporter
-from training.ml.step import train_step
+from training.ml.step import check_head, train_step
 from training.ml.team import Team
+
+# Attention in float32 while the rest of a CPU training runs in bf16.
+#
+# torch's fused CPU attention takes twice as long on bf16 as on float32 (forward and backward, 64 to 512 positions), and
+# it is exact there. Elsewhere, and without autocast, the library's own `sdpa` is used.
+
+
+NAME = "sdpa_float32"
+
+
+def _in_float32(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *args: Any,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    if not torch.is_autocast_enabled("cpu"):
+        return sdpa_attention_forward(module, query, key, value, *args, **options)
+    with torch.autocast("cpu", enabled=False):
+        out, none = sdpa_attention_forward(
+            module, query.float(), key.float(), value.float(), *args, **options
+        )
+    return out.to(value.dtype), none
+
+
+AttentionInterface.register(NAME, _in_float32)
+AttentionMaskInterface.register(NAME, sdpa_mask)
+
+
+@contextmanager
+def float32_attention(model: Any) -> Iterator[None]:
+    """Use it on the CPU for as long as the context lasts; only where `sdpa` would have been used."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    if device().type != "cpu" or base.config._attn_implementation != "sdpa":
+        yield
+        return
+    base.set_attn_implementation(NAME)
+    try:
+        yield
+    finally:
+        base.set_attn_implementation("sdpa")
+
+
+# Memory of a training process: how much it took, and keeping the allocator from giving back what it needs again.
+
+
+# glibc's mallopt: blocks up to this size come from the heap, and the heap's end is not given back below the next
+M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -3, -1
+KEPT = 2**30  # bytes; a training step frees and takes tens of MB again and again
+
+
+def reuse_freed_memory() -> None:
+    """Let large tensors reuse freed memory: else each step has the kernel clear fresh pages (a tenth of the time).
+
+    Does nothing where the C library is not glibc.
+    """
+    if sys.platform != "linux":
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, KEPT)
+        mallopt(M_TRIM_THRESHOLD, KEPT)
+
+
+def peak_memory_mb() -> float:
+    """The most memory held so far: the accelerator's, or this process's."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 2**20
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS, KiB on Linux
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+# Optional: every row of metrics also to TensorBoard or MLflow, chosen by TRACE_REPORT_TO.
+#
+# Nothing of it is imported unless the variable is set; metrics.jsonl stays the record.
+
+
+VARIABLE = "TRACE_REPORT_TO"
+Reporter = Callable[[dict[str, Any]], None]
+
+
+@contextmanager
+def reporter(run: RunDir, stage: str) -> Iterator[Reporter]:
+    """A callable that passes a row on. Raises TraceError for an unknown name or a package that is not installed."""
+    wanted = os.environ.get(VARIABLE, "") if run.writer else ""
+    if wanted not in WAYS:
+        raise TraceError(
+            f"'{wanted}' is not a place metrics can be sent to.",
+            code="bad_setting",
+            where=VARIABLE,
+            hint="Set it to tensorboard, to mlflow, or to nothing.",
+        )
+    with WAYS[wanted](run, stage) as tell:
+        yield tell
+
+
+@contextmanager
+def _nowhere(run: RunDir, stage: str) -> Iterator[Reporter]:
+    yield lambda row: None
+
+
+@contextmanager
+def _tensorboard(run: RunDir, stage: str) -> Iterator[Reporter]:
+    """Event files under RUN/tensorboard: `tensorboard --logdir RUN`."""
+    _require("tensorboard")
+    writer = import_module("torch.utils.tensorboard").SummaryWriter(str(run.root / "tensorboard"))
+
+    def tell(row: dict[str, Any]) -> None:
+        for name, value in figures(row).items():
+            writer.add_scalar(f"{stage}/{name}", value, row["step"])
+
+    try:
+        yield tell
+    finally:
+        writer.close()
+
+
+@contextmanager
+def _mlflow(run: RunDir, stage: str) -> Iterator[Reporter]:
+    """One MLflow run a stage, at the server of MLFLOW_TRACKING_URI; it keeps its id in RUN/mlflow.txt for a resume."""
+    mlflow = _require("mlflow")
+    kept = run.root / "mlflow.txt"
+    known = kept.read_text().strip() if kept.exists() else None
+    with mlflow.start_run(
+        run_id=known or None, run_name=None if known else f"{run.root.name} {stage}"
+    ) as active:
+        kept.write_text(active.info.run_id)
+        yield lambda row: mlflow.log_metrics(figures(row), step=row["step"])
+
+
+WAYS: dict[str, Callable[[RunDir, str], Any]] = {"": _nowhere, "tensorboard": _tensorboard, "mlflow": _mlflow}
+
+
+def figures(row: dict[str, Any]) -> dict[str, float]:
+    """The numbers of a row that make a curve."""
+    return {
+        name: float(value)
+        for name, value in row.items()
+        if name != "step" and isinstance(value, (int, float))
+    }
+
+
+def _require(package: str) -> Any:
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise TraceError(
+            f"{VARIABLE} is {package}, which is not installed.",
+            code="not_installed",
+            where=VARIABLE,
+            hint="Install the report extra: pip install -e '.[report]' -c constraints/constraints.txt.",
+        ) from error
+
 
 METRICS_SECONDS = 1.0
 

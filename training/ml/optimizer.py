@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from catalog.ml.encoder import native_bf16
 from training.core.recipe import Stage
-from training.ml.model import Trainee
+from training.ml.bases.model import Trainee
 
 
 def peak(trainee: Trainee, name: str, stage: Stage) -> float:

@@ -16,8 +16,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from catalog.core.tokens import tool_units
 from trace_site.lib.errors import TraceError
 from training.core.records import Snapshot
-from training.ml.bases import OURS, is_tied, token_tables, unloaded
-from training.ml.chat import Chat
+from training.ml.bases.chat import Chat
+from training.ml.bases.named import OURS, is_tied, token_tables, unloaded
 
 PROMPTS = 20  # compared before and after
 POSITIONS = 8  # the last ones of each prompt: an empty thinking part, the start of a list, a tool

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trace_site.lib.errors import TraceError
-from training.ml.bases import token_tables
+from training.ml.bases.named import token_tables
 from training.ml.head import Part
 
 

@@ -11,10 +11,10 @@ from training.core.questions import TAUGHT
 from training.core.recipe import Recipe
 from training.core.records import load_snapshot, stage1_records
 from training.core.rundir import RunDir
+from training.ml.bases.model import build
 from training.ml.data import encode
 from training.ml.export import export
 from training.ml.loop import Progress, fit
-from training.ml.model import build
 from training.ml.plan import early_stop
 
 

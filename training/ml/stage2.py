@@ -14,10 +14,10 @@ from training.core.recipe import PLAIN, Recipe
 from training.core.records import load_snapshot, replay_records, stage2_records
 from training.core.rundir import RunDir
 from training.core.stages import passes
+from training.ml.bases.model import build
 from training.ml.data import encode
 from training.ml.export import export
 from training.ml.loop import Progress, fit
-from training.ml.model import build
 from training.ml.plan import early_stop
 
 NEWER = "their rows start from their descriptions. Run Stage 1 again to memorize them."

@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from catalog.core.importers.detect import FORMATS
 from catalog.core.importers.read import LISTED_ERRORS
 from catalog.core.tool import CatalogDiff
-from catalog.imports import catalog_import
+from catalog.imports.services import catalog_import
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import TraceError
 

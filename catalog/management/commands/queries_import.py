@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from catalog.core.query_files import MOST_BYTES, read_queries
-from catalog.queries_import import Imported, Proposal, queries_import, queries_preview
+from catalog.queries.imports import Imported, Proposal, queries_import, queries_preview
 from trace_site.commands import TraceCommand
 from trace_site.lib.files import read_bytes
 

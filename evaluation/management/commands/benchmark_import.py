@@ -5,9 +5,9 @@ from typing import Any
 
 from django.core.management import CommandParser
 
+from evaluation.benchmarks.services import benchmark_import
 from evaluation.core.items import PARTS, WHOLE
 from evaluation.models import Benchmark
-from evaluation.services import benchmark_import
 from trace_site.commands import TraceCommand
 
 

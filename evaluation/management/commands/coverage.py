@@ -5,8 +5,8 @@ from typing import Any
 from django.core.management import CommandParser
 
 from catalog.models import Domain
-from evaluation.coverage import coverage
-from evaluation.tables import coverage_lines
+from evaluation.coverage.selectors import coverage
+from evaluation.results.predictions import coverage_lines
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import TraceError
 

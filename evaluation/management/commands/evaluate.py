@@ -4,13 +4,13 @@ from typing import Any
 
 from django.core.management import CommandParser
 
+from evaluation.benchmarks.services import evaluation_request
 from evaluation.models import Benchmark, Evaluation
-from evaluation.services import evaluation_request
-from evaluation.tables import evaluation_lines
+from evaluation.results.predictions import evaluation_lines
 from trace_site.commands import TraceCommand
 from trace_site.inline import run_inline
 from trace_site.lib.errors import TraceError
-from training.registry import model_named
+from training.registry.registry import model_named
 
 BASELINE = "embedding"
 

@@ -5,12 +5,11 @@ from typing import Any
 from django.conf import settings
 from django.core.management import CommandParser
 
-from evaluation.calibration import NO_TOOL_FITS
-from evaluation.one_call import retrieve_once
-from evaluation.retriever import MODES, retrieve
+from evaluation.retrieval.calibration import NO_TOOL_FITS
+from evaluation.retrieval.retriever import MODES, retrieve, retrieve_once
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import TraceError
-from training.registry import model_named
+from training.registry.registry import model_named
 
 
 class Command(TraceCommand):

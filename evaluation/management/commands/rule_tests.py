@@ -4,11 +4,10 @@ from typing import Any
 
 from django.core.management import CommandParser
 
-from evaluation.rule_tests import rule_tests_request
-from evaluation.selectors_tests import failing, totals
+from evaluation.results.rule_tests import failing, rule_tests_request, totals
 from trace_site.commands import TraceCommand
 from trace_site.inline import run_inline
-from training.registry import model_named
+from training.registry.registry import model_named
 
 
 class Command(TraceCommand):

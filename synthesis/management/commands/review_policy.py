@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from synthesis.review import policy_approve
+from synthesis.review.services import policy_approve
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import TraceError
 

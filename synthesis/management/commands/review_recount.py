@@ -5,7 +5,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from synthesis import counts, reconcile
+from synthesis.review import reconcile
+from synthesis.samples import counts
 from trace_site.commands import TraceCommand
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from synthesis.imports import samples_import
+from synthesis.generate.imports import samples_import
 from trace_site.commands import TraceCommand
 
 

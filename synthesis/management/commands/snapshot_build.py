@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from synthesis.core.shares import read_budgets
-from synthesis.services import STRATEGIES, snapshot_start
+from synthesis.core.snapshot import read_budgets
+from synthesis.generate.services import STRATEGIES, snapshot_start
 from trace_site.commands import TraceCommand
 from trace_site.inline import run_inline
 from trace_site.lib.errors import TraceError

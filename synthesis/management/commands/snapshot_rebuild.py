@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from synthesis.datasets.rebuild import rebuild
 from synthesis.models import Snapshot
-from synthesis.snapshot_rebuilds import rebuild
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import TraceError
 

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from synthesis.core.blind import COLUMNS, QUESTIONS, score, sheet
-from synthesis.selectors_blind import blind_readings
+from synthesis.quality.blind import blind_readings
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, read_text, write_atomic

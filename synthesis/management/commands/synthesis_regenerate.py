@@ -4,10 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from synthesis.generate.regeneration import again, calls_to_write_again, runs_of_waiting, start
 from synthesis.models import Regeneration
-from synthesis.regeneration_estimates import calls_to_write_again
-from synthesis.regenerations import start
-from synthesis.selectors_regenerations import again, runs_of_waiting
 from trace_site.commands import TraceCommand
 from trace_site.inline import run_inline
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from synthesis.core.queries import WRITERS
 from synthesis.core.recipe import load_recipe
-from synthesis.estimates import Estimate, estimate
+from synthesis.generate.estimates import Estimate, estimate
+from synthesis.generate.services import BRANCHES, synthesis_start
+from synthesis.generate.yields import funnel_lines
 from synthesis.models import SynthesisRun
-from synthesis.options import BRANCHES, WRITERS
-from synthesis.services import synthesis_start
-from synthesis.yields import funnel_lines
 from trace_site.commands import TraceCommand
 from trace_site.inline import run_inline
 

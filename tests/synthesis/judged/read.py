@@ -15,8 +15,8 @@ from typing import Any
 
 from django.conf import settings
 
-from synthesis.core.judge import OfflineJudge
 from synthesis.core.queries import AXES, THRESHOLDS, Clause, JudgeRequest, RuleText, ToolText, Verdict
+from synthesis.offline.judge import OfflineJudge
 from trace_site.lib.files import read_jsonl
 
 HERE = Path(__file__).parent

@@ -4,20 +4,20 @@ In: messages, a JSON schema, a model. Out: a validated object, or a TraceError w
 codes are those of answers, exchange, transport and budget. Endpoint and Client are where to begin.
 """
 
-from trace_site.lib.llm.budget import Budget, Spent
 from trace_site.lib.llm.client import Client
 from trace_site.lib.llm.exchange import (
     FATAL,
     UNKNOWN_USAGE,
+    Budget,
     Endpoint,
     Exchange,
     Ledger,
     LlmError,
     NoLedger,
     Reply,
+    Spent,
 )
-from trace_site.lib.llm.limiter import Limiter, limiter_of
-from trace_site.lib.llm.retry import retry_after
+from trace_site.lib.llm.limiter import Limiter, limiter_of, retry_after
 from trace_site.lib.llm.transport import check_url
 
 __all__ = [

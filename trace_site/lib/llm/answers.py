@@ -18,7 +18,7 @@ import jsonschema
 
 from trace_site.lib.files import storable_json
 from trace_site.lib.llm.exchange import LlmError
-from trace_site.lib.llm.retry import told_to_wait
+from trace_site.lib.llm.limiter import told_to_wait
 
 # how OpenAI, vLLM and their like say that a prompt does not fit: this one's fault, not the endpoint's
 TOO_LONG = re.compile(

@@ -7,17 +7,20 @@ what the model said wrongly is an error at once, for the caller to ask different
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-from uuid import uuid4
+from typing import Any, Generic, TypeVar
+from uuid import UUID, uuid4
+
+import httpx2 as httpx
+import openai
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
-from trace_site.lib.llm.answers import check_model, completion_of, object_of
-from trace_site.lib.llm.budget import Budget
+from trace_site.lib.llm.answers import check_model, completion_of, object_of, status_error
 from trace_site.lib.llm.exchange import (
     FATAL,
+    Budget,
     Endpoint,
     Exchange,
     Ledger,
@@ -26,11 +29,94 @@ from trace_site.lib.llm.exchange import (
     NoLedger,
     Reply,
 )
-from trace_site.lib.llm.flights import Flights
-from trace_site.lib.llm.limiter import GATE_SECONDS, Limiter, limiter_of
-from trace_site.lib.llm.retry import backed_off
-from trace_site.lib.llm.transport import check_url
-from trace_site.lib.llm.wire import Wire
+from trace_site.lib.llm.limiter import GATE_SECONDS, Limiter, backed_off, limiter_of
+from trace_site.lib.llm.transport import Transport, check_url
+
+# One HTTP exchange: a request's bytes out, the bytes of a 200 back, or an LlmError.
+
+
+SHORTEST_KEY = 8  # characters; a shorter one may stand in an answer by chance
+
+
+class Wire:
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._key = endpoint.api_key
+        http = httpx.AsyncClient(
+            transport=Transport(endpoint.concurrency), timeout=None, follow_redirects=False, trust_env=False
+        )
+        # our own loop retries: it knows the total deadline and every form of Retry-After
+        self._openai = openai.AsyncOpenAI(
+            base_url=endpoint.base_url, api_key=endpoint.api_key or "none", max_retries=0, http_client=http
+        )
+
+    async def close(self) -> None:
+        await self._openai.close()
+
+    async def post(self, body: bytes, uid: UUID, seconds: float) -> bytes:
+        """The body of the answer with status 200, within so many seconds."""
+        headers = {"Content-Type": "application/json", "X-Client-Request-Id": str(uid)}
+        try:
+            async with asyncio.timeout(seconds):
+                response = await self._openai.post(
+                    "/chat/completions", cast_to=httpx.Response, content=body, options={"headers": headers}
+                )
+        except (TimeoutError, openai.APITimeoutError):
+            raise LlmError("did not answer in time", "llm_timeout", again=True, refused=True) from None
+        except openai.APIStatusError as error:
+            raise status_error(error.status_code, error.response.headers, error.response.text) from None
+        except openai.APIConnectionError as error:
+            raise _broken(error.__cause__) from None
+        if len(self._key) >= SHORTEST_KEY and self._key.encode() in response.content:
+            raise LlmError("repeated the key in its answer", "llm_key_repeated")
+        return response.content
+
+
+def _broken(cause: BaseException | None) -> LlmError:
+    """What a connection that failed means."""
+    if isinstance(cause, LlmError):
+        return cause
+    if isinstance(cause, httpx.ConnectError | httpx.UnsupportedProtocol):
+        hint = "Check LLM_BASE_URL and that the server is up, or use --writer offline."
+        return LlmError("cannot be reached", "llm_unreachable", hint=hint, again=True, free=True)
+    return LlmError("broke off its answer", "llm_broken", again=True)
+
+
+# Equal work under way at once is done once.
+
+
+T = TypeVar("T")
+
+
+class Flights(Generic[T]):
+    """For one event loop. The first to ask works; who asks for the same key meanwhile waits for its outcome."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[str, asyncio.Future[T]] = {}
+
+    async def join(self, key: str, work: Callable[[], Awaitable[T]], shared: Callable[[T], T]) -> T:
+        """What `work` gives or raises; `shared` makes of it what those who waited get.
+
+        When the one that works is cancelled or breaks down, one of those who waited works instead.
+        """
+        while (flight := self._under_way.get(key)) is not None:
+            try:
+                return shared(await asyncio.shield(flight))
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if not flight.cancelled() or (task and task.cancelling()):
+                    raise
+        flight = self._under_way[key] = asyncio.get_running_loop().create_future()
+        try:
+            flight.set_result(await work())
+        except TraceError as error:
+            flight.set_exception(error)
+            flight.exception()  # nobody else may be waiting for it
+            raise
+        finally:
+            del self._under_way[key]
+            flight.cancel()  # does nothing unless the work ended in another way
+        return flight.result()
+
 
 TINY = [{"role": "user", "content": 'Answer with {"ok": true}.'}]
 PROBE = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}

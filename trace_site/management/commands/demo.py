@@ -20,19 +20,19 @@ from django.contrib.auth.models import User
 from django.core.management import CommandParser, call_command
 
 from catalog.models import Clustering, Domain, Tool
-from catalog.selectors_queries import real_queries
+from catalog.queries.registry import real_queries
+from evaluation.benchmarks.services import probe_benchmarks_build
 from evaluation.models import Benchmark, Evaluation
-from evaluation.services import probe_benchmarks_build
-from rules.changes import request_submit
-from rules.exchange_requests import file_preview, file_request
+from rules.changes.services import request_submit
+from rules.exchange.requests import file_preview, file_request
 from rules.models import ChangeRequest, Rule
-from synthesis.guidelines import guideline_save
 from synthesis.models import Guideline, Snapshot, SynthesisRun
+from synthesis.team.guidelines import guideline_save
 from trace_site.accounts import DEMO_FILE, DEMO_NAMES, ensure_demo_users
 from trace_site.commands import TraceCommand
+from trace_site.dev.supervisor import serve
 from trace_site.jobs import Job, reap
 from trace_site.lib.errors import TraceError
-from trace_site.supervisor import serve
 from training.models import AliasMove, Model, Run
 
 DATA = settings.BASE_DIR / "trace_site" / "demo"

@@ -7,7 +7,7 @@ from django.core.management import CommandParser, call_command
 
 from trace_site.accounts import ensure_roles
 from trace_site.commands import TraceCommand
-from trace_site.supervisor import serve
+from trace_site.dev.supervisor import serve
 
 
 class Command(TraceCommand):

@@ -6,7 +6,7 @@ from django.core.management import CommandParser
 from django.template.defaultfilters import filesizeformat
 
 from trace_site.commands import TraceCommand
-from training import retention
+from training.registry import retention
 
 
 class Command(TraceCommand):

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management import CommandParser
 
 from trace_site.commands import TraceCommand
-from training.registry import model_named, promote
+from training.registry.registry import model_named, promote
 
 
 class Command(TraceCommand):

@@ -8,9 +8,9 @@ from trace_site.commands import TraceCommand
 from trace_site.inline import run_inline
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-from training import policy as services
 from training.models import RetrainPolicy, Run
-from training.selectors_retraining import Standing, standing
+from training.retraining import services
+from training.retraining.selectors import Standing, standing
 
 
 class Command(TraceCommand):

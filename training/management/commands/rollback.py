@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management import CommandParser
 
 from trace_site.commands import TraceCommand
-from training.registry import model_named, roll_back
+from training.registry.registry import model_named, roll_back
 
 
 class Command(TraceCommand):

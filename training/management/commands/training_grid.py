@@ -12,10 +12,9 @@ from trace_site.inline import run_inline
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from training.core.grid import Plan, Planned, read_plan, totals
-from training.grid_estimates import grid_seconds
-from training.grids import grid_forecast, grid_start
+from training.grids.services import grid_forecast, grid_seconds, grid_start
 from training.models import Grid
-from training.services import mapping_from_file
+from training.runs.services import mapping_from_file
 
 AXES = ("formats", "memos", "retrievals", "seeds", "branches")
 

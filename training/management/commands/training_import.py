@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management import CommandParser
 
 from trace_site.commands import TraceCommand
-from training.imports import adopt
+from training.runs.imports import adopt
 
 
 class Command(TraceCommand):

@@ -12,7 +12,7 @@ from trace_site.inline import run_inline
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from training.models import Run
-from training.services import recipe_from_file, run_create
+from training.runs.services import recipe_from_file, run_create
 
 
 class Command(TraceCommand):

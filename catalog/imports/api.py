@@ -1,0 +1,138 @@
+"""/api/v1/imports: a catalog file in, what it would do or did, and undo."""
+
+import json
+from typing import Any
+
+from django.core.files.base import ContentFile
+from django.urls import path
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.parsers import MultiPartParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog import examples, selectors
+from catalog.imports.previews import file_import, preview_of
+from catalog.imports.serializers import ImportDetail, ImportIn, ImportRow, PreviewOut, UndoOut
+from catalog.imports.undo import import_undo, undo_plan
+from catalog.serializers import DomainIn
+from trace_site.lib.errors import TraceError
+from trace_site.rest.examples import AT, answer_example, page_example, request_example
+from trace_site.rest.schema import PAGE_PARAMETERS, page_of
+from trace_site.rest.views import ApiView, keyset_response
+
+NO_IMPORT = OpenApiResponse(description="no such import")
+
+
+class Imports(ApiView):
+    parser_classes = [*ApiView.parser_classes, MultiPartParser]
+
+    @extend_schema(
+        tags=["catalog"],
+        operation_id="imports_list",
+        summary="List imports",
+        description="Every applied file, newest first, undone ones too.",
+        parameters=[DomainIn, *PAGE_PARAMETERS],
+        responses=page_of(ImportRow),
+        examples=[page_example(examples.IMPORT, "3")],
+    )
+    def get(self, request: Request) -> Response:
+        rows, domain = selectors.imports(), self.read_query(DomainIn)["domain"]
+        return keyset_response(
+            request, rows.filter(domain=domain) if domain else rows, ImportRow, newest=True
+        )
+
+    @extend_schema(
+        tags=["catalog"],
+        operation_id="import_create",
+        summary="Import a catalog file",
+        description="The file as JSON (`content`, its text) or as a form (`file`). All of it happens in one "
+        "transaction. Tools of the file's APIs that the file no longer holds are retired. A bad row refuses the "
+        "whole file unless `skip_bad_rows`. With `dry_run` nothing is written; send the `plan` it answers to have "
+        "exactly that applied, or `stale_preview` when the catalog changed meanwhile.",
+        request={"application/json": ImportIn, "multipart/form-data": ImportIn},
+        responses={
+            200: OpenApiResponse(PreviewOut, description="what a dry run would do"),
+            201: OpenApiResponse(ImportDetail, description="the import is applied"),
+        },
+        examples=[
+            request_example(examples.SENT),
+            answer_example(examples.PREVIEW),
+            answer_example(examples.APPLIED, 201),
+            answer_example(examples.BAD_ROWS, 400, "a bad row"),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        given = self.read(ImportIn)
+        file, fmt = _file(given), given.pop("format")
+        result = file_import(file, fmt=fmt, actor=request.user, **given)
+        if result.catalog_import is None:
+            return Response(PreviewOut(preview_of(result)).data)
+        row = selectors.import_row(result.catalog_import.pk)
+        return Response(ImportDetail(row).data, status=201, headers={"Location": f"/api/v1/imports/{row.pk}"})
+
+
+def _file(given: dict[str, Any]) -> Any:
+    """The bytes with their name; takes `content`, `file` and `filename` out of what was given."""
+    content, file, name = given.pop("content", None), given.pop("file", None), given.pop("filename", "")
+    if (content is None) == (file is None):
+        raise TraceError(
+            "the request has no file, or two.",
+            code="bad_input",
+            where="/content",
+            hint="Send `content` in JSON, or the part `file` of a form.",
+        )
+    if file is None:
+        if isinstance(content, str):
+            return ContentFile(content.encode(), name=name or "content")
+        return ContentFile(json.dumps(content, ensure_ascii=False).encode(), name=name or "content.json")
+    file.name = name or file.name
+    return file
+
+
+class ImportOne(ApiView):
+    @extend_schema(
+        tags=["catalog"],
+        operation_id="import_read",
+        summary="Read an import",
+        description="What it did, and whether it was undone.",
+        responses={200: ImportDetail, 404: NO_IMPORT},
+        examples=[answer_example(examples.APPLIED)],
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(ImportDetail(selectors.import_row(pk)).data)
+
+
+class Undo(ApiView):
+    @extend_schema(
+        tags=["catalog"],
+        operation_id="import_undo_plan",
+        summary="What undoing an import would do",
+        responses={200: UndoOut, 404: NO_IMPORT},
+        examples=[answer_example(examples.UNDO)],
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(UndoOut(undo_plan(selectors.import_row(pk))).data)
+
+    @extend_schema(
+        tags=["catalog"],
+        operation_id="import_undo",
+        summary="Undo an import",
+        description="Every tool it touched goes back to what it was; tools it added are retired. Refused while "
+        "later imports or rules stand on it, and when it is undone already.",
+        request=None,
+        responses={200: ImportDetail, 404: NO_IMPORT},
+        examples=[
+            answer_example({**examples.APPLIED, "undone_at": AT, "undone_by": "erin"}),
+            answer_example(examples.NO_UNDO, 409, "a rule names a tool it added"),
+        ],
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        import_undo(row=selectors.import_row(pk), actor=request.user)
+        return Response(ImportDetail(selectors.import_row(pk)).data)
+
+
+urlpatterns = [
+    path("imports", Imports.as_view(), name="api-imports"),
+    path("imports/<int:pk>", ImportOne.as_view(), name="api-import"),
+    path("imports/<int:pk>/undo", Undo.as_view(), name="api-import-undo"),
+]

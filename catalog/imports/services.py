@@ -1,0 +1,345 @@
+"""Catalog imports: a file in; tools added, changed, retired or brought back, in one transaction."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from django.db import DataError, transaction
+from django.utils import timezone
+from django.utils.text import slugify
+
+from catalog.core.importers.read import LISTED_ERRORS, CatalogFile, read_catalog
+from catalog.core.spelling import trigrams, vocabulary
+from catalog.core.tool import CatalogDiff, RowError, StoredTool, ToolRecord, diff_catalog, search_words
+from catalog.core.twins import api_family
+from catalog.core.versions import VersionStep, version_steps
+from catalog.hooks import tools_changed
+from catalog.models import CatalogImport, CatalogWord, Domain, Tool, ToolRevision
+from catalog.tokens import catalog_lock, ledger_update
+from trace_site.audit import models as audit_models
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash, sha256_file
+from trace_site.lib.licences import licence_of
+from trace_site.webhooks.services import emit
+
+# Writes what tools say: their rows, a revision each, and the words a search may mean by them.
+#
+# Imports and undo share it; call it under `catalog_lock`, in the transaction of the whole change.
+
+
+BATCH = 1000
+MANY = 5000  # names or ids in one query
+CONTENT_FIELDS = [
+    "description",
+    "permissions",
+    "deprecated",
+    "version",
+    "family",
+    "api_version",
+    "source",
+    "status",
+    "content_hash",
+    "words",
+    "updated_at",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContent:
+    """`data` is the record of catalog files and its `source`; the hash leaves the source out."""
+
+    data: dict[str, Any]
+    content_hash: str
+    active: bool = True
+
+
+def contents_write(contents: Sequence[ToolContent], **origin: CatalogImport) -> dict[str, int]:
+    """Write the tools with one revision each; `origin` is `catalog_import` or `undo_of`. Returns ids by name."""
+    tools = [_tool(content) for content in contents]
+    known = _known([tool.name for tool in tools])
+    try:
+        Tool.objects.bulk_create(
+            tools,
+            batch_size=BATCH,
+            update_conflicts=True,
+            unique_fields=["name"],
+            update_fields=CONTENT_FIELDS,
+        )
+    except DataError as error:
+        where = next((row.filename for row in origin.values()), "")
+        raise TraceError(f"a row cannot be stored ({error}).", code="bad_rows", where=where) from error
+    ToolRevision.objects.bulk_create(
+        [
+            ToolRevision(tool=tool, content_hash=tool.content_hash, data=content.data, **origin)
+            for tool, content in zip(tools, contents, strict=True)
+        ],
+        batch_size=BATCH,
+    )
+    _forget_embeddings(
+        [tool.pk for tool in tools if known.get(tool.name) not in (None, (tool.description, tool.status))]
+    )
+    _keep_words(tools)
+    return {tool.name: tool.pk for tool in tools}
+
+
+def tools_set_active(ids: Sequence[int], active: bool) -> None:
+    """Retire tools, or bring retired ones back; their content stays."""
+    status = Tool.Status.ACTIVE if active else Tool.Status.RETIRED
+    for some in chunks(ids):
+        Tool.objects.filter(pk__in=some).update(status=status, updated_at=timezone.now())
+    if active:
+        _forget_embeddings(ids)
+
+
+def chunks(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
+    """At most MANY at a time, for IN (...)."""
+    return (values[start : start + MANY] for start in range(0, len(values), MANY))
+
+
+def _tool(content: ToolContent) -> Tool:
+    data = content.data
+    api, _, endpoint = data["name"].partition("/")
+    family, version = api_family(api)
+    return Tool(
+        name=data["name"],
+        api=api,
+        endpoint=endpoint,
+        description=data["description"],
+        domain_id=data["domain"],
+        permissions=data["permissions"],
+        deprecated=data["deprecated"],
+        version=data["version"],
+        family=family,
+        api_version=version,
+        source=data.get("source", ""),
+        status=Tool.Status.ACTIVE if content.active else Tool.Status.RETIRED,
+        content_hash=content.content_hash,
+        words=search_words(data["name"]),
+    )
+
+
+def _known(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Description and status as they are before the write."""
+    known: dict[str, tuple[str, str]] = {}
+    for some in chunks(names):
+        rows = Tool.objects.filter(name__in=some).values_list("name", "description", "status")
+        known |= {name: (description, status) for name, description, status in rows}
+    return known
+
+
+def _forget_embeddings(ids: Sequence[int]) -> None:
+    """An empty key says that look-alikes were found for another text, or while the tool was retired."""
+    for some in chunks(ids):
+        Tool.objects.filter(pk__in=some).update(embedding_key="")
+
+
+def _keep_words(tools: Iterable[Tool]) -> None:
+    words: set[str] = set()
+    for tool in tools:
+        words |= vocabulary(tool.name, tool.description)
+    known: set[str] = set()
+    for some in chunks(sorted(words)):
+        known |= set(CatalogWord.objects.filter(word__in=some).values_list("word", flat=True))
+    rows = [CatalogWord(word=word, trigrams=trigrams(word)) for word in sorted(words - known)]
+    CatalogWord.objects.bulk_create(rows, batch_size=BATCH, ignore_conflicts=True)
+
+
+KEPT_ERRORS = 1000
+AUDITED_NAMES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """What an import did, or, for a dry run, would do. `catalog_import` is None when nothing was written.
+
+    `notes` tell what the file holds that is no tool by design. `known` has the ids of the tools it changes, retires
+    or brings back. `plan` names what it does to the catalog as it was found: equal plans, equal effects.
+    """
+
+    counts: dict[str, Any]
+    diff: CatalogDiff
+    format: str
+    domain: str
+    errors: list[RowError]
+    notes: list[RowError]
+    versions: list[VersionStep]
+    known: dict[str, int]
+    plan: str
+    catalog_import: CatalogImport | None = None
+
+
+def catalog_import(
+    *,
+    path: Path,
+    domain: str,
+    fmt: str = "auto",
+    dry_run: bool = False,
+    skip_bad_rows: bool = False,
+    filename: str = "",
+    plan: str = "",
+    licence: str = "",
+    actor: Any = None,
+) -> ImportResult:
+    """Import a catalog file into one domain.
+
+    Tools of the file's APIs that the file no longer holds are retired; a tool that returns is active again.
+    Bad rows refuse the whole file unless `skip_bad_rows`. `filename` is the name people know the file by, `licence`
+    what it may be used for. With the `plan` of a preview the import is refused (code stale_preview) when it would
+    now do something else.
+    """
+    slug, licence = domain_slug(domain), licence_of(licence)
+    shown = filename or str(path)
+    read = read_catalog(path, shown=shown, fmt=fmt, keep_going=skip_bad_rows)
+    if not skip_bad_rows:
+        _refuse(read.errors)
+    if not read.records:
+        raise TraceError("the file holds no tools.", code="empty", where=shown, extra=_extra(read.errors))
+    with transaction.atomic():
+        if not dry_run:
+            catalog_lock()
+        found = _compare(read, slug)
+        if not skip_bad_rows:
+            _refuse(found.errors)
+        if dry_run:
+            return found
+        if plan and plan != found.plan:
+            raise TraceError(
+                "the catalog changed since the preview.", code="stale_preview", hint="Preview the file again."
+            )
+        return _apply(found, shown, sha256_file(path), licence, actor)
+
+
+def domain_slug(value: str) -> str:
+    """`HR` -> `hr`; raises TraceError when nothing usable is left."""
+    slug = slugify(value)[:60]
+    if not slug:
+        raise TraceError(
+            f"'{value}' is not a domain.", code="bad_domain", hint="Use letters, digits and dashes."
+        )
+    return slug
+
+
+def domain_get_or_create(slug: str) -> Domain:
+    """A domain whose title is its slug: short ones are acronyms (HR), long ones are words (Finance)."""
+    title = slug.upper() if len(slug) <= 3 else slug.replace("-", " ").capitalize()
+    return Domain.objects.get_or_create(slug=slug, defaults={"title": title})[0]
+
+
+def _extra(errors: list[RowError]) -> dict[str, Any]:
+    return {"errors": [str(error) for error in errors[:KEPT_ERRORS]]}
+
+
+def _refuse(errors: list[RowError]) -> None:
+    if not errors:
+        return
+    count = f"{len(errors)} bad row{'s' if len(errors) > 1 else ''}"
+    if len(errors) >= LISTED_ERRORS:
+        count = f"at least {LISTED_ERRORS} bad rows"
+    raise TraceError(
+        errors[0].message,
+        code="bad_rows",
+        where=errors[0].where,
+        hint=f"({count}; nothing was imported. Correct the file, or skip the bad rows.)",
+        extra=_extra(errors),
+    )
+
+
+def _compare(read: CatalogFile, domain: str) -> ImportResult:
+    ids: dict[str, int] = {}
+    stored: dict[str, StoredTool] = {}
+    rows = Tool.objects.order_by().values_list(
+        "pk", "name", "api", "domain_id", "content_hash", "deprecated", "status"
+    )
+    for pk, name, api, tool_domain, known_hash, deprecated, status in rows.iterator(10_000):
+        ids[name] = pk
+        active = status == Tool.Status.ACTIVE
+        stored[name] = StoredTool(name, api, tool_domain, known_hash, deprecated, active)
+    diff = diff_catalog(read.records, stored, domain, keep={error.name for error in read.errors})
+    if any(not error.name for error in read.errors):
+        diff.removed = []  # a row whose name could not be read may be any of them
+    errors = read.errors + diff.errors
+    touched = [*(record.name for record in diff.changed), *diff.removed, *diff.returning]
+    return ImportResult(
+        counts=_counts(diff, errors),
+        diff=diff,
+        format=read.format,
+        domain=domain,
+        errors=errors,
+        notes=read.notes,
+        versions=_versions(diff.added, stored.values()),
+        known={name: ids[name] for name in touched},
+        plan=_plan(diff, domain),
+    )
+
+
+def _versions(added: Iterable[ToolRecord], stored: Iterable[StoredTool]) -> list[VersionStep]:
+    """How the APIs that are new to the catalog stand to the other versions of their families."""
+    active = [(tool.api, tool.name) for tool in stored if tool.active]
+    held = {api for api, _ in active}
+    fresh = {record.api: record.name for record in added if record.api not in held}
+    families = {api_family(api)[0] for api in fresh}
+    kin = {api for api in held if api_family(api)[0] in families}
+    names = [record.name for record in added if record.api in fresh]
+    return version_steps(fresh, [*names, *(name for api, name in active if api in kin)])
+
+
+def _plan(diff: CatalogDiff, domain: str) -> str:
+    written = [[(r.name, r.content_hash(domain)) for r in records] for records in (diff.added, diff.changed)]
+    return content_hash([domain, *written, diff.removed, sorted(diff.returning)])
+
+
+def _counts(diff: CatalogDiff, errors: list[RowError]) -> dict[str, Any]:
+    return {
+        "added": len(diff.added),
+        "changed": len(diff.changed),
+        "unchanged": diff.unchanged,
+        "removed": len(diff.removed),
+        "deprecated": len(diff.deprecated),
+        "skipped": len(errors),
+        "errors": [str(error) for error in errors[:KEPT_ERRORS]],
+    }
+
+
+def _apply(found: ImportResult, shown: str, digest: str, licence: str, actor: Any) -> ImportResult:
+    domain, diff = domain_get_or_create(found.domain), found.diff
+    row = CatalogImport.objects.create(
+        filename=shown[-300:],
+        format=found.format,
+        domain=domain,
+        digest=digest,
+        licence=licence,
+        counts={
+            **found.counts,
+            "returned": len(diff.returning),
+            "versions": [str(step) for step in found.versions],
+            "notes": [str(note) for note in found.notes[:KEPT_ERRORS]],
+        },
+        retired_ids=[found.known[name] for name in diff.removed],
+        returned_ids=[found.known[name] for name in sorted(diff.returning)],
+        actor=actor,
+    )
+    written = contents_write(
+        [_content(record, domain.pk) for record in (*diff.added, *diff.changed)], catalog_import=row
+    )
+    tools_set_active(row.retired_ids, False)
+    if diff.added or diff.removed:
+        ledger_update()
+    detail = {**found.counts, "errors": len(found.errors), "import": row.pk}
+    detail["retired"] = diff.removed[:AUDITED_NAMES]
+    detail["returned"] = sorted(diff.returning)[:AUDITED_NAMES]
+    audit_models.record(actor=actor, action="catalog.imported", obj=row, detail=detail)
+    tools_changed([*written.values(), *row.retired_ids])
+    emit("catalog.imported", import_told(row))
+    return replace(found, catalog_import=row)
+
+
+def _content(record: ToolRecord, domain: str) -> ToolContent:
+    data = {**record.content(domain), "source": record.source}
+    return ToolContent(data, record.content_hash(domain))
+
+
+def import_told(row: CatalogImport) -> dict[str, Any]:
+    """What webhooks say of an import."""
+    counts = {key: count for key, count in row.counts.items() if isinstance(count, int)}
+    return {"id": row.pk, "filename": row.filename, "domain": row.domain_id, "counts": counts}

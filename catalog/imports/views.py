@@ -1,0 +1,135 @@
+"""Pages of the imports: the list, the wizard from upload to result, undo."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from catalog import selectors
+from catalog.forms import ImportForm
+from catalog.imports.previews import (
+    Upload,
+    applied_import,
+    preview_of,
+    upload_apply,
+    upload_discard,
+    upload_kept,
+    upload_preview,
+)
+from catalog.imports.services import ImportResult
+from catalog.imports.undo import import_undo, undo_plan
+from catalog.lookalikes.neighbours import catalog_refresh_start, refresh_job, tools_behind
+from trace_site.lib.errors import TraceError, quoted
+from trace_site.paging import keyset
+
+SHOWN_COUNTS = ("added", "changed", "unchanged", "removed", "deprecated", "returned", "skipped")
+
+
+@require_GET
+def import_list(request: HttpRequest) -> HttpResponse:
+    context = {
+        "page": keyset(selectors.imports(), request.GET.get("after", ""), newest=True),
+        "behind": tools_behind(),
+        "refresh": refresh_job(),
+    }
+    return render(request, "catalog/import_list.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+def import_form(request: HttpRequest) -> HttpResponse:
+    """Choose a file; one that can be read is answered with what it would change."""
+    form = ImportForm(request.POST or None, request.FILES or None)
+    context: dict[str, Any] = {"form": form, "domains": selectors.domains()}
+    if request.method == "POST" and form.is_valid():
+        chosen = form.cleaned_data
+        try:
+            with upload_kept(
+                chosen["file"],
+                user=request.user,
+                domain=chosen["domain"],
+                fmt=chosen["format"],
+                licence=chosen["licence"],
+            ) as upload:
+                return _preview(request, upload, upload_preview(upload))
+        except TraceError as error:
+            context["problem"] = error
+    return render(request, "catalog/import_form.html", context, status=422 if form.is_bound else 200)
+
+
+def _preview(request: HttpRequest, upload: Upload, result: ImportResult) -> HttpResponse:
+    preview = preview_of(result)
+    counts = preview.counts
+    context = {
+        "upload": upload,
+        "preview": preview,
+        "counts": counts,
+        "figures": _figures(counts),
+        "ticket": upload.ticket(result.plan),
+        "total": counts["added"] + counts["changed"] + counts["removed"],
+        "touched": [*(row.tool.name for row in preview.changed), *(tool.name for tool in preview.removed)],
+    }
+    return render(request, "catalog/import_preview.html", context)
+
+
+def _figures(counts: dict[str, Any]) -> list[tuple[str, int]]:
+    """`removed` is what the file lacks; on the page that reads as what happens: retired. Added holds no returning."""
+    shown = {**counts, "added": counts["added"] - counts.get("returned", 0)}
+    labels = {"removed": "retired", "returned": "returning"}
+    return [(labels.get(key, key), shown[key]) for key in SHOWN_COUNTS if key in shown]
+
+
+@require_POST
+def import_apply(request: HttpRequest) -> HttpResponse:
+    """`choice` is apply, skip (the bad rows), or refuse (the file)."""
+    ticket, choice = request.POST.get("ticket", ""), request.POST.get("choice", "apply")
+    if choice not in ("apply", "skip", "refuse"):
+        raise TraceError(
+            f"{quoted(choice)} is no choice; nothing was imported.",
+            code="bad_request",
+            where="choice",
+            hint="Send apply, skip or refuse.",
+        )
+    if choice == "refuse":
+        upload = upload_discard(ticket, actor=request.user)
+        messages.success(request, f"{upload.filename} was refused; nothing was imported.")
+        return redirect("catalog:import")
+    result = upload_apply(ticket, skip_bad_rows=choice == "skip", actor=request.user)
+    assert result.catalog_import is not None
+    messages.success(request, f"Imported {result.catalog_import.filename}.")
+    return redirect("catalog:import_detail", result.catalog_import.pk)
+
+
+@require_GET
+def import_detail(request: HttpRequest, pk: int) -> HttpResponse:
+    row = selectors.import_row(pk)
+    context = {
+        "row": row,
+        "figures": _figures(row.counts),
+        "done": applied_import(row),
+        "behind": tools_behind(),
+        "refresh": refresh_job(),
+    }
+    return render(request, "catalog/import_detail.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+def undo(request: HttpRequest, pk: int) -> HttpResponse:
+    """GET: the fragment that says what undoing would do, or why it is refused. POST: do it."""
+    row = selectors.import_row(pk)
+    if request.method == "GET":
+        return render(request, "catalog/_undo.html", {"row": row, "plan": undo_plan(row)})
+    return _undo(request, pk)
+
+
+def _undo(request: HttpRequest, pk: int) -> HttpResponse:
+    row = import_undo(row=selectors.import_row(pk), actor=request.user)
+    messages.success(request, f"{row.filename} is undone; every tool says again what it said before.")
+    return redirect("catalog:import_detail", pk)
+
+
+@require_POST
+def refresh_start(request: HttpRequest) -> HttpResponse:
+    catalog_refresh_start(actor=request.user)
+    return redirect("catalog:imports")

@@ -1,0 +1,203 @@
+"""Real queries into the registry as few-shot queries: scrubbed, checked, shown, then stored.
+
+In: rows of a file or a paste. Out: a proposal each, with what the scrubber replaced or why the query is refused. Only
+scrubbed texts are stored, logged or audited.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from catalog.core.mentions import NameFinder
+from catalog.core.near_duplicates import DuplicateIndex
+from catalog.core.query_files import GivenQuery
+from catalog.core.scrub import Scrubbed, scrub
+from catalog.core.words import name_words, plain_words, text_key
+from catalog.models import LabelledQuery, Tool
+from catalog.queries.registry import benchmark_firewall, registry_lock
+from trace_site.audit import models as audit_models
+from trace_site.lib.errors import TraceError
+
+MIN_WORDS, MAX_WORDS, MAX_CHARACTERS = 3, 60, 600
+TOKEN = re.compile(r"<<[^<>]*>>|</?tid>", re.I)
+CODE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")  # a rule's code
+STAND_IN = re.compile(r"\[[^\[\]]{1,20}\]")
+USES = {LabelledQuery.Use.FEW_SHOT: "another real query", LabelledQuery.Use.IMPORT: "an imported sample"}
+
+
+@dataclass(slots=True)
+class Proposal:
+    """One query as it would be stored, or why it is not (`reason`, with a stable `code`)."""
+
+    number: int
+    done: Scrubbed
+    code: str = ""
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        return self.done.text
+
+    @property
+    def replaced(self) -> list[tuple[str, str, str]]:
+        """(kind, what stood there, what stands there now): for the page that asks, never for keeping."""
+        return [(one.kind, self.done.plain[one.start : one.end], one.stand_in) for one in self.done.found]
+
+
+@dataclass(slots=True)
+class Imported:
+    """What an import did, or would do."""
+
+    taken: list[Proposal]
+    refused: list[Proposal]
+
+    @classmethod
+    def of(cls, proposals: Iterable[Proposal]) -> "Imported":
+        proposals = list(proposals)
+        return cls([one for one in proposals if not one.code], [one for one in proposals if one.code])
+
+    def counts(self) -> dict[str, Any]:
+        return {
+            "added": len(self.taken),
+            "refused": len(self.refused),
+            "reasons": dict(Counter(one.code for one in self.refused)),
+            "replaced": dict(Counter(found.kind for one in self.taken for found in one.done.found)),
+        }
+
+
+def queries_preview(given: Sequence[GivenQuery], *, no_person: Iterable[int] = ()) -> list[Proposal]:
+    """What would become of every row; nothing is stored.
+
+    `no_person`: numbers of rows in which what looks like a name is none.
+    """
+    spared = frozenset(no_person)
+    proposals = [_scrubbed(row, spare_names=row.number in spared) for row in given]
+    _check(proposals)
+    return proposals
+
+
+@transaction.atomic
+def queries_import(
+    *, given: Sequence[GivenQuery], collection: str, actor: Any, no_person: Iterable[int] = ()
+) -> Imported:
+    """Store the queries that pass; `no_person` as in `queries_preview`."""
+    collection = " ".join(collection.split())[:100]
+    if not collection:
+        raise TraceError("the collection has no name.", code="bad_input", where="collection")
+    registry_lock()
+    done = Imported.of(queries_preview(given, no_person=no_person))
+    rows = LabelledQuery.objects.bulk_create(_row(one, collection) for one in done.taken)
+    if rows:
+        detail = {"collection": collection, **done.counts()}
+        audit_models.record(actor=actor, action="queries.imported", obj=rows[0], detail=detail)
+    return done
+
+
+@transaction.atomic
+def query_remove(*, row: LabelledQuery, actor: Any) -> None:
+    """Take a few-shot query out of the registry; samples that were shown it become outdated, not wrong."""
+    if row.use != LabelledQuery.Use.FEW_SHOT:
+        raise TraceError("only real queries for few-shots are removed here.", code="bad_state")
+    audit_models.record(actor=actor, action="query.removed", obj=row, detail={"collection": row.collection})
+    row.delete()
+
+
+def _row(one: Proposal, collection: str) -> LabelledQuery:
+    return LabelledQuery(
+        collection=collection,
+        use=LabelledQuery.Use.FEW_SHOT,
+        text=one.text,
+        text_key=text_key(one.text),
+        tools=[],
+        source=collection,
+        extra={"replaced": one.done.kinds} if one.done.found else {},
+    )
+
+
+def _scrubbed(row: GivenQuery, *, spare_names: bool = False) -> Proposal:
+    if len(row.text) > 4 * MAX_CHARACTERS:
+        return _refuse(Proposal(row.number, Scrubbed("", "", ())), "too_long", _too_long(len(row.text)))
+    return Proposal(row.number, scrub(row.text, spare=("name",) if spare_names else ()))
+
+
+def _too_long(characters: int) -> str:
+    return f"has {characters:,} characters; a request has at most {MAX_CHARACTERS}"
+
+
+def _refuse(one: Proposal, code: str, reason: str) -> Proposal:
+    one.code, one.reason = code, reason
+    return one
+
+
+def _check(proposals: list[Proposal]) -> None:
+    """Refuse what is no request, names a tool, repeats a benchmark or another query; the first reason stands."""
+    tools = _tool_finder()
+    firewall = benchmark_firewall()
+    stored = list(
+        LabelledQuery.objects.filter(use__in=USES).order_by("pk").values_list("use", "collection", "text")
+    )
+    index = DuplicateIndex([*(text for _, _, text in stored), *(one.text for one in proposals)])
+    for place, one in enumerate(proposals):
+        if one.code:
+            continue
+        if found := _no_request(one.text) or _names_a_tool(one.text, tools):
+            _refuse(one, *found)
+        elif hit := firewall.check(one.text):
+            how = "is" if hit.kind == "exact" else "is nearly"
+            _refuse(one, "benchmark", f"{how} a query of the benchmark {hit.benchmark}")
+        elif found := _repeats(one, place, index, stored, proposals):
+            _refuse(one, *found)
+
+
+def _no_request(text: str) -> tuple[str, str] | None:
+    own = len(plain_words(STAND_IN.sub(" ", text)))
+    if len(text) > MAX_CHARACTERS:
+        return "too_long", _too_long(len(text))
+    if own > MAX_WORDS:
+        return "too_long", f"has {own} words; a request has at most {MAX_WORDS}"
+    if own < MIN_WORDS:
+        return "too_short", f"has {own} word{'s' * (own != 1)} of its own; a request has at least {MIN_WORDS}"
+    return None
+
+
+def _names_a_tool(text: str, tools: NameFinder) -> tuple[str, str] | None:
+    if token := TOKEN.search(text):
+        return "names_tool", f"holds the token {token.group()[:80]}"
+    if code := CODE.search(text):
+        return "names_tool", f"holds {code.group()[:80]}, which reads like a rule's code"
+    if found := tools.find(text.casefold()):
+        start, end, _ = found[0]
+        return "names_tool", f"names the tool {text[start:end]}"
+    return None
+
+
+def _tool_finder() -> NameFinder:
+    """Full names, and endpoints written as identifiers of two words or more; plain words are how people talk."""
+    names = set()
+    for name, endpoint in Tool.objects.values_list("name", "endpoint"):
+        names.add(name.casefold())
+        if " " not in endpoint and len(name_words(endpoint)) > 1:
+            names.add(endpoint.casefold())
+    return NameFinder(names)
+
+
+def _repeats(
+    one: Proposal,
+    place: int,
+    index: DuplicateIndex,
+    stored: list[tuple[str, str, str]],
+    proposals: list[Proposal],
+) -> tuple[str, str] | None:
+    for found in index.find(one.text):
+        how = "is" if found.kind == "exact" else "is nearly"
+        before = found.position - len(stored)
+        if before < 0:
+            use, collection, _ = stored[found.position]
+            return "duplicate", f"{how} {USES[LabelledQuery.Use(use)]} ({collection})"
+        if before < place and not proposals[before].code:
+            return "duplicate", f"{how} row {proposals[before].number}"
+    return None

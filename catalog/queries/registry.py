@@ -1,0 +1,138 @@
+"""The registry of labelled queries kept apart: benchmarks from everything that teaches.
+
+The firewall says whether a text repeats a benchmark query; the one for what is frozen to train on looks at few-shot
+queries too. A benchmark that comes later takes the few-shot queries out that repeat it. Both sides hold
+`registry_lock`, so that neither misses the other.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Count, Max, QuerySet
+from django.shortcuts import get_object_or_404
+
+from catalog.core.near_duplicates import DuplicateIndex
+from catalog.models import LabelledQuery
+from trace_site.audit import models as audit_models
+
+LOCK = 7152901  # of pg_advisory_xact_lock; any number that nothing else uses
+GUARDED = (LabelledQuery.Use.BENCHMARK, LabelledQuery.Use.FEW_SHOT)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkHit:
+    """A text repeats a benchmark query: exactly, or nearly (word sets, Jaccard 0.85)."""
+
+    kind: str
+    benchmark: str
+    query: str
+
+
+class BenchmarkFirewall:
+    """All benchmark queries, indexed once; `check` says whether a text repeats one of them."""
+
+    def __init__(self) -> None:
+        stored = LabelledQuery.objects.filter(use=LabelledQuery.Use.BENCHMARK).order_by("id")
+        self._rows = list(stored.values_list("collection", "text"))
+        self._index = DuplicateIndex(text for _, text in self._rows)
+
+    def check(self, text: str) -> BenchmarkHit | None:
+        """The worst repetition, or None."""
+        found = self._index.find(text) if self._rows else []
+        return BenchmarkHit(found[0].kind, *self._rows[found[0].position]) if found else None
+
+
+def benchmark_firewall() -> BenchmarkFirewall:
+    """The firewall as the registry stands; indexed again only when queries have come or gone."""
+    rows = LabelledQuery.objects.filter(use=LabelledQuery.Use.BENCHMARK)
+    return _indexed(**rows.aggregate(count=Count("pk"), newest=Max("pk")))
+
+
+@lru_cache(maxsize=1)
+def _indexed(count: int, newest: int | None) -> BenchmarkFirewall:
+    return BenchmarkFirewall()
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A text repeats a registered query: exactly, or nearly. `similarity`: Jaccard of the word sets, 0.85 to 1."""
+
+    kind: str
+    similarity: float
+    use: str
+    collection: str
+    query: str
+
+
+class TeachingFirewall:
+    """All benchmark and few-shot queries, indexed once: none of them may be in what a model is trained on."""
+
+    def __init__(self) -> None:
+        stored = LabelledQuery.objects.filter(use__in=GUARDED).order_by("use", "id")  # benchmarks first
+        self._rows = list(stored.values_list("use", "collection", "text"))
+        self._index = DuplicateIndex(text for _, _, text in self._rows)
+
+    def check(self, text: str) -> Repeat | None:
+        """The worst repetition, or None: of a benchmark before one of a few-shot query, the most similar first."""
+        found = self._index.find(text) if self._rows else []
+        if not found:
+            return None
+        worst = min(found, key=lambda hit: (self._rows[hit.position][0] != GUARDED[0], -hit.score))
+        return Repeat(worst.kind, round(worst.score, 3), *self._rows[worst.position])
+
+
+def teaching_firewall() -> TeachingFirewall:
+    """The firewall as the registry stands; indexed again only when queries have come or gone."""
+    rows = LabelledQuery.objects.filter(use__in=GUARDED)
+    return _indexed_for_teaching(**rows.aggregate(count=Count("pk"), newest=Max("pk")))
+
+
+@lru_cache(maxsize=1)
+def _indexed_for_teaching(count: int, newest: int | None) -> TeachingFirewall:
+    return TeachingFirewall()
+
+
+def registry_lock() -> None:
+    """Inside a transaction: wait until no other one enters few-shot or benchmark queries."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+
+
+@transaction.atomic
+def few_shots_withdraw(*, texts: Iterable[str], because: str, actor: Any) -> int:
+    """Take out every few-shot query that repeats one of these benchmark queries; how many went."""
+    registry_lock()
+    index = DuplicateIndex(texts)
+    stored = LabelledQuery.objects.filter(use=LabelledQuery.Use.FEW_SHOT)
+    gone = [row for row in stored if index.find(row.text)]
+    audit_models.record_all(
+        actor=actor,
+        action="query.removed",
+        objects=[(row, {"collection": row.collection, "because": f"repeats {because}"}) for row in gone],
+    )
+    stored.filter(pk__in=[row.pk for row in gone]).delete()
+    return len(gone)
+
+
+# Reads of the registry's real queries.
+
+
+def real_queries(search: str = "", collection: str = "") -> QuerySet[LabelledQuery]:
+    """Few-shot queries whose text holds every word of `search`."""
+    rows = LabelledQuery.objects.filter(use=LabelledQuery.Use.FEW_SHOT)
+    for word in search.split():
+        rows = rows.filter(text__icontains=word)
+    return rows.filter(collection=collection) if collection else rows
+
+
+def collections() -> list[tuple[str, int]]:
+    """(name, how many queries) of every collection of real queries."""
+    counted = real_queries().order_by().values_list("collection").annotate(n=Count("pk"))
+    return sorted(counted)
+
+
+def real_query(pk: int) -> LabelledQuery:
+    return get_object_or_404(real_queries(), pk=pk)

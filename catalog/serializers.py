@@ -1,0 +1,148 @@
+"""What the API reads and answers about tools, domains and clusters."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from catalog.blocks import LONGEST_REASON
+from catalog.models import Cluster, Domain, Tool, ToolRevision
+from catalog.selectors import token_strings
+from trace_site.rest.schema import InputSerializer
+
+Out = serializers.Serializer[Any]
+YES_NO = ["yes", "no"]
+
+
+class ToolsIn(InputSerializer):
+    """Filters of the list of tools; what is left out narrows nothing."""
+
+    q = serializers.CharField(
+        default="", allow_blank=True, max_length=200, help_text="words of the name or the description"
+    )
+    domain = serializers.CharField(default="", allow_blank=True, max_length=60)
+    api = serializers.CharField(
+        default="", allow_blank=True, max_length=400, help_text="an API's whole name, or how it begins"
+    )
+    state = serializers.ChoiceField(
+        ["current", "deprecated", "retired", "all"],
+        default="",
+        allow_blank=True,
+        help_text="active tools unless said otherwise",
+    )
+    clustered = serializers.ChoiceField(YES_NO, default="", allow_blank=True, help_text="inside a cluster")
+    ruled = serializers.ChoiceField(
+        YES_NO, default="", allow_blank=True, help_text="held by a published rule"
+    )
+
+
+class DomainIn(InputSerializer):
+    domain = serializers.CharField(default="", allow_blank=True, max_length=60)
+
+
+class ToolRow(serializers.ModelSerializer[Tool]):
+    domain = serializers.CharField(source="domain_id")
+    cluster = serializers.IntegerField(source="cluster_id", allow_null=True)
+    blocked = serializers.SerializerMethodField(help_text="an admin blocked it: no answer names it")
+
+    class Meta:
+        model = Tool
+        fields = [
+            "id",
+            "name",
+            "api",
+            "endpoint",
+            "family",
+            "api_version",
+            "description",
+            "domain",
+            "permissions",
+            "deprecated",
+            "version",
+            "status",
+            "cluster",
+            "source",
+            "blocked",
+        ]
+
+    def get_blocked(self, tool: Tool) -> bool:
+        return tool.blocked_at is not None
+
+
+class BlockIn(InputSerializer):
+    because = serializers.CharField(max_length=LONGEST_REASON, help_text="why; kept in the audit log")
+
+
+class ToolDetail(ToolRow):
+    blocked_by = serializers.CharField(source="blocked_by.username", default=None, allow_null=True)
+    tokens = serializers.SerializerMethodField(help_text="the tokens that name the tool, by token format")
+
+    class Meta(ToolRow.Meta):
+        fields = [
+            *ToolRow.Meta.fields,
+            "blocked_at",
+            "blocked_by",
+            "blocked_because",
+            "tokens",
+            "content_hash",
+            "created_at",
+            "updated_at",
+        ]
+
+    def get_tokens(self, tool: Tool) -> dict[str, str]:
+        return dict(token_strings(tool))
+
+
+class NeighbourOut(Out):
+    score = serializers.FloatField(help_text="cosine")
+    tool = ToolRow()
+
+
+class TwinOut(Out):
+    newer = serializers.BooleanField(help_text="a newer version than the tool's own")
+    tool = ToolRow()
+
+
+class RevisionOut(serializers.ModelSerializer[ToolRevision]):
+    imported_by = serializers.IntegerField(source="catalog_import_id", allow_null=True, help_text="an import")
+    undo_of = serializers.IntegerField(
+        source="undo_of_id", allow_null=True, help_text="the import whose undoing brought this content back"
+    )
+    data = serializers.DictField()  # type: ignore[assignment]
+
+    class Meta:
+        model = ToolRevision
+        fields = ["id", "at", "content_hash", "data", "imported_by", "undo_of"]
+
+
+class DomainOut(serializers.ModelSerializer[Domain]):
+    active = serializers.IntegerField(help_text="tools")
+    deprecated = serializers.IntegerField(help_text="of the active ones")
+    retired = serializers.IntegerField()
+
+    class Meta:
+        model = Domain
+        fields = ["slug", "title", "active", "deprecated", "retired"]
+
+
+class ClusterOut(serializers.ModelSerializer[Cluster]):
+    domain = serializers.CharField(source="clustering.domain_id")
+    clustering = serializers.IntegerField(source="clustering.version", help_text="version of the clustering")
+    tools = serializers.ListField(child=serializers.IntegerField(), source="tool_ids")
+    edges = serializers.ListField(
+        child=serializers.ListField(child=serializers.FloatField()), help_text="[tool, tool, cosine]"
+    )
+    dismissed_by = serializers.CharField(source="dismissed_by.username", default=None, allow_null=True)
+
+    class Meta:
+        model = Cluster
+        fields = [
+            "id",
+            "domain",
+            "clustering",
+            "label",
+            "tools",
+            "edges",
+            "mean_similarity",
+            "dismissed_reason",
+            "dismissed_by",
+        ]

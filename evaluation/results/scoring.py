@@ -1,0 +1,183 @@
+"""From stored predictions to stored numbers: scoring once, and again when rules or clusters have moved on."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+
+from catalog.models import Tool
+from evaluation.benchmarks.selectors import RESULTS, TIERS, cell_of, slices
+from evaluation.core import coverage, report
+from evaluation.core.probes import counted
+from evaluation.coverage.selectors import query_groups
+from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
+from rules.models import Rule
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash
+from training.registry.registry import Score
+
+SEED = 0
+Decode = Evaluation.Decode
+Rows = Sequence[dict[str, Any]]
+
+
+def benchmark_rows(benchmark: Benchmark) -> list[dict[str, Any]]:
+    """The items that count, as engines and metrics read them; the id is the row's."""
+    rows = BenchmarkItem.objects.filter(benchmark=benchmark).order_by("position")
+    return counted([{**row.data, "id": str(row.pk), "domain": row.domain} for row in rows])
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The numbers of one evaluation, the clustering versions behind its groups, and each query's group."""
+
+    metrics: dict[str, Any]
+    clusterings: dict[str, int]
+    groups: dict[str, str]
+
+
+def score(benchmark: Benchmark, decode: str, predictions: Rows, rows: Rows) -> Scored:
+    if decode == Decode.LETTERS:
+        left_out = benchmark.count - len(rows)
+        return Scored(report.probe_report(predictions, rows, left_out=left_out, seed=SEED), {}, {})
+    if benchmark.kind == Benchmark.Kind.OUTSIDE:
+        return Scored(report.outside_report(predictions, rows, [None] * len(rows), seed=SEED), {}, {})
+    groups, definition, clusterings = grouping(rows)
+    embedding = baseline_lists(benchmark) if decode != Decode.EMBEDDING else None
+    numbers = report.retrieval_report(
+        predictions,
+        rows,
+        groups,
+        decode=decode,
+        codes=Rule.objects.values_list("code", flat=True),
+        embedding=embedding,
+        seed=SEED,
+    )
+    return Scored({**numbers, "groups": definition}, clusterings, groups)
+
+
+def grouping(rows: Rows) -> tuple[dict[str, str], dict[str, Any], dict[str, int]]:
+    """Each query's group by what is published now, the definition to show, and the clusterings used."""
+    names = {name for row in rows for name in row["tools"]}
+    ids = dict(Tool.objects.filter(name__in=names).values_list("name", "pk"))
+    groups, clusterings = query_groups()
+    found = {row["id"]: groups.group(ids[name] for name in row["tools"] if name in ids) for row in rows}
+    counts = {group: list(found.values()).count(group) for group in coverage.GROUPS}
+    shown = {"definition": coverage.GROUP_DEFINITION, "counts": counts, "hash": content_hash(found)}
+    return found, shown, clusterings
+
+
+def baseline_lists(benchmark: Benchmark) -> dict[str, list[str]] | None:
+    """The embedding baseline's ranked names by item id; None while it has not been computed."""
+    evaluation = (
+        Evaluation.objects.filter(benchmark=benchmark, model=None, metrics__isnull=False)
+        .order_by("-id")
+        .first()
+    )
+    if evaluation is None:
+        return None
+    return {
+        str(item): output["tools"]
+        for item, output in Prediction.objects.filter(evaluation=evaluation).values_list("item", "output")
+    }
+
+
+def publish(*, evaluation: Evaluation, predictions: Rows, rows: Rows, scored: Scored) -> None:
+    """Store predictions and numbers together; call it inside the job's guard.
+
+    Raises TraceError `incomplete` unless every item that counts has its prediction then.
+    """
+    by_id = {row["id"]: row for row in rows}
+    Prediction.objects.bulk_create(
+        [
+            Prediction(
+                evaluation=evaluation,
+                item_id=int(row["id"]),
+                output={name: value for name, value in row.items() if name != "id"},
+                scores=item_scores(row, by_id[str(row["id"])], evaluation.decode, scored),
+            )
+            for row in predictions
+        ],
+        batch_size=1000,
+        ignore_conflicts=True,
+    )
+    stored = Prediction.objects.filter(evaluation=evaluation).count()
+    if stored != len(rows):
+        raise TraceError(
+            f"{stored} of {len(rows)} answers are stored.",
+            code="incomplete",
+            where=str(evaluation),
+            hint="Retry the job; it goes on where it stopped.",
+        )
+    evaluation.metrics, evaluation.clusterings = scored.metrics, scored.clusterings
+    evaluation.save(update_fields=["metrics", "clusterings"])
+
+
+def item_scores(row: dict[str, Any], item: dict[str, Any], decode: str, scored: Scored) -> dict[str, Any]:
+    """{metric: value} of one answer, with the group its query counts in."""
+    scores = report.item_scores(row, item, decode)
+    return {**scores, "group": scored.groups[item["id"]]} if scored.groups else {**scores}
+
+
+def rescored(evaluation: Evaluation) -> Scored | None:
+    """The numbers computed again from the stored predictions; None when nothing behind them has changed."""
+    old = evaluation.metrics or {}
+    if evaluation.decode == Decode.LETTERS or evaluation.benchmark.kind == Benchmark.Kind.OUTSIDE:
+        return None
+    rows = benchmark_rows(evaluation.benchmark)
+    _, definition, _ = grouping(rows)
+    needs_baseline = evaluation.model_id is not None and not old["ranked"] and "same_length" not in old
+    if definition["hash"] == old["groups"]["hash"] and not needs_baseline:
+        return None
+    stored = Prediction.objects.filter(evaluation=evaluation).values_list("item", "output")
+    predictions = [{"id": str(item), **output} for item, output in stored]
+    found = score(evaluation.benchmark, evaluation.decode, predictions, rows)
+    same = found.metrics["groups"]["hash"] == old["groups"]["hash"] and "same_length" not in found.metrics
+    return None if same else found
+
+
+def publish_rescored(*, evaluation: Evaluation, scored: Scored) -> None:
+    """Replace numbers and groups; the predictions themselves never change."""
+    moved = [
+        prediction
+        for prediction in Prediction.objects.filter(evaluation=evaluation)
+        if prediction.scores.get("group") != scored.groups[str(prediction.item_id)]
+    ]
+    for prediction in moved:
+        prediction.scores["group"] = scored.groups[str(prediction.item_id)]
+    Prediction.objects.bulk_update(moved, ["scores"], batch_size=1000)
+    Evaluation.objects.filter(pk=evaluation.pk).update(metrics=scored.metrics, clusterings=scored.clusterings)
+
+
+# The one figure that tables of other apps show of a model: hit@1 on the hard tier (else where there is no tier).
+
+
+PREFERRED = (Evaluation.Decode.TRACE, Evaluation.Decode.FAST)
+
+
+def of_models(models: list[int]) -> dict[int, Score]:
+    """{model id: score}; all of one benchmark, so that they can be compared. One query."""
+    rows = list(
+        Evaluation.objects.filter(
+            RESULTS,
+            model__in=models,
+            decode__in=PREFERRED,
+        ).select_related("benchmark")
+    )
+    if not rows:
+        return {}
+    counts = Counter((-TIERS.index(row.benchmark.tier), row.benchmark_id) for row in rows)
+    _, chosen = max(counts, key=lambda one: (one[0], counts[one], one[1]))
+    found: dict[int, Score] = {}
+    for row in sorted(rows, key=lambda row: -PREFERRED.index(row.decode)):
+        if row.benchmark_id != chosen or row.model_id is None:
+            continue
+        figures = (slices(row).get("all") or {}).get("all", {}).get("metrics", {})
+        cell = cell_of(figures.get("hit@1"))
+        if cell.mean is not None:
+            label = f"hit@1, {row.decode}, {row.benchmark.title}"
+            url = reverse("evaluation:detail", args=[row.pk])
+            found[row.model_id] = Score(cell.mean, cell.low, cell.high, cell.n, label, url)
+    return found

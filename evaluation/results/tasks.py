@@ -1,0 +1,304 @@
+"""The evaluation job: one model (and the embedding baseline) on frozen benchmarks, decoded in a child process."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from catalog.lookalikes.neighbours import await_look_alikes, half_embedded
+from catalog.models import Tool
+from evaluation.benchmarks.services import EMBEDDING_K, K, Unit, plan
+from evaluation.core import embedding
+from evaluation.models import Benchmark, Evaluation
+from evaluation.results import comparison
+from evaluation.results.rule_tests import RuleTestWork, open_tests
+from evaluation.results.scoring import (
+    SEED,
+    benchmark_rows,
+    publish,
+    publish_rescored,
+    rescored,
+    score,
+)
+from evaluation.retrieval.calibration import calibrate
+from trace_site.jobs import JobContext
+from trace_site.lib import hardware
+from trace_site.lib.child import Event, run_child
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import read_json, read_jsonl, write_jsonl
+from training.core.questions import TAUGHT
+from training.models import Model
+from training.registry.registry import export_dir
+from training.runs.stages import child_env
+
+ENGINE, ENCODER = "evaluation.ml", "catalog.ml"
+TRIES = 3
+Rows = list[dict[str, Any]]
+
+
+class CatalogMoved(Exception):
+    """The baseline was to search a catalog that is not the one of its key any more."""
+
+
+def run_evaluation(ctx: JobContext) -> dict[str, Any]:
+    """Make what is missing; a finished evaluation costs no forward, at most a rescoring from its predictions.
+
+    Raises JobPostponed while tools are being embedded, TraceError `incomplete` when a planned one is not finished.
+    """
+    for _ in range(TRIES):
+        try:
+            return _evaluate(ctx)
+        except CatalogMoved:
+            continue
+    raise TraceError(
+        f"the catalog was changed while the baseline searched it, {TRIES} times.",
+        code="conflict",
+        hint="Retry when no import is under way.",
+    )
+
+
+def _evaluate(ctx: JobContext) -> dict[str, Any]:
+    params = ctx.params
+    model = Model.objects.select_related("run").get(pk=params["model"]) if params["model"] else None
+    chosen = Benchmark.objects.filter(pk__in=params["benchmarks"]) if params.get("benchmarks") else None
+    units = plan(model, chosen, params.get("decodes"))
+    if any(unit.model is None for unit in units) and half_embedded():
+        await_look_alikes(ctx)
+    forget_moved(ctx, units)
+    result: dict[str, Any] = {"evaluations": [], "computed": 0, "rescored": 0, "skipped": []}
+    wanted = [unit for unit in units if unit.model is not None or has_embeddings(result)]
+    works = [work for unit in wanted if (work := open_work(ctx, unit, result))]
+    tests = open_tests(model) if model is not None else None
+    progress = _Progress(ctx, sum(len(work.rows) for work in works) + (tests.count if tests else 0))
+    for work in works:
+        if work.evaluation.model_id is None:
+            embed(ctx, work, progress)
+            work.publish(ctx, result)
+    if model is not None:
+        asked: list[Work | RuleTestWork] = [work for work in works if work.evaluation.model_id]
+        if tests is not None:
+            asked.append(tests)
+        predict(ctx, model, asked, progress, result)
+        calibrate(ctx, model)
+        if chosen is None and not params.get("decodes"):
+            comparison.evaluated(ctx, model)
+    refuse_unfinished(result["evaluations"])
+    return result
+
+
+def forget_moved(ctx: JobContext, units: Sequence[Unit]) -> None:
+    """Rows that this job began for a catalog that has moved on since: nobody would ever finish them."""
+    with ctx.guard():
+        begun = Evaluation.objects.filter(job=ctx.job, metrics__isnull=True)
+        begun.exclude(key__in=[unit.key for unit in units]).delete()
+
+
+def refuse_unfinished(planned: Sequence[int]) -> None:
+    finished = Evaluation.objects.filter(pk__in=planned, metrics__isnull=False).count()
+    if finished < len(planned):
+        raise TraceError(
+            f"{len(planned) - finished} of {len(planned)} evaluations are not finished.",
+            code="incomplete",
+            hint="Retry the job; it goes on where it stopped.",
+        )
+
+
+def run_rule_tests(ctx: JobContext) -> dict[str, Any]:
+    """Ask a model the tests of the published rules that it has not answered yet."""
+    model = Model.objects.select_related("run").get(pk=ctx.params["model"])
+    result: dict[str, Any] = {"rules_tested": 0, "rules_passed": 0}
+    while tests := open_tests(model):  # rules may be published meanwhile
+        asked: dict[str, Any] = {}
+        predict(ctx, model, [tests], _Progress(ctx, tests.count), asked)
+        result = {name: number + asked[name] for name, number in result.items()}
+    return result
+
+
+def has_embeddings(result: dict[str, Any]) -> bool:
+    if Tool.objects.filter(embedding__isnull=False).exists():
+        return True
+    result["skipped"] = [
+        "embedding baseline: the catalog has no embeddings; run manage.py catalog_neighbours"
+    ]
+    return False
+
+
+def open_work(ctx: JobContext, unit: Unit, result: dict[str, Any]) -> "Work | None":
+    """The row of a unit; None when it is finished, after looking whether its numbers are still right."""
+    ctx.check()
+    with ctx.guard():
+        evaluation, _ = Evaluation.objects.get_or_create(
+            key=unit.key,
+            defaults={
+                "model": unit.model,
+                "benchmark": unit.benchmark,
+                "decode": unit.decode,
+                "job": ctx.job,
+                "seed": SEED,
+                "hardware": hardware.facts(settings.ML_THREADS),
+            },
+        )
+    result["evaluations"].append(evaluation.pk)
+    if evaluation.metrics is None:
+        folder = settings.TRACE_HOME / "evaluations" / unit.key
+        return Work(evaluation, benchmark_rows(unit.benchmark), folder, unit)
+    if scored := rescored(evaluation):
+        with ctx.guard():
+            publish_rescored(evaluation=evaluation, scored=scored)
+        result["rescored"] += 1
+    return None
+
+
+@dataclass
+class Work:
+    """One unfinished evaluation; its folder makes an interrupted one go on where it stopped."""
+
+    evaluation: Evaluation
+    rows: Rows
+    folder: Path
+    unit: Unit
+    asked: Rows = field(default_factory=list)
+    published: bool = False
+
+    @property
+    def label(self) -> str:
+        return f"{self.evaluation.benchmark}, {self.evaluation.decode}"
+
+    @property
+    def decode(self) -> str:
+        return self.evaluation.decode
+
+    def ask(self, export: Path) -> None:
+        """Write the items; a question about a tool the model has no token for cannot be asked."""
+        spec = read_json(export / "trace.json")
+        if self.decode == Evaluation.Decode.LETTERS and spec.get("letters", "") not in ("", TAUGHT):
+            raise TraceError(
+                f"it learned letters on the tools where the {spec['letters']}, which are not those left out here.",
+                code="other_half",
+                where=str(export),
+                hint="Train its Stage 1 again with this version.",
+            )
+        names = {tool["name"] for tool in spec["tools"]}
+        self.asked = [row for row in self.rows if not row.get("tool") or row["tool"] in names]
+        left_out = {"without": self.unit.without} if self.unit.without else {}
+        write_jsonl(self.folder / "items.jsonl", [row | left_out for row in self.asked])
+
+    def files(self) -> tuple[Path, Path]:
+        return self.folder / "items.jsonl", self.folder / "predictions.jsonl"
+
+    def predictions(self) -> Rows:
+        """Every item's answer; what could not be asked has no letter."""
+        path = self.folder / "predictions.jsonl"
+        found = {str(row["id"]): row for _, row in read_jsonl(path)} if self.asked else {}
+        if missing := [row["id"] for row in self.asked if row["id"] not in found]:
+            raise TraceError(
+                f"{len(missing)} of {len(self.asked)} answers are missing.",
+                code="incomplete_predictions",
+                where=self.label,
+                hint="Retry the job; it goes on where it stopped.",
+            )
+        return [found.get(row["id"]) or {"id": row["id"], "letter": "", "scores": []} for row in self.rows]
+
+    def publish(self, ctx: JobContext, result: dict[str, Any]) -> None:
+        predictions, evaluation = self.predictions(), self.evaluation
+        # seconds of bootstrap: not inside the guard, which would hold the job's row against its heartbeat
+        scored = score(evaluation.benchmark, evaluation.decode, predictions, self.rows)
+        with ctx.guard():
+            if self.unit.key != evaluation.key:
+                raise CatalogMoved
+            publish(evaluation=evaluation, predictions=predictions, rows=self.rows, scored=scored)
+        self.published = True
+        result["computed"] += 1
+
+
+@dataclass
+class _Progress:
+    """One bar over all the children of the job."""
+
+    ctx: JobContext
+    total: int
+    before: int = 0
+
+    def show(self, event: Event, label: str) -> None:
+        if event.get("event") == "progress":
+            done = min(self.total, self.before + int(event["done"]))
+            self.ctx.progress(done, self.total, f"{label}: {event.get('note', '')}")
+
+
+def predict(
+    ctx: JobContext,
+    model: Model,
+    works: Sequence["Work | RuleTestWork"],
+    progress: _Progress,
+    result: dict[str, Any],
+) -> None:
+    """All decodings of a model in one child, so that its weights are read once; published one by one."""
+    export = export_dir(model)
+    for work in works:
+        work.ask(export)
+    by_out = {str(work.files()[1]): work for work in works if work.asked}
+
+    def on_event(event: Event) -> None:
+        progress.show(event, f"model {model.pk}")
+        if event.get("event") == "answered":
+            by_out[str(event["out"])].publish(ctx, result)
+
+    if by_out:
+        first, *rest = by_out.values()
+        source, out = first.files()
+        arguments = [
+            "predict",
+            "--model",
+            export,
+            "--in",
+            source,
+            "--out",
+            out,
+            "--decode",
+            first.decode,
+        ]
+        for work in rest:
+            arguments += ["--also", *work.files(), work.decode]
+        run(ctx, ENGINE, [*arguments, "--k", K], first.folder / "errors.txt", on_event)
+    for work in works:
+        if not work.published:
+            work.publish(ctx, result)
+
+
+def embed(ctx: JobContext, work: Work, progress: _Progress) -> None:
+    """Queries encoded as the catalog encodes tools, ranked by cosine over the stored rows."""
+    import numpy as np
+
+    texts, out = work.folder / "texts.jsonl", work.folder / "encoded"
+    write_jsonl(texts, [{"id": row["id"], "text": row["query"]} for row in work.rows])
+    arguments = ["encode", "--in", texts, "--out", out, "--encoder", settings.ENCODER]
+    run(ctx, ENCODER, arguments, work.folder / "errors.txt", lambda event: progress.show(event, work.label))
+    tools = Tool.objects.filter(status=Tool.Status.ACTIVE, embedding__isnull=False)
+    stored = sorted(tools.values_list("name", "embedding"), key=lambda row: row[0])  # as ties are settled
+    matrix = np.asarray([np.asarray(row) for _, row in stored], dtype=np.float32)
+    lists = embedding.ranked(
+        np.load(out / "embeddings.npy"), matrix, [name for name, _ in stored], EMBEDDING_K
+    )
+    answers = [
+        {"id": str(key), "tools": [name for name, _ in found], "scores": [score for _, score in found]}
+        for key, found in zip(read_json(out / "ids.json"), lists, strict=True)
+    ]
+    write_jsonl(work.folder / "predictions.jsonl", answers)
+    work.asked = work.rows
+    progress.before += len(work.rows)
+
+
+def run(
+    ctx: JobContext, module: str, arguments: list[Any], log: Path, on_event: Callable[[Event], None]
+) -> None:
+    run_child(
+        module,
+        [*map(str, arguments), "--threads", str(settings.ML_THREADS)],
+        cwd=settings.BASE_DIR,
+        log=log,
+        on_event=on_event,
+        tick=ctx.check,
+        env=child_env(),
+    )

@@ -1,0 +1,138 @@
+"""How far a model's answers can be trusted: fitted on its answers to the development benchmarks, asked for with each
+answer that is served, and counted on the benchmarks of requests that no tool answers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.db import transaction
+
+from evaluation.benchmarks.services import latest
+from evaluation.core import confidence, report
+from evaluation.core.confidence import Fit, Verdict
+from evaluation.models import Benchmark, Calibration, Evaluation, Prediction
+from trace_site.jobs import JobContext
+from training.models import Model
+
+Decode = Evaluation.Decode
+REQUESTS = (Benchmark.Kind.PRB, Benchmark.Kind.OUTSIDE)
+DECODES = (Decode.FAST, Decode.TRACE)  # the two that are served
+HOW = "import requests with benchmark_import --part development and --kind outside, then evaluate the model."
+NOT_CALIBRATED = f"This model is not calibrated: {HOW}"
+NOTHING_REFUSED = (
+    "Nothing is refused yet: import requests that no tool answers with benchmark_import --kind outside "
+    "--part development, then evaluate the model."
+)
+NO_TOOL_FITS = "No tool fits this request; the tools named are the nearest ones."
+UNKNOWN = Verdict(None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What is said beside an answer; `calibration`: why a part of it is not known, or empty."""
+
+    verdict: Verdict = UNKNOWN
+    calibration: str = NOT_CALIBRATED
+
+
+def judged(model: Model, decode: str, features: Mapping[str, Any]) -> Judged:
+    """A way of answering that was never calibrated is judged by the ranking, while its list begins with the same
+    tool."""
+    known = {row.decode: row for row in Calibration.objects.filter(model=model)}
+    found = known.get(decode) or known.get(Decode.FAST)
+    verdict = Fit.of(found.fit).verdict(features) if found else UNKNOWN
+    if found and found.decode != decode and not features.get("agrees"):
+        verdict = replace(verdict, confidence=None)
+    if verdict.confidence is None and verdict.fits is None:
+        return Judged()
+    return Judged(verdict, NOTHING_REFUSED if verdict.fits is None else "")
+
+
+def calibrate(ctx: JobContext, model: Model) -> None:
+    """Fit anew what was fitted on other answers than the newest development benchmarks have now."""
+    for decode in DECODES:
+        made = development(model, decode)
+        keys = sorted(row.key for row in made)
+        old = Calibration.objects.filter(model=model, decode=decode).first()
+        if keys == (old.development if old else []):
+            continue
+        fresh = fitted(model, decode, made)
+        with ctx.guard(), transaction.atomic():
+            Calibration.objects.filter(model=model, decode=decode).delete()
+            if fresh is not None:
+                fresh.development = keys
+                fresh.save()
+    refusals_count(ctx, model)
+
+
+def development(model: Model, decode: str) -> list[Evaluation]:
+    """The model's finished evaluations on the newest development benchmarks of requests."""
+    chosen = [row.pk for row in latest() if row.is_development and row.kind in REQUESTS]
+    newest: dict[int, Evaluation] = {}
+    found = Evaluation.objects.filter(model=model, decode=decode, benchmark__in=chosen, metrics__isnull=False)
+    for row in found.select_related("benchmark").order_by("pk"):
+        newest[row.benchmark_id] = row
+    return list(newest.values())
+
+
+def fitted(model: Model, decode: str, made: Sequence[Evaluation]) -> Calibration | None:
+    """None with too few answers to learn from."""
+    rows = [
+        (output["features"], tools, output["tools"])
+        for output, tools in Prediction.objects.filter(evaluation__in=made)
+        .order_by("item")
+        .values_list("output", "item__data__tools")
+        if "features" in output
+    ]
+    inside = [bool(gold) for _, gold, _ in rows]
+    found = confidence.fit(
+        [features for features, _, _ in rows],
+        inside,
+        [first_is_right(found, gold) for _, gold, found in rows],
+    )
+    if found is None:
+        return None
+    return Calibration(
+        model=model,
+        decode=decode,
+        features=found.names,
+        fit=found.as_dict(),
+        threshold=found.threshold,
+        n=len(rows),
+        n_outside=len(rows) - sum(inside),
+    )
+
+
+def first_is_right(found: Sequence[str], gold: Sequence[str]) -> bool:
+    return bool(found) and found[0] in gold
+
+
+def refusals_count(ctx: JobContext, model: Model) -> None:
+    """Write into every evaluation on outside requests which of them are refused now. The development half gets no
+    figure: the threshold was chosen on it."""
+    outside = Evaluation.objects.filter(
+        model=model, benchmark__kind=Benchmark.Kind.OUTSIDE, metrics__isnull=False
+    ).select_related("benchmark")
+    for evaluation in outside:
+        predictions = list(Prediction.objects.filter(evaluation=evaluation).select_related("item"))
+        refused = refusals(model, evaluation.decode, [row.output for row in predictions])
+        for row, value in zip(predictions, refused, strict=True):
+            row.scores = {} if value is None else {"refused": float(value)}
+        rows = [{**row.output, "id": str(row.item_id)} for row in predictions]
+        items = [{"id": str(row.item_id), "domain": row.item.domain} for row in predictions]
+        shown = not evaluation.benchmark.is_development
+        said = [row.scores.get("refused") if shown else None for row in predictions]
+        metrics = report.outside_report(rows, items, said)
+        with ctx.guard(), transaction.atomic():
+            Prediction.objects.bulk_update(predictions, ["scores"], batch_size=1000)
+            Evaluation.objects.filter(pk=evaluation.pk).update(metrics=metrics)
+
+
+def refusals(model: Model, decode: str, outputs: Sequence[Mapping[str, Any]]) -> list[bool | None]:
+    """Of each answer whether it is refused; None where that is not known."""
+    found = Calibration.objects.filter(model=model, decode=decode).first()
+    if found is None or found.threshold is None:
+        return [None] * len(outputs)
+    fit = Fit.of(found.fit)
+    verdicts = [fit.verdict(output.get("features") or {}) for output in outputs]
+    return [None if verdict.fits is None else not verdict.fits for verdict in verdicts]

@@ -1,0 +1,313 @@
+"""Answering a query with a trained model: the one way of the playground, the API and the command line.
+
+Models run in the engine process, never here. The engine's raw answer is joined with what the catalog knows now:
+descriptions, deprecation, permission targets, and the published rule that a trace cites.
+"""
+
+import json
+import secrets
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from catalog.blocks import masked_names
+from catalog.models import Tool
+from evaluation.core.following import NO_TRACE, trace_notes
+from evaluation.core.metrics import cited_codes
+from evaluation.core.reading import reading_notes
+from evaluation.retrieval.calibration import NO_TOOL_FITS, judged
+from rules.models import Rule
+from trace_site.artefacts import store
+from trace_site.lib.child import tail
+from trace_site.lib.errors import TraceError
+from training.models import Model
+from training.registry.known import tools_of
+from training.registry.registry import export_dir, model_named
+from training.runs.stages import child_env
+
+MODES = ("fast", "trace", "both")
+TIMEOUT_SECONDS = 60
+LONGEST_QUERY = 4000  # characters, as the engine accepts
+MOST_TOOLS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    url: str
+    token: str = field(repr=False)
+
+
+def running_engine() -> Engine:
+    """The engine behind ENGINE_URL, else the process `manage.py up` started here. Raises TraceError `unavailable`."""
+    if settings.ENGINE_URL:
+        return Engine(str(settings.ENGINE_URL).rstrip("/"), settings.ENGINE_TOKEN)
+    note = settings.TRACE_HOME / "engine.json"
+    try:
+        told = json.loads(note.read_text())
+        return Engine(str(told["url"]), str(told["token"]))
+    except (OSError, ValueError, KeyError) as error:
+        raise TraceError(
+            "the engine is not running.",
+            code="unavailable",
+            hint="Start it with manage.py up, or set ENGINE_URL.",
+        ) from error
+
+
+def retrieve(
+    *,
+    query: str,
+    model: str | int | Model = "champion",
+    mode: str = "fast",
+    k: int = 10,
+    permissions: Sequence[str] | None = None,
+    engine: Engine | None = None,
+    patience: float = 0.0,
+) -> dict[str, Any]:
+    """{"model", "mode", "tools", "ranked", "confidence", "fits", "calibration", "trace", "follows_trace",
+    "trace_tools", "cited_rule", "withheld", "unread", "cut_request", "notes", "seconds"}.
+
+    fast: `tools` is the ranked list. trace: the list the model committed to. both: that list, with the ranked one in
+    `ranked`. With permission targets, a tool that needs some and is granted none of them is withheld; without
+    targets nothing is. Retired and blocked tools are left out of every list. `patience`: seconds to wait for a model
+    that is loading.
+    """
+    check(query, mode, k)
+    chosen = model if isinstance(model, Model) else model_named(model)
+    folder = export_dir(chosen)
+    request = {"model": str(folder), "query": query, "mode": mode, "k": k}
+    lists = {"permissions": list(permissions or ()), "without": left_out(folder, chosen.store_digest)}
+    raw = ask(engine or running_engine(), {**request, **lists}, patience)
+    fast, trace = (raw["fast"], raw["trace"]) if mode == "both" else (raw, raw)
+    parts = [fast, trace] if mode == "both" else [raw]
+    catalog = _Catalog.of([name for part in parts for name in part["tools"]], permissions)
+    text = str(trace.get("trace") or "") if mode != "fast" else ""
+    said = {name: trace.get(name, default) if text else default for name, default in NO_TRACE.items()}
+    about = judged(chosen, "fast" if mode == "fast" else "trace", trace.get("features") or {})
+    unread, cut = parts[0].get("unread"), bool(parts[0].get("cut_request"))
+    return {
+        "model": {
+            "id": chosen.pk,
+            "cell": chosen.run.cell,
+            "base": chosen.run.base,
+            "snapshot": chosen.run.snapshot_id,
+        },
+        "mode": mode,
+        "tools": catalog.rows((fast if mode == "fast" else trace), k),
+        "ranked": catalog.rows(fast, k) if mode == "both" else [],
+        "confidence": about.verdict.confidence,
+        "fits": about.verdict.fits,
+        "calibration": about.calibration,
+        "trace": text,
+        **said,
+        "cited_rule": cited_rule(text, trace["tools"]) if text else None,
+        "withheld": catalog.withheld,
+        "unread": unread,
+        "cut_request": cut,
+        "notes": [
+            *([NO_TOOL_FITS] if about.verdict.fits is False else []),
+            *reading_notes(query, unread, cut),
+            *trace_notes(**said),
+        ],
+        "seconds": round(sum(float(part.get("seconds", 0)) for part in parts), 4),
+    }
+
+
+def left_out(folder: Path, digest: str) -> list[str]:
+    """The model's tools that no answer may name today."""
+    masked = masked_names()
+    return sorted(masked & tools_of(folder, digest)) if masked else []
+
+
+def check(query: str, mode: str, k: int) -> None:
+    if not query.strip() or len(query) > LONGEST_QUERY:
+        raise TraceError(f"a query has 1 to {LONGEST_QUERY} characters.", code="bad_request", where="query")
+    if mode not in MODES:
+        raise TraceError(f"{mode!r} is not one of {', '.join(MODES)}.", code="bad_request", where="mode")
+    if not 1 <= k <= MOST_TOOLS:
+        raise TraceError(f"must lie in 1..{MOST_TOOLS}.", code="bad_request", where="k")
+
+
+def ask(engine: Engine, request: dict[str, Any], patience: float = 0.0) -> dict[str, Any]:
+    """The engine's answer; a model that is still loading after `patience` seconds reads as `unavailable`."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return ask_once(engine, request)
+        except TraceError as error:
+            if error.extra.get("engine_code") != "loading" or time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def ask_once(engine: Engine, request: dict[str, Any]) -> dict[str, Any]:
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {engine.token}"}
+    call = urllib.request.Request(f"{engine.url}/retrieve", json.dumps(request).encode(), headers)
+    try:
+        with urllib.request.urlopen(call, timeout=TIMEOUT_SECONDS) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+    except urllib.error.HTTPError as error:
+        raise _refusal(error) from error
+    except (OSError, ValueError) as error:
+        raise TraceError(
+            "the engine does not answer.",
+            code="unavailable",
+            hint="It may be starting; try again in a moment. Its log is engine.log in TRACE_HOME/logs.",
+        ) from error
+
+
+def _refusal(error: urllib.error.HTTPError) -> TraceError:
+    try:
+        said = json.loads(error.read(10_000))
+    except ValueError:
+        said = {}
+    message = str(said.get("message") or f"the engine answered {error.code}.")
+    if error.code in (401, 403):  # the site is not known there; whoever asks the site has done nothing wrong
+        hint = (
+            "Give the site the engine's ENGINE_TOKEN, and the engine the name in ENGINE_URL as ENGINE_HOSTS."
+        )
+        return TraceError(message, code="unavailable", where="engine", hint=hint)
+    if error.code in (502, 503, 504):
+        extra = {"engine_code": said.get("code", "")}
+        return TraceError(message, code="unavailable", hint="Try again in a moment.", extra=extra)
+    return TraceError(message, code=str(said.get("code") or "engine_failed"), where="engine")
+
+
+@dataclass
+class _Catalog:
+    """What the catalog says about the tools of an answer, and which of them the caller may not use."""
+
+    tools: dict[str, Tool]
+    granted: frozenset[str]
+    withheld: int = 0
+
+    @classmethod
+    def of(cls, names: Sequence[str], permissions: Sequence[str] | None) -> "_Catalog":
+        found = Tool.objects.filter(name__in=names).defer("embedding", "search")
+        catalog = cls({tool.name: tool for tool in found}, frozenset(permissions or ()))
+        catalog.withheld = sum(not catalog.may_use(name) for name in set(names))
+        return catalog
+
+    def may_use(self, name: str) -> bool:
+        tool = self.tools.get(name)
+        if not self.granted or tool is None or not tool.permissions:
+            return True
+        return bool(self.granted & set(tool.permissions))
+
+    def rows(self, answer: dict[str, Any], k: int) -> list[dict[str, Any]]:
+        scores = [*answer.get("scores", ()), *[None] * len(answer["tools"])]
+        return [
+            self.row(name, score)
+            for name, score in zip(answer["tools"], scores, strict=False)
+            if self.may_use(name)
+        ][:k]
+
+    def row(self, name: str, score: float | None) -> dict[str, Any]:
+        """A tool that has left the catalog since the model was trained is shown as retired."""
+        tool = self.tools.get(name)
+        return {
+            "name": name,
+            "score": score,
+            "description": tool.description if tool else "",
+            "deprecated": bool(tool and tool.deprecated),
+            "retired": tool is None or tool.status == Tool.Status.RETIRED,
+        }
+
+
+def cited_rule(trace: str, answer: Sequence[str]) -> dict[str, Any] | None:
+    """The first published rule whose code stands in the trace; of rules with equal codes the one about the answer."""
+    rules = Rule.objects.filter(published__isnull=False).values_list("code", flat=True)
+    codes = cited_codes(trace, rules)
+    if not codes:
+        return None
+    candidates = list(
+        Rule.objects.filter(code=codes[0], published__isnull=False).select_related(
+            "published", "published__target"
+        )
+    )
+    ids = set(Tool.objects.filter(name__in=answer).values_list("pk", flat=True))
+    rule = max(candidates, key=lambda one: (len(ids & set(one.published.tool_ids)), -one.pk))  # type: ignore[union-attr]
+    assert rule.published is not None
+    return {
+        "id": rule.pk,
+        "code": rule.code,
+        "domain": rule.domain_id,
+        "version": rule.published.number,
+        "target": rule.published.target.name,
+        "text": rule.published.text,
+        "start": trace.find(rule.code),
+    }
+
+
+# An engine process for the length of one call: how a command line answers without `manage.py up`.
+
+
+ENGINE = "evaluation.ml"
+START_SECONDS = 60.0
+LOAD_SECONDS = 600.0  # a model of billions of parameters is read from disk first
+
+
+def retrieve_once(**call: Any) -> dict[str, Any]:
+    """`retriever.retrieve` with an engine that lives no longer than the call."""
+    with engine(settings.TRACE_HOME) as started:
+        return retrieve(**call, engine=started, patience=LOAD_SECONDS)
+
+
+@contextmanager
+def engine(folder: Path) -> Iterator[Engine]:
+    """Start an engine on a free port, wait until it answers, and end it with the block."""
+    port = free_port()
+    started = Engine(f"http://127.0.0.1:{port}", secrets.token_urlsafe(32))
+    log = folder / "logs" / "engine-once.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", ENGINE, "--parent-pipe", "serve", "--port", str(port)]
+            + ["--root", str(store().on_this_machine)],
+            cwd=settings.BASE_DIR,
+            env={**child_env(), "ENGINE_TOKEN": started.token},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+        )
+    try:
+        wait_for_health(process, started.url, log)
+        yield started
+    finally:
+        process.terminate()
+        process.wait()
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def wait_for_health(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            urllib.request.urlopen(f"{url}/health", timeout=5).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    words = tail(log).strip().splitlines()
+    raise TraceError(
+        words[-1] if words else "the engine did not start.",
+        code="engine_failed",
+        where=ENGINE,
+        hint=f"See {log}.",
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

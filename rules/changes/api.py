@@ -1,0 +1,297 @@
+"""/api/v1/change-requests: rule changes from draft to applied."""
+
+from typing import Any
+
+from django.db import transaction
+from django.shortcuts import get_object_or_404
+from django.urls import path, reverse
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from rules import examples
+from rules.changes import selectors, services
+from rules.changes.api_verbs import verb_patterns
+from rules.changes.serializers import Change, RequestDetail, RequestImpact, RequestMore, RequestRow
+from rules.core.draft import RuleDiff
+from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
+from rules.serializers import ChangeIn, ChangePut, RequestIn, RequestListIn, RequestPatch, draft_input
+from trace_site.access import ADMIN, EXPERT
+from trace_site.lib.errors import TraceError
+from trace_site.rest.examples import answer_example, page_example, request_example
+from trace_site.rest.schema import IF_MATCH, PAGE_PARAMETERS, page_of
+from trace_site.rest.views import ApiView, etag_of, keyset_response, require_match
+
+# /api/v1/changes: one rule's change inside a change request, saved with If-Match so that nothing is overwritten.
+
+
+WRITERS = (EXPERT, ADMIN)
+NO_REQUEST = OpenApiResponse(description="no such change request, change, rule or version")
+CLASH = OpenApiResponse(description="its state does not allow it, or the request changes that rule already")
+
+
+def add_change(made: ChangeRequest, given: dict[str, Any], actor: Any) -> RuleChange:
+    """One change of a body added to the request."""
+    rule = get_object_or_404(Rule, pk=given["rule"]) if given.get("rule") is not None else None
+    base = None
+    if rule is not None and given.get("base") is not None:
+        base = get_object_or_404(RuleVersion, rule=rule, number=given["base"])
+    texts = {name: given.get(name, "") for name in ("domain", "code", "note")}
+    content = draft_input(given) or None
+    return services.change_add(
+        request=made, actor=actor, rule=rule, action=given["action"], content=content, base=base, **texts
+    )
+
+
+class RequestChanges(ApiView):
+    @extend_schema(
+        tags=["change-requests"],
+        operation_id="change_add",
+        summary="Add a change to a change request",
+        description="A new version of a rule, a new rule, a withdrawal, or an old version again (its content).",
+        request=ChangeIn,
+        responses={201: Change, 404: NO_REQUEST, 409: CLASH},
+        examples=[
+            request_example({"rule": 7, "note": "the year of the cut-over", **examples.CONTENT}),
+            request_example({"rule": 7, "action": "withdraw"}, "withdraw a rule"),
+            answer_example(examples.CHANGE, 201),
+        ],
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        given = self.read(ChangeIn)
+        change = add_change(selectors.request_row(pk), given, request.user)
+        place = {"Location": reverse("api-change", args=[change.pk]), "ETag": etag_of(change.revision)}
+        return Response(Change(change).data, status=201, headers=place)
+
+
+class ChangeOne(ApiView):
+    @extend_schema(
+        tags=["change-requests"],
+        operation_id="change_read",
+        summary="Read a change",
+        description="The `ETag` header is its revision.",
+        responses={200: Change, 404: NO_REQUEST},
+        examples=[answer_example(examples.CHANGE)],
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        return _answer(_change(pk))
+
+    @extend_schema(
+        tags=["change-requests"],
+        operation_id="change_save",
+        summary="Save a change",
+        description="Replaces what it says; may be incomplete until it is submitted. Saving the same again keeps the "
+        "revision, so a retry is harmless. 412 tells who saved meanwhile, and when; nothing is overwritten.",
+        parameters=[IF_MATCH],
+        request=ChangePut,
+        responses={200: Change, 404: NO_REQUEST, 409: CLASH},
+        examples=[
+            request_example({"note": "the year of the cut-over", **examples.CONTENT}),
+            answer_example(examples.CHANGE),
+            answer_example(examples.MEANWHILE, 412, "somebody saved meanwhile"),
+        ],
+    )
+    def put(self, request: Request, pk: int) -> Response:
+        given = self.read(ChangePut)
+        change = _change(pk)
+        texts = {name: given.get(name, "") for name in ("domain", "code", "note")}
+        saved = services.change_save(
+            change=change,
+            expected=_expected(request, change),
+            actor=request.user,
+            content=draft_input(given),
+            **texts,
+        )
+        return _answer(saved)
+
+    @extend_schema(
+        tags=["change-requests"],
+        operation_id="change_remove",
+        summary="Remove a change from its request",
+        parameters=[IF_MATCH],
+        responses={204: None, 404: NO_REQUEST, 409: CLASH},
+        examples=[answer_example(examples.MEANWHILE, 412, "somebody saved meanwhile")],
+    )
+    def delete(self, request: Request, pk: int) -> Response:
+        change = _change(pk)
+        services.change_remove(change=change, expected=_expected(request, change), actor=request.user)
+        return Response(status=204)
+
+
+class ChangeRebase(ApiView):
+    @extend_schema(
+        tags=["change-requests"],
+        operation_id="change_rebase",
+        summary="Put a change on top of the newest version",
+        description="Settles a conflict with a version made since: the change keeps what it says.",
+        parameters=[IF_MATCH],
+        request=None,
+        responses={200: Change, 404: NO_REQUEST, 409: CLASH},
+        examples=[answer_example(examples.CHANGE)],
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        change = _change(pk)
+        done = services.change_rebase(change=change, expected=_expected(request, change), actor=request.user)
+        return _answer(done)
+
+
+def _change(pk: int) -> RuleChange:
+    rows = RuleChange.objects.select_related("rule", "base", "version", "edited_by", "request")
+    return get_object_or_404(rows, pk=pk)
+
+
+def _expected(request: Request, change: RuleChange) -> int:
+    """The revision that If-Match names: another than the current one makes the service say who saved, and when."""
+    try:
+        require_match(request, change.revision)
+    except TraceError as error:
+        if error.code != "precondition_failed":
+            raise
+        return 0
+    return change.revision
+
+
+def _answer(change: RuleChange) -> Response:
+    return Response(Change(change).data, headers={"ETag": etag_of(change.revision)})
+
+
+def place_of(request: ChangeRequest) -> dict[str, str]:
+    """Headers of an answer that made a request."""
+    return {"Location": reverse("api-change-request", args=[request.pk]), "ETag": etag_of(request.revision)}
+
+
+def diff_data(diff: RuleDiff) -> dict[str, Any]:
+    fields = {name: getattr(diff, name) for name in diff.__slots__}
+    return fields | {"text": [{"kind": kind, "words": words} for kind, words in diff.text]}
+
+
+class Requests(ApiView):
+    @extend_schema(
+        tags=["change-requests"],
+        operation_id="change_requests_list",
+        summary="List change requests",
+        description="Newest first.",
+        parameters=[RequestListIn, *PAGE_PARAMETERS],
+        responses=page_of(RequestRow),
+        examples=[page_example(examples.REQUEST, "31")],
+    )
+    def get(self, request: Request) -> Response:
+        given = self.read_query(RequestListIn)
+        search = given.pop("q")[:200]
+        rows = selectors.request_rows(user=request.user, search=search, **given)
+        return keyset_response(request, rows, RequestRow, newest=True)
+
+    @extend_schema(
+        tags=["change-requests"],
+        operation_id="change_request_create",
+        summary="Create a change request",
+        description="A draft, empty or with changes: all of them are added or none.",
+        request=RequestIn,
+        responses={201: RequestDetail, 404: NO_REQUEST, 409: CLASH},
+        examples=[
+            request_example(
+                {"title": "The year of the cut-over", "changes": [{"rule": 7, **examples.CONTENT}]}
+            ),
+            answer_example({**examples.REQUEST_DETAIL, "state": "draft", "revision": 2}, 201),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        given = self.read(RequestIn)
+        with transaction.atomic():
+            made = services.request_create(
+                actor=request.user, title=given.get("title", ""), description=given.get("description", "")
+            )
+            for change in given.get("changes", []):
+                add_change(made, change, request.user)
+        answer = _detail(made.pk, request.user)
+        answer.status_code = 201
+        answer["Location"] = reverse("api-change-request", args=[made.pk])
+        return answer
+
+
+def _detail(pk: int, user: Any) -> Response:
+    found = selectors.request_detail(pk, user)
+    row = found.request
+    views = [
+        {
+            "change": view.change,
+            "diff": diff_data(view.diff),
+            "problems": [{"pointer": place, "message": words} for place, words in view.problems],
+            "findings": None if view.findings is None else [finding.as_dict() for finding in view.findings],
+            "conflicts": view.conflicts,
+        }
+        for view in found.changes
+    ]
+    about = {
+        "changes": views,
+        "approvals": found.words,
+        "approvals_missing": found.missing,
+        "comments": row.comments.select_related("author"),
+        "may": found.may,
+    }
+    answer = {**RequestRow(row).data, **RequestMore(about).data}
+    return Response(answer, headers={"ETag": etag_of(row.revision)})
+
+
+class RequestOne(ApiView):
+    @extend_schema(
+        tags=["change-requests"],
+        operation_id="change_request_read",
+        summary="Read a change request",
+        description="With its changes, what differs, findings, conflicts, approvals and what you may do now.",
+        responses={200: RequestDetail, 404: NO_REQUEST},
+        examples=[answer_example(examples.REQUEST_DETAIL)],
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        return _detail(pk, request.user)
+
+    @extend_schema(
+        tags=["change-requests"],
+        operation_id="change_request_describe",
+        summary="Change title or description of a change request",
+        description="Counts as an edit: after submission it clears the approvals.",
+        parameters=[IF_MATCH],
+        request=RequestPatch,
+        responses={200: RequestRow, 404: NO_REQUEST, 409: CLASH},
+        examples=[
+            request_example({"description": "The cut-over was a year later."}),
+            answer_example(examples.REQUEST),
+        ],
+    )
+    def patch(self, request: Request, pk: int) -> Response:
+        given = self.read(RequestPatch)
+        row = selectors.request_row(pk)
+        require_match(request, row.revision)
+        texts = {name: given.get(name, getattr(row, name)) for name in ("title", "description")}
+        row = services.request_describe(request=row, actor=request.user, revision=row.revision, **texts)
+        return Response(RequestRow(row).data, headers={"ETag": etag_of(row.revision)})
+
+
+class RequestImpactOf(ApiView):
+    @extend_schema(
+        tags=["change-requests"],
+        operation_id="change_request_impact",
+        summary="Say what applying a change request makes stale",
+        description="In total, and for each changed rule where there are several.",
+        responses={200: RequestImpact, 404: NO_REQUEST},
+        examples=[
+            answer_example(
+                {"total": examples.LINES, "rules": [{"rule": "PAYSLIP_PERIOD", "lines": examples.LINES}]}
+            )
+        ],
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        total, each = selectors.request_impact(pk)
+        rules = [{"rule": code, "lines": lines} for code, lines in each]
+        return Response(RequestImpact({"total": total, "rules": rules}).data)
+
+
+urlpatterns = [
+    path("change-requests", Requests.as_view(), name="api-change-requests"),
+    path("change-requests/<int:pk>", RequestOne.as_view(), name="api-change-request"),
+    path("change-requests/<int:pk>/impact", RequestImpactOf.as_view(), name="api-change-request-impact"),
+    *verb_patterns,
+    path("change-requests/<int:pk>/changes", RequestChanges.as_view(), name="api-change-request-changes"),
+    path("changes/<int:pk>", ChangeOne.as_view(), name="api-change"),
+    path("changes/<int:pk>/rebase", ChangeRebase.as_view(), name="api-change-rebase"),
+]

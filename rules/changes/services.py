@@ -1,0 +1,303 @@
+"""Change control: the verbs of a change request. Publishing a rule goes through here and nowhere else.
+
+draft -> in_review -> approved -> scheduled -> applied | rejected | cancelled; rejected and cancelled ones may be
+reopened. Every verb holds the request's row, may name the revision that the person saw, and leaves an audit entry.
+"""
+
+import logging
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db import DatabaseError, transaction
+from django.utils import timezone
+
+from catalog.tokens import catalog_lock
+from rules.book import version_contents
+from rules.changes.apply import carry_out, check_clear, check_complete, title_of
+from rules.changes.conflicts import Conflict, changes_of, request_conflicts
+from rules.changes.drafts import (
+    audit_request,
+    change_add,
+    change_draft,
+    change_rebase,
+    change_remove,
+    change_save,
+    locked,
+    possible,
+    request_create,
+    request_describe,
+    said,
+    tell,
+)
+from rules.changes.permits import State, approvals_missing, words_on
+from rules.core.draft import draft_of
+from rules.models import Approval, ChangeComment, ChangeRequest, Rule, RuleChange, RuleVersion
+from trace_site.impact import impact_of
+from trace_site.lib.errors import TraceError
+
+__all__ = [
+    "Conflict",
+    "apply_due",
+    "change_add",
+    "change_draft",
+    "change_rebase",
+    "change_remove",
+    "change_save",
+    "request_apply",
+    "request_approve",
+    "request_bypass",
+    "request_cancel",
+    "request_comment",
+    "request_conflicts",
+    "request_create",
+    "request_describe",
+    "request_reject",
+    "request_reopen",
+    "request_schedule",
+    "request_submit",
+    "request_unschedule",
+]
+log = logging.getLogger(__name__)
+
+
+@transaction.atomic
+def request_submit(*, request: ChangeRequest, actor: Any, revision: int) -> ChangeRequest:
+    """Ask for review. Every change must be complete, free of errors and of conflicts; an empty title is made."""
+    request = locked(request, revision)
+    possible("submit", request, actor)
+    changes = changes_of(request)
+    check_complete(request, changes)
+    check_clear(request, changes)
+    request.title = request.title or title_of(changes)
+    request.reason = ""
+    _move(request, State.IN_REVIEW, "submitted", actor, changes=len(changes))
+    tell("submitted", request, actor)
+    return request
+
+
+@transaction.atomic
+def request_approve(*, request: ChangeRequest, actor: Any, revision: int, comment: str = "") -> ChangeRequest:
+    """Say yes to exactly this revision; with enough of them the request is approved."""
+    comment = said(comment, what="comment")
+    request = locked(request, revision)
+    possible("approve", request, actor)
+    Approval.objects.create(
+        request=request, revision=revision, reviewer=actor, verdict=Approval.Verdict.APPROVE, comment=comment
+    )
+    enough = not approvals_missing(words_on(request))
+    becomes = enough and request.state == State.IN_REVIEW
+    state = State.APPROVED if becomes else State(request.state)
+    _move(request, state, "approved", actor, comment=comment)
+    if becomes:
+        tell("approved", request, actor)
+    return request
+
+
+@transaction.atomic
+def request_reject(*, request: ChangeRequest, actor: Any, revision: int, reason: str) -> ChangeRequest:
+    """Say no, and why; the author finds the reason on the list and can reopen the request."""
+    reason = said(reason, what="reason", needed=True)
+    request = locked(request, revision)
+    possible("reject", request, actor)
+    Approval.objects.get_or_create(  # who approved this revision and thinks again has spoken already
+        request=request,
+        revision=revision,
+        reviewer=actor,
+        defaults={"verdict": Approval.Verdict.REJECT, "comment": reason},
+    )
+    request.reason, request.apply_at, request.blocked = reason, None, ""
+    _move(request, State.REJECTED, "rejected", actor, reason=reason)
+    tell("rejected", request, actor, reason=reason)
+    return request
+
+
+@transaction.atomic
+def request_schedule(
+    *, request: ChangeRequest, actor: Any, at: datetime, revision: int | None = None
+) -> ChangeRequest:
+    """Have an approved request applied at a time to come; a scheduled one gets the new time."""
+    request = locked(request, revision)
+    possible("schedule", request, actor)
+    if timezone.is_naive(at) or at <= timezone.now():
+        raise TraceError(
+            f"{at:%-d %b %Y, %H:%M} has passed, or says no time zone.",
+            code="bad_time",
+            where="at",
+            hint="Choose a time to come, in UTC.",
+        )
+    check_clear(request, changes_of(request))
+    request.apply_at, request.blocked = at, ""
+    return _move(request, State.SCHEDULED, "scheduled", actor, at=at.isoformat())
+
+
+@transaction.atomic
+def request_unschedule(*, request: ChangeRequest, actor: Any, revision: int | None = None) -> ChangeRequest:
+    """Back to approved: it is applied when somebody says so."""
+    request = locked(request, revision)
+    possible("unschedule", request, actor)
+    request.apply_at, request.blocked = None, ""
+    return _move(request, State.APPROVED, "unscheduled", actor)
+
+
+@transaction.atomic
+def request_cancel(
+    *, request: ChangeRequest, actor: Any, reason: str = "", revision: int | None = None
+) -> ChangeRequest:
+    reason = said(reason, what="reason")
+    request = locked(request, revision)
+    possible("cancel", request, actor)
+    request.reason, request.apply_at, request.blocked = reason, None, ""
+    return _move(request, State.CANCELLED, "cancelled", actor, reason=reason)
+
+
+@transaction.atomic
+def request_reopen(*, request: ChangeRequest, actor: Any, revision: int | None = None) -> ChangeRequest:
+    """A rejected or cancelled request becomes a draft again, as a new revision: old words do not count."""
+    request = locked(request, revision)
+    possible("reopen", request, actor)
+    request.revision += 1
+    request.title = request.title or title_of(changes_of(request))
+    return _move(request, State.DRAFT, "reopened", actor, was=request.reason)
+
+
+@transaction.atomic
+def request_apply(*, request: ChangeRequest, actor: Any, revision: int | None = None) -> ChangeRequest:
+    """Publish what was approved, all of it or nothing."""
+    catalog_lock()  # first, as in every writer of the catalog: a target may not be retired in between
+    request = locked(request, revision)
+    possible("apply", request, actor)
+    return _apply(request, actor)
+
+
+@transaction.atomic
+def request_bypass(
+    *, request: ChangeRequest, actor: Any, reason: str, revision: int | None = None
+) -> ChangeRequest:
+    """Apply without the approvals, in an emergency; conflicts and errors still stop it."""
+    reason = said(reason, what="reason", needed=True)
+    catalog_lock()
+    request = locked(request, revision)
+    possible("bypass", request, actor)
+    missing = approvals_missing(words_on(request))
+    request.bypassed, request.reason = True, reason
+    audit_request("bypassed", request, actor, before=request.state, reason=reason, approvals_missing=missing)
+    return _apply(request, actor)
+
+
+@transaction.atomic
+def request_comment(*, request: ChangeRequest, actor: Any, text: str) -> ChangeComment:
+    text = said(text, what="comment", needed=True)
+    request = locked(request)
+    possible("comment", request, actor)
+    comment = ChangeComment.objects.create(request=request, author=actor, text=text)
+    audit_request("commented", request, actor, before=request.state, text=text)
+    return comment
+
+
+def apply_due() -> int:
+    """Apply the scheduled requests whose time has come; returns how many.
+
+    Safe in several processes at once: each takes a request that nobody holds. What cannot be applied is marked
+    `blocked` with the reason and left for people.
+    """
+    applied, seen = 0, set[int]()
+    while (pk := _due(seen)) is not None:
+        seen.add(pk)
+        try:
+            applied += _apply_one(pk)
+        except DatabaseError:
+            log.exception("change request %s could not be applied; the next round tries again", pk)
+    return applied
+
+
+def _due(seen: set[int]) -> int | None:
+    rows = ChangeRequest.objects.filter(state=State.SCHEDULED, apply_at__lte=timezone.now(), blocked="")
+    return rows.exclude(pk__in=seen).order_by("apply_at", "pk").values_list("pk", flat=True).first()
+
+
+@transaction.atomic
+def _apply_one(pk: int) -> bool:
+    catalog_lock()
+    rows = ChangeRequest.objects.select_for_update(skip_locked=True, of=("self",))
+    due = rows.filter(pk=pk, state=State.SCHEDULED, apply_at__lte=timezone.now(), blocked="").first()
+    if due is None:
+        return False
+    try:
+        with transaction.atomic():
+            if missing := approvals_missing(words_on(due)):
+                raise TraceError(f"{missing} approval(s) of it no longer count.", code="bad_state")
+            _apply(due, None)
+        return True
+    except TraceError as error:
+        due.refresh_from_db()
+        due.blocked = str(error)
+        _move(due, State.SCHEDULED, "blocked", None, why=due.blocked)
+        tell("blocked", due, None, why=due.blocked)
+        return False
+
+
+def _apply(request: ChangeRequest, actor: Any) -> ChangeRequest:
+    touched = [change.rule_id for change in request.changes.all() if change.rule_id]
+    impact = [line.as_dict() for line in impact_of("rules", touched)]  # told before it is so
+    versions = carry_out(request, actor)
+    request.applied_at, request.applied_by = timezone.now(), actor
+    request.blocked = ""
+    made = [str(version) for version in versions]
+    _move(request, State.APPLIED, "applied", actor, published=made, impact=impact)
+    tell("applied", request, actor, bypassed=request.bypassed, published=made)
+    return request
+
+
+def _move(
+    request: ChangeRequest, state: ChangeRequest.State, action: str, actor: Any, **detail: Any
+) -> ChangeRequest:
+    before, request.state = request.state, state
+    request.save()
+    audit_request(action, request, actor, before=before, **detail)
+    return request
+
+
+# Changes that begin from the rule page: publish a version again, or withdraw the rule. Both go through review.
+
+
+@transaction.atomic
+def version_propose(*, version: RuleVersion, actor: Any) -> RuleChange:
+    """A draft that publishes what `version` says: rolling back makes a new version with that content.
+
+    Raises TraceError `bad_state` when exactly this is published already.
+    """
+    rule = (
+        Rule.objects.select_for_update(no_key=True, of=("self",))
+        .select_related("published")
+        .get(pk=version.rule_id)
+    )
+    if rule.published and rule.published.content_hash == version.content_hash:
+        raise TraceError(
+            f"{rule.code} says already what v{version.number} says: v{rule.published.number} is published.",
+            code="bad_state",
+            hint="There is nothing to change.",
+        )
+    newest = rule.versions.order_by("-number").first()
+    again = newest is not None and newest.pk != version.pk
+    note = f"roll back to v{version.number}" if again else f"publish v{version.number}"
+    return _propose(
+        rule, actor, RuleChange.Action.SAVE, draft_of(version_contents([version])[version.pk]), note
+    )
+
+
+@transaction.atomic
+def withdrawal_propose(*, rule: Rule, actor: Any) -> RuleChange:
+    """A draft that takes the rule out of what is taught. Raises TraceError `bad_state` when it is not published."""
+    rule = Rule.objects.select_for_update(no_key=True).get(pk=rule.pk)
+    return _propose(rule, actor, RuleChange.Action.WITHDRAW, {}, "")
+
+
+def _propose(rule: Rule, actor: Any, action: str, content: Mapping[str, Any], note: str) -> RuleChange:
+    """The actor's draft that says so already (a second click), else a new one."""
+    mine = RuleChange.objects.filter(request__state=State.DRAFT, request__author=actor.pk)
+    same = mine.filter(rule=rule, action=action, content=dict(content)).select_related("request").first()
+    if same is not None:
+        return same
+    request = request_create(actor=actor)
+    return change_add(request=request, actor=actor, rule=rule, action=action, content=content, note=note)

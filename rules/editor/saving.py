@@ -1,0 +1,197 @@
+"""Saving from the editor: nothing that somebody else saved meanwhile is overwritten.
+
+A form names the draft and the revision it shows. Whatever was saved since then raises `Clash`, which holds both sides
+and what they make together; the person decides.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from rules.book import version_contents
+from rules.changes.services import (
+    change_add,
+    change_draft,
+    change_rebase,
+    change_remove,
+    change_save,
+    request_cancel,
+    request_submit,
+)
+from rules.core.draft import Merged, RuleDiff, content_of, diff_rules, draft_of, merge_contents
+from rules.editor.forms import RuleForm
+from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
+from rules.selectors import newest_version
+from trace_site.lib.errors import TraceError
+
+
+@dataclass(frozen=True, slots=True)
+class Theirs:
+    """What was saved meanwhile: a revision of the draft, or a version of the rule when there was no draft yet."""
+
+    content: dict[str, Any]
+    label: str
+    who: str
+    at: datetime
+    change: RuleChange | None = None
+    version: RuleVersion | None = None
+
+
+class Clash(Exception):
+    """Somebody saved `theirs` after the form was opened."""
+
+    def __init__(self, form: RuleForm, theirs: Theirs) -> None:
+        super().__init__(theirs.label)
+        self.form = form
+        self.theirs = theirs
+
+    @property
+    def merged(self) -> Merged:
+        return merge_contents(self.form.base or self.theirs.content, self.form.content(), self.theirs.content)
+
+    @property
+    def difference(self) -> RuleDiff:
+        """From theirs to mine."""
+        return diff_rules(content_of(self.theirs.content), content_of(self.form.content()))
+
+
+@transaction.atomic
+def form_save(*, form: RuleForm, rule: Rule | None, actor: Any, made: int = 0) -> RuleChange:
+    """Save the form into its draft; the first save makes the draft. Raises Clash, or TraceError.
+
+    `made` is the draft that this page's lost first answer spoke of: it is saved into, not made again.
+    """
+    if form.change or made:
+        change = open_change(form.change or made)
+        return _save(form, change, form.revision or 1, actor, form.content())
+    if rule is not None:
+        newest = newest_version(rule)
+        if newest and newest.number != form.began:
+            raise Clash(form, _their_version(newest))
+    content = form.content()
+    change = change_draft(actor=actor, rule=rule, content=content, domain=form.domain, code=form.code)
+    if change.content != content:
+        raise Clash(form, _their_revision(change))
+    return _save(form, change, change.revision, actor, content)
+
+
+@transaction.atomic
+def form_keep(*, form: RuleForm, rule: Rule | None, actor: Any, onto: int) -> RuleChange:
+    """Put the form's changes on top of what was saved meanwhile: revision `onto` of the draft, or that version.
+
+    Raises Clash again when that is not the newest any more.
+    """
+    if form.change:
+        change = open_change(form.change)
+        theirs = _their_revision(change)
+        if change.revision != onto:
+            raise Clash(form, theirs)
+        return _save(form, change, onto, actor, Clash(form, theirs).merged.content)
+    newest = newest_version(rule) if rule else None
+    if rule is None or newest is None or newest.number != onto:
+        return form_save(form=form, rule=rule, actor=actor)
+    clash = Clash(form, _their_version(newest))
+    change = change_draft(actor=actor, rule=rule, content=clash.merged.content)
+    if change.content != clash.merged.content:
+        raise Clash(form, _their_revision(change))
+    return change
+
+
+@transaction.atomic
+def form_rebase(*, form: RuleForm, actor: Any) -> tuple[RuleChange, int]:
+    """The draft on top of the rule's newest version, made after the draft began; and how often both changed a place."""
+    change = _save(form, open_change(form.change), form.revision, actor, form.content())
+    newest = newest_version(change.rule) if change.rule else None
+    overlaps = 0
+    if newest and change.base and newest.pk != change.base_id:
+        contents = version_contents([change.base, newest])
+        began, now = (draft_of(contents[version.pk]) for version in (change.base, newest))
+        merged = merge_contents(began, change.content, now)
+        overlaps = merged.overlaps
+        change = _save(form, change, change.revision, actor, merged.content)
+    return change_rebase(change=change, expected=change.revision, actor=actor), overlaps
+
+
+def is_behind(change: RuleChange) -> bool:
+    """Whether the rule got a newer version, or was published or withdrawn, since the change began."""
+    rule = change.rule
+    newest = newest_version(rule) if rule else None
+    if rule is None or newest is None:
+        return False
+    moved = rule.published_id not in (change.base_published_id, change.base_id)
+    return moved or newest.pk != change.base_id
+
+
+@transaction.atomic
+def form_submit(*, change: RuleChange, actor: Any) -> ChangeRequest:
+    """Submit the request that the saved change is in."""
+    request = ChangeRequest.objects.get(pk=change.request_id)
+    return request_submit(request=request, actor=actor, revision=request.revision)
+
+
+@transaction.atomic
+def draft_discard(*, form: RuleForm, actor: Any) -> ChangeRequest:
+    """Remove the change; a draft request left empty is cancelled."""
+    request = change_remove(change=open_change(form.change), expected=form.revision, actor=actor)
+    return _cancel_empty(request, actor)
+
+
+@transaction.atomic
+def draft_move(*, change: RuleChange, into: int, actor: Any) -> RuleChange:
+    """Move a saved change into another draft request."""
+    request = ChangeRequest.objects.filter(pk=into, state=ChangeRequest.State.DRAFT).first()
+    if request is None:
+        raise TraceError(f"There is no draft request {into}.", code="not_found", hint="Choose another one.")
+    moved = change_add(
+        request=request,
+        actor=actor,
+        rule=change.rule,
+        content=change.content,
+        domain=change.domain,
+        code=change.code,
+        note=change.note,
+        base=change.base,
+    )
+    left = change_remove(change=change, expected=change.revision, actor=actor)
+    _cancel_empty(left, actor)
+    return moved
+
+
+def open_change(pk: int) -> RuleChange:
+    """Raises TraceError `not_found`."""
+    rows = RuleChange.objects.select_related("request__author", "rule__published", "base", "edited_by")
+    change = rows.filter(pk=pk).first()
+    if change is None:
+        raise TraceError("This draft was discarded meanwhile.", code="not_found", hint="Start a new one.")
+    return change
+
+
+def _save(
+    form: RuleForm, change: RuleChange, expected: int, actor: Any, content: dict[str, Any]
+) -> RuleChange:
+    texts = {"domain": form.domain, "code": form.code, "note": form.note}
+    try:
+        return change_save(change=change, expected=expected, actor=actor, content=content, **texts)
+    except TraceError as error:
+        if error.code != "edited_meanwhile":
+            raise
+        raise Clash(form, _their_revision(open_change(change.pk))) from error
+
+
+def _their_revision(change: RuleChange) -> Theirs:
+    label = f"revision {change.revision}"
+    return Theirs(change.content, label, change.edited_by.username, change.edited_at, change=change)
+
+
+def _their_version(version: RuleVersion) -> Theirs:
+    content = draft_of(version_contents([version])[version.pk])
+    who = version.author.username if version.author else "the command line"
+    return Theirs(content, f"v{version.number}", who, version.created_at, version=version)
+
+
+def _cancel_empty(request: ChangeRequest, actor: Any) -> ChangeRequest:
+    if request.state == ChangeRequest.State.DRAFT and not request.changes.exists():
+        return request_cancel(request=request, actor=actor, reason="The draft was discarded.")
+    return request

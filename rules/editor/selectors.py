@@ -1,0 +1,130 @@
+"""Reads of the rule editor: a target's look-alikes from every source, and the drafts around a rule."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from pgvector.django import CosineDistance
+
+from catalog.models import Cluster, NeighbourList, Tool
+from catalog.selectors import twins
+from rules.changes.conflicts import change_label
+from rules.changes.permits import OPEN
+from rules.models import ChangeRequest, Rule, RuleChange
+
+SUGGESTED = 12
+TWINS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LookAlike:
+    """`score` is the cosine to the target, None without embeddings; `sources` say why it is suggested."""
+
+    tool: Tool
+    score: float | None
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSet:
+    """T(r) as chosen so far, the catalog's suggestions for it, and names that are no tools."""
+
+    target: Tool | None
+    chosen: list[LookAlike]
+    suggested: list[LookAlike]
+    unknown: list[str]
+
+
+def tool_set(target: str, chosen: Sequence[str]) -> ToolSet:
+    """The set and what could join it: version twins first, newest on top, then the rest by similarity."""
+    known = {tool.name: tool for tool in _tools(Q(name__in=[target, *chosen]))}
+    unknown = [name for name in chosen if name not in known]
+    picked = [known[name] for name in chosen if name in known]
+    aim = known.get(target)
+    if aim is None:
+        return ToolSet(None, [LookAlike(tool, None) for tool in picked], [], unknown)
+    near = NeighbourList.objects.filter(tool=aim).first()
+    sources = _sources(aim, near)
+    for tool in [aim, *picked]:
+        sources.pop(tool.pk, None)
+    others = list(_tools(Q(pk__in=sources, status=Tool.Status.ACTIVE)))
+    listed = dict(zip(near.neighbour_ids, near.scores, strict=True)) if near else {}
+    scores = listed | _scores(aim, [*picked, *others])
+    order = {pk: place for place, (pk, why) in enumerate(sources.items()) if "twin" in why}
+    suggested = [LookAlike(tool, scores.get(tool.pk), tuple(sources[tool.pk])) for tool in others]
+    suggested.sort(key=lambda item: (order.get(item.tool.pk, len(order)), -(item.score or 0), item.tool.name))
+    return ToolSet(
+        aim, [LookAlike(tool, scores.get(tool.pk)) for tool in picked], suggested[:SUGGESTED], unknown
+    )
+
+
+def found_tools(tools: Sequence[Tool], target: str) -> list[LookAlike]:
+    """What a search found, each with its cosine to the target where there is one; the target itself left out."""
+    aim = _tools(Q(name=target)).first() if target and tools else None
+    scores = _scores(aim, tools) if aim else {}
+    return [LookAlike(tool, scores.get(tool.pk)) for tool in tools if tool != aim]
+
+
+def named_first(tools: Sequence[Tool], typed: str) -> list[Tool]:
+    """The search's order, but what is called exactly so comes before what only holds the words."""
+    wanted = typed.casefold()
+    return sorted(tools, key=lambda tool: wanted not in (tool.name.casefold(), tool.endpoint.casefold()))
+
+
+def tool_names(ids: Iterable[int]) -> list[str]:
+    """Active tools by id, in the order given, those that stay before deprecated ones."""
+    wanted = {pk: place for place, pk in enumerate(ids)}
+    rows = _tools(Q(pk__in=wanted, status=Tool.Status.ACTIVE))
+    return [tool.name for tool in sorted(rows, key=lambda tool: (tool.deprecated, wanted[tool.pk]))]
+
+
+def _sources(target: Tool, near: NeighbourList | None) -> dict[int, list[str]]:
+    """Tool id -> why it is suggested: twin, neighbour, cluster. Twins come first, the newest on top."""
+    found = {twin.tool.pk: ["twin"] for twin in (twins(target) if target.family else [])[:TWINS]}
+    for pk in near.neighbour_ids if near else ():
+        found.setdefault(pk, []).append("neighbour")
+    cluster = Cluster.objects.filter(pk=target.cluster_id).first() if target.cluster_id else None
+    for pk in cluster.tool_ids if cluster else ():
+        found.setdefault(pk, []).append("cluster")
+    return found
+
+
+def _scores(target: Tool, tools: Sequence[Tool]) -> dict[int, float]:
+    """Tool id -> cosine to the target."""
+    rows = Tool.objects.filter(pk__in=[tool.pk for tool in tools], embedding__isnull=False)
+    own = Tool.objects.filter(pk=target.pk).values_list("embedding", flat=True).first()
+    if own is None or not tools:
+        return {}
+    return {pk: 1 - far for pk, far in rows.values_list("pk", CosineDistance("embedding", own))}
+
+
+def _tools(where: Q) -> QuerySet[Tool]:
+    return Tool.objects.filter(where).defer("embedding", "search", "words")
+
+
+def my_draft(rule: Rule, user: Any) -> RuleChange | None:
+    """The user's open draft of the rule, the one that a first save would be written into."""
+    rows = RuleChange.objects.filter(rule=rule, action=RuleChange.Action.SAVE, request__author=user)
+    return rows.filter(request__state=ChangeRequest.State.DRAFT).order_by("-id").first()
+
+
+def my_requests(user: Any, change: RuleChange | None) -> list[tuple[int, str]]:
+    """The user's other draft requests that do not hold this rule yet, newest first: (id, what it is called)."""
+    rows = ChangeRequest.objects.filter(author=user, state=ChangeRequest.State.DRAFT)
+    if change:
+        rows = rows.exclude(pk=change.request_id)
+        if change.rule_id:
+            rows = rows.exclude(changes__rule=change.rule_id)
+    found = rows.order_by("-id").prefetch_related("changes__rule")[:SUGGESTED]
+    return [
+        (row.pk, row.title or ", ".join(map(change_label, row.changes.all())) or "empty") for row in found
+    ]
+
+
+def drafts_beside(rule: Rule | None, user: Any) -> list[RuleChange]:
+    """Other people's open changes of the rule."""
+    if rule is None:
+        return []
+    rows = RuleChange.objects.filter(rule=rule, request__state__in=OPEN).exclude(request__author=user)
+    return list(rows.select_related("request", "edited_by").order_by("id"))

@@ -1,0 +1,347 @@
+"""Pages of the rule editor: a new rule, a rule's next version, a change inside a request; saving and submitting."""
+
+import json
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from catalog.search import ToolFilter, find_tools
+from rules import selectors
+from rules.book import rule_key
+from rules.changes.conflicts import request_conflicts
+from rules.changes.permits import OPEN, State, words_on
+from rules.core.checks.check import has_errors
+from rules.core.draft import draft_of, form_words, in_form_words
+from rules.core.sentences import compare, follow, said, say
+from rules.editor import saving
+from rules.editor.forms import RuleForm
+from rules.editor.saving import Clash
+from rules.editor.selectors import (
+    drafts_beside,
+    found_tools,
+    my_draft,
+    my_requests,
+    named_first,
+    tool_names,
+    tool_set,
+)
+from rules.health import check_draft
+from rules.models import Rule, RuleChange
+from trace_site.impact import impact_of
+from trace_site.lib.errors import TraceError, status_of
+
+REMEMBERED = 20  # first saves of a session whose answer may have been lost
+
+
+@require_http_methods(["GET", "POST"])
+def rule_create(request: HttpRequest) -> HttpResponse:
+    """The empty editor, or one filled with ?tools=1,2. Nothing is written before the first change."""
+    if request.method == "POST":
+        return _act(request, None)
+    ids = [
+        int(part) for part in request.GET.get("tools", "").split(",") if part.isdecimal() and len(part) < 19
+    ]
+    names = tool_names(ids)
+    content = {"target": next(iter(names), ""), "confusables": names[1:]}
+    form = RuleForm.of(content, domain=request.GET.get("domain", ""))
+    return _editor(request, form, None, place=f"new?{request.GET.urlencode()}")
+
+
+@require_http_methods(["GET", "POST"])
+def rule_update(request: HttpRequest, pk: int) -> HttpResponse:
+    """My draft of the rule, else its newest version; a draft is made at the first change."""
+    rule = selectors.rule(pk)
+    if request.method == "POST":
+        return _act(request, rule)
+    if draft := my_draft(rule, request.user):
+        return redirect("rules:change", draft.pk)
+    newest = selectors.newest_version(rule)
+    if newest is None:
+        raise Http404
+    form = RuleForm.of(draft_of(selectors.content(newest)), domain=rule.domain_id, began=newest.number)
+    return _editor(request, form, rule, place=f"rule-{pk}")
+
+
+@require_http_methods(["GET", "POST"])
+def change_edit(request: HttpRequest, pk: int) -> HttpResponse:
+    """One change of a request. What is applied or ended is read on the request's page."""
+    change = saving.open_change(pk)
+    if request.method == "POST":
+        return _act(request, change.rule)
+    if change.request.state not in OPEN or change.action == RuleChange.Action.WITHDRAW:
+        messages.info(request, "This change cannot be edited any more; here is what became of it.")
+        return redirect("rules:request", change.request_id)
+    return _editor(request, _form_of(change), change.rule, change=change)
+
+
+@require_POST
+def change_save(request: HttpRequest) -> JsonResponse:
+    """Autosave: {change, revision, base, at, place, url}; 409 with the page's words when somebody saved meanwhile."""
+    form = RuleForm.read(request.POST)
+    rule = _rule_of(request)
+    try:
+        change = _save(request, form, rule)
+    except Clash as clash:
+        words = render_to_string("rules/_clash.html", {"clash": clash}, request)
+        return JsonResponse({"code": "edited_meanwhile", "html": words}, status=409)
+    except TraceError as error:
+        told = in_form_words(error)
+        return JsonResponse({"code": error.code, "message": str(told)}, status=status_of(error.code))
+    return JsonResponse(
+        {
+            "change": change.pk,
+            "revision": change.revision,
+            "base": json.dumps(change.content),
+            "at": change.edited_at.isoformat(),
+            "place": f"change-{change.pk}",
+            "url": reverse("rules:change", args=[change.pk]),
+        }
+    )
+
+
+def _act(request: HttpRequest, rule: Rule | None) -> HttpResponse:
+    """A pressed button; whatever is refused comes back with everything that was typed."""
+    form = RuleForm.read(request.POST)
+    verbs = {"keep": _keep, "rebase": _rebase, "submit": _submit, "move": _move, "discard": _discard}
+    verb = verbs.get(request.POST.get("do", ""), _plain_save)
+    try:
+        return verb(request, form, rule)
+    except Clash as clash:
+        return _editor(request, form, rule, clash=clash, status=409)
+    except TraceError as error:
+        return _editor(request, form, rule, problem=_told(error, form), status=status_of(error.code))
+
+
+def _told(error: TraceError, form: RuleForm) -> TraceError:
+    """The refusal in the words of the form, unless it speaks of another change of the request."""
+    return error if error.extra.get("change", form.change) != form.change else in_form_words(error)
+
+
+def _plain_save(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResponse:
+    return redirect("rules:change", _save(request, form, rule).pk)
+
+
+def _keep(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResponse:
+    onto = request.POST.get("onto", "")
+    change = saving.form_keep(
+        form=form, rule=rule, actor=request.user, onto=int(onto) if onto.isdecimal() else 0
+    )
+    messages.success(request, "Your changes stand on top of what was saved meanwhile.")
+    return redirect("rules:change", change.pk)
+
+
+def _rebase(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResponse:
+    change, overlaps = saving.form_rebase(form=form, actor=request.user)
+    both = f" Both changed {overlaps} of the same places; there yours was kept." if overlaps else ""
+    messages.success(request, f"Your changes stand on top of {change.base or 'nothing'}.{both}")
+    return redirect("rules:change", change.pk)
+
+
+def _submit(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResponse:
+    """Save, then submit: what is refused is kept as the draft it was."""
+    change = _save(request, form, rule)
+    form.change, form.revision, form.base = change.pk, change.revision, change.content
+    asked = saving.form_submit(change=change, actor=request.user)
+    messages.success(request, f"Submitted: {asked.title} waits for somebody else's approval.")
+    return redirect("rules:request", asked.pk)
+
+
+def _move(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResponse:
+    into = request.POST.get("into", "")
+    change = _save(request, form, rule)
+    form.change, form.revision, form.base = change.pk, change.revision, change.content
+    moved = saving.draft_move(change=change, into=int(into) if into.isdecimal() else 0, actor=request.user)
+    messages.success(request, f"The change is now part of request {moved.request_id}.")
+    return redirect("rules:change", moved.pk)
+
+
+def _discard(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResponse:
+    if form.change:
+        saving.draft_discard(form=form, actor=request.user)
+    messages.success(request, "The draft is discarded.")
+    return redirect("rules:detail", rule.pk) if rule else redirect("rules:list")
+
+
+def _save(request: HttpRequest, form: RuleForm, rule: Rule | None) -> RuleChange:
+    """Save; a page that saves for the first time again, having missed the answer, gets the draft it made."""
+    token = request.POST.get("token", "")[:40]
+    made: dict[str, int] = request.session.get("drafts_made", {})
+    change = saving.form_save(form=form, rule=rule, actor=request.user, made=made.get(token, 0))
+    if token and not form.change and token not in made:
+        request.session["drafts_made"] = dict([*made.items(), (token, change.pk)][-REMEMBERED:])
+    return change
+
+
+def _rule_of(request: HttpRequest) -> Rule | None:
+    known = request.POST.get("rule", "")
+    return Rule.objects.filter(pk=int(known)).first() if known.isdecimal() and len(known) < 19 else None
+
+
+def _form_of(change: RuleChange) -> RuleForm:
+    domain = change.rule.domain_id if change.rule else change.domain
+    return RuleForm.of(
+        change.content,
+        domain=domain,
+        code=change.code,
+        note=change.note,
+        change=change.pk,
+        revision=change.revision,
+    )
+
+
+def _editor(
+    request: HttpRequest, form: RuleForm, rule: Rule | None, *, status: int = 200, **extra: Any
+) -> HttpResponse:
+    change = extra.get("change") or (saving.open_change(form.change) if form.change else None)
+    context = {
+        "rule": rule,
+        "change": change,
+        "place": f"change-{form.change}",
+        **fields_context(form),
+        "requests": my_requests(request.user, change),
+        **(_around(change) if change else {"others": drafts_beside(rule, request.user)}),
+        **extra,
+    }
+    return render(request, "rules/rule_form.html", context, status=status)
+
+
+def _around(change: RuleChange) -> dict[str, Any]:
+    """What the request around a change means for editing it."""
+    submitted = change.request.state != State.DRAFT
+    return {
+        "behind": saving.is_behind(change),
+        "conflicts": request_conflicts(change.request, [change]),
+        "submitted": submitted,
+        "approvals": sum(word.counts for word in words_on(change.request)) if submitted else 0,
+        "many": change.request.changes.count(),
+    }
+
+
+def fields_context(form: RuleForm) -> dict[str, Any]:
+    """What _fields.html shows; also used to put a copy from the browser back into the page."""
+    return {
+        "form": form,
+        "base_json": json.dumps(form.base),
+        "set": tool_set(form.target, form.confusables),
+        "next_clause": max(form.clause_rows, default=-1) + 1,
+        "next_test": max(form.test_rows, default=-1) + 1,
+    }
+
+
+# Fragments of the rule editor, fetched while one types. None of them writes.
+
+
+FOUND = 12
+
+
+@require_POST
+def rule_check(request: HttpRequest) -> HttpResponse:
+    """Findings and problems, each with the field or row it belongs to, and what is out of step."""
+    form = RuleForm.read(request.POST)
+    rule = _rule(request.POST.get("rule", ""))
+    draft = form.content()
+    checked = check_draft(draft, code="" if rule else form.code, own=rule_key(rule) if rule else None)
+    context = {
+        "form": form,
+        "findings": [(finding, _field(finding.place.pointer, form)) for finding in checked.findings],
+        "problems": [
+            (form_words({"pointer": pointer, "message": sentence}), _field(pointer, form))
+            for pointer, sentence in checked.problems
+        ],
+        "blocked": has_errors(checked.findings),
+        "sentences": {} if form.is_too_long else _sentences(form),
+        "untouched": not any((form.text, form.clauses, form.tests)),
+    }
+    return render(request, "rules/_findings.html", context)
+
+
+@require_POST
+def confusables(request: HttpRequest) -> HttpResponse:
+    """The set: chosen look-alikes, what could join them, and all descriptions side by side."""
+    form = RuleForm.read(request.POST)
+    return render(
+        request,
+        "rules/_set.html",
+        {"form": form, "set": tool_set(form.target, form.confusables), "swap": True},
+    )
+
+
+@require_POST
+def fields(request: HttpRequest) -> HttpResponse:
+    """The fields filled with what is posted: a copy that the browser kept comes back."""
+    form = RuleForm.read(request.POST)
+    return render(
+        request, "rules/_fields.html", {**fields_context(form), "rule": _rule(request.POST.get("rule", ""))}
+    )
+
+
+@require_POST
+def sentence_fix(request: HttpRequest) -> JsonResponse:
+    """`say`: a clause's row; answers {edit: [start, end, words]} or {why}. Else {clauses: [row or null, ...]}."""
+    form = RuleForm.read(request.POST)
+    if form.is_too_long:
+        return JsonResponse({"edit": None, "clauses": []})
+    row = request.POST.get("say", "")
+    if row.isdecimal() and int(row) in form.clause_rows:
+        edit = say(form.text, form.clauses, form.clause_rows.index(int(row)), form.names)
+        return JsonResponse({"edit": [edit.start, edit.end, edit.words] if edit else None})
+    told = follow(form.text, form.clauses, form.names, form.target)
+    rows: list[int | None] = [*form.clause_rows, *[None] * (len(told) - len(form.clauses))]
+    before = [*form.clauses, *[None] * (len(told) - len(form.clauses))]
+    changed = [
+        {"row": row, **clause} for row, clause, old in zip(rows, told, before, strict=True) if clause != old
+    ]
+    return JsonResponse({"clauses": changed})
+
+
+@require_GET
+def tool_search(request: HttpRequest) -> HttpResponse:
+    """Options for what is being typed, with their cosine to the target."""
+    typed = request.GET.get("q", "").strip()
+    target = request.GET.get("target", "")
+    rows = find_tools(ToolFilter(search=typed), size=FOUND).page.rows if typed else []
+    found = found_tools(named_first(rows, typed), target)
+    return render(request, "rules/_options.html", {"found": found})
+
+
+@require_GET
+def rule_impact(request: HttpRequest, pk: int) -> HttpResponse:
+    """What publishing another version makes stale."""
+    lines = [line for line in impact_of("rules", [selectors.rule(pk).pk]) if line.count]
+    return render(request, "rules/_impact.html", {"lines": lines})
+
+
+def _rule(given: str) -> Rule | None:
+    return Rule.objects.filter(pk=int(given)).first() if given.isdecimal() and len(given) < 19 else None
+
+
+def _field(pointer: str, form: RuleForm) -> str:
+    """The field or row that a JSON pointer of the exchange format means in this form; "" for the rule as a whole."""
+    name, _, rest = pointer.lstrip("/").partition("/")
+    number = rest.split("/")[0]
+    rows = {"clauses": form.clause_rows, "tests": form.test_rows}.get(name)
+    if rows is not None and number.isdecimal() and int(number) < len(rows):
+        return f"{name.removesuffix('s')}-{rows[int(number)]}"
+    fields = {"tool_name": "target", "code": "code", "confusables": "set", "rule_text": "text"}
+    return fields.get(name, "")
+
+
+def _sentences(form: RuleForm) -> dict[str, Any]:
+    found = compare(form.text, form.clauses, form.names)
+    rows = form.clause_rows
+    return {
+        "offered": found.offered,
+        "differing": [(rows[number], sentence) for number, sentence in found.differing.items()],
+        "unsaid": [(rows[number], bool(said(form.clauses[number], form.names))) for number in found.unsaid],
+        "free": [
+            rows[number]
+            for number in range(len(rows))
+            if number not in {*found.agreed, *found.differing, *found.unsaid}
+            and said(form.clauses[number], form.names)
+        ],
+    }

@@ -1,0 +1,135 @@
+"""/api/v1/rules/export and /import: files of rules out and in."""
+
+from typing import IO, Any
+
+from django.http import HttpResponse
+from django.urls import path
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser, MultiPartParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from rules import examples
+from rules.changes import api as changes_api
+from rules.core.exchange.schema import RULE_SCHEMA
+from rules.exchange.requests import FilePreview, file_preview, file_request
+from rules.exchange.views import download
+from rules.selectors import RuleFilter
+from rules.serializers import ExchangeRule, ExportIn, Imported, ImportIn
+from trace_site.lib.errors import TraceError
+from trace_site.limits import RULES_FILE
+from trace_site.rest.examples import answer_example, request_example
+from trace_site.rest.views import ApiView
+
+FILE_ITEM = {key: value for key, value in RULE_SCHEMA.items() if not key.startswith("$")}
+
+
+class Whatever(BaseContentNegotiation):
+    """`?format=` says what is wanted; REST framework would look for a renderer of that name."""
+
+    def select_parser(self, request: Request, parsers: Any) -> Any:
+        return parsers[0]
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: Any = None) -> Any:
+        return renderers[0], renderers[0].media_type
+
+
+class Export(ApiView):
+    content_negotiation_class = Whatever
+
+    @extend_schema(
+        tags=["rules"],
+        operation_id="rules_export",
+        summary="Export rules",
+        description="The published version of each rule, or its newest draft, as a JSON or CSV file. Importing it "
+        "again changes nothing. The CSV puts an apostrophe before cells that a spreadsheet would run as a formula.",
+        parameters=[ExportIn],
+        responses={(200, "application/json"): ExchangeRule(many=True), (200, "text/csv"): OpenApiTypes.STR},
+        examples=[answer_example(examples.RULE)],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        given = self.read_query(ExportIn)
+        fmt = given.pop("format")
+        return download(RuleFilter(search=given.pop("q").strip(), **given), fmt)
+
+
+class FileParser(BaseParser):
+    """The body as it is; the exchange reads JSON and CSV itself to name line and column of a mistake."""
+
+    media_type = "*/*"
+
+    def parse(self, stream: IO[bytes], media_type: Any = None, parser_context: Any = None) -> Any:
+        return stream.read(RULES_FILE + 1)
+
+
+class Import(ApiView):
+    parser_classes = [MultiPartParser, FileParser]
+
+    @extend_schema(
+        tags=["rules"],
+        operation_id="rules_import",
+        summary="Import a file of rules as one change request",
+        description="A JSON or CSV file as the body, or as the part `file` of a form; at most 5 MB and 5,000 rules. "
+        "The changes land in a draft; nothing is published before it is submitted, approved and applied.",
+        parameters=[ImportIn],
+        request={
+            "application/json": {"type": "array", "items": FILE_ITEM},
+            "text/csv": {"type": "string", "example": "tool_name,confusables,rule_text\r\n"},
+            "multipart/form-data": {
+                "type": "object",
+                "required": ["file"],
+                "properties": {"file": {"type": "string", "format": "binary"}},
+            },
+        },
+        responses={
+            200: OpenApiResponse(Imported, description="what a dry run would do"),
+            201: OpenApiResponse(Imported, description="the change request is made"),
+            413: OpenApiResponse(description="more than 5 MB or 5,000 rules"),
+        },
+        examples=[
+            request_example([examples.RULE]),
+            answer_example({**examples.IMPORTED, "request": None}),
+            answer_example(examples.IMPORTED, 201),
+            answer_example(examples.BAD_FILE, 400, "a rule with a mistake"),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        given = self.read_query(ImportIn)
+        data, name = self._file(given["filename"])
+        preview = file_preview(data=data, filename=name, skip_bad_rows=given["skip_bad_rows"])
+        if given["dry_run"]:
+            return Response(_imported(preview, None))
+        made = file_request(
+            preview=preview, actor=request.user, title=given["title"].strip(), drafts=given["drafts"]
+        )
+        return Response(_imported(preview, made.pk), status=201, headers=changes_api.place_of(made))
+
+    def _file(self, name: str) -> tuple[bytes, str]:
+        body: Any = self.request.data
+        if isinstance(body, bytes):
+            return body, name or "body"
+        file = body.get("file")
+        if not hasattr(file, "read"):
+            raise TraceError(
+                "there is no file.",
+                code="bad_input",
+                hint="Send it as the body, or as the part `file` of a form.",
+            )
+        return file.read(RULES_FILE + 1), name or str(file.name)[:200]
+
+
+def _imported(preview: FilePreview, request: int | None) -> dict[str, Any]:
+    changes = [
+        {"kind": change.kind, "domain": change.entry.domain, "code": change.entry.code}
+        for change in preview.changes
+    ]
+    answer = {"request": request, "format": preview.format, "changes": changes, **preview.counts()}
+    return dict(Imported(answer).data)
+
+
+urlpatterns = [
+    path("rules/export", Export.as_view(), name="api-rules-export"),
+    path("rules/import", Import.as_view(), name="api-rules-import"),
+]

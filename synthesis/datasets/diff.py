@@ -1,0 +1,188 @@
+"""What differs between two snapshots: samples, rules, tools, counts and options.
+
+A sample of b in whose place a has another one is changed; without a place in common it is added or removed. Read page
+by page: nothing is held but one page and the parts of files that the two do not share.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
+
+from synthesis.datasets.build import snapshot_dir
+from synthesis.datasets.files import joined
+from synthesis.models import Sample, Snapshot, SnapshotSample
+from trace_site.lib.errors import TraceError
+
+SHOWS = ("changed", "added", "removed", "rules", "tools")
+SIZE = 50
+OPTIONS = ("strategy", "per_rule", "seed", "branches", "rrb", "domain", "budgets", "strict", "licence")
+SAID = ("id", "query", "trace", "answer", "permissions", "branch", "domain", "style", "tier", "writer")
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`before` is None for what was added, `after` for what was removed."""
+
+    kind: str
+    name: str
+    before: Row | None
+    after: Row | None
+
+
+@dataclass(slots=True)
+class DiffPage:
+    rows: list[Change] = field(default_factory=list)
+    next_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two snapshots, the older knowledge first."""
+
+    a: Snapshot
+    b: Snapshot
+
+    def counts(self) -> dict[str, int]:
+        """{what `page` shows: how many}"""
+        found = {"changed": self._changed().count(), "added": self._added().count()}
+        found["removed"] = self._removed().count()
+        for name, changes in (("rules", self._rules()), ("tools", self._tools())):
+            found[name] = sum(1 for _ in changes)
+        return found
+
+    def options(self) -> list[Row]:
+        """Those that differ: [{option, before, after}]."""
+        pairs = ((name, self.a.params.get(name), self.b.params.get(name)) for name in OPTIONS)
+        return [{"option": name, "before": was, "after": now} for name, was, now in pairs if was != now]
+
+    def totals(self) -> list[Row]:
+        """Samples by branch, domain and style in both: [{branch, domain, style, before, after}]."""
+        found: dict[tuple[str, str, str], list[int]] = {}
+        for side, snapshot in enumerate((self.a, self.b)):
+            for row in _groups(snapshot):
+                key = row["branch"], row["domain"], row["style"]
+                found.setdefault(key, [0, 0])[side] += row["samples"]
+        names = ("branch", "domain", "style")
+        return [
+            {**dict(zip(names, key, strict=True)), "before": was, "after": now}
+            for key, (was, now) in sorted(found.items())
+        ]
+
+    def page(self, show: str, after: str = "", size: int = SIZE) -> DiffPage:
+        """Some changes of one kind; `after`: the key the page before ended with."""
+        if show in ("rules", "tools"):
+            return _some(self._rules() if show == "rules" else self._tools(), after, size)
+        rows = {"changed": self._changed, "added": self._added, "removed": self._removed}[show]()
+        if after.isdecimal() and len(after) < 99:
+            rows = rows.filter(pk__gt=int(after))
+        found = list(rows.order_by("pk").values("pk", "other")[: size + 1])
+        texts = _texts({row[name] for row in found for name in ("pk", "other") if row[name]})
+        changes = [_sample_change(show, row, texts) for row in found[:size]]
+        return DiffPage(changes, str(found[size - 1]["pk"]) if len(found) > size else None)
+
+    def _changed(self) -> QuerySet[Any, Any]:
+        return _only(self.b, self.a).filter(other__isnull=False)
+
+    def _added(self) -> QuerySet[Any, Any]:
+        return _only(self.b, self.a).filter(other__isnull=True)
+
+    def _removed(self) -> QuerySet[Any, Any]:
+        return _only(self.a, self.b).filter(other__isnull=True)
+
+    def _rules(self) -> Iterator[Change]:
+        return _changes(
+            *_unshared(self.a, self.b, "rules.jsonl"), lambda row: f"{row['domain']}/{row['code']}"
+        )
+
+    def _tools(self) -> Iterator[Change]:
+        return _changes(*_unshared(self.a, self.b, "tools.jsonl"), lambda row: str(row["name"]))
+
+
+def _groups(snapshot: Snapshot) -> list[Row]:
+    """Samples by branch, domain and style or tier; of a snapshot frozen before these were kept, from its members."""
+    if "groups" in snapshot.manifest:
+        return list(snapshot.manifest["groups"])
+    members = Sample.objects.filter(memberships__snapshot=snapshot).order_by()
+    rows = members.values_list("branch", "domain_id", "style", "tier").annotate(Count("pk"))
+    return [
+        {"branch": branch, "domain": domain, "style": style or tier, "samples": count}
+        for branch, domain, style, tier, count in rows
+    ]
+
+
+def _only(of: Snapshot, other: Snapshot) -> QuerySet[Any, Any]:
+    """The samples that only `of` holds, each with the sample that only `other` holds in the same place."""
+    held = SnapshotSample.objects.filter(sample=OuterRef("pk"))
+    partner = Sample.objects.filter(branch=OuterRef("branch"), slot=OuterRef("slot")).exclude(slot="")
+    partner = partner.filter(Exists(held.filter(snapshot=other)), ~Exists(held.filter(snapshot=of))).order_by(
+        "pk"
+    )
+    found = Sample.objects.filter(memberships__snapshot=of).filter(~Q(Exists(held.filter(snapshot=other))))
+    return found.annotate(other=Subquery(partner.values("pk")[:1]))
+
+
+def _texts(ids: set[int]) -> dict[int, Row]:
+    rows = Sample.objects.filter(pk__in=ids)
+    return {row["id"]: row for row in rows.values(*SAID, rule=F("rule_version__rule__code"))}
+
+
+def _sample_change(show: str, row: Row, texts: dict[int, Row]) -> Change:
+    own, other = texts[row["pk"]], texts.get(row["other"] or 0)
+    before, after = (own, None) if show == "removed" else (other, own)
+    return Change(show, f"sample {own['id']}", before, after)
+
+
+def _unshared(a: Snapshot, b: Snapshot, name: str) -> tuple[Iterator[bytes], Iterator[bytes]]:
+    """The lines of both in parts that the other does not have; of snapshots without parts, all lines."""
+    left, right = a.parts.get(name), b.parts.get(name)
+    if left is None or right is None:
+        return _stored(a, name), _stored(b, name)
+    in_left, in_right = set(left), set(right)
+    return (
+        joined([digest for digest in left if digest not in in_right]),
+        joined([digest for digest in right if digest not in in_left]),
+    )
+
+
+def _stored(snapshot: Snapshot, name: str) -> Iterator[bytes]:
+    path = snapshot_dir(snapshot) / name
+    if not path.exists():
+        raise TraceError(
+            f"the stored folder of snapshot {snapshot.pk} has no {name}.",
+            code="not_found",
+            where=name,
+            hint="Rebuild the snapshot on its page.",
+        )
+    with path.open("rb") as handle:
+        yield from handle
+
+
+def _changes(left: Iterable[bytes], right: Iterable[bytes], named: Callable[[Row], str]) -> Iterator[Change]:
+    """By name; lines that are equal on both sides are no change."""
+    before = dict.fromkeys(left)
+    after: dict[str, bytes] = {}
+    for line in right:
+        if line in before:
+            del before[line]
+        else:
+            after[named(json.loads(line))] = line
+    was = {named(json.loads(line)): line for line in before}
+    for name in sorted(was.keys() | after.keys()):
+        old, new = (json.loads(side[name]) if name in side else None for side in (was, after))
+        yield Change("added" if old is None else "removed" if new is None else "changed", name, old, new)
+
+
+def _some(changes: Iterator[Change], after: str, size: int) -> DiffPage:
+    page = DiffPage()
+    for change in changes:
+        if after and change.name <= after:
+            continue
+        if len(page.rows) == size:
+            page.next_key = page.rows[-1].name
+            break
+        page.rows.append(change)
+    return page

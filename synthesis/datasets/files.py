@@ -1,0 +1,218 @@
+"""The files of a snapshot's folder: tools, neighbours, rules, tokens and the chosen samples, in orders of their own.
+
+Written line by line. What is not made from the members goes into the database too, in parts that snapshots share, so
+that the folder can be written again when tools and rules have changed.
+"""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from django.db.models import F, QuerySet
+
+from catalog.models import NeighbourList, TokenUnit, Tool
+from synthesis.core.snapshot import LinePart, catalog_hash, cut
+from synthesis.models import FrozenLines, Sample
+from synthesis.samples.inputs import CHUNK
+from synthesis.samples.sources import published_rules
+from trace_site.jobs import JobContext
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import sha256_file
+
+# The frozen lines of snapshots in the database: kept once by their digest, compressed, joined again to files.
+
+
+BATCH = 16  # parts in memory at once
+
+
+@dataclass(slots=True)
+class Parts:
+    """Collects the parts of files as they are written. `digests`: {file: its parts in order}."""
+
+    digests: dict[str, list[str]] = field(default_factory=dict)
+    _new: dict[str, FrozenLines] = field(default_factory=dict)
+
+    def kept(self, name: str, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """The lines unchanged; on the way their parts are noted."""
+        found = self.digests.setdefault(name, [])
+        for part in cut(lines):
+            found.append(part.digest)
+            self._note(part)
+            yield from lines_of(part.data)
+
+    def _note(self, part: LinePart) -> None:
+        if part.digest not in self._new:
+            data = zlib.compress(part.data, 6)
+            self._new[part.digest] = FrozenLines(digest=part.digest, rows=part.rows, data=data)
+
+    def save(self) -> int:
+        """Store what is not there yet; returns how many parts that were."""
+        known = set(FrozenLines.objects.filter(pk__in=self._new).values_list("pk", flat=True))
+        fresh = [row for digest, row in self._new.items() if digest not in known]
+        FrozenLines.objects.bulk_create(fresh, ignore_conflicts=True, batch_size=BATCH)
+        return len(fresh)
+
+
+def joined(digests: Sequence[str]) -> Iterator[bytes]:
+    """The lines of these parts, in order, a few parts at a time."""
+    for start in range(0, len(digests), BATCH):
+        wanted = digests[start : start + BATCH]
+        rows = dict(FrozenLines.objects.filter(pk__in=wanted).values_list("pk", "data"))
+        for digest in wanted:
+            yield from lines_of(zlib.decompress(rows[digest]))
+
+
+def lines_of(data: bytes) -> Iterator[bytes]:
+    """Lines by newline alone, each with its newline."""
+    yield from (line + b"\n" for line in data[:-1].split(b"\n")) if data else ()
+
+
+Files = dict[str, dict[str, Any]]
+SAMPLE_COLUMNS = (
+    "id", "key", "branch", "tier", "style", "domain", "query", "trace", "answer", "permissions", "writer",
+)  # fmt: skip
+TEXTS = pa.list_(pa.string())
+TABLE = pa.schema(
+    [
+        ("id", pa.int64()),
+        *((name, pa.string()) for name in SAMPLE_COLUMNS[1:8]),
+        ("answer", TEXTS),
+        ("permissions", TEXTS),
+        ("writer", pa.string()),
+        ("rule", pa.string()),
+    ]
+)
+ROWS_A_GROUP = 2000
+
+
+def write_files(folder: Path, chosen: list[int], parts: Parts, ctx: JobContext) -> Files:
+    """The five files that are the dataset; `chosen`: ids of samples in their order."""
+    rows = {
+        "tools.jsonl": _tools(),
+        "neighbours.jsonl": _neighbours(),
+        "rules.jsonl": _rules(),
+        "tokens.jsonl": _tokens(),
+    }
+    files: Files = {}
+    for name, found in rows.items():
+        ctx.check()
+        files[name] = write_lines(folder / name, parts.kept(name, jsonl(found)))
+    ctx.check()
+    files["samples.jsonl"] = write_lines(folder / "samples.jsonl", sample_lines(chosen))
+    return files
+
+
+def catalog_now() -> str:
+    """The catalog hash that a snapshot frozen now would carry; writes nothing. Raises TraceError `no_tokens`."""
+    found = {"tools.jsonl": _tools(), "neighbours.jsonl": _neighbours(), "tokens.jsonl": _tokens()}
+    return catalog_hash({name: {"sha256": _digest(jsonl(rows))} for name, rows in found.items()})
+
+
+def _digest(lines: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(line)
+    return digest.hexdigest()
+
+
+def jsonl(rows: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+    """Every text as it is: only what JSON itself demands is escaped."""
+    return ((json.dumps(row, ensure_ascii=False) + "\n").encode() for row in rows)
+
+
+def write_lines(path: Path, lines: Iterable[bytes]) -> dict[str, Any]:
+    """Write lines as they come; returns {"sha256", "bytes", "rows"}."""
+    digest, size, count = hashlib.sha256(), 0, 0
+    with path.open("wb") as handle:
+        for line in lines:
+            handle.write(line)
+            digest.update(line)
+            size += len(line)
+            count += 1
+    return {"sha256": digest.hexdigest(), "bytes": size, "rows": count}
+
+
+def write_table(folder: Path) -> dict[str, Any]:
+    """samples.parquet from samples.jsonl, with typed columns."""
+    path = folder / "samples.parquet"
+    rows = 0
+    with pq.ParquetWriter(path, TABLE, compression="zstd") as writer:
+        for block in _blocks_of(folder / "samples.jsonl"):
+            writer.write_table(pa.Table.from_pylist(block, schema=TABLE))
+            rows += len(block)
+    return {
+        "sha256": sha256_file(path),
+        "bytes": path.stat().st_size,
+        "rows": rows,
+        "written_with": f"pyarrow {pa.__version__}",
+    }
+
+
+def _blocks_of(path: Path) -> Iterator[list[dict[str, Any]]]:
+    block: list[dict[str, Any]] = []
+    with path.open("rb") as handle:
+        for line in handle:
+            block.append(json.loads(line))
+            if len(block) == ROWS_A_GROUP:
+                yield block
+                block = []
+    if block:
+        yield block
+
+
+def sample_lines(chosen: list[int]) -> Iterator[bytes]:
+    """The samples as the folder has them, one line each, in the order of `chosen`, which is by id."""
+    for start in range(0, len(chosen), CHUNK):
+        rows = Sample.objects.filter(pk__in=chosen[start : start + CHUNK]).order_by("id")
+        named = rows.values(*SAMPLE_COLUMNS, rule=F("rule_version__rule__code"))
+        yield from jsonl(named.iterator(CHUNK))
+
+
+def _active() -> QuerySet[Tool]:
+    return Tool.objects.filter(status=Tool.Status.ACTIVE).order_by("name")
+
+
+def _tools() -> Iterator[dict[str, Any]]:
+    columns = ("name", "description", "domain_id", "permissions", "deprecated", "version", "content_hash")
+    keys = ("name", "description", "domain", "permissions", "deprecated", "version", "hash")
+    for row in sorted(_active().values_list(*columns)):
+        yield dict(zip(keys, row, strict=True))
+
+
+def _neighbours() -> Iterator[dict[str, Any]]:
+    names = dict(_active().values_list("pk", "name"))
+    lists = dict(NeighbourList.objects.values_list("tool_id", "neighbour_ids"))
+    for pk, name in sorted(names.items(), key=lambda item: item[1]):
+        yield {"name": name, "neighbours": [names[other] for other in lists.get(pk, []) if other in names]}
+
+
+def _rules() -> Iterator[dict[str, Any]]:
+    for version, rule in published_rules():
+        yield {
+            "code": rule.code,
+            "version": rule.version,
+            "domain": rule.domain,
+            "target": rule.target,
+            "confusables": list(rule.confusables),
+            "text": rule.text,
+            "clauses": version.clauses,
+        }
+
+
+def _tokens() -> Iterator[dict[str, Any]]:
+    keys = ("family", "slot", "string", "state")
+    rows = TokenUnit.objects.order_by("family", "slot").values_list(*keys)
+    if not rows.exists():
+        raise TraceError(
+            "the token ledger is empty.",
+            code="no_tokens",
+            hint="Import the catalog: manage.py catalog_import.",
+        )
+    for row in rows:
+        yield dict(zip(keys, row, strict=True))

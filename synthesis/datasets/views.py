@@ -1,0 +1,157 @@
+"""Snapshots: the list, the builder with live counts, one frozen snapshot, its files, its rebuild."""
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from synthesis.core.snapshot import REASONS
+from synthesis.datasets import build
+from synthesis.datasets import selectors as reads
+from synthesis.datasets.diff import SHOWS, Pair
+from synthesis.datasets.forms import SnapshotForm
+from synthesis.datasets.plans import preview
+from synthesis.datasets.selectors import NAMES, TYPES, blocks, card_of, card_parts, zipped
+from synthesis.generate import services
+from synthesis.models import Snapshot
+from trace_site.lib.errors import TraceError
+from trace_site.paging import keyset
+
+
+@require_GET
+def snapshot_list(request: HttpRequest) -> HttpResponse:
+    page = keyset(reads.snapshots(), request.GET.get("after", ""), newest=True)
+    approved = bool(page.rows) or reads.any_approved()
+    return render(request, "synthesis/snapshot_list.html", {"page": page, "approved": approved})
+
+
+@require_http_methods(["GET", "POST"])
+def snapshot_create(request: HttpRequest) -> HttpResponse:
+    form = SnapshotForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            job = services.snapshot_start(**form.options(), actor=request.user)
+        except TraceError as error:
+            form.add_error(None, str(error))
+        else:
+            return redirect("jobs:detail", job.pk)
+    return render(request, "synthesis/snapshot_form.html", {"form": form}, status=422 if form.errors else 200)
+
+
+@require_GET
+def snapshot_preview(request: HttpRequest) -> HttpResponse:
+    """Fragment: what the form as it stands would freeze."""
+    form = SnapshotForm(request.GET)
+    if not form.is_valid():
+        return render(request, "synthesis/_snapshot_preview.html", {"errors": form.errors})
+    try:
+        found = preview(**{name: value for name, value in form.options().items() if name != "licence"})
+    except TraceError as error:
+        return render(request, "synthesis/_snapshot_preview.html", {"error": error})
+    return render(request, "synthesis/_snapshot_preview.html", {"preview": found, "why": REASONS})
+
+
+@require_GET
+def snapshot_detail(request: HttpRequest, pk: int) -> HttpResponse:
+    snapshot = get_object_or_404(Snapshot.objects.select_related("created_by"), pk=pk)
+    rows = reads.composition(snapshot)
+    context = {
+        "snapshot": snapshot,
+        "rows": rows,
+        "branches": reads.by_branch(rows),
+        "manifest": snapshot.manifest,
+        "why": REASONS,
+        "rebuild": reads.last_rebuild(snapshot.pk),
+        "others": reads.snapshots().exclude(pk=pk).order_by("-pk")[:20],
+    }
+    return render(request, "synthesis/snapshot_detail.html", context)
+
+
+@require_GET
+def snapshot_card(request: HttpRequest, pk: int) -> HttpResponse:
+    """Fragment: the dataset card as text; its part for programs is folded away."""
+    snapshot = get_object_or_404(Snapshot.objects.defer("manifest"), pk=pk)
+    try:
+        card = card_of(build.snapshot_dir(snapshot))
+    except TraceError as error:
+        return render(request, "synthesis/_snapshot_card.html", {"error": error, "snapshot": snapshot})
+    front, body = card_parts(card)
+    context = {"card": body, "front": front, "snapshot": snapshot}
+    return render(request, "synthesis/_snapshot_card.html", context)
+
+
+@require_GET
+def snapshot_download(request: HttpRequest, pk: int, name: str = "samples.jsonl") -> StreamingHttpResponse:
+    return file_response(get_object_or_404(Snapshot.objects.defer("manifest"), pk=pk), name)
+
+
+def file_response(snapshot: Snapshot, name: str) -> StreamingHttpResponse:
+    """A file exactly as it was frozen, from the store, verified. Raises Http404."""
+    if name not in NAMES:
+        raise Http404
+    path = build.snapshot_dir(snapshot) / name
+    if not path.is_file():
+        raise Http404
+    response = StreamingHttpResponse(blocks(path), content_type=TYPES[path.suffix])
+    called = f"snapshot-{snapshot.pk}-{snapshot.hash[:8]}-{name}"
+    response["Content-Disposition"] = f'attachment; filename="{called}"'
+    response["Content-Length"] = str(path.stat().st_size)
+    return response
+
+
+@require_GET
+def snapshot_zip(request: HttpRequest, pk: int) -> StreamingHttpResponse:
+    """The whole folder; unpacked, `datasets.load_dataset(folder)` reads it."""
+    snapshot = get_object_or_404(Snapshot.objects.defer("manifest"), pk=pk)
+    name = f"snapshot-{pk}-{snapshot.hash[:8]}"
+    found = zipped(build.snapshot_dir(snapshot), name)
+    response = StreamingHttpResponse(found, content_type="application/zip")
+    response["Content-Disposition"] = f'attachment; filename="{name}.zip"'
+    return response
+
+
+@require_POST
+def snapshot_rebuild(request: HttpRequest, pk: int) -> HttpResponse:
+    """Queue the rebuild; the snapshot's page shows how it ended."""
+    snapshot = get_object_or_404(Snapshot.objects.defer("manifest"), pk=pk)
+    services.rebuild_start(snapshot=snapshot, actor=request.user)
+    messages.success(request, "The folder is written again from the database and compared, file by file.")
+    return redirect("synthesis:snapshot", pk)
+
+
+# Two snapshots side by side: what came, went and changed.
+
+
+TITLES = {
+    "changed": "Changed in place",
+    "added": "Added",
+    "removed": "Removed",
+    "rules": "Rules",
+    "tools": "Tools",
+}
+
+
+@require_GET
+def snapshot_diff(request: HttpRequest) -> HttpResponse:
+    """?a=&b=&show=&after=; without two snapshots, a form to choose them."""
+    chosen = [request.GET.get(side, "") for side in ("a", "b")]
+    every = list(reads.snapshots().order_by("-pk")[:100])
+    if not all(key.isascii() and key.isdecimal() and len(key) < 19 for key in chosen):
+        return render(request, "synthesis/snapshot_diff.html", {"every": every})
+    a, b = (get_object_or_404(Snapshot, pk=int(key)) for key in chosen)
+    pair = Pair(a, b)
+    counts = pair.counts()
+    show = request.GET.get("show", "")
+    if show not in SHOWS:
+        show = next((name for name in SHOWS if counts[name]), SHOWS[0])
+    context = {
+        "every": every,
+        "pair": pair,
+        "tabs": [(name, TITLES[name], counts[name]) for name in SHOWS],
+        "show": show,
+        "page": pair.page(show, request.GET.get("after", "")),
+        "options": pair.options(),
+        "totals": pair.totals(),
+        "equal": a.hash == b.hash,
+    }
+    return render(request, "synthesis/snapshot_diff.html", context)

@@ -1,0 +1,194 @@
+"""Labelled queries of a team's own (production logs) as samples of the branch `imported`.
+
+In: JSON lines {"query", "tools", "split"?}. Each query is registered in the catalog's registry of labelled queries,
+so benchmarks and few-shot seeds stay disjoint from it; what repeats a benchmark query is not imported.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
+
+from catalog.core.words import text_key
+from catalog.models import LabelledQuery
+from catalog.queries.registry import benchmark_firewall
+from synthesis.core.keys import sample_key, sample_seed
+from synthesis.models import Decision, RunUnit, Sample, SynthesisRun
+from synthesis.samples.sources import CatalogView, load_catalog
+from trace_site.audit import models as audit_models
+from trace_site.jobs import Job
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import read_jsonl
+
+MAX_QUERY = 2000
+LISTED = 50
+BATCH = 2000
+
+
+@dataclass(slots=True)
+class Counts:
+    """`rows` of the file = all other numbers together; `repeated` say what an earlier row of the file says."""
+
+    rows: int = 0
+    imported: int = 0
+    unchanged: int = 0
+    other_split: int = 0
+    repeated: int = 0
+    contaminated: int = 0
+    skipped: int = 0
+    errors: list[str] = field(default_factory=list)
+
+    def refuse(self, where: str, why: str) -> None:
+        self.skipped += 1
+        if len(self.errors) < LISTED:
+            self.errors.append(f"{where}: {why}")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    query: str
+    tools: tuple[str, ...]
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        return {"branch": "imported", "query": self.query, "answer": sorted(self.tools)}
+
+
+def samples_import(*, path: Path, approve: bool = False, split: str = "train", actor: Any = None) -> Counts:
+    """Import a file; rows already imported stay as they are. Everything is written in one transaction."""
+    catalog = load_catalog(neighbours=False)
+    counts = Counts()
+    read = list(_rows(path, split, catalog, counts))
+    once = {sample_key(row.inputs): row for row in reversed(read)}  # the first of equal rows
+    counts.repeated = len(read) - len(once)
+    rows = _clean([row for row in dict.fromkeys(read) if once[sample_key(row.inputs)] == row], counts)
+    if not rows:
+        reason = counts.errors[0] if counts.errors else f"no row of split '{split}'"
+        raise TraceError(f"nothing to import ({reason}).", code="nothing_imported", where=str(path))
+    with transaction.atomic():
+        _write(rows, path.name, approve, catalog, counts, actor)
+    return counts
+
+
+def untraced(domain: str = "") -> QuerySet[Sample]:
+    """Imported samples that no run has tried to write a trace for; what a snapshot holds stays as it is."""
+    rows = Sample.objects.filter(branch="imported", machine=Sample.Machine.READY, trace="")
+    rows = rows.exclude(human=Sample.Human.REJECTED)
+    rows = rows.filter(attempts__isnull=True, memberships__isnull=True)
+    return (rows.filter(domain_id=domain) if domain else rows).order_by("id")
+
+
+def spare(domain: str = "") -> QuerySet[Sample]:
+    """Untraced samples that no run under way has planned."""
+    active = [Job.State.QUEUED, Job.State.RUNNING]
+    planned = RunUnit.objects.filter(sample=OuterRef("pk"), why="", run__job__state__in=active)
+    return untraced(domain).exclude(Exists(planned))
+
+
+def spoken_for(run: SynthesisRun) -> list[int]:
+    """Samples whose traces the run planned, that it did not write and nobody is to write any more."""
+    planned = Sample.objects.filter(shared_by__run=run, shared_by__why="", attempts__isnull=True)
+    return list(planned.exclude(pk__in=untraced().values("pk")).values_list("pk", flat=True))
+
+
+def _rows(path: Path, split: str, catalog: CatalogView, counts: Counts) -> Iterable[Row]:
+    for number, data in read_jsonl(path):
+        counts.rows += 1
+        if split != "all" and data.get("split", split) != split:
+            counts.other_split += 1
+            continue
+        where = f"{path.name}:{number}"
+        query, tools = data.get("query"), data.get("tools")
+        if not isinstance(query, str) or not query.strip() or len(query) > MAX_QUERY:
+            counts.refuse(where, f'"query" must be a text of 1 to {MAX_QUERY:,} characters')
+        elif not isinstance(tools, list) or not tools or not all(isinstance(name, str) for name in tools):
+            counts.refuse(where, '"tools" must be a list of tool names')
+        elif unknown := [name for name in tools if name not in catalog.tools]:
+            counts.refuse(where, f"'{unknown[0]}' is not in the catalog")
+        else:
+            yield Row(" ".join(query.split()), tuple(dict.fromkeys(tools)))
+
+
+def _clean(rows: list[Row], counts: Counts) -> list[Row]:
+    """Without what repeats a benchmark query."""
+    firewall = benchmark_firewall()
+    kept = [row for row in rows if firewall.check(row.query) is None]
+    counts.contaminated = len(rows) - len(kept)
+    return kept
+
+
+def _write(
+    rows: list[Row], name: str, approve: bool, catalog: CatalogView, counts: Counts, actor: Any
+) -> None:
+    keys = {sample_key(row.inputs): row for row in rows}
+    known = set(Sample.objects.filter(branch="imported").values_list("key", flat=True))
+    fresh = {key: row for key, row in keys.items() if key not in known}
+    counts.imported, counts.unchanged = len(fresh), len(keys) - len(fresh)
+    if not fresh:
+        return
+    run = SynthesisRun.objects.create(
+        branch="imported", writer="import", params={"file": name}, created_by=actor, units=len(fresh)
+    )
+    queries = _registered(list(fresh.values()), f"import:{name}"[:100])
+    policy = f"import --approve: labels of {name} taken as they are" if approve else ""
+    samples = Sample.objects.bulk_create(
+        (_sample(key, row, run, queries[row], policy, catalog) for key, row in fresh.items()),
+        batch_size=BATCH,
+    )
+    if approve:
+        Decision.objects.bulk_create(
+            (
+                Decision(sample=sample, reviewer=actor, policy=policy[:200], verdict=Decision.Verdict.APPROVE)
+                for sample in samples
+            ),
+            batch_size=BATCH,
+        )
+    audit_models.record(
+        actor=actor, action="samples.imported", obj=run, detail={"file": name, "samples": len(samples)}
+    )
+
+
+def _registered(rows: list[Row], collection: str) -> dict[Row, int]:
+    """The rows in the registry of labelled queries, by id."""
+    LabelledQuery.objects.bulk_create(
+        (
+            LabelledQuery(
+                collection=collection,
+                use=LabelledQuery.Use.IMPORT,
+                text=row.query,
+                text_key=text_key(row.query),
+                tools=list(row.tools),
+                source=collection,
+            )
+            for row in rows
+        ),
+        ignore_conflicts=True,
+        batch_size=BATCH,
+    )
+    found = LabelledQuery.objects.filter(collection=collection).values_list("text_key", "tools", "pk")
+    ids = {(key, tuple(tools)): pk for key, tools, pk in found}
+    return {row: ids[text_key(row.query), row.tools] for row in rows}
+
+
+def _sample(
+    key: str, row: Row, run: SynthesisRun, query_id: int, policy: str, catalog: CatalogView
+) -> Sample:
+    return Sample(
+        run=run,
+        key=key,
+        branch="imported",
+        domain_id=catalog.domains[row.tools[0]],
+        labelled_query_id=query_id,
+        seed=sample_seed(0, key),
+        answer=list(row.tools),
+        query=row.query,
+        writer="import",
+        machine=Sample.Machine.READY,
+        human=Sample.Human.APPROVED if policy else Sample.Human.PENDING,
+        approved_by=policy[:200],
+        approved_how=Sample.How.IMPORT if policy else "",
+        made_from=row.inputs,
+    )

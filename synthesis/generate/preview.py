@@ -1,0 +1,294 @@
+"""What a rule in the editor would teach: its pool P(r), and sample queries as the configured writer would write them.
+
+No sample is stored. The queries come from seeds, so the same form shows the same ones; `page` 1 shows the next three
+of each style. Only filter V's query checks are told: a run also writes traces, asks the judge, and tries again.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Max
+
+from catalog.models import NeighbourList, Tool
+from catalog.selectors import tools_by_name
+from rules.core.rule import RuleContent, base_code, make_content
+from rules.models import Rule
+from synthesis.core.clauses import cases, reasons_unsupported
+from synthesis.core.filters import Failure, FilterContext, query_failures
+from synthesis.core.keys import sample_seed
+from synthesis.core.names import ToolNames, rule_codes
+from synthesis.core.pools import FewShots, rule_pool
+from synthesis.core.queries import (
+    RULE_STYLES,
+    Clause,
+    QueryDraft,
+    QueryRequest,
+    RuleText,
+    ToolText,
+    Writers,
+    batch_of,
+)
+from synthesis.core.recipe import default_recipe
+from synthesis.core.words import NearDuplicates
+from synthesis.generate.pipeline import candidate_of
+from synthesis.llm.endpoints import clients, configured, endpoints
+from synthesis.llm.ledger import DatabaseLedger
+from synthesis.llm.writers import llm_writers
+from synthesis.models import Sample, SynthesisRun
+from synthesis.offline.writer import offline_writers
+from synthesis.samples.inputs import telling_writers
+from synthesis.samples.sources import few_shot_queries, published_codes
+from synthesis.samples.standing import GONE
+from trace_site.generation import generation
+from trace_site.lib.errors import TraceError
+
+# Query drafts outside of a run: from the configured writer, within a limit of time, nothing stored as a sample.
+
+
+SECONDS = 20.0  # for all drafts together
+CONCURRENCY = 12
+
+
+def drafted(requests: Sequence[QueryRequest]) -> tuple[str, list[QueryDraft | TraceError]]:
+    """The writer's name, and a draft or a refusal each. What fails alike for all is raised.
+
+    The writer is the language model where an endpoint is configured, else the offline one. What a model is paid for
+    stands in the ledger, and is not paid twice.
+    """
+    if not configured():
+        writers = offline_writers(default_recipe())
+        return writers.name, asyncio.run(_drafts(writers, requests))
+    name, drafts = asyncio.run(_asked(requests))
+    refusals = [draft for draft in drafts if isinstance(draft, TraceError)]
+    if refusals and len(refusals) == len(drafts) and len({refusal.code for refusal in refusals}) == 1:
+        raise refusals[0]
+    return name, drafts
+
+
+async def _asked(requests: Sequence[QueryRequest]) -> tuple[str, list[QueryDraft | TraceError]]:
+    ledger = DatabaseLedger(None)
+    seconds = min(SECONDS, settings.LLM_TIMEOUT_SECONDS)
+    made = clients(
+        {
+            role: replace(one, timeout=seconds, concurrency=CONCURRENCY, retries=1)
+            for role, one in endpoints().items()
+        },
+        ledger,
+    )
+    try:
+        writers = llm_writers(made, default_recipe())
+        return writers.name, await _drafts(writers, requests)
+    finally:
+        for client in set(made.values()):
+            await client.close()
+        ledger.close()
+
+
+async def _drafts(writers: Writers, requests: Sequence[QueryRequest]) -> list[QueryDraft | TraceError]:
+    return list(await asyncio.gather(*(_draft(writers, one) for one in requests)))
+
+
+async def _draft(writers: Writers, request: QueryRequest) -> QueryDraft | TraceError:
+    try:
+        async with asyncio.timeout(SECONDS):
+            return await writers.query.write(request)
+    except TraceError as error:
+        return error
+    except TimeoutError:
+        return TraceError(f"the writer did not answer within {SECONDS:.0f} seconds.", code="llm_timeout")
+
+
+PER_STYLE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PoolTool:
+    tool: Tool
+    role: str  # target, confusable or neighbour
+
+
+@dataclass(slots=True)
+class SampleQuery:
+    """One query with what filter V says of it, or why there is none."""
+
+    draft: QueryDraft | None = None
+    failures: list[Failure] = field(default_factory=list)
+    error: str = ""
+
+
+@dataclass(slots=True)
+class Style:
+    """`reason`: why it cannot be written; `wants`: the cases for which typed example requests would help."""
+
+    name: str
+    reason: str = ""
+    wants: list[dict[str, Any]] = field(default_factory=list)
+    queries: list[SampleQuery] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    pool: list[PoolTool]
+    styles: list[Style]
+    writer: str
+    page: int
+
+    @property
+    def first(self) -> int:
+        """The number of the first query shown of each style."""
+        return PER_STYLE * self.page + 1
+
+    @property
+    def last(self) -> int:
+        return PER_STYLE * (self.page + 1)
+
+
+def preview(
+    *, content: dict[str, Any], rule: Rule | None, code: str, underspecified: bool = False, page: int = 0
+) -> Preview:
+    """Raises TraceError when the form holds too little, or the writer's endpoint cannot serve at all."""
+    said = make_content(**content)
+    _require(said)
+    tools, near = _tools_around(said)
+    text = _rule_text(said, tools, rule, code)
+    styles = _styles(text, tools, underspecified)
+    shots = FewShots(few_shot_queries(), default_recipe().query.few_shots)
+    places = [PER_STYLE * page + n for n in range(PER_STYLE)]
+    asked = [(style, n) for style in styles if not style.reason for n in places]
+    requests = [_request(text, tools, near, shots, style.name, n) for style, n in asked]
+    context = _context(rule)
+    writer, drafts = drafted(requests)
+    for (style, _), request, draft in zip(asked, requests, drafts, strict=True):
+        style.queries.append(_checked(request, draft, context))
+    return Preview(_pool(said, tools), styles, writer, page)
+
+
+def _require(said: RuleContent) -> None:
+    if not said.target:
+        raise TraceError("Choose a target first; the pool is built around it.", code="incomplete")
+    if not said.text and not said.clauses:
+        raise TraceError("Write the rule first; the queries follow what it says.", code="incomplete")
+
+
+def _tools_around(said: RuleContent) -> tuple[dict[str, Tool], dict[str, list[str]]]:
+    """The active tools of P(r) by name, T(r) first, and the neighbours of each tool of T(r)."""
+    own = tools_by_name(list(said.tools))
+    if said.target not in own:
+        raise TraceError(f"'{said.target}' is not in the catalog.", code="unknown_tool")
+    lists = dict(
+        NeighbourList.objects.filter(tool__in=[tool.pk for tool in own.values()]).values_list(
+            "tool_id", "neighbour_ids"
+        )
+    )
+    wanted = {pk for ids in lists.values() for pk in ids}
+    others = Tool.objects.filter(status=Tool.Status.ACTIVE).defer("embedding", "search", "words")
+    found = others.in_bulk(wanted)
+    near = {
+        name: [found[pk].name for pk in lists.get(tool.pk, ()) if pk in found] for name, tool in own.items()
+    }
+    named = {tool.name: tool for tool in found.values()}
+    active = {name: tool for name, tool in own.items() if tool.status == Tool.Status.ACTIVE}
+    order = [*active, *(name for names in near.values() for name in names)]
+    return {name: active.get(name) or named[name] for name in dict.fromkeys(order)}, near
+
+
+def _rule_text(said: RuleContent, tools: dict[str, Tool], rule: Rule | None, code: str) -> RuleText:
+    target = tools.get(said.target)
+    return RuleText(
+        code=rule.code if rule else code or base_code(said.target),
+        version=0,
+        target=said.target,
+        confusables=said.confusables,
+        text=said.text,
+        clauses=tuple(
+            Clause(row["when"], row["route_to"], row["exception"], tuple(row["signals"]))
+            for row in said.clauses
+            if row["when"] and row["route_to"]
+        ),
+        hash=said.content_hash(),
+        domain=rule.domain_id if rule else target.domain_id if target else "",
+    )
+
+
+def _styles(text: RuleText, tools: dict[str, Tool], underspecified: bool) -> list[Style]:
+    known = {name: _text_of(tool) for name, tool in tools.items()}
+    writers = telling_writers("llm" if configured() else "offline", default_recipe())
+    wordless, never = writers.unsupported(text, known), reasons_unsupported(text, known)
+    said = [one.clause for one in cases(text, known) if one.clause.route_to in text.text]
+    wants = [] if never.get("implicit") else [asdict(clause) | {"signals": []} for clause in said]
+    wanted = [*RULE_STYLES, *(["underspecified"] if underspecified else [])]
+    return [
+        Style(name, never.get(name) or wordless.get(name, ""), wants if name in wordless else [])
+        for name in wanted
+    ]
+
+
+def _text_of(tool: Tool) -> ToolText:
+    return ToolText(tool.name, tool.description, tuple(tool.permissions), tool.deprecated, tool.content_hash)
+
+
+def _request(
+    text: RuleText,
+    tools: dict[str, Tool],
+    near: dict[str, list[str]],
+    shots: FewShots,
+    style: str,
+    index: int,
+) -> QueryRequest:
+    seed = sample_seed(0, text.domain, text.code, "preview", style, index)
+    # a model writes the batch that holds this query, and so the next ones, in one call
+    place = batch_of(index, default_recipe().query.per_call)
+    batch = sample_seed(0, text.domain, text.code, "preview", style, "batch", place)
+    names = rule_pool([name for name in text.tools if name in tools], near, seed)
+    return QueryRequest(
+        branch=SynthesisRun.Branch.RULE,
+        domain=text.domain,
+        pool=tuple(_text_of(tools[name]) for name in names),
+        seed=seed,
+        index=index,
+        style=style,
+        rule=text,
+        few_shot=shots.chosen(batch),
+        batch_seed=batch,
+    )
+
+
+def _context(rule: Rule | None) -> FilterContext:
+    """Names of the whole catalog; near-duplicates among these queries and the rule's own samples."""
+    newest = Tool.objects.aggregate(pk=Max("pk"))["pk"] or 0
+    names, deprecated = _catalog_names((*generation("catalog"), newest))
+    seen = NearDuplicates()
+    if rule is not None:
+        made = Sample.objects.filter(rule_version__rule=rule).exclude(GONE).exclude(query="")
+        for query in made.order_by("id").values_list("query", flat=True):
+            seen.add(query)
+    return FilterContext(names, deprecated, seen, rule_codes(published_codes()))
+
+
+@lru_cache(maxsize=1)
+def _catalog_names(stamp: tuple[int, ...]) -> tuple[ToolNames, frozenset[str]]:
+    """The names of the active tools, and the deprecated ones among them; kept until the catalog's stamp moves."""
+    active = Tool.objects.filter(status=Tool.Status.ACTIVE).values_list("name", "deprecated")
+    names = dict(active)
+    return ToolNames(names), frozenset(name for name, dead in names.items() if dead)
+
+
+def _checked(request: QueryRequest, draft: QueryDraft | TraceError, context: FilterContext) -> SampleQuery:
+    if isinstance(draft, TraceError):
+        return SampleQuery(error=str(draft))
+    found = query_failures(candidate_of(request, draft), context)
+    if not found:
+        context.seen.add(draft.query)
+    return SampleQuery(draft, found)
+
+
+def _pool(said: RuleContent, tools: dict[str, Tool]) -> list[PoolTool]:
+    def role(name: str) -> str:
+        return "target" if name == said.target else "confusable" if name in said.confusables else "neighbour"
+
+    listed = [PoolTool(tool, role(name)) for name, tool in tools.items()]
+    return sorted(listed, key=lambda row: row.role != "target")

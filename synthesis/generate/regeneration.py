@@ -1,0 +1,330 @@
+"""Rejected samples that are written again: asked for by a decision, taken by a run, at most MOST times in a slot.
+
+A run takes what waits and has equal options: branch, writers, endpoints, recipe and budget of the run that wrote the
+rejected samples. Runs start from a button, or by themselves once enough wait; never while another is at it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Count, Max, Q, QuerySet
+from django.db.models.functions import Now
+
+from synthesis.core.keys import seed_again
+from synthesis.core.pools import shuffled
+from synthesis.core.queries import Writers
+from synthesis.core.traces import OF_TRACE, critique
+from synthesis.generate.estimates import RETRIES, Figure
+from synthesis.generate.planning import NEWER, drop_overtaken, inputs_of, tiers_of, unsupported
+from synthesis.generate.services import hold_starts, queue_run
+from synthesis.models import Decision, Regeneration, Sample, SynthesisRun
+from synthesis.samples.inputs import Inputs
+from synthesis.samples.sources import CatalogView, published_rules
+from synthesis.samples.standing import ABANDONED, GONE, WRITTEN_AGAIN
+from synthesis.samples.units import alone, count, give_up, note
+from trace_site.jobs import Job, JobContext
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash
+
+State = Regeneration.State
+MOST = 3  # replacements in one slot for one rule version
+TAKEN = "A later run writes it again."
+OPTIONS = ("recipe", "budget", "endpoints", "underspecified", "outdated")
+
+
+def ask(sample: Sample, decision: Decision) -> Regeneration:
+    """A rejected sample waits to be written again; or does not, and says why. In the transaction of the decision."""
+    why = _never(sample)
+    told = critique((one.reason, one.note) for one in refusals(sample))
+    ended = {"state": State.ENDED, "why": why, "ended_at": Now()} if why else {}
+    return Regeneration.objects.create(sample=sample, decision=decision, critique=told, **ended)
+
+
+def _never(sample: Sample) -> str:
+    if sample.branch == SynthesisRun.Branch.IMPORTED:
+        return "An imported query is nobody's to write: correct it and import it again."
+    if not sample.slot:
+        return "It was made before places in the plan were kept."
+    if times_written(sample) >= MOST:
+        return f"Written again {MOST} times in this place and rejected each time: dropped."
+    return ""
+
+
+def take_back(sample: Sample) -> None:
+    """The rejection is undone. Raises TraceError "conflict" once a run has it."""
+    asked = Regeneration.objects.select_for_update(of=("self",)).filter(sample=sample).first()
+    if asked is None:
+        return
+    if asked.run_id is not None:
+        raise TraceError(
+            f"its replacement is being written or was written (run {asked.run_id}); the rejection stands.",
+            code="conflict",
+            where=f"sample {sample.pk}",
+            hint="Decide about the new sample in its place.",
+        )
+    asked.delete()
+
+
+@transaction.atomic
+def start(*, actor: Any = None, wake: bool = True) -> list[SynthesisRun]:
+    """Queue a run for what waits, one for each set of options. What a stopped run holds is taken from it."""
+    hold_starts()
+    _release_stopped()
+    waiting = Regeneration.objects.select_for_update(of=("self",)).filter(state=State.WAITING)
+    groups: defaultdict[str, list[Regeneration]] = defaultdict(list)
+    for asked in waiting.select_related("sample__run").order_by("pk"):
+        groups[_options(asked.sample.run)].append(asked)
+    return [_queued(group, actor, wake) for group in groups.values()]
+
+
+def sweep() -> int:
+    """Start by itself what is due; how many runs."""
+    if not is_due():
+        return 0
+    with transaction.atomic():
+        hold_starts()
+        return len(start()) if is_due() else 0
+
+
+def _options(run: SynthesisRun) -> str:
+    return content_hash([run.branch, run.writer, {name: run.params.get(name) for name in OPTIONS}])
+
+
+def _queued(group: list[Regeneration], actor: Any, wake: bool) -> SynthesisRun:
+    """`per_rule` and `anchors` are 0: no run that somebody starts is taken for this one."""
+    of = group[0].sample.run
+    options = {name: of.params[name] for name in OPTIONS if name in of.params}
+    params = {**options, "per_rule": 0, "anchors": 0, "domain": "", "rule": "", "regenerate": len(group)}
+    title = f"{len(group)} rejected {of.branch} sample{'' if len(group) == 1 else 's'} written again ({of.writer})"
+    run = queue_run(of.branch, of.writer, of.seed, params, actor, wake, title=title)
+    Regeneration.objects.filter(pk__in=[asked.pk for asked in group]).update(state=State.WRITING, run=run)
+    return run
+
+
+def _release_stopped() -> None:
+    """Take from stopped runs what they have not written; they give it up, and say so."""
+    held = Regeneration.objects.select_for_update(of=("self",)).filter(held_by_stopped())
+    taken = list(held.values_list("pk", "run"))
+    unwritten = Sample.objects.filter(machine=Sample.Machine.PENDING, attempts__isnull=True)
+    for run in SynthesisRun.objects.filter(pk__in={run for _, run in taken}):
+        give_up(run, list(unwritten.filter(run=run).values_list("pk", flat=True)), TAKEN)
+    Regeneration.objects.filter(pk__in=[pk for pk, _ in taken]).update(state=State.WAITING, run=None)
+
+
+# Reads behind rejections that are written again: what waits, who has it, how often a slot was tried.
+
+
+STOPPED = (Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED)
+
+
+def times_written(sample: Sample) -> int:
+    """How often what stood in the sample's slot, for its rule version, was written again or is to be."""
+    rows = Regeneration.objects.filter(sample__branch=sample.branch, sample__slot=sample.slot)
+    rows = rows.filter(sample__rule_version=sample.rule_version_id).exclude(sample=sample)
+    return rows.filter(Q(state__in=WRITTEN_AGAIN) | Q(replacement__isnull=False)).count()
+
+
+def refusals(sample: Sample) -> list[Decision]:
+    """The rejections of a sample that were not taken back, in order."""
+    rows = list(Decision.objects.filter(sample=sample, policy="").order_by("pk"))
+    undone = {row.after.get("undoes") for row in rows if row.verdict == Decision.Verdict.UNDO}
+    return [row for row in rows if row.verdict == Decision.Verdict.REJECT and row.pk not in undone]
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Rejected samples to write again. `writing`: of runs under way; `stopped`: {run that stopped: how many}."""
+
+    waiting: int
+    writing: int
+    stopped: dict[int, int]
+
+    @property
+    def to_start(self) -> int:
+        """What the button starts."""
+        return self.waiting + sum(self.stopped.values())
+
+
+def again() -> Again:
+    """One query."""
+    rows = (
+        Regeneration.objects.filter(state__in=WRITTEN_AGAIN).order_by().values_list("run", "run__job__state")
+    )
+    counts = list(rows.annotate(count=Count("pk")))
+    stopped = {run: count for run, state, count in counts if state in STOPPED}
+    waiting = sum(count for run, _, count in counts if run is None)
+    return Again(waiting, sum(c for *_, c in counts) - waiting - sum(stopped.values()), stopped)
+
+
+def runs_of_waiting() -> list[tuple[SynthesisRun, int, int]]:
+    """[(a run, how many of its samples the button writes again, of how many the trace alone)]"""
+    rows = Regeneration.objects.filter(Q(state=State.WAITING) | held_by_stopped()).order_by()
+    only = Count("pk", filter=Q(decision__reason="bad_trace"))
+    counts = list(rows.values_list("sample__run").annotate(count=Count("pk"), traces=only))
+    runs = SynthesisRun.objects.in_bulk([run for run, *_ in counts])
+    return [(runs[run], count, traces) for run, count, traces in counts]
+
+
+def held_by_stopped() -> Q:
+    return Q(state=State.WRITING, run__job__state__in=STOPPED)
+
+
+def is_due() -> bool:
+    """Whether enough wait, or one long enough, and none is being written."""
+    most, minutes = settings.REVIEW_REGENERATE_COUNT, settings.REVIEW_REGENERATE_MINUTES
+    late = Q(state=State.WAITING, at__lte=Now() - timedelta(minutes=minutes))
+    found = Regeneration.objects.filter(state__in=WRITTEN_AGAIN).aggregate(
+        writing=Count("pk", filter=Q(state=State.WRITING)),
+        waiting=Count("pk", filter=Q(state=State.WAITING)),
+        late=Count("pk", filter=late),
+    )
+    if found["writing"]:
+        return False
+    return 0 < most <= found["waiting"] or (minutes > 0 and found["late"] > 0)
+
+
+# What a run writes in place of rejected samples: one new row in the slot of each, told why the old one was refused.
+#
+# The new sample has a seed of its own, drawn from the old one's and the critique, and so another key; everything else
+# is as today's plan would have it. A rejected sample whose rule, tools or place have moved on meanwhile is not
+# written.
+
+
+NO_PLACE = "It was made before places in the plan were kept."
+SAME = "The same sample was written before."
+
+
+def plan_again(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: CatalogView) -> None:
+    """Create the rows of the run; those that a killed attempt made are found and kept."""
+    with alone(ctx):
+        run.refresh_from_db()
+        drop_overtaken(run, writers, catalog)
+        before = count(run)
+        texts = {version.pk: text for version, text in published_rules()}
+        inputs = inputs_of(run.branch, run.params, writers, catalog, texts)
+        rows = _rows(run, writers, inputs, _taken(run))
+        taken = set(Sample.objects.filter(key__in=[row.key for _, row in rows]).values_list("key", flat=True))
+        for asked, row in rows:
+            if row.key in taken:
+                end(asked, SAME)
+        Sample.objects.bulk_create(row for _, row in rows if row.key not in taken)
+        run.units = (before if run.units is None else run.units) + count(run) - before
+        run.params["planned"] = True
+        run.save(update_fields=["params", "units"])
+
+
+def settle(rows: Iterable[Sample]) -> None:
+    """Put down what became of the rejected samples that these were written for, in the transaction of the rows."""
+    for row in rows:
+        if again := row.made_from.get("again"):
+            ready = row.machine == Sample.Machine.READY
+            Regeneration.objects.filter(sample=again["of"], state=State.WRITING).update(
+                state=State.WRITTEN if ready else State.ENDED,
+                why="" if ready else "No attempt passed filter and judge.",
+                replacement=row,
+                ended_at=Now(),
+            )
+
+
+def end(asked: Regeneration, why: str) -> None:
+    assert asked.run is not None
+    note(asked.run, 1, why)
+    Regeneration.objects.filter(pk=asked.pk).update(state=State.ENDED, why=why[:300], ended_at=Now())
+
+
+def _taken(run: SynthesisRun) -> QuerySet[Regeneration]:
+    """What the run has taken and has no row for yet."""
+    made = [pk for pk in run.samples.values_list("made_from__again__of", flat=True) if pk]
+    rows = Regeneration.objects.filter(run=run, state=State.WRITING).exclude(sample__in=made)
+    return rows.select_related("run", "sample__anchor", "sample__rule_version__rule").order_by("pk")
+
+
+def _rows(
+    run: SynthesisRun, writers: Writers, inputs: Inputs, taken: QuerySet[Regeneration]
+) -> list[tuple[Regeneration, Sample]]:
+    """The rows to create; what cannot be written any more is ended."""
+    found = []
+    newest = _newest_in(taken)
+    for asked in taken:
+        old = asked.sample
+        why = NEWER if newest.get(old.slot, 0) > old.pk else _overtaken(old, inputs, writers)
+        if why:
+            end(asked, why)
+        else:
+            found.append((asked, _row(run, writers.name, inputs, asked)))
+    return found
+
+
+def _newest_in(taken: QuerySet[Regeneration]) -> dict[str, int]:
+    """{slot: the newest sample that stands in it}"""
+    rows = Sample.objects.filter(slot__in=taken.values("sample__slot")).exclude(slot="")
+    rows = rows.exclude(GONE | ABANDONED)
+    return dict(rows.values_list("slot").annotate(newest=Max("pk")))
+
+
+def _overtaken(old: Sample, inputs: Inputs, writers: Writers) -> str:
+    """Why nothing can be written in its place today; empty when it can."""
+    if "index" not in old.made_from:
+        return NO_PLACE
+    if (version := old.rule_version) is not None:
+        rule = inputs.rules.get(version.pk)
+        if rule is None:
+            return f"{version.rule.code} v{version.number} is not the published version any more."
+        return unsupported(rule, inputs.catalog, writers).get(old.style, "")
+    made = inputs.of_anchor(old.anchor.name if old.anchor else "")
+    if made is None:
+        return f"{old.anchor} is retired."
+    few = old.tier not in tiers_of(made, inputs.catalog, writers)
+    return f"Its pool has too few tools that a {old.tier} query could ask for." if few else ""
+
+
+def _row(run: SynthesisRun, writer: str, inputs: Inputs, asked: Regeneration) -> Sample:
+    old = asked.sample
+    made = inputs.of(old.rule_version_id, old.anchor.name if old.anchor else None)
+    assert made is not None
+    kind, index = old.style or old.tier, int(old.made_from["index"])
+    seed = seed_again(old.seed, asked.critique, inputs.share)
+    key, behind = inputs.made_from(made, kind, index, seed, None)
+    keeps = asked.decision.reason in OF_TRACE and set(old.answer) <= set(made.tools)
+    again = {"of": old.pk, "critique": asked.critique, "refused": [] if keeps else _refused(old)}
+    kept: dict[str, Any] = {"query": old.query, "answer": old.answer, "explanation": old.explanation}
+    return Sample(
+        run=run,
+        key=key,
+        slot=old.slot,
+        branch=old.branch,
+        domain_id=old.domain_id,
+        rule_version_id=old.rule_version_id,
+        anchor_id=old.anchor_id,
+        style=old.style,
+        tier=old.tier,
+        seed=seed,
+        pool=shuffled(made.tools, seed),
+        writer=writer,
+        made_from={**behind, "again": again},
+        **(kept if keeps else {}),
+    )
+
+
+def _refused(old: Sample) -> list[str]:
+    """Its query and those rejected before it in its place."""
+    return [old.query, *old.made_from.get("again", {}).get("refused", ())]
+
+
+# What writing rejected samples again would ask of models.
+
+
+def calls_to_write_again(waiting: Iterable[tuple[SynthesisRun, int, int]]) -> Figure:
+    """waiting: (a run, how many of its samples, of how many the trace alone)."""
+    asking = [(count, traces) for run, count, traces in waiting if run.writer.startswith("llm")]
+    if not asking:
+        return Figure(0, "the offline writers ask no model")
+    kept = sum(traces for _, traces in asking)
+    calls = RETRIES * sum(3 * count - traces for count, traces in asking)
+    basis = "a query, a trace and a judge call each, a quarter more for retries"
+    return Figure(round(calls), f"{basis}; {kept} keep their query" if kept else basis)

@@ -1,0 +1,349 @@
+"""Running a synthesis run: plan once, write what is pending, commit in small batches under the job's guard.
+
+Killed at any moment it goes on with the rows still pending; no row is written twice, none is lost.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from catalog.lookalikes.neighbours import await_look_alikes
+from catalog.models import NeighbourList
+from rules.models import RuleVersion
+from synthesis.core.pools import FewShots, rule_pool
+from synthesis.core.queries import QueryDraft, QueryRequest, RuleText, Writers
+from synthesis.core.recipe import Recipe, read_recipe
+from synthesis.generate.executor import written, written_here
+from synthesis.generate.imports import untraced
+from synthesis.generate.pipeline import Outcome, Pipeline, Unit
+from synthesis.generate.planning import plan
+from synthesis.generate.regeneration import plan_again, settle
+from synthesis.generate.yields import run_counts
+from synthesis.llm.endpoints import clients, endpoints
+from synthesis.llm.ledger import DatabaseLedger, patiently
+from synthesis.llm.prompts import source
+from synthesis.llm.usage import LIMITS, LOST, run_budget, spent
+from synthesis.llm.writers import llm_writers
+from synthesis.models import Attempt, ModelCall, PromptVersion, Sample, SynthesisRun
+from synthesis.offline.recorded import NAME as RECORDED
+from synthesis.offline.recorded import recorded_writers
+from synthesis.offline.writer import offline_writers
+from synthesis.samples.sources import (
+    CatalogView,
+    few_shot_queries,
+    load_catalog,
+    published_codes,
+    rule_texts,
+)
+from synthesis.samples.standing import STANDING
+from synthesis.samples.units import alone, equation, join_all, take_over, writing_elsewhere
+from trace_site.jobs import Job, JobContext, JobPostponed
+from trace_site.lib.errors import TraceError
+from trace_site.lib.llm import Client
+
+# Who writes a run: the writers, the clients of their endpoints, the ledger; and what is put down when it starts.
+
+
+PER_SLOT = 2  # samples under way for each exchange an endpoint takes: one waits or is filtered, another asks
+
+
+@dataclass(frozen=True, slots=True)
+class Staff:
+    writers: Writers
+    ledger: DatabaseLedger
+    clients: list[Client] = field(default_factory=list)
+
+    def written(
+        self, pipeline: Pipeline, units: Iterable[Unit], check: Callable[[], None]
+    ) -> Iterator[list[Outcome]]:
+        """Outcomes in batches. Offline writers never wait, so one thread is the fastest."""
+        if not self.clients:
+            return written_here(pipeline, units)
+        slots = {client.endpoint.base_url: client.endpoint.concurrency for client in self.clients}
+        return written(pipeline, units, PER_SLOT * sum(slots.values()), check=check, close=self._close)
+
+    async def _close(self) -> None:
+        for client in self.clients:
+            await client.close()
+
+
+def run_staff(run: SynthesisRun, recipe: Recipe, job: Job) -> Staff:
+    """With the models the run was started with, whatever the settings say by now."""
+    ledger = DatabaseLedger(job)
+    if run.writer == "offline":
+        return Staff(offline_writers(recipe), ledger)
+    if run.writer == RECORDED:
+        return Staff(recorded_writers(recipe, ledger), ledger)
+    models = {row["role"]: row["model"] for row in run.params.get("endpoints", ())}
+    made = clients(endpoints(models), ledger, run_budget(run, job))
+    return Staff(llm_writers(made, recipe), ledger, list(dict.fromkeys(made.values())))
+
+
+def open_books(ctx: JobContext, run: SynthesisRun, writers: Writers) -> None:
+    """At the start of every attempt: keep the prompts' texts, close the rows that a killed process left open."""
+    with ctx.guard():
+        _keep_prompts(writers.made_with(run.branch))
+        open_rows = ModelCall.objects.filter(job=ctx.job, state=ModelCall.State.SENT)
+        open_rows.update(state=ModelCall.State.FAILED, error_code=LOST, ended_at=Now())
+
+
+def _keep_prompts(made_with: dict[str, dict[str, str]]) -> None:
+    prompts = {part["prompt_hash"]: part["prompt"] for part in made_with.values() if "prompt_hash" in part}
+    PromptVersion.objects.bulk_create(
+        (PromptVersion(hash=digest, name=name, source=source(name)) for digest, name in prompts.items()),
+        ignore_conflicts=True,
+    )
+
+
+CHUNK = 500  # planned samples read at once
+WRITTEN = [
+    *("query", "answer", "explanation", "trace", "permissions", "pool"),
+    *("machine", "writer", "run", "approved_by", "updated_at"),
+]
+
+
+def run_synthesis(ctx: JobContext) -> dict[str, Any]:
+    """The job's handler body; returns the counts of the whole run, whoever wrote them.
+
+    Raises JobPostponed while look-alikes are being found, or another run writes what both have planned; TraceError
+    `incomplete` when units are missing that nobody writes.
+    """
+    run = SynthesisRun.objects.get(pk=ctx.params["run"])
+    patiently(partial(_wait_on, ctx, run))
+    recipe = read_recipe(run.params.get("recipe", {}))
+    catalog = _catalog(ctx, run)
+    staff = run_staff(run, recipe, ctx.job)
+    try:
+        open_books(ctx, run, staff.writers)
+        (plan_again if run.params.get("regenerate") else plan)(ctx, run, staff.writers, catalog)
+        _write_all(ctx, run, recipe, catalog, staff)
+    except TraceError as error:
+        raise (told_budget(run, ctx.job) if error.code == "llm_budget" else error) from error
+    finally:
+        staff.ledger.close()
+    return patiently(lambda: run_counts(run))
+
+
+def _wait_on(ctx: JobContext, run: SynthesisRun) -> None:
+    """What the last attempt was put off for is asked before anything is loaded, and before other plans are held up."""
+    if ctx.waited_for is None or _pending(run).exists():
+        return
+    if (other := writing_elsewhere(run)) is not None and other[0].job_id == ctx.waited_for:
+        raise _postponed(*other)
+
+
+def _postponed(owner: SynthesisRun, number: int) -> JobPostponed:
+    samples = "1 of its samples" if number == 1 else f"{number:,} of its samples"
+    return JobPostponed(f"waits for {owner}, which writes {samples}", owner.job)
+
+
+def _catalog(ctx: JobContext, run: SynthesisRun) -> CatalogView:
+    """A trace of an imported query is written against look-alikes where they are known; the others need them."""
+    imported = run.branch == SynthesisRun.Branch.IMPORTED
+    try:
+        return load_catalog(neighbours=not imported or NeighbourList.objects.exists())
+    except TraceError as error:
+        if error.code != "no_neighbours":
+            raise
+        await_look_alikes(ctx)
+
+
+def _write_all(
+    ctx: JobContext, run: SynthesisRun, recipe: Recipe, catalog: CatalogView, staff: Staff
+) -> None:
+    """Until the equation holds. What another run writes is waited for; what nobody writes is told."""
+    missing = None
+    while True:
+        patiently(partial(_take_over, ctx, run))
+        _write(ctx, run, recipe, catalog, staff)
+        found = patiently(partial(equation, run))
+        if not found.missing:
+            return
+        if (other := patiently(partial(writing_elsewhere, run))) is not None:
+            raise _postponed(*other)
+        if found.missing == missing:
+            raise TraceError(
+                f"{found.missing:,} of {found.planned:,} samples are not written.",
+                code="incomplete",
+                where=str(run),
+                hint="Resume the run. If they stay missing, start a new one: it plans what is not there.",
+            )
+        missing = found.missing
+
+
+def _take_over(ctx: JobContext, run: SynthesisRun) -> None:
+    with alone(ctx):
+        take_over(run)
+
+
+def _write(ctx: JobContext, run: SynthesisRun, recipe: Recipe, catalog: CatalogView, staff: Staff) -> None:
+    """Write what is pending; every batch is committed before the next is taken."""
+    found = patiently(partial(equation, run))
+    total, done = found.planned, found.planned - found.missing
+
+    def progress() -> None:
+        patiently(lambda: ctx.progress(done, total, "writing"))
+
+    progress()
+    if not (pending := _pending(run)).exists():
+        return
+    context = catalog.filter_context(recipe, _queries_so_far(run), published_codes())
+    pipeline = Pipeline(staff.writers, context, recipe.retries)
+    units = _units(run, recipe, pending, catalog)
+    for outcomes in staff.written(pipeline, units, progress):
+        # a batch whose commit was not heard of is found committed
+        patiently(partial(_commit, ctx, run, staff.writers, outcomes))
+        done += len(outcomes)
+        progress()
+
+
+def _queries_so_far(run: SynthesisRun) -> QuerySet[Sample, str]:
+    """Every query that new ones must not almost repeat; what is being replaced is no rival of its replacement."""
+    rows = Sample.objects.filter(STANDING, branch=run.branch).exclude(query="")
+    # a query kept while its trace is written again stands in a row of this run already
+    rows = rows.exclude(run=run, machine=Sample.Machine.PENDING)
+    return rows.order_by("id").values_list("query", flat=True)
+
+
+def _pending(run: SynthesisRun) -> QuerySet[Sample]:
+    if run.branch != SynthesisRun.Branch.IMPORTED:
+        return run.samples.filter(machine=Sample.Machine.PENDING).order_by("id")
+    return untraced().filter(shared_by__run=run, shared_by__why="")
+
+
+def _units(
+    run: SynthesisRun, recipe: Recipe, pending: QuerySet[Sample], catalog: CatalogView
+) -> Iterator[Unit]:
+    """What is pending now, read in chunks as it is asked for."""
+    waiting = list(pending.values_list("pk", flat=True))
+    shots = FewShots(few_shot_queries(), recipe.query.few_shots)
+    share = recipe.trace.permission_share
+    for chunk in (waiting[first : first + CHUNK] for first in range(0, len(waiting), CHUNK)):
+        for row, rule in patiently(partial(_planned, chunk)):
+            given = QueryDraft(row.query, tuple(row.answer), row.explanation) if row.query else None
+            refused = frozenset(row.made_from.get("again", {}).get("refused", ()))
+            yield Unit(row.pk, _request(row, rule, catalog, shots), share, given, refused)
+
+
+def _planned(chunk: list[int]) -> list[tuple[Sample, RuleText | None]]:
+    rows = list(Sample.objects.filter(pk__in=chunk).select_related("anchor").order_by("pk"))
+    wanted = {row.rule_version_id for row in rows if row.rule_version_id}
+    versions = list(RuleVersion.objects.filter(pk__in=wanted).select_related("rule"))
+    rules = dict(zip((version.pk for version in versions), rule_texts(versions), strict=True))
+    return [(row, rules.get(row.rule_version_id or 0)) for row in rows]
+
+
+def _request(row: Sample, rule: RuleText | None, catalog: CatalogView, shots: FewShots) -> QueryRequest:
+    names = row.pool or rule_pool(row.answer, catalog.neighbours, row.seed)
+    batch = row.made_from.get("batch_seed")
+    return QueryRequest(
+        branch=row.branch,
+        domain=row.domain_id,
+        pool=catalog.pool(names),
+        seed=row.seed,
+        index=int(row.made_from.get("index", 0)),
+        style=row.style,
+        tier=row.tier,
+        rule=rule,
+        anchor=row.anchor.name if row.anchor else "",
+        few_shot=shots.chosen(row.seed if batch is None else batch),
+        batch_seed=batch,
+        critique=row.made_from.get("again", {}).get("critique", ""),
+    )
+
+
+def _commit(ctx: JobContext, run: SynthesisRun, writers: Writers, outcomes: list[Outcome]) -> None:
+    """Publish a batch: attempts and samples together, or, when the job was taken over, nothing."""
+    with ctx.guard():
+        rows = Sample.objects.select_for_update().in_bulk([outcome.sample_id for outcome in outcomes])
+        # two runs may trace the same imported samples: the first to commit has them
+        taken = set(Attempt.objects.filter(sample__in=rows).values_list("sample_id", flat=True))
+        fresh = [one for one in outcomes if one.sample_id in rows and one.sample_id not in taken]
+        Attempt.objects.bulk_create(_attempts(fresh))
+        if run.branch == SynthesisRun.Branch.IMPORTED:  # they stay units of the import
+            join_all((rows[one.sample_id].run_id, one.sample_id) for one in fresh)
+        changed = [
+            _finished(row, outcome, run, writers)
+            for outcome in fresh
+            if not _edited_meanwhile(row := rows[outcome.sample_id], outcome, run)
+        ]
+        # the rows are there and locked: an upsert is an update, several times cheaper than bulk_update
+        Sample.objects.bulk_create(
+            changed, update_conflicts=True, unique_fields=["id"], update_fields=WRITTEN
+        )
+        settle(changed)
+
+
+def _attempts(outcomes: list[Outcome]) -> list[Attempt]:
+    return [
+        Attempt(
+            sample_id=outcome.sample_id,
+            number=tried.number,
+            query=tried.query,
+            trace=tried.trace,
+            answer=list(tried.answer),
+            outcome=tried.outcome,
+            filter_failures=[failure.as_dict() for failure in tried.failures],
+            judge=tried.judge,
+            critique=tried.critique,
+            error=tried.error,
+            error_code=tried.error_code,
+            calls=tried.calls,
+        )
+        for outcome in outcomes
+        for tried in outcome.attempts
+    ]
+
+
+def _edited_meanwhile(row: Sample, outcome: Outcome, run: SynthesisRun) -> bool:
+    """An imported sample can be read while its trace is written: what a person typed stands."""
+    return run.branch == SynthesisRun.Branch.IMPORTED and bool(row.trace or row.query != outcome.draft.query)
+
+
+def _finished(row: Sample, outcome: Outcome, run: SynthesisRun, writers: Writers) -> Sample:
+    if run.branch == SynthesisRun.Branch.IMPORTED:
+        row.run = run
+        if outcome.ready:
+            row.trace, row.permissions, row.writer = outcome.trace, list(outcome.permissions), writers.name
+            row.pool = list(outcome.pool)
+            if row.approved_by:
+                row.approved_by = f"{row.approved_by}; trace by {writers.name}, not read"[:200]
+        return row
+    row.query, row.answer, row.explanation = (
+        outcome.draft.query,
+        list(outcome.draft.answer),
+        outcome.draft.explanation,
+    )
+    row.trace, row.permissions = outcome.trace, list(outcome.permissions)
+    row.machine = Sample.Machine.READY if outcome.ready else Sample.Machine.DROPPED
+    return row
+
+
+def told_budget(run: SynthesisRun, job: Job) -> TraceError:
+    """The sentence of a run that stopped at its budget, with the figures."""
+    limits, used = run.params["budget"], spent(job)
+    figures = ", ".join(
+        f"{getattr(used, name):,.2f} of {limits[name]:,.2f} spent"
+        if name == "money"
+        else f"{getattr(used, name):,} of {limits[name]:,} {name}"
+        for name in LIMITS
+        if name in limits
+    )
+    left = equation(run).missing
+    return TraceError(
+        f"stopped at its budget: {figures}; {left:,} samples are not written.",
+        code="llm_budget",
+        hint="Raise the budget and resume; what was paid is not paid again.",
+        extra={
+            "budget": limits,
+            "calls": used.calls,
+            "tokens": used.tokens,
+            "money": used.money,
+            "left": left,
+        },
+        permanent=True,
+    )

@@ -1,0 +1,363 @@
+"""Pages of synthesis runs: all of them, one with its live funnel and its books, cancel and resume."""
+
+import csv
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from catalog.models import Tool
+from catalog.selectors import domains
+from rules.editor.forms import RuleForm
+from rules.models import Rule
+from synthesis.core.queries import RULE_STYLES
+from synthesis.generate import selectors, services
+from synthesis.generate.estimates import Estimate, estimate
+from synthesis.generate.forms import SynthesisForm
+from synthesis.generate.preview import preview
+from synthesis.generate.selectors import GROUPS, Slice, funnel, groups, tell_counts
+from synthesis.generate.yields import ORDERS, SHOWS, TARGET, RuleYield, rule_book
+from synthesis.llm.endpoints import endpoints
+from synthesis.llm.usage import LIMITS, job_books
+from synthesis.llm.usage import spent as job_spent
+from synthesis.models import SynthesisRun
+from synthesis.samples.counts import sample_totals
+from synthesis.samples.forms import BudgetForm
+from synthesis.samples.rejections import rejections_of_published
+from trace_site import jobs
+from trace_site.inline import refresh_at_end
+from trace_site.lib.cells import guard
+from trace_site.lib.errors import TraceError
+from trace_site.paging import Page, keyset
+
+ROWS = 100  # groups on one page of the funnel's table
+
+
+@require_GET
+def run_list(request: HttpRequest) -> HttpResponse:
+    rows = SynthesisRun.objects.select_related("job", "created_by")
+    page = keyset(rows, request.GET.get("after", ""), newest=True)
+    tell_counts(page.rows)
+    return render(request, "synthesis/run_list.html", {"page": page, "totals": sample_totals()})
+
+
+@require_GET
+def run_detail(request: HttpRequest, pk: int) -> HttpResponse:
+    return render(request, "synthesis/run_detail.html", started_page(request, pk))
+
+
+def started_page(request: HttpRequest, pk: int) -> dict[str, Any]:
+    """The table and the books come after the figures: a big run's page shows its funnel at once."""
+    context = live_context(request, pk)
+    by = request.GET.get("by", "")
+    context["rest"] = f"{context['part'].query}&by={by if by in GROUPS else ''}&after={_start(request)}"
+    return context | selectors.started_with(context["run"])
+
+
+@require_GET
+def run_live(request: HttpRequest, pk: int) -> HttpResponse:
+    """Progress, funnel and books; asks again every two seconds while the job is active, then loads the page anew."""
+    context = live_context(request, pk)
+    response = render(request, "synthesis/_live.html", context)
+    return refresh_at_end(response, context["run"].job)
+
+
+@require_GET
+def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
+    """The funnel's table, which a run of thousands of rules refreshes less often than its figures."""
+    run = get_object_or_404(SynthesisRun.objects.select_related("job"), pk=pk)
+    return render(request, "synthesis/_funnel.html", {"run": run} | group_context(request, run))
+
+
+def part_of(request: HttpRequest, pk: int) -> Slice:
+    """The part of the run that the address names."""
+    return Slice(
+        pk,
+        **{name: request.GET.get(name, "")[:200] for name in ("domain", "rule", "style", "tier")},
+    )
+
+
+def live_context(request: HttpRequest, pk: int) -> dict[str, Any]:
+    run = get_object_or_404(SynthesisRun.objects.select_related("job", "created_by"), pk=pk)
+    part = part_of(request, pk)
+    budget = run.params.get("budget") or {}
+    used = job_spent(run.job) if run.job and run.writer.startswith("llm") else None
+    spent = [(name, getattr(used, name), budget.get(name)) for name in LIMITS] if used else []
+    return {
+        "run": run,
+        "part": part,
+        "funnel": funnel(part),
+        "spent": spent,
+        "next_step": selectors.next_step(run),
+        "typed": {},
+    }
+
+
+@require_GET
+def run_books(request: HttpRequest, pk: int) -> HttpResponse:
+    """Fragment: the run's calls by purpose and model, and their errors by code."""
+    run = get_object_or_404(SynthesisRun.objects.select_related("job"), pk=pk)
+    return render(request, "synthesis/_books.html", {"run": run, "books": job_books(run.job)})
+
+
+def group_context(request: HttpRequest, run: SynthesisRun) -> dict[str, Any]:
+    """One page of the table. What a slice has only one of is not worth a table by it."""
+    part = part_of(request, run.pk)
+    levels = [name for name in GROUPS if name not in part.narrowed and name not in _fixed(run)]
+    by = request.GET.get("by", "")
+    by = by if by in levels else (levels or ["style"])[0]
+    rows = groups(part, by)
+    start = _start(request)
+    shown = rows[start : start + ROWS]
+    page = Page(shown, str(start or ""), str(start + ROWS) if len(rows) > start + ROWS else None)
+    return {"part": part, "by": by, "levels": levels, "groups": page, "groups_total": len(rows)}
+
+
+def _fixed(run: SynthesisRun) -> set[str]:
+    """What all samples of a run have in common."""
+    fixed = {name for name in ("domain", "rule") if run.params.get(name)}
+    return fixed if run.branch == SynthesisRun.Branch.RULE else {*fixed, "rule"}
+
+
+def _start(request: HttpRequest) -> int:
+    """The first row of the table's page."""
+    after = request.GET.get("after", "")
+    return int(after) if after.isdecimal() and len(after) < 7 else 0
+
+
+@require_POST
+def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
+    run = get_object_or_404(SynthesisRun.objects.select_related("job"), pk=pk)
+    if run.job is not None and jobs.cancel(run.job, actor=request.user):
+        messages.success(request, "Stopping. Samples written so far are kept; resume goes on with the rest.")
+    else:
+        messages.error(request, "The run has already ended.")
+    return redirect("synthesis:detail", pk)
+
+
+@require_POST
+def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
+    """Goes on, with higher limits where some are given; a refusal comes back to the page with what was typed."""
+    run = get_object_or_404(SynthesisRun.objects.select_related("job"), pk=pk)
+    form = BudgetForm(request.POST)
+    try:
+        services.synthesis_resume(run, budget=form.limits(), actor=request.user)
+    except TraceError as error:
+        context = started_page(request, pk) | {"refusal": error, "typed": request.POST}
+        return render(request, "synthesis/run_detail.html", context, status=422)
+    messages.success(request, "Queued again. It goes on with the samples that are not written yet.")
+    return redirect("synthesis:detail", pk)
+
+
+@require_GET
+def rule_samples(request: HttpRequest, rule_id: int) -> HttpResponse:
+    """Fragment for a rule's page: how far the published version is from its target, and its samples by style."""
+    rule = get_object_or_404(Rule, pk=rule_id)
+    book = rule_book(rule.domain_id, code=rule.code).rows if rule.published_id else []
+    context = {"rule": rule, "rows": selectors.rule_yields(rule), "standing": book[0] if book else None}
+    return render(request, "synthesis/_rule_samples.html", context)
+
+
+@require_GET
+def tool_samples(request: HttpRequest, tool_id: int) -> HttpResponse:
+    """Fragment for a tool's page: the samples that answer with it."""
+    tool = get_object_or_404(Tool.objects.only("pk", "name"), pk=tool_id)
+    return render(request, "synthesis/_tool_samples.html", {"tool": tool, **selectors.tool_samples(tool)})
+
+
+# Starting a run: the form, and what it would do as it stands.
+
+
+MOST_SKIPPED = 20  # shown beside the form
+PREFILLED = ("branch", "writer", "domain", "rule", "per_rule", "anchors")
+
+
+@require_http_methods(["GET", "POST"])
+def run_create(request: HttpRequest) -> HttpResponse:
+    """What was typed is never lost: a refusal shows the form as it was sent, with the reason beside the field."""
+    sent = request.method == "POST"
+    given = {name: request.GET[name] for name in PREFILLED if name in request.GET}
+    form = SynthesisForm(request.POST) if sent else SynthesisForm(initial=given)
+    if sent and form.is_valid():
+        try:
+            run = services.synthesis_start(**form.options(), actor=request.user)
+        except TraceError as error:
+            form.refuse(error)
+        else:
+            return redirect("synthesis:detail", run.pk)
+    context = {"form": form, "roles_of_models": configured()}
+    return render(request, "synthesis/run_form.html", context, status=422 if form.errors else 200)
+
+
+def configured() -> dict[str, Any]:
+    """{"roles": {role: {"model", "host"}}} of the language models, or the refusal that says why there are none."""
+    try:
+        found = endpoints()
+    except TraceError as error:
+        return {"refusal": str(error)}
+    if not all(one.base_url for one in found.values()):
+        return {}
+    return {
+        "roles": {
+            role: {"model": one.model, "host": urlsplit(one.base_url).netloc} for role, one in found.items()
+        }
+    }
+
+
+@require_GET
+def run_estimate(request: HttpRequest) -> HttpResponse:
+    """What the form as it stands would write, call and cost; starts nothing."""
+    form = SynthesisForm(request.GET)
+    form.is_valid()
+    context: dict[str, Any] = {"branch": form.data.get("branch", "rule")}
+    try:
+        context |= shown_estimate(estimate(**form.options()))
+    except TraceError as error:
+        context["refusal"] = error
+    return render(request, "synthesis/_estimate.html", context)
+
+
+def shown_estimate(found: Estimate) -> dict[str, Any]:
+    """The figures with what each rests on, and the first of the skipped styles."""
+    skipped = [row for row in found.plan.get("rows", ()) if row.get("skipped")]
+    figures = [
+        ("Model calls", found.calls, ""),
+        ("Tokens", found.tokens, ""),
+        ("Cost", found.money, "money"),
+        ("Time", found.seconds, "time"),
+    ]
+    return {"estimate": found, "figures": figures, "skipped": skipped[:MOST_SKIPPED]}
+
+
+@require_GET
+def run_rules(request: HttpRequest) -> HttpResponse:
+    """Fragment: the published rules that one may write for, suggested while somebody types."""
+    typed = request.GET.get("rule", "").rpartition("/")[2][:100]
+    rules = Rule.objects.filter(published__isnull=False, code__icontains=typed)
+    if domain := request.GET.get("domain", ""):
+        rules = rules.filter(domain=domain)
+    names = [f"{rule.domain_id}/{rule.code}" for rule in rules.order_by("code", "domain_id")[:50]]
+    return render(request, "synthesis/_codes.html", {"codes": names})
+
+
+# Fragment of the rule editor: what the rule as typed would teach.
+
+
+@require_POST
+def editor_preview(request: HttpRequest) -> HttpResponse:
+    """The pool, and three queries of each style; `page` turns to the next three. A refusal is one sentence."""
+    form = RuleForm.read(request.POST)
+    pk, page = (
+        int(text) if text.isdecimal() and len(text) < 9 else 0
+        for text in (request.POST.get("rule", ""), request.POST.get("page", ""))
+    )
+    underspecified = "underspecified" in request.POST
+    try:
+        found = preview(
+            content=form.content(),
+            rule=Rule.objects.filter(pk=pk).first() if pk else None,
+            code=form.code,
+            underspecified=underspecified,
+            page=page,
+        )
+    except TraceError as error:
+        return render(request, "synthesis/_editor_preview.html", {"error": error})
+    context = {"preview": found, "underspecified": underspecified, "next_page": page + 1}
+    return render(request, "synthesis/_editor_preview.html", context)
+
+
+# The yield page: every published rule, how far it is from its target, and why.
+
+
+COLUMNS = (
+    *(
+        "domain",
+        "code",
+        "version",
+        "target",
+        "ready",
+        "stale",
+        "missing",
+        "waiting",
+        "approved",
+        "dropped",
+        "attempts",
+    ),
+    *("per_ready", "near", "last_run"),
+)
+
+
+@require_GET
+def yields(request: HttpRequest) -> HttpResponse:
+    chosen = chosen_from(request)
+    book = rule_book(chosen["domain"], chosen["target"])
+    rows = book.chosen(chosen["show"], chosen["order"])
+    after = request.GET.get("after", "")
+    start = int(after) if after.isdecimal() and len(after) < 7 else 0
+    told = rejections_of_published(row.rule_id for row in rows[start : start + ROWS])
+    for row in rows[start : start + ROWS]:
+        one = told.get(row.rule_id)
+        row.rejections = one.short if one and one.rejected else ""
+    page = Page(rows[start : start + ROWS], after, str(start + ROWS) if len(rows) > start + ROWS else None)
+    context = {"book": book, "page": page, "shown": len(rows), "chosen": chosen, "domains": domains()}
+    return render(request, "synthesis/yield.html", {**context, "heads": heads(request, chosen["order"])})
+
+
+def chosen_from(request: HttpRequest) -> dict[str, Any]:
+    """What of the address narrows and orders; what it cannot be is ignored."""
+    given = request.GET
+    order, target = given.get("order", ""), given.get("target", "")
+    return {
+        "domain": given.get("domain", "")[:60],
+        "show": given["show"] if given.get("show") in SHOWS else "all",
+        "order": order if order.removeprefix("-") in ORDERS else ORDERS[0],
+        "target": int(target)
+        if target.isascii() and target.isdecimal() and 0 < int(target[:5]) <= 1000
+        else TARGET,
+    }
+
+
+def heads(request: HttpRequest, order: str) -> dict[str, dict[str, str]]:
+    """{column: {"query": the address that sorts by it, or turns it round, "sort": as it is now}}."""
+    found = {}
+    for name in ORDERS:
+        query = request.GET.copy()
+        query.pop("after", None)
+        query["order"] = f"-{name}" if order == name else name
+        ascending = not order.startswith("-")
+        sort = ("ascending" if ascending else "descending") if order.removeprefix("-") == name else ""
+        found[name] = {"query": query.urlencode(), "sort": sort}
+    return found
+
+
+@require_GET
+def yields_csv(request: HttpRequest) -> StreamingHttpResponse:
+    """The rows that match, for a spreadsheet; a cell that could be a formula begins with an apostrophe."""
+    chosen = chosen_from(request)
+    rows = rule_book(chosen["domain"], chosen["target"]).chosen(chosen["show"], chosen["order"])
+    response = StreamingHttpResponse(_csv(rows), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="yield.csv"'
+    return response
+
+
+class _Echo:
+    def write(self, text: str) -> str:
+        return text
+
+
+def _csv(rows: list[RuleYield]) -> Iterator[str]:
+    writer = csv.writer(_Echo(), quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+    yield "\ufeff" + writer.writerow([*COLUMNS, *(f"no_{style}" for style in RULE_STYLES)])
+    for row in rows:
+        values = [getattr(row, name) for name in COLUMNS]
+        cells = [
+            "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+            for value in values
+        ]
+        yield writer.writerow(
+            [guard(cell) for cell in (*cells, *(row.reasons.get(style, "") for style in RULE_STYLES))]
+        )

@@ -1,0 +1,278 @@
+"""The three writers over a language model: what they send is in `calls`, answers are checked against a JSON schema."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from synthesis.core.queries import (
+    AXES,
+    TIERS,
+    JudgeRequest,
+    QueryDraft,
+    QueryRequest,
+    TraceDraft,
+    TraceRequest,
+    Verdict,
+    Writers,
+    batch_of,
+    by_name,
+)
+from synthesis.core.recipe import JudgeStage, QueryStage, Recipe, TraceStage
+from synthesis.llm.prompts import prompt_hash, prompt_tool, render
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash
+from trace_site.lib.llm import Client, Reply
+
+# What the language-model writers send: prompt, schema and parameters of one call, made from a request alone.
+#
+# The preview page shows exactly these, a run sends exactly these.
+
+
+TEXT = {"type": "string"}
+SCORE = {"type": "integer", "minimum": 1, "maximum": 5}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+RULE_QUERY_SCHEMA = _object(
+    queries={
+        "type": "array",
+        "minItems": 1,
+        "items": _object(number={"type": "integer"}, query=TEXT, target_tool=TEXT, explanation=TEXT),
+    }
+)
+RRB_QUERY_SCHEMA = _object(
+    query=TEXT, tools={"type": "array", "items": TEXT, "minItems": 1}, explanation=TEXT
+)
+REASONING = _object(reasoning=TEXT)
+TRACE_SCHEMA = _object(semantic_reasoning=REASONING)
+PERMISSION_TRACE_SCHEMA = _object(permission_filtering=REASONING, semantic_reasoning=REASONING)
+JUDGE_SCHEMA = _object(id=TEXT, critique=TEXT, **dict.fromkeys(AXES, SCORE))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call as a client is asked for it; `id` is what the answer must repeat, if anything."""
+
+    prompt: str
+    text: str
+    schema: dict[str, Any]
+    temperature: float
+    max_tokens: int
+    seed: int | None = None
+    id: str = ""
+
+    def arguments(self) -> dict[str, Any]:
+        """For `Client.ask`."""
+        return {
+            "messages": [{"role": "user", "content": self.text}],
+            "schema": self.schema,
+            "purpose": self.prompt,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+            "prompt_hash": prompt_hash(self.prompt),
+        }
+
+
+def query_call(request: QueryRequest, recipe: QueryStage) -> Call:
+    """The call for a query. A first attempt at a rule query asks for its whole batch, later ones for it alone."""
+    if request.rule is None:
+        return _anchor_call(request, recipe)
+    rule, pool = request.rule, by_name(request.pool)
+    if rule.target not in pool:
+        raise TraceError(f"the rule's tool {rule.target} is retired.", code="unknown_tool", where=rule.code)
+    numbers, seed = _numbers(request, recipe)
+    text = render(
+        "query_rule",
+        tool_name=rule.target,
+        rule_name=rule.code,
+        rule_text=rule.text,
+        tool_description=pool[rule.target].description,
+        tools=[prompt_tool(pool[name]) for name in rule.tools if name in pool],
+        category=request.style,
+        few_shot=list(request.few_shot),
+        n_queries=len(numbers),
+        numbers=numbers,
+        critique=request.critique,
+    )
+    return Call("query_rule", text, RULE_QUERY_SCHEMA, recipe.temperature, recipe.max_tokens, seed)
+
+
+def _numbers(request: QueryRequest, recipe: QueryStage) -> tuple[list[int], int]:
+    """Which queries of the series the call asks for, counted from 1, and its seed."""
+    if request.batch_seed is None or request.attempt > 1:
+        return [request.index + 1], request.seed + request.attempt
+    first = batch_of(request.index, recipe.per_call) * recipe.per_call + 1
+    return list(range(first, first + recipe.per_call)), request.batch_seed
+
+
+def _anchor_call(request: QueryRequest, recipe: QueryStage) -> Call:
+    low, high = TIERS[request.tier or "easy"]
+    text = render(
+        "query_rrb",
+        anchor=request.anchor,
+        tools=[prompt_tool(tool) for tool in request.pool],
+        tier=request.tier or "easy",
+        few_shot=list(request.few_shot),
+        number=request.index + 1,
+        low=low,
+        high=high,
+        critique=request.critique,
+    )
+    # the seed differs per attempt: the same prompt asked again must not get the refused answer
+    seed = request.seed + request.attempt
+    return Call("query_rrb", text, RRB_QUERY_SCHEMA, recipe.temperature, recipe.max_tokens, seed)
+
+
+def trace_call(request: TraceRequest, recipe: TraceStage) -> Call:
+    """The call for a trace; it has a permission step only when the request carries permission targets."""
+    text = render(
+        "trace",
+        user_query=request.query,
+        user_query_permission_targets=list(request.permissions),
+        candidate_pool=[prompt_tool(tool) for tool in request.pool],
+        selected_tools=list(request.answer),
+        business_rule=request.rule.text if request.rule else "",
+        rule_code=request.rule.code if request.rule else "",
+        verbatim=recipe.verbatim,
+        critique=request.critique,
+    )
+    schema = PERMISSION_TRACE_SCHEMA if request.permissions else TRACE_SCHEMA
+    seed = request.seed + request.attempt
+    return Call("trace", text, schema, recipe.temperature, recipe.max_tokens, seed)
+
+
+def judge_call(request: JudgeRequest, recipe: JudgeStage) -> Call:
+    """The call for a verdict. The id to repeat is made from what is judged: the same sample is never paid twice."""
+    rule = request.rule
+    judged = [request.query, request.trace, sorted(request.answer), request.style, request.tier]
+    shown = content_hash([*judged, rule.hash if rule else ""])[:12]
+    text = render(
+        "judge",
+        id=shown,
+        query=request.query,
+        answer=list(request.answer),
+        trace=request.trace,
+        tools=[prompt_tool(tool) for tool in request.pool],
+        rule_code=rule.code if rule else "",
+        rule_target=rule.target if rule else "",
+        rule_text=rule.text if rule else "",
+        style=request.style,
+        tier=request.tier or "easy",
+        # in one order: a recipe that a run stored comes back with its keys sorted
+        thresholds={axis: recipe.thresholds[axis] for axis in AXES},
+        rubric={axis: recipe.rubric[axis] for axis in AXES},
+    )
+    return Call("judge", text, JUDGE_SCHEMA, recipe.temperature, recipe.max_tokens, id=shown)
+
+
+ROLES = ("generator", "teacher", "judge")
+
+
+def llm_writers(clients: Mapping[str, Client], recipe: Recipe) -> Writers:
+    """The writers over the endpoints of the three roles; one client may serve them all."""
+    return Writers(
+        f"llm:{clients['generator'].endpoint.model}"[:120],
+        LlmQueryWriter(clients["generator"], recipe),
+        LlmTraceWriter(clients["teacher"], recipe),
+        LlmJudge(clients["judge"], recipe),
+    )
+
+
+def _made_with(client: Client, prompt: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "model": client.endpoint.model,
+        "prompt": prompt,
+        "prompt_hash": prompt_hash(prompt),
+        **parameters,
+    }
+
+
+class LlmQueryWriter:
+    def __init__(self, client: Client, recipe: Recipe) -> None:
+        self.client = client
+        self.recipe = recipe.query
+
+    def made_with(self, branch: str) -> dict[str, Any]:
+        name = "query_rrb" if branch == "rrb" else "query_rule"
+        return _made_with(self.client, name, asdict(self.recipe))
+
+    async def write(self, request: QueryRequest) -> QueryDraft:
+        reply = await self.client.ask(**query_call(request, self.recipe).arguments())
+        if request.rule is None:
+            said, tools = reply.data, reply.data["tools"]
+        else:
+            said = _numbered(reply.data["queries"], request.index + 1)
+            tools = [said["target_tool"]]
+        query = _said(said["query"], "query")
+        return QueryDraft(
+            query, tuple(name.strip() for name in tools), said["explanation"].strip(), _paid(reply)
+        )
+
+
+class LlmTraceWriter:
+    def __init__(self, client: Client, recipe: Recipe) -> None:
+        self.client = client
+        self.recipe = recipe.trace
+
+    def made_with(self, branch: str) -> dict[str, Any]:
+        return _made_with(self.client, "trace", asdict(self.recipe))
+
+    async def write(self, request: TraceRequest) -> TraceDraft:
+        reply = await self.client.ask(**trace_call(request, self.recipe).arguments())
+        steps = [reply.data["semantic_reasoning"]["reasoning"]]
+        if request.permissions:
+            steps.insert(0, reply.data["permission_filtering"]["reasoning"])
+        return TraceDraft(" ".join(_said(step, "reasoning") for step in steps), _paid(reply))
+
+
+class LlmJudge:
+    def __init__(self, client: Client, recipe: Recipe) -> None:
+        self.client = client
+        self.recipe = recipe.judge
+
+    def made_with(self, branch: str) -> dict[str, Any]:
+        return _made_with(self.client, "judge", asdict(self.recipe))
+
+    async def judge(self, request: JudgeRequest) -> Verdict:
+        call = judge_call(request, self.recipe)
+        reply = await self.client.ask(**call.arguments())
+        thresholds = dict(self.recipe.thresholds)
+        if reply.data["id"] != call.id:
+            # fail closed: a verdict about another sample is no verdict
+            told = "The judge answered for another sample."
+            return Verdict(request.id, {}, told, _paid(reply), thresholds)
+        scores = {axis: reply.data[axis] for axis in AXES}
+        return Verdict(request.id, scores, reply.data["critique"], _paid(reply), thresholds)
+
+
+def _paid(reply: Reply) -> int:
+    """Calls: an answer kept from before, or shared with another sample, was counted where it was paid."""
+    return 0 if reply.cached or reply.shared else 1
+
+
+def _numbered(queries: list[dict[str, Any]], number: int) -> dict[str, Any]:
+    """The one query of a batch that carries the number; a place in the list says nothing."""
+    own = [one for one in queries if one["number"] == number]
+    if len(own) != 1:
+        found = "twice" if own else "not at all"
+        raise _bad_answer(f"holds query number {number} {found}")
+    return own[0]
+
+
+def _said(text: str, what: str) -> str:
+    if not text.strip():
+        raise _bad_answer(f"has an empty {what}")
+    return text.strip()
+
+
+def _bad_answer(problem: str) -> TraceError:
+    return TraceError(f"the answer of the language model {problem}.", code="llm_bad_answer")

@@ -1,0 +1,138 @@
+"""/api/v1/synthesis/prompts: the prompt files, their earlier texts, and a prompt filled in as a run would send it."""
+
+from typing import Any
+
+from django.http import Http404
+from django.urls import path
+from drf_spectacular.utils import OpenApiResponse, extend_schema, inline_serializer
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from synthesis.core.queries import TIERS
+from synthesis.generate import examples
+from synthesis.prompts.preview import MOST_CRITIQUE, STYLES, Chosen, PromptPreview, prompt_preview
+from synthesis.prompts.versions import Prompt, earlier_versions, prompts, samples_by_prompt
+from trace_site.rest.examples import answer_example
+from trace_site.rest.schema import InputSerializer
+from trace_site.rest.views import ApiView
+
+NO_PROMPT = OpenApiResponse(description="no such prompt")
+Out = serializers.Serializer[Any]
+
+
+class PromptRow(Out):
+    name = serializers.CharField(source="now.name")
+    purpose = serializers.CharField()
+    hash = serializers.CharField(source="now.hash")
+    first_used = serializers.DateTimeField(allow_null=True, help_text="null before a run used this text")
+    versions = serializers.IntegerField(help_text="texts it had before")
+
+
+class PromptText(Out):
+    hash = serializers.CharField()
+    text = serializers.CharField(help_text="the Jinja2 file")
+    first_used = serializers.DateTimeField(allow_null=True)
+    samples = serializers.IntegerField(help_text="written with this text")
+
+
+class PromptDetail(PromptRow):
+    texts = PromptText(many=True, help_text="today's first, then the newest")
+
+
+class PreviewIn(InputSerializer):
+    """A rule or a tool."""
+
+    rule = serializers.CharField(
+        default="", allow_blank=True, max_length=200, help_text="DOMAIN/CODE, published"
+    )
+    tool = serializers.CharField(default="", allow_blank=True, max_length=700, help_text="API/ENDPOINT")
+    kind = serializers.ChoiceField(
+        choices=[*STYLES, *TIERS], help_text="a style with a rule, a tier with a tool"
+    )
+    number = serializers.IntegerField(
+        default=1, min_value=1, max_value=10_000, help_text="place in the series"
+    )
+    seed = serializers.IntegerField(default=0, min_value=0, max_value=2**53, help_text="of the run")
+    permissions = serializers.BooleanField(default=False, help_text="a trace with permission targets")
+    critique = serializers.CharField(
+        default="", allow_blank=True, max_length=MOST_CRITIQUE, help_text="then a second attempt"
+    )
+
+
+class PreviewedPrompt(Out):
+    prompt = serializers.CharField()
+    hash = serializers.CharField()
+    role = serializers.CharField(help_text="generator, teacher or judge")
+    model = serializers.CharField(help_text="empty when none is configured")
+    text = serializers.CharField(source="call.text", help_text="exactly what is sent")
+    schema = serializers.JSONField(source="call.schema", help_text="JSON Schema of the answer")
+    temperature = serializers.FloatField(source="call.temperature")
+    max_tokens = serializers.IntegerField(source="call.max_tokens")
+    seed = serializers.IntegerField(source="call.seed", allow_null=True)
+    characters = serializers.IntegerField()
+    words = serializers.IntegerField()
+    stands_on = serializers.CharField(help_text="where query and trace come from; empty for a query's prompt")
+
+
+class Prompts(ApiView):
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="prompts_list",
+        summary="List prompts",
+        responses=inline_serializer("PromptList", {"results": PromptRow(many=True)}),
+        examples=[answer_example({"results": [examples.PROMPT]})],
+    )
+    def get(self, request: Request) -> Response:
+        return Response({"results": PromptRow(prompts(), many=True).data})
+
+
+class PromptOne(ApiView):
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="prompt_read",
+        summary="Read a prompt",
+        description="Its text today and before, and how many samples were written with each.",
+        responses={200: PromptDetail, 404: NO_PROMPT},
+        examples=[answer_example({**examples.PROMPT, "texts": [examples.PROMPT_TEXT]})],
+    )
+    def get(self, request: Request, prompt: str) -> Response:
+        found = _prompt(prompt)
+        counts = samples_by_prompt(prompt)
+        was = [(row.hash, row.source, row.first_used) for row in earlier_versions(found.now)]
+        now = (found.now.hash, found.now.source, found.first_used)
+        texts = [
+            {"hash": digest, "text": text, "first_used": used, "samples": counts.get(digest, 0)}
+            for digest, text, used in (now, *was)
+        ]
+        return Response({**PromptRow(found).data, "texts": PromptText(texts, many=True).data})
+
+
+class PromptPreviewed(ApiView):
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="prompt_preview",
+        summary="Fill a prompt in",
+        description="The call that a run with this seed sends for this place in the series. Nothing is sent.",
+        parameters=[PreviewIn],
+        responses={200: PreviewedPrompt, 404: NO_PROMPT},
+        examples=[answer_example(examples.PREVIEWED_PROMPT)],
+    )
+    def get(self, request: Request, prompt: str) -> Response:
+        _prompt(prompt)
+        given = self.read_query(PreviewIn)
+        found: PromptPreview = prompt_preview(Chosen(prompt, index=given.pop("number") - 1, **given))
+        return Response(PreviewedPrompt(found).data)
+
+
+def _prompt(name: str) -> Prompt:
+    if found := next((one for one in prompts() if one.now.name == name), None):
+        return found
+    raise Http404
+
+
+urlpatterns = [
+    path("synthesis/prompts", Prompts.as_view(), name="api-prompts"),
+    path("synthesis/prompts/<str:prompt>", PromptOne.as_view(), name="api-prompt"),
+    path("synthesis/prompts/<str:prompt>/preview", PromptPreviewed.as_view(), name="api-prompt-preview"),
+]

@@ -1,0 +1,245 @@
+"""The calibration draw: samples the judge refused for good, mixed into the queue to be read like any other.
+
+Nobody is shown that an item is of the draw, and what is decided about it changes no sample: it measures the judge.
+"""
+
+import hashlib
+import random
+import secrets
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from django.db import connection, transaction
+
+from synthesis.core.calibration import FLOOR, TARGET, Matrix, Proposal, Reads, pooled, proposal
+from synthesis.models import ReviewItem, Sample, SynthesisRun
+from trace_site.audit import models as audit_models
+from trace_site.lib.errors import TraceError
+
+# Judge J against people: what they decided of what it accepted and refused, per judge, domain and style.
+#
+# Accepted: final decisions of people about samples the judge let through; a sample approved without being read
+# (policy, rest of a batch) is no decision about it, and counts in the population alone. Refused: readings of the
+# calibration draw, which change no sample. Imported samples are left out: people, not the judge, vouch for their
+# queries.
+
+
+JUDGED = ("rule", "rrb")
+OUTCOMES = ("approve", "edit", "reject")
+
+# of a batch that is not read fully, n of N are read by lot: each stands for N / n
+READ = """
+SELECT s.run_id, i.domain_id, coalesce(nullif(i.style, ''), i.tier), NOT i.calibration, d.verdict,
+  count(*), sum(coalesce(b.lot_size::float / b.sample_size, 1)),
+  sum(coalesce(b.lot_size::float / b.sample_size, 1) ^ 2)
+FROM synthesis_reviewitem i
+JOIN synthesis_decision d ON d.item_id = i.id AND d.take = i.takes AND d.verdict <> 'undo'
+JOIN synthesis_sample s ON s.id = i.sample_id
+LEFT JOIN synthesis_batch b ON b.id = i.batch_id AND b.state IN ('sampling', 'accepted') AND b.sample_size > 0
+WHERE i.state = 'decided' AND i.decided_by_id IS NOT NULL AND i.branch IN ('rule', 'rrb')
+  AND (i.calibration OR s.human IN ('approved', 'rejected'))
+  AND (i.round = 3
+    OR i.round = 2 AND i.sample_id NOT IN (
+      SELECT sample_id FROM synthesis_reviewitem WHERE round = 3 AND state = 'decided')
+    OR i.round = 1 AND i.sample_id NOT IN (
+      SELECT sample_id FROM synthesis_reviewitem WHERE round = 2 AND state = 'decided'))
+GROUP BY 1, 2, 3, 4, 5
+"""
+ACCEPTED = """
+SELECT run_id, domain_id, coalesce(nullif(style, ''), tier), true, count(*)
+FROM synthesis_sample WHERE machine = 'ready' AND run_id = ANY(%s) GROUP BY 1, 2, 3
+"""
+# the last attempt of a dropped sample tells whether the judge refused it, or the filter, or an error; the sample's
+# row holds the texts of that attempt
+JUDGED_OUT = """machine = 'dropped' AND 'judged_out' = (
+  SELECT outcome FROM synthesis_attempt WHERE sample_id = s.id ORDER BY number DESC LIMIT 1)"""
+REFUSED = f"""
+SELECT run_id, domain_id, coalesce(nullif(style, ''), tier), false, count(*)
+FROM synthesis_sample s WHERE {JUDGED_OUT} AND run_id = ANY(%s) GROUP BY 1, 2, 3
+"""
+UNREAD = f"""
+SELECT id FROM synthesis_sample s
+WHERE {JUDGED_OUT} AND run_id = ANY(%s) AND (%s = '' OR domain_id = %s) AND (%s = '' OR style = %s OR tier = %s)
+  AND NOT EXISTS (SELECT FROM synthesis_reviewitem WHERE sample_id = s.id) ORDER BY id
+"""
+
+
+class Stratum(NamedTuple):
+    judge: str
+    domain: str
+    kind: str  # the style of a rule sample, the tier of another
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One row of the page; without a domain or kind it is over all of them."""
+
+    judge: str
+    domain: str
+    kind: str
+    matrix: Matrix
+    proposal: Proposal
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Of one judge."""
+
+    judge: str
+    overall: Slice
+    domains: list[Slice]
+    kinds: list[Slice]
+    cells: list[Slice]  # every domain and kind
+
+
+def judged_runs() -> dict[int, str]:
+    """{run: its judge}: the model of the role judge, or the offline one."""
+    runs = SynthesisRun.objects.filter(branch__in=JUDGED).values_list("pk", "writer", "params__endpoints")
+    found = {}
+    for pk, writer, endpoints in runs:
+        models = {row["role"]: row["model"] for row in endpoints or ()}
+        found[pk] = f"llm:{models['judge']}" if "judge" in models else writer
+    return found
+
+
+def unread_refusals(*, judge: str = "", domain: str = "", kind: str = "") -> list[int]:
+    """Samples the judge refused for good and nobody has been asked to read, by id."""
+    runs = [run for run, name in judged_runs().items() if judge in ("", name)]
+    return [pk for (pk,) in _rows(UNREAD, runs, domain, domain, kind, kind, kind)]
+
+
+def calibrations(*, strict: bool = False, target: float = TARGET, floor: float = FLOOR) -> list[Calibration]:
+    """One for each judge people have read something of, or could; by name. Four queries."""
+    strata = readings()
+    return [
+        _calibration(
+            judge, {at: reads for at, reads in strata.items() if at.judge == judge}, strict, target, floor
+        )
+        for judge in sorted({at.judge for at in strata})
+    ]
+
+
+def readings() -> dict[Stratum, Reads]:
+    """Of every judge, domain, kind and verdict: what was read, and how many samples there are."""
+    judge_of = judged_runs()
+    counts: dict[Stratum, Any] = defaultdict(lambda: [[0, 0, 0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], 0])
+    for run, domain, kind, accepted, verdict, n, weight, square in _rows(READ):
+        found = counts[Stratum(judge_of[run], domain, kind, accepted)]
+        for place, more in enumerate((n, weight, square)):
+            found[place][OUTCOMES.index(verdict)] += more
+    for sql in (ACCEPTED, REFUSED):
+        for run, domain, kind, accepted, n in _rows(sql, list(judge_of)):
+            counts[Stratum(judge_of[run], domain, kind, accepted)][3] += n
+    return {at: Reads(tuple(n), tuple(w), tuple(q), whole) for at, (n, w, q, whole) in counts.items()}
+
+
+def _calibration(
+    judge: str, strata: dict[Stratum, Reads], strict: bool, target: float, floor: float
+) -> Calibration:
+    def of(domain: str, kind: str) -> Slice:
+        def side(accepted: bool) -> Reads:
+            return pooled(
+                reads
+                for at, reads in strata.items()
+                if at.accepted == accepted and domain in ("", at.domain) and kind in ("", at.kind)
+            )
+
+        matrix = Matrix(side(True), side(False), strict)
+        asked = proposal(matrix.accepted, strict=strict, target=target, floor=floor)
+        return Slice(judge, domain, kind, matrix, asked)
+
+    def names(key: Callable[[Stratum], Any]) -> list[Any]:
+        return sorted({key(at) for at in strata})
+
+    return Calibration(
+        judge,
+        of("", ""),
+        [of(domain, "") for domain in names(lambda at: at.domain)],
+        [of("", kind) for kind in names(lambda at: at.kind)],
+        [of(*cell) for cell in names(lambda at: (at.domain, at.kind))],
+    )
+
+
+def _rows(sql: str, *given: Any) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, given)
+        return list(cursor.fetchall())
+
+
+MOST = 500
+CONTROLS = (
+    0.1  # the share of other items whose verdict is hidden as well, so that hiding it gives nothing away
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    drawn: int
+    of: int  # samples it could have been
+    seed: int
+
+
+@transaction.atomic
+def calibration_draw(
+    *, count: int, actor: Any, seed: int | None = None, judge: str = "", domain: str = "", kind: str = ""
+) -> Draw:
+    """Put `count` refused samples by lot into the queue, or all there are when they are fewer.
+
+    seed: of the lot; None: one nobody could choose. Raises TraceError when there is nothing to draw from.
+    """
+    if not 0 < count <= MOST:
+        raise TraceError(f"draw 1 to {MOST} samples at a time.", code="bad_count", where="count")
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    eligible = unread_refusals(judge=judge, domain=domain, kind=kind)
+    chosen = random.Random(seed).sample(eligible, min(count, len(eligible)))
+    locked = Sample.objects.select_for_update(no_key=True).filter(pk__in=chosen).order_by("pk")
+    rows = list(locked.values_list("pk", flat=True))  # of two draws at once the later one sees the earlier
+    samples = Sample.objects.filter(pk__in=rows, review_items=None).select_related("rule_version")
+    items = ReviewItem.objects.bulk_create(_item(sample) for sample in samples.order_by("key"))
+    if not items:
+        raise TraceError(
+            "there is no refused sample left to draw.",
+            code="nothing_to_draw",
+            hint="The judge has refused none of this choice, or all of them were drawn before.",
+        )
+    detail = {"drawn": len(items), "of": len(eligible), "seed": seed, "judge": judge, "domain": domain}
+    audit_models.record(
+        actor=actor, action="review.calibration", obj=items[0], detail={**detail, "kind": kind}
+    )
+    return Draw(len(items), len(eligible), seed)
+
+
+@transaction.atomic
+def calibration_withdraw(*, actor: Any) -> int:
+    """Take what nobody has opened yet out of the queue again; how many. It can be drawn anew."""
+    waiting = ReviewItem.objects.filter(calibration=True, state=ReviewItem.State.OPEN, decisions=None)
+    locked = waiting.select_for_update(skip_locked=True, of=("self",))  # what somebody takes now is theirs
+    items = list(locked)
+    if items:
+        audit_models.record(
+            actor=actor, action="review.calibration_withdraw", obj=items[0], detail={"items": len(items)}
+        )
+        ReviewItem.objects.filter(pk__in=[item.pk for item in items]).delete()
+    return len(items)
+
+
+def verdict_hidden(item: ReviewItem, sample: Sample) -> bool:
+    """Whether a reader is not to see what the judge said before they decide, even when they ask."""
+    digest = hashlib.sha256(f"calibration|{sample.key}".encode()).digest()
+    return item.calibration or (item.round == 1 and int.from_bytes(digest[:8]) / 2**64 < CONTROLS)
+
+
+def _item(sample: Sample) -> ReviewItem:
+    return ReviewItem(
+        sample=sample,
+        calibration=True,
+        domain_id=sample.domain_id,
+        branch=sample.branch,
+        style=sample.style,
+        tier=sample.tier,
+        rule_id=sample.rule_version.rule_id if sample.rule_version else None,
+        rule_version_id=sample.rule_version_id,
+    )

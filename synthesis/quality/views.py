@@ -1,0 +1,276 @@
+"""How good the readings are: agreement of readers, the judge against people, each reviewer."""
+
+import csv
+from collections.abc import Iterator
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from synthesis.core.acceptance import AQLS
+from synthesis.core.agreement import DRAWS, FEWEST, RELIABLE, SEED, TENTATIVE
+from synthesis.core.calibration import FLOOR, TARGET
+from synthesis.models import ReviewItem, Sample
+from synthesis.quality.calibration import MOST, calibration_draw, calibration_withdraw
+from synthesis.quality.reports import (
+    Row,
+    agreement_report,
+    judge_report,
+    only_own,
+    reviewer_report,
+)
+from synthesis.quality.shares import Place, share_table, shares_set
+from trace_site.lib.cells import guard
+from trace_site.lib.charts import Bar, BarChart, bar_chart
+from trace_site.lib.errors import TraceError
+
+TONES = {"reliable": "good", "tentative": "warn", "unreliable": "bad"}
+METHOD = {"draws": DRAWS, "seed": SEED, "fewest": FEWEST, "reliable": RELIABLE, "tentative": TENTATIVE}
+
+
+class JudgeForm(forms.Form):
+    """What the proposal aims at; what cannot be is ignored."""
+
+    target = forms.FloatField(min_value=0.1, max_value=50, required=False)
+    floor = forms.FloatField(min_value=0, max_value=100, required=False)
+    edits = forms.ChoiceField(choices=[("approve", "approve"), ("reject", "reject")], required=False)
+
+    def chosen(self) -> dict[str, Any]:
+        self.is_valid()
+        given = self.cleaned_data
+        target, floor = given.get("target"), given.get("floor")
+        return {
+            "target": TARGET if target is None else target / 100,
+            "floor": FLOOR if floor is None else floor / 100,
+            "strict": given.get("edits") == "reject",
+        }
+
+
+class DrawForm(forms.Form):
+    count = forms.IntegerField(min_value=1, max_value=MOST, initial=30)
+    seed = forms.IntegerField(min_value=0, max_value=2**31, required=False)
+    judge = forms.CharField(max_length=250, required=False)
+    domain = forms.CharField(max_length=60, required=False)
+    kind = forms.CharField(max_length=14, required=False)
+
+
+@require_GET
+def quality(request: HttpRequest) -> HttpResponse:
+    report = agreement_report(request.user)
+    context = {"report": report, "charts": agreement_charts(report), "method": METHOD}
+    return render(request, "synthesis/quality.html", {**context, "part": "agreement"})
+
+
+@require_GET
+def quality_judge(request: HttpRequest) -> HttpResponse:
+    chosen = JudgeForm(request.GET).chosen()
+    judges = judge_report(**chosen)
+    drawn = ReviewItem.objects.filter(calibration=True)
+    waiting = drawn.filter(state__in=[ReviewItem.State.OPEN, ReviewItem.State.CLAIMED]).count()
+    for judge in judges:
+        judge["chart"] = false_accept_chart(judge, chosen["target"])
+    cells = [cell for judge in judges for cell in judge["cells"]]
+    refused = sum(judge["overall"]["refused"]["samples"] for judge in judges)
+    context = {
+        "judges": judges,
+        "waiting": waiting,
+        "unread": refused - drawn.exclude(state=ReviewItem.State.WITHDRAWN).count(),
+        "domains": sorted({cell["domain"] for cell in cells}),
+        "kinds": sorted({cell["kind"] for cell in cells}),
+        "chosen": chosen,
+        "target": f"{100 * chosen['target']:g}",
+        "floor": f"{100 * chosen['floor']:g}",
+        "aql": max((aql for aql in AQLS if aql <= 100 * chosen["target"]), default=AQLS[0]),
+        "most": MOST,
+    }
+    return render(request, "synthesis/quality_judge.html", {**context, "method": METHOD, "part": "judge"})
+
+
+@require_GET
+def quality_reviewers(request: HttpRequest) -> HttpResponse:
+    rows = reviewer_report(request.user)
+    context = {"rows": rows, "own": only_own(request.user) is not None, "part": "reviewers"}
+    return render(request, "synthesis/quality_reviewers.html", context)
+
+
+@require_POST
+def draw(request: HttpRequest) -> HttpResponse:
+    form = DrawForm(request.POST)
+    if not form.is_valid():
+        name, problems = next(iter(form.errors.items()))
+        messages.error(request, f"{name}: {problems[0]}")
+        return redirect("synthesis:quality_judge")
+    try:
+        found = calibration_draw(actor=request.user, **form.cleaned_data)
+    except TraceError as error:
+        messages.error(request, str(error))
+    else:
+        said = (
+            f"{found.drawn} of {found.of} refused samples are in the queue now, drawn with seed {found.seed}."
+        )
+        messages.success(request, f"{said} Nobody is shown which they are.")
+    return redirect("synthesis:quality_judge")
+
+
+@require_POST
+def withdraw(request: HttpRequest) -> HttpResponse:
+    count = calibration_withdraw(actor=request.user)
+    messages.success(request, f"{count} items that nobody had opened were taken out of the queue.")
+    return redirect("synthesis:quality_judge")
+
+
+def agreement_charts(report: Row) -> list[BarChart]:
+    parts = (("style or tier", report["styles"]), ("domain", report["domains"]))
+    return [
+        bar_chart(f"How far two blind readings agree beyond chance, by {what} (alpha)", map(_bar, rows))
+        for what, rows in parts
+        if rows
+    ]
+
+
+def _bar(row: Row) -> Bar:
+    alpha = row["alpha"]
+    tone = TONES.get(alpha["verdict"], "wait")
+    return Bar(
+        row["name"], alpha["value"], alpha["low"], alpha["high"], row["n"], tone, note=alpha["verdict"]
+    )
+
+
+def false_accept_chart(judge: Row, target: float) -> BarChart | None:
+    """Every domain and kind of which something was read."""
+    rows = [row for row in judge["cells"] if row["accepted"]["read"]]
+    title = f"Per cent of what the judge accepts that people reject; the target is {100 * target:g}"
+    bars = [_false_accepts(row, target) for row in rows]
+    return bar_chart(title, bars, top=None) if bars else None
+
+
+def _false_accepts(row: Row, target: float) -> Bar:
+    rate = row["false_accept"]
+    value, low, high = (100 * rate[part] for part in ("value", "low", "high"))
+    tone = "warn" if rate["high"] > target else "good"
+    return Bar(f"{row['domain']} {row['kind']}", value, low, high, row["accepted"]["read"], tone)
+
+
+@require_GET
+def quality_csv(request: HttpRequest, table: str) -> HttpResponse:
+    """The rows of one part for a spreadsheet; a cell that could be a formula begins with an apostrophe."""
+    if table == "agreement":
+        report = agreement_report(request.user)
+        groups = {"all": [report["overall"]], "domain": report["domains"], "style": report["styles"]}
+        rows = [{"of": of, **row} for of, found in groups.items() for row in found]
+    elif table == "pairs":
+        rows = agreement_report(request.user)["pairs"]
+    elif table == "reviewers":
+        rows = reviewer_report(request.user)
+    elif table == "judge":
+        rows = [
+            {"judge": judge["judge"], **row}
+            for judge in judge_report(**JudgeForm(request.GET).chosen())
+            for row in (judge["overall"], *judge["domains"], *judge["kinds"], *judge["cells"])
+        ]
+    else:
+        raise Http404
+    response = HttpResponse(_csv(rows), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="quality-{table}.csv"'
+    return response
+
+
+class _Echo:
+    def write(self, text: str) -> str:
+        return text
+
+
+def _csv(rows: list[Row]) -> Iterator[str]:
+    writer = csv.writer(_Echo(), quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+    flat = [_flat(row) for row in rows]
+    if flat:
+        yield "\ufeff" + writer.writerow(flat[0])
+    for row in flat:
+        yield writer.writerow(guard(cell) for cell in row.values())
+
+
+def _flat(row: Row, before: str = "") -> dict[str, str]:
+    """{"alpha": {"low": 0.5}} -> {"alpha_low": "0.5"}."""
+    found: dict[str, str] = {}
+    for name, value in row.items():
+        if isinstance(value, dict):
+            found |= _flat(value, f"{before}{name}_")
+        else:
+            cell = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+            found[f"{before}{name}"] = cell
+    return found
+
+
+# The settings page of second readings: a share per domain and style.
+
+
+@require_http_methods(["GET", "POST"])
+def second_shares(request: HttpRequest) -> HttpResponse:
+    if request.method == "POST":
+        changed, wrong = typed(request)
+        if not wrong:
+            try:
+                count = shares_set(shares=changed, actor=request.user)
+            except TraceError as error:
+                wrong = error.extra["places"]
+            else:
+                said = f"{count} share{'' if count == 1 else 's'} changed; readings from now on follow."
+                messages.success(request, said if count else "Nothing was changed.")
+                return redirect("synthesis:second_shares")
+        return page(request, wrong)
+    return page(request, {})
+
+
+def typed(request: HttpRequest) -> tuple[dict[Place, float | None], dict[Place, str]]:
+    """({place: the share}, {place: what is wrong}) of the cells the person changed: not what another has meanwhile."""
+    changed: dict[Place, float | None] = {}
+    wrong: dict[Place, str] = {}
+    for name, text in request.POST.items():
+        kind, _, place = name.partition("|")
+        domain, _, style = place.partition("|")
+        given = str(text).strip().removesuffix("%").strip().replace(",", ".")
+        if kind != "share" or given == request.POST.get(f"was|{place}", ""):
+            continue
+        try:
+            changed[domain, style] = float(given) / 100 if given else None
+        except ValueError:
+            wrong[domain, style] = f"'{given[:20]}' is no number."
+    return changed, wrong
+
+
+def page(request: HttpRequest, wrong: dict[Place, str]) -> HttpResponse:
+    rows, first, second = share_table()
+    shown = [
+        {
+            "row": row,
+            "cells": [
+                _shown(request, row.slug, cell, wrong.get((row.slug, cell.style), "")) for cell in row.cells
+            ],
+        }
+        for row in rows
+    ]
+    context: dict[str, Any] = {
+        "rows": shown,
+        "styles": Sample.Style.labels,
+        "first": first,
+        "second": second,
+        "wrong": wrong,
+    }
+    return render(request, "synthesis/quality_shares.html", context, status=422 if wrong else 200)
+
+
+def _shown(request: HttpRequest, domain: str, cell: Any, problem: str) -> dict[str, Any]:
+    """A cell as its field shows it: what was typed stays when it is refused."""
+    name = f"{domain}|{cell.style}"
+    own = "" if cell.own is None else f"{100 * cell.own:g}"
+    return {
+        "name": name,
+        "was": own,
+        "value": request.POST.get(f"share|{name}", own),
+        "inherited": f"{100 * cell.share:g}",
+        "cell": cell,
+        "problem": problem,
+    }

@@ -1,0 +1,206 @@
+"""/api/v1/review: claim an item, keep or return it, decide about it, take a decision back."""
+
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.http import Http404
+from django.urls import path
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from synthesis.models import ReviewItem
+from synthesis.review import examples as shown
+from synthesis.review import queue as review_queue
+from synthesis.review import services
+from synthesis.review.selectors import Reading, next_reading, queue_state, reading_of, shown_samples
+from synthesis.review.serializers import (
+    ClaimIn,
+    ClaimOut,
+    DecidedOut,
+    DecisionIn,
+    LeaseOut,
+    UndoneOut,
+)
+from synthesis.samples.selectors import pool_tools
+from trace_site.lib.errors import TraceError
+from trace_site.rest.examples import answer_example, request_example
+from trace_site.rest.views import ApiView
+
+LEASE_S = round(review_queue.LEASE.total_seconds())
+NO_CLAIM = OpenApiResponse(description="no such claim")
+TAKEN = OpenApiResponse(description="conflict: somebody else has the item, or it is decided")
+NEEDED = {"edit": ("query", "trace"), "reject": ("reason",), "approve": ()}
+ALLOWED = {"edit": ("query", "trace", "answer"), "reject": ("reason", "follow_up"), "approve": ()}
+OWN = frozenset({"query", "trace", "answer", "reason", "follow_up"})  # fields that not every verdict has
+
+
+class Claims(ApiView):
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="review_claim",
+        summary="Claim the next item of the review queue",
+        description="What you hold already comes first, then your assignments, then what is everybody's, then what you "
+        "skipped. Nobody else gets it while the lease runs. Without one to take, `queue` says why.",
+        request=ClaimIn,
+        responses={200: ClaimOut},
+        examples=[
+            request_example({"domain": "hr", "style": "implicit"}),
+            answer_example({"item": shown.ITEM, "queue": None}),
+            answer_example({"item": None, "queue": shown.QUEUE}, name="nothing to take"),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        filters = self.read(ClaimIn)
+        reading = next_reading(request.user, filters, filters.pop("besides"))
+        queue = None if reading else queue_state(request.user, filters)
+        return Response(ClaimOut({"item": reading and item_out(reading), "queue": queue}).data)
+
+
+class ClaimOne(ApiView):
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="review_claim_release",
+        summary="Return an item, or put it off",
+        description="It is free for others at once. With `skip`, you meet it again after all others.",
+        parameters=[shown.SKIP],
+        responses={204: None, 404: NO_CLAIM, 409: TAKEN},
+    )
+    def delete(self, request: Request, claim: str) -> Response:
+        item = item_of(claim)
+        if item.claimed_by_id != request.user.pk:
+            raise review_queue.taken(item.pk, request.user)
+        if request.query_params.get("skip") == "true":
+            review_queue.skip(request.user, item.pk)
+        else:
+            review_queue.release(request.user, [item.pk])
+        return Response(status=204)
+
+
+class Heartbeat(ApiView):
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="review_claim_heartbeat",
+        summary="Keep a claimed item",
+        description="Renews the lease, also one that ran out while nobody took the item.",
+        request=None,
+        responses={200: LeaseOut, 404: NO_CLAIM, 409: TAKEN},
+        examples=[answer_example(shown.LEASE), answer_example(shown.LOST, 409, "taken")],
+    )
+    def post(self, request: Request, claim: str) -> Response:
+        item = item_of(claim)
+        review_queue.heartbeat(request.user, item.pk, claim)
+        return Response(LeaseOut({"claim": claim, "item": item.pk, "lease_seconds": LEASE_S}).data)
+
+
+class Decisions(ApiView):
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="review_decide",
+        summary="Decide about a claimed item",
+        description="The same decision sent twice is one decision and the same answer. An edit is filtered like what "
+        "the writers make: 422 `filtered` names every failure in `extra`. A sample drawn for a second reading is "
+        "`second` after the first; readings that differ make it `disputed`.",
+        request=DecisionIn,
+        responses={
+            200: DecidedOut,
+            409: TAKEN,
+            422: OpenApiResponse(description="filtered: the edit does not pass filter V; or key_reused"),
+        },
+        examples=[
+            request_example(shown.REJECTION),
+            answer_example(shown.DECIDED),
+            answer_example(shown.LOST, 409, "taken"),
+            answer_example(shown.FILTERED, 422, "filtered"),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        given = self.read(DecisionIn)
+        verdict = given.pop("verdict")
+        _check_fields(verdict, given)
+        item = item_of(str(given["claim"]))
+        decide: Any = {"approve": services.approve, "edit": services.edit, "reject": services.reject}[verdict]
+        return Response(DecidedOut(decide(sample=item.sample_id, reviewer=request.user, **given)).data)
+
+
+class Undo(ApiView):
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="review_undo",
+        summary="Take back your own last decision",
+        description="Its item is claimed by you again. Refused once the next reading was made, or a snapshot holds the "
+        "sample.",
+        request=None,
+        responses={
+            200: UndoneOut,
+            409: OpenApiResponse(description="conflict, nothing_to_undo, in_snapshot"),
+        },
+        examples=[
+            answer_example({"sample": 812, "item": shown.ITEM}),
+            answer_example(shown.NOTHING, 409, "nothing to undo"),
+        ],
+    )
+    @transaction.atomic
+    def post(self, request: Request) -> Response:
+        sample = services.undo(reviewer=request.user)
+        reading = reading_of(shown_samples().get(pk=sample.pk), request.user)
+        item = item_out(reading) if reading.item else None
+        return Response(UndoneOut({"sample": sample.pk, "item": item}).data)
+
+
+def item_out(reading: Reading) -> dict[str, Any]:
+    item, sample = reading.item, reading.sample
+    assert item is not None
+    version = sample.rule_version
+    fields = ("branch", "style", "tier", "writer", "query", "trace", "answer")
+    return {
+        "claim": item.claim,
+        "lease_seconds": LEASE_S,
+        "item": item.pk,
+        "round": item.round,
+        "sample": sample.pk,
+        "seen": services.seen_key(sample),
+        **{name: getattr(sample, name) for name in fields},
+        "domain": sample.domain_id,
+        "rule": version.rule.code if version else None,
+        "rule_version": version.number if version else None,
+        "rule_text": version.text if version else "",
+        "pool": pool_tools(sample),
+        "readings": reading.sides,
+    }
+
+
+def item_of(claim: str) -> ReviewItem:
+    """The item a claim names. Raises Http404 for what is no claim, TraceError "conflict" for one that has ended."""
+    try:
+        item = ReviewItem.objects.filter(claim=UUID(claim)).first()
+    except ValueError as error:
+        raise Http404 from error
+    if item is None:
+        raise TraceError(
+            "this claim has ended: its item was returned, withdrawn or taken by somebody else.",
+            code="conflict",
+            where="claim",
+            hint="Claim the next item.",
+        )
+    return item
+
+
+def _check_fields(verdict: str, given: dict[str, Any]) -> None:
+    """Raise `bad_input` for what the verdict lacks, or does not have."""
+    if lacks := [name for name in NEEDED[verdict] if name not in given]:
+        raise TraceError(f"{verdict} needs {' and '.join(lacks)}.", code="bad_input", where=f"/{lacks[0]}")
+    if spare := sorted(OWN & set(given) - set(ALLOWED[verdict])):
+        raise TraceError(
+            f"{verdict} has no {' and no '.join(spare)}.", code="bad_input", where=f"/{spare[0]}"
+        )
+
+
+urlpatterns = [
+    path("review/claims", Claims.as_view(), name="api-review-claims"),
+    path("review/claims/<str:claim>", ClaimOne.as_view(), name="api-review-claim"),
+    path("review/claims/<str:claim>/heartbeat", Heartbeat.as_view(), name="api-review-heartbeat"),
+    path("review/decisions", Decisions.as_view(), name="api-review-decisions"),
+    path("review/undo", Undo.as_view(), name="api-review-undo"),
+]

@@ -1,0 +1,266 @@
+"""Who reads what: claims on the items of the review queue, with a lease.
+
+One row is taken by one transaction (FOR UPDATE SKIP LOCKED), so that reviewers never wait for each other and never
+meet. Time is the database's. A lease that ran out is nobody's after the next sweep; the item keeps the name of the
+claim, so that its holder may still decide or go on until somebody else has taken it.
+"""
+
+import random
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from rules.models import Rule
+from synthesis.models import ReviewItem, ReviewSkip, Sample
+from synthesis.samples.counts import QUEUE_FACETS
+from trace_site.access import ADMIN, REVIEWER
+from trace_site.lib.errors import TraceError
+
+State = ReviewItem.State
+LEASE = timedelta(minutes=5)
+NOBODYS = {"claimed_by": None, "claimed_until": None}
+
+
+def claim_next(
+    reviewer: Any, filters: Mapping[str, Any] | None = None, *, besides: Collection[int] = ()
+) -> ReviewItem | None:
+    """The item `reviewer` reads next, claimed: one they hold already, else the first that waits. None: see
+    `selectors_queue.queue_state`.
+
+    besides: items that are not meant, by id: what is on screen while the next one is fetched ahead.
+    """
+    while (row := take_next(reviewer.pk, filters or {}, besides, LEASE)) is None:
+        if not sweep():
+            return None
+    return row
+
+
+def claim_item(reviewer: Any, item: int) -> ReviewItem:
+    """This very item, claimed. Raises TraceError "conflict" when it is decided, withdrawn or another's."""
+    with transaction.atomic():
+        row = ReviewItem.objects.select_for_update(no_key=True).filter(pk=item).first()
+        if row is None or not (_is_held(row, reviewer) or open_to(reviewer, _only(row)).exists()):
+            raise taken(item, reviewer)
+        return take(row, reviewer)
+
+
+def take(row: ReviewItem, reviewer: Any) -> ReviewItem:
+    """Claim a locked row that is the reviewer's to read; a claim already held is renewed and keeps its name."""
+    row.claim = row.claim if _is_held(row, reviewer) else uuid.uuid4()
+    row.state, row.claimed_by = State.CLAIMED, reviewer
+    _only(row).update(state=State.CLAIMED, claimed_by=reviewer, claimed_until=Now() + LEASE, claim=row.claim)
+    return row
+
+
+def heartbeat(reviewer: Any, item: int, claim: uuid.UUID | str) -> None:
+    """Renew the lease, also one that ran out while nobody took the item.
+
+    Raises TraceError "conflict" when the item is no longer the reviewer's.
+    """
+    shown = ReviewItem.objects.filter(pk=item, claim=claim)
+    lease = {"state": State.CLAIMED, "claimed_by": reviewer, "claimed_until": Now() + LEASE}
+    held = shown.filter(state=State.CLAIMED, claimed_by=reviewer)
+    if not held.update(**lease) and not open_to(reviewer, shown).update(**lease):
+        raise taken(item, reviewer)
+
+
+@transaction.atomic
+def release(reviewer: Any, items: Collection[int] | None = None) -> int:
+    """Give back what `reviewer` holds (these items, or all); how many."""
+    held = _held(reviewer) if items is None else _held(reviewer).filter(pk__in=items)
+    locked = held.select_for_update(no_key=True).order_by("-sample", "-round")
+    rows = list(locked.values_list("pk", flat=True))
+    return ReviewItem.objects.filter(pk__in=rows).update(state=State.OPEN, claim=None, **NOBODYS)
+
+
+@transaction.atomic
+def skip(reviewer: Any, item: int) -> None:
+    """Put an item off: free for everybody at once, and for `reviewer` after all others."""
+    row = ReviewItem.objects.filter(pk=item).first()
+    if row is None:
+        raise conflict([], reviewer)
+    ReviewSkip.objects.update_or_create(item=row, reviewer=reviewer, defaults={"at": Now()})
+    release(reviewer, [item])
+
+
+@transaction.atomic
+def sweep() -> int:
+    """Free every item whose lease has run out or whose holder may no longer review; how many."""
+    reviewers = User.objects.filter(pk=OuterRef("claimed_by"), is_active=True)
+    reviewers = reviewers.filter(Q(is_superuser=True) | Q(groups__name__in=[REVIEWER, ADMIN]))
+    claimed = ReviewItem.objects.filter(state=State.CLAIMED)
+    late = claimed.filter(Q(claimed_until__lt=Now()) | ~Exists(reviewers)).order_by()
+    rows = list(late.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
+    return ReviewItem.objects.filter(pk__in=rows).update(state=State.OPEN, **NOBODYS)
+
+
+def open_to(reviewer: Any, items: QuerySet[ReviewItem]) -> QuerySet[ReviewItem]:
+    """Open items this person may read: not another's, and of no sample they have decided in another round."""
+    read = ReviewItem.objects.filter(sample=OuterRef("sample"), decided_by=reviewer)
+    mine = Q(assigned_to=None) | Q(assigned_to=reviewer)
+    return items.filter(mine, ~Exists(read), state=State.OPEN)
+
+
+def _held(reviewer: Any) -> QuerySet[ReviewItem]:
+    return ReviewItem.objects.filter(claimed_by=reviewer, state=State.CLAIMED)
+
+
+def _is_held(row: ReviewItem, reviewer: Any) -> bool:
+    return row.state == State.CLAIMED and row.claimed_by_id == reviewer.pk
+
+
+def _only(row: ReviewItem) -> QuerySet[ReviewItem]:
+    return ReviewItem.objects.filter(pk=row.pk)
+
+
+def taken(item: int, reviewer: Any) -> TraceError:
+    """Why this item is not the reviewer's, as TraceError "conflict"."""
+    rows = ReviewItem.objects.select_related("claimed_by", "decided_by", "assigned_to")
+    return conflict(list(rows.filter(sample__review_items=item).order_by("-round")), reviewer)
+
+
+# The order of the queue, as a statement that takes a reviewer's next item: what claims run most.
+#
+# What one holds, then own assignments, then what is everybody's, then what one skipped, the longest ago first. Rows
+# that another transaction has locked are passed over, so that nobody waits and no two take the same.
+
+
+COLUMNS = {
+    "branch": "branch",
+    "domain": "domain_id",
+    "style": "style",
+    "tier": "tier",
+    "round": "round",
+    "batch": "batch_id",
+}
+PICK = """(SELECT i.id FROM synthesis_reviewitem i {join} WHERE {who} AND i.id <> ALL(%(besides)s) {narrow}
+  ORDER BY {order} LIMIT 1 FOR NO KEY UPDATE OF i SKIP LOCKED)"""
+OPEN = """i.state = 'open' AND i.first_by_id IS DISTINCT FROM %(reviewer)s
+  AND NOT EXISTS (SELECT 1 FROM synthesis_reviewitem r
+    WHERE r.sample_id = i.sample_id AND r.decided_by_id = %(reviewer)s)"""
+FRESH = """NOT EXISTS (SELECT 1 FROM synthesis_reviewskip s
+  WHERE s.item_id = i.id AND s.reviewer_id = %(reviewer)s)"""
+SKIPPED = "JOIN synthesis_reviewskip k ON k.item_id = i.id AND k.reviewer_id = %(reviewer)s"
+MINE, FREE = "i.assigned_to_id = %(reviewer)s", "i.assigned_to_id IS NULL"
+PICKS = (  # (who may be met, in which order, joined with)
+    ("i.state = 'claimed' AND i.claimed_by_id = %(reviewer)s", "i.rank, i.id", ""),
+    (f"{OPEN} AND {MINE} AND {FRESH}", "i.rank, i.id", ""),
+    (f"{OPEN} AND {FREE} AND {FRESH}", "i.rank, i.id", ""),
+)
+# asked for alone, where nothing else is left: planning takes longer than finding
+AGAIN = (f"{OPEN} AND ({FREE} OR {MINE})", "k.at", SKIPPED)
+# the calibration draw was opened last: by lot among the others, its items are not told by their place
+DRAWN = (f"{OPEN} AND {FREE} AND {FRESH} AND i.calibration", "i.rank, i.id", "")
+MIXED = 0.1  # the share of claims that look for one of them first
+# of some filters there is no index: where the counts know of no item, none is looked for among all that are open
+KNOWN = """known AS MATERIALIZED (SELECT coalesce(sum(c.n), 0) > 0 AS any_wait FROM synthesis_reviewcount c
+  WHERE c.level IN (0, 2) AND NOT c.held{narrow}), """
+IF_KNOWN = " AND (SELECT any_wait FROM known)"
+UNINDEXED = {"branch", "style", "tier"}
+TAKE = """WITH {known}following AS MATERIALIZED (SELECT coalesce({picks}) AS id)
+UPDATE synthesis_reviewitem i SET state = 'claimed', claimed_by_id = %(reviewer)s,
+  claimed_until = statement_timestamp() + %(lease)s,
+  claim = CASE WHEN i.state = 'claimed' THEN i.claim ELSE gen_random_uuid() END
+FROM following WHERE i.id = following.id RETURNING i.*"""
+
+
+def take_next(
+    reviewer: int, filters: Mapping[str, Any], besides: Collection[int], lease: timedelta
+) -> ReviewItem | None:
+    """Claim the next item of the selection for `reviewer` (an id) and give it; None: there is none to take."""
+    given = {"reviewer": reviewer, "besides": list(besides), "lease": lease}
+    narrow = "".join(f" AND i.{column} = %({name})s" for name, column in COLUMNS.items() if filters.get(name))
+    given |= {name: filters[name] for name in COLUMNS if filters.get(name)}
+    if int(filters.get("round") or 0) > ReviewItem.Round.FIRST:
+        narrow += " AND i.first_by_id IS NOT NULL"  # of these there is an index
+    if code := filters.get("rule"):
+        narrow += " AND i.rule_id = ANY(%(rules)s)"
+        given["rules"] = list(Rule.objects.filter(code=code).values_list("pk", flat=True))
+    known = ""
+    if UNINDEXED & given.keys():
+        counted = (f" AND c.{name} = %({name})s" for name in QUEUE_FACETS if name in given)
+        known, narrow = KNOWN.format(narrow="".join(counted)), narrow + IF_KNOWN
+    kinds = (*PICKS[:2], DRAWN, *PICKS[2:]) if random.random() < MIXED else PICKS
+    return _taken(kinds, known, narrow, given) or _taken([AGAIN], known, narrow, given)
+
+
+def _taken(
+    kinds: Iterable[tuple[str, str, str]], known: str, narrow: str, given: dict[str, Any]
+) -> ReviewItem | None:
+    picks = (PICK.format(who=who, order=order, join=join, narrow=narrow) for who, order, join in kinds)
+    sql = TAKE.format(known=known, picks=",\n".join(picks))
+    return next(iter(ReviewItem.objects.raw(sql, given)), None)
+
+
+# Why an item is not one's to read or decide, in a sentence: what is answered to whoever comes too late.
+
+
+NEXT = "Take the next one."
+
+
+def conflict(items: Sequence[ReviewItem], reviewer: Any) -> TraceError:
+    """TraceError "conflict" about the items of one sample; the one that waits is told of, else the newest reading."""
+    if not items:
+        return TraceError("there is nothing to decide any more.", code="conflict", hint=NEXT)
+    waits = (State.OPEN, State.CLAIMED, State.HELD)
+    item = next((item for item in items if item.state in waits), items[0])
+    return TraceError(
+        why_not(item, items, reviewer),
+        code="conflict",
+        where=f"sample {item.sample_id}",
+        hint=NEXT,
+        extra={"sample": item.sample_id, "item": item.pk, "round": item.round, "state": item.state},
+    )
+
+
+def why_not(item: ReviewItem, items: Sequence[ReviewItem], reviewer: Any) -> str:
+    """One sentence. Who decided a reading is not told while another, blind one may follow."""
+    if item.state == State.HELD:
+        return "its batch holds it: only some samples of the batch are read."
+    if item.state == State.DECIDED:
+        return _decided(item, reviewer)
+    if item.state == State.WITHDRAWN:
+        return _withdrawn(item)
+    if any(other.decided_by_id == reviewer.pk for other in items):
+        return "you have read it in another round; this reading is somebody else's."
+    if item.state == State.CLAIMED:
+        return _claimed(item, reviewer)
+    if item.assigned_to_id not in (None, reviewer.pk):
+        return f"it is assigned to {item.assigned_to}."
+    return "it was opened anew since you were shown it."
+
+
+def _claimed(item: ReviewItem, reviewer: Any) -> str:
+    if item.claimed_by_id == reviewer.pk:
+        return "you were shown it anew since, in another tab or after an undo."
+    assert item.claimed_until is not None
+    minutes = max(1, round((item.claimed_until - timezone.now()).total_seconds() / 60))
+    return f"{item.claimed_by} has it now, for {minutes} min unless they go on."
+
+
+def _decided(item: ReviewItem, reviewer: Any) -> str:
+    if item.decided_by_id == reviewer.pk:
+        return "you have decided it already, otherwise than now."
+    if item.decided_by_id is None:
+        return "it is approved by now, unread: with its batch or by a policy."
+    human = Sample.objects.values_list("human", flat=True).get(pk=item.sample_id)
+    if human in (Sample.Human.APPROVED, Sample.Human.REJECTED):
+        return f"{item.decided_by} has decided it meanwhile: {human}."
+    return "somebody else has decided it meanwhile."
+
+
+def _withdrawn(item: ReviewItem) -> str:
+    row = Sample.objects.select_related("rule_version__rule").defer("trace").get(pk=item.sample_id)
+    if row.human in (Sample.Human.APPROVED, Sample.Human.REJECTED):
+        return f"it is {row.human} by now."
+    rule = row.rule_version and row.rule_version.rule
+    if rule and rule.published_id != row.rule_version_id:
+        return f"rule {rule.code} was published anew, so the sample no longer waits."
+    return "it no longer waits: a newer sample stands in its place, or its reading was taken back."

@@ -1,0 +1,61 @@
+"""Whether the items of the review queue are what samples and rules say, and setting right what is not.
+
+Triggers keep them (migration 0010), each seeing what was committed before its own statement. Two transactions at once
+on siblings of one slot, or on a rule and a sample of it, can each miss the other; then an item waits that should not,
+or none does. This finds those, a part of the samples at a time.
+"""
+
+import random
+
+from django.db import connection, transaction
+from django.db.models import Case, Exists, Max, OuterRef, Q, QuerySet, Value, When
+
+from synthesis.models import ReviewItem, Sample
+from synthesis.review.selectors import WAITS
+from synthesis.samples.standing import OVERTAKEN, REPLACED
+
+WIDTH = 20_000  # sample ids that one sweep looks at, beside the newest as many
+Human, Round = Sample.Human, ReviewItem.Round
+ROUND = Case(
+    When(human=Human.PENDING, then=Value(Round.FIRST)),
+    When(human=Human.SECOND, then=Value(Round.SECOND)),
+    default=Value(Round.THIRD),
+)
+
+
+def wanted() -> QuerySet[Sample]:
+    """Samples that wait for a reading, with its `wanted_round`: the triggers' rule in Python."""
+    rows = Sample.objects.filter(~REPLACED, ~OVERTAKEN, machine=Sample.Machine.READY)
+    return rows.filter(human__in=(Human.PENDING, Human.SECOND, Human.DISPUTED)).annotate(wanted_round=ROUND)
+
+
+def wrong(first: int | None = None, last: int | None = None) -> set[int]:
+    """Samples (ids from `first` to `last`) whose items are not the one they should have."""
+    waiting = ReviewItem.objects.filter(state__in=WAITS)
+    it = waiting.filter(sample=OuterRef("pk"), round=OuterRef("wanted_round"))
+    right = wanted().filter(Q(wanted_round=OuterRef("round")), pk=OuterRef("sample"))
+    missing = wanted().filter(~Exists(it), _between("pk", first, last)).order_by()
+    extra = waiting.filter(~Exists(right), _between("sample", first, last), calibration=False).order_by()
+    return {*missing.values_list("pk", flat=True), *extra.values_list("sample", flat=True)}
+
+
+@transaction.atomic
+def repair(samples: set[int]) -> None:
+    """Have the triggers' function look at these samples again."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT synthesis_review_sync(%s)", [sorted(samples)])
+
+
+def sweep() -> int:
+    """Look at the newest samples and at one part of the others, drawn by lot; how many were set right."""
+    newest: int = Sample.objects.aggregate(last=Max("pk"))["last"] or 0
+    parts = {newest // WIDTH, random.randrange(newest // WIDTH + 1)}
+    found = {pk for part in parts for pk in wrong(part * WIDTH, (part + 1) * WIDTH)}
+    if found:
+        repair(found)
+    return len(found)
+
+
+def _between(name: str, first: int | None, last: int | None) -> Q:
+    between = Q() if first is None else Q(**{f"{name}__gte": first})
+    return between if last is None else between & Q(**{f"{name}__lte": last})

@@ -1,0 +1,283 @@
+"""What one screen of the review queue shows: a claimed item with its sample, a look back, or why there is nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import (
+    BigIntegerField,
+    Count,
+    Exists,
+    ExpressionWrapper,
+    F,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+)
+from django.utils import timezone
+
+from rules.models import Rule
+from synthesis.core.traces import REASONS
+from synthesis.models import Decision, ReviewItem, Sample
+from synthesis.review import queue
+from synthesis.review.decisions import Wish, seen_key, standing, wish_of
+from synthesis.review.queue import conflict
+from synthesis.samples.counts import queue_totals, waiting_total
+from trace_site.access import ADMIN, REVIEWER
+from trace_site.audit.lines import Veil
+from trace_site.lib.errors import TraceError
+
+# Reads behind the review queue: which items a selection means, why a queue is empty. No text of a sample is read.
+
+
+State = ReviewItem.State
+WAITS = (State.HELD, State.OPEN, State.CLAIMED)
+OPEN_AGAIN = Q(state=State.OPEN, first_by__isnull=False)  # of these there is an index
+EQUAL = ("branch", "domain", "style", "tier", "round", "batch")
+
+
+def waiting_items() -> QuerySet[ReviewItem]:
+    """What somebody has to read yet; the unread rest of a batch is not in it."""
+    return ReviewItem.objects.filter(state__in=(State.OPEN, State.CLAIMED))
+
+
+def in_filters(items: QuerySet[ReviewItem], filters: Mapping[str, Any]) -> QuerySet[ReviewItem]:
+    """Items that match every filter given: branch, domain, style, tier, round, batch, rule (its code)."""
+    found = items.filter(**{name: filters[name] for name in EQUAL if filters.get(name)})
+    if code := filters.get("rule"):  # by id: the index of a rule's open items has their order
+        found = found.filter(rule__in=list(Rule.objects.filter(code=code).values_list("pk", flat=True)))
+    return found
+
+
+def queue_state(reviewer: Any, filters: Mapping[str, Any]) -> dict[str, Any]:
+    """Why `reviewer` gets nothing: counts of what is left in the selection, and when the oldest lease ends.
+
+    {"left", "claimed_by_others", "frees_at", "assigned_to_others", "read_by_you", "adjudications_read_by_you", "held",
+    "elsewhere"}. Nothing here grows with the queue: rollups, what is claimed now, open adjudications, one batch.
+    """
+    counts = _of_batch(reviewer, filters) if filters.get("batch") else queue_totals(reviewer, filters)
+    claimed = ReviewItem.objects.filter(state=State.CLAIMED).exclude(claimed_by=reviewer)
+    claims = in_filters(claimed, filters).aggregate(count=Count("pk"), frees=Min("claimed_until"))
+    thirds = (
+        in_filters(_read_by(reviewer), filters)
+        .filter(OPEN_AGAIN | Q(state=State.CLAIMED), rank=0)
+        .aggregate(all=Count("pk"), not_first=Count("pk", filter=~Q(first_by=reviewer)))
+    )
+    if not filters.get("batch"):  # the rollup knows who read first, the second reader is looked up
+        counts["read_by_you"] += thirds["not_first"]
+    return {
+        **counts,
+        "claimed_by_others": claims["count"],
+        "frees_at": claims["frees"],
+        "adjudications_read_by_you": thirds["all"],
+    }
+
+
+def _read_by(reviewer: Any) -> QuerySet[ReviewItem]:
+    """Waiting items of samples this person has decided in another round."""
+    mine = ReviewItem.objects.filter(sample=OuterRef("sample"), decided_by=reviewer)
+    return waiting_items().filter(Exists(mine), round__gt=ReviewItem.Round.FIRST)
+
+
+def _of_batch(reviewer: Any, filters: Mapping[str, Any]) -> dict[str, int]:
+    """As `queue_totals`, of the items of one batch."""
+    found = in_filters(ReviewItem.objects.filter(state__in=WAITS), filters)
+    waits = ~Q(state=State.HELD)
+    others = Q(assigned_to__isnull=False) & ~Q(assigned_to=reviewer)
+    counts: dict[str, int] = found.aggregate(
+        left=Count("pk", filter=waits),
+        held=Count("pk", filter=~waits),
+        assigned_to_others=Count("pk", filter=waits & others),
+    )
+    read = in_filters(_read_by(reviewer), filters).count()
+    everywhere = queue_totals(reviewer, {})["left"]
+    return {**counts, "read_by_you": read, "elsewhere": everywhere - counts["left"]}
+
+
+# Reads about reviewing: how far one is today, what became of all samples, the decisions of one.
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A reviewer's day: own decisions, and what is left for everybody."""
+
+    today: int
+    left: int
+
+    @property
+    def percent(self) -> int:
+        return round(100 * self.today / (self.today + self.left)) if self.today + self.left else 0
+
+
+def progress(user: Any) -> Progress:
+    """Decisions standing today: what one undid does not count. Two queries."""
+    start = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    today = ReviewItem.objects.filter(decided_by=user, decided_at__gte=start).count()
+    return Progress(today, waiting_total())
+
+
+def decisions(of: Sample) -> QuerySet[Decision]:
+    return of.decisions.select_related("reviewer")
+
+
+State, Round = ReviewItem.State, ReviewItem.Round
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two readings an adjudicator weighs, without a name."""
+
+    number: int
+    decision: Decision
+    wish: Wish
+
+    @property
+    def who(self) -> str:
+        return "One reviewer" if self.number == 1 else "Another reviewer"
+
+    @property
+    def reason(self) -> str:
+        return REASONS.get(self.wish.reason, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """`item` is claimed by the reader, or `decision` is their own and stands, or `why` says why neither is so."""
+
+    sample: Sample
+    item: ReviewItem | None = None
+    decision: Decision | None = None
+    why: str = ""
+    sides: tuple[Side, ...] = ()
+    previous: Decision | None = None  # the own decision before this one
+    following: int | None = None  # the sample of the own decision after this one
+
+
+def next_reading(reviewer: Any, filters: Mapping[str, Any], besides: list[int]) -> Reading | None:
+    """The next item claimed for `reviewer`; None: see `empty_queue`."""
+    item = queue.claim_next(reviewer, filters, besides=besides)
+    return _live(item, reviewer) if item else None
+
+
+def reading_of(sample: Sample, reviewer: Any) -> Reading:
+    """The sample's waiting item, claimed; else one's own decision about it; else why not."""
+    items = list(ReviewItem.objects.filter(sample=sample).order_by("-round"))
+    waiting = next((item for item in items if item.state in (State.OPEN, State.CLAIMED)), None)
+    if waiting is not None:
+        try:
+            return _live(queue.claim_item(reviewer, waiting.pk), reviewer, sample)
+        except TraceError as error:
+            if error.code != "conflict":
+                raise
+    own = next((item for item in items if item.decided_by_id == reviewer.pk), None)
+    if own is not None and (decision := own_decisions(reviewer).filter(item=own).first()):
+        return _back(sample, decision, reviewer)
+    why = conflict(items, reviewer).message if items else "it does not wait for review."
+    return Reading(sample, why=why)
+
+
+def own_decisions(reviewer: Any) -> Any:
+    """The decisions of one's own that stand, newest first."""
+    found = Decision.objects.filter(reviewer=reviewer, item__decided_by=reviewer, item__state=State.DECIDED)
+    found = found.filter(take=F("item__takes"))  # what was taken back and decided again stands once
+    return found.exclude(verdict=Decision.Verdict.UNDO).select_related("item").order_by("-at", "-pk")
+
+
+def empty_queue(reviewer: Any, filters: Mapping[str, Any]) -> dict[str, Any]:
+    """Why nothing comes, in counts, and what there is to do instead."""
+    undecided = Sample.objects.filter(human=Sample.Human.PENDING)
+    decided = Sample.objects.filter(human__in=(Sample.Human.APPROVED, Sample.Human.REJECTED))
+    return {
+        **queue_state(reviewer, filters),
+        "writing": undecided.filter(machine=Sample.Machine.PENDING).exists(),
+        "dropped": undecided.filter(machine=Sample.Machine.DROPPED).exists(),
+        "decided": decided.exists(),
+    }
+
+
+def _live(item: ReviewItem, reviewer: Any, sample: Sample | None = None) -> Reading:
+    sample = sample or shown_samples().get(pk=item.sample_id)
+    sides = _sides(sample) if item.round == Round.THIRD else ()
+    return Reading(sample, item=item, sides=sides, previous=own_decisions(reviewer).first())
+
+
+def shown_samples() -> Any:
+    return Sample.objects.select_related("domain", "rule_version__rule", "rule_version__target", "anchor")
+
+
+def _sides(sample: Sample) -> tuple[Side, ...]:
+    """In an order that does not tell who came first."""
+    found = [standing(sample, number) for number in (Round.FIRST, Round.SECOND)]
+    decisions = [decision for decision in found if decision is not None]
+    if int(seen_key(sample), 16) % 2:
+        decisions.reverse()
+    return tuple(Side(at, decision, wish_of(decision)) for at, decision in enumerate(decisions, 1))
+
+
+def _back(sample: Sample, decision: Decision, reviewer: Any) -> Reading:
+    own = own_decisions(reviewer)
+    later = own.filter(at__gt=decision.at).last()
+    return Reading(
+        sample,
+        decision=decision,
+        previous=own.filter(at__lt=decision.at).first(),
+        following=later.sample_id if later else None,
+    )
+
+
+# What the audit list does not tell while a reading waits: how the readings before it ended, taken back or not, and
+# what was said about the sample.
+
+
+def _waiting() -> QuerySet[ReviewItem]:
+    return ReviewItem.objects.filter(state__in=(State.HELD, State.OPEN, State.CLAIMED)).order_by()
+
+
+COMMENTS = Veil(
+    object_type="sample",
+    actions=frozenset(),
+    told_as="",
+    table="synthesis_samplecomment",
+    column="sample_id",
+    waiting=_waiting,
+    key="sample_id",
+)
+READINGS = Veil(
+    object_type="sample",
+    actions=frozenset({"sample.approve", "sample.edit", "sample.reject", "sample.undo"}),
+    told_as="sample.read",
+    table="synthesis_decision",
+    column="sample_id",
+    waiting=_waiting,
+    key="sample_id",
+)
+
+
+def reviewers() -> QuerySet[User]:
+    """Everybody who may read the queue, by name."""
+    found = User.objects.filter(Q(is_superuser=True) | Q(groups__name__in=(REVIEWER, ADMIN)), is_active=True)
+    return found.distinct().order_by("username")
+
+
+def not_blind(viewer: Any, rows: QuerySet[Any], writer: str) -> QuerySet[Any]:
+    """Of what `writer` said about a sample, what this person may know now."""
+    said_by = ExpressionWrapper(OuterRef(writer), output_field=BigIntegerField())
+    kept_back = _waits(OuterRef("sample")).annotate(said_by=said_by).exclude(said_by=viewer.pk)
+    # one anti-join, so that a page reads no more items than it has samples
+    return rows.filter(~Exists(kept_back.filter(~Exists(_read(viewer, OuterRef("sample"))))))
+
+
+def is_blind(viewer: Any, sample: Sample) -> bool:
+    """Whether others' comments on this sample are kept from this person until they have decided."""
+    return _waits(sample.pk).exclude(Exists(_read(viewer, sample.pk))).exists()
+
+
+def _waits(sample: Any) -> QuerySet[ReviewItem]:
+    """Readings of a sample that are to be independent, and not decided."""
+    return ReviewItem.objects.filter(sample=sample, round__lt=ReviewItem.Round.THIRD, state__in=WAITS)
+
+
+def _read(viewer: Any, sample: Any) -> QuerySet[ReviewItem]:
+    return ReviewItem.objects.filter(sample=sample, decided_by=viewer)

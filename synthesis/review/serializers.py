@@ -1,0 +1,127 @@
+"""What the API reads and answers about reviewing: an item to read, a decision, why the queue is empty."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from synthesis.core.traces import REASONS
+from synthesis.models import Decision, ReviewItem, Sample, SynthesisRun
+from synthesis.samples.serializers import Texts
+from trace_site.rest.schema import InputSerializer, Out, finite
+
+LONGEST = 20_000
+TEXT: dict[str, Any] = {"required": False, "max_length": LONGEST}
+VERDICTS = [choice for choice in Decision.Verdict.choices if choice[0] != Decision.Verdict.UNDO]
+
+
+class ClaimIn(InputSerializer):
+    """The part of the queue that is meant; nothing means all of it."""
+
+    domain = serializers.CharField(required=False, max_length=60)
+    branch = serializers.ChoiceField(choices=SynthesisRun.Branch.choices, required=False)
+    style = serializers.ChoiceField(choices=Sample.Style.choices, required=False)  # type: ignore[assignment]
+    tier = serializers.ChoiceField(choices=Sample.Tier.choices, required=False)
+    rule = serializers.CharField(required=False, max_length=200, help_text="code")
+    round = serializers.ChoiceField(choices=ReviewItem.Round.choices, required=False)
+    batch = serializers.IntegerField(required=False, min_value=1, max_value=2**62)
+    besides = serializers.ListField(
+        child=serializers.IntegerField(min_value=0, max_value=2**62),
+        default=list,
+        max_length=50,
+        help_text="items you hold already and do not mean",
+    )
+
+
+class ToolOut(Out):
+    name = serializers.CharField()
+    description = serializers.CharField()
+
+
+class SideOut(Out):
+    """One of two readings that differ; whose it was is not told."""
+
+    verdict = serializers.ChoiceField(VERDICTS, source="wish.verdict")
+    query = serializers.CharField(source="wish.query")
+    trace = serializers.CharField(source="wish.trace")
+    answer = serializers.ListField(child=serializers.CharField(), source="wish.answer")
+    reason = serializers.CharField(source="wish.reason")
+    note = serializers.CharField(source="wish.note")
+
+
+class ItemOut(Out):
+    claim = serializers.UUIDField(help_text="a decision names it")
+    lease_seconds = serializers.IntegerField(help_text="send a heartbeat before they are over")
+    item = serializers.IntegerField()
+    round = serializers.ChoiceField(ReviewItem.Round.choices)
+    sample = serializers.IntegerField()
+    seen = serializers.CharField(help_text="names these texts; a decision that brings it is about no others")
+    branch = serializers.ChoiceField(SynthesisRun.Branch.choices)
+    domain = serializers.CharField()
+    style = serializers.CharField()  # type: ignore[assignment]
+    tier = serializers.CharField()
+    rule = serializers.CharField(allow_null=True, help_text="code")
+    rule_version = serializers.IntegerField(allow_null=True)
+    rule_text = serializers.CharField()
+    writer = serializers.CharField()
+    query = serializers.CharField()
+    trace = serializers.CharField()
+    answer = Texts
+    pool = ToolOut(many=True)
+    readings = SideOut(many=True, help_text="what the two readers asked for; in an adjudication only")
+
+
+class QueueOut(Out):
+    left = serializers.IntegerField(help_text="open or claimed in this part")
+    claimed_by_others = serializers.IntegerField()
+    frees_at = serializers.DateTimeField(allow_null=True, help_text="when the oldest of their claims ends")
+    assigned_to_others = serializers.IntegerField()
+    read_by_you = serializers.IntegerField(help_text="wait for a reading by somebody else")
+    adjudications_read_by_you = serializers.IntegerField()
+    held = serializers.IntegerField(help_text="kept by batches that read only a part")
+    elsewhere = serializers.IntegerField(help_text="open or claimed in other parts")
+
+
+class ClaimOut(Out):
+    item = ItemOut(allow_null=True, help_text="null: see queue")
+    queue = QueueOut(allow_null=True, help_text="why there is nothing; null with an item")
+
+
+class LeaseOut(Out):
+    claim = serializers.UUIDField()
+    item = serializers.IntegerField()
+    lease_seconds = serializers.IntegerField()
+
+
+class DecisionIn(InputSerializer):
+    claim = serializers.UUIDField()
+    verdict = serializers.ChoiceField(choices=VERDICTS)
+    query = serializers.CharField(**TEXT, help_text="of an edit")
+    trace = serializers.CharField(**TEXT, allow_blank=True, help_text="of an edit")
+    answer = serializers.ListField(
+        child=serializers.CharField(max_length=300), required=False, max_length=50, help_text="of an edit"
+    )
+    reason = serializers.ChoiceField(choices=list(REASONS), required=False, help_text="of a rejection")
+    follow_up = serializers.ChoiceField(
+        choices=Decision.FollowUp.choices,
+        required=False,
+        help_text="of a rejection: written again with the reason as critique, or dropped (the default)",
+    )
+    note = serializers.CharField(required=False, max_length=2000, allow_blank=True)
+    seen = serializers.CharField(required=False, max_length=64, help_text="as it came with the item")
+    seconds = serializers.FloatField(
+        required=False, min_value=0, max_value=86_400, validators=[finite], help_text="of reading"
+    )
+
+
+class DecidedOut(Out):
+    sample = serializers.IntegerField(source="pk")
+    human = serializers.ChoiceField(
+        Sample.Human.choices, help_text="second or disputed: another person reads it next"
+    )
+    approved_by = serializers.CharField()
+    approved_how = serializers.CharField()
+
+
+class UndoneOut(Out):
+    sample = serializers.IntegerField()
+    item = ItemOut(allow_null=True, help_text="claimed again; null where the sample no longer waits")

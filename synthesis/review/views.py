@@ -1,0 +1,333 @@
+"""The review queue's pages: one claimed item a screen, the next one fetched ahead, and why there is none."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from synthesis.core.traces import REASONS
+from synthesis.models import Decision, ReviewItem, Sample
+from synthesis.quality.calibration import verdict_hidden
+from synthesis.review import queue as review_queue
+from synthesis.review import selectors
+from synthesis.review import services as review_services
+from synthesis.review.decisions import seen_key
+from synthesis.review.forms import QueueFilters
+from synthesis.review.selectors import (
+    Reading,
+    empty_queue,
+    next_reading,
+    own_decisions,
+    reading_of,
+    shown_samples,
+)
+from synthesis.samples import selectors as samples_selectors
+from synthesis.samples.checks import failure_spans, trace_spans
+from synthesis.samples.counts import waiting_total
+from trace_site.access import wants_json
+from trace_site.lib.errors import TraceError, status_of
+
+MOST = 10  # items that one screen holds
+POLL_S = 20  # how often an empty queue asks again
+
+
+def kept_filters(request: HttpRequest) -> dict[str, Any]:
+    """The part of the queue one has chosen; it travels in the address."""
+    return QueueFilters(request.GET).values()
+
+
+def address(pk: int | None, filters: dict[str, Any]) -> str:
+    page = reverse("synthesis:review_item", args=[pk]) if pk else reverse("synthesis:review")
+    return f"{page}?{urlencode(filters)}" if filters else page
+
+
+def by_script(request: HttpRequest) -> bool:
+    return "HX-Request" in request.headers
+
+
+@require_GET
+def queue(request: HttpRequest) -> HttpResponse:
+    """To the next item, claimed, or to the page that says why there is none."""
+    filters = kept_filters(request)
+    reading = next_reading(request.user, filters, [])
+    if reading is not None:
+        return redirect(address(reading.sample.pk, filters))
+    return empty_page(request, filters)
+
+
+@require_POST
+def ahead(request: HttpRequest) -> HttpResponse:
+    """Fragment: the next item, claimed, besides the ones on this screen; or why there is none."""
+    filters = kept_filters(request)
+    besides = [int(pk) for pk in request.POST.getlist("besides")[:MOST] if pk.isdecimal() and len(pk) < 19]
+    reading = next_reading(request.user, filters, besides)
+    if reading is None:
+        return empty_page(request, filters)
+    return reading_page(request, reading)
+
+
+@require_GET
+def item(request: HttpRequest, pk: int) -> HttpResponse:
+    return item_page(request, pk)
+
+
+def empty_page(request: HttpRequest, filters: dict[str, Any]) -> HttpResponse:
+    context = {
+        **frame(request, filters),
+        "state": empty_queue(request.user, filters),
+        "previous": own_decisions(request.user).first(),
+        "poll": POLL_S,
+    }
+    return drawn(request, context)
+
+
+def item_page(request: HttpRequest, pk: int, status: int = 200, **more: Any) -> HttpResponse:
+    sample = get_object_or_404(shown_samples(), pk=pk)
+    return reading_page(request, reading_of(sample, request.user), status, **more)
+
+
+def reading_page(request: HttpRequest, reading: Reading, status: int = 200, **more: Any) -> HttpResponse:
+    filters = kept_filters(request)
+    context = {**frame(request, filters), **reading_context(reading), **more}
+    return drawn(request, context, status)
+
+
+def drawn(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
+    """The whole page, or only the item for the script that shows one after the other."""
+    if by_script(request):
+        return render(request, "synthesis/_review_item.html", context, status=status)
+    whole = {"progress": selectors.progress(request.user), "filters": QueueFilters(request.GET)}
+    return render(request, "synthesis/review.html", {**context, **whole}, status=status)
+
+
+def frame(request: HttpRequest, filters: dict[str, Any]) -> dict[str, Any]:
+    """What every state of the queue knows."""
+    return {"active": filters, "suffix": f"?{urlencode(filters)}" if filters else ""}
+
+
+def reading_context(reading: Reading) -> dict[str, Any]:
+    sample = reading.sample
+    if reading.why:
+        return {"sample": sample, "reading": reading}
+    version = sample.rule_version
+    codes, words = ([version.rule.code], version.text) if version else ([], "")
+    pool = samples_selectors.pool_tools(sample)
+    return {
+        "sample": sample,
+        "reading": reading,
+        "live": reading.item is not None,
+        "previous": reading.previous,
+        "spans": trace_spans(sample.trace, sample.pool, sample.answer, codes, words),
+        "pool": pool,
+        "main": pool[0] if pool else None,
+        "rule_ids": version.tool_ids if version else [],
+        "attempts": samples_selectors.attempts(sample),
+        "hidden": reading.item is not None and verdict_hidden(reading.item, sample),
+        "seen": seen_key(sample),
+        "reasons": list(REASONS.items())[:9],
+        "own_reason": REASONS.get(reading.decision.reason, "") if reading.decision else "",
+    }
+
+
+@require_GET
+def count(request: HttpRequest) -> HttpResponse:
+    """The number beside Review in the sidebar."""
+    left = waiting_total()
+    return HttpResponse(f"{left:,}" if left else "")
+
+
+@require_POST
+def heartbeat(request: HttpRequest) -> JsonResponse:
+    """Keep what is on the screen: {item: its claim, or null when it is somebody else's or decided}.
+
+    items: JSON {item: claim}. What was free again meanwhile is claimed anew.
+    """
+    return JsonResponse({"items": {str(pk): kept(request.user, pk, claim) for pk, claim in held(request)}})
+
+
+def kept(reviewer: Any, item: int, claim: str) -> str | None:
+    try:
+        review_queue.heartbeat(reviewer, item, claim)
+        return claim
+    except TraceError:
+        try:
+            return str(review_queue.claim_item(reviewer, item).claim)
+        except TraceError:
+            return None
+
+
+@require_POST
+def release(request: HttpRequest) -> JsonResponse:
+    """Give back what was on the screen; the browser calls this when it leaves."""
+    return JsonResponse({"released": review_queue.release(request.user, [pk for pk, _ in held(request)])})
+
+
+def held(request: HttpRequest) -> list[tuple[int, str]]:
+    """The items and claims a screen says it has."""
+    try:
+        told = json.loads(request.POST.get("items", "{}"))
+        found = [(int(pk), claim_of(str(claim))) for pk, claim in list(told.items())[:MOST]]
+        if any(not 0 < pk < 2**63 for pk, _ in found):
+            raise ValueError("no item has this number")
+        return found
+    except (ValueError, AttributeError, RecursionError) as error:
+        message = 'items is no JSON object {"item": "claim"}.'
+        raise TraceError(message, code="bad_items", where="items") from error
+
+
+def claim_of(text: str) -> str:
+    """A claim as the database compares it. Raises ValueError."""
+    return str(UUID(text))
+
+
+def last_words(decision: Decision | None) -> dict[str, Any] | None:
+    """The own last decision as the page tells it beside the undo button."""
+    if decision is None:
+        return None
+    words = f"{decision.get_verdict_display().lower()} of {decision.sample_id}"
+    return {"sample": decision.sample_id, "words": words}
+
+
+def sample_or_404(pk: int) -> Sample:
+    return get_object_or_404(Sample.objects.select_related("rule_version__rule"), pk=pk)
+
+
+# What a person does with the item on the screen: decide, put off, take back, and try a text on filter V.
+
+
+LONGEST_SECONDS = 86_400.0
+
+
+def decided(
+    request: HttpRequest, pk: int, decide: Callable[..., Any], typed: dict[str, Any] | None = None
+) -> HttpResponse:
+    """To the next item, or the same one with what stood in the way: 409 somebody was faster, 422 refused.
+
+    A script gets the same as JSON, and shows the item that it has fetched ahead.
+    """
+    sample = sample_or_404(pk)
+    try:
+        decide(sample=sample, reviewer=request.user, **shown(request))
+    except TraceError as error:
+        return refused(request, pk, error, typed)
+    if wants_json(request):
+        return JsonResponse(told(request.user))
+    return redirect(address(None, kept_filters(request)))
+
+
+def shown(request: HttpRequest) -> dict[str, Any]:
+    """Under which claim the item was on the screen, with which text, and how long."""
+    try:
+        claim = claim_of(request.POST.get("claim", ""))
+    except ValueError as error:
+        message = "the form does not say under which claim the item was shown."
+        raise TraceError(message, code="conflict", hint="Open the item again.") from error
+    return {"claim": claim, "seen": request.POST.get("seen") or "nothing", "seconds": seconds_of(request)}
+
+
+def refused(request: HttpRequest, pk: int, error: TraceError, typed: dict[str, Any] | None) -> HttpResponse:
+    conflict = status_of(error.code) == 409
+    if wants_json(request):
+        return JsonResponse(error.as_dict(), status=409 if conflict else 422)
+    if conflict:
+        return item_page(request, pk, 409, conflict=str(error))
+    failures = error.extra.get("failures", [])
+    kept = {"editing": bool(typed), "typed": typed, "refused": "" if failures else error}
+    return item_page(request, pk, 422, **kept, **marked(failures, typed))
+
+
+def marked(failures: list[dict[str, Any]], typed: dict[str, Any] | None) -> dict[str, Any]:
+    """What filter V found, and the typed texts with the places it means."""
+    texts = typed or {"query": "", "trace": ""}
+    pieces = {name: failure_spans(texts[name], failures) for name in ("query", "trace")}
+    places = {name: found for name, found in pieces.items() if any(piece.checks for piece in found)}
+    return {"failures": failures, "places": places}
+
+
+def seconds_of(request: HttpRequest) -> float | None:
+    """How long the item was on the screen, if the page says so."""
+    try:
+        seconds = float(request.POST.get("seconds", ""))
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds <= LONGEST_SECONDS else None
+
+
+def told(reviewer: Any) -> dict[str, Any]:
+    """What the screen says after a decision."""
+    progress = selectors.progress(reviewer)
+    last = last_words(own_decisions(reviewer).first())
+    return {"today": progress.today, "left": progress.left, "percent": progress.percent, "last": last}
+
+
+def typed_texts(request: HttpRequest) -> dict[str, Any]:
+    return {
+        "query": request.POST.get("query", "").strip(),
+        "trace": request.POST.get("trace", "").replace("\r\n", "\n").strip(),
+        "answer": request.POST.getlist("answer"),
+    }
+
+
+@require_POST
+def approve(request: HttpRequest, pk: int) -> HttpResponse:
+    return decided(request, pk, review_services.approve)
+
+
+@require_POST
+def reject(request: HttpRequest, pk: int) -> HttpResponse:
+    reason, note = (request.POST.get(name, "").strip() for name in ("reason", "note"))
+    follow_up = request.POST.get("follow_up") or "regenerate"
+    asked = partial(review_services.reject, reason=reason, note=note, follow_up=follow_up)
+    return decided(request, pk, asked)
+
+
+@require_POST
+def edit(request: HttpRequest, pk: int) -> HttpResponse:
+    typed = typed_texts(request)
+    return decided(request, pk, lambda **how: review_services.edit(**typed, **how), typed)
+
+
+@require_POST
+def check(request: HttpRequest, pk: int) -> HttpResponse:
+    """Fragment: what filter V says about the text as typed so far, and how it differs from the sample's."""
+    sample = sample_or_404(pk)
+    typed = typed_texts(request)
+    review_services.fits(query=typed["query"], trace=typed["trace"])
+    found = [failure.as_dict() for failure in review_services.check(sample=sample, **typed)]
+    context = {**marked(found, typed), "checked": True, "sample": sample, "typed": typed}
+    return render(request, "synthesis/_check.html", context)
+
+
+@require_POST
+def skip(request: HttpRequest, pk: int) -> HttpResponse:
+    """Put the sample's item off: free for everybody, and for oneself after all others."""
+    waiting = ReviewItem.objects.filter(sample=pk, state__in=("open", "claimed")).first()
+    if waiting is not None and waiting.claimed_by_id in (None, request.user.pk):
+        review_queue.skip(request.user, waiting.pk)
+    if wants_json(request):
+        return JsonResponse(told(request.user))
+    return redirect(address(None, kept_filters(request)))
+
+
+@require_POST
+def undo(request: HttpRequest) -> HttpResponse:
+    """Take back one's own last decision and show its sample again."""
+    filters = kept_filters(request)
+    try:
+        sample = review_services.undo(reviewer=request.user)
+    except TraceError as error:
+        if wants_json(request):
+            raise
+        messages.error(request, str(error))
+        return redirect(address(None, filters))
+    if wants_json(request):
+        return JsonResponse({**told(request.user), "sample": sample.pk})
+    return redirect(address(sample.pk, filters))

@@ -1,0 +1,119 @@
+"""Batches under acceptance sampling: all of them, a new one with what its plan promises, and one with who read what."""
+
+from dataclasses import replace
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from synthesis.batches import selectors as reads
+from synthesis.batches.services import batch_create, batch_withdraw
+from synthesis.core.acceptance import AQLS, LEVELS, Plan, plan
+from synthesis.models import Sample
+from synthesis.review.selectors import not_blind
+from trace_site.lib.charts import LineChart, Series, line_chart
+from trace_site.lib.errors import TraceError
+from trace_site.paging import keyset
+
+# Bulk approval: rules to choose from, the samples held for the reader, one opened, and what became of them.
+
+
+# The form of a new batch: which samples, and how sure one wants to be.
+
+
+class BatchForm(forms.Form):
+    rule = forms.CharField(max_length=200)
+    style = forms.ChoiceField(choices=[("", "every style"), *Sample.Style.choices], required=False)
+    level = forms.ChoiceField(choices=[(level, level) for level in LEVELS], initial="II")
+    aql = forms.TypedChoiceField(
+        choices=[(str(aql), f"{aql:g} %") for aql in AQLS], coerce=float, initial="1.0"
+    )
+    seed = forms.IntegerField(required=False, min_value=0, max_value=2**31 - 1)
+
+    def options(self) -> dict[str, Any]:
+        return {name: self.cleaned_data[name] for name in ("rule", "style", "level", "aql", "seed")}
+
+
+TONES = {"sampling": "run", "accepted": "good", "failed": "bad", "withdrawn": "idle"}
+
+
+@require_GET
+def batch_list(request: HttpRequest) -> HttpResponse:
+    page = keyset(reads.batches(), request.GET.get("after", ""), newest=True)
+    counts = reads.progress([row.pk for row in page.rows])
+    rows = [(row, TONES[row.state], counts.get(row.pk, reads.Progress())) for row in page.rows]
+    return render(request, "synthesis/batch_list.html", {"page": page, "rows": rows})
+
+
+@require_http_methods(["GET", "POST"])
+def create(request: HttpRequest) -> HttpResponse:
+    form = BatchForm(request.POST or None, initial={"rule": request.GET.get("rule", "")})
+    if request.method == "POST" and form.is_valid():
+        try:
+            made = batch_create(**form.options(), actor=request.user)
+        except TraceError as error:
+            form.add_error(None, f"{error.message} {error.hint}".strip())
+        else:
+            return redirect("synthesis:batch", made.batch.pk)
+    context = {"form": form, "rules": reads.waiting_rules()}
+    return render(request, "synthesis/batch_form.html", context, status=422 if form.errors else 200)
+
+
+@require_GET
+def preview(request: HttpRequest) -> HttpResponse:
+    """Fragment: the lot as it stands, its plan, and what the plan promises."""
+    form = BatchForm(request.GET)
+    context: dict[str, Any] = {}
+    if form.is_valid():
+        asked = form.options()
+        version = reads.published_version(asked["rule"])
+        waiting = reads.lot_items(version, asked["style"]).count() if version else 0
+        context = {"version": version, "waiting": waiting, "largest": reads.LARGEST_LOT}
+        if version and waiting > 1:
+            found = plan(min(waiting, reads.LARGEST_LOT), level=asked["level"], aql=asked["aql"])
+            context |= {**promise(found), "failed": reads.failed_lately(version.rule_id)}
+    return render(request, "synthesis/_batch_preview.html", context)
+
+
+@require_GET
+def batch(request: HttpRequest, pk: int) -> HttpResponse:
+    row = reads.batch(pk)
+    decided = reads.standing_decisions([pk]).select_related("reviewer", "sample").order_by("pk")
+    found = Plan(row.lot_size, row.level, row.aql, row.letter, row.sample_size, row.accept)
+    context = {
+        "batch": row,
+        "tone": TONES[row.state],
+        "progress": reads.progress([pk]).get(pk, reads.Progress()),
+        **promise(found),
+        "decisions": not_blind(request.user, decided, "reviewer"),
+        "note": reads.left_out(row),
+    }
+    return render(request, "synthesis/batch_detail.html", context)
+
+
+@require_POST
+def withdraw(request: HttpRequest, pk: int) -> HttpResponse:
+    reads.batch(pk)
+    try:
+        batch_withdraw(batch=pk, actor=request.user)
+    except TraceError as error:
+        messages.error(request, f"{error.message} {error.hint}".strip())
+    return redirect("synthesis:batch", pk)
+
+
+def promise(found: Plan) -> dict[str, Any]:
+    return {"plan": found, "producers": 100 * found.producers_risk, "chart": chart(found)}
+
+
+def chart(found: Plan) -> LineChart:
+    """The operating characteristic of a plan; where its curve ends says nothing."""
+    drawn = line_chart(
+        "How often a lot is accepted",
+        [Series(f"n {found.size}, c {found.accept}", found.curve())],
+        x_label="defects in the lot, %",
+        y_label="accepted, of 100 such lots",
+    )
+    return replace(drawn, curves=[replace(curve, last="") for curve in drawn.curves])

@@ -1,0 +1,178 @@
+"""/api/v1/synthesis/samples and /yield: what was written, every attempt at it, and what each rule has."""
+
+import csv
+import io
+from typing import Any
+
+from django.db.models import F
+from django.http import HttpResponse
+from django.urls import path
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from rules.models import RuleVersion
+from synthesis.models import Sample
+from synthesis.samples import examples, selectors
+from synthesis.samples.lineage import lineage
+from synthesis.samples.rejections import Rejections, rejections_of
+from synthesis.samples.search import Search
+from synthesis.samples.selectors import tell_why
+from synthesis.samples.serializers import (
+    LineageOut,
+    RejectionsOut,
+    SampleDetail,
+    SampleListIn,
+    SampleRow,
+)
+from synthesis.samples.staleness import stale_map
+from trace_site.lib.cells import guard
+from trace_site.lib.errors import TraceError
+from trace_site.rest.examples import answer_example, page_example
+from trace_site.rest.schema import PAGE_PARAMETERS, InputSerializer, page_of
+from trace_site.rest.views import ApiView, page_limit
+
+NO_SAMPLE = OpenApiResponse(description="no such sample")
+
+
+class Samples(ApiView):
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="samples_list",
+        summary="List samples",
+        description="Newest first; `after=last` asks for the oldest. The attempt filters (`outcome`, `check`, `axis`, "
+        "`error`, `tries`) ask for samples with one attempt that is all of them. With `stale`, a page may be short or "
+        "empty while `next` says where to go on: only so many samples are compared for one page.",
+        parameters=[SampleListIn, *PAGE_PARAMETERS],
+        responses=page_of(SampleRow),
+        examples=[page_example(examples.SAMPLE, "812")],
+    )
+    def get(self, request: Request) -> Response:
+        search = Search(self.read_query(SampleListIn))
+        after, limit = request.query_params.get("after", ""), page_limit(request)
+        if after != selectors.LAST and not (after.isascii() and (after or "0").isdecimal()):
+            raise TraceError(f"{after[:40]!r} is no key of a page.", code="bad_input", where="after")
+        page = selectors.sample_page(search, after, limit)
+        return Response({"results": SampleRow(page.rows, many=True).data, "next": page.next_key})
+
+
+class SampleOne(ApiView):
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="sample_read",
+        summary="Read a sample",
+        description="With every attempt at it, the thresholds its scores were held against, and why it is stale.",
+        responses={200: SampleDetail, 404: NO_SAMPLE},
+        examples=[answer_example(examples.SAMPLE_DETAIL)],
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        row = selectors.sample(pk)
+        selectors.tell_why([row])
+        fields = ("trace", "explanation", "permissions", "pool", "seed", "slot", "key", "made_from")
+        answer = {
+            "sample": row,
+            **{name: getattr(row, name) for name in fields},
+            "thresholds": selectors.thresholds(row),
+            "attempts": selectors.attempts(row),
+            "stale": stale_map(Sample.objects.filter(pk=row.pk))[row.pk],
+        }
+        return Response(SampleDetail(answer).data)
+
+
+# /api/v1/synthesis: why samples were rejected, rule by rule, and the lineage of one sample.
+
+
+HEADS = ("domain", "rule", "version", "rejected", "decided", "reason", "count", "sample", "style", "note")
+
+
+class RejectionListIn(InputSerializer):
+    domain = serializers.CharField(default="", allow_blank=True, max_length=60)
+    rule = serializers.CharField(default="", allow_blank=True, max_length=200, help_text="code")
+    all_versions = serializers.BooleanField(default=False, help_text="not the published ones alone")
+    format = serializers.ChoiceField(["json", "csv"], default="json")
+
+
+class Whatever(BaseContentNegotiation):
+    """`?format=` says what is wanted; REST framework would look for a renderer of that name."""
+
+    def select_parser(self, request: Request, parsers: Any) -> Any:
+        return parsers[0]
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: Any = None) -> Any:
+        return renderers[0], renderers[0].media_type
+
+
+class RejectionList(ApiView):
+    content_negotiation_class = Whatever
+
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="rejections_list",
+        summary="List why samples were rejected, by rule",
+        description="Every rule version with a rejection: how many of how many that were read, by reason with the "
+        "readers' notes, by style. Only final decisions count. The CSV has a row for each rejected sample.",
+        parameters=[RejectionListIn],
+        responses={
+            (200, "application/json"): RejectionsOut(many=True),
+            (200, "text/csv"): OpenApiTypes.STR,
+        },
+        examples=[answer_example(examples.REJECTIONS)],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        given = self.read_query(RejectionListIn)
+        versions = RuleVersion.objects.order_by("rule__domain", "rule__code", "-number")
+        if not given["all_versions"]:
+            versions = versions.filter(rule__published=F("pk"))
+        if given["domain"]:
+            versions = versions.filter(rule__domain=given["domain"])
+        if given["rule"]:
+            versions = versions.filter(rule__code=given["rule"])
+        found = sorted(
+            (one for one in rejections_of(versions.order_by()) if one.rejected),
+            key=lambda one: (one.domain, one.code, -one.number),
+        )
+        return _csv(found) if given["format"] == "csv" else Response(RejectionsOut(found, many=True).data)
+
+
+def _csv(found: list[Rejections]) -> HttpResponse:
+    """A cell that could be a formula begins with an apostrophe."""
+    text = io.StringIO()
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+    writer.writerow(HEADS)
+    for one in found:
+        of = (one.domain, one.code, one.number, one.rejected, one.decided)
+        for reason in one.reasons:
+            for said in reason.said:
+                row = (*of, reason.label, reason.count, said.sample, said.style, said.note)
+                writer.writerow([guard(str(cell)) for cell in row])
+    response = HttpResponse("\ufeff" + text.getvalue(), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="rejections.csv"'
+    return response
+
+
+class SampleLineage(ApiView):
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="sample_lineage",
+        summary="Read the lineage of a sample",
+        description="Its rule version, the tools as they were and are, prompts, models, seeds, attempts, decisions, "
+        "snapshots, and the runs, models and evaluations made of them. null is not recorded. While a sample waits for "
+        "another reading, its decisions are hidden from whoever may still read it.",
+        responses={200: LineageOut, 404: NO_SAMPLE},
+        examples=[answer_example(examples.LINEAGE)],
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        found = lineage(pk, request.user)
+        tell_why([found.sample])
+        return Response(LineageOut(found).data)
+
+
+urlpatterns = [
+    path("synthesis/samples", Samples.as_view(), name="api-samples"),
+    path("synthesis/samples/<int:pk>", SampleOne.as_view(), name="api-sample"),
+    path("synthesis/rejections", RejectionList.as_view(), name="api-rejections"),
+    path("synthesis/samples/<int:pk>/lineage", SampleLineage.as_view(), name="api-lineage"),
+]

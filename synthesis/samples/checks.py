@@ -1,0 +1,211 @@
+"""What filter V says about samples now, benchmark queries included: one text as somebody types it, or a whole lot."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from catalog.queries.registry import BenchmarkFirewall, benchmark_firewall
+from rules.models import RuleVersion
+from synthesis.core.filters import Candidate, Failure, FilterContext, query_failures, trace_failures
+from synthesis.core.names import ToolNames, last_sentence
+from synthesis.core.queries import RuleText
+from synthesis.core.recipe import read_recipe
+from synthesis.models import Sample
+from synthesis.samples.sources import CatalogView, load_catalog, published_codes, rule_texts
+from trace_site.lib.files import content_hash
+
+
+class Checker:
+    """Reads catalog and rules once, however many samples it is asked about."""
+
+    def __init__(self) -> None:
+        self._contexts: dict[str, FilterContext] = {}
+        self._rules: dict[int, RuleText] = {}
+
+    def failures(
+        self, sample: Sample, query: str, trace: str, answer: Iterable[str] | None = None
+    ) -> list[Failure]:
+        """What the filter says about the sample with these texts instead of its own."""
+        given = tuple(sample.answer if answer is None else answer)
+        candidate, context = self._candidate(sample, query, trace, given), self._context(sample)
+        found = query_failures(candidate, context)
+        if trace or sample.trace:
+            found += trace_failures(candidate, context)
+        return found if query == sample.query else found + self._repeated(query)
+
+    def failing(self, samples: Iterable[Sample]) -> Iterator[tuple[Sample, list[Failure]]]:
+        """Of the samples as they stand those the filter refuses by now, with its reasons."""
+        for sample in samples:
+            found = self.failures(sample, sample.query, sample.trace) + self._repeated(sample.query)
+            if found:
+                yield sample, found
+
+    @cached_property
+    def _catalog(self) -> CatalogView:
+        return load_catalog(neighbours=False)
+
+    @cached_property
+    def _firewall(self) -> BenchmarkFirewall:
+        return benchmark_firewall()
+
+    def _repeated(self, query: str) -> list[Failure]:
+        hit = self._firewall.check(query)
+        return [Failure("near_duplicate", "The query repeats a benchmark query.", hit.query)] if hit else []
+
+    def _context(self, sample: Sample) -> FilterContext:
+        recipe = sample.run.params.get("recipe", {})
+        key = content_hash(recipe)
+        if key not in self._contexts:
+            codes = published_codes()
+            self._contexts[key] = self._catalog.filter_context(read_recipe(recipe), codes=codes)
+        return self._contexts[key]
+
+    def _candidate(self, sample: Sample, query: str, trace: str, answer: tuple[str, ...]) -> Candidate:
+        rule = self._rule(sample.rule_version) if sample.rule_version else None
+        pool = self._catalog.pool(sample.pool or sample.answer)
+        return Candidate(
+            branch=sample.branch,
+            query=query,
+            answer=answer,
+            pool=frozenset(tool.name for tool in pool),
+            trace=trace,
+            style=sample.style,
+            tier=sample.tier,
+            rule_code=rule.code if rule else "",
+            rule_tools=rule.tools if rule else (),
+            permission_tags=frozenset(tag for tool in pool for tag in tool.permissions),
+        )
+
+    def _rule(self, version: RuleVersion) -> RuleText:
+        if version.pk not in self._rules:
+            self._rules[version.pk] = rule_texts([version])[0]
+        return self._rules[version.pk]
+
+
+def check(*, sample: Sample, query: str, trace: str, answer: list[str] | None = None) -> list[Failure]:
+    """What filter V says about a text as a person typed it, benchmark queries included."""
+    return Checker().failures(sample, query, trace, answer)
+
+
+# Texts cut into pieces a page can colour: mentions, rule codes and the commitment of a trace; what filter V refuses.
+#
+# In: a text with the names and codes that may stand in it, or with the failures told of it. Out: spans, in reading
+# order.
+
+
+QUOTE = 5  # words in a row that are no coincidence
+WORD = re.compile(r"\w+")
+Mark = tuple[int, int, str]  # start, end, kind
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    kind: str  # text | tool | rule
+    text: str
+    chosen: bool = False  # a mention of a tool of the answer
+    final: bool = False  # inside the committing sentence
+    quoted: bool = False  # in the rule's own words
+
+
+def trace_spans(
+    text: str, names: Iterable[str], answer: Collection[str], codes: Iterable[str] = (), rule: str = ""
+) -> list[Span]:
+    """The whole trace as spans; joined again they give the trace back. rule: the text it may quote."""
+    known = set(names) | set(answer)
+    mentions = ToolNames(known).mentions(text) if text and known else []
+    marks = [(start, end, "tool") for start, end, _ in mentions]
+    marks += [(start, end, "rule") for start, end in code_places(text, codes)]
+    spans = spans_between(text, sorted(marks), answer, last_sentence(text, mentions))
+    return quotes_marked(spans, quote_places(text, rule))
+
+
+def quote_places(text: str, rule: str) -> list[tuple[int, int]]:
+    """Where at least QUOTE words stand as they stand in the rule."""
+    told = WORD.findall(rule.casefold())
+    known = {tuple(told[at : at + QUOTE]) for at in range(len(told) - QUOTE + 1)}
+    words = list(WORD.finditer(text))
+    said = [match[0].casefold() for match in words]
+    places: list[tuple[int, int]] = []
+    for at in range(len(said) - QUOTE + 1):
+        if tuple(said[at : at + QUOTE]) not in known:
+            continue
+        start, end = words[at].start(), words[at + QUOTE - 1].end()
+        if places and start <= places[-1][1]:
+            start = places.pop()[0]
+        places.append((start, end))
+    return places
+
+
+def quotes_marked(spans: list[Span], places: Sequence[tuple[int, int]]) -> list[Span]:
+    """The same text, cut where quotes begin and end."""
+    edges = sorted({edge for place in places for edge in place})
+    cut: list[Span] = []
+    start = 0
+    for span in spans:
+        end = start + len(span.text)
+        inside = [start, *(edge for edge in edges if start < edge < end and span.kind == "text"), end]
+        for left, right in zip(inside, inside[1:], strict=False):
+            quoted = any(first <= left and right <= last for first, last in places)
+            cut.append(replace(span, text=span.text[left - start : right - start], quoted=quoted))
+        start = end
+    return cut
+
+
+def code_places(text: str, codes: Iterable[str]) -> list[tuple[int, int]]:
+    """Where rule codes stand as whole words."""
+    known = [re.escape(code) for code in sorted(codes, key=len, reverse=True)]
+    if not known:
+        return []
+    return [match.span() for match in re.finditer(rf"(?<!\w)(?:{'|'.join(known)})(?!\w)", text)]
+
+
+def spans_between(text: str, marks: Sequence[Mark], answer: Collection[str], final_at: int) -> list[Span]:
+    spans: list[Span] = []
+    place = 0
+    for start, end, kind in marks:
+        if start < place:
+            continue
+        spans += plain(text, place, start, final_at)
+        spans.append(Span(kind, text[start:end], chosen=text[start:end] in answer, final=start >= final_at))
+        place = end
+    return spans + plain(text, place, len(text), final_at)
+
+
+def plain(text: str, start: int, end: int, final_at: int) -> list[Span]:
+    """Text between two marks, cut where the committing sentence starts."""
+    cut = min(max(final_at, start), end)
+    pieces = ((text[start:cut], False), (text[cut:end], True))
+    return [Span("text", piece, final=final) for piece, final in pieces if piece]
+
+
+@dataclass(frozen=True, slots=True)
+class FailureSpan:
+    """A piece of a text with the checks that refuse it there and what they say; both empty where nothing is wrong."""
+
+    text: str
+    checks: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+
+
+def failure_spans(text: str, failures: Iterable[Mapping[str, Any]]) -> list[FailureSpan]:
+    """A query or trace, cut where failures (as attempts store them) begin and end; joined again it is the text.
+
+    A failure belongs to the text in which its evidence stands at its span; those of the other text, or of none, are
+    passed over, so that one attempt's failures can be given for its query and for its trace.
+    """
+    here = [(*failure["span"], failure) for failure in failures if _stands(failure, text)]
+    edges = sorted({0, len(text), *(edge for start, end, _ in here for edge in (start, end))})
+    spans = []
+    for start, end in zip(edges, edges[1:], strict=False):
+        told = [failure for first, last, failure in here if first <= start and end <= last]
+        checks = tuple(dict.fromkeys(failure["check"] for failure in told))
+        spans.append(FailureSpan(text[start:end], checks, tuple(failure["message"] for failure in told)))
+    return spans
+
+
+def _stands(failure: Mapping[str, Any], text: str) -> bool:
+    start, end = failure.get("span", (0, 0))
+    evidence = failure.get("evidence", "")
+    return bool(evidence) and 0 <= start < end <= len(text) and text.startswith(evidence, start, end)

@@ -1,0 +1,324 @@
+"""Rollups of samples and waiting items: triggers append what changed (migration 0012), here it is folded and recounted.
+
+A count is the sum of its rows, whenever it is read. Folding replaces loose rows by sums in one statement, so that
+readers see the rows or the sums, and writers, who only append, wait for nobody.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Q, QuerySet, Sum
+
+from rules.models import Rule, RuleVersion
+from synthesis.models import Level, ReviewCount, Sample, SampleCount
+
+LOOSE = 200  # so many rows not folded yet are worth a fold
+LOCK = "trace counts"
+
+
+@dataclass(frozen=True, slots=True)
+class Rollup:
+    """Columns of the rollup, and what they are of the counted table, in the same order."""
+
+    table: str
+    names: tuple[str, ...]
+    counted: str
+    columns: tuple[str, ...]
+    which: str
+    rule: str  # the column that the coarse level leaves out
+
+    @property
+    def key(self) -> str:
+        return ", ".join(self.names)
+
+    @property
+    def truth(self) -> str:
+        columns = ", ".join(self.columns)
+        rows = f"SELECT {columns} FROM {self.counted} WHERE {self.which}"
+        return f"SELECT {self.key}, count(*) AS n FROM ({rows}) t ({self.key}) GROUP BY {self.key}"
+
+
+SAMPLES = Rollup(
+    "synthesis_samplecount",
+    (
+        "branch",
+        "domain",
+        "rule_version",
+        "style",
+        "tier",
+        "machine",
+        "human",
+        "approved_how",
+        "writer",
+    ),
+    "synthesis_sample",
+    (
+        "branch",
+        "domain_id",
+        "coalesce(rule_version_id, 0)",
+        "style",
+        "tier",
+        "machine",
+        "human",
+        "approved_how",
+        "split_part(writer, ':', 1)",
+    ),
+    "true",
+    "rule_version",
+)
+ITEMS = Rollup(
+    "synthesis_reviewcount",
+    (
+        "round",
+        "branch",
+        "domain",
+        "rule",
+        "style",
+        "tier",
+        "held",
+        "calibration",
+        "assigned_to",
+        "first_by",
+    ),
+    "synthesis_reviewitem",
+    (
+        "round",
+        "branch",
+        "domain_id",
+        "coalesce(rule_id, 0)",
+        "style",
+        "tier",
+        "state = 'held'",
+        "calibration",
+        "coalesce(assigned_to_id, 0)",
+        "coalesce(first_by_id, 0)",
+    ),
+    "state IN ('held', 'open', 'claimed')",
+    "rule",
+)
+ROLLUPS = (SAMPLES, ITEMS)
+
+# the loose rows go, and with them the folded ones of the same kinds; what comes back are their sums
+FOLD = """
+WITH loose AS (
+  DELETE FROM {table} WHERE level = 0 RETURNING *
+), kinds AS (
+  SELECT {key}, 1 AS level, n FROM loose UNION ALL SELECT {coarse}, 2, n FROM loose
+), gone AS (
+  DELETE FROM {table} r USING (SELECT DISTINCT {key}, level FROM kinds) k
+  WHERE (r.level, {kept}) = (k.level, {named}) RETURNING r.*
+)
+INSERT INTO {table} ({key}, level, n)
+SELECT {key}, level, sum(n) FROM (SELECT {key}, level, n FROM kinds UNION ALL SELECT {key}, level, n FROM gone) d
+GROUP BY {key}, level HAVING sum(n) <> 0
+"""
+# at each level: the rule's level is short of what counting says, the coarse one of what the finer rows sum up to
+DIFFERENCES = """
+SELECT {key}, 0 AS level, sum(n)::bigint AS n FROM (
+  {truth} UNION ALL SELECT {key}, -n FROM {table} WHERE level < 2
+) d GROUP BY {key} HAVING sum(n) <> 0
+UNION ALL
+SELECT {key}, 2, sum(n)::bigint FROM (
+  SELECT {coarse}, n FROM {table} WHERE level = 1
+  UNION ALL SELECT {key}, -n FROM {table} WHERE level = 2
+) d ({key}, n) GROUP BY {key} HAVING sum(n) <> 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A kind of which the rollup has `n` too few (below zero: too many), at one level."""
+
+    rollup: str
+    kind: dict[str, Any]
+    level: int
+    n: int
+
+
+def fold(least: int = LOOSE) -> int:
+    """Put loose rows into the folded ones, in every rollup that has `least` of them; how many there were.
+
+    Two at once do not wait for each other: the second does nothing.
+    """
+    return sum(_fold(rollup, least) for rollup in ROLLUPS)
+
+
+@transaction.atomic
+def _fold(rollup: Rollup, least: int) -> int:
+    with connection.cursor() as cursor:
+        loose: int = _one(cursor, f"SELECT count(*) FROM {rollup.table} WHERE level = 0")
+        if loose < least or not _one(
+            cursor, "SELECT pg_try_advisory_xact_lock(hashtext(%s))", [LOCK + rollup.table]
+        ):
+            return 0
+        cursor.execute(_sql(FOLD, rollup))
+        return loose
+
+
+@transaction.atomic
+def recount(*, repair: bool = False) -> list[Difference]:
+    """Where the rollups are not what counting says. repair: put that right, while others may write.
+
+    Both sides are read in one statement: what a transaction under way has written is in neither.
+    """
+    return [difference for rollup in ROLLUPS for difference in _recount(rollup, repair)]
+
+
+def _recount(rollup: Rollup, repair: bool) -> Iterable[Difference]:
+    sql = _sql(DIFFERENCES, rollup)
+    with connection.cursor() as cursor:
+        if repair:  # two repairs at once would both add what is missing
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [LOCK + rollup.table])
+            sql = (
+                f"INSERT INTO {rollup.table} ({rollup.key}, level, n) {sql} RETURNING {rollup.key}, level, n"
+            )
+        cursor.execute(sql)
+        for *kind, level, n in cursor.fetchall():
+            yield Difference(rollup.table, dict(zip(rollup.names, kind, strict=True)), level, n)
+
+
+def _sql(template: str, rollup: Rollup) -> str:
+    return template.format(
+        table=rollup.table,
+        key=rollup.key,
+        truth=rollup.truth,
+        coarse=", ".join("0" if name == rollup.rule else name for name in rollup.names),
+        kept=", ".join(f"r.{name}" for name in rollup.names),
+        named=", ".join(f"k.{name}" for name in rollup.names),
+    )
+
+
+def _one(cursor: Any, sql: str, params: list[Any] | None = None) -> Any:
+    cursor.execute(sql, params)
+    return cursor.fetchone()[0]
+
+
+# Counts that lists and the queue show, from rollups: a few thousand narrow rows, however many samples there are.
+
+
+SAMPLE_FACETS = ("branch", "domain", "style", "tier", "machine", "human", "approved_how", "writer")
+BY_RULE, TOGETHER = (Level.LOOSE, Level.FINE), (Level.LOOSE, Level.COARSE)
+QUEUE_FACETS = ("branch", "domain", "style", "tier", "round")
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many match, and how many would for each value of each filter while the others stay: {filter: {value: n}}."""
+
+    total: int = 0
+    options: dict[str, dict[Any, int]] = field(default_factory=dict)
+
+
+def sample_counts(filters: Mapping[str, Any]) -> Tally:
+    """Of samples by branch, domain, style, tier, machine, human, approved_how, writer, and of one rule (its code) or
+    of all; other filters are not looked at, see `covers`. One query.
+    """
+    return _tally(sample_kinds(filters), SAMPLE_FACETS, filters)
+
+
+def sample_kinds(filters: Mapping[str, Any]) -> QuerySet[SampleCount]:
+    """The rollup's rows of one rule, or all."""
+    if code := filters.get("rule"):
+        versions = list(RuleVersion.objects.filter(rule__code=code).values_list("pk", flat=True))
+        return SampleCount.objects.filter(level__in=BY_RULE, rule_version__in=versions)
+    return SampleCount.objects.filter(level__in=TOGETHER)
+
+
+def covers(filters: Mapping[str, Any]) -> bool:
+    """Whether `sample_counts` knows every filter given."""
+    return not {name for name, value in filters.items() if value} - {*SAMPLE_FACETS, "rule"}
+
+
+def rules_with_samples() -> list[str]:
+    """Codes, in order."""
+    counts = SampleCount.objects.filter(level__in=BY_RULE).values("rule_version").annotate(sum=Sum("n"))
+    rows = Rule.objects.filter(versions__in=counts.filter(sum__gt=0).values("rule_version"))
+    return list(rows.order_by("code").values_list("code", flat=True).distinct())
+
+
+def status_totals() -> dict[tuple[str, str], int]:
+    """{(machine status, human status): samples}"""
+    rows = sample_kinds({}).values_list("machine", "human").annotate(sum=Sum("n")).order_by()
+    return {(machine, human): count for machine, human, count in rows}
+
+
+def waiting_counts(filters: Mapping[str, Any], reviewer: Any = None) -> Tally:
+    """Of items open or claimed, by branch, domain, style, tier and round, of one rule or all. One query.
+
+    reviewer: only what they may read, by assignment and by who read it first.
+    """
+    rows = in_queue(filters).filter(held=False)
+    return _tally(rows if reviewer is None else readable(rows, reviewer), QUEUE_FACETS, filters)
+
+
+def waiting_total(reviewer: Any = None) -> int:
+    """Items open or claimed; of one reviewer, those they may read."""
+    rows = in_queue({}).filter(held=False)
+    found = rows if reviewer is None else readable(rows, reviewer)
+    return found.aggregate(sum=Sum("n"))["sum"] or 0
+
+
+def waiting_by_rule(filters: Mapping[str, Any]) -> dict[str, int]:
+    """{rule's code: items open or claimed}, for the other filters."""
+    named = {name: filters[name] for name in QUEUE_FACETS if filters.get(name)}
+    rows = ReviewCount.objects.filter(level__in=BY_RULE, rule__gt=0, held=False, **named)
+    found = dict(rows.values_list("rule").annotate(sum=Sum("n")).filter(sum__gt=0))
+    return {code: found[pk] for pk, code in Rule.objects.filter(pk__in=found).values_list("pk", "code")}
+
+
+def queue_totals(reviewer: Any, filters: Mapping[str, Any]) -> dict[str, int]:
+    """{"left", "held", "assigned_to_others", "read_by_you", "elsewhere"}: the queue as `reviewer` meets it.
+
+    `read_by_you` wait for a later reading by somebody else; `left` are open or claimed, `elsewhere` those of them
+    outside the filters.
+    """
+    rows = in_queue(filters).filter(**{name: filters[name] for name in QUEUE_FACETS if filters.get(name)})
+    waits = Q(held=False)
+    sums = rows.aggregate(
+        left=Sum("n", filter=waits),
+        by_batches=Sum("n", filter=~waits),  # `held` is a column
+        assigned_to_others=Sum("n", filter=waits & ~Q(assigned_to__in=(0, reviewer.pk))),
+        read_by_you=Sum("n", filter=waits & Q(first_by=reviewer.pk)),
+    )
+    counts = {name: count or 0 for name, count in sums.items()}
+    held = counts.pop("by_batches")
+    return {**counts, "held": held, "elsewhere": waiting_total() - counts["left"]}
+
+
+def in_queue(filters: Mapping[str, Any]) -> QuerySet[ReviewCount]:
+    """The rollup's rows of one rule, or all."""
+    if code := filters.get("rule"):
+        rules = list(Rule.objects.filter(code=code).values_list("pk", flat=True))
+        return ReviewCount.objects.filter(level__in=BY_RULE, rule__in=rules)
+    return ReviewCount.objects.filter(level__in=TOGETHER)
+
+
+def readable(rows: QuerySet[ReviewCount], reviewer: Any) -> QuerySet[ReviewCount]:
+    return rows.filter(assigned_to__in=(0, reviewer.pk)).exclude(first_by=reviewer.pk)
+
+
+def _tally(rows: QuerySet[Any], names: Iterable[str], filters: Mapping[str, Any]) -> Tally:
+    wanted = {name: str(filters[name]) for name in names if filters.get(name)}
+    tally = Tally(options={name: defaultdict(int) for name in names})
+    for *values, count in rows.values_list(*names).annotate(sum=Sum("n")).filter(sum__gt=0).order_by():
+        kind = dict(zip(names, values, strict=True))
+        missed = [name for name, value in wanted.items() if str(kind[name]) != value]
+        if not missed:
+            tally.total += count
+        for name in names if not missed else missed if len(missed) == 1 else ():
+            tally.options[name][kind[name]] += count
+    return tally
+
+
+def sample_totals() -> dict[str, int]:
+    """What became of all samples: being written, waiting for a reading, approved, rejected, dropped. Two queries."""
+    totals = dict.fromkeys(("writing", "approved", "rejected", "dropped"), 0)
+    for (machine, human), count in status_totals().items():
+        totals["writing"] += count * (machine == Sample.Machine.PENDING)
+        totals["dropped"] += count * (machine == Sample.Machine.DROPPED)
+        totals["approved"] += count * (human == Sample.Human.APPROVED)
+        totals["rejected"] += count * (human == Sample.Human.REJECTED)
+    return {**totals, "waiting": waiting_total()}

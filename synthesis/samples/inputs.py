@@ -1,0 +1,308 @@
+"""Today's inputs: what a sample of any rule or anchor would be made from now, its keys, and the state of old samples.
+
+Built from a catalog view that holds the pools in question (the whole catalog for a plan, a small part for one page),
+what the writers say they are made with, and the few-shot queries.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple, cast
+
+from django.db.models import QuerySet
+
+from synthesis.core.keys import (
+    STAGES,
+    Ground,
+    MadeWith,
+    batch_seed,
+    compact_made_with,
+    ground,
+    made_from,
+    sample_seed,
+    shots_digest,
+    slot_name,
+    stage_keys,
+)
+from synthesis.core.plan import State
+from synthesis.core.pools import FewShots, members
+from synthesis.core.queries import RuleText, ToolText, Writers
+from synthesis.core.recipe import Recipe
+from synthesis.core.traces import carries_permissions
+from synthesis.llm.endpoints import endpoints
+from synthesis.llm.writers import llm_writers
+from synthesis.models import Sample
+from synthesis.offline.recorded import NAME as RECORDED
+from synthesis.offline.recorded import recorded_writers
+from synthesis.offline.writer import offline_writers
+from synthesis.samples.sources import CatalogView, few_shot_queries
+from trace_site.lib.llm import Client, Endpoint
+
+# Samples as staleness reads them: keys and places, no texts; streamed in blocks whatever their number.
+
+
+CHUNK = 5000
+
+
+class Row(NamedTuple):
+    """A sample as staleness reads it: no texts, no pool."""
+
+    pk: int
+    branch: str
+    domain: str
+    version: int | None
+    anchor: str | None
+    style: str
+    tier: str
+    seed: int
+    key: str
+    machine: str
+    human: str
+    writer: str
+    content: str | None
+    number: int | None
+    batch: int | None
+    granted: bool | None
+
+    @property
+    def kind(self) -> str:
+        return self.style or self.tier
+
+    @property
+    def gone(self) -> bool:
+        return self.machine == Sample.Machine.DROPPED or self.human == Sample.Human.REJECTED
+
+
+COLUMNS = (
+    "pk",
+    "branch",
+    "domain_id",
+    "rule_version_id",
+    "anchor__name",
+    "style",
+    "tier",
+    "seed",
+    "key",
+    "machine",
+    "human",
+    "writer",
+    "content",
+    "made_from__index",
+    "made_from__batch_seed",
+    "made_from__granted",
+)
+
+
+class Old(NamedTuple):
+    """What is known of a sample beside its keys; all there is of an imported query, or of one before keys were kept."""
+
+    answer: list[str]
+    tools: dict[str, str]
+
+
+def rows_of(samples: QuerySet[Sample]) -> Iterator[Row]:
+    found = samples.order_by("pk").values_list(*COLUMNS).iterator(CHUNK)
+    return (Row(*row) for row in found)
+
+
+def old_of(pks: Sequence[int]) -> dict[int, Old]:
+    """What these samples were made from, without keys; no query when there are none."""
+    if not pks:
+        return {}
+    found = Sample.objects.filter(pk__in=pks).values_list("pk", "answer", "made_from__tools")
+    return {pk: Old(answer, tools or {}) for pk, answer, tools in found}
+
+
+def blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    given = iter(rows)
+    while block := list(islice(given, CHUNK)):
+        yield block
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Stands for a client where nothing is asked: writers only tell what they are made with."""
+
+    endpoint: Endpoint
+
+
+def telling_writers(writer: str, recipe: Recipe, models: Mapping[str, str] | None = None) -> Writers:
+    """The writers of a kind ("offline", "recorded" or "llm...") for their `made_with`; they cannot write."""
+    if writer == RECORDED:
+        return recorded_writers(recipe)
+    if not writer.startswith("llm"):
+        return offline_writers(recipe)
+    named = {role: cast(Client, _Named(endpoint)) for role, endpoint in endpoints(models).items()}
+    return llm_writers(named, recipe)
+
+
+def pool_marks(catalog: CatalogView, own: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """P of these tools with their marks: without permissions, and with them."""
+    pool = members(own, catalog.neighbours)
+    granted = {name: catalog.mark(name) for name in pool if name in catalog.tools}
+    return {name: mark.partition("+")[0] for name, mark in granted.items()}, granted
+
+
+def content_inputs(catalog: CatalogView, rules: Mapping[int, RuleText]) -> "Inputs":
+    """For what makes samples wrong alone: rules and tools, whoever writes."""
+    return Inputs(catalog, rules, "", {stage: {} for stage in STAGES}, 0.0, FewShots((), 0))
+
+
+@dataclass(slots=True)
+class Inputs:
+    """`rules`: {version: the published rule it is}. `share`: of samples with permission targets."""
+
+    catalog: CatalogView
+    rules: Mapping[int, RuleText]
+    branch: str
+    made_with: MadeWith
+    share: float
+    shots: FewShots
+    _rules: dict[tuple[str, str, int], Ground] = field(default_factory=dict)
+    _anchors: dict[str, Ground] = field(default_factory=dict)
+    _versions: dict[int, Ground | None] = field(default_factory=dict)
+    _told: MadeWith = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._told = compact_made_with(self.made_with, self.share)
+
+    @classmethod
+    def today(
+        cls,
+        catalog: CatalogView,
+        rules: Mapping[int, RuleText],
+        branch: str,
+        writers: Writers,
+        share: float,
+        texts: Iterable[str] | None = None,
+    ) -> "Inputs":
+        made_with = writers.made_with(branch)
+        count = int(made_with["query"].get("few_shots", 0))
+        shown = (few_shot_queries() if texts is None else texts) if count else ()
+        return cls(catalog, rules, branch, made_with, share, FewShots(shown, count))
+
+    def of_rule(self, rule: RuleText) -> Ground:
+        name = (rule.domain, rule.code, rule.version)
+        if name not in self._rules:
+            own = [tool for tool in rule.tools if tool in self.catalog.tools]
+            self._rules[name] = self._ground(rule.domain, rule.code, rule, own)
+        return self._rules[name]
+
+    def of_anchor(self, anchor: str) -> Ground | None:
+        """None for a retired one."""
+        if anchor not in self._anchors and anchor in self.catalog.tools:
+            domain = self.catalog.domains[anchor]
+            self._anchors[anchor] = self._ground(domain, anchor, None, [anchor])
+        return self._anchors.get(anchor)
+
+    def _ground(self, domain: str, of: str, rule: RuleText | None, own: list[str]) -> Ground:
+        plain, granted = pool_marks(self.catalog, own)
+        return ground(
+            domain=domain,
+            of=of,
+            rule=rule,
+            plain=plain,
+            granted=granted,
+            made_with=self.made_with,
+            share=self.share,
+        )
+
+    def of_row(self, row: Row) -> Ground | None:
+        """What the sample stands on today; None when its rule version is not published or its anchor retired."""
+        return self.of(row.version, row.anchor)
+
+    def of(self, version: int | None, anchor: str | None) -> Ground | None:
+        if version is None:
+            return self.of_anchor(anchor) if anchor else None
+        if version not in self._versions:
+            rule = self.rules.get(version)
+            self._versions[version] = self.of_rule(rule) if rule else None
+        return self._versions[version]
+
+    def seeds(self, made: Ground, kind: str, index: int, seed: int) -> tuple[int, int | None]:
+        """(the sample's seed, its batch's) for a run's seed."""
+        if made.rule is None:
+            return sample_seed(seed, made.of, kind, index), None
+        own = sample_seed(seed, made.domain, made.of, kind, index)
+        per_call = int(self.made_with["query"].get("per_call", 0))
+        return own, batch_seed(seed, made.rule, kind, index, per_call) if per_call else None
+
+    def key(self, made: Ground, kind: str, index: int, seed: int) -> str:
+        """The key of a slot as a run with this seed would write it."""
+        own, batch = self.seeds(made, kind, index, seed)
+        digest = shots_digest(self.shots.chosen(own if batch is None else batch))
+        granted = carries_permissions(self.share, own)
+        return stage_keys(made, kind, index, own, batch, digest, granted)[-1]
+
+    def slot(self, made: Ground, kind: str, index: int) -> str:
+        return slot_name(self.branch, made.domain, made.of, kind, index)
+
+    def made_from(
+        self, made: Ground, kind: str, index: int, own: int, batch: int | None, granted: bool | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """(key, the inputs behind it) for the seeds of a sample. `granted`: None as the share of today says."""
+        return made_from(
+            made,
+            branch=self.branch,
+            kind=kind,
+            index=index,
+            seed=own,
+            batch=batch,
+            shots=self.shots.chosen(own if batch is None else batch),
+            granted=carries_permissions(self.share, own) if granted is None else granted,
+            told=self._told,
+        )
+
+    def states(self, rows: Iterable[Row]) -> Iterator[tuple[Row, State]]:
+        """Each row with its state under these inputs, at its own seed."""
+        for block in blocks(rows):
+            old = old_of([row.pk for row in block if row.content is None])
+            seeds = [row.seed if row.batch is None else row.batch for row in block]
+            once = list(dict.fromkeys(seeds))  # a batch has one for all its samples
+            digests = dict(zip(once, self.shots.digests(once), strict=True))
+            for row, seed in zip(block, seeds, strict=True):
+                yield row, self._state(row, digests[seed], old.get(row.pk))
+
+    def _state(self, row: Row, shots: str, old: Old | None) -> State:
+        made = self.of_row(row)
+        if old is not None or row.number is None:
+            if self._stale_because(row, made, old or Old([], {})):
+                return State.STALE
+            # of an imported query no more is known that could change
+            return State.CURRENT if row.branch == "imported" else State.OUTDATED
+        if made is None or row.content != made.side(row.granted).content:
+            return State.STALE
+        key = stage_keys(made, row.kind, row.number, row.seed, row.batch, shots, row.granted)[-1]
+        return State.CURRENT if key == row.key else State.OUTDATED
+
+    def stale(self, rows: Iterable[Row]) -> Iterator[tuple[Row, str]]:
+        """Each row with why its content is stale, in the words of a manifest; "" when it is not."""
+        for block in blocks(rows):
+            grounds = [self.of_row(row) for row in block]
+            pairs = list(zip(block, grounds, strict=True))
+            old = old_of(
+                [
+                    row.pk
+                    for row, made in pairs
+                    if made is None or row.content != made.side(row.granted).content
+                ]
+            )
+            for row, made in pairs:
+                yield row, self._stale_because(row, made, old[row.pk]) if row.pk in old else ""
+
+    def _stale_because(self, row: Row, made: Ground | None, old: Old) -> str:
+        """For a row whose content is not today's, or is not known."""
+        known, now = self.catalog.tools, made.side(row.granted).tools if made else {}
+        if row.version is not None and row.version not in self.rules:
+            return "rule changed"
+        if any(name not in known for name in (*old.answer, *([row.anchor] if row.anchor else ()))):
+            return "tool retired"
+        if row.content is None:
+            return "tool changed" if any(_changed(known[name], old.tools) for name in old.answer) else ""
+        changed = any(old.tools[name] != now[name] for name in old.tools.keys() & now.keys())
+        return "tool changed" if changed else "pool changed"
+
+
+def _changed(tool: ToolText, kept: Mapping[str, str]) -> bool:
+    was = kept.get(tool.name)
+    return was is not None and not tool.hash.startswith(was)

@@ -1,0 +1,340 @@
+"""Whether samples are as they would be written today, and why not. Derived by comparing keys, never stored.
+
+Content stale: the rule version, T(r), or the pool's tools say something else now; the sample may be wrong and stays
+out of snapshots. Outdated: only prompt, model, parameters, few-shot queries or recipe changed; it is still right.
+Compared with the writers as they are configured now and the recipe of the newest run of the branch.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any
+
+from django.conf import settings
+from django.db.models import BooleanField, Exists, F, Func, OuterRef, Q, QuerySet
+from django.db.models.expressions import RawSQL
+from django.urls import reverse
+
+from catalog.models import Tool, ToolRevision
+from rules.models import RuleVersion
+from synthesis.core.keys import BEFORE_KEYS, Reason, contents, reasons, tool_mark
+from synthesis.core.plan import State
+from synthesis.core.queries import RuleText, ToolText
+from synthesis.core.recipe import Recipe, default_recipe, read_recipe
+from synthesis.llm.prompts import source
+from synthesis.models import PromptVersion, Sample, SynthesisRun
+from synthesis.offline.recorded import NAME as RECORDED
+from synthesis.samples.inputs import Inputs, Old, Row, old_of, pool_marks, rows_of, telling_writers
+from synthesis.samples.sources import CatalogView, catalog_around, few_shot_queries, rule_texts
+from synthesis.samples.standing import OVERTAKEN
+from trace_site.generation import generation_key
+
+# Which samples say what their rule and tools said once and say no more: content staleness over many rows at once.
+#
+# A sample is stale when its `content` is not what its rule version or anchor stands on today. Samples share few pairs
+# of those, and a process keeps what each stands on until the catalog, the look-alikes or a published rule move.
+
+
+MOST_RULES_AROUND = 500  # rules and anchors whose pools are read one by one; for more the whole catalog is
+NOTHING: frozenset[str] = frozenset()
+
+
+Base = tuple[int | None, int | None]  # what a sample stands on: (rule version, anchor), one of them None
+
+
+class _Kept:
+    """What bases stand on, as far as this process was asked; nothing for a retired or replaced one."""
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        self.moved: Mapping[str, object] = {"catalog": "unread"}
+        self.contents: dict[Base, frozenset[str]] = {}
+
+
+_kept = _Kept()
+
+
+class AnswerChanged(Func):
+    """Of a sample without content (answer, made_from): a tool of its answer is retired or says something else."""
+
+    output_field = BooleanField()
+    template = """EXISTS (
+  SELECT 1 FROM (VALUES (%(expressions)s)) AS given (answer, made)
+  CROSS JOIN jsonb_array_elements_text(given.answer) AS named (tool)
+  LEFT JOIN catalog_tool live ON live.name = named.tool AND live.status = 'active'
+  WHERE live.id IS NULL OR NOT starts_with(live.content_hash, coalesce(given.made -> 'tools' ->> named.tool, '')))"""
+
+    def __init__(self) -> None:
+        super().__init__(F("answer"), F("made_from"))
+
+
+BEFORE_CONTENTS = Q(content__isnull=True)
+RETIRED = Exists(Tool.objects.filter(pk=OuterRef("anchor")).exclude(status=Tool.Status.ACTIVE))
+
+
+def todays_contents(bases: set[Base]) -> Mapping[Base, frozenset[str]]:
+    """{base: the contents that are current on it}, of these at least. One query when nothing moved, else eight."""
+    with _kept.lock:
+        moved = generation_key("catalog", "neighbours", "rules")
+        if moved != _kept.moved:
+            _kept.moved, _kept.contents = moved, {}
+        if unread := bases - _kept.contents.keys():
+            _kept.contents = {**_kept.contents, **dict.fromkeys(unread, NOTHING), **_read(unread)}
+        return _kept.contents
+
+
+def _read(bases: set[Base]) -> dict[Base, frozenset[str]]:
+    published = RuleVersion.objects.filter(pk__in={version for version, _ in bases if version})
+    versions = list(published.filter(rule__published_id=F("pk")).select_related("rule"))
+    rules = dict(zip((version.pk for version in versions), rule_texts(versions), strict=True))
+    live = Tool.objects.filter(pk__in={anchor for _, anchor in bases if anchor}, status=Tool.Status.ACTIVE)
+    anchors = dict(live.values_list("pk", "name"))
+    names = {*anchors.values(), *(name for rule in rules.values() for name in rule.tools)}
+    catalog = catalog_around(names if len(rules) + len(anchors) <= MOST_RULES_AROUND else None)
+    found: dict[Base, frozenset[str]] = {}
+    for pk, rule in rules.items():
+        own = [name for name in rule.tools if name in catalog.tools]
+        found[pk, None] = frozenset(contents(rule, rule.code, *pool_marks(catalog, own)))
+    for pk, name in anchors.items():
+        found[None, pk] = frozenset(contents(None, name, *pool_marks(catalog, [name])))
+    return found
+
+
+def content_stale(samples: QuerySet[Sample]) -> Q:
+    """What tells the stale among these samples from the others."""
+    found, all_known = _known_stale(samples)
+    return found if all_known else found | BEFORE_CONTENTS & (OVERTAKEN | RETIRED | Q(AnswerChanged()))
+
+
+def without_stale(samples: QuerySet[Sample]) -> QuerySet[Sample]:
+    """Those whose content is today's, or not known."""
+    return samples.exclude(_known_stale(samples)[0])
+
+
+def _known_stale(samples: QuerySet[Sample]) -> tuple[Q, bool]:
+    """(the stale among those with a content, whether all have one).
+
+    A content stands for one base, unless rules of two domains have code, version, text and tools in common.
+    """
+    rows = set(samples.order_by().values_list("rule_version_id", "anchor_id", "content").distinct())
+    groups = [
+        ((version, None if version else anchor), content) for version, anchor, content in rows if content
+    ]
+    today = todays_contents({base for base, _ in groups})
+    stale = [(base, content) for base, content in groups if content not in today[base]]
+    current = {content for base, content in groups if content in today[base]}
+    never = list({content for _, content in stale} - current)
+    # a row without content is neither: its negation must hold
+    found = Q(content__isnull=False, content__in=RawSQL("SELECT unnest(%s::text[])", (never,)))
+    for (version, _), content in stale:
+        if content in current:
+            found |= Q(content__isnull=False, content=content, rule_version=version)
+    return found, len(groups) == len(rows)
+
+
+MOST_AROUND = 200  # rows whose pools are read one by one; for more the whole catalog is
+LEVELS = {"current": State.CURRENT, "outdated": State.OUTDATED, "content": State.STALE}
+
+
+@dataclass(frozen=True, slots=True)
+class Staleness:
+    state: State
+    reasons: tuple[Reason, ...] = ()
+
+    @property
+    def level(self) -> str:
+        """`current`, `outdated` or `content`."""
+        return next(name for name, state in LEVELS.items() if state == self.state)
+
+
+def why(sample: Sample) -> list[Reason]:
+    """Empty for a current sample."""
+    return list(stale_map(Sample.objects.filter(pk=sample.pk))[sample.pk].reasons)
+
+
+def stale_map(samples: QuerySet[Sample]) -> dict[int, Staleness]:
+    """{sample id: its state with reasons}, in a fixed number of queries. For a page of samples."""
+    rows = list(rows_of(samples))
+    today = Today(rows)
+    made = dict(Sample.objects.filter(pk__in=[row.pk for row in rows]).values_list("pk", "made_from"))
+    return {
+        row.pk: Staleness(state, today.reasons(row, state, made[row.pk])) for row, state in today.states(rows)
+    }
+
+
+def states(samples: QuerySet[Sample]) -> dict[int, State]:
+    """{sample id: its state}, for any number of samples; no reasons."""
+    rows = list(rows_of(samples))
+    return {row.pk: state for row, state in Today(rows).states(rows)}
+
+
+def stale_filter(samples: QuerySet[Sample], level: str) -> QuerySet[Sample]:
+    """Those of one level: `current`, `outdated` or `content`; anything else filters nothing."""
+    if level not in LEVELS:
+        return samples
+    if level == "content":
+        return samples.filter(content_stale(samples))
+    found = states(samples)
+    hits = [pk for pk, state in found.items() if state == LEVELS[level]]
+    if 2 * len(hits) <= len(found):
+        return samples.filter(pk__in=hits)
+    return samples.exclude(pk__in=[pk for pk, state in found.items() if state != LEVELS[level]])
+
+
+@dataclass(slots=True)
+class Today:
+    """Today's inputs for the given rows: their rules as published now, the tools around them, each writer's own."""
+
+    rows: Sequence[Row]
+    catalog: CatalogView = field(init=False)
+    numbers: dict[int, int] = field(init=False)  # {sample's version: its number}
+    rules: dict[int, RuleText] = field(init=False)  # {sample's version: the version published now}
+    current: dict[int, RuleText] = field(init=False)  # {published version: its text}
+    old: dict[int, Old] = field(init=False)
+    _inputs: dict[tuple[str, str], Inputs] = field(default_factory=dict)
+    _texts: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        self.numbers, self.rules, self.current = _published({row.version for row in self.rows if row.version})
+        self.old = old_of([row.pk for row in self.rows if row.content is None])
+        self.catalog = self._catalog()
+
+    def _catalog(self) -> CatalogView:
+        if len(self.rows) > MOST_AROUND:
+            return catalog_around(None)
+        names = {row.anchor for row in self.rows if row.anchor}
+        names |= {name for rule in self.current.values() for name in rule.tools}
+        names |= {name for old in self.old.values() for name in old.answer}
+        return catalog_around(names)
+
+    def states(self, rows: Iterable[Row]) -> list[tuple[Row, State]]:
+        groups: dict[tuple[str, str], list[Row]] = {}
+        for row in rows:
+            groups.setdefault(_writers_of(row), []).append(row)
+        found = [pair for group in groups.values() for pair in self.inputs(group[0]).states(group)]
+        return sorted(found, key=lambda pair: pair[0].pk)
+
+    def inputs(self, row: Row) -> Inputs:
+        branch, writer = kind = _writers_of(row)
+        if kind not in self._inputs:
+            recipe, models = _newest(branch, writer)
+            writers = telling_writers(writer, recipe, models)
+            share = recipe.trace.permission_share
+            if writer == "llm" and self._texts is None:
+                self._texts = few_shot_queries()
+            self._inputs[kind] = Inputs.today(
+                self.catalog, self.current, branch, writers, share, self._texts or ()
+            )
+        return self._inputs[kind]
+
+    def reasons(self, row: Row, state: State, made: Mapping[str, Any]) -> tuple[Reason, ...]:
+        if state == State.CURRENT:
+            return ()
+        if row.version and row.version not in self.rules:
+            return (Reason("gone", "the rule is withdrawn"),)
+        if row.content is None or row.number is None:
+            before = () if row.branch == "imported" else (Reason("before", BEFORE_KEYS),)
+            return (*self._of_old(row), *before)
+        inputs = self.inputs(row)
+        rule = self.rules[row.version] if row.version else None
+        ground = inputs.of_rule(rule) if rule else inputs.of_anchor(row.anchor or "")
+        if ground is None:
+            return (Reason("gone", f"{row.anchor} is retired"),)
+        _, now = inputs.made_from(ground, row.kind, row.number, row.seed, row.batch, bool(row.granted))
+        return tuple(reasons(made, now))
+
+    def _of_old(self, row: Row) -> Iterable[Reason]:
+        if row.version and row.version not in self.current:
+            now = self.rules[row.version]
+            yield Reason("rule", now.code, f"v{self.numbers[row.version]}", f"v{now.version}")
+        old = self.old[row.pk]
+        for name in old.answer:
+            if name not in self.catalog.tools:
+                yield Reason("gone", f"{name} is retired")
+            elif (was := old.tools.get(name)) and not self.catalog.tools[name].hash.startswith(was):
+                yield Reason("tool", name)
+
+
+def _writers_of(row: Row) -> tuple[str, str]:
+    return row.branch, next((name for name in ("llm", RECORDED) if row.writer.startswith(name)), "offline")
+
+
+def _newest(branch: str, writer: str) -> tuple[Recipe, dict[str, str]]:
+    """The recipe of the newest run of this branch and kind of writer, and its models where settings name none."""
+    runs = SynthesisRun.objects.filter(branch=branch, params__has_key="recipe")
+    runs = runs.exclude(params__has_key="regenerate")  # those follow the run of what was rejected
+    others = Q(writer__startswith="llm") | Q(writer=RECORDED)
+    kind = runs.exclude(others) if writer == "offline" else runs.filter(writer__startswith=writer)
+    params = kind.order_by("-id").values_list("params", flat=True).first() or {}
+    recipe = read_recipe(params["recipe"]) if params else default_recipe()
+    models = {row["role"]: row["model"] for row in params.get("endpoints", ())}
+    return recipe, {} if settings.LLM_GENERATOR_MODEL else models
+
+
+def _published(versions: set[int]) -> tuple[dict[int, int], dict[int, RuleText], dict[int, RuleText]]:
+    """({version: number}, {version: the rule as published now}, {published version: the rule}) of these rules."""
+    columns = ("pk", "number", "rule__published_id")
+    known = RuleVersion.objects.filter(pk__in=versions, rule__published__isnull=False)
+    found = list(known.values_list(*columns))
+    rows = RuleVersion.objects.filter(pk__in={now for _, _, now in found}).select_related("rule")
+    listed = list(rows)
+    current = {version.pk: text for version, text in zip(listed, rule_texts(listed), strict=True)}
+    return {pk: number for pk, number, _ in found}, {pk: current[now] for pk, _, now in found}, current
+
+
+# What a reason of staleness looks like to a reader: both texts of a prompt or a tool, the rule versions to compare.
+
+
+MOST_REVISIONS = 50  # of one tool that are looked through
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A reason; both texts where they are known and differ, else a link to where they can be compared."""
+
+    reason: Reason
+    before: str = ""
+    after: str = ""
+    url: str = ""
+
+
+def stale_shown(sample: Sample, reasons: Sequence[Reason]) -> list[Shown]:
+    """At most one query for prompts and two for tools."""
+    prompts = _prompts(reasons)
+    tools = _tools([reason for reason in reasons if reason.kind == "tool" and reason.was])
+    found = []
+    for reason in reasons:
+        before, after = prompts.get(reason.was, ("", "")) if reason.kind == "prompt" else ("", "")
+        if reason.kind == "tool":
+            before, after = tools.get(reason.what, ("", ""))
+        found.append(Shown(reason, before, after, _url(sample, reason)))
+    return found
+
+
+def _url(sample: Sample, reason: Reason) -> str:
+    if reason.kind == "rule" and sample.rule_version and reason.was:
+        numbers = int(reason.was.removeprefix("v")), int(reason.now.removeprefix("v"))
+        return reverse("rules:compare", args=[sample.rule_version.rule_id, *numbers])
+    return ""
+
+
+def _prompts(reasons: Iterable[Reason]) -> dict[str, tuple[str, str]]:
+    """{old hash: (its text, the text now)}"""
+    wanted = {reason.was: reason.what for reason in reasons if reason.kind == "prompt"}
+    rows = PromptVersion.objects.filter(hash__in=wanted) if wanted else PromptVersion.objects.none()
+    return {row.hash: (row.source, source(wanted[row.hash].removesuffix(".jinja"))) for row in rows}
+
+
+def _tools(reasons: Sequence[Reason]) -> dict[str, tuple[str, str]]:
+    """{tool: (what it said by the mark kept, what it says now)}, from its revisions."""
+    if not reasons:
+        return {}
+    marks = {reason.what: reason.was.partition("+")[0] for reason in reasons}
+    now = dict(Tool.objects.filter(name__in=marks).values_list("name", "description"))
+    found: dict[str, tuple[str, str]] = {}
+    revisions = ToolRevision.objects.filter(tool__name__in=marks).order_by("-id")
+    for data in revisions.values_list("data", flat=True)[: MOST_REVISIONS * len(marks)]:
+        text = ToolText(data["name"], data["description"], tuple(data["permissions"]), data["deprecated"])
+        if tool_mark(text) == marks.get(text.name):
+            found.setdefault(text.name, (text.description, now.get(text.name, "")))
+    return found

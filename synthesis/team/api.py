@@ -1,0 +1,235 @@
+"""/api/v1/review/assignments, and the comments of /api/v1/synthesis/samples."""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.shortcuts import get_object_or_404
+from django.urls import path
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from synthesis.models import Assignment, ReviewItem, Sample, SynthesisRun
+from synthesis.team.selectors import assignments, assignments_all, visible_to
+from synthesis.team.services import LONGEST, MOST, assign, assignment_row, comment_add, take_back
+from trace_site.lib.errors import TraceError
+from trace_site.rest.examples import AT, answer_example, page_example, request_example
+from trace_site.rest.schema import PAGE_PARAMETERS, InputSerializer, page_of
+from trace_site.rest.views import ApiView, keyset_response
+
+# What the API reads and answers about assignments and comments.
+
+
+Out = serializers.Serializer[Any]
+BIGGEST = 2**62
+
+
+class QueueFiltersIn(InputSerializer):
+    """A part of the review queue; what is left out does not narrow."""
+
+    domain = serializers.CharField(required=False, max_length=60, help_text="slug")
+    branch = serializers.ChoiceField(choices=SynthesisRun.Branch.choices, required=False)
+    style = serializers.ChoiceField(choices=Sample.Style.choices, required=False)  # type: ignore[assignment]
+    tier = serializers.ChoiceField(choices=Sample.Tier.choices, required=False)
+    round = serializers.ChoiceField(choices=ReviewItem.Round.choices, required=False)
+    rule = serializers.CharField(required=False, max_length=120, help_text="code")
+    batch = serializers.IntegerField(required=False, min_value=1, max_value=BIGGEST)
+
+
+class AssignmentIn(InputSerializer):
+    assignee = serializers.CharField(required=False, max_length=150, help_text="user name; default: yourself")
+    filters = QueueFiltersIn(required=False)
+    count = serializers.IntegerField(
+        allow_null=True,
+        min_value=1,
+        max_value=MOST,
+        help_text="the first so many; null: all that are free",
+    )
+    note = serializers.CharField(default="", allow_blank=True, max_length=300)
+
+
+class AssignmentListIn(InputSerializer):
+    state = serializers.ChoiceField(choices=["running", "ended"], default="running")
+    assignee = serializers.CharField(required=False, max_length=150, help_text="user name")
+
+
+class AssignmentOut(Out):
+    id = serializers.IntegerField(source="pk")
+    assignee = serializers.CharField(source="assignee.username")
+    assigned_by = serializers.CharField(source="assigned_by.username")
+    filters = serializers.JSONField(help_text="the part of the queue it was taken from")
+    count = serializers.IntegerField(help_text="items given")
+    done = serializers.IntegerField()
+    left = serializers.IntegerField()
+    gone = serializers.IntegerField(help_text="wait no more: their rule or sample was replaced")
+    note = serializers.CharField()
+    at = serializers.DateTimeField()
+    last_decision = serializers.DateTimeField(source="last", allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True, help_text="all decided, or taken back")
+
+
+class SampleCommentIn(InputSerializer):
+    text = serializers.CharField(max_length=LONGEST, help_text="plain text; @name tells that person")
+
+
+class CommentOut(Out):
+    id = serializers.IntegerField(source="pk")
+    sample = serializers.IntegerField(source="sample_id")
+    author = serializers.CharField(source="author.username")
+    text = serializers.CharField()
+    at = serializers.DateTimeField()
+
+
+ASSIGNMENT = {
+    "id": 4,
+    "assignee": "rita",
+    "assigned_by": "adam",
+    "filters": {"domain": "hr", "style": "exception"},
+    "count": 40,
+    "done": 12,
+    "left": 27,
+    "gone": 1,
+    "note": "by Friday",
+    "at": AT,
+    "last_decision": AT,
+    "ended_at": None,
+}
+COMMENT = {
+    "id": 9,
+    "sample": 812,
+    "author": "rita",
+    "text": "@erin is the year of the payslip meant?",
+    "at": AT,
+}
+NOTHING_FREE = {
+    "message": "assignment: no item of this selection is free.",
+    "code": "conflict",
+    "extra": {},
+}
+NO_ASSIGNMENT = OpenApiResponse(description="no such assignment")
+NO_SAMPLE = OpenApiResponse(description="no such sample")
+
+
+class Assignments(ApiView):
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="assignments_list",
+        summary="List assignments of the review queue",
+        description="Newest first, with how many of their items are decided.",
+        parameters=[AssignmentListIn, *PAGE_PARAMETERS],
+        responses=page_of(AssignmentOut),
+        examples=[page_example(ASSIGNMENT, "4")],
+    )
+    def get(self, request: Request) -> Response:
+        given = self.read_query(AssignmentListIn)
+        rows = assignments(ended=given["state"] == "ended")
+        if name := given.get("assignee"):
+            rows = rows.filter(assignee__username=name)
+        return keyset_response(request, rows, AssignmentOut, newest=True)
+
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="assignment_create",
+        summary="Give a part of the review queue to somebody",
+        description="The assignee meets these items first and nobody else meets them. What somebody holds, what is "
+        "another's and what the person has read in another round is not given. Reviewers take for themselves.",
+        request=AssignmentIn,
+        responses={201: AssignmentOut, 409: OpenApiResponse(description="nothing is free")},
+        examples=[
+            request_example(
+                {"assignee": "rita", "filters": ASSIGNMENT["filters"], "count": 40, "note": "by Friday"}
+            ),
+            answer_example({**ASSIGNMENT, "done": 0, "left": 40, "gone": 0, "last_decision": None}, 201),
+            answer_example(NOTHING_FREE, 409, "nothing is free"),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        given = self.read(AssignmentIn)
+        row = assign(
+            assignee=_person(given["assignee"]) if given.get("assignee") else request.user,
+            actor=request.user,
+            filters=given.get("filters", {}),
+            count=given["count"],
+            note=given["note"],
+        )
+        return Response(AssignmentOut(_one(row.pk)).data, status=201)
+
+
+class AssignmentOne(ApiView):
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="assignment_read",
+        summary="Read an assignment",
+        responses={200: AssignmentOut, 404: NO_ASSIGNMENT},
+        examples=[answer_example(ASSIGNMENT)],
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(AssignmentOut(_one(pk)).data)
+
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="assignment_take_back",
+        summary="Take an assignment back",
+        description="What is decided stays decided; the rest is everybody's again.",
+        responses={
+            204: OpenApiResponse(description="taken back"),
+            404: NO_ASSIGNMENT,
+            409: OpenApiResponse(description="it has ended"),
+        },
+    )
+    def delete(self, request: Request, pk: int) -> Response:
+        take_back(assignment=assignment_row(pk), actor=request.user)
+        return Response(status=204)
+
+
+class SampleComments(ApiView):
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="sample_comments_list",
+        summary="List the comments on a sample",
+        description="Newest first. Who may still read the sample in the queue gets only their own.",
+        parameters=PAGE_PARAMETERS,
+        responses={200: page_of(CommentOut), 404: NO_SAMPLE},
+        examples=[page_example(COMMENT)],
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        rows = visible_to(request.user).filter(sample=_sample(pk))
+        return keyset_response(request, rows, CommentOut, newest=True)
+
+    @extend_schema(
+        tags=["synthesis"],
+        operation_id="sample_comment_create",
+        summary="Comment on a sample",
+        description="A comment stays as it is written. Who decided the sample, and who is mentioned, is told.",
+        request=SampleCommentIn,
+        responses={201: CommentOut, 404: NO_SAMPLE},
+        examples=[request_example({"text": COMMENT["text"]}), answer_example(COMMENT, 201)],
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        sample = _sample(pk)
+        row = comment_add(sample=sample, author=request.user, text=self.read(SampleCommentIn)["text"])
+        return Response(CommentOut(row).data, status=201)
+
+
+def _one(pk: int) -> Assignment:
+    row: Assignment = get_object_or_404(assignments_all(), pk=pk)
+    return row
+
+
+def _sample(pk: int) -> Sample:
+    return get_object_or_404(Sample.objects.only("pk"), pk=pk)
+
+
+def _person(username: str) -> User:
+    person = User.objects.filter(username=username).first()
+    if person is None:
+        raise TraceError(f"there is no user {username!r}.", code="bad_input", where="assignee")
+    return person
+
+
+urlpatterns = [
+    path("review/assignments", Assignments.as_view(), name="api-assignments"),
+    path("review/assignments/<int:pk>", AssignmentOne.as_view(), name="api-assignment"),
+    path("synthesis/samples/<int:pk>/comments", SampleComments.as_view(), name="api-sample-comments"),
+]

@@ -1,0 +1,225 @@
+"""Progress of the team: what each has decided, how fast they read, what is left, and who holds what.
+
+Counts come from indexes and rollups; the number of queries is the same for any team and any number of samples. Nothing
+here says whose readings are good: see selectors_reviewers.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import connection
+from django.db.models import (
+    Count,
+    Max,
+    Min,
+    Q,
+    QuerySet,
+    Sum,
+)
+from django.utils import timezone
+
+from synthesis.models import Assignment, ReviewItem, SampleComment
+from synthesis.review.selectors import WAITS, not_blind, reviewers
+from synthesis.samples.counts import in_queue, waiting_total
+
+BREAK = timedelta(minutes=5)  # as long as a claim lasts
+
+# a gap longer than a break is none of the reading; what was taken back was time, but no item
+PACE = """
+SELECT reviewer_id, sum(step), extract(epoch FROM sum(gap)) FROM (
+  SELECT reviewer_id, CASE verdict WHEN 'undo' THEN -1 ELSE 1 END AS step,
+    at - lag(at) OVER (PARTITION BY reviewer_id ORDER BY at) AS gap
+  FROM synthesis_decision WHERE reviewer_id = ANY(%s) AND at >= %s AND policy = ''
+) steps WHERE gap <= %s::interval GROUP BY 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Items that followed another within a break, and the seconds between them."""
+
+    items: int = 0
+    seconds: float = 0.0
+
+    @property
+    def per_hour(self) -> float | None:
+        return 3600 * self.items / self.seconds if self.items > 0 and self.seconds >= 1 else None
+
+    def __add__(self, other: "Pace") -> "Pace":
+        return Pace(self.items + other.items, self.seconds + other.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One who reviews. `assigned` items wait for them; `held` are claimed, the first until `frees_at`."""
+
+    pk: int
+    name: str
+    today: int
+    week: int
+    pace: Pace
+    assigned: int
+    held: int
+    frees_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    members: list[Member]
+    left: int
+
+    @property
+    def pace(self) -> Pace:
+        return sum((member.pace for member in self.members), Pace())
+
+    @property
+    def today(self) -> int:
+        return sum(member.today for member in self.members)
+
+    @property
+    def reading_today(self) -> int:
+        return sum(member.today > 0 for member in self.members)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Of reading, by one person, until nothing is left at today's pace; None before there is one."""
+        per_hour = self.pace.per_hour
+        return 3600 * self.left / per_hour if per_hour else None
+
+    @property
+    def seconds_left_each(self) -> float | None:
+        """The same shared by those who read today."""
+        whole = self.seconds_left
+        return whole / self.reading_today if whole is not None and self.reading_today else None
+
+
+def team(now: datetime | None = None) -> Team:
+    """Everybody who may review, by name. Six queries."""
+    now = now or timezone.now()
+    day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    names = dict(reviewers().values_list("pk", "username"))
+    decided = _decided(names, day)
+    paces = _paces(names, day)
+    assigned = _assigned()
+    held = _held()
+    members = [
+        Member(
+            pk,
+            name,
+            *decided.get(pk, (0, 0)),
+            paces.get(pk, Pace()),
+            assigned.get(pk, 0),
+            *held.get(pk, (0, None)),
+        )
+        for pk, name in names.items()
+    ]
+    return Team(members, waiting_total())
+
+
+def _decided(people: Collection[int], day: datetime) -> dict[int, tuple[int, int]]:
+    """{person: (decisions that stand today, since Monday)}"""
+    week = day - timedelta(days=day.weekday())
+    rows = ReviewItem.objects.filter(decided_by__in=people, decided_at__gte=week).order_by()
+    counted = rows.values("decided_by").annotate(
+        today=Count("pk", filter=Q(decided_at__gte=day)), week=Count("pk")
+    )
+    return {row["decided_by"]: (row["today"], row["week"]) for row in counted}
+
+
+def _paces(people: Collection[int], day: datetime) -> dict[int, Pace]:
+    with connection.cursor() as cursor:
+        cursor.execute(PACE, (list(people), day, str(BREAK)))
+        return {pk: Pace(int(items), float(seconds)) for pk, items, seconds in cursor.fetchall()}
+
+
+def _assigned() -> dict[int, int]:
+    """{person: items that wait for them alone}"""
+    rows = in_queue({}).filter(held=False, assigned_to__gt=0).order_by()
+    return dict(rows.values_list("assigned_to").annotate(sum=Sum("n")))
+
+
+def _held() -> dict[int, tuple[int, datetime | None]]:
+    rows = ReviewItem.objects.filter(state=ReviewItem.State.CLAIMED).order_by()
+    counted = rows.values("claimed_by").annotate(count=Count("pk"), frees=Min("claimed_until"))
+    return {row["claimed_by"]: (row["count"], row["frees"]) for row in counted}
+
+
+def assignments(ended: bool = False) -> QuerySet[Assignment, Any]:
+    """Running assignments, or those that ended, newest first."""
+    return assignments_all().filter(ended_at__isnull=not ended).order_by("-pk")
+
+
+def assignments_all() -> QuerySet[Assignment, Any]:
+    """With `done`, `left` and `gone` of their items and the time of the last decision. `gone` items wait no more:
+    their sample or rule was replaced.
+    """
+    state = ReviewItem.State
+    rows: QuerySet[Assignment, Any] = Assignment.objects.select_related("assignee", "assigned_by").annotate(
+        done=Count("items", filter=Q(items__state=state.DECIDED)),
+        left=Count("items", filter=Q(items__state__in=WAITS)),
+        gone=Count("items", filter=Q(items__state=state.WITHDRAWN)),
+        last=Max("items__decided_at"),
+    )
+    return rows
+
+
+# Reads of comments: who sees which, and the people they mention.
+#
+# A reading is independent of what others say: while a sample waits for its first or second reading, one sees only
+# one's own comments on it, whatever page asks. Adjudicators, and those who have decided, see all.
+
+
+MENTION = re.compile(r"(?<![\w.@+-])@([\w.@+-]{1,150})")  # of Django's user names
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a comment; `mention` is true where it names an account."""
+
+    text: str
+    mention: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    comment: SampleComment
+    parts: list[Part]
+
+
+def visible_to(viewer: Any) -> QuerySet[SampleComment]:
+    """Comments this person sees now, with their authors."""
+    return not_blind(viewer, SampleComment.objects.select_related("author"), "author")
+
+
+def names_in(text: str) -> set[str]:
+    """What may be a user name after an @; a full stop behind it belongs to the sentence."""
+    found = set(MENTION.findall(text))
+    return found | {name.rstrip(".-+@") for name in found}
+
+
+def mentioned(text: str) -> QuerySet[User]:
+    return User.objects.filter(username__in=names_in(text), is_active=True)
+
+
+def said(comments: Sequence[SampleComment]) -> list[Said]:
+    """Comments with their mentions marked; one query."""
+    names = set().union(*(names_in(comment.text) for comment in comments))
+    known = (
+        set(User.objects.filter(username__in=names).values_list("username", flat=True)) if names else set()
+    )
+    return [Said(comment, _parts(comment.text, known)) for comment in comments]
+
+
+def _parts(text: str, known: set[str]) -> list[Part]:
+    parts, end = [], 0
+    for found in MENTION.finditer(text):
+        name = next((n for n in (found[1], found[1].rstrip(".-+@")) if n in known), "")
+        if name:
+            stop = found.start() + 1 + len(name)
+            parts += [Part(text[end : found.start()], False), Part(text[found.start() : stop], True)]
+            end = stop
+    return [part for part in [*parts, Part(text[end:], False)] if part.text]

@@ -1,0 +1,108 @@
+"""The audit list, one event or change unfolded, and the list as a file."""
+
+import csv
+from collections.abc import Iterator
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET
+
+from trace_site.audit.lines import Line, lines_of
+from trace_site.audit.log import (
+    OPERATIONS,
+    Wanted,
+    all_lines,
+    changes_of,
+    known_actions,
+    known_types,
+    page_of_lines,
+    wanted_from,
+)
+from trace_site.audit.models import AuditChange, AuditEntry
+from trace_site.lib.cells import guard, readable
+
+MOST_EXPORTED = 50_000
+MOST_CHANGES = 50
+COLUMNS = (
+    "at",
+    "actor",
+    "source",
+    "action",
+    "object_type",
+    "object_id",
+    "label",
+    "detail",
+    "before",
+    "after",
+    "tx",
+)
+
+
+@require_GET
+def audit_list(request: HttpRequest) -> HttpResponse:
+    wanted = wanted_from(request.GET)
+    context = {
+        "page": page_of_lines(wanted, request.GET.get("after", "")),
+        "chosen": wanted,
+        "any": wanted != Wanted(),
+        "actions": known_actions(),
+        "operations": OPERATIONS,
+        "types": known_types(),
+    }
+    return render(request, "audit/audit_list.html", context)
+
+
+@require_GET
+def audit_event(request: HttpRequest, pk: int) -> HttpResponse:
+    """A named event with the rows its transaction changed: its object's first, then how many others."""
+    entry = get_object_or_404(AuditEntry, pk=pk)
+    own, others = changes_of(entry)
+    rows = list(own[:MOST_CHANGES])
+    context = {
+        "line": lines_of([entry])[0],
+        "changes": lines_of(rows),
+        "others": others.count(),
+    }
+    return _unfolded(request, context)
+
+
+@require_GET
+def audit_change(request: HttpRequest, pk: int) -> HttpResponse:
+    line = lines_of([get_object_or_404(AuditChange, pk=pk)])[0]
+    others = AuditChange.objects.filter(txid=line.tx or 0).count() - 1
+    return _unfolded(request, {"line": line, "changes": [line], "others": others})
+
+
+def _unfolded(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+    fragment = request.headers.get("HX-Request")
+    return render(request, "audit/_unfolded.html" if fragment else "audit/audit_detail.html", context)
+
+
+@require_GET
+def audit_csv(request: HttpRequest) -> StreamingHttpResponse:
+    """The newest lines that match, for a spreadsheet; a cell that could be a formula begins with an apostrophe."""
+    lines = all_lines(wanted_from(request.GET), most=MOST_EXPORTED)
+    response = StreamingHttpResponse(_csv(lines), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="audit.csv"'
+    return response
+
+
+class _Echo:
+    def write(self, text: str) -> str:
+        return text
+
+
+def _csv(lines: Iterator[Line]) -> Iterator[str]:
+    writer = csv.writer(_Echo(), quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+    yield "\ufeff" + writer.writerow(COLUMNS)
+    for line in lines:
+        yield writer.writerow([guard(_cell(getattr(line, name))) for name in COLUMNS])
+
+
+def _cell(value: Any) -> str:
+    if value is None or value == {}:
+        return ""
+    if isinstance(value, dict):
+        return "\n".join(f"{key}: {readable(part)}" for key, part in value.items())
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

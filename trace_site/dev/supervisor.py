@@ -1,0 +1,221 @@
+"""Runs the processes of one installation: web, workers, beat and the retrieval engine.
+
+Each child is restarted with a growing pause when it dies, logs to TRACE_HOME/logs, and ends with this process: at
+once when it is killed (Linux), after finishing its step when it is asked to end.
+"""
+
+import ctypes
+import fcntl
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TextIO
+
+from trace_site.artefacts import store
+from trace_site.dev import services
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import write_atomic
+
+STOP_SECONDS = 15
+# a header that is not whole after 10 s ends its connection, and so does one that says nothing for as long
+SERVER = ["trace_site.asgi:application", "--interface", "asginl", "--http", "1", "--no-ws"]
+SERVER += ["--http1-header-read-timeout", "10000", "--backpressure", "512", "--log-level", "warning"]
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class Child:
+    name: str
+    command: list[str]
+    process: subprocess.Popen[bytes] | None = None
+    deaths: int = 0
+    next_start: float = 0.0
+    log: TextIO | None = field(default=None, repr=False)
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)
+
+
+def children(port: int, engine_port: int | None, engine_token: str = "") -> list[Child]:
+    """What makes up a running installation on this machine."""
+    python = sys.executable
+    celery = [python, "-m", "celery", "-A", "trace_site", "--quiet"]
+    worker = [
+        *celery,
+        "worker",
+        "--pool",
+        "threads",
+        "--without-mingle",
+        "--without-gossip",
+        "--loglevel",
+        "WARNING",
+    ]
+    web = [python, "-m", "granian", *SERVER, "--host", "127.0.0.1", "--port", str(port)]
+    schedule = str(services.home() / "beat-schedule")
+    parts = [
+        Child("web", web),
+        Child("worker", [*worker, "-Q", "default", "-c", "2", "-n", "default@%h"]),
+        Child("gpu-worker", [*worker, "-Q", "gpu", "-c", "1", "-n", "gpu@%h"]),
+        Child("beat", [*celery, "beat", "-s", schedule, "--pidfile", "", "--loglevel", "WARNING"]),
+    ]
+    if engine_port is not None:
+        engine = [python, "-m", "evaluation.ml", "serve", "--port", str(engine_port)]
+        engine += ["--root", str(store().on_this_machine)]
+        parts.append(Child("engine", engine, secrets={"ENGINE_TOKEN": engine_token}))
+    return parts
+
+
+def serve(port: int, echo: Callable[[str], None]) -> None:
+    """Start everything, say where the site is, and keep it running until asked to end."""
+    folder = services.home()
+    with (folder / "up.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise TraceError(
+                f"this home is already being served at {address_served() or '?'}.",
+                code="already_up",
+                where=str(folder),
+                hint="Open it there, or set TRACE_HOME to serve another home.",
+            ) from error
+        _serve_locked(folder, port, echo)
+
+
+def address_served() -> str:
+    """Where `up` serves this home; empty where it does not."""
+    told = services.home() / "up.json"
+    return str(json.loads(told.read_text())["url"]) if told.is_file() else ""
+
+
+def _serve_locked(folder: Path, port: int, echo: Callable[[str], None]) -> None:
+    wanted, port = port, first_free_port(port)
+    if port != wanted:
+        echo(f"port {wanted} is taken; using {port}")
+    engine_port = _engine_port(echo)
+    url = f"http://127.0.0.1:{port}"
+    write_atomic(folder / "up.json", json.dumps({"url": url}), private=True)
+    engine = {"url": f"http://127.0.0.1:{engine_port}", "token": secrets.token_urlsafe(32)}
+    if engine_port is not None:
+        write_atomic(folder / "engine.json", json.dumps(engine), private=True)
+    ending: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _frame: ending.append(received))
+    parts = children(port, engine_port, engine["token"])
+    try:
+        for part in parts:
+            _start(part, folder)
+        _wait_for_site(url, parts, ending)
+        if not ending:
+            echo(f"serving at {url}   (Ctrl-C stops; logs in {folder / 'logs'})")
+        _watch(parts, folder, ending, echo)
+    finally:
+        echo("stopping ...")
+        stop(parts)
+        for name in ("up.json", "engine.json"):
+            (folder / name).unlink(missing_ok=True)
+
+
+def _engine_port(echo: Callable[[str], None]) -> int | None:
+    if os.environ.get("ENGINE_URL"):
+        return None
+    if find_spec("torch") is None:
+        echo("the ml extra is not installed: the playground has no engine (pip install -e '.[ml]')")
+        return None
+    return first_free_port(0)
+
+
+def _watch(parts: list[Child], folder: Path, ending: list[int], echo: Callable[[str], None]) -> None:
+    checked = time.monotonic()
+    while not ending:
+        time.sleep(0.3)
+        now = time.monotonic()
+        for part in parts:
+            if part.process is not None and part.process.poll() is not None:
+                part.deaths += 1
+                part.next_start = now + min(30.0, 0.5 * 2**part.deaths)
+                echo(f"{part.name} ended with status {part.process.returncode}; starting it again")
+                part.process = None
+            elif part.process is None and now >= part.next_start:
+                _start(part, folder)
+        if now - checked > 5:
+            checked = now
+            try:
+                services.revive_services()
+            except TraceError as error:
+                echo(f"error: {error}")
+
+
+def _start(part: Child, folder: Path) -> None:
+    (folder / "logs").mkdir(exist_ok=True)
+    part.log = part.log or (folder / "logs" / f"{part.name}.log").open("a")
+    part.process = subprocess.Popen(
+        part.command,
+        stdin=subprocess.DEVNULL,
+        stdout=part.log,
+        stderr=part.log,
+        cwd=Path(__file__).resolve().parents[2],
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "trace_site.settings", **part.secrets},
+        preexec_fn=die_with_parent if sys.platform == "linux" else None,
+        start_new_session=True,  # Ctrl-C reaches only us; we end the children in order
+    )
+
+
+def die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def stop(parts: list[Child]) -> None:
+    """Ask each child to end, then end it."""
+    running = [part.process for part in parts if part.process is not None]
+    for process in running:
+        with suppress(ProcessLookupError):
+            process.terminate()
+    deadline = time.monotonic() + STOP_SECONDS
+    for process in running:
+        try:
+            process.wait(timeout=max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_for_site(url: str, parts: list[Child], ending: list[int], seconds: int = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not ending:
+        with (
+            suppress(urllib.error.URLError, OSError),
+            urllib.request.urlopen(f"{url}/healthz", timeout=2) as answer,
+        ):
+            if answer.status == 200:
+                return
+        web = parts[0].process
+        if time.monotonic() > deadline or web is None or web.poll() is not None:
+            raise TraceError(
+                "the site did not start.",
+                code="site_start",
+                where=str(services.home() / "logs" / "web.log"),
+                hint="The log says why.",
+            )
+        time.sleep(0.1)
+
+
+def first_free_port(wanted: int) -> int:
+    """`wanted` or one of the ten after it; any free one when all are taken or `wanted` is 0."""
+    for candidate in [*range(wanted, wanted + 11), 0] if wanted else [0]:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", candidate))
+                port: int = probe.getsockname()[1]
+                return port
+    raise TraceError("no free TCP port.", code="no_port", hint="Set PORT to a free one.")

@@ -1,0 +1,262 @@
+"""/api/v1/webhooks: who is told of what, tests and the delivery log, for admins."""
+
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from django.urls import path
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from trace_site.audit import models as audit_models
+from trace_site.rest.examples import answer_example, page_example
+from trace_site.rest.schema import PAGE_PARAMETERS, InputSerializer, page_of
+from trace_site.rest.views import ApiView, keyset_response
+from trace_site.webhooks.deliveries import deliver_now, ping
+from trace_site.webhooks.services import (
+    EVENTS,
+    Webhook,
+    WebhookDelivery,
+    webhook_create,
+    webhook_delete,
+    webhook_pause,
+    webhook_rotate,
+    webhook_update,
+)
+
+# What the webhook API reads and answers, with examples.
+
+
+EXAMPLE = {"url": "https://ci.example.com/trace", "events": ["rule.published", "request.applied"]}
+
+HOOK = {
+    "id": 2,
+    **EXAMPLE,
+    "active": True,
+    "paused_because": "",
+    "failures": 0,
+    "created_by": "ada",
+    "created_at": "2026-11-21T09:00:00Z",
+}
+MADE = {**HOOK, "secret": "whsec_0c4e…"}
+DELIVERY = {
+    "id": 91,
+    "delivery_id": "5f0c1a52-9d57-4c7e-8a55-0d7a4f6b1c1e",
+    "webhook": 2,
+    "event": "rule.published",
+    "payload": {"id": 7, "code": "PAYSLIP_PERIOD", "domain": "hr", "version": 2},
+    "state": "delivered",
+    "attempt": 1,
+    "next_at": "2026-11-21T09:15:00Z",
+    "status": 200,
+    "log": [
+        {
+            "attempt": 1,
+            "at": "2026-11-21T09:14:02Z",
+            "seconds": 0.12,
+            "status": 200,
+            "error": "",
+            "excerpt": "received",
+        }
+    ],
+    "created_at": "2026-11-21T09:14:02Z",
+}
+
+
+class WebhookIn(InputSerializer):
+    url = serializers.CharField(max_length=500, help_text="https://…; it must answer 200 to 299 in 10 s")
+    events = serializers.ListField(
+        child=serializers.CharField(max_length=60), max_length=len(EVENTS), help_text=", ".join(EVENTS)
+    )
+
+
+class WebhookChange(WebhookIn):
+    active = serializers.BooleanField(help_text="false pauses it; true resumes it and forgets its failures")
+
+
+class WebhookOut(serializers.ModelSerializer[Webhook]):
+    created_by = serializers.CharField(source="created_by.username")
+
+    class Meta:
+        model = Webhook
+        fields = ["id", "url", "events", "active", "paused_because", "failures", "created_by", "created_at"]
+
+
+class WebhookMade(WebhookOut):
+    secret = serializers.CharField(
+        allow_null=True, help_text="what signs the requests; it is not told again: null in a repeated answer"
+    )
+
+    class Meta(WebhookOut.Meta):
+        fields = [*WebhookOut.Meta.fields, "secret"]
+
+
+class DeliveryAttempt(serializers.Serializer[Any]):
+    attempt = serializers.IntegerField()
+    at = serializers.DateTimeField()
+    seconds = serializers.FloatField()
+    status = serializers.IntegerField(allow_null=True)
+    error = serializers.CharField(allow_blank=True)
+    excerpt = serializers.CharField(allow_blank=True, help_text="how the answer began")
+
+
+class DeliveryOut(serializers.ModelSerializer[WebhookDelivery]):
+    log = DeliveryAttempt(many=True)
+    payload = serializers.DictField()
+
+    class Meta:
+        model = WebhookDelivery
+        fields = [
+            "id", "delivery_id", "webhook", "event", "payload", "state", "attempt", "next_at", "status", "log",
+            "created_at",
+        ]  # fmt: skip
+
+
+GONE = OpenApiResponse(description="no such webhook or delivery")
+
+
+class Webhooks(ApiView):
+    told_once = ("secret",)
+
+    @extend_schema(
+        tags=["webhooks"],
+        operation_id="webhooks_list",
+        summary="List webhooks",
+        parameters=PAGE_PARAMETERS,
+        responses=page_of(WebhookOut),
+        examples=[page_example(HOOK)],
+    )
+    def get(self, request: Request) -> Response:
+        return keyset_response(request, Webhook.objects.select_related("created_by"), WebhookOut)
+
+    @extend_schema(
+        tags=["webhooks"],
+        operation_id="webhooks_create",
+        summary="Add a webhook",
+        description="The answer holds its secret, which is not told again.",
+        request=WebhookIn,
+        responses={201: WebhookMade},
+        examples=[
+            OpenApiExample("rules and requests", EXAMPLE, request_only=True),
+            answer_example(MADE, 201),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        hook = webhook_create(**self.read(WebhookIn), actor=request.user)
+        return Response(WebhookMade(hook).data, status=201)
+
+
+class OneWebhook(ApiView):
+    @extend_schema(
+        tags=["webhooks"],
+        operation_id="webhooks_read",
+        summary="Read a webhook",
+        responses={200: WebhookOut, 404: GONE},
+        examples=[answer_example(HOOK)],
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(WebhookOut(_hook(pk)).data)
+
+    @extend_schema(
+        tags=["webhooks"],
+        operation_id="webhooks_change",
+        summary="Change, pause or resume a webhook",
+        request=WebhookChange(partial=True),
+        responses={200: WebhookOut, 404: GONE},
+        examples=[
+            OpenApiExample("pause", {"active": False}, request_only=True),
+            answer_example({**HOOK, "active": False}),
+        ],
+    )
+    def patch(self, request: Request, pk: int) -> Response:
+        hook = _hook(pk)
+        given = self.read(WebhookChange, partial=True)
+        active = given.pop("active", None)
+        if given:
+            hook = webhook_update(webhook=hook, actor=request.user, **given)
+        if active is not None:
+            hook = webhook_pause(webhook=hook, actor=request.user, active=active)
+        return Response(WebhookOut(hook).data)
+
+    @extend_schema(
+        tags=["webhooks"],
+        operation_id="webhooks_delete",
+        summary="Remove a webhook with its log",
+        responses={204: None, 404: GONE},
+    )
+    def delete(self, request: Request, pk: int) -> Response:
+        webhook_delete(webhook=_hook(pk), actor=request.user)
+        return Response(status=204)
+
+
+class TestWebhook(ApiView):
+    @extend_schema(
+        tags=["webhooks"],
+        operation_id="webhooks_test",
+        summary="Send a test now",
+        description="Sends the event `ping` and answers with what came of it. A test is not repeated.",
+        request=None,
+        responses={200: DeliveryOut, 404: GONE},
+        examples=[answer_example(DELIVERY)],
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        return Response(DeliveryOut(ping(webhook=_hook(pk), actor=request.user)).data)
+
+
+class RotateWebhook(ApiView):
+    told_once = ("secret",)
+
+    @extend_schema(
+        tags=["webhooks"],
+        operation_id="webhooks_replace_secret",
+        summary="Replace the secret",
+        request=None,
+        responses={200: WebhookMade, 404: GONE},
+        examples=[answer_example(MADE)],
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        return Response(WebhookMade(webhook_rotate(webhook=_hook(pk), actor=request.user)).data)
+
+
+class Deliveries(ApiView):
+    @extend_schema(
+        tags=["webhooks"],
+        operation_id="webhooks_deliveries",
+        summary="The delivery log, newest first",
+        parameters=PAGE_PARAMETERS,
+        responses={200: page_of(DeliveryOut), 404: GONE},
+        examples=[page_example(DELIVERY)],
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        return keyset_response(request, _hook(pk).deliveries.all(), DeliveryOut, newest=True)
+
+
+class SendAgain(ApiView):
+    @extend_schema(
+        tags=["webhooks"],
+        operation_id="webhooks_send_again",
+        summary="Send a delivery once more now",
+        description="With the same id and body, so that a receiver knows it.",
+        request=None,
+        responses={200: DeliveryOut, 404: GONE},
+        examples=[answer_example(DELIVERY)],
+    )
+    def post(self, request: Request, pk: int, delivery: int) -> Response:
+        row = get_object_or_404(WebhookDelivery, pk=delivery, webhook=pk)
+        audit_models.record(actor=request.user, action="webhook.sent_again", obj=row)
+        return Response(DeliveryOut(deliver_now(row)).data)
+
+
+def _hook(pk: int) -> Webhook:
+    return get_object_or_404(Webhook.objects.select_related("created_by"), pk=pk)
+
+
+urlpatterns = [
+    path("webhooks", Webhooks.as_view(), name="api-webhooks"),
+    path("webhooks/<int:pk>", OneWebhook.as_view(), name="api-webhook"),
+    path("webhooks/<int:pk>/test", TestWebhook.as_view(), name="api-webhook-test"),
+    path("webhooks/<int:pk>/secret", RotateWebhook.as_view(), name="api-webhook-secret"),
+    path("webhooks/<int:pk>/deliveries", Deliveries.as_view(), name="api-webhook-deliveries"),
+    path("webhooks/<int:pk>/deliveries/<int:delivery>/send", SendAgain.as_view(), name="api-webhook-send"),
+]

@@ -1,0 +1,179 @@
+"""Sends what webhooks wait for: at least once, signed, never longer than ten seconds, less and less often.
+
+A claim moves `next_at` past the deadline, so that a sender that dies leaves the delivery due again, with the same id.
+"""
+
+import json
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import F
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from trace_site.audit import models as audit_models
+from trace_site.audit_context import acting
+from trace_site.lib.errors import TraceError
+from trace_site.webhooks.outbound import post, signature
+from trace_site.webhooks.services import EVENTS, PING, Webhook, WebhookDelivery
+
+log = logging.getLogger(__name__)
+SECONDS = 10.0
+LEASE = timedelta(seconds=60)
+BACKOFF = [timedelta(seconds=seconds) for seconds in (30, 120, 600, 3600, 6 * 3600)]
+PAUSE_AFTER = 20
+KEPT = timedelta(days=30)
+AT_ONCE = 8
+BUDGET = 5.0  # seconds after which a sweep claims nothing more
+
+
+def deliver_due() -> int:
+    """Send what is due, eight at a time; returns how many attempts were made."""
+    began = time.monotonic()
+    made = 0
+    while time.monotonic() - began < BUDGET and (claimed := _claim()):
+        made += len(claimed)
+        if len(claimed) == 1:
+            _attempt(claimed[0])
+            continue
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            for _ in threads.map(_attempt_in_thread, claimed):
+                pass
+    return made
+
+
+def deliver_now(delivery: WebhookDelivery) -> WebhookDelivery:
+    """One attempt at once, for the test button and for `send again`; its result is on the row."""
+    taken = WebhookDelivery.objects.filter(pk=delivery.pk).update(
+        state=WebhookDelivery.State.PENDING, attempt=F("attempt") + 1, next_at=Now() + LEASE
+    )
+    if not taken:
+        raise TraceError("this delivery is gone.", code="not_found")
+    _attempt(WebhookDelivery.objects.select_related("webhook").get(pk=delivery.pk))
+    return WebhookDelivery.objects.select_related("webhook").get(pk=delivery.pk)
+
+
+def ping(*, webhook: Webhook, actor: Any) -> WebhookDelivery:
+    """A test delivery, sent at once whether or not the webhook is paused."""
+    audit_models.record(actor=actor, action="webhook.tested", obj=webhook)
+    payload = {"message": "This is a test.", "webhook": webhook.pk, "events": webhook.events}
+    return deliver_now(WebhookDelivery.objects.create(webhook=webhook, event=PING, payload=payload))
+
+
+@transaction.atomic
+def _claim() -> list[WebhookDelivery]:
+    due = WebhookDelivery.objects.filter(
+        state=WebhookDelivery.State.PENDING, next_at__lte=Now(), webhook__active=True
+    )
+    rows = due.select_for_update(skip_locked=True, of=("self",)).select_related("webhook").order_by("next_at")
+    claimed = list(rows[:AT_ONCE])
+    WebhookDelivery.objects.filter(pk__in=[row.pk for row in claimed]).update(
+        next_at=Now() + LEASE, attempt=F("attempt") + 1
+    )
+    for row in claimed:
+        row.attempt += 1
+    return claimed
+
+
+def _attempt_in_thread(delivery: WebhookDelivery) -> None:
+    try:
+        with acting(None, "webhook delivery"):
+            _attempt(delivery)
+    finally:
+        connection.close()
+
+
+def _attempt(delivery: WebhookDelivery) -> None:
+    body = body_of(delivery)
+    at = int(time.time())
+    entry: dict[str, Any] = {"at": timezone.now().isoformat(timespec="seconds"), "attempt": delivery.attempt}
+    began = time.monotonic()
+    try:
+        answer = post(
+            delivery.webhook.url,
+            body,
+            headers_of(delivery, body, at),
+            allow_private=settings.WEBHOOK_ALLOW_PRIVATE,
+            seconds=SECONDS,
+        )
+        entry |= {"status": answer.status, "excerpt": answer.excerpt, "error": _refusal(answer.status)}
+    except TraceError as error:
+        entry |= {"status": None, "excerpt": "", "error": error.message}
+    entry["seconds"] = round(time.monotonic() - began, 3)
+    _settle(delivery, entry)
+
+
+def body_of(delivery: WebhookDelivery) -> bytes:
+    """The same bytes on every attempt, so that a receiver may compare them."""
+    told = {
+        "event": delivery.event,
+        "delivery": str(delivery.delivery_id),
+        "at": delivery.created_at.isoformat(),
+        "data": delivery.payload,
+    }
+    return json.dumps(told, ensure_ascii=False, sort_keys=True).encode()
+
+
+def headers_of(delivery: WebhookDelivery, body: bytes, at: int) -> dict[str, str]:
+    return {
+        "Content-Type": "application/json",
+        "User-Agent": "TRACE-Rule-Studio",
+        "X-Trace-Event": delivery.event,
+        "X-Trace-Delivery": str(delivery.delivery_id),
+        "X-Trace-Signature": signature(delivery.webhook.secret, at, body),
+    }
+
+
+def _refusal(status: int) -> str:
+    if 200 <= status < 300:
+        return ""
+    if 300 <= status < 400:
+        return f"It answered with a redirect ({status}); redirects are not followed."
+    return f"It answered {status}; only 200 to 299 counts as received."
+
+
+@transaction.atomic
+def _settle(delivery: WebhookDelivery, entry: dict[str, Any]) -> None:
+    """Keep the attempt and plan the next; a sender that lost its lease meanwhile changes nothing."""
+    rows = WebhookDelivery.objects.select_for_update().filter(pk=delivery.pk, attempt=delivery.attempt)
+    row = rows.first()
+    if row is None:
+        return
+    row.log = [*row.log, entry]
+    row.status = entry["status"]
+    hook = Webhook.objects.filter(pk=row.webhook_id)
+    if not entry["error"]:
+        row.state = WebhookDelivery.State.DELIVERED
+        hook.exclude(failures=0).update(failures=0)
+    else:
+        _plan(row)
+        hook.update(failures=F("failures") + 1)
+        _pause_if_hopeless(row.webhook_id, entry["error"])
+    row.save(update_fields=["log", "status", "state", "next_at"])
+
+
+def _plan(row: WebhookDelivery) -> None:
+    done = row.attempt - 1
+    if row.event not in EVENTS or done >= len(BACKOFF):  # a test is never repeated
+        row.state = WebhookDelivery.State.FAILED
+    else:
+        row.next_at = timezone.now() + BACKOFF[done]
+
+
+def _pause_if_hopeless(webhook_id: int, reason: str) -> None:
+    hopeless = Webhook.objects.filter(pk=webhook_id, active=True, failures__gte=PAUSE_AFTER)
+    sentence = f"{PAUSE_AFTER} attempts in a row failed, the last one so: {reason}"[:300]
+    for hook in hopeless.select_for_update():
+        hopeless.filter(pk=hook.pk).update(active=False, paused_because=sentence)
+        audit_models.record(actor=None, action="webhook.paused", obj=hook, detail={"reason": sentence})
+
+
+def forget_old() -> int:
+    """Delete deliveries that ended long ago; returns how many."""
+    old = WebhookDelivery.objects.filter(created_at__lt=Now() - KEPT)
+    return old.exclude(state=WebhookDelivery.State.PENDING).delete()[0]

@@ -1,0 +1,179 @@
+"""Webhooks: other servers that are told what happened here.
+
+`emit` writes a delivery for each webhook that asked for the event, in the transaction of what happened: what was
+rolled back is never told, what was committed is told at least once. trace_site.webhooks.deliveries sends them.
+"""
+
+import hashlib
+import hmac
+import secrets
+import uuid
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.db import models, transaction
+from django.db.models.functions import Now
+
+from trace_site.audit import models as audit_models
+from trace_site.celery import wake_worker
+from trace_site.lib.errors import TraceError
+from trace_site.webhooks.outbound import check_url
+
+EVENTS = {
+    "rule.published": "A rule version is now the one that is taught.",
+    "rule.withdrawn": "A rule is no longer taught.",
+    "request.submitted": "A change request waits for review.",
+    "request.approved": "A change request has the approvals it needs.",
+    "request.rejected": "A change request was rejected, with a reason.",
+    "request.applied": "A change request was applied.",
+    "request.blocked": "A scheduled change request could not be applied.",
+    "catalog.imported": "A catalog file was applied.",
+    "catalog.import_undone": "A catalog import was undone.",
+    "sample.approved": "Samples were approved, one by one or by a policy.",
+    "batch.failed": "A batch failed its acceptance sampling; all of it is read.",
+    "snapshot.frozen": "A dataset was frozen.",
+    "run.finished": "A training run made a model.",
+    "model.promoted": "An alias names another model.",
+}
+PING = "ping"
+
+
+class Webhook(models.Model):
+    """Whom to tell of what. The secret is not stored: it follows from SECRET_KEY and `salt`, and is shown once.
+
+    Another SECRET_KEY therefore means other secrets.
+    """
+
+    url = models.CharField(max_length=500)
+    salt = models.CharField(max_length=64)
+    events = ArrayField(models.CharField(max_length=60))
+    active = models.BooleanField(default=True)
+    paused_because = models.CharField(max_length=300, blank=True)
+    failures = models.PositiveIntegerField(default=0, help_text="failed attempts since the last that worked")
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        app_label = "trace_site"
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return (
+            f"webhook {self.pk} to {urlsplit(self.url).hostname}"  # paths of such addresses are often secrets
+        )
+
+    @property
+    def secret(self) -> str:
+        seed = f"webhook {self.pk} {self.salt}".encode()
+        return "whsec_" + hmac.new(settings.SECRET_KEY.encode(), seed, hashlib.sha256).hexdigest()
+
+
+class WebhookDelivery(models.Model):
+    """One event for one webhook, with every attempt. `next_at` is also the lease of the attempt that runs."""
+
+    class State(models.TextChoices):
+        PENDING = "pending"
+        DELIVERED = "delivered"
+        FAILED = "failed"
+
+    delivery_id = models.UUIDField(default=uuid.uuid4, unique=True, help_text="the same on every retry")
+    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
+    event = models.CharField(max_length=60)
+    payload = models.JSONField()
+    state = models.CharField(max_length=9, choices=State, default=State.PENDING)
+    attempt = models.PositiveIntegerField(default=0)
+    next_at = models.DateTimeField(db_default=Now())
+    status = models.PositiveIntegerField(null=True, help_text="HTTP status of the last answer")
+    log = models.JSONField(default=list, help_text="[{at, seconds, status, error, excerpt}], one per attempt")
+    created_at = models.DateTimeField(db_default=Now(), db_index=True)
+
+    class Meta:
+        app_label = "trace_site"
+        ordering = ["-id"]
+        verbose_name_plural = "webhook deliveries"
+        indexes = [
+            models.Index(fields=["next_at"], condition=models.Q(state="pending"), name="webhook_due"),
+            models.Index(fields=["webhook", "-id"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event} to {self.webhook_id}"
+
+
+def emit(event: str, payload: dict[str, Any]) -> None:
+    """Tell every webhook that asked for `event`; call it inside the writer's transaction."""
+    emit_all(event, [payload])
+
+
+def emit_all(event: str, payloads: Iterable[dict[str, Any]]) -> None:
+    """The same for many objects: one query to read, one to write."""
+    assert event in EVENTS, event
+    listening = list(Webhook.objects.filter(active=True, events__contains=[event]))
+    if not listening:
+        return
+    told = [
+        WebhookDelivery(webhook=hook, event=event, payload=payload)
+        for payload in payloads
+        for hook in listening
+    ]
+    WebhookDelivery.objects.bulk_create(told, batch_size=1000)
+    transaction.on_commit(lambda: wake_worker("deliver"))  # without a broker the next poll sends
+
+
+@transaction.atomic
+def webhook_create(*, url: str, events: Iterable[str], actor: Any) -> Webhook:
+    """A new webhook; its `secret` is to be shown now. Raises TraceError `bad_input`."""
+    _check(url, wanted := sorted(set(events)))
+    hook = Webhook.objects.create(url=url, events=wanted, salt=secrets.token_hex(32), created_by=actor)
+    audit_models.record(actor=actor, action="webhook.created", obj=hook, detail={"events": wanted})
+    return hook
+
+
+@transaction.atomic
+def webhook_update(
+    *, webhook: Webhook, actor: Any, url: str | None = None, events: Iterable[str] | None = None
+) -> Webhook:
+    hook = Webhook.objects.select_for_update().get(pk=webhook.pk)
+    hook.url = hook.url if url is None else url
+    hook.events = hook.events if events is None else sorted(set(events))
+    _check(hook.url, hook.events)
+    hook.save(update_fields=["url", "events"])
+    audit_models.record(actor=actor, action="webhook.changed", obj=hook, detail={"events": hook.events})
+    return hook
+
+
+@transaction.atomic
+def webhook_pause(*, webhook: Webhook, actor: Any, active: bool) -> Webhook:
+    """Stop or start sending. What waits is kept; what happens while it is paused is not recorded for it."""
+    hook = Webhook.objects.select_for_update().get(pk=webhook.pk)
+    hook.active, hook.paused_because, hook.failures = active, "", 0
+    hook.save(update_fields=["active", "paused_because", "failures"])
+    audit_models.record(actor=actor, action="webhook.resumed" if active else "webhook.paused", obj=hook)
+    return hook
+
+
+@transaction.atomic
+def webhook_rotate(*, webhook: Webhook, actor: Any) -> Webhook:
+    """Give it another secret; the old one is of no use from now on."""
+    hook = Webhook.objects.select_for_update().get(pk=webhook.pk)
+    hook.salt = secrets.token_hex(32)
+    hook.save(update_fields=["salt"])
+    audit_models.record(actor=actor, action="webhook.secret_replaced", obj=hook)
+    return hook
+
+
+@transaction.atomic
+def webhook_delete(*, webhook: Webhook, actor: Any) -> None:
+    """Remove it with its delivery log."""
+    audit_models.record(actor=actor, action="webhook.deleted", obj=webhook)
+    webhook.delete()
+
+
+def _check(url: str, events: list[str]) -> None:
+    check_url(url, allow_private=settings.WEBHOOK_ALLOW_PRIVATE)
+    if not events or (unknown := sorted(set(events) - set(EVENTS))):
+        wrong = f"there is no event {unknown[0]!r}." if events else "it asks for no event."
+        raise TraceError(wrong, code="bad_input", where="events", hint=f"Events: {', '.join(EVENTS)}.")

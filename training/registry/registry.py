@@ -1,0 +1,221 @@
+"""Which model is meant: ids, aliases, and where a model's files lie.
+
+An alias is the newest row of an append-only history, so every move can be read back. All moves take one lock, as
+retention does: a model whose files are gone can never be named.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from trace_site.artefacts import store
+from trace_site.audit import models as audit_models
+from trace_site.lib.errors import TraceError
+from trace_site.webhooks.services import emit
+from training.models import AliasMove, Model
+
+ALIAS_LOCK = 7_210_401  # advisory lock number: one move at a time
+Alias = AliasMove.Alias
+Stamp = tuple[tuple[str, int, int], ...]
+
+
+def alias_lock() -> None:
+    """Hold the aliases to the end of the transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [ALIAS_LOCK])
+
+
+def current_aliases() -> dict[str, Model]:
+    """{alias: the model it names now}; one query."""
+    moves = AliasMove.objects.order_by("alias", "-id").distinct("alias")
+    return {move.alias: move.model for move in moves.select_related("model__run__snapshot")}
+
+
+def model_named(reference: str | int) -> Model:
+    """The model of an id (`7`) or an alias (`champion`)."""
+    models = Model.objects.select_related("run__snapshot")
+    text = str(reference).strip()
+    if text.isdecimal():
+        model = models.filter(pk=int(text)).first()
+        if model is None:
+            raise TraceError(
+                f"there is no model {text}.",
+                code="not_found",
+                hint=f"The models are: {_known() or 'none yet'}.",
+            )
+        return model
+    if text not in Alias.values:
+        raise TraceError(
+            f"{text!r} is neither a model's id nor an alias.",
+            code="not_found",
+            hint=f"Use a number or one of {', '.join(Alias.values)}.",
+        )
+    move = newest(text)
+    if move is None:
+        raise TraceError(
+            f"no model is {text} yet.", code="not_found", hint="Promote one: manage.py promote --model ID."
+        )
+    return models.get(pk=move.model_id)
+
+
+def newest(alias: str) -> AliasMove | None:
+    return AliasMove.objects.filter(alias=alias).order_by("-id").first()
+
+
+def _known() -> str:
+    return ", ".join(map(str, Model.objects.order_by("-id").values_list("pk", flat=True)[:10]))
+
+
+@transaction.atomic
+def promote(*, model: Model, actor: Any, note: str = "") -> AliasMove:
+    """Make the model champion; the old champion becomes previous. Promoting the champion again changes nothing."""
+    alias_lock()
+    old = newest(Alias.CHAMPION)
+    if old is not None and old.model_id == model.pk:
+        return old
+    refuse_removed(model)
+    move = _crown(model, old, actor, note, f"replaced by model {model.pk}")
+    detail = {"alias": Alias.CHAMPION, "previous": old.model_id if old else None, "note": note}
+    audit_models.record(actor=actor, action="model.promoted", obj=model, detail=detail)
+    return move
+
+
+@transaction.atomic
+def roll_back(*, actor: Any, to: Model | None = None, note: str = "") -> AliasMove:
+    """Make an earlier champion champion again (None: the previous one); what is rolled back becomes previous.
+
+    Raises TraceError `bad_state` when there is nothing to go back to, or `to` never was champion.
+    """
+    alias_lock()
+    old, back = newest(Alias.CHAMPION), newest(Alias.PREVIOUS)
+    if old is None or (to is None and back is None):
+        raise TraceError(
+            "there is no earlier champion to go back to.",
+            code="bad_state",
+            hint="Promote a model instead: manage.py promote --model ID.",
+        )
+    model = to or Model.objects.get(pk=back.model_id)  # type: ignore[union-attr]
+    if model.pk == old.model_id:
+        raise TraceError(f"model {model.pk} is the champion already.", code="bad_state")
+    if not AliasMove.objects.filter(alias=Alias.CHAMPION, model=model).exists():
+        raise TraceError(
+            f"model {model.pk} never was champion.",
+            code="bad_state",
+            hint="Promote it instead: that is a decision of its own.",
+        )
+    refuse_removed(model)
+    said = f"back from model {old.model_id}{f': {note}' if note else ''}"
+    move = _crown(model, old, actor, said, f"rolled back to model {model.pk}")
+    detail = {"alias": Alias.CHAMPION, "rolled_back": old.model_id, "note": note}
+    audit_models.record(actor=actor, action="model.rolled_back", obj=model, detail=detail)
+    return move
+
+
+@transaction.atomic
+def set_challenger(*, model: Model, actor: Any, note: str = "") -> AliasMove:
+    """Name the model that is watched beside the champion: rule tests run on it, the playground offers it."""
+    alias_lock()
+    old, champion = newest(Alias.CHALLENGER), newest(Alias.CHAMPION)
+    if champion is not None and champion.model_id == model.pk:
+        raise TraceError(f"model {model.pk} is the champion.", code="bad_state", hint="Choose another model.")
+    if old is not None and old.model_id == model.pk:
+        return old
+    refuse_removed(model)
+    move = _moved(Alias.CHALLENGER, model.pk, actor, note)
+    detail = {"alias": Alias.CHALLENGER, "before": old.model_id if old else None, "note": note}
+    audit_models.record(actor=actor, action="model.challenger_set", obj=model, detail=detail)
+    emit("model.promoted", {"alias": Alias.CHALLENGER, "model": model.pk, "previous": detail["before"]})
+    return move
+
+
+def _crown(model: Model, old: AliasMove | None, actor: Any, note: str, why: str) -> AliasMove:
+    if old is not None:
+        _moved(Alias.PREVIOUS, old.model_id, actor, why)
+    move = _moved(Alias.CHAMPION, model.pk, actor, note)
+    told = {"alias": "champion", "model": model.pk, "previous": old.model_id if old else None}
+    emit("model.promoted", told)
+    return move
+
+
+def _moved(alias: str, model: int, actor: Any, note: str) -> AliasMove:
+    return AliasMove.objects.create(alias=alias, model_id=model, actor=actor, note=note[:300])
+
+
+def refuse_removed(model: Model) -> None:
+    """Read under the lock that retention takes too, it holds to the end of the transaction. Raises TraceError."""
+    if (at := Model.objects.values_list("removed_at", flat=True).get(pk=model.pk)) is not None:
+        raise _removed(model, at)
+
+
+def _removed(model: Model, at: Any) -> TraceError:
+    return TraceError(
+        f"model {model.pk} has no files any more: retention removed them on {at:%Y-%m-%d}.",
+        code="removed",
+        hint="Clone its run to train it again.",
+        permanent=True,
+    )
+
+
+def export_dir(model: Model) -> Path:
+    """The model's folder on this machine. Its digests are verified the first time, and whenever a file has another
+    size or time than when it was verified. Raises TraceError `removed`, `store_missing` or `store_corrupt`.
+    """
+    if model.removed_at is not None:
+        raise _removed(model, model.removed_at)
+    artefacts = store()
+    local = artefacts.local_dir(model.store_key, model.store_digest)
+    try:
+        return _verified(settings.STORE_URL, model.store_key, model.store_digest, stamp(local))
+    except TraceError as error:
+        error.message = f"model {model.pk} is not loaded: {error.message}"
+        error.args = (error.message,)
+        raise
+
+
+def stamp(folder: Path) -> Stamp:
+    """Names, sizes and times of all files below: another stamp means the folder was touched."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return tuple((str(path), (at := path.stat()).st_size, at.st_mtime_ns) for path in files)
+
+
+@lru_cache(maxsize=64)
+def _verified(store_url: str, key: str, digest: str, stamped: Stamp) -> Path:
+    return store().get_dir(key, digest)
+
+
+# What models score, told by the app that evaluates; it registers a teller in its AppConfig.ready().
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One figure of a model: its mean with the interval and n, what it measures, and the page behind it."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int | None
+    label: str
+    url: str
+
+
+Teller = Callable[[list[int]], dict[int, Score]]
+_tellers: list[Teller] = []
+
+
+def register(teller: Teller) -> None:
+    if teller not in _tellers:
+        _tellers.append(teller)
+
+
+def scores_of(models: Iterable[int]) -> dict[int, Score]:
+    """{model id: its score} of the models that have one."""
+    wanted = list(models)
+    found: dict[int, Score] = {}
+    for teller in _tellers if wanted else ():
+        found |= teller(wanted)
+    return found

@@ -1,0 +1,223 @@
+"""What a policy stands before: what changed since the snapshot it trained on last, and what goes on meanwhile."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
+from django.db.models import Count, F, Max, QuerySet
+
+from rules.models import Rule, RuleVersion
+from synthesis.models import Decision, Sample
+from trace_site.audit.models import AuditEntry
+from trace_site.jobs import Job
+from training.core.retraining import Facts, Failure, Limits, Verdict, judge
+from training.models import Retraining, RetrainPolicy, Run
+
+KIND = "retraining"
+ACTIVE = (Job.State.QUEUED, Job.State.RUNNING)
+ENDED_BADLY = (Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED)
+CHANGES = {
+    "rule.published": "rules changed",
+    "rule.withdrawn": "rules changed",
+    "catalog.imported": "the catalog changed",
+    "catalog.import_undone": "the catalog changed",
+}
+APPROVED = {"human": Sample.Human.APPROVED, "machine": Sample.Machine.READY}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRule:
+    """`was` and `now` are version numbers; None: not published then, or not now. `samples`: approved ones of `now`."""
+
+    pk: int | None
+    domain: str
+    code: str
+    was: int | None
+    now: int | None
+    samples: int = 0
+
+    @property
+    def change(self) -> str:
+        return "withdrawn" if self.now is None else "new" if self.was is None else "changed"
+
+    @property
+    def taught(self) -> bool:
+        """Whether training now teaches it, or teaches that it is gone."""
+        return self.now is None or self.samples > 0
+
+
+@dataclass(slots=True)
+class Standing:
+    """A policy at one moment. `last`: the retraining it is measured against; `own`: its job or run under way."""
+
+    policy: RetrainPolicy
+    facts: Facts
+    verdict: Verdict
+    last: Retraining | None
+    own: Job | None
+    failed: Job | None
+    rules: list[ChangedRule] = field(default_factory=list)
+
+    @property
+    def starts_itself(self) -> bool:
+        return self.policy.active and self.verdict.due and self.own is None
+
+    def reasons(self) -> dict[str, Any]:
+        """What a retraining puts down of why it was started."""
+        return {
+            "approved_samples": self.facts.approved,
+            "changed_rules": [f"{rule.domain}/{rule.code}" for rule in self.rules if rule.taught],
+            "untaught_rules": [f"{rule.domain}/{rule.code}" for rule in self.rules if not rule.taught],
+            "since_run": self.last.run_id if self.last else None,
+            "since_snapshot": self.last.run.snapshot_id if self.last else None,
+            "words": self.verdict.reasons,
+        }
+
+
+def standing(policy: RetrainPolicy) -> Standing:
+    """One policy now, by the database's clock; the number of queries is constant."""
+    last, failed_run = last_of(policy)
+    own, failed_job = own_jobs(policy, last)
+    rules = changed_rules(policy, last)
+    failed = failed_job or failed_run
+    changed_at, change = newest_change()
+    facts = Facts(
+        now=database_now(),
+        approved=new_samples(policy, last).count(),
+        taught=sum(rule.taught for rule in rules),
+        untaught=sum(not rule.taught for rule in rules),
+        change=change,
+        changed_at=changed_at,
+        writing=Job.objects.filter(kind="synthesis", state__in=ACTIVE).count(),
+        busy=training_now(),
+        failure=failure_of(failed),
+    )
+    limits = Limits(policy.approved_samples, policy.changed_rules, timedelta(minutes=policy.quiet_minutes))
+    return Standing(policy, facts, judge(facts, limits), last, own, failed, rules)
+
+
+def database_now() -> datetime:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        now: datetime = cursor.fetchone()[0]
+        return now
+
+
+def last_of(policy: RetrainPolicy) -> tuple[Retraining | None, Job | None]:
+    """The newest retraining whose run made a model or still may, and the job of a newer one that did not."""
+    rows = policy.retrainings.select_related("run__job", "run__model", "run__snapshot")
+    failed = None
+    for row in rows.defer("run__snapshot__manifest", "run__log_tail", "run__model__card")[:20]:
+        job = row.run.job
+        if hasattr(row.run, "model") or job is None or job.state not in ENDED_BADLY:
+            return row, failed
+        failed = failed or job
+    return None, failed
+
+
+def own_jobs(policy: RetrainPolicy, last: Retraining | None) -> tuple[Job | None, Job | None]:
+    """(the policy's job that is under way, the newest one that ended badly after its last retraining)."""
+    newest = Job.objects.filter(kind=KIND, params__policy=policy.pk).order_by("-id").first()
+    if newest is not None and newest.is_active:
+        return newest, None
+    failed = newest if newest is not None and newest.state in ENDED_BADLY else None
+    if last is not None and failed is not None and last.at > failed.created_at:
+        failed = None
+    if last is not None and last.run.job is not None and last.run.job.is_active:
+        return last.run.job, failed
+    return None, failed
+
+
+def failure_of(job: Job | None) -> Failure | None:
+    if job is None or job.finished_at is None:
+        return None
+    what = "The last snapshot was not built" if job.kind == KIND else "The last run made no model"
+    return Failure(f"{what}: {job.error or job.state}", job.finished_at)
+
+
+def training_now() -> str:
+    """What the queue trains or prepares, in words; one retraining at a time, whoever asked for it."""
+    job = Job.objects.filter(kind__in=("training", KIND), state__in=ACTIVE).order_by("id").first()
+    return f"job {job.pk} ({job.title}) is {job.state}" if job else ""
+
+
+def newest_change() -> tuple[datetime | None, str]:
+    """When rules, catalog or review changed last, and which of them."""
+    found = [(entry.at, CHANGES[entry.action]) for action in CHANGES if (entry := _newest_entry(action))]
+    decided = Decision.objects.order_by("-id").values_list("at", flat=True).first()
+    if decided is not None:
+        found.append((decided, "samples reviewed"))
+    return max(found) if found else (None, "")
+
+
+def _newest_entry(action: str) -> AuditEntry | None:
+    return AuditEntry.objects.filter(action=action).order_by("-at", "-id").only("at", "action").first()
+
+
+def new_samples(policy: RetrainPolicy, last: Retraining | None) -> QuerySet[Sample]:
+    """Approved samples of the policy's branches that were decided since its last snapshot and are not in it."""
+    found = Sample.objects.filter(**APPROVED, branch__in=policy.snapshot["branches"])
+    if domain := policy.snapshot.get("domain"):
+        found = found.filter(domain=domain)
+    if last is None:
+        return found
+    since = Decision.objects.filter(pk__gt=last.reasons.get("decision", 0)).values("sample")
+    return found.filter(pk__in=since).exclude(memberships__snapshot=last.run.snapshot_id)
+
+
+def newest_decision() -> int:
+    return Decision.objects.aggregate(newest=Max("pk"))["newest"] or 0
+
+
+def changed_rules(policy: RetrainPolicy, last: Retraining | None) -> list[ChangedRule]:
+    """Published rules that the last snapshot does not hold as they are, and rules it holds that are withdrawn.
+
+    Only a cell that learns from rule samples learns what rules say: of any other, none counts.
+    """
+    if policy.retrieval != Run.Retrieval.RULES or "rule" not in policy.snapshot["branches"]:
+        return []
+    domain = policy.snapshot.get("domain") or ""
+    was = _rules_of(last, domain)
+    now = _published(domain)
+    changed = {key for key in was.keys() | now.keys() if key not in was or key not in now}
+    changed |= {key for key in was.keys() & now.keys() if was[key][1] != now[key][1]}
+    ids = {
+        (rule.domain_id, rule.code): rule.pk for rule in Rule.objects.filter(code__in={c for _, c in changed})
+    }
+    samples = _approved_of([now[key][2] for key in changed if key in now])
+    return [
+        ChangedRule(
+            ids.get(key),
+            *key,
+            was[key][0] if key in was else None,
+            now[key][0] if key in now else None,
+            samples.get(now[key][2], 0) if key in now else 0,
+        )
+        for key in sorted(changed)
+    ]
+
+
+def _rules_of(last: Retraining | None, domain: str) -> dict[tuple[str, str], tuple[int, str]]:
+    """{(domain, code): (version, content hash)} of the last snapshot."""
+    if last is None:
+        return {}
+    held = (
+        type(last.run.snapshot).objects.values_list("manifest__rules", flat=True).get(pk=last.run.snapshot_id)
+    )
+    rows = [row for row in held or [] if not domain or row["domain"] == domain]
+    return {(row["domain"], row["code"]): (row["version"], row["hash"]) for row in rows}
+
+
+def _published(domain: str) -> dict[tuple[str, str], tuple[int, str, int]]:
+    """{(domain, code): (version, content hash, id of the version)} of what is published."""
+    rows = RuleVersion.objects.filter(rule__published_id=F("pk"))
+    if domain:
+        rows = rows.filter(rule__domain=domain)
+    found = rows.order_by().values_list("rule__domain", "rule__code", "number", "content_hash", "pk")
+    return {(slug, code): (number, content, pk) for slug, code, number, content, pk in found}
+
+
+def _approved_of(versions: list[int]) -> dict[int, int]:
+    rows = Sample.objects.filter(**APPROVED, rule_version__in=versions).order_by()
+    return dict(rows.values_list("rule_version").annotate(Count("pk")))

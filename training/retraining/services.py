@@ -1,0 +1,176 @@
+"""When to train again: policies, and starting what they ask for.
+
+Every start takes one lock and looks again under it, so that two sweepers, or a sweeper and a person, start one
+retraining between them. The job that is queued builds the snapshot and makes the run (training.retraining.tasks).
+"""
+
+import logging
+from dataclasses import asdict
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from django.db.models import Q
+from django.urls import reverse
+
+from synthesis.generate.services import snapshot_params
+from trace_site import jobs
+from trace_site.access import ADMIN
+from trace_site.audit import models as audit_models
+from trace_site.jobs import Job
+from trace_site.lib.errors import TraceError
+from trace_site.notices.services import Notice, tell
+from training.core import recipe as recipes
+from training.core.recipe import Recipe
+from training.models import RetrainPolicy, Run
+from training.retraining.selectors import KIND, Standing, standing
+from training.runs.stages import default_recipe
+
+log = logging.getLogger(__name__)
+LOCK = 7_210_402  # advisory lock number: one start at a time
+CELL = ("base", "format", "memo", "retrieval", "seed")
+LIMITS = ("approved_samples", "changed_rules", "quiet_minutes")
+LONGEST_QUIET = 7 * 24 * 60
+
+
+def retraining_lock(wait: bool = True) -> bool:
+    """Hold the starting of retrainings to the end of the transaction; False when somebody else has it."""
+    call = "pg_advisory_xact_lock" if wait else "pg_try_advisory_xact_lock"
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {call}(%s)", [LOCK])
+        return cursor.fetchone()[0] is not False
+
+
+@transaction.atomic
+def policy_save(
+    *, policy: RetrainPolicy | None = None, actor: Any, name: str, snapshot: dict[str, Any], **fields: Any
+) -> RetrainPolicy:
+    """Make a policy, or change one. fields: the cell, the limits, and `recipe` as a mapping of fields."""
+    row = RetrainPolicy() if policy is None else RetrainPolicy.objects.select_for_update().get(pk=policy.pk)
+    row.name = name.strip()
+    clash = RetrainPolicy.objects.filter(name=row.name).exclude(pk=row.pk)
+    if not row.name or clash.exists():
+        problem = "another policy has this name." if row.name else "a policy needs a name."
+        raise TraceError(problem, code="bad_input", where="name")
+    for field in (*CELL, *LIMITS, "recipe"):
+        setattr(row, field, fields.get(field, getattr(row, field)))
+    row.snapshot = {key: value for key, value in snapshot_params(**snapshot).items() if key != "actor"}
+    _check(row)
+    row.changed_by = actor
+    row.save()
+    action = "retraining.policy_changed" if policy else "retraining.policy_created"
+    audit_models.record(actor=actor, action=action, obj=row, detail=said(row))
+    return row
+
+
+def said(policy: RetrainPolicy) -> dict[str, Any]:
+    """A policy's settings, as the audit log keeps them."""
+    return {name: getattr(policy, name) for name in (*CELL, *LIMITS, "active", "snapshot", "recipe")}
+
+
+def _check(policy: RetrainPolicy) -> None:
+    if policy.retrieval == Run.Retrieval.NONE:
+        raise TraceError(
+            "a cell without Stage 2 learns neither from samples nor from rules.",
+            code="bad_input",
+            where="retrieval",
+            hint="Choose n, r, r+R or n>r.",
+        )
+    if policy.quiet_minutes > LONGEST_QUIET:
+        raise TraceError("must be at most a week.", code="bad_input", where="quiet_minutes")
+    policy_recipe(policy)
+
+
+def policy_recipe(policy: RetrainPolicy) -> Recipe:
+    """The recipe its runs get: the base's default with the policy's own fields over it. Raises TraceError."""
+    base = asdict(default_recipe(policy.base))
+    for name, value in policy.recipe.items():
+        base[name] = (
+            {**base[name], **value} if isinstance(value, dict) and isinstance(base.get(name), dict) else value
+        )
+    return recipes.stored(base).with_cell(**{name: getattr(policy, name) for name in CELL})
+
+
+@transaction.atomic
+def policy_switch(*, policy: RetrainPolicy, active: bool, actor: Any) -> RetrainPolicy:
+    """Let it start by itself, or not; a run under way goes on."""
+    row = RetrainPolicy.objects.select_for_update().get(pk=policy.pk)
+    if row.active != active:
+        row.active, row.changed_by = active, actor
+        row.save(update_fields=["active", "changed_by", "changed_at"])
+        action = "retraining.switched_on" if active else "retraining.switched_off"
+        audit_models.record(actor=actor, action=action, obj=row, detail=said(row))
+    return row
+
+
+@transaction.atomic
+def start(*, policy: RetrainPolicy, actor: Any) -> Job:
+    """Start now, whatever the limits say. Raises TraceError `bad_state` while one of its own is under way."""
+    retraining_lock()
+    found = standing(RetrainPolicy.objects.select_for_update().get(pk=policy.pk))
+    if found.own is not None:
+        raise TraceError(
+            f"{found.own.title} is {found.own.state}.",
+            code="bad_state",
+            where=policy.name,
+            hint="Wait for it, or cancel it first.",
+        )
+    return _enqueue(found, actor)
+
+
+def sweep() -> int:
+    """Start every active policy that is due, and tell of failures, of the others too; how many were started."""
+    started = 0
+    for policy in RetrainPolicy.objects.order_by("pk"):
+        try:
+            with transaction.atomic():
+                if not retraining_lock(wait=False):
+                    return started
+                started += start_if_due(policy)
+        except TraceError as error:
+            log.warning("policy %s could not start: %s", policy, error)
+    return started
+
+
+def start_if_due(policy: RetrainPolicy) -> bool:
+    """The caller holds the lock; what it stands before is read again under it."""
+    row = RetrainPolicy.objects.select_for_update().get(pk=policy.pk)
+    found = standing(row)
+    if found.failed is not None:
+        _tell_failure(found.failed, row)
+    if not found.starts_itself:
+        return False
+    _enqueue(found, None)
+    return True
+
+
+def _enqueue(found: Standing, actor: Any) -> Job:
+    policy = found.policy
+    params = {
+        **snapshot_params(**policy.snapshot, actor=actor),
+        "policy": policy.pk,
+        "cell": {name: getattr(policy, name) for name in CELL},
+        "recipe": asdict(policy_recipe(policy)),
+        "reasons": found.reasons(),
+    }
+    title = f"retraining {policy.name}: snapshot and run"
+    job = jobs.enqueue(KIND, params, title=title, created_by=actor)
+    audit_models.record(
+        actor=actor, action="retraining.started", obj=policy, detail={"job": job.pk, **params["reasons"]}
+    )
+    why = "; ".join(found.verdict.reasons) or "started by hand"
+    tell_admins(f"Retraining {policy.name} started: {why}.", f"retraining:{job.pk}")
+    return job
+
+
+def _tell_failure(job: Job, policy: RetrainPolicy) -> None:
+    """Once a failed job, however often the sweeper comes by."""
+    key = f"retraining-failed:{job.pk}"
+    if not Notice.objects.filter(key=key).exists():
+        what = "built no snapshot" if job.kind == KIND else "made no model"
+        tell_admins(f"Retraining {policy.name} {what}: {job.error or job.state}", key)
+
+
+def tell_admins(text: str, key: str) -> None:
+    admins = User.objects.filter(Q(is_superuser=True) | Q(groups__name=ADMIN), is_active=True).distinct()
+    tell(admins, "retraining", text, link=reverse("training:policies"), key=key)

@@ -1,0 +1,272 @@
+"""A run's curves in a bounded number of points: the database makes means with their smallest and largest values.
+
+Per stage at most BUCKETS groups of neighbouring steps, however long the run: a spike stays in sight as the edge of the
+band, and a page never grows with the run.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+
+from trace_site.lib.charts import LineChart, Series, line_chart
+from training.core.recipe_fields import CELL, FIELDS, flat_json, shown
+from training.models import Run, RunMetric, TrainedStage
+from training.registry.selectors import runs
+
+BUCKETS = 120  # groups of steps a stage; a plot is about 700 pixels wide
+ROWS = 24  # of the table under a figure
+STAGES = {"stage1": "Stage 1", "plain": "Stage 2, plain", "stage2": "Stage 2"}
+ORDER = tuple(STAGES)
+SHOWN = ("loss", "grad_norm", "lr", "tokens_per_second", "memory_mb", "computed_ratio")
+AXES = {"step": "optimiser step", "tokens": "tokens read", "seconds": "seconds of training"}
+# field -> (question in the title, y label, may be drawn on a logarithmic scale)
+FIGURES = {
+    "loss": ("Is the loss still falling?", "loss, a running mean of about ten steps", True),
+    "grad_norm": ("Are the gradients calm?", "gradient norm before clipping", True),
+    "lr": ("How is the learning rate scheduled?", "learning rate", False),
+    "tokens_per_second": ("How fast does it train?", "real tokens a second", False),
+    "memory_mb": ("How much memory does it hold?", "MB at the peak so far", False),
+    "computed_ratio": ("How much padding is computed?", "computed tokens for each real one", False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Some neighbouring steps of one stage; `values`: {field: (mean, smallest, largest)}."""
+
+    step: float
+    tokens: float
+    seconds: float
+    points: int
+    values: dict[str, tuple[float, float, float]]
+
+
+Found = dict[tuple[int, str], list[Bucket]]
+
+
+def buckets(runs: Iterable[int], fields: Iterable[str] = SHOWN, most: int = BUCKETS) -> Found:
+    """{(run, stage): buckets in order of their steps}; one query."""
+    names = list(fields)
+    if unknown := set(names) - set(SHOWN):
+        raise ValueError(f"unknown fields: {sorted(unknown)}")
+    read = (*names, "tokens", "seconds")
+    cells = ", ".join(f"avg(v.{name}), min(v.{name}), max(v.{name})" for name in names)
+    columns = ", ".join(f"{name} jsonb" for name in read)
+    # whatever is no number is not drawn
+    numbers = ", ".join(
+        f"CASE WHEN jsonb_typeof(d.{name}) = 'number' THEN d.{name}::float8 END AS {name}" for name in read
+    )
+    sql = f"""
+        WITH ends AS (
+            SELECT run_id, stage, min(step) AS low, max(step) + 1 AS high
+            FROM training_runmetric WHERE run_id = ANY(%s) GROUP BY run_id, stage
+        ), v AS MATERIALIZED (
+            SELECT m.run_id, m.stage, m.step, width_bucket(m.step, e.low, e.high, %s) AS place, {numbers}
+            FROM ends e JOIN training_runmetric m USING (run_id, stage)
+            CROSS JOIN LATERAL jsonb_to_record(m.data) AS d({columns})
+        )
+        SELECT run_id, stage, avg(step), avg(tokens), avg(seconds), count(*), {cells}
+        FROM v GROUP BY run_id, stage, place ORDER BY run_id, stage, place
+    """  # noqa: S608 - the names are this module's own
+    found: defaultdict[tuple[int, str], list[Bucket]] = defaultdict(list)
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [list(runs), most])
+        for run, stage, step, tokens, seconds, points, *rest in cursor.fetchall():
+            triples = zip(names, zip(*[iter(rest)] * 3, strict=True), strict=True)
+            values = {name: triple for name, triple in triples if triple[0] is not None}
+            found[run, stage].append(Bucket(float(step), tokens or 0.0, seconds or 0.0, points, values))
+    return dict(found)
+
+
+def series(name: str, found: list[Bucket], field: str, axis: str = "step") -> Series:
+    """One curve: a point a bucket, with a band where a bucket holds several points."""
+    rows = [(getattr(one, axis), one.values[field]) for one in found if field in one.values]
+    points = [(x, mean) for x, (mean, _, _) in rows]
+    return Series(name, points, [(x, low, high) for x, (_, low, high) in rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    charts: list[LineChart]
+    points: int
+
+
+def curves(of: Run, *, log: bool = False) -> Curves:
+    """Every figure of a run, a curve a stage; one query."""
+    found = {stage: rows for (_, stage), rows in buckets([of.pk]).items()}
+    stages = sorted(found, key=_rank)
+    total = sum(bucket.points for rows in found.values() for bucket in rows)
+    note = told(total, sum(map(len, found.values())))
+    charts = []
+    for field, (title, label, may_log) in FIGURES.items():
+        drawn = [series(STAGES.get(stage, stage), found[stage], field) for stage in stages]
+        chart = line_chart(
+            title, drawn, x_label=AXES["step"], y_label=label, log=log and may_log, note=note, rows=ROWS
+        )
+        note = note if not chart.curves else ""  # said once, under the first figure
+        charts += [chart] if chart.curves else []
+    return Curves(charts, total)
+
+
+def told(points: int, groups: int) -> str:
+    """What a thinned curve shows; empty when it shows every point."""
+    if points <= groups:
+        return ""
+    each = points / groups
+    about = "one to two neighbouring points" if each < 2 else f"about {each:.0f} logged points"
+    return f"Line: mean of {about}; band: their smallest and largest. {points:,} points in all."
+
+
+def newest_points(of: Run) -> dict[str, dict[str, Any]]:
+    """{stage: its newest logged values and step}, in training order; one query, whatever was logged."""
+    rows = RunMetric.objects.filter(run=of).order_by()
+    parts = [
+        rows.filter(stage=stage).order_by("-step").values_list("stage", "step", "data")[:1] for stage in ORDER
+    ]
+    found = {stage: {**data, "step": step} for stage, step, data in parts[0].union(*parts[1:], all=True)}
+    return dict(sorted(found.items(), key=lambda item: _rank(item[0])))
+
+
+def seen(points: Mapping[str, Mapping[str, Any]]) -> str:
+    """Names the newest points, so that curves are sent again only when there are others."""
+    return "-".join(f"{stage}.{data['step']}" for stage, data in points.items())
+
+
+def _rank(stage: str) -> int:
+    return ORDER.index(stage) if stage in ORDER else len(ORDER)
+
+
+@dataclass(frozen=True, slots=True)
+class StageState:
+    """One stage of a run's plan. `state`: reused, done, running or waiting."""
+
+    stage: str
+    key: str
+    state: str
+    newest: dict[str, Any]
+    reused_from: int | None = None
+    stopped_at: str = ""  # where a time limit ended it; empty when it came to its last step
+
+    @property
+    def label(self) -> str:
+        return STAGES.get(self.stage, self.stage)
+
+    @property
+    def percent(self) -> int:
+        steps = self.newest.get("steps") or 0
+        return min(100, round(100 * self.newest.get("step", 0) / steps)) if steps else 0
+
+
+def stage_states(of: Run, newest: Mapping[str, dict[str, Any]]) -> list[StageState]:
+    """The plan of a run and how far it is; one query."""
+    keys = [one["key"] for one in of.stages]
+    made = {one.key: one.run for one in TrainedStage.objects.filter(key__in=keys).select_related("run")}
+    states, current = [], next(reversed(list(newest)), "")
+    for one in of.stages:
+        stage, key = one["stage"], one["key"]
+        maker = made.get(key, of)
+        reused = (of.summary.get(stage) or {}).get("reused_from_run") or (maker.pk if maker != of else None)
+        if stage not in newest and reused:
+            stopped = maker.stopped_at.get(stage, "")
+            states.append(StageState(stage, key, "reused", {}, reused, stopped))
+        else:
+            state = _state(of, stage, stage in newest, stage == current, key in made and maker == of)
+            stopped = of.stopped_at.get(stage, "")
+            states.append(StageState(stage, key, state, newest.get(stage, {}), stopped_at=stopped))
+    return states
+
+
+def _state(of: Run, stage: str, began: bool, newest: bool, made: bool) -> str:
+    if made or stage in of.summary:
+        return "done"
+    if not began:
+        return "waiting" if of.job is not None and of.job.is_active else "not trained"
+    if not newest:
+        return "done"
+    return of.job.state if of.job is not None else "done"
+
+
+# Two to six runs beside each other: curves on one plot, the recipe fields that differ, their snapshots.
+
+
+MOST_COMPARED = 6
+DRAWN = ("loss", "grad_norm", "lr", "tokens_per_second")
+POINTS = 90  # buckets a curve: six runs stay readable
+NOT_THERE = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of the table of differences: a value for each run; `same`: none differs."""
+
+    name: str
+    label: str
+    values: list[str]
+
+    @property
+    def same(self) -> bool:
+        return len(set(self.values)) == 1
+
+
+def chosen(keys: Sequence[str]) -> list[Run]:
+    """The runs in the order they were asked for, at most six; unknown ones are left out. One query."""
+    wanted = list(
+        dict.fromkeys(int(key) for key in keys if key.isascii() and key.isdecimal() and len(key) < 10)
+    )
+    found = {run.pk: run for run in runs().filter(pk__in=wanted)}
+    return [found[key] for key in wanted if key in found][:MOST_COMPARED]
+
+
+def compared_lines(compared: Sequence[Run]) -> list[Line]:
+    """Every field of the recipes, the cell first."""
+    values = [flat_json(run.recipe) for run in compared]
+    names = dict.fromkeys([*CELL, *FIELDS, *(name for own in values for name in own)])
+    labels = {name: f"{field.label}" for name, field in FIELDS.items()}
+    found = [
+        Line(name, labels.get(name, name), [shown(own[name]) if name in own else NOT_THERE for own in values])
+        for name in names
+        if any(name in own for own in values)
+    ]
+    return [line for line in found if line.name != "threads"]
+
+
+def charts(compared: Sequence[Run], axis: str, log: bool) -> list[tuple[str, list[LineChart]]]:
+    """[(stage, figures)], a curve a run; one query."""
+    found = buckets([run.pk for run in compared], DRAWN, POINTS)
+    sections = []
+    for stage in ORDER:
+        here = [(run, found[run.pk, stage]) for run in compared if (run.pk, stage) in found]
+        drawn = [_chart(stage, field, here, axis, log) for field in DRAWN]
+        if drawn := [chart for chart in drawn if chart.curves]:
+            sections.append((STAGES[stage], drawn))
+    return sections
+
+
+def _chart(stage: str, field: str, here: list[tuple[Run, list[Bucket]]], axis: str, log: bool) -> LineChart:
+    title, label, may_log = FIGURES[field]
+    points = sum(bucket.points for _, rows in here for bucket in rows)
+    curves = [series(f"run {run.pk} {run.cell}", rows, field, axis) for run, rows in here]
+    lone = [
+        Series(one.name, one.points) for one in curves
+    ]  # six bands over each other hide more than they tell
+    return line_chart(
+        f"{STAGES[stage]}: {title}",
+        lone,
+        x_label=AXES[axis],
+        y_label=label,
+        log=log and may_log,
+        note=told(points, sum(len(rows) for _, rows in here)).replace(
+            "; band: their smallest and largest", ""
+        ),
+        rows=ROWS,
+    )
+
+
+def pairs(compared: Sequence[Run]) -> list[dict[str, Any]]:
+    """[{"a", "b"}] of snapshots that differ, each against the first run's."""
+    first = compared[0].snapshot_id
+    others = dict.fromkeys(run.snapshot_id for run in compared if run.snapshot_id != first)
+    return [{"a": first, "b": other} for other in others]

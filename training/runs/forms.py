@@ -1,0 +1,223 @@
+"""The launch form: a cell of the grid, and every field of the recipe with its default, its source and its meaning."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+
+from synthesis.models import Snapshot
+from trace_site.lib.errors import TraceError
+from training.core import estimate
+from training.core import recipe as recipes
+from training.core.recipe import LONGEST_TEXT, POCKET, Recipe
+from training.core.recipe_fields import FIELDS, GROUPS, Field, flat, nested, shown, typed
+from training.models import Run
+from training.runs.services import configured_bases, read_yaml, recipe_from_text, require_configured
+from training.runs.stages import default_recipe
+
+FORMAT_HELP = {
+    "a": ("Flat", "One new token per tool. Shortest answers, most new tokens."),
+    "b": (
+        "Hierarchical",
+        "One token for the API, one for the endpoint. Endpoints of the same name share theirs.",
+    ),
+    "c": ("Wrapped", "Like hierarchical, between an opening and a closing token. The paper's default."),
+}
+MEMO_HELP = {
+    "m": ("Memorise", "Stage 1 first teaches which token means which tool, from the descriptions alone."),
+    "mr": (
+        "Memorise with reasoning",
+        "The same, with a short reason before each answer: what the tool does that its look-alikes do not.",
+    ),
+    "none": ("Skip Stage 1", "Tokens are learned from the samples only. Shows what Stage 1 is worth."),
+}
+RETRIEVAL_HELP = {
+    "r+R": ("Reason, with rules", "Traces that apply your business rules. This is the method."),
+    "r": ("Reason, without rules", "The same without rule samples: the figure to compare r+R with."),
+    "n": ("No reasoning", "Query straight to tokens. Fast and blind to rules."),
+    "n>r": (
+        "Plain, then reasoned",
+        "Two passes: query to tokens first, then the same samples with their traces.",
+    ),
+    "none": ("Skip Stage 2", "Only Stage 1: what memorising alone can retrieve."),
+}
+CARDS = {
+    "format": ("Token format", FORMAT_HELP),
+    "memo": ("Stage 1: memorise", MEMO_HELP),
+    "retrieval": ("Stage 2: retrieve", RETRIEVAL_HELP),
+}
+FILLED_FOR = "filled_for"  # the base whose defaults the fields were drawn with
+SET_HERE = "threads"  # by the server, whatever a recipe says
+PAPER = "google/gemma-4-E4B-it"  # whose default recipe is the paper's
+
+
+class BaseSelect(forms.Select):
+    """Shows a base that is no longer configured too: a select without it would quietly choose another."""
+
+    def optgroups(self, name: str, value: list[str], attrs: dict[str, Any] | None = None) -> list[Any]:
+        known = configured_bases()
+        lost = [(one, f"{one} (not configured here)") for one in value if one and one not in known]
+        self.choices = [*((one, one) for one in known), *lost]
+        return super().optgroups(name, value, attrs)
+
+
+class BaseField(forms.CharField):
+    """The base model: one of those configured here."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            label="Base model",
+            max_length=LONGEST_TEXT,
+            initial=lambda: configured_bases()[0],
+            widget=BaseSelect,
+            help_text="vLLM serves named bases only; pocket is served by our own engine alone.",
+        )
+
+    def validate(self, value: str) -> None:
+        super().validate(value)
+        try:
+            require_configured(value)
+        except TraceError as error:
+            raise forms.ValidationError(f"{error.message} {error.hint}") from error
+
+
+class RunForm(forms.Form):
+    snapshot = forms.ModelChoiceField(Snapshot.objects.defer("manifest", "parts"), empty_label=None)
+    base = BaseField()
+    format = forms.ChoiceField(choices=Run.Format.choices, initial="a")
+    memo = forms.ChoiceField(choices=Run.Memo.choices, initial="m", label="Stage 1")
+    retrieval = forms.ChoiceField(choices=Run.Retrieval.choices, initial="r+R", label="Stage 2")
+    seed = forms.IntegerField(
+        initial=0, min_value=0, max_value=2**53, help_text="the same seed makes the same run"
+    )
+    cloned_from = forms.ModelChoiceField(Run.objects.all(), required=False)
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or {}
+        if self.data.get("yaml", "").strip():
+            self.add_error(None, "A pasted recipe waits to be filled in. Press “Fill in”, or empty the box.")
+        if self.errors:
+            return data
+        try:
+            data["recipe"] = typed_recipe(data["base"], self.data)
+            cell = {name: data[name] for name in ("base", "format", "memo", "retrieval", "seed")}
+            refused = estimate.refusal(data["recipe"].with_cell(**cell), data["snapshot"].counts)
+        except TraceError as error:
+            self.add_error(None, str(error))
+        else:
+            if refused:
+                self.add_error("retrieval", refused)
+        return data
+
+
+def typed_recipe(base: str, posted: Mapping[str, Any]) -> Recipe:
+    """The base's default recipe with what was typed over it; a field left empty keeps its default."""
+    values = flat(default_recipe(base)) | {"base": base}
+    values |= {name: typed(FIELDS[name], text) for name, text in edited(base, posted).items()}
+    return recipes.from_dict(nested(values))
+
+
+def edited(base: str, posted: Mapping[str, Any]) -> dict[str, str]:
+    """The texts that a person changed: what was filled in for another base does not go along to this one."""
+    defaults = shown_defaults(str(posted.get(FILLED_FOR, "")) or base)
+    texts = {name: str(posted.get(name, "")).strip() for name in FIELDS}
+    return {name: text for name, text in texts.items() if text not in ("", defaults[name])}
+
+
+def shown_defaults(base: str) -> dict[str, str]:
+    """The base's default recipe as the form is filled in with it."""
+    return {name: shown(value) for name, value in flat(default_recipe(base)).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A field as the form draws it: what stands in it, the base's default, and the paper's number if it gives one."""
+
+    field: Field
+    value: str
+    default: str
+    paper: str
+
+    @property
+    def changed(self) -> bool:
+        return self.value.strip() not in ("", self.default) and self.field.name != SET_HERE
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    name: str
+    title: str
+    rows: list[Row]
+
+    @property
+    def changed(self) -> int:
+        return sum(row.changed for row in self.rows)
+
+
+def recipe_groups(base: str, given: Mapping[str, Any]) -> list[Group]:
+    """Every field of the recipe, grouped; `given`: typed texts by dotted name."""
+    defaults, paper = shown_defaults(base), shown_defaults(PAPER)
+    own = edited(base, given)
+    groups: dict[str, list[Row]] = {name: [] for name in GROUPS}
+    for name, field in FIELDS.items():
+        value = own.get(name, defaults[name])
+        told = paper[name] if field.source == "paper" else ""
+        groups[field.group].append(Row(field, value, defaults[name], told))
+    if base != POCKET:
+        del groups["pocket"]
+    return [Group(name, GROUPS[name], rows) for name, rows in groups.items()]
+
+
+def given_by(recipe: Recipe, snapshot: int | None = None, run: int | None = None) -> dict[str, str]:
+    """A recipe as if it had been typed: what a clone or a pasted recipe fills in."""
+    values = {name: shown(value) for name, value in flat(recipe).items()}
+    also = {"snapshot": snapshot, "cloned_from": run}
+    return values | {name: str(value) for name, value in also.items() if value is not None}
+
+
+def pasted(posted: Mapping[str, Any]) -> dict[str, str]:
+    """The posted form with the pasted YAML filled in: what the YAML names wins, the rest stays as typed.
+
+    Raises TraceError for YAML that is no recipe.
+    """
+    text = posted.get("yaml", "")
+    recipe = recipe_from_text(text, "the pasted recipe")
+    stay = (
+        ("snapshot", "cloned_from") if "base" in read_yaml(text, "") else ("snapshot", "cloned_from", "base")
+    )
+    return given_by(recipe) | {name: str(posted[name]) for name in stay if posted.get(name)}
+
+
+def cell_choices(chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The three dimensions of the grid as radio cards."""
+    return [
+        {
+            "name": name,
+            "title": title,
+            "options": [
+                {"value": value, "label": label, "help": text, "checked": value == chosen[name]}
+                for value, (label, text) in texts.items()
+            ],
+        }
+        for name, (title, texts) in CARDS.items()
+    ]
+
+
+def recipe_yaml(form: RunForm) -> str:
+    """The form's recipe with its cell, as a file that `training_run --recipe` and “Fill in” read."""
+    data = form.cleaned_data
+    cell = {name: data[name] for name in ("base", "format", "memo", "retrieval", "seed")}
+    recipe: Recipe = data["recipe"].with_cell(**cell)
+    return recipe.to_yaml()
+
+
+def changes_of(recipe: Recipe, base: str) -> list[tuple[str, str, str]]:
+    """[(field, the base's default, this recipe's value)] of the fields that differ; the cell does not count."""
+    default = flat(default_recipe(base))
+    own = flat(recipe)
+    return [
+        (name, shown(default[name]), shown(own[name]))
+        for name in FIELDS
+        if name != SET_HERE and default[name] != own[name]
+    ]

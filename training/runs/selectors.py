@@ -1,0 +1,188 @@
+"""Reads over many runs: the filtered list, and what earlier runs measured."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Exists, OuterRef, QuerySet
+
+from trace_site.jobs import Job
+from trace_site.lib.errors import TraceError
+from training.core import recipe as recipes
+from training.core.recipe import Recipe
+from training.core.recipe_fields import CELL, FIELDS, GROUPS, Field, differing, flat, shown
+from training.models import Run, RunMetric
+from training.runs.stages import base_folder, default_recipe, run_recipe, stage_folder
+
+RECENT = 5  # runs of a base that speeds are taken from
+LONG_ENOUGH = 5.0  # seconds a stage must have trained to say anything
+# parameter of a list -> column
+FILTERS = {
+    "snapshot": "snapshot",
+    "format": "format",
+    "memo": "memo",
+    "retrieval": "retrieval",
+    "base": "base",
+    "state": "job__state",
+    "why": "why",
+    "by": "created_by__username",
+}
+
+
+def narrowed(found: QuerySet[Run], given: Mapping[str, str]) -> QuerySet[Run]:
+    """The runs that have all that `given` names; a number that is none finds nothing."""
+    for name, column in FILTERS.items():
+        value = str(given.get(name, "")).strip()
+        if not value:
+            continue
+        if name == "snapshot" and not (value.isascii() and value.isdecimal() and len(value) < 10):
+            return found.none()
+        found = found.filter(**{column: value})
+    return found
+
+
+def choices() -> dict[str, list[Any]]:
+    """What the filters of the list offer; two queries."""
+    bases = Run.objects.order_by("base").values_list("base", flat=True).distinct()
+    people = Run.objects.exclude(created_by=None).order_by("created_by__username")
+    return {
+        "format": Run.Format.choices,
+        "memo": Run.Memo.choices,
+        "retrieval": Run.Retrieval.choices,
+        "base": [(name, name) for name in bases],
+        "state": Job.State.choices,
+        "why": Run.Why.choices,
+        "by": [(name, name) for name in people.values_list("created_by__username", flat=True).distinct()],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One trained stage of an earlier run. Tokens are real ones, padding not counted."""
+
+    run: int
+    base: str
+    recipe: Recipe
+    stage: str
+    tokens: float
+    seconds: float
+    memory_mb: float
+
+
+def measured(bases: Iterable[str], machine: Mapping[str, Any]) -> list[Measured]:
+    """The stages of the newest ended runs of these bases on the same hardware; two queries."""
+    runs: dict[int, tuple[str, Recipe]] = {}
+    for base in sorted(bases):
+        ended = Run.objects.filter(base=base, job__state=Job.State.DONE).filter(
+            Exists(RunMetric.objects.filter(run=OuterRef("pk")))
+        )
+        rows = ended.order_by("-pk").values_list("pk", "recipe", "hardware")[: 2 * RECENT]
+        alike = [(pk, found) for pk, found, own in rows if same_hardware(own, machine)]
+        for pk, found in alike[:RECENT]:
+            try:
+                runs[pk] = (base, recipes.stored(found))
+            except TraceError:  # a recipe of an earlier version says nothing about this one
+                continue
+    last = (
+        RunMetric.objects.filter(run__in=runs)
+        .order_by("run_id", "stage", "-step")
+        .distinct("run_id", "stage")
+    )
+    found = []
+    for run, stage, data in last.values_list("run_id", "stage", "data"):
+        tokens, seconds = data.get("tokens") or 0, data.get("seconds") or 0.0
+        if seconds >= LONG_ENOUGH and tokens:
+            found.append(Measured(run, *runs[run], stage, tokens, seconds, data.get("memory_mb") or 0))
+    return found
+
+
+def same_hardware(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """The same processor or accelerator and as many threads: speeds carry over."""
+    return all(one.get(name) == other.get(name) for name in ("cpu", "gpu", "threads"))
+
+
+# What a run's page tells beside its curves: its recipe against the defaults, its logs, what a clone changed.
+
+
+PAPER = "google/gemma-4-E4B-it"  # whose default recipe is the paper's
+LOGS = ("log.txt", "errors.txt")
+BLOCK = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """One field of a run's recipe. `paper`: the paper's value where it names one."""
+
+    field: Field
+    value: str
+    default: str
+    paper: str
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.paper) and self.value != self.paper
+
+    @property
+    def changed(self) -> bool:
+        return self.value != self.default
+
+
+def readable_recipe(run: Run) -> Recipe | None:
+    """The run's recipe; None when it is of a version whose fields are no longer known."""
+    try:
+        return run_recipe(run) if run.recipe else None
+    except TraceError:
+        return None
+
+
+def recipe_table(base: str, recipe: Recipe) -> list[tuple[str, list[Used]]]:
+    """[(group, fields)] of a run's recipe."""
+    own, default, paper = (flat(one) for one in (recipe, default_recipe(base), default_recipe(PAPER)))
+    groups: dict[str, list[Used]] = {name: [] for name in GROUPS}
+    for name, field in FIELDS.items():
+        told = shown(paper[name]) if field.source == "paper" else ""
+        groups[field.group].append(Used(field, shown(own[name]), shown(default[name]), told))
+    return [(GROUPS[name], rows) for name, rows in groups.items()]
+
+
+def cloned_changes(run: Run) -> list[tuple[str, str, str]]:
+    """[(what, there, here)] that this run changed of the run it was cloned from."""
+    origin = run.cloned_from
+    if origin is None:
+        return []
+    found = [("snapshot", str(origin.snapshot_id), str(run.snapshot_id))]
+    names = {name: field.label for name, field in FIELDS.items()} | {name: name for name in CELL}
+    pairs = [*found, *differing(origin.recipe, run.recipe)]
+    return [(names.get(name, name), there, here) for name, there, here in pairs if there != here]
+
+
+def log_files(run: Run) -> list[tuple[str, Path]]:
+    """[(stage/file, path)] of a run's stages in training order; empty where the worker is another machine. A stage
+    that another run trained has that run's log."""
+    folders = [("base", base_folder(run)), *((one["stage"], stage_folder(one["key"])) for one in run.stages)]
+    return [
+        (f"{stage}/{name}", folder / name)
+        for stage, folder in folders
+        for name in LOGS
+        if (folder / name).is_file()
+    ]
+
+
+def lines_of(files: list[tuple[str, Path]]) -> Iterator[bytes]:
+    """The files one after another, each under its name, in blocks."""
+    for name, path in files:
+        yield f"== {name}\n".encode()
+        with path.open("rb") as handle:
+            while block := handle.read(BLOCK):
+                yield block
+        yield b"\n"
+
+
+def report_to() -> tuple[str, str]:
+    """(tool, address) that runs also report to; empty when the setting is off."""
+    name = str(getattr(settings, "TRACE_REPORT_TO", os.environ.get("TRACE_REPORT_TO", "")))
+    address = os.environ.get("MLFLOW_TRACKING_URI", "") if name == "mlflow" else ""
+    return name, address

@@ -1,0 +1,154 @@
+"""Starting a training run."""
+
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from synthesis.models import Snapshot, SnapshotSample
+from trace_site import jobs
+from trace_site.audit import models as audit_models
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash, read_text
+from trace_site.lib.small_yaml import read_small_yaml
+from training.core import recipe as recipes
+from training.core import stages
+from training.core.recipe import POCKET, Recipe
+from training.core.stages import Step
+from training.models import Model, Run
+from training.runs.stages import default_recipe
+
+
+def configured_bases() -> list[str]:
+    """What forms and the API offer, the one they begin with first. Commands take any name or path."""
+    return list(dict.fromkeys([settings.BASE_MODEL, POCKET, *settings.BASE_MODELS]))
+
+
+def require_configured(base: str) -> None:
+    """Raises TraceError naming the bases that are."""
+    if base not in (known := configured_bases()):
+        raise TraceError(
+            f"'{base}' is not configured here; the bases are {', '.join(known)}.",
+            code="unknown_base",
+            where="base",
+            hint="Name it in BASE_MODELS, or start it with a command.",
+        )
+
+
+def recipe_from_text(text: str, where: str = "recipe") -> Recipe:
+    """A recipe typed or pasted by a person (YAML)."""
+    return recipes.from_dict(read_yaml(text, where))
+
+
+def read_yaml(text: str, where: str) -> Any:
+    """A YAML or JSON text as a value; an empty one is an empty mapping. Raises TraceError `bad_recipe`."""
+    value = read_small_yaml(text, where)
+    return {} if value is None else value
+
+
+def mapping_from_file(path: Path) -> dict[str, Any]:
+    """A YAML or JSON file that holds a mapping. Raises TraceError."""
+    data = read_yaml(read_text(path), str(path))
+    if not isinstance(data, dict):
+        raise TraceError("must hold a mapping of fields to values.", code="bad_recipe", where=str(path))
+    return data
+
+
+def recipe_from_file(path: Path) -> Recipe:
+    return recipe_from_text(read_text(path), str(path))
+
+
+def run_key(snapshot_hash: str, recipe: Recipe) -> str:
+    """Two runs with this key in common would make the same model."""
+    recipe = stages.normal(recipe)
+    parts = {name: value for name, value in asdict(recipe).items() if name not in stages.SPEED_ONLY}
+    return content_hash({"snapshot": snapshot_hash, "recipe": parts})
+
+
+def run_steps(recipe: Recipe, snapshot: Snapshot) -> list[Step]:
+    """The stages that this recipe needs on this snapshot, with their keys; the one place that knows both."""
+    return stages.steps(recipe, snapshot.hash, snapshot.catalog_hash, plain_hash(snapshot))
+
+
+def plain_hash(snapshot: Snapshot) -> str:
+    """Of what passes without rule samples read: the catalog and the other samples, which are frozen with their
+    snapshot. Empty when there are none."""
+    return _plain_hash(snapshot.pk, snapshot.hash, snapshot.catalog_hash)
+
+
+def plain_hash_of(catalog_hash: str, samples: list[int]) -> str:
+    """The same of a snapshot that is not frozen yet; samples: ids in their order, without those of rules."""
+    return content_hash({"catalog": catalog_hash, "samples": samples}) if samples else ""
+
+
+@lru_cache(maxsize=256)  # a snapshot never changes
+def _plain_hash(pk: int, snapshot_hash: str, catalog_hash: str) -> str:
+    members = SnapshotSample.objects.filter(snapshot=pk).exclude(sample__branch="rule")
+    return plain_hash_of(catalog_hash, list(members.order_by("position").values_list("sample_id", flat=True)))
+
+
+@transaction.atomic
+def run_create(
+    *,
+    snapshot: Snapshot,
+    base: str,
+    format: str,
+    memo: str,
+    retrieval: str,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    why: str = Run.Why.MANUAL,
+    cloned_from: Run | None = None,
+    actor: Any = None,
+) -> Run:
+    """Queue the training of one cell. An equal run made before is returned; it is queued again when it did not end
+    well or its model's files were removed."""
+    chosen = cell_recipe(recipe or default_recipe(base), base, format, memo, retrieval, seed)
+    key = run_key(snapshot.hash, chosen)
+    run, created = Run.objects.get_or_create(
+        key=key,
+        defaults={
+            "snapshot": snapshot,
+            **{"base": base, "format": format, "memo": memo, "retrieval": retrieval, "seed": seed},
+            "recipe": asdict(chosen),
+            "stages": stages.rows(run_steps(chosen, snapshot)),
+            **{"why": why, "cloned_from": cloned_from, "created_by": actor},
+        },
+    )
+    if created:
+        _enqueue(run, actor, f"training:{key}")
+        detail = {"cell": run.cell, "base": base, "why": why}
+        audit_models.record(actor=actor, action="run.created", obj=run, detail=detail)
+    else:
+        _again(run, chosen, actor)
+    return run
+
+
+def cell_recipe(recipe: Recipe, base: str, format: str, memo: str, retrieval: str, seed: int) -> Recipe:
+    """The recipe for one cell on this installation, its numbers as they will be read back."""
+    cell = {"base": base, "format": format, "memo": memo, "retrieval": retrieval, "seed": seed}
+    return stages.normal(recipe.with_cell(**cell, threads=settings.ML_THREADS))
+
+
+def _enqueue(run: Run, actor: Any, key: str) -> None:
+    run.job = jobs.enqueue(
+        "training",
+        {"run": run.pk},
+        title=f"train {run.cell} on snapshot {run.snapshot_id}",
+        created_by=actor,
+        idempotency_key=key,
+    )
+    run.save(update_fields=["job"])
+
+
+def _again(run: Run, chosen: Recipe, actor: Any) -> None:
+    """Go on with a run that has no model to show; what only changes its speed may differ from last time."""
+    model = Model.objects.filter(run=run).first()
+    if model is not None and model.removed_at is not None:
+        _enqueue(run, actor, f"training:{run.key}:{model.removed_at:%Y%m%d%H%M%S}"[:100])
+        audit_models.record(actor=actor, action="run.repeated", obj=run, detail={"model": model.pk})
+    elif model is None and run.job is not None and jobs.retry(run.job, actor=actor):
+        Run.objects.filter(pk=run.pk).update(recipe=asdict(chosen))

@@ -1,0 +1,210 @@
+"""One training stage as a supervised child process, its curves copied into the database as they grow.
+
+In: a run, the snapshot's folder, a folder for the stage. Out: the stage's export folder. Started again after a kill
+it goes on from the newest checkpoint; a finished stage is not run again.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import OperationalError, connection
+
+from trace_site.jobs import JobContext, LeaseLost
+from trace_site.lib.child import Event, run_child, tail
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import write_atomic
+from training.core import recipe as recipes
+from training.core.publish import is_intact
+from training.core.recipe import POCKET, Recipe
+from training.models import Run, RunMetric
+
+log = logging.getLogger(__name__)
+TRAINER = "training.ml"
+COPY_SECONDS = 1.0
+STOP_SECONDS = 30.0  # how long a trainer may take to write its last checkpoint
+CURVE = (
+    *("loss", "lr", "grad_norm", "tokens", "tokens_per_second", "computed_ratio", "memory_mb"),
+    *("seconds", "epoch", "steps"),
+)
+
+
+def run_stage(
+    ctx: JobContext, run: Run, stage: str, label: str, snapshot: Path, folder: Path, init: Path | None = None
+) -> Path:
+    """Run `python -m training.ml STAGE` to its end and return the export."""
+    watcher = Watcher(ctx, run, folder, label)
+    export, asked = folder / "export", folder / "asked.yaml"
+    if not finished(folder):
+        wait_for_predecessor(ctx, folder)
+    if not finished(folder):  # the one before us may have come to its end meanwhile
+        begin_anew_if_done(folder)
+        write_atomic(asked, recipes.stored(run.recipe).to_yaml())
+        arguments = [stage, "--snapshot", snapshot, "--run", folder, "--recipe", asked]
+        arguments += ["--cache", settings.TRACE_HOME / "cache" / "encoded"]
+        run_child(
+            TRAINER,
+            [*map(str, arguments), *(["--init", str(init)] if init else [])],
+            cwd=settings.BASE_DIR,
+            log=folder / "errors.txt",
+            on_event=watcher.on_event,
+            tick=watcher.tick,
+            ask_to_stop=watcher.ask_to_stop,
+            env=child_env(),
+        )
+    watcher.copy()
+    if not is_intact(export):
+        raise TraceError(
+            "the trainer ended without a complete export.",
+            code="no_export",
+            where=str(export),
+            hint="Retry the job.",
+        )
+    return export
+
+
+def finished(folder: Path) -> bool:
+    """Whether the stage was trained to its end and its export is still as it was written."""
+    return (folder / "done.json").is_file() and is_intact(folder / "export")
+
+
+def child_env() -> dict[str, str]:
+    """The environment of an ml process: our thread count, and no second level of parallelism."""
+    threads = str(settings.ML_THREADS)
+    return {**os.environ, "OMP_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "false"}
+
+
+def wait_for_predecessor(ctx: JobContext, folder: Path, seconds: float = 120.0) -> None:
+    """A trainer whose worker was stopped, not killed, may still hold the folder: ask it to stop, wait, clear STOP."""
+    folder.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + seconds
+    with (folder / ".lock").open("a") as handle:
+        while True:
+            ctx.check()
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                (folder / "STOP").touch()
+                if time.monotonic() > deadline:
+                    raise TraceError(
+                        "another trainer holds this run and does not stop.",
+                        code="run_locked",
+                        where=str(folder),
+                        hint="End that process, then retry the job.",
+                    ) from error
+                time.sleep(0.5)
+    (folder / "STOP").unlink(missing_ok=True)
+
+
+def begin_anew_if_done(folder: Path) -> None:
+    """A stage that was done and has lost its export is trained from its first step: its curves begin again."""
+    if (folder / "done.json").is_file():
+        for name in ("done.json", "metrics.jsonl", "log.txt"):
+            (folder / name).unlink(missing_ok=True)
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+
+class Watcher:
+    """Reads what a trainer writes; keeps the job's row, the curves and the log tail up to date."""
+
+    def __init__(self, ctx: JobContext, run: Run, folder: Path, label: str) -> None:
+        self.ctx, self.run, self.folder, self.label = ctx, run, folder, label
+        self.offset = 0
+        self.copied = 0.0
+
+    def on_event(self, event: Event) -> None:
+        if event.get("event") == "progress" and event.get("total"):
+            note = f"{self.label}: {event.get('note', '')}"
+            through_outage(lambda: self.ctx.progress(int(event["done"]), int(event["total"]), note))
+
+    def tick(self) -> None:
+        self.ctx.check()
+        if time.monotonic() - self.copied >= COPY_SECONDS:
+            self.copied = time.monotonic()
+            through_outage(self.copy)
+
+    def ask_to_stop(self, reason: BaseException) -> float:
+        """A stopped trainer checkpoints first; a new owner's trainer must not be stopped by us."""
+        if isinstance(reason, LeaseLost):
+            return 0.0
+        (self.folder / "STOP").touch()
+        return STOP_SECONDS
+
+    def copy(self) -> None:
+        """Copy the new whole lines of metrics.jsonl; a step trained twice after a kill keeps its newest line."""
+        rows, offset = read_metrics(self.folder / "metrics.jsonl", self.offset)
+        text = tail(self.folder / "log.txt") + tail(self.folder / "errors.txt", 1000)
+        if not rows and text == self.run.log_tail:
+            return
+        points = {(row["stage"], row["step"]): row for row in rows}
+        with self.ctx.guard():
+            RunMetric.objects.bulk_create(
+                [
+                    RunMetric(
+                        run=self.run, stage=stage, step=step, data={name: row.get(name) for name in CURVE}
+                    )
+                    for (stage, step), row in points.items()
+                ],
+                update_conflicts=True,
+                unique_fields=["run", "stage", "step"],
+                update_fields=["data"],
+            )
+            Run.objects.filter(pk=self.run.pk).update(log_tail=text)
+        self.run.log_tail, self.offset = text, offset
+
+
+def read_metrics(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
+    """The whole lines after `offset`, and where the next read starts; a half-written last line waits."""
+    if not path.is_file():
+        return [], offset
+    with path.open("rb") as handle:
+        size = handle.seek(0, 2)
+        handle.seek(offset if offset <= size else 0)  # a resumed trainer may have cut a half line away
+        start = handle.tell()
+        data = handle.read()
+    end = data.rfind(b"\n") + 1
+    rows = []
+    for line in data[:end].splitlines():
+        with suppress(ValueError):  # a line broken by a kill
+            rows.append(json.loads(line))
+    return [row for row in rows if isinstance(row, dict) and {"stage", "step"} <= row.keys()], start + end
+
+
+def through_outage(write: Callable[[], None]) -> None:
+    """A database that is away for a moment must not end hours of training; the next tick writes again."""
+    try:
+        write()
+    except OperationalError as error:
+        log.warning("the database did not answer (%s); trying again", error)
+        connection.close()
+
+
+RECIPES = Path(__file__).resolve().parents[1] / "recipes"
+
+
+def default_recipe(base: str) -> Recipe:
+    """The recipe a base is trained with unless another is given."""
+    return recipes.load(RECIPES / ("pocket.yaml" if base == POCKET else "paper.yaml"))
+
+
+def run_recipe(run: Run) -> Recipe:
+    return recipes.stored(run.recipe)
+
+
+def stage_folder(key: str) -> Path:
+    """Where a stage is trained on this machine, whichever run does it: who takes it over finds its checkpoints."""
+    return Path(settings.TRACE_HOME) / "stages" / key
+
+
+def base_folder(run: Run) -> Path:
+    """Where the untrained base of a cell without stages is written."""
+    return Path(settings.TRACE_HOME) / "runs" / run.key / "base"

@@ -1,0 +1,224 @@
+"""Pages of runs: the filtered list, one run live, its log and recipe, and stopping or resuming it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from trace_site import jobs
+from trace_site.inline import refresh_at_end
+from trace_site.paging import keyset
+from training.core import recipe as recipes
+from training.models import Run
+from training.registry import registry, selectors
+from training.runs.curves import (
+    AXES,
+    MOST_COMPARED,
+    STAGES,
+    charts,
+    chosen,
+    compared_lines,
+    curves,
+    newest_points,
+    pairs,
+    seen,
+    stage_states,
+)
+from training.runs.queue import Queue, queue
+from training.runs.selectors import (
+    FILTERS,
+    choices,
+    cloned_changes,
+    lines_of,
+    log_files,
+    narrowed,
+    readable_recipe,
+    recipe_table,
+    report_to,
+)
+
+LOG_LINES = 12  # on the page; the whole log is a file
+
+
+@require_GET
+def run_list(request: HttpRequest) -> HttpResponse:
+    """Filters and keyset pages; check boxes choose what is compared."""
+    found = narrowed(selectors.runs(), request.GET)
+    page = keyset(found, request.GET.get("after", ""), newest=True)
+    chosen = {name: request.GET.get(name, "") for name in FILTERS}
+    context = {"page": page, "chosen": chosen, "choices": choices(), "filtered": any(chosen.values())}
+    return render(request, "training/run_list.html", {**context, **table(page.rows)})
+
+
+def table(runs: Iterable[Run]) -> dict[str, Any]:
+    """What a table of runs needs beside its rows."""
+    rows = list(runs)
+    for run in rows:
+        run.seconds = selectors.seconds(run)  # type: ignore[attr-defined]
+    return {"runs": rows, "aliases": selectors.alias_names(registry.current_aliases())}
+
+
+@require_GET
+def run_detail(request: HttpRequest, pk: int) -> HttpResponse:
+    run = found_run(pk)
+    recipe = readable_recipe(run)
+    context = {
+        **moving(run),
+        **drawn(run, request),
+        "fields": recipe_table(run.base, recipe) if recipe else [],
+        "cloned": cloned_changes(run),
+        "clones": list(run.clones.order_by("pk").values_list("pk", flat=True)[:20]),
+        "report_to": report_to(),
+    }
+    others = selectors.siblings(run).order_by("-pk")[:10]
+    return render(request, "training/run_detail.html", {**context, **table(others)})
+
+
+def moving(run: Run) -> dict[str, Any]:
+    """What changes while a run goes on, small enough to be asked for every two seconds."""
+    points = newest_points(run)
+    stage, newest = next(reversed(points.items()), ("", {}))
+    return {
+        "run": run,
+        "stages": stage_states(run, points),
+        "newest": newest,
+        "stage": STAGES.get(stage, stage),
+        "seen": seen(points),
+        "seconds": selectors.seconds(run),
+        "log_lines": [line for line in run.log_tail.splitlines() if line.strip()][-LOG_LINES:],
+    }
+
+
+def drawn(run: Run, request: HttpRequest) -> dict[str, Any]:
+    """The curves, whose size does not depend on how long the run is."""
+    log = request.GET.get("scale") == "log"
+    return {"curves": curves(run, log=log), "scale": "log" if log else "linear"}
+
+
+@require_GET
+def run_live(request: HttpRequest, pk: int) -> HttpResponse:
+    """The part of a run's page that moves; when the job has ended the page is loaded anew."""
+    run = found_run(pk)
+    return refresh_at_end(render(request, "training/_live.html", moving(run) | {"oob": True}), run.job)
+
+
+@require_GET
+def run_curves(request: HttpRequest, pk: int) -> HttpResponse:
+    """The curves; nothing when the reader has seen the newest point already."""
+    run = found_run(pk)
+    points = seen(newest_points(run))
+    if request.GET.get("seen") == points:
+        return HttpResponse(status=204)
+    context = {"run": run, "seen": points, **drawn(run, request)}
+    return render(request, "training/_curves.html", context)
+
+
+@require_GET
+def run_log(request: HttpRequest, pk: int) -> StreamingHttpResponse | HttpResponse:
+    """The whole log of every stage where its files are on this machine, else the last lines that were kept."""
+    run = found_run(pk)
+    files = log_files(run)
+    name = f'attachment; filename="run-{run.pk}.log"'
+    if not files:
+        return HttpResponse(run.log_tail, "text/plain; charset=utf-8", headers={"Content-Disposition": name})
+    answer = StreamingHttpResponse(lines_of(files), content_type="text/plain; charset=utf-8")
+    answer["Content-Disposition"] = name
+    return answer
+
+
+@require_GET
+def run_yaml(request: HttpRequest, pk: int) -> HttpResponse:
+    """The recipe as a file that `training_run --recipe` reads."""
+    run = found_run(pk)
+    text = recipes.stored(run.recipe).to_yaml()
+    name = f'attachment; filename="run-{run.pk}.yaml"'
+    return HttpResponse(text, "application/yaml; charset=utf-8", headers={"Content-Disposition": name})
+
+
+@require_GET
+def runs_of_snapshot(request: HttpRequest, snapshot_id: int) -> HttpResponse:
+    """Fragment for a snapshot's page: the runs made from it."""
+    runs = selectors.runs().filter(snapshot=snapshot_id).order_by("-pk")
+    return render(request, "training/_of_snapshot.html", table(runs))
+
+
+def found_run(pk: int) -> Run:
+    return get_object_or_404(
+        Run.objects.select_related("job", "snapshot", "model", "created_by", "cloned_from").defer(
+            "snapshot__manifest", "snapshot__parts", "model__card", "cloned_from__log_tail"
+        ),
+        pk=pk,
+    )
+
+
+@require_POST
+def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
+    run = found_run(pk)
+    if run.job is not None and jobs.cancel(run.job, actor=request.user):
+        messages.success(
+            request, "Stopping at the next step. The last checkpoint is kept; resume goes on from it."
+        )
+    else:
+        messages.error(request, "The run has already ended.")
+    return (
+        redirect("training:queue") if request.POST.get("next") == "queue" else redirect("training:detail", pk)
+    )
+
+
+@require_POST
+def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
+    run = found_run(pk)
+    if run.job is not None and jobs.retry(run.job, actor=request.user):
+        messages.success(request, "Queued again. It goes on from its last checkpoint.")
+    else:
+        messages.error(request, "Only a run that failed or was cancelled can be resumed.")
+    return redirect("training:detail", pk)
+
+
+# The queue of the worker that trains.
+
+
+def context_of(found: Queue) -> dict[str, Any]:
+    return {"queue": found, "active": bool(found.running or found.waiting)}
+
+
+@require_GET
+def queue_page(request: HttpRequest) -> HttpResponse:
+    return render(request, "training/queue.html", context_of(queue()))
+
+
+@require_GET
+def queue_live(request: HttpRequest) -> HttpResponse:
+    """The part that moves, every five seconds."""
+    return render(request, "training/_queue.html", context_of(queue()))
+
+
+# Two to six runs beside each other, under an address of its own.
+
+
+@require_GET
+def run_compare(request: HttpRequest) -> HttpResponse:
+    """?run=1&run=2&x=step|tokens|seconds&scale=log"""
+    asked = request.GET.getlist("run")
+    runs = chosen(asked)
+    axis = request.GET.get("x", "") if request.GET.get("x", "") in AXES else "step"
+    log = request.GET.get("scale") == "log"
+    context = {"runs": runs, "asked": len(set(asked)), "most": MOST_COMPARED, "axes": AXES, "axis": axis}
+    if len(runs) > 1:
+        lines = compared_lines(runs)
+        context |= {
+            **table(runs),
+            "differing": [line for line in lines if not line.same],
+            "equal": [line for line in lines if line.same],
+            "fields": len(lines),
+            "sections": charts(runs, axis, log),
+            "pairs": pairs(runs),
+            "models": [run.model for run in runs if hasattr(run, "model")],
+            "scale": "log" if log else "linear",
+        }
+    else:
+        context["offered"] = list(selectors.runs().order_by("-pk")[:20])
+    return render(request, "training/compare.html", context, status=200 if runs or not asked else 404)
