@@ -10,7 +10,7 @@ up: env
 	.venv/bin/python manage.py up
 
 test: env
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 # exports served by vLLM, in an environment of its own: 3.5 GB, two minutes the first time
 test-vllm: env

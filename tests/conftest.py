@@ -53,7 +53,7 @@ def _drop_database_of_an_earlier_version() -> None:
 
 
 def pytest_collection_modifyitems(items):
-    """Browser tests last: their event loop runs until the end, and no other may start in its thread."""
+    """Browser tests together: one browser serves them all."""
     items.sort(key=lambda item: "browser" in item.keywords)
 
 

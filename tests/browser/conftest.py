@@ -15,7 +15,7 @@ from tests.factories import make_cluster, make_tool
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # playwright's loop lives in this thread
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # its event loop ends with it: none else may start in its thread
 def browser() -> Iterator[object]:
     sync_api = pytest.importorskip("playwright.sync_api")
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -1,9 +1,18 @@
-"""Loaded by pytest before Django's settings: tests use servers and a data folder of their own."""
+"""Loaded by pytest before Django's settings: tests use servers and a data folder of their own.
+
+So does each of several processes (`-n`): roles, queues and files are then nobody else's. Servers that DATABASE_URL and
+REDIS_URL name are shared; there each process has a database of its own.
+"""
 
 import os
 from pathlib import Path
 
-os.environ.setdefault("TRACE_HOME", str(Path(__file__).resolve().parents[2] / ".trace-test"))
+home = Path(os.environ.get("TRACE_HOME") or Path(__file__).resolve().parents[2] / ".trace-test")
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    home /= worker  # the first process passed its own on
+    # one thread each, their child processes too: more would only wait for each other
+    os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
+os.environ["TRACE_HOME"] = str(home)
 
 from trace_site.dev.services import ensure_services  # noqa: E402
 
