@@ -91,3 +91,20 @@ def client_as(client, user_with):
         return client
 
     return login
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable():
+    """Half a character, which a log may hold where a test sent one, cannot go from process to process."""
+    data = yield
+    return _sendable(data)
+
+
+def _sendable(value):
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {key: _sendable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_sendable, value))
+    return value
