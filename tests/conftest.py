@@ -14,16 +14,19 @@ from trace_site.management.commands.migrate import refuse_old_home
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
-_sql_flush = DatabaseOperations.sql_flush
+SAME_ALWAYS = ("django_content_type", "auth_permission")  # every migration makes them anew
 
 
-def sql_flush_of_frozen_tables(self, style, tables, **options):
-    """Tests that commit are cleaned up by TRUNCATE, which the frozen tables' triggers refuse to everybody else."""
-    statements = _sql_flush(self, style, tables, **options)
-    return ["SET LOCAL session_replication_role = replica", *statements] if statements else []
+def sql_flush_of_small_tables(self, style, tables, **options):
+    """After a test that commits: TRUNCATE would make new files for every table, and frozen ones' triggers refuse it.
+
+    As a replica no trigger fires: those of foreign keys and of frozen tables.
+    """
+    emptied = [f"DELETE FROM {self.quote_name(table)}" for table in tables if table not in SAME_ALWAYS]
+    return ["SET LOCAL session_replication_role = replica", *emptied] if emptied else []
 
 
-DatabaseOperations.sql_flush = sql_flush_of_frozen_tables
+DatabaseOperations.sql_flush = sql_flush_of_small_tables
 
 
 @pytest.fixture(scope="session")
