@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from django.contrib.staticfiles.testing import StaticLiveServerTestCase
 from django.core.servers.basehttp import ThreadedWSGIServer
+from django.test import Client
 
 from catalog.core.tool import search_words
 from catalog.models import NeighbourList
@@ -41,7 +42,7 @@ def site(browser, transactional_db, monkeypatch) -> Iterator[str]:
 
 
 @pytest.fixture
-def open_page(browser, site, user_with):
+def open_page(browser, site, user_with, settings):
     """open_page("expert", width=390, scheme="dark") -> a signed-in page that fails on script errors.
 
     The browser reports refused and failed requests as errors too; a test that wants some names them in
@@ -57,15 +58,15 @@ def open_page(browser, site, user_with):
             java_script_enabled=scripts,
         )
         contexts.append(context)
+        user = user_with(role, username=f"{role}-{len(contexts)}")
+        client = Client()  # a session of their own; signing in by hand is test_signed_out's and test_people's
+        client.force_login(user)
+        key = client.cookies[settings.SESSION_COOKIE_NAME].value
+        context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": key, "url": site}])
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
-        user = user_with(role, username=f"{role}-{len(contexts)}")
-        page.goto("/login/")
-        page.fill("#id_username", user.username)
-        page.fill("#id_password", "pass")
-        page.keyboard.press("Enter")
-        page.wait_for_url(f"{site}/")
+        page.goto("/")
         return page
 
     open_one.expected = []
