@@ -38,12 +38,13 @@ def fresh(path: Path, data: bytes, fmt: Format) -> bytes:
         return text.encode()
 
 
-def test_any_valid_rules_survive_every_way_out_and_in(tmp_path: Path) -> None:
+@pytest.mark.parametrize("examples", [12, pytest.param(200, marks=pytest.mark.long)])
+def test_any_valid_rules_survive_every_way_out_and_in(tmp_path: Path, examples: int) -> None:
     for name in NAMES:
         make_tool(name)
     path = tmp_path / "rules"
 
-    @settings(max_examples=60, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(st.lists(rules(st.sampled_from(NAMES)), min_size=1, max_size=4))
     def check(drawn: list[dict[str, Any]]) -> None:
         coded = [rule | {"code": f"R{number}"} for number, rule in enumerate(drawn)]

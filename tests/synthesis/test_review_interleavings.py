@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rules.models import RuleVersion
@@ -206,17 +206,21 @@ def _follows(made: dict[int, Decision]) -> str:
 
 
 @pytest.mark.django_db
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from([[], DISPUTED, TO_THE_END]), st.lists(STEPS, min_size=8, max_size=30))
-@example(TO_THE_END, [("claim_and_approve", number % PEOPLE) for number in range(9)])
-def test_any_order_leaves_items_and_samples_true_to_the_standing_decisions(db, before, steps):
-    with transaction.atomic():
-        world = World()
-        for name, number in before:
-            world.step(name, number)
-            check(world)
-        world.write(0)
-        for name, number in steps:
-            world.step(name, number)
-            check(world)
-        transaction.set_rollback(True)
+@pytest.mark.parametrize("examples", [8, pytest.param(80, marks=pytest.mark.long)])
+def test_any_order_leaves_items_and_samples_true_to_the_standing_decisions(db, examples):
+    @settings(max_examples=examples)
+    @given(st.sampled_from([[], DISPUTED, TO_THE_END]), st.lists(STEPS, min_size=8, max_size=30))
+    @example(TO_THE_END, [("claim_and_approve", number % PEOPLE) for number in range(9)])
+    def follow(before, steps):
+        with transaction.atomic():
+            world = World()
+            for name, number in before:
+                world.step(name, number)
+                check(world)
+            world.write(0)
+            for name, number in steps:
+                world.step(name, number)
+                check(world)
+            transaction.set_rollback(True)
+
+    follow()

@@ -13,15 +13,17 @@ from tests.training.killing import World, small_recipe  # noqa: E402
 pytestmark = pytest.mark.ml
 
 
-@pytest.mark.parametrize(("max_steps", "steps"), [(0, 40), (17, 17)])
+@pytest.mark.parametrize(
+    ("max_steps", "steps", "kills"), [(17, 17, 3), pytest.param(0, 40, 8, marks=pytest.mark.long)]
+)
 def test_runs_killed_at_random_moments_end_with_the_same_bytes(
-    tmp_path: Path, max_steps: int, steps: int
+    tmp_path: Path, max_steps: int, steps: int, kills: int
 ) -> None:
     world, draw = World(tmp_path, small_recipe(max_steps)), random.Random(6)
     assert world.steps == steps
-    runs = [world.kill_and_resume(number, draw) for number in range(5)]
+    runs = [world.kill_and_resume(number, draw) for number in range(kills)]
     assert all(run.same for run in runs), runs
-    assert sum(run.died for run in runs) >= 3
+    assert sum(run.died for run in runs) >= kills * 0.6
 
 
 def test_a_writer_killed_at_any_byte_or_operation_leaves_the_newest_valid_checkpoint(tmp_path: Path) -> None:

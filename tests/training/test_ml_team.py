@@ -72,6 +72,7 @@ def test_two_processes_stop_resume_and_train_what_one_trains(tmp_path: Path) -> 
     assert len({row["step"] for row in rows(together)}) == len(rows(together))  # one writer
 
 
+@pytest.mark.long
 def test_a_time_limit_stops_two_processes_at_the_step_where_they_next_agree(tmp_path: Path) -> None:
     run = train(tmp_path, "short", LAUNCHER, max_seconds=0.001)
     assert read_json(run / "done.json")["training"]["Steps"] == 8 < rows(run)[-1]["steps"]
