@@ -12,8 +12,7 @@ from django.db.models import Case, F, IntegerField, Q, QuerySet, When
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast, Length
 
-from catalog.core.spelling import SHORTEST, inner_trigrams, spelt_alike, trigrams
-from catalog.core.words import name_words
+from catalog.core.words import SHORTEST, inner_trigrams, name_words, spelt_alike, trigrams
 from catalog.models import CatalogWord, Tool
 from catalog.selectors import ruled_tools
 from trace_site.paging import SIZE, Page, keyset

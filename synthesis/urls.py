@@ -7,8 +7,7 @@ from synthesis.generate import views as generate_views
 from synthesis.prompts import views as prompts_views
 from synthesis.quality import views as quality_views
 from synthesis.review import views as review_views
-from synthesis.review import views_batches as batches_views
-from synthesis.review import views_bulk, views_rejections
+from synthesis.review import views_batches
 from synthesis.samples import views as samples_views
 from synthesis.team import guidelines
 from synthesis.team import views as team_views
@@ -26,8 +25,8 @@ urlpatterns = [
     path("<int:pk>/groups/", generate_views.run_groups, name="groups"),
     path("<int:pk>/cancel/", generate_views.run_cancel, name="cancel"),
     path("<int:pk>/resume/", generate_views.run_resume, name="resume"),
-    path("again/", views_rejections.waiting, name="again"),
-    path("again/start/", views_rejections.regenerate, name="regenerate"),
+    path("again/", review_views.waiting, name="again"),
+    path("again/start/", review_views.regenerate, name="regenerate"),
     path("yield/", generate_views.yields, name="yield"),
     path("yield/yield.csv", generate_views.yields_csv, name="yield_csv"),
     path("samples/", samples_views.sample_list, name="samples"),
@@ -36,7 +35,7 @@ urlpatterns = [
     path("samples/<int:pk>/lineage/", samples_views.sample_lineage, name="lineage"),
     path("samples/<int:pk>/stale/", samples_views.sample_stale, name="stale"),
     path("samples/of-rule/<int:rule_id>/", generate_views.rule_samples, name="rule_samples"),
-    path("samples/rejections/<int:rule_id>/", views_rejections.rule_rejections, name="rule_rejections"),
+    path("samples/rejections/<int:rule_id>/", review_views.rule_rejections, name="rule_rejections"),
     path("samples/counts/", samples_views.rule_counts, name="rule_counts"),
     path("samples/impact/<int:rule_id>/", samples_views.rule_impact, name="rule_impact"),
     path("samples/of-tool/<int:tool_id>/", generate_views.tool_samples, name="tool_samples"),
@@ -52,17 +51,17 @@ urlpatterns = [
     path("review/<int:pk>/edit/", review_views.edit, name="edit"),
     path("review/<int:pk>/check/", review_views.check, name="check"),
     path("review/<int:pk>/skip/", review_views.skip, name="skip"),
-    path("review/bulk/", views_bulk.page, name="review_bulk"),
-    path("review/bulk/take/", views_bulk.take, name="bulk_take"),
-    path("review/bulk/approve/", views_bulk.approve, name="bulk_approve"),
-    path("review/bulk/keep/", views_bulk.keep, name="bulk_keep"),
-    path("review/bulk/release/", views_bulk.release, name="bulk_release"),
-    path("review/bulk/<int:pk>/", views_bulk.opened, name="bulk_open"),
-    path("batches/", batches_views.batch_list, name="batches"),
-    path("batches/new/", batches_views.create, name="batch_create"),
-    path("batches/preview/", batches_views.preview, name="batch_preview"),
-    path("batches/<int:pk>/", batches_views.batch, name="batch"),
-    path("batches/<int:pk>/withdraw/", batches_views.withdraw, name="batch_withdraw"),
+    path("review/bulk/", views_batches.page, name="review_bulk"),
+    path("review/bulk/take/", views_batches.take, name="bulk_take"),
+    path("review/bulk/approve/", views_batches.approve, name="bulk_approve"),
+    path("review/bulk/keep/", views_batches.keep, name="bulk_keep"),
+    path("review/bulk/release/", views_batches.release, name="bulk_release"),
+    path("review/bulk/<int:pk>/", views_batches.opened, name="bulk_open"),
+    path("batches/", views_batches.batch_list, name="batches"),
+    path("batches/new/", views_batches.create, name="batch_create"),
+    path("batches/preview/", views_batches.preview, name="batch_preview"),
+    path("batches/<int:pk>/", views_batches.batch, name="batch"),
+    path("batches/<int:pk>/withdraw/", views_batches.withdraw, name="batch_withdraw"),
     path("quality/", quality_views.quality, name="quality"),
     path("quality/judge/", quality_views.quality_judge, name="quality_judge"),
     path("quality/judge/draw/", quality_views.draw, name="calibration_draw"),

@@ -6,7 +6,7 @@ from django.db import OperationalError, connection
 from django.db.backends.postgresql.operations import DatabaseOperations
 from hypothesis import HealthCheck, settings
 
-from trace_site.database_roles import become_owner
+from trace_site.database import become_owner
 from trace_site.lib.errors import TraceError
 from trace_site.management.commands.migrate import refuse_old_home
 

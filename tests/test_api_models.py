@@ -4,7 +4,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from tests.factories import make_model, make_tool
-from training.registry import known
+from training.registry import registry
 from training.registry.registry import current_aliases, promote
 
 pytestmark = pytest.mark.django_db
@@ -50,7 +50,7 @@ def test_a_model_names_the_active_tools_that_came_after_it(admin, monkeypatch, t
     address = f"/api/v1/training/models/{model.pk}"
     assert admin.get(address).json()["newer_tools"] is None  # its files are gone
     (tmp_path / "trace.json").write_text('{"tools": [{"name": "Pay/Get"}]}')
-    monkeypatch.setattr(known, "export_dir", lambda model: tmp_path)
+    monkeypatch.setattr(registry, "export_dir", lambda model: tmp_path)
     for name, status in (("Pay/Get", "active"), ("Pay/New", "active"), ("Pay/Old", "retired")):
         make_tool(name, status=status)
     assert admin.get(address).json()["newer_tools"] == {"count": 1, "names": ["Pay/New"]}

@@ -28,7 +28,7 @@ ROOMS = {
         "datasets",
     ]
     + ["batches", "review", "team"],
-    "training": ["core", "ml", "models", "", "registry", "runs", "grids", "retraining"],
+    "training": ["core", "ml", "", "registry", "runs", "grids", "retraining"],
     "evaluation": ["core", "ml", "", "benchmarks", "retrieval", "coverage", "results", "taught"],
 }
 # what puts the rooms together comes after all of them

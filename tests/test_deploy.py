@@ -12,9 +12,9 @@ import yaml
 from django.conf import settings
 from django.db import connection
 
-from catalog.core.importers.jsonl import MAX_BYTES as LARGEST_UPLOAD
+from catalog.core.importers.read import MAX_BYTES as LARGEST_UPLOAD
 from trace_site.artefacts import store
-from trace_site.database_roles import grant_rights
+from trace_site.database import grant_rights
 from trace_site.dev.supervisor import children
 from trace_site.lib.errors import TraceError
 from trace_site.limits import most_bytes

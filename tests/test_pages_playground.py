@@ -9,7 +9,7 @@ from evaluation.retrieval.calibration import Judged
 from tests.factories import make_model, make_rule, make_run, make_tool
 from trace_site.lib.errors import TraceError
 from training.models import AliasMove
-from training.registry import known
+from training.registry import registry
 
 pytestmark = pytest.mark.django_db
 ASK = "/evaluation/playground/answer/"
@@ -117,7 +117,7 @@ def test_an_answer_says_how_sure_its_first_tool_is_or_why_that_is_not_known(
 def test_tools_newer_than_the_model_are_named_and_listed(client_as, rule, monkeypatch, tmp_path):
     model = make_model(store_digest="d" * 64)
     (tmp_path / "trace.json").write_text('{"tools": [{"name": "Pay/GetSlip"}]}')
-    monkeypatch.setattr(known, "export_dir", lambda model: tmp_path)
+    monkeypatch.setattr(registry, "export_dir", lambda model: tmp_path)
     make_tool("Gone/Tool", status="retired")
     client = client_as("expert")
     page = " ".join(client.get("/evaluation/playground/").content.decode().split())

@@ -5,8 +5,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from evaluation.models import Benchmark, BenchmarkItem, Prediction, RuleTestResult
-from evaluation.taught.before_after import draw
 from evaluation.taught.selectors import taught
+from evaluation.taught.views import draw
 from synthesis.models import SnapshotSample
 from tests.factories import (
     make_evaluation,

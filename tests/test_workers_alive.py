@@ -7,7 +7,7 @@ import pytest
 from django.db.models.functions import Now
 
 from trace_site import jobs, worker
-from trace_site.lib import hardware
+from trace_site.lib import provenance
 from trace_site.worker import Worker
 
 pytestmark = pytest.mark.django_db
@@ -49,4 +49,4 @@ def test_accelerators_are_named_with_their_memory_and_number(tmp_path: Path, mon
     program.write_text(f"#!/bin/sh\nprintf '{said}'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    assert hardware._gpus.__wrapped__() == expected
+    assert provenance._gpus.__wrapped__() == expected

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import IntegrityError
 
 from trace_site.audit_context import acting
-from trace_site.frozen import frozen_error
+from trace_site.database import frozen_error
 from trace_site.lib.errors import TraceError
 
 

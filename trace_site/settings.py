@@ -209,7 +209,7 @@ JOB_HANDLERS = {
     "training": ("training.runs.tasks.run_training", "gpu"),
     "grid": ("training.grids.services.run_grid", "default"),
     "import": ("training.runs.imports.run_import", "default"),
-    "retraining": ("training.retraining.tasks.run_retraining", "default"),
+    "retraining": ("training.retraining.services.run_retraining", "default"),
     "evaluation": ("evaluation.results.tasks.run_evaluation", "gpu"),
     "rule_tests": ("evaluation.results.tasks.run_rule_tests", "gpu"),
 }
@@ -228,7 +228,7 @@ SWEEPERS = [
     "catalog.imports.previews.forget_old",
     "rules.changes.services.apply_due",
     "synthesis.batches.services.sweep",
-    "synthesis.review.adjudications.tell_waiting",
+    "synthesis.review.reconcile.tell_waiting",
     "synthesis.team.services.end_done",
     "synthesis.review.queue.sweep",
     "synthesis.samples.counts.fold",

@@ -43,7 +43,7 @@ handler500 = "trace_site.views.crashed"
 
 urlpatterns = [
     path("", evaluation_views.home, name="home"),
-    path("", include("evaluation.coverage.urls")),
+    path("", include("evaluation.coverage.views")),
     path("login/", views.Login.as_view(), name="login"),
     path("logout/", views.Logout.as_view(), name="logout"),
     path("account/", views_account.account, name="account"),

@@ -23,7 +23,7 @@ from django.utils.module_loading import import_string
 
 from trace_site import jobs
 from trace_site.audit_context import acting
-from trace_site.lib import hardware
+from trace_site.lib.provenance import hardware_facts
 from trace_site.webhooks.deliveries import deliver_due
 
 # Which workers are alive: each says so from its polling thread, also while a job of hours runs.
@@ -61,7 +61,7 @@ def own_name() -> str:
 
 def report(queues: list[str]) -> None:
     """Say that this worker is alive; forget those that have been silent for a day."""
-    facts: dict[str, Any] = hardware.facts(settings.ML_THREADS)
+    facts: dict[str, Any] = hardware_facts(settings.ML_THREADS)
     fields = {"queues": queues, "hardware": facts, "seen_at": Now()}
     Worker.objects.update_or_create(name=own_name(), defaults=fields)
     Worker.objects.filter(seen_at__lt=Now() - KEPT).delete()

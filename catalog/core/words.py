@@ -1,6 +1,8 @@
 """Words: how names and queries are split and normalised wherever texts are compared."""
 
 import re
+from collections.abc import Iterable
+from difflib import SequenceMatcher
 from hashlib import sha256
 
 WORD = re.compile(r"[^\W_]+", re.UNICODE)
@@ -26,3 +28,40 @@ def camel_case(text: str) -> str:
 def text_key(text: str) -> str:
     """One key for texts that differ only in case, spacing and punctuation."""
     return sha256(" ".join(plain_words(text)).encode()).hexdigest()
+
+
+# Words that were probably meant: what a search offers when no word of the catalog begins as typed.
+#
+# In: a word and the catalog's words. Out: trigrams as pg_trgm cuts them, and the candidates that are spelt alike.
+
+
+SHORTEST, LONGEST = 3, 60
+ALIKE = 0.72  # difflib's ratio: one wrong, missing or swapped letter in five
+
+
+def vocabulary(name: str, description: str) -> set[str]:
+    """The words a search may mean by this tool: those of its name, its joined parts, and its description."""
+    joined = (part.casefold() for part in WORD.findall(name))
+    words = {*joined, *name_words(name), *plain_words(description)}
+    return {word for word in words if SHORTEST <= len(word) <= LONGEST and not word.isdecimal()}
+
+
+def inner_trigrams(word: str) -> list[str]:
+    """The trigrams that every word holds which holds `word` somewhere inside."""
+    return sorted({word[at : at + 3] for at in range(len(word) - 2)})
+
+
+def trigrams(word: str) -> list[str]:
+    """The trigrams of a word and of its beginning and end, as pg_trgm cuts them."""
+    return inner_trigrams(f"  {word} ")
+
+
+def spelt_alike(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
+    """The candidates that differ by a slip of the keyboard, the likeliest first, ties by name."""
+    matcher = SequenceMatcher(b=word, autojunk=False)
+    rated = []
+    for candidate in candidates:
+        matcher.set_seq1(candidate)
+        if matcher.quick_ratio() >= ALIKE and (ratio := matcher.ratio()) >= ALIKE:
+            rated.append((-ratio, candidate))
+    return [candidate for _, candidate in sorted(rated)[:limit]]

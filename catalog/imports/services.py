@@ -10,17 +10,25 @@ from django.utils import timezone
 from django.utils.text import slugify
 
 from catalog.core.importers.read import LISTED_ERRORS, CatalogFile, read_catalog
-from catalog.core.spelling import trigrams, vocabulary
-from catalog.core.tool import CatalogDiff, RowError, StoredTool, ToolRecord, diff_catalog, search_words
+from catalog.core.tool import (
+    CatalogDiff,
+    RowError,
+    StoredTool,
+    ToolRecord,
+    VersionStep,
+    diff_catalog,
+    search_words,
+    version_steps,
+)
 from catalog.core.twins import api_family
-from catalog.core.versions import VersionStep, version_steps
+from catalog.core.words import trigrams, vocabulary
 from catalog.hooks import tools_changed
 from catalog.models import CatalogImport, CatalogWord, Domain, Tool, ToolRevision
 from catalog.tokens import catalog_lock, ledger_update
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, sha256_file
-from trace_site.lib.licences import licence_of
+from trace_site.lib.provenance import licence_of
 from trace_site.webhooks.services import emit
 
 # Writes what tools say: their rows, a revision each, and the words a search may mean by them.

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Count, Q
 
-from catalog.core.neighbours import Rows, top_k
+from catalog.core.clusters import Rows, top_k
 from catalog.core.tool import embedding_text
 from catalog.lookalikes.clusters import clusters_update
 from catalog.models import Domain, NeighbourList, Tool

@@ -15,7 +15,7 @@ from django.db import transaction
 from catalog.core.mentions import NameFinder
 from catalog.core.near_duplicates import DuplicateIndex
 from catalog.core.query_files import GivenQuery
-from catalog.core.scrub import Scrubbed, scrub
+from catalog.core.scrubbing.scrub import Scrubbed, scrub
 from catalog.core.words import name_words, plain_words, text_key
 from catalog.models import LabelledQuery, Tool
 from catalog.queries.registry import benchmark_firewall, registry_lock

@@ -29,8 +29,7 @@ from evaluation.core.items import (
     parse,
     part_of,
 )
-from evaluation.core.probe_builder import ProbeBuilder
-from evaluation.core.probes import counted
+from evaluation.core.probes import ProbeBuilder, counted
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation
 from trace_site import jobs
 from trace_site.audit import models as audit_models
@@ -39,8 +38,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_jsonl
 from training.core.questions import TAUGHT
 from training.models import Model, Run
-from training.registry.known import tools_of
-from training.registry.registry import export_dir, refuse_removed
+from training.registry.registry import export_dir, refuse_removed, tools_of
 
 BUILT = "built offline from the catalog"
 

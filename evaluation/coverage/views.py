@@ -6,11 +6,13 @@ from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import path
 from django.views.decorators.http import require_GET, require_POST
 
 from catalog.forms import DismissForm
 from catalog.lookalikes import clusters as services
 from catalog.models import Cluster, Domain
+from evaluation.coverage import map
 from evaluation.coverage import pages as selectors
 from evaluation.coverage.rows import DomainCoverage
 from evaluation.coverage.selectors import coverage
@@ -147,3 +149,21 @@ def cluster_restore(request: HttpRequest, pk: int) -> HttpResponse:
     services.cluster_restore(cluster=cluster, actor=request.user)
     messages.success(request, f"{cluster.label} counts again.")
     return redirect("cluster", pk)
+
+
+# Addresses of coverage and clusters; their names have no namespace.
+
+
+urlpatterns = [
+    path("coverage/<slug:domain>.csv", gaps_csv, name="coverage-csv"),
+    path("coverage/rules/<int:pk>/", rule_coverage, name="rule-coverage"),
+    path("clusters/", cluster_list, name="clusters"),
+    path("clusters/map/", map.map_page, name="clusters-map"),
+    path("clusters/map/<slug:domain>.json", map.map_clusters, name="clusters-map-data"),
+    path("clusters/map/<slug:domain>/tools.json", map.map_tools, name="clusters-map-tools"),
+    path("clusters/map/<slug:domain>/search.json", map.map_search, name="clusters-map-search"),
+    path("clusters/<int:pk>/", cluster_detail, name="cluster"),
+    path("clusters/<int:pk>/panel/", map.cluster_panel, name="cluster-panel"),
+    path("clusters/<int:pk>/dismiss/", cluster_dismiss, name="cluster-dismiss"),
+    path("clusters/<int:pk>/restore/", cluster_restore, name="cluster-restore"),
+]

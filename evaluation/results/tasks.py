@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from django.conf import settings
 
 from catalog.lookalikes.neighbours import await_look_alikes, half_embedded
 from catalog.models import Tool
 from evaluation.benchmarks.services import EMBEDDING_K, K, Unit, plan
-from evaluation.core import embedding
 from evaluation.models import Benchmark, Evaluation
 from evaluation.results import comparison
 from evaluation.results.rule_tests import RuleTestWork, open_tests
@@ -24,14 +25,41 @@ from evaluation.results.scoring import (
 )
 from evaluation.retrieval.calibration import calibrate
 from trace_site.jobs import JobContext
-from trace_site.lib import hardware
 from trace_site.lib.child import Event, run_child
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, read_jsonl, write_jsonl
+from trace_site.lib.provenance import hardware_facts
 from training.core.questions import TAUGHT
 from training.models import Model
 from training.registry.registry import export_dir
 from training.runs.stages import child_env
+
+# The embedding baseline: tools ranked by the cosine between a query and what the catalog stores.
+#
+# In: normalised query rows, tool rows in the order of their names. Out: for every query the k best names with their
+# cosines; ties go to the name that sorts first.
+
+
+EmbeddingRows = npt.NDArray[np.float32]
+QUERIES_AT_ONCE = 512
+
+
+def ranked(
+    queries: EmbeddingRows, tools: EmbeddingRows, names: Sequence[str], k: int
+) -> list[list[tuple[str, float]]]:
+    """`names` must be sorted: then position breaks ties."""
+    k = min(k, len(names))
+    found: list[list[tuple[str, float]]] = []
+    for start in range(0, len(queries), QUERIES_AT_ONCE):
+        scores = queries[start : start + QUERIES_AT_ONCE] @ tools.T
+        for row in scores:
+            # every tool as good as the k-th stays in the race, so that ties are settled by name
+            threshold = np.partition(row, len(row) - k)[len(row) - k]
+            places = np.flatnonzero(row >= threshold)
+            best = places[np.argsort(-row[places], kind="stable")][:k]
+            found.append([(names[place], round(float(row[place]), 6)) for place in best])
+    return found
+
 
 ENGINE, ENCODER = "evaluation.ml", "catalog.ml"
 TRIES = 3
@@ -137,7 +165,7 @@ def open_work(ctx: JobContext, unit: Unit, result: dict[str, Any]) -> "Work | No
                 "decode": unit.decode,
                 "job": ctx.job,
                 "seed": SEED,
-                "hardware": hardware.facts(settings.ML_THREADS),
+                "hardware": hardware_facts(settings.ML_THREADS),
             },
         )
     result["evaluations"].append(evaluation.pk)
@@ -278,9 +306,7 @@ def embed(ctx: JobContext, work: Work, progress: _Progress) -> None:
     tools = Tool.objects.filter(status=Tool.Status.ACTIVE, embedding__isnull=False)
     stored = sorted(tools.values_list("name", "embedding"), key=lambda row: row[0])  # as ties are settled
     matrix = np.asarray([np.asarray(row) for _, row in stored], dtype=np.float32)
-    lists = embedding.ranked(
-        np.load(out / "embeddings.npy"), matrix, [name for name, _ in stored], EMBEDDING_K
-    )
+    lists = ranked(np.load(out / "embeddings.npy"), matrix, [name for name, _ in stored], EMBEDDING_K)
     answers = [
         {"id": str(key), "tools": [name for name, _ in found], "scores": [score for _, score in found]}
         for key, found in zip(read_json(out / "ids.json"), lists, strict=True)

@@ -17,8 +17,7 @@ from rules.models import Rule, RuleVersion
 from synthesis.samples.checks import trace_spans
 from trace_site.lib.errors import TraceError
 from training.models import Model, Run
-from training.registry.known import newer_tools
-from training.registry.registry import current_aliases
+from training.registry.registry import current_aliases, newer_tools
 from training.registry.selectors import alias_names, models
 
 PATIENCE = 20.0  # seconds a page waits for a model that is loading

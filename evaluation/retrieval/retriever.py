@@ -24,16 +24,30 @@ from catalog.blocks import masked_names
 from catalog.models import Tool
 from evaluation.core.following import NO_TRACE, trace_notes
 from evaluation.core.metrics import cited_codes
-from evaluation.core.reading import reading_notes
 from evaluation.retrieval.calibration import NO_TOOL_FITS, judged
 from rules.models import Rule
 from trace_site.artefacts import store
 from trace_site.lib.child import tail
 from trace_site.lib.errors import TraceError
+from training.core.scripts import request_words
 from training.models import Model
-from training.registry.known import tools_of
-from training.registry.registry import export_dir, model_named
+from training.registry.registry import export_dir, model_named, tools_of
 from training.runs.stages import child_env
+
+# What a model did not take in of a request, in plain sentences.
+
+
+def reading_notes(query: str, unread: Sequence[str] | None, cut_request: bool) -> list[str]:
+    """`unread`: the words the model's encoder cannot read; None: no encoder reads for it."""
+    notes = []
+    if unread:
+        count = len(request_words(query))
+        what = f"{len(unread)} of {count} words of this request" if len(unread) < count else "this request"
+        notes.append(f"The model cannot read {what}: its encoder has no words in that script.")
+    if cut_request:
+        notes.append("This request is longer than the model reads; what goes beyond was left out.")
+    return notes
+
 
 MODES = ("fast", "trace", "both")
 TIMEOUT_SECONDS = 60

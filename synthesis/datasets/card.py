@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from synthesis.core.snapshot import HOW, REASONS, UNREAD
-from trace_site.lib.licences import card_lines
+from trace_site.lib.provenance import card_lines
 
 # of one format: `datasets` reads all configurations of a folder with one reader
 CONFIGS = {

@@ -18,8 +18,8 @@ from trace_site import jobs
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-from trace_site.lib.licences import licence_of
 from trace_site.lib.llm import Endpoint, NoLedger
+from trace_site.lib.provenance import licence_of
 
 # The checks of what people choose for a run or a snapshot; each refusal names the option.
 

@@ -1,6 +1,5 @@
 """Samples with every attempt behind them, the ledger of calls, the review queue and its decisions, frozen snapshots."""
 
-from synthesis.models.calls import ModelCall, ModelReply, PromptVersion
 from synthesis.models.review import (
     Assignment,
     Batch,
@@ -13,9 +12,19 @@ from synthesis.models.review import (
     SavedView,
     SecondShare,
 )
-from synthesis.models.samples import Attempt, Level, ReviewCount, Sample, SampleCount, SynthesisRun
+from synthesis.models.samples import (
+    Attempt,
+    Level,
+    ModelCall,
+    ModelReply,
+    PromptVersion,
+    ReviewCount,
+    RunUnit,
+    Sample,
+    SampleCount,
+    SynthesisRun,
+)
 from synthesis.models.snapshots import FrozenLines, Snapshot, SnapshotSample
-from synthesis.models.units import RunUnit
 
 __all__ = [
     "Assignment",

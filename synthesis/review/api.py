@@ -11,8 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from synthesis.models import ReviewItem
-from synthesis.review import examples as shown
 from synthesis.review import queue as review_queue
+from synthesis.review import serializers as shown
 from synthesis.review import services
 from synthesis.review.selectors import Reading, next_reading, queue_state, reading_of, shown_samples
 from synthesis.review.serializers import (

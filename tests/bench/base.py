@@ -22,8 +22,7 @@ from typing import Any
 from tests.bench.base_parts import BY_HAND, PARTS
 from tests.bench.base_runs import ROOT, Bench, Row, figure
 from trace_site.lib.files import read_json, write_atomic
-from trace_site.lib.hardware import facts
-from trace_site.lib.revision import code_revision
+from trace_site.lib.provenance import code_revision, facts
 
 SHOWN = 5  # tools of a quoted answer
 # (part, figure): what is asked of the mean over seeds; of an interval ("low") what its end must keep

@@ -14,8 +14,7 @@ from typing import Any
 
 from evaluation.core.items import is_development
 from evaluation.core.metrics import cited_codes
-from evaluation.core.probe_builder import ProbeBuilder
-from evaluation.core.probes import lettered
+from evaluation.core.probes import ProbeBuilder, lettered
 from tests.bench.base_homes import GOLDEN, TIERS, rows_of
 from tests.bench.base_runs import Bench, Row, Trained, difference, figure, only, scores
 from tests.bench.metatool_data import split_rows

@@ -151,7 +151,7 @@ def main() -> int:
     from django.conf import settings
     from django.db import connection
 
-    from trace_site.database_roles import become_owner
+    from trace_site.database import become_owner
 
     name = settings.DATABASES["default"]["NAME"]
     become_owner()

@@ -36,7 +36,7 @@ def main() -> int:
     from django.db import connection
 
     from tests.llm_load import LoadServer
-    from trace_site.database_roles import become_owner
+    from trace_site.database import become_owner
 
     name = settings.DATABASES["default"]["NAME"]
     become_owner()

@@ -14,7 +14,7 @@ from synthesis.models import SynthesisRun
 from synthesis.samples import counts
 from tests.bench.scale_home import Home
 from trace_site.access import ROLES
-from trace_site.database_roles import become_owner
+from trace_site.database import become_owner
 
 TABLES = ("synthesis_sample", "synthesis_attempt", "synthesis_reviewitem", "synthesis_decision")
 RUNS = 10

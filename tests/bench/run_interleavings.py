@@ -34,7 +34,7 @@ def main() -> int:
     import tests.conftest  # noqa: F401 - emptying a database with frozen tables
     from synthesis.models import SynthesisRun
     from tests.synthesis.interleavings import Play
-    from trace_site.database_roles import become_owner
+    from trace_site.database import become_owner
 
     become_owner()
     name = settings.DATABASES["default"]["NAME"]

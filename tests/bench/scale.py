@@ -47,7 +47,7 @@ def prepare(options: argparse.Namespace) -> None:
 
     from catalog.models import Tool
     from tests.bench.scale_home import Home
-    from trace_site.database_roles import as_owner
+    from trace_site.database import as_owner
 
     call_command("migrate", verbosity=0)
     if Tool.objects.exists():

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.core.importers.csv_rows import COLUMNS, read, unguard
-from catalog.core.importers.read import read_catalog
+from catalog.core.importers.read import COLUMNS, read_catalog, read_csv, unguard
 from catalog.core.importers.rows import CatalogFile, collect
 from trace_site.lib.errors import TraceError
 
@@ -17,7 +16,7 @@ from trace_site.lib.errors import TraceError
 def load(folder: Path, text: str | bytes) -> CatalogFile:
     path = folder / "tools.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return collect("csv", read(path, "tools.csv"), None)
+    return collect("csv", read_csv(path, "tools.csv"), None)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])

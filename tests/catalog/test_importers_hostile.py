@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from catalog.core.importers.limited import ROOT, make_order, read_limited
-from catalog.core.importers.read import read_catalog
+from catalog.core.importers.read import ROOT, make_order, read_catalog, read_limited
 from catalog.core.importers.yaml_tree import YamlProblem, YamlTree
 from catalog.imports.services import catalog_import
 from catalog.models import CatalogImport, Tool
@@ -219,7 +218,7 @@ def test_limits_of_the_child_end_what_no_check_foresaw(
     limit: dict[str, float], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for key, value in limit.items():
-        monkeypatch.setattr(f"catalog.core.importers.limited.{key}", value)
+        monkeypatch.setattr(f"catalog.core.importers.read.{key}", value)
     path = tmp_path / "big.yaml"
     path.write_text(honest_yaml(12_000_000))
     with pytest.raises(TraceError, match=message) as caught:
@@ -232,8 +231,8 @@ def test_a_fault_of_the_reader_is_one_error_and_says_so(
 ) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(HEAD)
-    monkeypatch.setattr("catalog.core.importers.limited.ROOT", tmp_path)
-    monkeypatch.setattr("catalog.core.importers.limited.sys.executable", "/bin/false")
+    monkeypatch.setattr("catalog.core.importers.read.ROOT", tmp_path)
+    monkeypatch.setattr("catalog.core.importers.read.sys.executable", "/bin/false")
     with pytest.raises(TraceError, match="its reader broke off .status 1.. This is a fault of the importer"):
         read_limited(path, "a.yaml", "document", None)
 
@@ -250,7 +249,7 @@ def test_the_child_sees_no_secrets_and_writes_no_files(
 
     path = tmp_path / "a.yaml"
     path.write_text(HEAD)
-    monkeypatch.setattr("catalog.core.importers.limited.subprocess.run", spy)
+    monkeypatch.setattr("catalog.core.importers.read.subprocess.run", spy)
     read_limited(path, "a.yaml", "document", None)
     assert "canary" not in seen["env"].values() and seen["env"]["PATH"] == os.environ["PATH"]
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from phonenumbers import PhoneNumberFormat, PhoneNumberType
 from stdnum import luhn
 
-from catalog.core.scrub import scrub
-from catalog.core.scrubbing.accounts import LENGTHS
+from catalog.core.scrubbing.identities import LENGTHS
+from catalog.core.scrubbing.scrub import scrub
 
 CARRIERS = (
     "{}",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from catalog.core.spelling import inner_trigrams, spelt_alike, trigrams, vocabulary
+from catalog.core.words import inner_trigrams, spelt_alike, trigrams, vocabulary
 from catalog.imports.services import catalog_import
 from catalog.models import CatalogWord
 from catalog.search import ToolFilter, find_tools

@@ -1,7 +1,7 @@
 import pytest
 
 from evaluation.core import probes
-from evaluation.core.probe_builder import ProbeBuilder
+from evaluation.core.probes import ProbeBuilder
 from trace_site.lib.errors import TraceError
 from training.core.questions import Questions, folded, statements, taught
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluation.core.reading import reading_notes
+from evaluation.retrieval.retriever import reading_notes
 
 CUT = "This request is longer than the model reads; what goes beyond was left out."
 

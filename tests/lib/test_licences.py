@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from trace_site.lib.errors import TraceError
-from trace_site.lib.licences import card_lines, licence_of
+from trace_site.lib.provenance import card_lines, licence_of
 
 
 def test_a_licence_is_one_plain_line_or_none():

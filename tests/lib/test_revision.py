@@ -2,8 +2,8 @@
 
 import pytest
 
-from trace_site.lib import revision
-from trace_site.lib.revision import code_revision, commit
+from trace_site.lib import provenance
+from trace_site.lib.provenance import code_revision, commit
 
 HASH = "98914220126d96462dedab5ef569ccaa8b565135"
 
@@ -51,6 +51,6 @@ def test_image_without_a_checkout_is_told_its_commit(tmp_path, monkeypatch):
     monkeypatch.delenv("TRACE_REVISION")
     code_revision.cache_clear()
     assert found["commit"] == "abc123" and found["version"]
-    monkeypatch.setattr(revision, "PACKAGE", "not-installed-anywhere")
+    monkeypatch.setattr(provenance, "PACKAGE", "not-installed-anywhere")
     assert code_revision(tmp_path) == {"version": "", "commit": ""}
     code_revision.cache_clear()

@@ -5,7 +5,7 @@ import pytest
 from synthesis.models import ReviewItem, SecondShare
 from synthesis.review import queue as review_queue
 from synthesis.review import services as review_services
-from synthesis.review.adjudications import tell_waiting
+from synthesis.review.reconcile import tell_waiting
 from tests.factories import make_sample
 from trace_site.notices.services import Notice, mark_read, unread
 

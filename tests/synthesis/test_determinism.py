@@ -11,7 +11,7 @@ import asyncio
 import django
 django.setup()
 from tests.synthesis.test_demo_queries import demo_tools
-from synthesis.offline.judge_label import tool_scores
+from synthesis.offline.judge import tool_scores
 from synthesis.core.queries import QueryRequest
 from synthesis.core.recipe import default_recipe
 from synthesis.core.filters import FilterContext

@@ -26,7 +26,7 @@ from training.ml import head, loop, stage2  # noqa: E402
 from training.ml import step as ml_step
 from training.ml.bases.model import Trainee, build  # noqa: E402
 from training.ml.data import IGNORE, collate, encode  # noqa: E402
-from training.ml.plan import learning_rate  # noqa: E402
+from training.ml.optimizer import learning_rate  # noqa: E402
 
 pytestmark = pytest.mark.ml
 ROOT = Path(__file__).parents[2]

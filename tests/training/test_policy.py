@@ -164,22 +164,22 @@ def test_policy_that_is_off_is_only_started_by_a_person(rule, user_with):
 
 
 def test_retraining_killed_before_its_row_is_written_makes_one_run(rule, monkeypatch):
-    from training.retraining import tasks as retraining_tasks
+    from training.retraining import services
 
     row = policy()
     approved(rule)
     services.sweep()
     job = jobs.Job.objects.get(kind="retraining")
-    create = retraining_tasks.run_create
+    create = services.run_create
 
     def killed(**_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(retraining_tasks, "run_create", killed)
+    monkeypatch.setattr(services, "run_create", killed)
     with pytest.raises(KeyboardInterrupt):
         jobs.run(job.pk)
     assert Snapshot.objects.count() == 1 and not Run.objects.exists()
-    monkeypatch.setattr(retraining_tasks, "run_create", create)
+    monkeypatch.setattr(services, "run_create", create)
     jobs.run(job.pk)
     jobs.Job.objects.filter(pk=job.pk).update(state="queued")  # the reaper believes it dead once more
     jobs.run(job.pk)

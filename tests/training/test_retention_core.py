@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.core.retention import Held, removable
+from training.registry.retention import Held, removable
 
 KEYS = st.sampled_from(["models/a", "models/b", "models/c", "models/d", "models/e"])
 ROWS = st.lists(

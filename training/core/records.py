@@ -7,16 +7,16 @@ formats b and c, and up to two more of every second tool where it learns letters
 
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from catalog.core.tokens import FAMILIES, NameIndex, part_token, split_name
 from catalog.core.words import text_key
+from synthesis.core.words import STOP, content_stems, stem, words
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_json, read_jsonl, sha256_file
-from training.core import reasons
 from training.core.parts import (
     Part,
     Parts,
@@ -29,6 +29,96 @@ from training.core.parts import (
 )
 from training.core.questions import Questions, taught
 from training.core.recipe import Recipe
+
+# The reasoning of a reasoning memo (`mr`): a few sentences before each Stage-1 answer, made from tool facts alone.
+#
+# In: a tool, its look-alikes, what a record asks. Out: parts, look-alikes named by their tokens. The paper names `mr`
+# and prints no wording, so the three steps are ours: what is asked, which look-alikes stand near and what tells them
+# apart, commit. The name of the gold tool is never spelled out: that would teach name -> token instead of
+# description -> token.
+
+
+LOOK_ALIKES = 3
+DIFFERENT_WORDS = 4
+ASKED_LETTERS = 120
+Near = Sequence[tuple[Units, dict[str, Any]]]  # a look-alike's tokens and its facts
+
+
+def choosing(tool: dict[str, Any], gold: Units, near: Near) -> Parts:
+    """From a description to a token: the tool's, its API's or its endpoint's."""
+    asked: Parts = (f"The description asks for: {asked_for(tool['description'])}. ",)
+    return (*asked, *_compared(tool, near), "So it is ", gold, ".")
+
+
+def describing(tool: dict[str, Any], near: Near) -> Parts:
+    """From a token to its description."""
+    parts = _compared(tool, near)
+    return (*parts[:-1], str(parts[-1]).rstrip()) if parts else ("Nothing in the catalog stands near it.",)
+
+
+def without_a_rule(asked: str, gold: Units, near: Sequence[Units]) -> Parts:
+    """From a request, `asked` of it in words, to a tool of which no rule speaks; `near`: its look-alikes, nearest
+    first."""
+    others = [
+        part for number, units in enumerate(near) for part in (" and " if number else ", before ", units)
+    ]
+    return (
+        f"'{asked}' is asked. Nearest is ",
+        gold,
+        *others,
+        ". No rule speaks of them. So it is ",
+        gold,
+        ".",
+    )
+
+
+def asked_for(description: str) -> str:
+    """The first sentence, cut at a word when it is long."""
+    first = description.strip().split(". ")[0].split("\n")[0].rstrip(". ")
+    if len(first) <= ASKED_LETTERS:
+        return first
+    return first[:ASKED_LETTERS].rsplit(" ", 1)[0]
+
+
+def own_words(text: str, others: Sequence[str]) -> list[str]:
+    """The first words of a text, in its order, that none of the others holds in any form."""
+    known = frozenset[str]().union(*map(content_stems, others))
+    found: dict[str, str] = {}
+    for word in words(text):
+        if word not in STOP and stem(word) not in known:
+            found.setdefault(stem(word), word)
+    return list(found.values())[:DIFFERENT_WORDS]
+
+
+def _compared(tool: dict[str, Any], near: Near) -> Parts:
+    """Each look-alike with what only it says, then what only this tool says."""
+    parts: list[Part] = []
+    chosen = near[:LOOK_ALIKES]
+    for number, (units, other) in enumerate(chosen):
+        parts += ["; " if number else "Near it stands ", units, f", {_told_apart(other, tool)}"]
+    if chosen:
+        parts.append(". ")
+    if mine := own_words(tool["description"], [other["description"] for _, other in chosen]):
+        parts.append(f"Only here: {', '.join(mine)}. ")
+    return _joined(parts)
+
+
+def _told_apart(other: dict[str, Any], tool: dict[str, Any]) -> str:
+    different = own_words(other["description"], [tool["description"]])
+    says = f"which is about {', '.join(different)}" if different else "which says no more"
+    return f"{says} and is deprecated" if other["deprecated"] and not tool["deprecated"] else says
+
+
+def _joined(parts: Sequence[Part]) -> Parts:
+    """Neighbouring texts as one part, so that they are tokenized as one."""
+    joined: list[Part] = []
+    for part in parts:
+        if isinstance(part, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += part
+        else:
+            joined.append(part)
+    return tuple(joined)
+
 
 FILES = ("tools.jsonl", "neighbours.jsonl", "rules.jsonl", "tokens.jsonl", "samples.jsonl")
 SHORT_WORDS = 10
@@ -169,9 +259,9 @@ class Catalog:
         for other in self._near(record):
             near.setdefault(_named(record, other, self.index), self.tools[other])
         if record.kind == "token2desc":
-            return reasons.describing(tool, list(near.items()))
+            return describing(tool, list(near.items()))
         (gold,) = (part for part in record.answer if isinstance(part, Units))
-        return reasons.choosing(tool, gold, list(near.items()))
+        return choosing(tool, gold, list(near.items()))
 
     def _near(self, record: Record) -> list[str]:
         """The look-alikes a record is about, nearest first."""
@@ -235,7 +325,7 @@ def replay_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
         traces: list[Parts] = [()]
         if recipe.reasoning and name not in ruled:
             near = [other for other in catalog.look_alikes(name) if other not in ruled][:NAMED_BESIDE]
-            traces.append(reasons.without_a_rule(short, catalog.units(name), [*map(catalog.units, near)]))
+            traces.append(without_a_rule(short, catalog.units(name), [*map(catalog.units, near)]))
         for text in dict.fromkeys((tool["description"], short)):
             found += [Record("retrieve", (text,), answer, trace, id=name) for trace in traces]
     return found

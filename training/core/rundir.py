@@ -15,10 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from trace_site.lib import hardware
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
-from trace_site.lib.revision import code_revision
+from trace_site.lib.provenance import code_revision, hardware_facts
 from training.core.publish import discard, free_bytes, is_intact, publish_dir, was_full
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -133,7 +132,7 @@ class RunDir:
 
     def finish(self, facts: dict[str, Any]) -> None:
         """Write done.json, with the code and the machine that made it: from here on the run is complete."""
-        made = {"code": code_revision(ROOT), "hardware": hardware.facts(os.cpu_count() or 1)}
+        made = {"code": code_revision(ROOT), "hardware": hardware_facts(os.cpu_count() or 1)}
         facts = {**facts, **made}
         self.keep(self.done.name, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
 

@@ -33,8 +33,7 @@ from training.core.rundir import RunDir
 from training.ml.bases.model import Trainee, device
 from training.ml.checkpoints import State, Trainer, resume, save
 from training.ml.data import Example, epoch_batches, replayed
-from training.ml.optimizer import Optimizer, known_before, peak
-from training.ml.plan import early_stop, learning_rate
+from training.ml.optimizer import Optimizer, early_stop, known_before, learning_rate, peak
 from training.ml.step import check_head, train_step
 from training.ml.team import Team
 

@@ -15,7 +15,7 @@ from training.ml.bases.model import build
 from training.ml.data import encode
 from training.ml.export import export
 from training.ml.loop import Progress, fit
-from training.ml.plan import early_stop
+from training.ml.optimizer import early_stop
 
 
 def main(

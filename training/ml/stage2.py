@@ -18,7 +18,7 @@ from training.ml.bases.model import build
 from training.ml.data import encode
 from training.ml.export import export
 from training.ml.loop import Progress, fit
-from training.ml.plan import early_stop
+from training.ml.optimizer import early_stop
 
 NEWER = "their rows start from their descriptions. Run Stage 1 again to memorize them."
 

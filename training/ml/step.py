@@ -19,7 +19,7 @@ from training.ml.bases.named import autocast
 from training.ml.checkpoints import Trainer
 from training.ml.data import IGNORE, WIDTH_MULTIPLE, Batch, Example, collate
 from training.ml.head import Head, output_head, summed_loss
-from training.ml.plan import learning_rate
+from training.ml.optimizer import learning_rate
 
 # The loss: hidden states to cross-entropy, with only the supervised positions passing through the output head.
 #

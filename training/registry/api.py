@@ -14,7 +14,7 @@ from trace_site.rest.schema import PAGE_PARAMETERS, InputSerializer, page_of
 from trace_site.rest.views import ApiView, keyset_response
 from training.models import AliasMove, Model
 from training.registry import registry, selectors
-from training.registry.known import newer_tools
+from training.registry.registry import newer_tools
 
 Out = serializers.Serializer[Any]
 MOST_NEWER = 100

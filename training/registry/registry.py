@@ -12,10 +12,13 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import QuerySet
 
+from catalog.models import Tool
 from trace_site.artefacts import store
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
+from trace_site.lib.files import read_json
 from trace_site.webhooks.services import emit
 from training.models import AliasMove, Model
 
@@ -219,3 +222,28 @@ def scores_of(models: Iterable[int]) -> dict[int, Score]:
     for teller in _tellers if wanted else ():
         found |= teller(wanted)
     return found
+
+
+# Which tools a model has tokens for, as its export says, and which came to the catalog after it.
+
+
+def tools_of(folder: Path, digest: str) -> frozenset[str]:
+    """Names from an export's trace.json; equal content is read once."""
+    return _tools_of(str(folder), digest)
+
+
+@lru_cache(maxsize=16)
+def _tools_of(folder: str, digest: str) -> frozenset[str]:
+    return frozenset(tool["name"] for tool in read_json(Path(folder) / "trace.json")["tools"])
+
+
+def newer_tools(model: Model) -> QuerySet[Tool] | None:
+    """Active tools the model cannot answer with; None where its files are gone."""
+    try:
+        known = tools_of(export_dir(model), model.store_digest)
+    except (TraceError, OSError):
+        return None
+    names = Tool.objects.filter(status=Tool.Status.ACTIVE).order_by().values_list("name", flat=True)
+    return Tool.objects.filter(name__in=[name for name in names if name not in known]).defer(
+        "embedding", "search", "words"
+    )

@@ -6,7 +6,7 @@ meanwhile is looked up again and its rows are given back. Aliases move under the
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,32 @@ from trace_site.artefacts import store
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-from training.core.retention import Held, removable
 from training.models import Model, Retraining, Run, TrainedStage
 from training.registry.registry import alias_lock, current_aliases, export_dir
+
+# What may leave the artefact store: folders that nothing needed lives in.
+#
+# In: which model and stage lives in which folder (a store key), and what is needed. Out: the keys that may go. The unit
+# is the folder: rows that share one stay or go together.
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A row that has files. `why` says what needs them; empty: nothing does. `valid`: None while nobody has looked."""
+
+    kind: str  # model or stage
+    id: int
+    store_key: str
+    why: str = ""
+    bytes: int = 0
+
+
+def removable(held: Iterable[Held], last_valid: Collection[str] = ()) -> list[str]:
+    """Store keys in which no needed row lives, in the order they were given; never one of `last_valid`."""
+    rows = list(held)
+    needed = {row.store_key for row in rows if row.why} | set(last_valid)
+    return [key for key in dict.fromkeys(row.store_key for row in rows) if key and key not in needed]
+
 
 ACTIVE = (Job.State.QUEUED, Job.State.RUNNING)
 ASKS = ("evaluation", "rule_tests")  # kinds of jobs that load a model

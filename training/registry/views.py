@@ -11,7 +11,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
 from training.models import AliasMove, Model
 from training.registry import registry, retention, selectors
-from training.registry.known import newer_tools
+from training.registry.registry import newer_tools
 
 
 @require_GET

@@ -16,7 +16,7 @@ from django.conf import settings
 from synthesis.models import Snapshot
 from trace_site import worker as trace_site_worker
 from trace_site.artefacts import store
-from trace_site.lib import hardware
+from trace_site.lib.provenance import hardware_facts
 from training.core import estimate as sums
 from training.core.bases import Base, base_of, base_of_config
 from training.core.estimate import Amount, Lengths, Memory, Size
@@ -273,7 +273,7 @@ def machine() -> Machine:
     run = Run.objects.exclude(hardware={}).order_by("-pk").values_list("hardware", "pk").first()
     if run is not None:
         return Machine(run[0], f"where run {run[1]} trained", False)
-    return Machine(hardware.facts(settings.ML_THREADS), "where this site runs", False)
+    return Machine(hardware_facts(settings.ML_THREADS), "where this site runs", False)
 
 
 def _made(recipe: Recipe, snapshot: Snapshot) -> dict[str, int]:

@@ -20,7 +20,7 @@ from trace_site.artefacts import store
 from trace_site.jobs import Job, JobContext, JobPostponed, send_wake
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_json, sha256_file
-from trace_site.lib.revision import code_revision
+from trace_site.lib.provenance import code_revision
 from trace_site.webhooks.services import emit
 from training.core import recipe as recipes
 from training.core.recipe import POCKET

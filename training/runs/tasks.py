@@ -8,7 +8,7 @@ from django.conf import settings
 from trace_site import jobs
 from trace_site.artefacts import store
 from trace_site.jobs import JobContext
-from trace_site.lib import hardware
+from trace_site.lib.provenance import hardware_facts
 from training.core.stages import Step, rows
 from training.models import Model, Run, TrainedStage
 from training.runs.services import run_steps
@@ -27,7 +27,7 @@ def run_training(ctx: JobContext) -> dict[str, Any]:
     plan = run_steps(run_recipe(run), run.snapshot)
     snapshot = store().get_dir(run.snapshot.store_key, run.snapshot.store_digest)
     with ctx.guard():
-        facts = hardware.facts(settings.ML_THREADS)
+        facts = hardware_facts(settings.ML_THREADS)
         Run.objects.filter(pk=run.pk).update(hardware=facts, stages=rows(plan))
         run.hardware = facts
     before: Trained | None = None

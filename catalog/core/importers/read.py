@@ -1,19 +1,335 @@
 """Any catalog file in, checked tools and row errors out."""
 
+import csv
+import io
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from catalog.core.importers import csv_rows, jsonl, mcp, odata, openapi
+from catalog.core.importers import odata, openapi
 from catalog.core.importers.detect import FORMATS, check_head, detect, document_kind, refusal
-from catalog.core.importers.documents import read_document
+from catalog.core.importers.documents import check_size, encoding_of, read_document
 from catalog.core.importers.edmx import read_edmx
-from catalog.core.importers.limited import read_limited
-from catalog.core.importers.rows import CatalogFile, collect
-from catalog.core.tool import refuse_duplicates
+from catalog.core.importers.rows import CatalogFile, Row, collect
+from catalog.core.importers.wording import describe, file_api_name, sentence
+from catalog.core.importers.yaml_tree import Twice
+from catalog.core.tool import MAX_PART, RowError, ToolRecord, refuse_duplicates
+from catalog.core.words import camel_case
 from trace_site.lib.errors import TraceError
+from trace_site.lib.files import parse_jsonl_line
+
+# Documents are parsed in a child process with little memory and little time, so that a hostile file harms nobody.
+#
+# In: a file and its format. Out: the child's rows, or one TraceError. The limits grow with the size of the file: an
+# honest document takes about 8 times its size, a YAML of ten megabytes about two seconds.
+
+
+ROOT = Path(__file__).resolve().parents[3]
+MEMORY = 160_000_000  # bytes beyond what the interpreter itself takes; a small file never needs more
+MEMORY_PER_BYTE = 12
+SECONDS = 2.0  # of processor time
+SECONDS_PER_MB = 0.8
+TEXT = 5_000_000  # characters of tools beyond the size of the file
+WAIT = 5  # on a busy machine a second of processor time may take so many
+PASSED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+
+
+def read_limited(path: Path, shown: str, fmt: str, max_errors: int | None) -> CatalogFile:
+    """`fmt` is a format or `auto`; raises TraceError for what cannot be read within the limits."""
+    order = make_order(path, shown, fmt, max_errors)
+    seconds = order["seconds"]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "catalog.core.importers", json.dumps(order)],
+            cwd=ROOT,
+            env={key: os.environ[key] for key in PASSED if key in os.environ},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=WAIT * (seconds + 1),
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise _slow(shown, seconds) from error
+    if done.returncode == -signal.SIGXCPU:
+        raise _slow(shown, seconds)
+    lines = [json.loads(line) for line in done.stdout.splitlines()] if done.returncode == 0 else []
+    if not lines:
+        raise _broken(shown, done.stderr.decode(errors="replace").strip() or f"status {done.returncode}")
+    return _result(lines)
+
+
+def make_order(path: Path, shown: str, fmt: str, max_errors: int | None) -> dict[str, Any]:
+    """What the child is told: the file, and its limits in bytes, seconds of processor time and characters."""
+    size = check_size(path, shown)
+    return {
+        "path": str(path.resolve()),
+        "shown": shown,
+        "fmt": fmt,
+        "max_errors": max_errors,
+        "memory": max(MEMORY, MEMORY_PER_BYTE * size),
+        "seconds": math.ceil(SECONDS + SECONDS_PER_MB * size / 1e6),
+        "max_text": TEXT + size,
+    }
+
+
+def _slow(shown: str, seconds: int) -> TraceError:
+    return TraceError(
+        f"reading it takes more than {seconds} seconds of processor time.",
+        code="too_large",
+        where=shown,
+        hint="Split the file by API, or take unusual nesting and repetition out of it.",
+    )
+
+
+def _broken(shown: str, said: str) -> TraceError:
+    last = said.splitlines()[-1][:300]
+    hint = "This is a fault of the importer, not of the file: please report it with the file."
+    return TraceError(f"its reader broke off ({last}).", code="reader_failed", where=shown, hint=hint)
+
+
+def _result(lines: list[Any]) -> CatalogFile:
+    head, *rows = lines
+    if "error" in head:
+        raise TraceError(**head["error"])
+    file = CatalogFile(head["format"])
+    for kind, row in rows:
+        if kind == "tool":
+            file.records.append(ToolRecord(**{**row, "permissions": tuple(row["permissions"])}))
+        else:
+            (file.errors if kind == "error" else file.notes).append(RowError(**row))
+    return file
+
+
+# Catalogs as spreadsheets save them: a header row, then one tool a row.
+#
+# Columns: name and description; permissions (separated by ;), deprecated, version, source when wanted; others are
+# ignored. The delimiter is the comma, semicolon or tab that splits the header best. An apostrophe that guards a cell
+# against being taken for a formula (`'=SUM`) is removed.
+
+
+MAX_BYTES = 100_000_000
+MAX_ROW = 1_000_000
+MAX_LINES = 1_000_000
+COLUMNS = ("name", "description", "permissions", "deprecated", "version", "source")
+GUARDED = re.compile(r"'+[=+\-@\t\r]")
+TRUTH = dict.fromkeys(["true", "yes", "y", "1", "x"], True) | dict.fromkeys(
+    ["false", "no", "n", "0", ""], False
+)
+
+
+def read_csv(path: Path, shown: str) -> Iterator[Row]:
+    """Every row that is not blank, at the line where it begins; raises TraceError for an unusable header."""
+    check_size(path, shown, MAX_BYTES)
+    csv.field_size_limit(MAX_ROW)
+    with path.open("rb") as binary:
+        encoding = encoding_of(binary.read(100))
+        binary.seek(0)
+        lines = io.TextIOWrapper(binary, encoding, errors="surrogateescape", newline="")
+        yield from _read(lines, shown)
+
+
+class Lines:
+    """The lines of a sheet for the CSV reader; a row, over however many lines, holds at most MAX_ROW characters."""
+
+    def __init__(self, text: io.TextIOBase) -> None:
+        self.text = text
+        self.number = 0  # of the last line that was read
+        self.row = 0
+
+    def __iter__(self) -> "Lines":
+        return self
+
+    def __next__(self) -> str:
+        line = self.text.readline(MAX_ROW + 1)
+        self.number += 1
+        self.row += len(line)
+        if self.row > MAX_ROW or self.number > MAX_LINES:
+            raise csv.Error(f"more than {MAX_ROW:,} characters" if self.row > MAX_ROW else "too many lines")
+        if not line:
+            raise StopIteration
+        return line
+
+
+def _read(text: io.TextIOBase, shown: str) -> Iterator[Row]:
+    lines = Lines(text)
+    begins = 1
+    try:
+        first = next(lines, "")
+        if first.removeprefix("\ufeff").casefold().startswith("sep="):  # a note of Excel to itself
+            first = next(lines, "")
+        columns, delimiter = _header(first.removeprefix("\ufeff"), f"{shown}:{lines.number}")
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        while True:
+            begins, lines.row = lines.number + 1, 0
+            cells = next(reader, None)
+            if cells is None:
+                return
+            if any(cell.strip() for cell in cells):
+                yield _row(f"{shown}:{begins}", cells, columns)
+    except csv.Error as error:  # what follows cannot be told apart
+        problem = f"not valid CSV ({error}); is a quote in this row never closed?"
+        yield Row(f"{shown}:{begins}", problem=problem)
+
+
+def _header(line: str, where: str) -> tuple[list[str], str]:
+    """Column names and delimiter."""
+    choices = {mark: _names(line, mark) for mark in ",;\t"}
+    delimiter = max(choices, key=lambda mark: (len(set(COLUMNS) & set(choices[mark])), len(choices[mark])))
+    columns = choices[delimiter]
+    if missing := [column for column in COLUMNS[:2] if column not in columns]:
+        found = ", ".join(column[:40] for column in columns[:10] if column) or "nothing"
+        hint = "Name the columns in the first row: name, description, permissions, deprecated, version."
+        raise refusal(where, f"the header has no column '{missing[0]}' (found: {found}).", hint)
+    if double := next((column for column in COLUMNS if columns.count(column) > 1), ""):
+        raise refusal(where, f"the header has the column '{double}' twice.", "Leave one of them.")
+    return columns, delimiter
+
+
+def _names(line: str, delimiter: str) -> list[str]:
+    return [cell.strip().casefold() for cell in next(csv.reader([line], delimiter=delimiter), [])]
+
+
+def _row(where: str, cells: list[str], columns: list[str]) -> Row:
+    fields: dict[str, Any] = {
+        column: unguard(cell) for column, cell in zip(columns, cells, strict=False) if column in COLUMNS
+    }
+    name = str(fields.get("name", "")).strip()
+    if len(cells) > len(columns) and any(cell.strip() for cell in cells[len(columns) :]):
+        problem = f"{len(cells)} cells under {len(columns)} columns; put quotes around a cell with a delimiter in it."
+        return Row(where, problem=problem, name=name)
+    if any("\udc80" <= letter <= "\udcff" for cell in cells for letter in cell if letter > "\ud7ff"):
+        return Row(where, problem="not UTF-8 text; save the sheet as CSV UTF-8.")
+    fields["permissions"] = [
+        part.strip() for part in fields.get("permissions", "").split(";") if part.strip()
+    ]
+    stated = fields.get("deprecated", "").strip()
+    if stated.casefold() not in TRUTH:
+        return Row(where, problem=f"'deprecated' must be true or false, not '{stated[:40]}'.", name=name)
+    fields["deprecated"] = TRUTH[stated.casefold()]
+    return Row(where, fields)
+
+
+def unguard(cell: str) -> str:
+    """A cell without the apostrophe that keeps a spreadsheet from reading it as a formula."""
+    return cell[1:] if GUARDED.match(cell) else cell
+
+
+# Catalog files with one tool a line, read line by line.
+
+
+MAX_LINE_BYTES = 1_000_000
+FIELDS = [json.dumps(key).encode() for key in ("name", "description", "permissions", "deprecated", "version")]
+
+
+def read_jsonl(path: Path, shown: str) -> Iterator[Row]:
+    """Every line that is not blank. `shown` names the file in messages."""
+    check_size(path, shown, MAX_BYTES)
+    for number, raw in _lines(path, shown):
+        where = f"{shown}:{number}"
+        try:
+            row = parse_jsonl_line(path, number, raw)
+        except TraceError as error:
+            yield Row(where, problem=error.message)
+            continue
+        if double := _double(raw):
+            yield Row(where, problem=f"the key '{double}' is written twice.", name=str(row.get("name") or ""))
+        else:
+            yield Row(where, row)
+
+
+def _lines(path: Path, shown: str) -> Iterator[tuple[int, bytes]]:
+    with path.open("rb") as handle:
+        if not encoding_of(handle.read(100)).startswith("utf-8"):
+            hint = "Save the file as UTF-8."
+            raise TraceError(
+                "not UTF-8 text, but UTF-16 or UTF-32.", code="bad_encoding", where=shown, hint=hint
+            )
+        handle.seek(0)
+        for number, raw in enumerate(iter(lambda: handle.readline(MAX_LINE_BYTES + 1), b""), start=1):
+            if len(raw) > MAX_LINE_BYTES or number > MAX_LINES:
+                what = (
+                    f"line longer than {MAX_LINE_BYTES:,} bytes" if number <= MAX_LINES else "too many lines"
+                )
+                hint = "JSON lines hold one tool a line; is this a .jsonl file?"
+                raise TraceError(f"{what}.", code="too_large", where=f"{shown}:{number}", hint=hint)
+            if raw.strip():
+                yield number, raw
+
+
+def _double(raw: bytes) -> str:
+    """A field of the tool that its line holds twice; JSON would keep the last in silence."""
+    if all(raw.count(field) < 2 for field in FIELDS):
+        return ""
+    pairs: list[tuple[str, Any]] = json.loads(raw, object_pairs_hook=lambda found: found)
+    keys = [json.dumps(key).encode() for key, _ in pairs]
+    return next((json.loads(key) for key in FIELDS if keys.count(key) > 1), "")
+
+
+# The tool list of an MCP server: `tools/list`, its JSON-RPC answer, a plain array, or the Docker registry's form.
+#
+# API = the server's name where the file gives it, else the name of the file. A tool that says nothing about itself is
+# described by its title or name.
+
+
+def read_mcp(document: Any, shown: str) -> Iterator[Row]:
+    """Every tool of the list, with its JSON pointer."""
+    tools, pointer, around = _find(document)
+    api = _api_name(around, shown)
+    for number, tool in enumerate(tools):
+        yield _mcp_row(api, tool, f"{shown}#{pointer}/{number}")
+    if around.get("nextCursor"):
+        problem = "the server has more tools than this page; ask for the rest and put all into one list."
+        yield Row(f"{shown}#{pointer.removesuffix('/tools')}/nextCursor", problem=problem)
+
+
+def _find(document: Any) -> tuple[list[Any], str, dict[str, Any]]:
+    """The list, its pointer and the object around it."""
+    if isinstance(document, list):
+        return document, "", {}
+    if isinstance(result := document.get("result"), dict):
+        return result["tools"], "/result/tools", result
+    return document["tools"], "/tools", document
+
+
+def _api_name(around: dict[str, Any], shown: str) -> str:
+    server = around.get("serverInfo")
+    stated = (server if isinstance(server, dict) else around).get("name")
+    name = camel_case(stated) if isinstance(stated, str) else ""
+    name = name if 0 < len(name) <= MAX_PART else file_api_name(shown)
+    if not name:
+        hint = "Name the file after the server, such as stripe.tools.json."
+        raise refusal(shown, "neither the list nor the file name says which server this is.", hint)
+    return name
+
+
+def _mcp_row(api: str, tool: Any, where: str) -> Row:
+    if not isinstance(tool, dict):
+        return Row(where, problem="a tool must be an object.")
+    name = tool.get("name")
+    if not isinstance(name, str) or not name.strip():
+        return Row(where, problem="'name' is missing.")
+    name = f"{api}/{name.strip()}"
+    if isinstance(tool, Twice) and any(key in ("name", "description") for key, _, _ in tool.earlier):
+        return Row(where, problem="'name' or 'description' is written twice; leave one of them.", name=name)
+    notes = tool.get("annotations")
+    title = tool.get("title") or (notes.get("title") if isinstance(notes, dict) else None)
+    text = tool.get("description")
+    if text is not None and not isinstance(text, str):
+        return Row(where, problem="'description' must be text.", name=name)
+    words = describe(title, text) or f"{sentence(tool['name'])}."
+    return Row(where, {"name": name, "description": words})
+
 
 LISTED_ERRORS = 20
-ROWS = {"jsonl": jsonl.read, "csv": csv_rows.read}  # read line by line here; others whole, in a limited child
-DOCUMENTS = {"openapi": openapi.read, "swagger": openapi.read, "mcp": mcp.read}
+ROWS = {"jsonl": read_jsonl, "csv": read_csv}  # read line by line here; others whole, in a limited child
+DOCUMENTS = {"openapi": openapi.read, "swagger": openapi.read, "mcp": read_mcp}
 
 __all__ = ["LISTED_ERRORS", "CatalogFile", "read_catalog", "read_whole"]
 

@@ -1,10 +1,15 @@
 """Numbers of persons: national ids by their check digits, ids and employee numbers that the text calls so, births."""
 
 import importlib
+import ipaddress
 import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
+
+import phonenumbers
+from phonenumbers import Leniency, PhoneNumberMatcher
+from stdnum import iban, luhn
 
 from catalog.core.scrubbing.spans import Found
 
@@ -112,3 +117,263 @@ def employee_numbers(text: str) -> Iterator[Found]:
 def births(text: str) -> Iterator[Found]:
     for match in BORN.finditer(text):
         yield Found("date of birth", match.start(1), match.end(1))
+
+
+# Account and card numbers: IBANs (ISO 13616 lengths) and payment cards (Luhn).
+
+
+# characters of an IBAN: the countries whose has so many
+_COUNTRIES = {
+    15: "NO",
+    16: "BE",
+    18: "DK FI FK FO GL NL SD",
+    19: "MK SI",
+    20: "AT BA EE KZ LT LU MN XK",
+    21: "CH HR LI LV",
+    22: "BG BH CR DE GB GE IE ME RS VA",
+    23: "AE GI IL IQ OM SO TL",
+    24: "AD CZ ES MD PK RO SA SE SK TN VG",
+    25: "LY PT ST",
+    26: "IS TR",
+    27: "BI DJ FR GR IT MC MR SM",
+    28: "AL AZ BY CY DO GT HN HU LB NI PL SV",
+    29: "BR EG PS QA UA",
+    30: "JO KW MU YE",
+    31: "MT SC",
+    32: "LC",
+    33: "RU",
+}
+LENGTHS = {code: length for length, codes in _COUNTRIES.items() for code in codes.split()}
+DIGITS = 10  # a mistyped IBAN is personal too: after its country it has at least so many
+IBAN_START = re.compile(r"(?<![^\W\d_])([A-Z]{2})[\s./-]?(\d[\s./-]?\d)", re.I)
+SEPARATORS = " \t\u00a0\u2009\u202f./-_"
+CARD_RUN = re.compile(r"(?<!\d)\d(?:[\s\u00a0./_-]{0,3}\d){12,30}(?!\d)")
+BOOK = re.compile(r"\bisbn\W*$", re.I)
+GROUP = re.compile(r"\d+")
+
+
+def ibans(text: str) -> Iterator[Found]:
+    for match in IBAN_START.finditer(text):
+        length = LENGTHS.get(match[1].upper())
+        end = _end_of(text, match.start(), length) if length else None
+        if end is None:
+            continue
+        digits = sum(letter.isdigit() for letter in text[match.end() : end])
+        joined = text[match.start() + 2].isdigit()  # "at 20 ..." is no country
+        if (joined and digits >= DIGITS) or iban.is_valid(_letters(text[match.start() : end])):
+            yield Found("IBAN", match.start(), end)
+
+
+def _end_of(text: str, start: int, length: int) -> int | None:
+    """Where `length` letters and digits from `start` on end, with at most two separators between two of them."""
+    count = gap = 0
+    for place in range(start, len(text)):
+        letter = text[place]
+        if letter.isascii() and letter.isalnum():
+            count, gap = count + 1, 0
+            if count == length:
+                return place + 1
+        elif letter in SEPARATORS and gap < 2:
+            gap += 1
+        else:
+            return None
+    return None
+
+
+def _letters(text: str) -> str:
+    return "".join(letter for letter in text if letter.isalnum())
+
+
+def cards(text: str) -> Iterator[Found]:
+    """13 to 19 digits whose check digit is right, also inside a longer row of groups."""
+    for run in CARD_RUN.finditer(text):
+        if BOOK.search(text[: run.start()]):
+            continue
+        groups = [(run.start() + g.start(), run.start() + g.end()) for g in GROUP.finditer(run.group())]
+        for first in range(len(groups)):
+            for last in range(len(groups) - 1, first - 1, -1):
+                digits = "".join(text[start:end] for start, end in groups[first : last + 1])
+                if 13 <= len(digits) <= 19 and len(set(digits)) > 1 and luhn.is_valid(digits):
+                    yield Found("card", groups[first][0], groups[last][1])
+
+
+# Addresses of the net and secrets: e-mail, links that carry credentials, keys, passwords, IP addresses.
+
+
+_LOCAL = r"(?:\"[^\"]{1,64}\"|[\w+](?:[\w!#$%&'*+/=?^`{|}~.-]*[\w!#$%&*+/=?^`{|}~-])?)"
+_HOST = r"(?:[^\W_](?:[\w-]*[^\W_])?\.)+[^\W\d_]{2,24}"
+_AT = r"\s*[\[({<]\s*(?:at|@|ät)\s*[\])}>]\s*"
+_DOT = r"(?:\s*[\[({<]\s*(?:dot|punkt|\.)\s*[\])}>]\s*|\s+(?:dot|punkt)\s+|\.)"
+EMAIL = [
+    re.compile(rf"{_LOCAL}\s?[@＠]\s?{_HOST}"),
+    re.compile(rf"(?<!\w){_LOCAL}[@＠][\w.\[\]:-]*[^\W\d_][\w-]*(?:\.\w+)*"),
+    re.compile(rf"(?<!\w){_LOCAL}{_AT}[\w-]+(?:{_DOT}[\w-]+)+", re.I),
+    re.compile(r"(?<!\w)[\w.+-]+\s+at\s+[\w-]+(?:\s+(?:dot|punkt)\s+[\w-]+)+", re.I),
+]
+LINK = [
+    re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s/@]*:[^\s/@]*@\S+", re.I),
+    re.compile(
+        r"\b[a-z][a-z0-9+.-]*://\S*[?&#;](?:[\w-]*(?:token|key|secret|passw|pwd|auth|session|sig)[\w-]*)=\S+",
+        re.I,
+    ),
+]
+SECRET = [
+    re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"),
+    re.compile(r"\b(?:sk|pk|rk|gh[opsu]|xox[abposr]|AKIA|ASIA|AIza|glpat|hf)[-_]?(?=\w*\d)[\w-]{14,}"),
+    re.compile(r"\bbearer\s+(?=\S*\d)([\w.~+/=-]{16,})", re.I),
+    re.compile(
+        r"\b(?:passwords?|passwd|pwd|passcode|passphrase|pass|pin|otp|api[ _-]?key|secret)(?:\s+code)?"
+        r"(?:\s+(?:is|was|=)\s+|\s*[:=]\s*|\s+)[\"']?(?=\S*\d)(?!\d{4}[-/])([^\s,;\"']{3,}[^\s,;\"'.!?])",
+        re.I,
+    ),
+]
+IPV4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w])(?!\.\d)")
+IPV6 = re.compile(r"(?<![\w:.])(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{0,4}(?:%\w+)?(?![\w:])", re.I)
+
+
+def emails(text: str) -> Iterator[Found]:
+    return _all("e-mail", EMAIL, text)
+
+
+def links(text: str) -> Iterator[Found]:
+    return _all("link", LINK, text)
+
+
+def secrets(text: str) -> Iterator[Found]:
+    return _all("secret", SECRET, text)
+
+
+def ip_addresses(text: str) -> Iterator[Found]:
+    for pattern in (IPV4, IPV6):
+        for match in pattern.finditer(text):
+            try:
+                ipaddress.ip_address(match.group().partition("%")[0])
+            except ValueError:
+                continue
+            yield Found("IP address", match.start(), match.end())
+
+
+def _all(kind: str, patterns: list[re.Pattern[str]], text: str) -> Iterator[Found]:
+    for pattern in patterns:
+        for match in pattern.finditer(text):
+            group = 1 if pattern.groups else 0
+            yield Found(kind, match.start(group), match.end(group))
+
+
+# Phone numbers: international, by country, and whatever a text calls one.
+
+
+_EXTENSION = r"(?:\s*(?:x|ext\.?|extension|durchwahl|-)\s?\d{1,6})?"
+INTERNATIONAL = re.compile(
+    rf"(?<![\w+])(?:\+|00|011)\s?\d(?:[\s()./-]{{0,3}}\d){{6,14}}{_EXTENSION}(?!\w)", re.I
+)
+AMERICAN = re.compile(
+    rf"(?<![\w-])(?:1[ .-]?)?(?:\(\d{{3}}\)\s?[-.]?\s?|\d{{3}}[ ./-])\d{{3}}[ .-]?\d{{4}}{_EXTENSION}(?![\w-])",
+    re.I,
+)
+LEADING_ZERO = re.compile(r"(?<![\w.,/#-])\(?0\d?(?:[ ./()-]{0,3}\d){7,12}(?!\w)")
+BARE = re.compile(r"(?<![\w.,/#-])[2-9]\d{9}(?!\w|[.,]\d)")
+# the text says that a number is one; a few words may stand between
+PHONE_SAID = re.compile(
+    r"\b(?:phone|telephone|tele?|mobile|mob|cell|handy|fax|whatsapp|signal|sms|landline|hotline|direct line|"
+    r"call(?:\s+back)?|dial|text|ring|reach|ping|tel\.?|ph\.?)\b\.?"
+    r"(?:\s+(?:me|him|her|us|them|back|at|on|under|is|no|nr|number|num|phone|cell|mobile|the|my|his|work|home|to)\b\.?)*"
+    r"\s*[:#=]?\s*(\(?\d(?:[\s()./-]{0,3}\d){5,14})(?!\w)",
+    re.I,
+)
+DATE = re.compile(r"\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d{2})\b(?![./-]\d)|\d{4}[./-]\d{1,2}[./-]\d{1,2}\b")
+YEAR = re.compile(r"\d{1,2}[./-]\d{1,2}[./-](?:19|20)\d\d\b|(?:19|20)\d\d[./-]\d{1,2}[./-]\d{1,2}\b")
+DOCUMENT = re.compile(
+    r"(?:\b(?:orders?|invoices?|inv|bills?|po|so|pr|document|doc|material|item|batch|contract|asset|vendor|supplier|"
+    r"customer|cust|account|acct|acc|ref|reference|ticket|case|claim|journal|je|entry|receipt|delivery|shipment|"
+    r"project|cost cent(?:er|re)|payment|credit note|memo|requisition|quote|lot|serial|sku|number|no|nr|id)s?\b\.?"
+    r"|#)[\s:#.]*$",
+    re.I,
+)
+# countries whose written form with neither + nor a leading 0 is told by its groups
+GROUPED = ("US", "ES", "PL", "IN", "BR", "PT", "CN", "MX", "CZ", "NO", "DK", "GR")
+ZERO = (
+    "GB",
+    "DE",
+    "FR",
+    "IT",
+    "NL",
+    "BE",
+    "AT",
+    "CH",
+    "IE",
+    "SE",
+    "FI",
+    "AU",
+    "NZ",
+    "JP",
+    "IN",
+    "TR",
+    "ZA",
+    "RO",
+    "NG",
+)
+
+
+def phones(text: str) -> Iterator[Found]:
+    for match in INTERNATIONAL.finditer(text):
+        if match.group().startswith("+") or _possible(match.group()):
+            yield _found(match)
+    for match in AMERICAN.finditer(text):
+        if not DATE.match(match.group()):
+            yield _found(match)
+    for match in LEADING_ZERO.finditer(text):
+        if not DATE.match(match.group().lstrip("(")) and _of_any(match.group(), ZERO):
+            yield _found(match)
+    for match in BARE.finditer(text):
+        if not DOCUMENT.search(text[: match.start()]) and _of_any(match.group(), ("US", "GB")):
+            yield _found(match)
+    for match in PHONE_SAID.finditer(text):
+        if not YEAR.match(match[1]):
+            yield _found(match, 1)
+    yield from _grouped(text)
+
+
+def _grouped(text: str) -> Iterator[Found]:
+    if sum(letter.isdigit() for letter in text) < 9:
+        return
+    for region in GROUPED:
+        for match in PhoneNumberMatcher(text, region, leniency=Leniency.STRICT_GROUPING):
+            said = match.raw_string
+            digits = sum(letter.isdigit() for letter in said)
+            grouped = re.search(r"\d[\s().-]+\d", said) is not None
+            if digits >= 9 and grouped and not _amount(text, match.start, match.end):
+                yield Found("phone", match.start, match.end)
+
+
+def _amount(text: str, start: int, end: int) -> bool:
+    """A number with a currency or a document's word beside it."""
+    after = re.match(
+        r"\s?(?:[$€£¥%]|eur|usd|gbp|chf|pln|dkk|nok|sek|inr|kr|units?|pcs|k\b)", text[end:], re.I
+    )
+    before = re.search(r"(?:[$€£¥]|eur|usd|gbp|chf|pln|dkk|nok|sek|inr)\s?$", text[:start], re.I)
+    return bool(after or before or DOCUMENT.search(text[:start]))
+
+
+def _of_any(text: str, regions: tuple[str, ...]) -> bool:
+    for region in regions:
+        try:
+            if phonenumbers.is_valid_number(phonenumbers.parse(text, region)):
+                return True
+        except phonenumbers.NumberParseException:
+            continue
+    return False
+
+
+def _possible(text: str) -> bool:
+    """An international number that is dialled with zeros."""
+    digits = re.sub(r"\D", "", text)
+    stripped = digits.removeprefix("011") if digits.startswith("011") else digits.removeprefix("00")
+    try:
+        return phonenumbers.is_possible_number(phonenumbers.parse(f"+{stripped}"))
+    except phonenumbers.NumberParseException:
+        return False
+
+
+def _found(match: re.Match[str], group: int = 0) -> Found:
+    return Found("phone", match.start(group), match.end(group))

@@ -9,7 +9,7 @@ from django.core.management.commands import migrate
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
-from trace_site.database_roles import as_owner, grant_rights
+from trace_site.database import as_owner, grant_rights
 from trace_site.lib.errors import TraceError
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.conf import settings
-from django.db import ProgrammingError, connection, transaction
+from django.db import IntegrityError, ProgrammingError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 
 from trace_site.lib.errors import TraceError
@@ -123,3 +123,23 @@ def _close_functions(cursor: CursorWrapper, schema: str) -> None:
 def _run(cursor: CursorWrapper, statement: str, **names: str) -> None:
     quoted = {key: connection.ops.quote_name(name) for key, name in names.items()}
     cursor.execute(statement.format(**quoted))
+
+
+# What a frozen table's trigger says, for people: a change of what is frozen is refused, not a crash.
+
+
+RAISED = "23000"  # integrity_constraint_violation: our triggers raise it, Postgres itself only its subcodes
+
+
+def frozen_error(error: Exception) -> TraceError | None:
+    """The refusal of a trigger as the error that pages, API and commands show; None for any other error."""
+    cause = error.__cause__
+    if not isinstance(error, IntegrityError) or getattr(cause, "sqlstate", None) != RAISED:
+        return None
+    said = getattr(getattr(cause, "diag", None), "message_primary", None) or str(error)
+    return TraceError(
+        f"{said}.",
+        code="frozen",
+        hint="What is frozen stays as it is: make a new one instead.",
+        permanent=True,
+    )

@@ -8,11 +8,19 @@ import unicodedata
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
-from catalog.core.scrubbing.accounts import cards, ibans
-from catalog.core.scrubbing.addresses import emails, ip_addresses, links, secrets
-from catalog.core.scrubbing.identities import births, employee_numbers, national_ids
+from catalog.core.scrubbing.identities import (
+    births,
+    cards,
+    emails,
+    employee_numbers,
+    ibans,
+    ip_addresses,
+    links,
+    national_ids,
+    phones,
+    secrets,
+)
 from catalog.core.scrubbing.people import people
-from catalog.core.scrubbing.phones import phones
 from catalog.core.scrubbing.spans import STAND_INS, Detector, Found
 
 DETECTORS: tuple[Detector, ...] = (
