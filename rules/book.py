@@ -14,7 +14,7 @@ from rules.core.checks.check import Finding, OtherRule, RuleBook, RuleKey, ToolS
 from rules.core.checks.index import Shelf
 from rules.core.rule import EntryProblems, RuleContent, RuleEntry
 from rules.models import Rule, RuleVersion
-from trace_site.generation import generation_key
+from trace_site.database import generation_key
 
 
 def tool_states() -> dict[str, ToolState]:

@@ -33,7 +33,7 @@ ROOMS = {
 }
 # what puts the rooms together comes after all of them
 LAST = {"admin", "api", "apps", "figures", "management", "urls", "views"}
-LAST |= {"asgi", "inline", "jobs", "middleware", "settings", "templatetags", "worker"}  # of trace_site
+LAST |= {"asgi", "commands", "jobs", "middleware", "settings", "templatetags", "worker"}  # of trace_site
 # inside a room nothing imports a module of a higher rank; what is not named ranks with services
 RANK = {"models": 0, "services": 1, "tasks": 2, "views": 3, "api": 3, "urls": 3}
 HEAVY = {"torch", "transformers", "peft", "sentence_transformers", "safetensors", "accelerate", "vllm"}

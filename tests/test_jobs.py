@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from trace_site import jobs
 from trace_site.audit import models as audit_models
-from trace_site.inline import run_inline
+from trace_site.commands import run_inline
 from trace_site.lib.errors import TraceError
 
 calls: list[dict] = []

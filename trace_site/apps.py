@@ -1,7 +1,18 @@
+"""The site as a Django application, and what `manage.py check --deploy` says beside Django's own checks."""
+
 from typing import Any
 
 from django.apps import AppConfig, apps
+from django.conf import settings
+from django.core.checks import CheckMessage, Tags, Warning, register
+from django.db import OperationalError, connection
 from django.db.models.signals import post_migrate
+
+OWNS = """
+SELECT rolsuper OR EXISTS (SELECT FROM pg_class WHERE relname = 'trace_site_auditchange'
+                           AND pg_has_role(current_user, relowner, 'MEMBER'))
+FROM pg_roles WHERE rolname = current_user
+"""
 
 
 class TraceSiteConfig(AppConfig):
@@ -9,7 +20,7 @@ class TraceSiteConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from trace_site import celery, checks  # noqa: F401 - shared tasks find the application, checks are known
+        from trace_site import celery  # noqa: F401 - shared tasks find the application
 
         # the roles name a permission of the rules, which Django makes just before this is called
         post_migrate.connect(_make_roles, sender=apps.get_app_config("rules"))
@@ -19,3 +30,44 @@ def _make_roles(**_: Any) -> None:
     from trace_site.accounts import ensure_roles
 
     ensure_roles()
+
+
+@register(Tags.security, deploy=True)
+def proxies_are_counted(**_: Any) -> list[CheckMessage]:
+    """What speaks TLS stands before the site; unless it is counted, every visitor has its address."""
+    if settings.PROXIES or not settings.HTTPS:
+        return []
+    return [
+        Warning(
+            "HTTPS is on and PROXIES is 0: behind a proxy all visitors share its address, and so their wrong "
+            "passwords and API requests count together.",
+            hint="Set PROXIES to the number of your proxies before the site.",
+            id="trace.W003",
+        )
+    ]
+
+
+@register(Tags.security, deploy=True)
+def application_owns_nothing(**_: Any) -> list[CheckMessage]:
+    """The database role of the application must not be able to switch the audit off."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(OWNS)
+            owns = cursor.fetchone()[0]
+    except OperationalError as error:
+        return [
+            Warning(
+                f"The database does not answer, so nobody knows what its role may do: {str(error).strip()}",
+                hint="Check DATABASE_URL.",
+                id="trace.W002",
+            )
+        ]
+    if not owns:
+        return []
+    return [
+        Warning(
+            "The application works as the owner of its tables: it could switch the audit ledger off.",
+            hint="Give DATABASE_URL a role that owns nothing and DATABASE_OWNER_URL the owner, then migrate.",
+            id="trace.W001",
+        )
+    ]

@@ -1,7 +1,7 @@
 """The site's own tables, defined beside the code that uses them."""
 
 from trace_site.audit.models import AuditChange, AuditEntry
-from trace_site.generation import Generation
+from trace_site.database import Generation
 from trace_site.jobs import Job
 from trace_site.notices.services import MailChoice, Notice
 from trace_site.people.sessions import Session

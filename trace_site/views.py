@@ -153,3 +153,10 @@ def job_retry(request: HttpRequest, pk: int) -> HttpResponse:
         )
     messages.success(request, f"{job.title}: queued again; it goes on where it stopped.")
     return redirect("jobs:detail", pk)
+
+
+def refresh_at_end(response: HttpResponse, job: Job | None) -> HttpResponse:
+    """Only a page whose job was active polls, so an ended job means that its buttons and links changed as well."""
+    if job is None or not job.is_active:
+        response["HX-Refresh"] = "true"
+    return response

@@ -17,7 +17,7 @@ from rules.models import ChangeRequest, RuleChange, RuleVersion
 from synthesis.models import Sample, SnapshotSample
 from synthesis.samples.staleness import without_stale
 from synthesis.samples.standing import OUTDONE
-from trace_site.generation import Generation
+from trace_site.database import Generation
 from training.models import AliasMove, Run
 
 Kept = TypeVar("Kept")

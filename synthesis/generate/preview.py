@@ -43,7 +43,7 @@ from synthesis.offline.writer import offline_writers
 from synthesis.samples.inputs import telling_writers
 from synthesis.samples.sources import few_shot_queries, published_codes
 from synthesis.samples.standing import GONE
-from trace_site.generation import generation
+from trace_site.database import generation
 from trace_site.lib.errors import TraceError
 
 # Query drafts outside of a run: from the configured writer, within a limit of time, nothing stored as a sample.

@@ -29,10 +29,10 @@ from synthesis.samples.counts import sample_totals
 from synthesis.samples.forms import BudgetForm
 from synthesis.samples.rejections import rejections_of_published
 from trace_site import jobs
-from trace_site.inline import refresh_at_end
 from trace_site.lib.cells import guard
 from trace_site.lib.errors import TraceError
 from trace_site.paging import Page, keyset
+from trace_site.views import refresh_at_end
 
 ROWS = 100  # groups on one page of the funnel's table
 

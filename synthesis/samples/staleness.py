@@ -27,7 +27,7 @@ from synthesis.offline.recorded import NAME as RECORDED
 from synthesis.samples.inputs import Inputs, Old, Row, old_of, pool_marks, rows_of, telling_writers
 from synthesis.samples.sources import CatalogView, catalog_around, few_shot_queries, rule_texts
 from synthesis.samples.standing import OVERTAKEN
-from trace_site.generation import generation_key
+from trace_site.database import generation_key
 
 # Which samples say what their rule and tools said once and say no more: content staleness over many rows at once.
 #

@@ -27,7 +27,7 @@ from tests.synthesis.test_incremental_runs import (  # noqa: F401
     near,
 )
 from trace_site import jobs
-from trace_site.inline import run_inline
+from trace_site.commands import run_inline
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_jsonl

@@ -9,8 +9,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from trace_site import jobs
-from trace_site.inline import refresh_at_end
 from trace_site.paging import keyset
+from trace_site.views import refresh_at_end
 from training.core import recipe as recipes
 from training.models import Run
 from training.registry import registry, selectors

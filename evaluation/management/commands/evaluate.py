@@ -7,8 +7,7 @@ from django.core.management import CommandParser
 from evaluation.benchmarks.services import evaluation_request
 from evaluation.models import Benchmark, Evaluation
 from evaluation.results.predictions import evaluation_lines
-from trace_site.commands import TraceCommand
-from trace_site.inline import run_inline
+from trace_site.commands import TraceCommand, run_inline
 from trace_site.lib.errors import TraceError
 from training.registry.registry import model_named
 

@@ -5,8 +5,7 @@ from typing import Any
 from django.core.management import CommandParser
 
 from evaluation.results.rule_tests import failing, rule_tests_request, totals
-from trace_site.commands import TraceCommand
-from trace_site.inline import run_inline
+from trace_site.commands import TraceCommand, run_inline
 from training.registry.registry import model_named
 
 

@@ -6,8 +6,7 @@ from django.core.management.base import CommandParser
 
 from synthesis.generate.regeneration import again, calls_to_write_again, runs_of_waiting, start
 from synthesis.models import Regeneration
-from trace_site.commands import TraceCommand
-from trace_site.inline import run_inline
+from trace_site.commands import TraceCommand, run_inline
 
 
 class Command(TraceCommand):

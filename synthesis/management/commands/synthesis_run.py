@@ -11,8 +11,7 @@ from synthesis.generate.estimates import Estimate, estimate
 from synthesis.generate.services import BRANCHES, synthesis_start
 from synthesis.generate.yields import funnel_lines
 from synthesis.models import SynthesisRun
-from trace_site.commands import TraceCommand
-from trace_site.inline import run_inline
+from trace_site.commands import TraceCommand, run_inline
 
 SHOWN = 5
 

@@ -173,7 +173,7 @@ class Command(TraceCommand):
 
     def evaluate(self) -> None:
         """Training queued these; without a worker running they are worked off here."""
-        from trace_site.inline import run_inline
+        from trace_site.commands import run_inline
 
         reap()
         for job in Job.objects.filter(kind="evaluation", state__in=["queued", "running"]).order_by("id"):

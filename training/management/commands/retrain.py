@@ -4,8 +4,7 @@ from typing import Any
 
 from django.core.management import CommandParser
 
-from trace_site.commands import TraceCommand
-from trace_site.inline import run_inline
+from trace_site.commands import TraceCommand, run_inline
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from training.models import RetrainPolicy, Run

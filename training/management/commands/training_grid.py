@@ -7,8 +7,7 @@ from django.conf import settings
 from django.core.management import CommandParser
 
 from trace_site import jobs
-from trace_site.commands import TraceCommand
-from trace_site.inline import run_inline
+from trace_site.commands import TraceCommand, run_inline
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from training.core.grid import Plan, Planned, read_plan, totals
