@@ -8,6 +8,7 @@ from drf_spectacular.validation import validate_schema
 from jsonschema import Draft202012Validator
 
 from tests.api_description import Operation, description, json_schema, operations
+from trace_site.rest.auto_schema import operation_id
 
 
 def test_the_schema_is_valid_and_made_without_warnings() -> None:
@@ -45,3 +46,24 @@ def test_every_operation_shows_examples_that_are_true_to_its_schema(operation: O
         for value in operation.examples(content):
             plain = json.loads(json.dumps(value))
             assert [f"{error.json_path}: {error.message}" for error in validator.iter_errors(plain)] == []
+
+
+@pytest.mark.parametrize(
+    ("view", "method", "expected"),
+    [
+        ("ToolsList", "GET", "tools_list"),
+        ("AssignmentsList", "POST", "assignment_create"),
+        ("RuleVersionOne", "GET", "rule_version_read"),
+        ("QueryOne", "DELETE", "query_remove"),
+        ("RulesExport", "GET", "rules_export"),
+    ],
+)
+def test_the_id_of_an_operation_is_the_name_of_its_view(view: str, method: str, expected: str) -> None:
+    assert operation_id(view, method) == expected
+
+
+def test_an_operation_says_what_its_docstring_says() -> None:
+    said = description()["paths"]["/api/v1/webhooks"]["post"]
+    assert (said["operationId"], said["tags"]) == ("webhooks_create", ["webhooks"])
+    assert said["summary"] == "Add a webhook"
+    assert said["description"] == "The answer holds its secret, which is not told again."

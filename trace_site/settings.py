@@ -375,7 +375,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["trace_site.access.ApiPermission"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "EXCEPTION_HANDLER": "trace_site.rest.views.handle_error",
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "trace_site.rest.auto_schema.OperationSchema",
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "TRACE Rule Studio",

@@ -12,7 +12,7 @@ from trace_site.audit.log import (
     page_of_lines,
     wanted_from,
 )
-from trace_site.rest.schema import PAGE_PARAMETERS, InputSerializer, page_of
+from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.views import ApiView, page_limit
 
 EXAMPLE = {
@@ -79,19 +79,17 @@ class AuditLine(serializers.Serializer[Any]):
     after = serializers.DictField(allow_null=True)
 
 
-class Audit(ApiView):
+class AuditList(ApiView):
     @extend_schema(
-        tags=["audit"],
-        operation_id="audit_list",
-        summary="Who did what",
-        description="Newest first. Row changes that a named event tells are listed when one asks for an object, an "
-        "operation, a source or a transaction. "
-        "How a sample was judged is told once no reading of it waits; until then the event is `sample.read`.",
-        parameters=[AuditQuery, *PAGE_PARAMETERS],
+        parameters=[AuditQuery],
         responses=page_of(AuditLine),
         examples=[OpenApiExample("a rule was published", EXAMPLE, response_only=True)],
     )
     def get(self, request: Request) -> Response:
+        """Who did what. Newest first. Row changes that a named event tells are listed when one asks for an
+        object, an operation, a source or a transaction. How a sample was judged is told once no reading of it
+        waits; until then the event is `sample.read`.
+        """
         self.read_query(AuditQuery)
         page = page_of_lines(
             wanted_from(request.query_params),
@@ -101,4 +99,4 @@ class Audit(ApiView):
         return Response({"results": AuditLine(page.rows, many=True).data, "next": page.next_key})
 
 
-urlpatterns = [path("audit", Audit.as_view(), name="api-audit")]
+urlpatterns = [path("audit", AuditList.as_view(), name="api-audit")]

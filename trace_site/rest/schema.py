@@ -67,9 +67,11 @@ def page_of(serializer: type[serializers.Serializer[Any]]) -> serializers.Serial
 def describe_common(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """A postprocessing hook of drf-spectacular: refusals of every operation, the key of every POST."""
     result["components"].setdefault("schemas", {})["Error"] = ERROR
-    for operations in result["paths"].values():
+    for path, operations in result["paths"].items():
         for method, operation in operations.items():
             texts = dict(REFUSALS)
+            if "{" in path:
+                texts["404"] = "no such object"
             if method == "post":
                 operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
                 texts |= ON_CREATE

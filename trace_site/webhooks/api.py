@@ -4,14 +4,14 @@ from typing import Any
 
 from django.shortcuts import get_object_or_404
 from django.urls import path
-from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from trace_site.audit import models as audit_models
 from trace_site.rest.examples import answer_example, page_example
-from trace_site.rest.schema import PAGE_PARAMETERS, InputSerializer, page_of
+from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.views import ApiView, keyset_response
 from trace_site.webhooks.deliveries import deliver_now, ping
 from trace_site.webhooks.services import (
@@ -113,28 +113,16 @@ class DeliveryOut(serializers.ModelSerializer[WebhookDelivery]):
         ]  # fmt: skip
 
 
-GONE = OpenApiResponse(description="no such webhook or delivery")
-
-
-class Webhooks(ApiView):
+class WebhooksList(ApiView):
+    operation_ids = {"post": "webhooks_create"}
     told_once = ("secret",)
 
-    @extend_schema(
-        tags=["webhooks"],
-        operation_id="webhooks_list",
-        summary="List webhooks",
-        parameters=PAGE_PARAMETERS,
-        responses=page_of(WebhookOut),
-        examples=[page_example(HOOK)],
-    )
+    @extend_schema(responses=page_of(WebhookOut), examples=[page_example(HOOK)])
     def get(self, request: Request) -> Response:
+        """List webhooks."""
         return keyset_response(request, Webhook.objects.select_related("created_by"), WebhookOut)
 
     @extend_schema(
-        tags=["webhooks"],
-        operation_id="webhooks_create",
-        summary="Add a webhook",
-        description="The answer holds its secret, which is not told again.",
         request=WebhookIn,
         responses={201: WebhookMade},
         examples=[
@@ -143,33 +131,29 @@ class Webhooks(ApiView):
         ],
     )
     def post(self, request: Request) -> Response:
+        """Add a webhook. The answer holds its secret, which is not told again."""
         hook = webhook_create(**self.read(WebhookIn), actor=request.user)
         return Response(WebhookMade(hook).data, status=201)
 
 
-class OneWebhook(ApiView):
-    @extend_schema(
-        tags=["webhooks"],
-        operation_id="webhooks_read",
-        summary="Read a webhook",
-        responses={200: WebhookOut, 404: GONE},
-        examples=[answer_example(HOOK)],
-    )
+class WebhooksOne(ApiView):
+    operation_ids = {"delete": "webhooks_delete"}
+
+    @extend_schema(responses=WebhookOut, examples=[answer_example(HOOK)])
     def get(self, request: Request, pk: int) -> Response:
+        """Read a webhook."""
         return Response(WebhookOut(_hook(pk)).data)
 
     @extend_schema(
-        tags=["webhooks"],
-        operation_id="webhooks_change",
-        summary="Change, pause or resume a webhook",
         request=WebhookChange(partial=True),
-        responses={200: WebhookOut, 404: GONE},
+        responses=WebhookOut,
         examples=[
             OpenApiExample("pause", {"active": False}, request_only=True),
             answer_example({**HOOK, "active": False}),
         ],
     )
     def patch(self, request: Request, pk: int) -> Response:
+        """Change, pause or resume a webhook."""
         hook = _hook(pk)
         given = self.read(WebhookChange, partial=True)
         active = given.pop("active", None)
@@ -179,70 +163,39 @@ class OneWebhook(ApiView):
             hook = webhook_pause(webhook=hook, actor=request.user, active=active)
         return Response(WebhookOut(hook).data)
 
-    @extend_schema(
-        tags=["webhooks"],
-        operation_id="webhooks_delete",
-        summary="Remove a webhook with its log",
-        responses={204: None, 404: GONE},
-    )
     def delete(self, request: Request, pk: int) -> Response:
+        """Remove a webhook with its log."""
         webhook_delete(webhook=_hook(pk), actor=request.user)
         return Response(status=204)
 
 
-class TestWebhook(ApiView):
-    @extend_schema(
-        tags=["webhooks"],
-        operation_id="webhooks_test",
-        summary="Send a test now",
-        description="Sends the event `ping` and answers with what came of it. A test is not repeated.",
-        request=None,
-        responses={200: DeliveryOut, 404: GONE},
-        examples=[answer_example(DELIVERY)],
-    )
+class WebhooksTest(ApiView):
+    @extend_schema(responses=DeliveryOut, examples=[answer_example(DELIVERY)])
     def post(self, request: Request, pk: int) -> Response:
+        """Send a test now. Sends the event `ping` and answers with what came of it. A test is not repeated."""
         return Response(DeliveryOut(ping(webhook=_hook(pk), actor=request.user)).data)
 
 
-class RotateWebhook(ApiView):
+class WebhooksReplaceSecret(ApiView):
     told_once = ("secret",)
 
-    @extend_schema(
-        tags=["webhooks"],
-        operation_id="webhooks_replace_secret",
-        summary="Replace the secret",
-        request=None,
-        responses={200: WebhookMade, 404: GONE},
-        examples=[answer_example(MADE)],
-    )
+    @extend_schema(responses=WebhookMade, examples=[answer_example(MADE)])
     def post(self, request: Request, pk: int) -> Response:
+        """Replace the secret."""
         return Response(WebhookMade(webhook_rotate(webhook=_hook(pk), actor=request.user)).data)
 
 
-class Deliveries(ApiView):
-    @extend_schema(
-        tags=["webhooks"],
-        operation_id="webhooks_deliveries",
-        summary="The delivery log, newest first",
-        parameters=PAGE_PARAMETERS,
-        responses={200: page_of(DeliveryOut), 404: GONE},
-        examples=[page_example(DELIVERY)],
-    )
+class WebhooksDeliveries(ApiView):
+    @extend_schema(responses=page_of(DeliveryOut), examples=[page_example(DELIVERY)])
     def get(self, request: Request, pk: int) -> Response:
+        """The delivery log, newest first."""
         return keyset_response(request, _hook(pk).deliveries.all(), DeliveryOut, newest=True)
 
 
-class SendAgain(ApiView):
-    @extend_schema(
-        tags=["webhooks"],
-        operation_id="webhooks_send_again",
-        summary="Send a delivery once more now",
-        description="With the same id and body, so that a receiver knows it.",
-        request=None,
-        responses={200: DeliveryOut, 404: GONE},
-        examples=[answer_example(DELIVERY)],
-    )
+class WebhooksSendAgain(ApiView):
+    @extend_schema(responses=DeliveryOut, examples=[answer_example(DELIVERY)])
     def post(self, request: Request, pk: int, delivery: int) -> Response:
+        """Send a delivery once more now. With the same id and body, so that a receiver knows it."""
         row = get_object_or_404(WebhookDelivery, pk=delivery, webhook=pk)
         audit_models.record(actor=request.user, action="webhook.sent_again", obj=row)
         return Response(DeliveryOut(deliver_now(row)).data)
@@ -253,10 +206,14 @@ def _hook(pk: int) -> Webhook:
 
 
 urlpatterns = [
-    path("webhooks", Webhooks.as_view(), name="api-webhooks"),
-    path("webhooks/<int:pk>", OneWebhook.as_view(), name="api-webhook"),
-    path("webhooks/<int:pk>/test", TestWebhook.as_view(), name="api-webhook-test"),
-    path("webhooks/<int:pk>/secret", RotateWebhook.as_view(), name="api-webhook-secret"),
-    path("webhooks/<int:pk>/deliveries", Deliveries.as_view(), name="api-webhook-deliveries"),
-    path("webhooks/<int:pk>/deliveries/<int:delivery>/send", SendAgain.as_view(), name="api-webhook-send"),
+    path("webhooks", WebhooksList.as_view(), name="api-webhooks"),
+    path("webhooks/<int:pk>", WebhooksOne.as_view(), name="api-webhook"),
+    path("webhooks/<int:pk>/test", WebhooksTest.as_view(), name="api-webhook-test"),
+    path("webhooks/<int:pk>/secret", WebhooksReplaceSecret.as_view(), name="api-webhook-secret"),
+    path("webhooks/<int:pk>/deliveries", WebhooksDeliveries.as_view(), name="api-webhook-deliveries"),
+    path(
+        "webhooks/<int:pk>/deliveries/<int:delivery>/send",
+        WebhooksSendAgain.as_view(),
+        name="api-webhook-send",
+    ),
 ]
