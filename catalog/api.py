@@ -26,10 +26,9 @@ from catalog.serializers import (
     TwinOut,
 )
 from trace_site.rest.examples import answer_example, page_example, request_example
-from trace_site.rest.schema import PAGE_PARAMETERS, page_of
+from trace_site.rest.schema import page_of
 from trace_site.rest.views import ApiView, keyset_response, page_limit
 
-NO_TOOL = OpenApiResponse(description="no such tool")
 FOUND = inline_serializer(
     "ToolPage",
     {
@@ -52,18 +51,12 @@ def _many(name: str, row: type[serializers.Serializer[Any]]) -> serializers.Seri
     return inline_serializer(name, {"results": row(many=True)})
 
 
-class Tools(ApiView):
-    @extend_schema(
-        tags=["catalog"],
-        operation_id="tools_list",
-        summary="Find tools",
-        description="Every word of `q` begins a word of the name or the description; when few tools match, words "
-        "that hold it or are spelt nearly alike count too. The best match first; without `q` by name.",
-        parameters=[ToolsIn, *PAGE_PARAMETERS],
-        responses=FOUND,
-        examples=[answer_example(examples.FOUND)],
-    )
+class ToolsList(ApiView):
+    @extend_schema(parameters=[ToolsIn], responses=FOUND, examples=[answer_example(examples.FOUND)])
     def get(self, request: Request) -> Response:
+        """Find tools. Every word of `q` begins a word of the name or the description; when few tools match,
+        words that hold it or are spelt nearly alike count too. The best match first; without `q` by name.
+        """
         given = self.read_query(ToolsIn)
         chosen = ToolFilter(search=given.pop("q").strip(), **given)
         found = find_tools(chosen, request.query_params.get("after", ""), page_limit(request))
@@ -79,42 +72,25 @@ class Tools(ApiView):
 
 
 class ToolOne(ApiView):
-    @extend_schema(
-        tags=["catalog"],
-        operation_id="tool_read",
-        summary="Read a tool",
-        responses={200: ToolDetail, 404: NO_TOOL},
-        examples=[answer_example(examples.DETAIL)],
-    )
+    @extend_schema(responses=ToolDetail, examples=[answer_example(examples.DETAIL)])
     def get(self, request: Request, pk: int) -> Response:
+        """Read a tool."""
         return Response(ToolDetail(selectors.tool(pk)).data)
 
 
-class ToolNamed(ApiView):
-    @extend_schema(
-        tags=["catalog"],
-        operation_id="tool_read_by_name",
-        summary="Read a tool by its name",
-        description="The name as it is, `API/ENDPOINT`; an endpoint may hold slashes.",
-        responses={200: ToolDetail, 404: NO_TOOL},
-        examples=[answer_example(examples.DETAIL)],
-    )
+class ToolReadByName(ApiView):
+    @extend_schema(responses=ToolDetail, examples=[answer_example(examples.DETAIL)])
     def get(self, request: Request, name: str) -> Response:
+        """Read a tool by its name. The name as it is, `API/ENDPOINT`; an endpoint may hold slashes."""
         return Response(ToolDetail(selectors.tool_named(name)).data)
 
 
-class Block(ApiView):
+class ToolBlock(ApiView):
+    operation_ids = {"delete": "tool_unblock"}
+
     @extend_schema(
-        tags=["catalog"],
-        operation_id="tool_block",
-        summary="Block a tool",
-        description="From the next request on no answer of any model names it. Training and rules are not touched.",
         request=BlockIn,
-        responses={
-            200: ToolDetail,
-            404: NO_TOOL,
-            409: OpenApiResponse(description="bad_state: it is blocked already"),
-        },
+        responses={200: ToolDetail, 409: OpenApiResponse(description="bad_state: it is blocked already")},
         examples=[
             request_example(examples.BLOCKING),
             answer_example(examples.BLOCKED),
@@ -122,102 +98,72 @@ class Block(ApiView):
         ],
     )
     def post(self, request: Request, pk: int) -> Response:
+        """Block a tool. From the next request on no answer of any model names it. Training and rules are not
+        touched.
+        """
         tool = selectors.tool(pk)
         tool_block(tool=tool, actor=request.user, **self.read(BlockIn))
         return Response(ToolDetail(selectors.tool(pk)).data)
 
     @extend_schema(
-        tags=["catalog"],
-        operation_id="tool_unblock",
-        summary="Unblock a tool",
-        description="Answers may name it again at once.",
-        request=None,
-        responses={
-            200: ToolDetail,
-            404: NO_TOOL,
-            409: OpenApiResponse(description="bad_state: it is not blocked"),
-        },
+        responses={200: ToolDetail, 409: OpenApiResponse(description="bad_state: it is not blocked")},
         examples=[answer_example(examples.DETAIL)],
     )
     def delete(self, request: Request, pk: int) -> Response:
+        """Unblock a tool. Answers may name it again at once."""
         tool_unblock(tool=selectors.tool(pk), actor=request.user)
         return Response(ToolDetail(selectors.tool(pk)).data)
 
 
-class Neighbours(ApiView):
+class ToolNeighbours(ApiView):
     @extend_schema(
-        tags=["catalog"],
-        operation_id="tool_neighbours",
-        summary="Look-alikes of a tool",
-        description="The nearest tools by cosine, the best first; none before look-alikes were found.",
-        responses={200: _many("NeighbourList", NeighbourOut), 404: NO_TOOL},
+        responses=_many("NeighbourList", NeighbourOut),
         examples=[answer_example({"results": [{"score": 0.93, "tool": examples.OLDER}]})],
     )
     def get(self, request: Request, pk: int) -> Response:
+        """Look-alikes of a tool. The nearest tools by cosine, the best first; none before look-alikes were found."""
         found = selectors.neighbours(selectors.tool(pk))
         return Response({"results": NeighbourOut(found, many=True).data})
 
 
-class Twins(ApiView):
+class ToolTwins(ApiView):
     @extend_schema(
-        tags=["catalog"],
-        operation_id="tool_twins",
-        summary="Other versions of a tool",
-        description="The active tools that are the same endpoint in other versions of its API, the newest first.",
-        responses={200: _many("TwinList", TwinOut), 404: NO_TOOL},
+        responses=_many("TwinList", TwinOut),
         examples=[answer_example({"results": [{"newer": False, "tool": examples.OLDER}]})],
     )
     def get(self, request: Request, pk: int) -> Response:
+        """Other versions of a tool. The active tools that are the same endpoint in other versions of its API,
+        the newest first.
+        """
         return Response({"results": TwinOut(selectors.twins(selectors.tool(pk)), many=True).data})
 
 
-class Revisions(ApiView):
-    @extend_schema(
-        tags=["catalog"],
-        operation_id="tool_revisions",
-        summary="History of a tool",
-        description="Every content it ever had, newest first, with the import behind each.",
-        parameters=PAGE_PARAMETERS,
-        responses={200: page_of(RevisionOut), 404: NO_TOOL},
-        examples=[page_example(examples.REVISION, "90")],
-    )
+class ToolRevisions(ApiView):
+    @extend_schema(responses=page_of(RevisionOut), examples=[page_example(examples.REVISION, "90")])
     def get(self, request: Request, pk: int) -> Response:
+        """History of a tool. Every content it ever had, newest first, with the import behind each."""
         rows = ToolRevision.objects.filter(tool=selectors.tool(pk))
         return keyset_response(request, rows, RevisionOut, newest=True)
 
 
-class Domains(ApiView):
-    @extend_schema(
-        tags=["catalog"],
-        operation_id="domains_list",
-        summary="List domains",
-        parameters=PAGE_PARAMETERS,
-        responses=page_of(DomainOut),
-        examples=[page_example(examples.DOMAIN, None)],
-    )
+class DomainsList(ApiView):
+    @extend_schema(responses=page_of(DomainOut), examples=[page_example(examples.DOMAIN, None)])
     def get(self, request: Request) -> Response:
+        """List domains."""
         return keyset_response(request, selectors.domains_counted(), DomainOut, by="slug")
 
 
-class Clusters(ApiView):
+class ClustersList(ApiView):
     @extend_schema(
-        tags=["catalog"],
-        operation_id="clusters_list",
-        summary="List clusters of look-alikes",
-        description="Those of every domain's newest clustering.",
-        parameters=[DomainIn, *PAGE_PARAMETERS],
-        responses=page_of(ClusterOut),
-        examples=[page_example(examples.CLUSTER, "31")],
+        parameters=[DomainIn], responses=page_of(ClusterOut), examples=[page_example(examples.CLUSTER, "31")]
     )
     def get(self, request: Request) -> Response:
+        """List clusters of look-alikes. Those of every domain's newest clustering."""
         return keyset_response(request, selectors.clusters(**self.read_query(DomainIn)), ClusterOut)
 
 
 class ClusterOne(ApiView):
     @extend_schema(
-        tags=["catalog"],
-        operation_id="cluster_read",
-        summary="Read a cluster",
         responses={
             200: ClusterOut,
             404: OpenApiResponse(description="no such cluster in a newest clustering"),
@@ -225,18 +171,19 @@ class ClusterOne(ApiView):
         examples=[answer_example(examples.CLUSTER)],
     )
     def get(self, request: Request, pk: int) -> Response:
+        """Read a cluster."""
         return Response(ClusterOut(get_object_or_404(selectors.clusters(), pk=pk)).data)
 
 
 urlpatterns = [
-    path("tools", Tools.as_view(), name="api-tools"),
+    path("tools", ToolsList.as_view(), name="api-tools"),
     path("tools/<int:pk>", ToolOne.as_view(), name="api-tool"),
-    path("tools/named/<path:name>", ToolNamed.as_view(), name="api-tool-named"),
-    path("tools/<int:pk>/block", Block.as_view(), name="api-tool-block"),
-    path("tools/<int:pk>/neighbours", Neighbours.as_view(), name="api-tool-neighbours"),
-    path("tools/<int:pk>/twins", Twins.as_view(), name="api-tool-twins"),
-    path("tools/<int:pk>/revisions", Revisions.as_view(), name="api-tool-revisions"),
-    path("domains", Domains.as_view(), name="api-domains"),
-    path("clusters", Clusters.as_view(), name="api-clusters"),
+    path("tools/named/<path:name>", ToolReadByName.as_view(), name="api-tool-named"),
+    path("tools/<int:pk>/block", ToolBlock.as_view(), name="api-tool-block"),
+    path("tools/<int:pk>/neighbours", ToolNeighbours.as_view(), name="api-tool-neighbours"),
+    path("tools/<int:pk>/twins", ToolTwins.as_view(), name="api-tool-twins"),
+    path("tools/<int:pk>/revisions", ToolRevisions.as_view(), name="api-tool-revisions"),
+    path("domains", DomainsList.as_view(), name="api-domains"),
+    path("clusters", ClustersList.as_view(), name="api-clusters"),
     path("clusters/<int:pk>", ClusterOne.as_view(), name="api-cluster"),
 ]

@@ -19,7 +19,7 @@ from catalog.models import CatalogImport, Tool
 from catalog.serializers import DomainIn
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import AT, answer_example, page_example, request_example
-from trace_site.rest.schema import PAGE_PARAMETERS, InputSerializer, page_of
+from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.views import ApiView, keyset_response
 
 # What the API reads and answers about imports: the file, its preview, what it did, what undoing would do.
@@ -186,35 +186,20 @@ class UndoOut(Out):
     impact = ImpactOut(many=True, help_text="what uses these tools now")
 
 
-NO_IMPORT = OpenApiResponse(description="no such import")
-
-
-class Imports(ApiView):
+class ImportsList(ApiView):
     parser_classes = [*ApiView.parser_classes, MultiPartParser]
 
     @extend_schema(
-        tags=["catalog"],
-        operation_id="imports_list",
-        summary="List imports",
-        description="Every applied file, newest first, undone ones too.",
-        parameters=[DomainIn, *PAGE_PARAMETERS],
-        responses=page_of(ImportRow),
-        examples=[page_example(examples.IMPORT, "3")],
+        parameters=[DomainIn], responses=page_of(ImportRow), examples=[page_example(examples.IMPORT, "3")]
     )
     def get(self, request: Request) -> Response:
+        """List imports. Every applied file, newest first, undone ones too."""
         rows, domain = selectors.imports(), self.read_query(DomainIn)["domain"]
         return keyset_response(
             request, rows.filter(domain=domain) if domain else rows, ImportRow, newest=True
         )
 
     @extend_schema(
-        tags=["catalog"],
-        operation_id="import_create",
-        summary="Import a catalog file",
-        description="The file as JSON (`content`, its text) or as a form (`file`). All of it happens in one "
-        "transaction. Tools of the file's APIs that the file no longer holds are retired. A bad row refuses the "
-        "whole file unless `skip_bad_rows`. With `dry_run` nothing is written; send the `plan` it answers to have "
-        "exactly that applied, or `stale_preview` when the catalog changed meanwhile.",
         request={"application/json": ImportIn, "multipart/form-data": ImportIn},
         responses={
             200: OpenApiResponse(PreviewOut, description="what a dry run would do"),
@@ -228,6 +213,11 @@ class Imports(ApiView):
         ],
     )
     def post(self, request: Request) -> Response:
+        """Import a catalog file. The file as JSON (`content`, its text) or as a form (`file`). All of it
+        happens in one transaction. Tools of the file's APIs that the file no longer holds are retired. A bad
+        row refuses the whole file unless `skip_bad_rows`. With `dry_run` nothing is written; send the `plan`
+        it answers to have exactly that applied, or `stale_preview` when the catalog changed meanwhile.
+        """
         given = self.read(ImportIn)
         file, fmt = _file(given), given.pop("format")
         result = file_import(file, fmt=fmt, actor=request.user, **given)
@@ -256,49 +246,37 @@ def _file(given: dict[str, Any]) -> Any:
 
 
 class ImportOne(ApiView):
-    @extend_schema(
-        tags=["catalog"],
-        operation_id="import_read",
-        summary="Read an import",
-        description="What it did, and whether it was undone.",
-        responses={200: ImportDetail, 404: NO_IMPORT},
-        examples=[answer_example(examples.APPLIED)],
-    )
+    @extend_schema(responses=ImportDetail, examples=[answer_example(examples.APPLIED)])
     def get(self, request: Request, pk: int) -> Response:
+        """Read an import. What it did, and whether it was undone."""
         return Response(ImportDetail(selectors.import_row(pk)).data)
 
 
-class Undo(ApiView):
-    @extend_schema(
-        tags=["catalog"],
-        operation_id="import_undo_plan",
-        summary="What undoing an import would do",
-        responses={200: UndoOut, 404: NO_IMPORT},
-        examples=[answer_example(examples.UNDO)],
-    )
+class ImportUndo(ApiView):
+    operation_ids = {"get": "import_undo_plan"}
+
+    @extend_schema(responses=UndoOut, examples=[answer_example(examples.UNDO)])
     def get(self, request: Request, pk: int) -> Response:
+        """What undoing an import would do."""
         return Response(UndoOut(undo_plan(selectors.import_row(pk))).data)
 
     @extend_schema(
-        tags=["catalog"],
-        operation_id="import_undo",
-        summary="Undo an import",
-        description="Every tool it touched goes back to what it was; tools it added are retired. Refused while "
-        "later imports or rules stand on it, and when it is undone already.",
-        request=None,
-        responses={200: ImportDetail, 404: NO_IMPORT},
+        responses=ImportDetail,
         examples=[
             answer_example({**examples.APPLIED, "undone_at": AT, "undone_by": "erin"}),
             answer_example(examples.NO_UNDO, 409, "a rule names a tool it added"),
         ],
     )
     def post(self, request: Request, pk: int) -> Response:
+        """Undo an import. Every tool it touched goes back to what it was; tools it added are retired. Refused
+        while later imports or rules stand on it, and when it is undone already.
+        """
         import_undo(row=selectors.import_row(pk), actor=request.user)
         return Response(ImportDetail(selectors.import_row(pk)).data)
 
 
 urlpatterns = [
-    path("imports", Imports.as_view(), name="api-imports"),
+    path("imports", ImportsList.as_view(), name="api-imports"),
     path("imports/<int:pk>", ImportOne.as_view(), name="api-import"),
-    path("imports/<int:pk>/undo", Undo.as_view(), name="api-import-undo"),
+    path("imports/<int:pk>/undo", ImportUndo.as_view(), name="api-import-undo"),
 ]

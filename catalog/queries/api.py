@@ -20,10 +20,9 @@ from catalog.queries.imports import (
 )
 from catalog.queries.registry import real_queries, real_query
 from trace_site.rest.examples import answer_example, page_example, request_example
-from trace_site.rest.schema import PAGE_PARAMETERS, InputSerializer, page_of
+from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.views import ApiView, keyset_response
 
-NO_QUERY = OpenApiResponse(description="no such real query")
 Out = serializers.Serializer[Any]
 
 
@@ -77,27 +76,18 @@ class QueryImportOut(Out):
     rows = ProposedQuery(many=True, help_text="of a dry run all rows, else the refused ones")
 
 
-class Queries(ApiView):
+class QueriesList(ApiView):
+    operation_ids = {"post": "queries_import"}
+
     @extend_schema(
-        tags=["catalog"],
-        operation_id="queries_list",
-        summary="List real queries",
-        description="The few-shot queries that writers learn the tone from, newest first.",
-        parameters=[QueriesIn, *PAGE_PARAMETERS],
-        responses=page_of(RealQuery),
-        examples=[page_example(examples.QUERY, "41")],
+        parameters=[QueriesIn], responses=page_of(RealQuery), examples=[page_example(examples.QUERY, "41")]
     )
     def get(self, request: Request) -> Response:
+        """List real queries. The few-shot queries that writers learn the tone from, newest first."""
         given = self.read_query(QueriesIn)
         return keyset_response(request, real_queries(given["q"], given["collection"]), RealQuery, newest=True)
 
     @extend_schema(
-        tags=["catalog"],
-        operation_id="queries_import",
-        summary="Import real queries",
-        description="Personal data is replaced before anything is stored. Refused with a reason: what repeats "
-        "another query or a benchmark's, names a tool, or is too short or too long. People should read a dry run: "
-        "no list of patterns knows all names.",
         request=QueryImportIn,
         responses={
             200: OpenApiResponse(QueryImportOut, description="what a dry run would do"),
@@ -110,6 +100,10 @@ class Queries(ApiView):
         ],
     )
     def post(self, request: Request) -> Response:
+        """Import real queries. Personal data is replaced before anything is stored. Refused with a reason:
+        what repeats another query or a benchmark's, names a tool, or is too short or too long. People should
+        read a dry run: no list of patterns knows all names.
+        """
         given = self.read(QueryImportIn)
         rows = [GivenQuery(number, text) for number, text in enumerate(given["queries"], start=1)]
         if given["dry_run"]:
@@ -129,29 +123,19 @@ def _told(done: Imported, rows: list[Proposal]) -> Any:
 
 
 class QueryOne(ApiView):
-    @extend_schema(
-        tags=["catalog"],
-        operation_id="query_read",
-        summary="Read a real query",
-        responses={200: RealQuery, 404: NO_QUERY},
-        examples=[answer_example(examples.QUERY)],
-    )
+    @extend_schema(responses=RealQuery, examples=[answer_example(examples.QUERY)])
     def get(self, request: Request, pk: int) -> Response:
+        """Read a real query."""
         return Response(RealQuery(real_query(pk)).data)
 
-    @extend_schema(
-        tags=["catalog"],
-        operation_id="query_remove",
-        summary="Remove a real query",
-        description="New samples are no longer shown it; those that were become outdated, not wrong.",
-        responses={204: OpenApiResponse(description="it is gone"), 404: NO_QUERY},
-    )
+    @extend_schema(responses={204: OpenApiResponse(description="it is gone")})
     def delete(self, request: Request, pk: int) -> Response:
+        """Remove a real query. New samples are no longer shown it; those that were become outdated, not wrong."""
         query_remove(row=real_query(pk), actor=request.user)
         return Response(status=204)
 
 
 urlpatterns = [
-    path("queries", Queries.as_view(), name="api-queries"),
+    path("queries", QueriesList.as_view(), name="api-queries"),
     path("queries/<int:pk>", QueryOne.as_view(), name="api-query"),
 ]
