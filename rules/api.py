@@ -30,23 +30,20 @@ from rules.serializers import (
 from rules.services import rule_preview
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import answer_example, page_example, request_example
-from trace_site.rest.schema import PAGE_PARAMETERS, page_of
+from trace_site.rest.schema import page_of
 from trace_site.rest.views import ApiView, keyset_response, page_limit
 
 NO_RULE = OpenApiResponse(description="no such rule or version")
 
 
-class Rules(ApiView):
+class RulesList(ApiView):
     @extend_schema(
-        tags=["rules"],
-        operation_id="rules_list",
-        summary="List rules",
-        description="Every rule with its newest version, by domain and code.",
-        parameters=[ListIn, *PAGE_PARAMETERS],
+        parameters=[ListIn],
         responses=page_of(RuleRow),
         examples=[page_example(examples.ROW, "hr/PAYSLIP_PERIOD")],
     )
     def get(self, request: Request) -> Response:
+        """List rules. Every rule with its newest version, by domain and code."""
         recheck_missing()
         given = self.read_query(ListIn)
         chosen = RuleFilter(search=given.pop("q").strip(), **given)
@@ -59,15 +56,9 @@ class Rules(ApiView):
 
 
 class RuleOne(ApiView):
-    @extend_schema(
-        tags=["rules"],
-        operation_id="rule_read",
-        summary="Read a rule",
-        description="What its newest version says and what the checks say about it.",
-        responses={200: RuleDetail, 404: NO_RULE},
-        examples=[answer_example(examples.DETAIL)],
-    )
+    @extend_schema(responses=RuleDetail, examples=[answer_example(examples.DETAIL)])
     def get(self, request: Request, pk: int) -> Response:
+        """Read a rule. What its newest version says and what the checks say about it."""
         rule = selectors.rule(pk)
         newest = selectors.newest_version(rule)
         if newest is None:
@@ -90,46 +81,33 @@ def with_content(version: RuleVersion) -> RuleVersion:
     return version
 
 
-class Versions(ApiView):
-    @extend_schema(
-        tags=["rules"],
-        operation_id="rule_versions_list",
-        summary="List the versions of a rule",
-        description="Newest first. Versions never change.",
-        parameters=PAGE_PARAMETERS,
-        responses={200: page_of(Version), 404: NO_RULE},
-        examples=[page_example(examples.VERSION, "2")],
-    )
+class RuleVersionsList(ApiView):
+    @extend_schema(responses=page_of(Version), examples=[page_example(examples.VERSION, "2")])
     def get(self, request: Request, pk: int) -> Response:
+        """List the versions of a rule. Newest first. Versions never change."""
         rows = selectors.rule(pk).versions.select_related("author", "rule")
         return keyset_response(request, rows, Version, by="number", newest=True)
 
 
-class VersionOne(ApiView):
+class RuleVersionOne(ApiView):
     @extend_schema(
-        tags=["rules"],
-        operation_id="rule_version_read",
-        summary="Read one version of a rule",
-        responses={200: VersionDetail, 404: NO_RULE},
-        examples=[answer_example({**examples.VERSION, "content": examples.CONTENT})],
+        responses=VersionDetail, examples=[answer_example({**examples.VERSION, "content": examples.CONTENT})]
     )
     def get(self, request: Request, pk: int, number: int) -> Response:
+        """Read one version of a rule."""
         rows = RuleVersion.objects.select_related("author", "rule")
         version = get_object_or_404(rows, rule=pk, number=number)
         return Response(VersionDetail(with_content(version)).data)
 
 
-class RuleCompare(ApiView):
+class RuleVersionsCompare(ApiView):
     @extend_schema(
-        tags=["rules"],
-        operation_id="rule_versions_compare",
-        summary="Compare two versions of a rule",
-        description="Sets as added and removed, the text word by word.",
         parameters=[DiffIn],
-        responses={200: VersionDiff, 404: NO_RULE},
+        responses=VersionDiff,
         examples=[answer_example({"from": 1, "to": 2, "diff": examples.DIFF})],
     )
     def get(self, request: Request, pk: int) -> Response:
+        """Compare two versions of a rule. Sets as added and removed, the text word by word."""
         given = self.read_query(DiffIn)
         old, new, diff = compare_versions(pk, given["from"], given["to"])
         return Response(
@@ -137,12 +115,8 @@ class RuleCompare(ApiView):
         )
 
 
-class Check(ApiView):
+class RuleCheck(ApiView):
     @extend_schema(
-        tags=["rules"],
-        operation_id="rule_check",
-        summary="Check a rule without saving it",
-        description="What the checks would say about this content, against the catalog and the published rules.",
         request=CheckIn,
         responses={200: Checked, 404: NO_RULE},
         examples=[
@@ -152,6 +126,9 @@ class Check(ApiView):
         ],
     )
     def post(self, request: Request) -> Response:
+        """Check a rule without saving it. What the checks would say about this content, against the catalog
+        and the published rules.
+        """
         given = self.read(CheckIn)
         known = given.get("rule")
         rule = selectors.rule(known) if known is not None else None
@@ -161,10 +138,10 @@ class Check(ApiView):
 
 
 urlpatterns = [
-    path("rules", Rules.as_view(), name="api-rules"),
-    path("rules/check", Check.as_view(), name="api-rules-check"),
+    path("rules", RulesList.as_view(), name="api-rules"),
+    path("rules/check", RuleCheck.as_view(), name="api-rules-check"),
     path("rules/<int:pk>", RuleOne.as_view(), name="api-rule"),
-    path("rules/<int:pk>/versions", Versions.as_view(), name="api-rule-versions"),
-    path("rules/<int:pk>/versions/<int:number>", VersionOne.as_view(), name="api-rule-version"),
-    path("rules/<int:pk>/diff", RuleCompare.as_view(), name="api-rule-diff"),
+    path("rules/<int:pk>/versions", RuleVersionsList.as_view(), name="api-rule-versions"),
+    path("rules/<int:pk>/versions/<int:number>", RuleVersionOne.as_view(), name="api-rule-version"),
+    path("rules/<int:pk>/diff", RuleVersionsCompare.as_view(), name="api-rule-diff"),
 ]

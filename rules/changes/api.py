@@ -19,7 +19,7 @@ from rules.serializers import ChangeIn, ChangePut, RequestIn, RequestListIn, Req
 from trace_site.access import ADMIN, EXPERT
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import answer_example, page_example, request_example
-from trace_site.rest.schema import IF_MATCH, PAGE_PARAMETERS, page_of
+from trace_site.rest.schema import IF_MATCH, page_of
 from trace_site.rest.views import ApiView, etag_of, keyset_response, require_match
 
 # /api/v1/changes: one rule's change inside a change request, saved with If-Match so that nothing is overwritten.
@@ -43,14 +43,10 @@ def add_change(made: ChangeRequest, given: dict[str, Any], actor: Any) -> RuleCh
     )
 
 
-class RequestChanges(ApiView):
+class ChangeAdd(ApiView):
     @extend_schema(
-        tags=["change-requests"],
-        operation_id="change_add",
-        summary="Add a change to a change request",
-        description="A new version of a rule, a new rule, a withdrawal, or an old version again (its content).",
         request=ChangeIn,
-        responses={201: Change, 404: NO_REQUEST, 409: CLASH},
+        responses={201: Change, 409: CLASH},
         examples=[
             request_example({"rule": 7, "note": "the year of the cut-over", **examples.CONTENT}),
             request_example({"rule": 7, "action": "withdraw"}, "withdraw a rule"),
@@ -58,6 +54,9 @@ class RequestChanges(ApiView):
         ],
     )
     def post(self, request: Request, pk: int) -> Response:
+        """Add a change to a change request. A new version of a rule, a new rule, a withdrawal, or an old
+        version again (its content).
+        """
         given = self.read(ChangeIn)
         change = add_change(selectors.request_row(pk), given, request.user)
         place = {"Location": reverse("api-change", args=[change.pk]), "ETag": etag_of(change.revision)}
@@ -65,26 +64,15 @@ class RequestChanges(ApiView):
 
 
 class ChangeOne(ApiView):
-    @extend_schema(
-        tags=["change-requests"],
-        operation_id="change_read",
-        summary="Read a change",
-        description="The `ETag` header is its revision.",
-        responses={200: Change, 404: NO_REQUEST},
-        examples=[answer_example(examples.CHANGE)],
-    )
+    @extend_schema(responses=Change, examples=[answer_example(examples.CHANGE)])
     def get(self, request: Request, pk: int) -> Response:
+        """Read a change. The `ETag` header is its revision."""
         return _answer(_change(pk))
 
     @extend_schema(
-        tags=["change-requests"],
-        operation_id="change_save",
-        summary="Save a change",
-        description="Replaces what it says; may be incomplete until it is submitted. Saving the same again keeps the "
-        "revision, so a retry is harmless. 412 tells who saved meanwhile, and when; nothing is overwritten.",
         parameters=[IF_MATCH],
         request=ChangePut,
-        responses={200: Change, 404: NO_REQUEST, 409: CLASH},
+        responses={200: Change, 409: CLASH},
         examples=[
             request_example({"note": "the year of the cut-over", **examples.CONTENT}),
             answer_example(examples.CHANGE),
@@ -92,6 +80,10 @@ class ChangeOne(ApiView):
         ],
     )
     def put(self, request: Request, pk: int) -> Response:
+        """Save a change. Replaces what it says; may be incomplete until it is submitted. Saving the same
+        again keeps the revision, so a retry is harmless. 412 tells who saved meanwhile, and when; nothing is
+        overwritten.
+        """
         given = self.read(ChangePut)
         change = _change(pk)
         texts = {name: given.get(name, "") for name in ("domain", "code", "note")}
@@ -105,14 +97,12 @@ class ChangeOne(ApiView):
         return _answer(saved)
 
     @extend_schema(
-        tags=["change-requests"],
-        operation_id="change_remove",
-        summary="Remove a change from its request",
         parameters=[IF_MATCH],
-        responses={204: None, 404: NO_REQUEST, 409: CLASH},
+        responses={204: None, 409: CLASH},
         examples=[answer_example(examples.MEANWHILE, 412, "somebody saved meanwhile")],
     )
     def delete(self, request: Request, pk: int) -> Response:
+        """Remove a change from its request."""
         change = _change(pk)
         services.change_remove(change=change, expected=_expected(request, change), actor=request.user)
         return Response(status=204)
@@ -120,16 +110,12 @@ class ChangeOne(ApiView):
 
 class ChangeRebase(ApiView):
     @extend_schema(
-        tags=["change-requests"],
-        operation_id="change_rebase",
-        summary="Put a change on top of the newest version",
-        description="Settles a conflict with a version made since: the change keeps what it says.",
-        parameters=[IF_MATCH],
-        request=None,
-        responses={200: Change, 404: NO_REQUEST, 409: CLASH},
-        examples=[answer_example(examples.CHANGE)],
+        parameters=[IF_MATCH], responses={200: Change, 409: CLASH}, examples=[answer_example(examples.CHANGE)]
     )
     def post(self, request: Request, pk: int) -> Response:
+        """Put a change on top of the newest version. Settles a conflict with a version made since: the change
+        keeps what it says.
+        """
         change = _change(pk)
         done = services.change_rebase(change=change, expected=_expected(request, change), actor=request.user)
         return _answer(done)
@@ -165,27 +151,20 @@ def diff_data(diff: RuleDiff) -> dict[str, Any]:
     return fields | {"text": [{"kind": kind, "words": words} for kind, words in diff.text]}
 
 
-class Requests(ApiView):
+class ChangeRequestsList(ApiView):
     @extend_schema(
-        tags=["change-requests"],
-        operation_id="change_requests_list",
-        summary="List change requests",
-        description="Newest first.",
-        parameters=[RequestListIn, *PAGE_PARAMETERS],
+        parameters=[RequestListIn],
         responses=page_of(RequestRow),
         examples=[page_example(examples.REQUEST, "31")],
     )
     def get(self, request: Request) -> Response:
+        """List change requests. Newest first."""
         given = self.read_query(RequestListIn)
         search = given.pop("q")[:200]
         rows = selectors.request_rows(user=request.user, search=search, **given)
         return keyset_response(request, rows, RequestRow, newest=True)
 
     @extend_schema(
-        tags=["change-requests"],
-        operation_id="change_request_create",
-        summary="Create a change request",
-        description="A draft, empty or with changes: all of them are added or none.",
         request=RequestIn,
         responses={201: RequestDetail, 404: NO_REQUEST, 409: CLASH},
         examples=[
@@ -196,6 +175,7 @@ class Requests(ApiView):
         ],
     )
     def post(self, request: Request) -> Response:
+        """Create a change request. A draft, empty or with changes: all of them are added or none."""
         given = self.read(RequestIn)
         with transaction.atomic():
             made = services.request_create(
@@ -233,32 +213,29 @@ def _detail(pk: int, user: Any) -> Response:
     return Response(answer, headers={"ETag": etag_of(row.revision)})
 
 
-class RequestOne(ApiView):
-    @extend_schema(
-        tags=["change-requests"],
-        operation_id="change_request_read",
-        summary="Read a change request",
-        description="With its changes, what differs, findings, conflicts, approvals and what you may do now.",
-        responses={200: RequestDetail, 404: NO_REQUEST},
-        examples=[answer_example(examples.REQUEST_DETAIL)],
-    )
+class ChangeRequestOne(ApiView):
+    operation_ids = {"patch": "change_request_describe"}
+
+    @extend_schema(responses=RequestDetail, examples=[answer_example(examples.REQUEST_DETAIL)])
     def get(self, request: Request, pk: int) -> Response:
+        """Read a change request. With its changes, what differs, findings, conflicts, approvals and what you
+        may do now.
+        """
         return _detail(pk, request.user)
 
     @extend_schema(
-        tags=["change-requests"],
-        operation_id="change_request_describe",
-        summary="Change title or description of a change request",
-        description="Counts as an edit: after submission it clears the approvals.",
         parameters=[IF_MATCH],
         request=RequestPatch,
-        responses={200: RequestRow, 404: NO_REQUEST, 409: CLASH},
+        responses={200: RequestRow, 409: CLASH},
         examples=[
             request_example({"description": "The cut-over was a year later."}),
             answer_example(examples.REQUEST),
         ],
     )
     def patch(self, request: Request, pk: int) -> Response:
+        """Change title or description of a change request. Counts as an edit: after submission it clears the
+        approvals.
+        """
         given = self.read(RequestPatch)
         row = selectors.request_row(pk)
         require_match(request, row.revision)
@@ -267,13 +244,9 @@ class RequestOne(ApiView):
         return Response(RequestRow(row).data, headers={"ETag": etag_of(row.revision)})
 
 
-class RequestImpactOf(ApiView):
+class ChangeRequestImpact(ApiView):
     @extend_schema(
-        tags=["change-requests"],
-        operation_id="change_request_impact",
-        summary="Say what applying a change request makes stale",
-        description="In total, and for each changed rule where there are several.",
-        responses={200: RequestImpact, 404: NO_REQUEST},
+        responses=RequestImpact,
         examples=[
             answer_example(
                 {"total": examples.LINES, "rules": [{"rule": "PAYSLIP_PERIOD", "lines": examples.LINES}]}
@@ -281,17 +254,20 @@ class RequestImpactOf(ApiView):
         ],
     )
     def get(self, request: Request, pk: int) -> Response:
+        """Say what applying a change request makes stale. In total, and for each changed rule where there are
+        several.
+        """
         total, each = selectors.request_impact(pk)
         rules = [{"rule": code, "lines": lines} for code, lines in each]
         return Response(RequestImpact({"total": total, "rules": rules}).data)
 
 
 urlpatterns = [
-    path("change-requests", Requests.as_view(), name="api-change-requests"),
-    path("change-requests/<int:pk>", RequestOne.as_view(), name="api-change-request"),
-    path("change-requests/<int:pk>/impact", RequestImpactOf.as_view(), name="api-change-request-impact"),
+    path("change-requests", ChangeRequestsList.as_view(), name="api-change-requests"),
+    path("change-requests/<int:pk>", ChangeRequestOne.as_view(), name="api-change-request"),
+    path("change-requests/<int:pk>/impact", ChangeRequestImpact.as_view(), name="api-change-request-impact"),
     *verb_patterns,
-    path("change-requests/<int:pk>/changes", RequestChanges.as_view(), name="api-change-request-changes"),
+    path("change-requests/<int:pk>/changes", ChangeAdd.as_view(), name="api-change-request-changes"),
     path("changes/<int:pk>", ChangeOne.as_view(), name="api-change"),
     path("changes/<int:pk>/rebase", ChangeRebase.as_view(), name="api-change-rebase"),
 ]

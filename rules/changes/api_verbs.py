@@ -26,7 +26,6 @@ from trace_site.rest.examples import answer_example, request_example
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.views import ApiView, etag_of
 
-NO_REQUEST = OpenApiResponse(description="no such change request")
 REFUSED = OpenApiResponse(
     description="bad_state, stale_revision, conflict or findings: the message says what"
 )
@@ -91,12 +90,10 @@ VERBS = [
 
 def _view(verb: Verb) -> type[ApiView]:
     @extend_schema(
-        tags=["change-requests"],
-        operation_id=f"change_request_{verb.name}",
         summary=verb.summary,
         description=verb.description,
         request=verb.body,
-        responses={200: RequestRow, 404: NO_REQUEST, 409: REFUSED},
+        responses={200: RequestRow, 409: REFUSED},
         examples=[
             request_example(verb.example),
             answer_example({**examples.REQUEST, "state": verb.becomes}),
@@ -112,22 +109,20 @@ def _view(verb: Verb) -> type[ApiView]:
         row = verb.call(request=row, actor=request.user, **given)
         return Response(RequestRow(row).data, headers={"ETag": etag_of(row.revision)})
 
-    return type(f"Request{verb.name.title()}", (ApiView,), {"post": post})
+    return type(f"ChangeRequest{verb.name.title()}", (ApiView,), {"post": post})
 
 
-class Comments(ApiView):
+class ChangeRequestComment(ApiView):
     @extend_schema(
-        tags=["change-requests"],
-        operation_id="change_request_comment",
-        summary="Comment on a change request",
         request=CommentIn,
-        responses={201: Comment, 404: NO_REQUEST},
+        responses={201: Comment},
         examples=[
             request_example({"text": examples.COMMENT["text"]}),
             answer_example(examples.COMMENT, 201),
         ],
     )
     def post(self, request: Request, pk: int) -> Response:
+        """Comment on a change request."""
         given = self.read(CommentIn)
         row = selectors.request_row(pk)
         comment = services.request_comment(request=row, actor=request.user, text=given.get("text", ""))
@@ -143,5 +138,9 @@ verb_patterns: list[URLPattern] = [
     for verb in VERBS
 ]
 verb_patterns.append(
-    path("change-requests/<int:pk>/comments", Comments.as_view(), name="api-change-request-comments")
+    path(
+        "change-requests/<int:pk>/comments",
+        ChangeRequestComment.as_view(),
+        name="api-change-request-comments",
+    )
 )

@@ -36,20 +36,19 @@ class Whatever(BaseContentNegotiation):
         return renderers[0], renderers[0].media_type
 
 
-class Export(ApiView):
+class RulesExport(ApiView):
     content_negotiation_class = Whatever
 
     @extend_schema(
-        tags=["rules"],
-        operation_id="rules_export",
-        summary="Export rules",
-        description="The published version of each rule, or its newest draft, as a JSON or CSV file. Importing it "
-        "again changes nothing. The CSV puts an apostrophe before cells that a spreadsheet would run as a formula.",
         parameters=[ExportIn],
         responses={(200, "application/json"): ExchangeRule(many=True), (200, "text/csv"): OpenApiTypes.STR},
         examples=[answer_example(examples.RULE)],
     )
     def get(self, request: Request) -> HttpResponse:
+        """Export rules. The published version of each rule, or its newest draft, as a JSON or CSV file.
+        Importing it again changes nothing. The CSV puts an apostrophe before cells that a spreadsheet would
+        run as a formula.
+        """
         given = self.read_query(ExportIn)
         fmt = given.pop("format")
         return download(RuleFilter(search=given.pop("q").strip(), **given), fmt)
@@ -64,15 +63,10 @@ class FileParser(BaseParser):
         return stream.read(RULES_FILE + 1)
 
 
-class Import(ApiView):
+class RulesImport(ApiView):
     parser_classes = [MultiPartParser, FileParser]
 
     @extend_schema(
-        tags=["rules"],
-        operation_id="rules_import",
-        summary="Import a file of rules as one change request",
-        description="A JSON or CSV file as the body, or as the part `file` of a form; at most 5 MB and 5,000 rules. "
-        "The changes land in a draft; nothing is published before it is submitted, approved and applied.",
         parameters=[ImportIn],
         request={
             "application/json": {"type": "array", "items": FILE_ITEM},
@@ -96,6 +90,10 @@ class Import(ApiView):
         ],
     )
     def post(self, request: Request) -> Response:
+        """Import a file of rules as one change request. A JSON or CSV file as the body, or as the part `file`
+        of a form; at most 5 MB and 5,000 rules. The changes land in a draft; nothing is published before it
+        is submitted, approved and applied.
+        """
         given = self.read_query(ImportIn)
         data, name = self._file(given["filename"])
         preview = file_preview(data=data, filename=name, skip_bad_rows=given["skip_bad_rows"])
@@ -130,6 +128,6 @@ def _imported(preview: FilePreview, request: int | None) -> dict[str, Any]:
 
 
 urlpatterns = [
-    path("rules/export", Export.as_view(), name="api-rules-export"),
-    path("rules/import", Import.as_view(), name="api-rules-import"),
+    path("rules/export", RulesExport.as_view(), name="api-rules-export"),
+    path("rules/import", RulesImport.as_view(), name="api-rules-import"),
 ]
