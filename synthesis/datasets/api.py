@@ -18,7 +18,7 @@ from synthesis.datasets.selectors import NAMES, TYPES, card_of
 from synthesis.datasets.views import file_response
 from synthesis.models import Snapshot
 from trace_site.rest.examples import AT, answer_example, page_example
-from trace_site.rest.schema import PAGE_PARAMETERS, InputSerializer, Out, page_of
+from trace_site.rest.schema import InputSerializer, Out, page_of
 from trace_site.rest.views import ApiView, keyset_response, page_limit
 
 # What the API reads and answers about snapshots.
@@ -188,73 +188,50 @@ def snapshot_of(pk: int) -> Snapshot:
     return found
 
 
-class Snapshots(ApiView):
-    @extend_schema(
-        tags=["snapshots"],
-        operation_id="snapshots_list",
-        summary="List snapshots",
-        description="Newest first.",
-        parameters=PAGE_PARAMETERS,
-        responses=page_of(SnapshotRow),
-        examples=[page_example(ROW, "4")],
-    )
+class SnapshotsList(ApiView):
+    @extend_schema(responses=page_of(SnapshotRow), examples=[page_example(ROW, "4")])
     def get(self, request: Request) -> Response:
+        """List snapshots. Newest first."""
         return keyset_response(request, reads.snapshots(), SnapshotRow, newest=True)
 
 
 class SnapshotOne(ApiView):
-    @extend_schema(
-        tags=["snapshots"],
-        operation_id="snapshot_read",
-        summary="Read a snapshot",
-        description="With its whole manifest: counts, yields, agreement, what was left out and why, and the digest of "
-        "every file.",
-        responses={200: SnapshotDetail, 404: NO_SNAPSHOT},
-        examples=[answer_example(DETAIL)],
-    )
+    @extend_schema(responses=SnapshotDetail, examples=[answer_example(DETAIL)])
     def get(self, request: Request, pk: int) -> Response:
+        """Read a snapshot. With its whole manifest: counts, yields, agreement, what was left out and why, and
+        the digest of every file.
+        """
         found = snapshot_of(pk)
         return Response(SnapshotDetail({"snapshot": found, "manifest": found.manifest}).data)
 
 
 class SnapshotCard(ApiView):
-    @extend_schema(
-        tags=["snapshots"],
-        operation_id="snapshot_card",
-        summary="Read a snapshot's dataset card",
-        description="README.md as it was frozen; empty for a snapshot of before there were cards.",
-        responses={200: CardOut, 404: NO_SNAPSHOT},
-        examples=[answer_example(CARD)],
-    )
+    @extend_schema(responses=CardOut, examples=[answer_example(CARD)])
     def get(self, request: Request, pk: int) -> Response:
+        """Read a snapshot's dataset card. README.md as it was frozen; empty for a snapshot of before there
+        were cards.
+        """
         return Response({"card": card_of(snapshot_dir(snapshot_of(pk)))})
 
 
 class SnapshotFile(ApiView):
     @extend_schema(
-        tags=["snapshots"],
-        operation_id="snapshot_file",
-        summary="Download a file of a snapshot",
-        description="Byte for byte as it was frozen, checked against its digest first.",
         parameters=[OpenApiParameter("name", str, OpenApiParameter.PATH, enum=sorted(NAMES))],
-        responses={**{(200, kind): OpenApiTypes.BINARY for kind in TYPES.values()}, 404: NO_SNAPSHOT},
+        responses={**{(200, kind): OpenApiTypes.BINARY for kind in TYPES.values()}},
     )
     def get(self, request: Request, pk: int, name: str) -> StreamingHttpResponse:
+        """Download a file of a snapshot. Byte for byte as it was frozen, checked against its digest first."""
         return file_response(snapshot_of(pk), name)
 
 
 class SnapshotDiff(ApiView):
     @extend_schema(
-        tags=["snapshots"],
-        operation_id="snapshot_diff",
-        summary="Compare two snapshots",
-        description="Counts of what differs, options and totals of both, and one page of the changes that `show` "
-        "names. `before` is null for what came in, `after` for what went.",
-        parameters=[DiffIn, *PAGE_PARAMETERS],
-        responses={200: DiffOut, 404: NO_SNAPSHOT},
-        examples=[answer_example(DIFF)],
+        parameters=[DiffIn], responses={200: DiffOut, 404: NO_SNAPSHOT}, examples=[answer_example(DIFF)]
     )
     def get(self, request: Request) -> Response:
+        """Compare two snapshots. Counts of what differs, options and totals of both, and one page of the
+        changes that `show` names. `before` is null for what came in, `after` for what went.
+        """
         given = self.read_query(DiffIn)
         pair = Pair(snapshot_of(given["a"]), snapshot_of(given["b"]))
         page = pair.page(given["show"], request.query_params.get("after", ""), page_limit(request))
@@ -271,7 +248,7 @@ class SnapshotDiff(ApiView):
 
 
 urlpatterns = [
-    path("snapshots", Snapshots.as_view(), name="api-snapshots"),
+    path("snapshots", SnapshotsList.as_view(), name="api-snapshots"),
     path("snapshots/diff", SnapshotDiff.as_view(), name="api-snapshot-diff"),
     path("snapshots/<int:pk>", SnapshotOne.as_view(), name="api-snapshot"),
     path("snapshots/<int:pk>/card", SnapshotCard.as_view(), name="api-snapshot-card"),

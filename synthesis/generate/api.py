@@ -33,10 +33,9 @@ from trace_site import jobs
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import Spent
 from trace_site.rest.examples import answer_example, page_example, request_example
-from trace_site.rest.schema import PAGE_PARAMETERS, page_of
+from trace_site.rest.schema import page_of
 from trace_site.rest.views import ApiView, keyset_response, page_limit
 
-NO_RUN = OpenApiResponse(description="no such run")
 ENDED = OpenApiResponse(description="job_state: the run is not in a state for this")
 
 
@@ -72,17 +71,12 @@ def detail_of(run: SynthesisRun, given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class Runs(ApiView):
+class SynthesisRunsList(ApiView):
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="synthesis_runs_list",
-        summary="List synthesis runs",
-        description="Newest first.",
-        parameters=[RunListIn, *PAGE_PARAMETERS],
-        responses=page_of(RunRow),
-        examples=[page_example(examples.RUN, "7")],
+        parameters=[RunListIn], responses=page_of(RunRow), examples=[page_example(examples.RUN, "7")]
     )
     def get(self, request: Request) -> Response:
+        """List synthesis runs. Newest first."""
         given = self.read_query(RunListIn)
         rows = selectors.runs()
         if state := given.pop("state", ""):
@@ -90,11 +84,6 @@ class Runs(ApiView):
         return keyset_response(request, rows.filter(**given), RunRow, newest=True)
 
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="synthesis_run_create",
-        summary="Start a synthesis run",
-        description="Plans what is missing, then writes, filters and judges it. An equal run that is still under way "
-        "is answered instead of a second one.",
         request=RunOptions,
         responses={201: RunDetail},
         examples=[
@@ -104,20 +93,18 @@ class Runs(ApiView):
         ],
     )
     def post(self, request: Request) -> Response:
+        """Start a synthesis run. Plans what is missing, then writes, filters and judges it. An equal run that
+        is still under way is answered instead of a second one.
+        """
         run = services.synthesis_start(**self.read(RunOptions), actor=request.user)
         place = {"Location": reverse("api-synthesis-run", args=[run.pk])}
         return Response(RunDetail(detail_of(run_row(run.pk), {})).data, status=201, headers=place)
 
 
-class Estimates(ApiView):
+class SynthesisEstimate(ApiView):
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="synthesis_estimate",
-        summary="Estimate a synthesis run without starting it",
-        description="How many samples it would write, by rule and style, and the calls, tokens, cost and seconds; each "
-        "figure says what it rests on, and null is unknown.",
         request=RunOptions,
-        responses={200: EstimateOut},
+        responses=EstimateOut,
         examples=[
             request_example(examples.OPTIONS),
             answer_example(examples.ESTIMATE),
@@ -125,50 +112,38 @@ class Estimates(ApiView):
         ],
     )
     def post(self, request: Request) -> Response:
+        """Estimate a synthesis run without starting it. How many samples it would write, by rule and style,
+        and the calls, tokens, cost and seconds; each figure says what it rests on, and null is unknown.
+        """
         return Response(EstimateOut(estimate(**self.read(RunOptions)).as_dict()).data)
 
 
-class RunOne(ApiView):
-    @extend_schema(
-        tags=["synthesis"],
-        operation_id="synthesis_run_read",
-        summary="Read a synthesis run",
-        description="Progress, what it was started with, what it spent, the styles it skipped and why, and its funnel: "
-        "of the whole run, or of a domain, a rule, a style or a tier.",
-        parameters=[SliceIn],
-        responses={200: RunDetail, 404: NO_RUN},
-        examples=[answer_example(examples.DETAIL)],
-    )
+class SynthesisRunOne(ApiView):
+    @extend_schema(parameters=[SliceIn], responses=RunDetail, examples=[answer_example(examples.DETAIL)])
     def get(self, request: Request, pk: int) -> Response:
+        """Read a synthesis run. Progress, what it was started with, what it spent, the styles it skipped and
+        why, and its funnel: of the whole run, or of a domain, a rule, a style or a tier.
+        """
         return Response(RunDetail(detail_of(run_row(pk), self.read_query(SliceIn))).data)
 
 
-class RunCancel(ApiView):
+class SynthesisRunCancel(ApiView):
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="synthesis_run_cancel",
-        summary="Cancel a synthesis run",
-        description="What was written is kept; resume goes on with the rest.",
-        request=None,
-        responses={200: RunDetail, 404: NO_RUN, 409: ENDED},
+        responses={200: RunDetail, 409: ENDED},
         examples=[answer_example(examples.DETAIL), answer_example(examples.ENDED, 409, "ended")],
     )
     def post(self, request: Request, pk: int) -> Response:
+        """Cancel a synthesis run. What was written is kept; resume goes on with the rest."""
         run = run_row(pk)
         if run.job is None or not jobs.cancel(run.job, actor=request.user):
             raise TraceError("the run has already ended.", code="job_state", where=str(run))
         return Response(RunDetail(detail_of(run_row(pk), {})).data)
 
 
-class RunResume(ApiView):
+class SynthesisRunResume(ApiView):
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="synthesis_run_resume",
-        summary="Resume a synthesis run",
-        description="Goes on with what is not written, with new limits where the body names some. What was spent "
-        "counts against them.",
         request=ResumeIn,
-        responses={200: RunDetail, 404: NO_RUN, 409: ENDED},
+        responses={200: RunDetail, 409: ENDED},
         examples=[
             request_example({"budget": {"calls": 4000}}),
             answer_example(examples.DETAIL),
@@ -176,37 +151,31 @@ class RunResume(ApiView):
         ],
     )
     def post(self, request: Request, pk: int) -> Response:
+        """Resume a synthesis run. Goes on with what is not written, with new limits where the body names
+        some. What was spent counts against them.
+        """
         given = self.read(ResumeIn)
         services.synthesis_resume(run_row(pk), budget=given.get("budget"), actor=request.user)
         return Response(RunDetail(detail_of(run_row(pk), {})).data)
 
 
-class RunBooks(ApiView):
-    @extend_schema(
-        tags=["synthesis"],
-        operation_id="synthesis_run_books",
-        summary="Read what a synthesis run called and paid",
-        description="Calls, tokens, cost and seconds by purpose and model, and errors by code, from the ledger.",
-        responses={200: BooksOut, 404: NO_RUN},
-        examples=[answer_example(examples.BOOKS)],
-    )
+class SynthesisRunBooks(ApiView):
+    @extend_schema(responses=BooksOut, examples=[answer_example(examples.BOOKS)])
     def get(self, request: Request, pk: int) -> Response:
+        """Read what a synthesis run called and paid. Calls, tokens, cost and seconds by purpose and model,
+        and errors by code, from the ledger.
+        """
         books = job_books(run_row(pk).job)
         answer = {"total": books.total, "lines": books.lines, "errors": counted(list(books.errors.items()))}
         return Response(BooksOut(answer).data)
 
 
-class RunCalls(ApiView):
+class SynthesisRunCallsList(ApiView):
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="synthesis_run_calls_list",
-        summary="List the model calls of a synthesis run",
-        description="One row per exchange, newest first.",
-        parameters=[CallListIn, *PAGE_PARAMETERS],
-        responses={200: page_of(Call), 404: NO_RUN},
-        examples=[page_example(examples.CALL, "1043")],
+        parameters=[CallListIn], responses=page_of(Call), examples=[page_example(examples.CALL, "1043")]
     )
     def get(self, request: Request, pk: int) -> Response:
+        """List the model calls of a synthesis run. One row per exchange, newest first."""
         given = self.read_query(CallListIn)
         run = run_row(pk)
         if (code := given.pop("error", None)) is not None:
@@ -215,18 +184,14 @@ class RunCalls(ApiView):
         return keyset_response(request, rows.filter(**given), Call, newest=True)
 
 
-class Yields(ApiView):
+class YieldList(ApiView):
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="yield_list",
-        summary="List what the writers made of each rule",
-        description="Published rules, those that miss most of their target first. Styles that a rule cannot support "
-        "are named with the reason.",
-        parameters=[YieldIn, *PAGE_PARAMETERS],
-        responses=page_of(YieldRow),
-        examples=[page_example(examples.YIELD, "50")],
+        parameters=[YieldIn], responses=page_of(YieldRow), examples=[page_example(examples.YIELD, "50")]
     )
     def get(self, request: Request) -> Response:
+        """List what the writers made of each rule. Published rules, those that miss most of their target
+        first. Styles that a rule cannot support are named with the reason.
+        """
         given = self.read_query(YieldIn)
         after, limit = request.query_params.get("after", ""), page_limit(request)
         if after and not (after.isascii() and after.isdecimal() and len(after) < 7):
@@ -238,12 +203,12 @@ class Yields(ApiView):
 
 
 urlpatterns = [
-    path("synthesis/estimate", Estimates.as_view(), name="api-synthesis-estimate"),
-    path("synthesis/yield", Yields.as_view(), name="api-yield"),
-    path("synthesis/runs", Runs.as_view(), name="api-synthesis-runs"),
-    path("synthesis/runs/<int:pk>", RunOne.as_view(), name="api-synthesis-run"),
-    path("synthesis/runs/<int:pk>/cancel", RunCancel.as_view(), name="api-synthesis-run-cancel"),
-    path("synthesis/runs/<int:pk>/resume", RunResume.as_view(), name="api-synthesis-run-resume"),
-    path("synthesis/runs/<int:pk>/books", RunBooks.as_view(), name="api-synthesis-run-books"),
-    path("synthesis/runs/<int:pk>/calls", RunCalls.as_view(), name="api-synthesis-run-calls"),
+    path("synthesis/estimate", SynthesisEstimate.as_view(), name="api-synthesis-estimate"),
+    path("synthesis/yield", YieldList.as_view(), name="api-yield"),
+    path("synthesis/runs", SynthesisRunsList.as_view(), name="api-synthesis-runs"),
+    path("synthesis/runs/<int:pk>", SynthesisRunOne.as_view(), name="api-synthesis-run"),
+    path("synthesis/runs/<int:pk>/cancel", SynthesisRunCancel.as_view(), name="api-synthesis-run-cancel"),
+    path("synthesis/runs/<int:pk>/resume", SynthesisRunResume.as_view(), name="api-synthesis-run-resume"),
+    path("synthesis/runs/<int:pk>/books", SynthesisRunBooks.as_view(), name="api-synthesis-run-books"),
+    path("synthesis/runs/<int:pk>/calls", SynthesisRunCallsList.as_view(), name="api-synthesis-run-calls"),
 ]

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.http import Http404
 from django.urls import path
-from drf_spectacular.utils import OpenApiResponse, extend_schema, inline_serializer
+from drf_spectacular.utils import extend_schema, inline_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,7 +17,6 @@ from trace_site.rest.examples import answer_example
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.views import ApiView
 
-NO_PROMPT = OpenApiResponse(description="no such prompt")
 Out = serializers.Serializer[Any]
 
 
@@ -75,28 +74,23 @@ class PreviewedPrompt(Out):
     stands_on = serializers.CharField(help_text="where query and trace come from; empty for a query's prompt")
 
 
-class Prompts(ApiView):
+class PromptsList(ApiView):
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="prompts_list",
-        summary="List prompts",
         responses=inline_serializer("PromptList", {"results": PromptRow(many=True)}),
         examples=[answer_example({"results": [examples.PROMPT]})],
     )
     def get(self, request: Request) -> Response:
+        """List prompts."""
         return Response({"results": PromptRow(prompts(), many=True).data})
 
 
 class PromptOne(ApiView):
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="prompt_read",
-        summary="Read a prompt",
-        description="Its text today and before, and how many samples were written with each.",
-        responses={200: PromptDetail, 404: NO_PROMPT},
+        responses=PromptDetail,
         examples=[answer_example({**examples.PROMPT, "texts": [examples.PROMPT_TEXT]})],
     )
     def get(self, request: Request, prompt: str) -> Response:
+        """Read a prompt. Its text today and before, and how many samples were written with each."""
         found = _prompt(prompt)
         counts = samples_by_prompt(prompt)
         was = [(row.hash, row.source, row.first_used) for row in earlier_versions(found.now)]
@@ -108,17 +102,16 @@ class PromptOne(ApiView):
         return Response({**PromptRow(found).data, "texts": PromptText(texts, many=True).data})
 
 
-class PromptPreviewed(ApiView):
+class PromptFilled(ApiView):
+    operation_ids = {"get": "prompt_preview"}
+
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="prompt_preview",
-        summary="Fill a prompt in",
-        description="The call that a run with this seed sends for this place in the series. Nothing is sent.",
         parameters=[PreviewIn],
-        responses={200: PreviewedPrompt, 404: NO_PROMPT},
+        responses=PreviewedPrompt,
         examples=[answer_example(examples.PREVIEWED_PROMPT)],
     )
     def get(self, request: Request, prompt: str) -> Response:
+        """Fill a prompt in. The call that a run with this seed sends for this place in the series. Nothing is sent."""
         _prompt(prompt)
         given = self.read_query(PreviewIn)
         found: PromptPreview = prompt_preview(Chosen(prompt, index=given.pop("number") - 1, **given))
@@ -132,7 +125,7 @@ def _prompt(name: str) -> Prompt:
 
 
 urlpatterns = [
-    path("synthesis/prompts", Prompts.as_view(), name="api-prompts"),
+    path("synthesis/prompts", PromptsList.as_view(), name="api-prompts"),
     path("synthesis/prompts/<str:prompt>", PromptOne.as_view(), name="api-prompt"),
-    path("synthesis/prompts/<str:prompt>/preview", PromptPreviewed.as_view(), name="api-prompt-preview"),
+    path("synthesis/prompts/<str:prompt>/preview", PromptFilled.as_view(), name="api-prompt-preview"),
 ]

@@ -233,19 +233,13 @@ class QualityIn(InputSerializer):
     )
 
 
-class QualityOne(ApiView):
-    @extend_schema(
-        tags=["synthesis"],
-        operation_id="review_quality_read",
-        summary="Read how good the readings are",
-        description="Agreement of blind readings per style, domain and pair; per judge its verdicts against people's "
-        "decisions with the share to read that follows; each reviewer against adjudications and the others. A reviewer "
-        "gets totals, the own row and own pairs; an admin all.",
-        parameters=[QualityIn],
-        responses={200: QualityOut},
-        examples=[answer_example(QUALITY)],
-    )
+class ReviewQualityOne(ApiView):
+    @extend_schema(parameters=[QualityIn], responses=QualityOut, examples=[answer_example(QUALITY)])
     def get(self, request: Request) -> Response:
+        """Read how good the readings are. Agreement of blind readings per style, domain and pair; per judge
+        its verdicts against people's decisions with the share to read that follows; each reviewer against
+        adjudications and the others. A reviewer gets totals, the own row and own pairs; an admin all.
+        """
         given = self.read_query(QualityIn)
         strict = given.pop("edits") == "reject"
         report = {
@@ -256,4 +250,4 @@ class QualityOne(ApiView):
         return Response(QualityOut(report).data)
 
 
-urlpatterns = [path("review/quality", QualityOne.as_view(), name="api-review-quality")]
+urlpatterns = [path("review/quality", ReviewQualityOne.as_view(), name="api-review-quality")]

@@ -29,22 +29,16 @@ from trace_site.rest.examples import answer_example, request_example
 from trace_site.rest.views import ApiView
 
 LEASE_S = round(review_queue.LEASE.total_seconds())
-NO_CLAIM = OpenApiResponse(description="no such claim")
 TAKEN = OpenApiResponse(description="conflict: somebody else has the item, or it is decided")
 NEEDED = {"edit": ("query", "trace"), "reject": ("reason",), "approve": ()}
 ALLOWED = {"edit": ("query", "trace", "answer"), "reject": ("reason", "follow_up"), "approve": ()}
 OWN = frozenset({"query", "trace", "answer", "reason", "follow_up"})  # fields that not every verdict has
 
 
-class Claims(ApiView):
+class ReviewClaim(ApiView):
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="review_claim",
-        summary="Claim the next item of the review queue",
-        description="What you hold already comes first, then your assignments, then what is everybody's, then what you "
-        "skipped. Nobody else gets it while the lease runs. Without one to take, `queue` says why.",
         request=ClaimIn,
-        responses={200: ClaimOut},
+        responses=ClaimOut,
         examples=[
             request_example({"domain": "hr", "style": "implicit"}),
             answer_example({"item": shown.ITEM, "queue": None}),
@@ -52,22 +46,22 @@ class Claims(ApiView):
         ],
     )
     def post(self, request: Request) -> Response:
+        """Claim the next item of the review queue. What you hold already comes first, then your assignments,
+        then what is everybody's, then what you skipped. Nobody else gets it while the lease runs. Without one
+        to take, `queue` says why.
+        """
         filters = self.read(ClaimIn)
         reading = next_reading(request.user, filters, filters.pop("besides"))
         queue = None if reading else queue_state(request.user, filters)
         return Response(ClaimOut({"item": reading and item_out(reading), "queue": queue}).data)
 
 
-class ClaimOne(ApiView):
-    @extend_schema(
-        tags=["synthesis"],
-        operation_id="review_claim_release",
-        summary="Return an item, or put it off",
-        description="It is free for others at once. With `skip`, you meet it again after all others.",
-        parameters=[shown.SKIP],
-        responses={204: None, 404: NO_CLAIM, 409: TAKEN},
-    )
+class ReviewClaimRelease(ApiView):
+    @extend_schema(parameters=[shown.SKIP], responses={204: None, 409: TAKEN})
     def delete(self, request: Request, claim: str) -> Response:
+        """Return an item, or put it off. It is free for others at once. With `skip`, you meet it again after
+        all others.
+        """
         item = item_of(claim)
         if item.claimed_by_id != request.user.pk:
             raise review_queue.taken(item.pk, request.user)
@@ -78,30 +72,20 @@ class ClaimOne(ApiView):
         return Response(status=204)
 
 
-class Heartbeat(ApiView):
+class ReviewClaimHeartbeat(ApiView):
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="review_claim_heartbeat",
-        summary="Keep a claimed item",
-        description="Renews the lease, also one that ran out while nobody took the item.",
-        request=None,
-        responses={200: LeaseOut, 404: NO_CLAIM, 409: TAKEN},
+        responses={200: LeaseOut, 409: TAKEN},
         examples=[answer_example(shown.LEASE), answer_example(shown.LOST, 409, "taken")],
     )
     def post(self, request: Request, claim: str) -> Response:
+        """Keep a claimed item. Renews the lease, also one that ran out while nobody took the item."""
         item = item_of(claim)
         review_queue.heartbeat(request.user, item.pk, claim)
         return Response(LeaseOut({"claim": claim, "item": item.pk, "lease_seconds": LEASE_S}).data)
 
 
-class Decisions(ApiView):
+class ReviewDecide(ApiView):
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="review_decide",
-        summary="Decide about a claimed item",
-        description="The same decision sent twice is one decision and the same answer. An edit is filtered like what "
-        "the writers make: 422 `filtered` names every failure in `extra`. A sample drawn for a second reading is "
-        "`second` after the first; readings that differ make it `disputed`.",
         request=DecisionIn,
         responses={
             200: DecidedOut,
@@ -116,6 +100,10 @@ class Decisions(ApiView):
         ],
     )
     def post(self, request: Request) -> Response:
+        """Decide about a claimed item. The same decision sent twice is one decision and the same answer. An
+        edit is filtered like what the writers make: 422 `filtered` names every failure in `extra`. A sample
+        drawn for a second reading is `second` after the first; readings that differ make it `disputed`.
+        """
         given = self.read(DecisionIn)
         verdict = given.pop("verdict")
         _check_fields(verdict, given)
@@ -124,14 +112,8 @@ class Decisions(ApiView):
         return Response(DecidedOut(decide(sample=item.sample_id, reviewer=request.user, **given)).data)
 
 
-class Undo(ApiView):
+class ReviewUndo(ApiView):
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="review_undo",
-        summary="Take back your own last decision",
-        description="Its item is claimed by you again. Refused once the next reading was made, or a snapshot holds the "
-        "sample.",
-        request=None,
         responses={
             200: UndoneOut,
             409: OpenApiResponse(description="conflict, nothing_to_undo, in_snapshot"),
@@ -143,6 +125,9 @@ class Undo(ApiView):
     )
     @transaction.atomic
     def post(self, request: Request) -> Response:
+        """Take back your own last decision. Its item is claimed by you again. Refused once the next reading
+        was made, or a snapshot holds the sample.
+        """
         sample = services.undo(reviewer=request.user)
         reading = reading_of(shown_samples().get(pk=sample.pk), request.user)
         item = item_out(reading) if reading.item else None
@@ -198,9 +183,9 @@ def _check_fields(verdict: str, given: dict[str, Any]) -> None:
 
 
 urlpatterns = [
-    path("review/claims", Claims.as_view(), name="api-review-claims"),
-    path("review/claims/<str:claim>", ClaimOne.as_view(), name="api-review-claim"),
-    path("review/claims/<str:claim>/heartbeat", Heartbeat.as_view(), name="api-review-heartbeat"),
-    path("review/decisions", Decisions.as_view(), name="api-review-decisions"),
-    path("review/undo", Undo.as_view(), name="api-review-undo"),
+    path("review/claims", ReviewClaim.as_view(), name="api-review-claims"),
+    path("review/claims/<str:claim>", ReviewClaimRelease.as_view(), name="api-review-claim"),
+    path("review/claims/<str:claim>/heartbeat", ReviewClaimHeartbeat.as_view(), name="api-review-heartbeat"),
+    path("review/decisions", ReviewDecide.as_view(), name="api-review-decisions"),
+    path("review/undo", ReviewUndo.as_view(), name="api-review-undo"),
 ]

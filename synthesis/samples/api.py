@@ -8,7 +8,7 @@ from django.db.models import F
 from django.http import HttpResponse
 from django.urls import path
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
@@ -32,25 +32,22 @@ from synthesis.samples.staleness import stale_map
 from trace_site.lib.cells import guard
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import answer_example, page_example
-from trace_site.rest.schema import PAGE_PARAMETERS, InputSerializer, page_of
+from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.views import ApiView, page_limit
 
-NO_SAMPLE = OpenApiResponse(description="no such sample")
 
-
-class Samples(ApiView):
+class SamplesList(ApiView):
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="samples_list",
-        summary="List samples",
-        description="Newest first; `after=last` asks for the oldest. The attempt filters (`outcome`, `check`, `axis`, "
-        "`error`, `tries`) ask for samples with one attempt that is all of them. With `stale`, a page may be short or "
-        "empty while `next` says where to go on: only so many samples are compared for one page.",
-        parameters=[SampleListIn, *PAGE_PARAMETERS],
+        parameters=[SampleListIn],
         responses=page_of(SampleRow),
         examples=[page_example(examples.SAMPLE, "812")],
     )
     def get(self, request: Request) -> Response:
+        """List samples. Newest first; `after=last` asks for the oldest. The attempt filters (`outcome`,
+        `check`, `axis`, `error`, `tries`) ask for samples with one attempt that is all of them. With `stale`,
+        a page may be short or empty while `next` says where to go on: only so many samples are compared for
+        one page.
+        """
         search = Search(self.read_query(SampleListIn))
         after, limit = request.query_params.get("after", ""), page_limit(request)
         if after != selectors.LAST and not (after.isascii() and (after or "0").isdecimal()):
@@ -60,15 +57,9 @@ class Samples(ApiView):
 
 
 class SampleOne(ApiView):
-    @extend_schema(
-        tags=["synthesis"],
-        operation_id="sample_read",
-        summary="Read a sample",
-        description="With every attempt at it, the thresholds its scores were held against, and why it is stale.",
-        responses={200: SampleDetail, 404: NO_SAMPLE},
-        examples=[answer_example(examples.SAMPLE_DETAIL)],
-    )
+    @extend_schema(responses=SampleDetail, examples=[answer_example(examples.SAMPLE_DETAIL)])
     def get(self, request: Request, pk: int) -> Response:
+        """Read a sample. With every attempt at it, the thresholds its scores were held against, and why it is stale."""
         row = selectors.sample(pk)
         selectors.tell_why([row])
         fields = ("trace", "explanation", "permissions", "pool", "seed", "slot", "key", "made_from")
@@ -105,23 +96,19 @@ class Whatever(BaseContentNegotiation):
         return renderers[0], renderers[0].media_type
 
 
-class RejectionList(ApiView):
+class RejectionsList(ApiView):
     content_negotiation_class = Whatever
 
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="rejections_list",
-        summary="List why samples were rejected, by rule",
-        description="Every rule version with a rejection: how many of how many that were read, by reason with the "
-        "readers' notes, by style. Only final decisions count. The CSV has a row for each rejected sample.",
         parameters=[RejectionListIn],
-        responses={
-            (200, "application/json"): RejectionsOut(many=True),
-            (200, "text/csv"): OpenApiTypes.STR,
-        },
+        responses={(200, "application/json"): RejectionsOut(many=True), (200, "text/csv"): OpenApiTypes.STR},
         examples=[answer_example(examples.REJECTIONS)],
     )
     def get(self, request: Request) -> HttpResponse:
+        """List why samples were rejected, by rule. Every rule version with a rejection: how many of how many
+        that were read, by reason with the readers' notes, by style. Only final decisions count. The CSV has a
+        row for each rejected sample.
+        """
         given = self.read_query(RejectionListIn)
         versions = RuleVersion.objects.order_by("rule__domain", "rule__code", "-number")
         if not given["all_versions"]:
@@ -154,25 +141,21 @@ def _csv(found: list[Rejections]) -> HttpResponse:
 
 
 class SampleLineage(ApiView):
-    @extend_schema(
-        tags=["synthesis"],
-        operation_id="sample_lineage",
-        summary="Read the lineage of a sample",
-        description="Its rule version, the tools as they were and are, prompts, models, seeds, attempts, decisions, "
-        "snapshots, and the runs, models and evaluations made of them. null is not recorded. While a sample waits for "
-        "another reading, its decisions are hidden from whoever may still read it.",
-        responses={200: LineageOut, 404: NO_SAMPLE},
-        examples=[answer_example(examples.LINEAGE)],
-    )
+    @extend_schema(responses=LineageOut, examples=[answer_example(examples.LINEAGE)])
     def get(self, request: Request, pk: int) -> Response:
+        """Read the lineage of a sample. Its rule version, the tools as they were and are, prompts, models,
+        seeds, attempts, decisions, snapshots, and the runs, models and evaluations made of them. null is not
+        recorded. While a sample waits for another reading, its decisions are hidden from whoever may still
+        read it.
+        """
         found = lineage(pk, request.user)
         tell_why([found.sample])
         return Response(LineageOut(found).data)
 
 
 urlpatterns = [
-    path("synthesis/samples", Samples.as_view(), name="api-samples"),
+    path("synthesis/samples", SamplesList.as_view(), name="api-samples"),
     path("synthesis/samples/<int:pk>", SampleOne.as_view(), name="api-sample"),
-    path("synthesis/rejections", RejectionList.as_view(), name="api-rejections"),
+    path("synthesis/rejections", RejectionsList.as_view(), name="api-rejections"),
     path("synthesis/samples/<int:pk>/lineage", SampleLineage.as_view(), name="api-lineage"),
 ]

@@ -15,7 +15,7 @@ from synthesis.team.selectors import assignments, assignments_all, visible_to
 from synthesis.team.services import LONGEST, MOST, assign, assignment_row, comment_add, take_back
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import AT, answer_example, page_example, request_example
-from trace_site.rest.schema import PAGE_PARAMETERS, InputSerializer, page_of
+from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.views import ApiView, keyset_response
 
 # What the API reads and answers about assignments and comments.
@@ -107,21 +107,16 @@ NOTHING_FREE = {
     "code": "conflict",
     "extra": {},
 }
-NO_ASSIGNMENT = OpenApiResponse(description="no such assignment")
-NO_SAMPLE = OpenApiResponse(description="no such sample")
 
 
-class Assignments(ApiView):
+class AssignmentsList(ApiView):
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="assignments_list",
-        summary="List assignments of the review queue",
-        description="Newest first, with how many of their items are decided.",
-        parameters=[AssignmentListIn, *PAGE_PARAMETERS],
+        parameters=[AssignmentListIn],
         responses=page_of(AssignmentOut),
         examples=[page_example(ASSIGNMENT, "4")],
     )
     def get(self, request: Request) -> Response:
+        """List assignments of the review queue. Newest first, with how many of their items are decided."""
         given = self.read_query(AssignmentListIn)
         rows = assignments(ended=given["state"] == "ended")
         if name := given.get("assignee"):
@@ -129,11 +124,6 @@ class Assignments(ApiView):
         return keyset_response(request, rows, AssignmentOut, newest=True)
 
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="assignment_create",
-        summary="Give a part of the review queue to somebody",
-        description="The assignee meets these items first and nobody else meets them. What somebody holds, what is "
-        "another's and what the person has read in another round is not given. Reviewers take for themselves.",
         request=AssignmentIn,
         responses={201: AssignmentOut, 409: OpenApiResponse(description="nothing is free")},
         examples=[
@@ -145,6 +135,10 @@ class Assignments(ApiView):
         ],
     )
     def post(self, request: Request) -> Response:
+        """Give a part of the review queue to somebody. The assignee meets these items first and nobody else
+        meets them. What somebody holds, what is another's and what the person has read in another round is
+        not given. Reviewers take for themselves.
+        """
         given = self.read(AssignmentIn)
         row = assign(
             assignee=_person(given["assignee"]) if given.get("assignee") else request.user,
@@ -157,56 +151,43 @@ class Assignments(ApiView):
 
 
 class AssignmentOne(ApiView):
-    @extend_schema(
-        tags=["synthesis"],
-        operation_id="assignment_read",
-        summary="Read an assignment",
-        responses={200: AssignmentOut, 404: NO_ASSIGNMENT},
-        examples=[answer_example(ASSIGNMENT)],
-    )
+    operation_ids = {"delete": "assignment_take_back"}
+
+    @extend_schema(responses=AssignmentOut, examples=[answer_example(ASSIGNMENT)])
     def get(self, request: Request, pk: int) -> Response:
+        """Read an assignment."""
         return Response(AssignmentOut(_one(pk)).data)
 
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="assignment_take_back",
-        summary="Take an assignment back",
-        description="What is decided stays decided; the rest is everybody's again.",
         responses={
             204: OpenApiResponse(description="taken back"),
-            404: NO_ASSIGNMENT,
             409: OpenApiResponse(description="it has ended"),
-        },
+        }
     )
     def delete(self, request: Request, pk: int) -> Response:
+        """Take an assignment back. What is decided stays decided; the rest is everybody's again."""
         take_back(assignment=assignment_row(pk), actor=request.user)
         return Response(status=204)
 
 
-class SampleComments(ApiView):
-    @extend_schema(
-        tags=["synthesis"],
-        operation_id="sample_comments_list",
-        summary="List the comments on a sample",
-        description="Newest first. Who may still read the sample in the queue gets only their own.",
-        parameters=PAGE_PARAMETERS,
-        responses={200: page_of(CommentOut), 404: NO_SAMPLE},
-        examples=[page_example(COMMENT)],
-    )
+class SampleCommentsList(ApiView):
+    @extend_schema(responses=page_of(CommentOut), examples=[page_example(COMMENT)])
     def get(self, request: Request, pk: int) -> Response:
+        """List the comments on a sample. Newest first. Who may still read the sample in the queue gets only
+        their own.
+        """
         rows = visible_to(request.user).filter(sample=_sample(pk))
         return keyset_response(request, rows, CommentOut, newest=True)
 
     @extend_schema(
-        tags=["synthesis"],
-        operation_id="sample_comment_create",
-        summary="Comment on a sample",
-        description="A comment stays as it is written. Who decided the sample, and who is mentioned, is told.",
         request=SampleCommentIn,
-        responses={201: CommentOut, 404: NO_SAMPLE},
+        responses={201: CommentOut},
         examples=[request_example({"text": COMMENT["text"]}), answer_example(COMMENT, 201)],
     )
     def post(self, request: Request, pk: int) -> Response:
+        """Comment on a sample. A comment stays as it is written. Who decided the sample, and who is
+        mentioned, is told.
+        """
         sample = _sample(pk)
         row = comment_add(sample=sample, author=request.user, text=self.read(SampleCommentIn)["text"])
         return Response(CommentOut(row).data, status=201)
@@ -229,7 +210,7 @@ def _person(username: str) -> User:
 
 
 urlpatterns = [
-    path("review/assignments", Assignments.as_view(), name="api-assignments"),
+    path("review/assignments", AssignmentsList.as_view(), name="api-assignments"),
     path("review/assignments/<int:pk>", AssignmentOne.as_view(), name="api-assignment"),
-    path("synthesis/samples/<int:pk>/comments", SampleComments.as_view(), name="api-sample-comments"),
+    path("synthesis/samples/<int:pk>/comments", SampleCommentsList.as_view(), name="api-sample-comments"),
 ]
