@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from trace_site.rest.examples import AT, answer_example, page_example, request_example
-from trace_site.rest.schema import PAGE_PARAMETERS, InputSerializer, page_of
+from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.views import ApiView, keyset_response
 from training.models import AliasMove, Model
 from training.registry import registry, selectors
@@ -18,7 +18,6 @@ from training.registry.registry import newer_tools
 
 Out = serializers.Serializer[Any]
 MOST_NEWER = 100
-NO_MODEL = OpenApiResponse(description="no such model")
 REFUSED = OpenApiResponse(description="bad_state: it never was champion, or is; removed: its files are gone")
 MODEL = {
     "id": 7,
@@ -107,30 +106,19 @@ def model_row(pk: int) -> Model:
     return found
 
 
-class Models(ApiView):
-    @extend_schema(
-        tags=["training"],
-        operation_id="training_models_list",
-        summary="List trained models",
-        description="Newest first.",
-        parameters=PAGE_PARAMETERS,
-        responses=page_of(ModelOut),
-        examples=[page_example(MODEL, "6")],
-    )
+class TrainingModelsList(ApiView):
+    @extend_schema(responses=page_of(ModelOut), examples=[page_example(MODEL, "6")])
     def get(self, request: Request) -> Response:
+        """List trained models. Newest first."""
         return keyset_response(request, selectors.models(), ModelOut, newest=True)
 
 
-class ModelOne(ApiView):
-    @extend_schema(
-        tags=["training"],
-        operation_id="training_model_read",
-        summary="Read a trained model",
-        description="With the lineage that was written down when it was published, and the tools it is too old for.",
-        responses={200: ModelDetailOut, 404: NO_MODEL},
-        examples=[answer_example(DETAIL)],
-    )
+class TrainingModelOne(ApiView):
+    @extend_schema(responses=ModelDetailOut, examples=[answer_example(DETAIL)])
     def get(self, request: Request, pk: int) -> Response:
+        """Read a trained model. With the lineage that was written down when it was published, and the tools
+        it is too old for.
+        """
         model = model_row(pk)
         tools = newer_tools(model)
         newer = None
@@ -141,44 +129,35 @@ class ModelOne(ApiView):
         return Response(ModelDetailOut(model).data)
 
 
-class Aliases(ApiView):
-    @extend_schema(
-        tags=["training"],
-        operation_id="training_aliases",
-        summary="List what the aliases name",
-        description="The newest move of champion, challenger and previous; the history is append-only.",
-        responses=AliasMoveOut(many=True),
-        examples=[answer_example(MOVE)],
-    )
+class TrainingAliases(ApiView):
+    @extend_schema(responses=AliasMoveOut(many=True), examples=[answer_example(MOVE)])
     def get(self, request: Request) -> Response:
+        """List what the aliases name. The newest move of champion, challenger and previous; the history is
+        append-only.
+        """
         moves = AliasMove.objects.order_by("alias", "-id").distinct("alias").select_related("actor")
         return Response(AliasMoveOut(moves, many=True).data)
 
 
-class ModelPromote(ApiView):
+class TrainingModelPromote(ApiView):
     @extend_schema(
-        tags=["training"],
-        operation_id="training_model_promote",
-        summary="Promote a model to champion",
-        description="The old champion becomes previous. Promoting the champion again changes nothing.",
         request=MoveIn,
-        responses={200: AliasMoveOut, 404: NO_MODEL, 409: REFUSED},
+        responses={200: AliasMoveOut, 409: REFUSED},
         examples=[request_example({"note": MOVE["note"]}), answer_example(MOVE)],
     )
     def post(self, request: Request, pk: int) -> Response:
+        """Promote a model to champion. The old champion becomes previous. Promoting the champion again
+        changes nothing.
+        """
         model = model_row(pk)
         move = registry.promote(model=model, actor=request.user, **self.read(MoveIn))
         return Response(AliasMoveOut(move).data)
 
 
-class ModelRollback(ApiView):
+class TrainingModelRollback(ApiView):
     @extend_schema(
-        tags=["training"],
-        operation_id="training_model_rollback",
-        summary="Go back to an earlier champion",
-        description="What it replaces becomes previous, and the move records what was rolled back.",
         request=MoveIn,
-        responses={200: AliasMoveOut, 404: NO_MODEL, 409: REFUSED},
+        responses={200: AliasMoveOut, 409: REFUSED},
         examples=[
             request_example({"note": "worse on HR"}),
             answer_example(MOVE),
@@ -186,15 +165,18 @@ class ModelRollback(ApiView):
         ],
     )
     def post(self, request: Request, pk: int) -> Response:
+        """Go back to an earlier champion. What it replaces becomes previous, and the move records what was
+        rolled back.
+        """
         model = model_row(pk)
         move = registry.roll_back(to=model, actor=request.user, **self.read(MoveIn))
         return Response(AliasMoveOut(move).data)
 
 
 urlpatterns = [
-    path("training/models", Models.as_view(), name="api-training-models"),
-    path("training/models/<int:pk>", ModelOne.as_view(), name="api-training-model"),
-    path("training/models/<int:pk>/promote", ModelPromote.as_view(), name="api-training-promote"),
-    path("training/models/<int:pk>/rollback", ModelRollback.as_view(), name="api-training-rollback"),
-    path("training/aliases", Aliases.as_view(), name="api-training-aliases"),
+    path("training/models", TrainingModelsList.as_view(), name="api-training-models"),
+    path("training/models/<int:pk>", TrainingModelOne.as_view(), name="api-training-model"),
+    path("training/models/<int:pk>/promote", TrainingModelPromote.as_view(), name="api-training-promote"),
+    path("training/models/<int:pk>/rollback", TrainingModelRollback.as_view(), name="api-training-rollback"),
+    path("training/aliases", TrainingAliases.as_view(), name="api-training-aliases"),
 ]

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from trace_site import jobs
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import answer_example, page_example, request_example
-from trace_site.rest.schema import PAGE_PARAMETERS, page_of
+from trace_site.rest.schema import page_of
 from trace_site.rest.views import ApiView, keyset_response
 from training.core import estimate as sums
 from training.core import recipe as recipes
@@ -38,7 +38,6 @@ from training.runs.serializers import (
 )
 from training.runs.stages import default_recipe
 
-NO_RUN = OpenApiResponse(description="no such run")
 ENDED = OpenApiResponse(description="job_state: the run is not in a state for this")
 
 
@@ -75,28 +74,18 @@ class AnyFormat(DefaultContentNegotiation):
         return renderers[0], renderers[0].media_type
 
 
-class Runs(ApiView):
+class TrainingRunsList(ApiView):
     content_negotiation_class = AnyFormat
 
     @extend_schema(
-        tags=["training"],
-        operation_id="training_runs_list",
-        summary="List training runs",
-        description="Newest first, with what the filters name.",
-        parameters=[RunListIn, *PAGE_PARAMETERS],
-        responses=page_of(TrainingRun),
-        examples=[page_example(examples.RUN, "11")],
+        parameters=[RunListIn], responses=page_of(TrainingRun), examples=[page_example(examples.RUN, "11")]
     )
     def get(self, request: Request) -> Response:
+        """List training runs. Newest first, with what the filters name."""
         rows = narrowed(selectors.runs(), self.read_query(RunListIn))
         return keyset_response(request, rows, TrainingRun, newest=True)
 
     @extend_schema(
-        tags=["training"],
-        operation_id="training_run_create",
-        summary="Start a training run",
-        description="Queues one cell on a snapshot; evaluation follows by itself. An equal run made before is answered "
-        "instead of training again, and a stage that another run trained is reused.",
         request=RunIn,
         responses={201: TrainingRunDetail},
         examples=[
@@ -107,6 +96,9 @@ class Runs(ApiView):
         ],
     )
     def post(self, request: Request) -> Response:
+        """Start a training run. Queues one cell on a snapshot; evaluation follows by itself. An equal run
+        made before is answered instead of training again, and a stage that another run trained is reused.
+        """
         given = self.read(RunIn)
         cell, recipe = asked(given)
         snapshot = given["snapshot"]
@@ -123,14 +115,10 @@ class Runs(ApiView):
         return Response(TrainingRunDetail(detail_of(run_row(run.pk))).data, status=201, headers=place)
 
 
-class Estimates(ApiView):
+class TrainingEstimate(ApiView):
     @extend_schema(
-        tags=["training"],
-        operation_id="training_estimate",
-        summary="Estimate a training run without starting it",
-        description="Time, memory, tokens and the stages that are there already; each figure says what it rests on.",
         request=RunIn,
-        responses={200: RunEstimateOut},
+        responses=RunEstimateOut,
         examples=[
             request_example(examples.STARTED),
             answer_example(examples.ESTIMATE),
@@ -138,21 +126,20 @@ class Estimates(ApiView):
         ],
     )
     def post(self, request: Request) -> Response:
+        """Estimate a training run without starting it. Time, memory, tokens and the stages that are there
+        already; each figure says what it rests on.
+        """
         given = self.read(RunIn)
         _, recipe = asked(given)
         return Response(RunEstimateOut(estimate(recipe, given["snapshot"])).data)
 
 
-class Bases(ApiView):
-    @extend_schema(
-        tags=["training"],
-        operation_id="training_bases_list",
-        summary="List the bases that runs may be trained on",
-        description="Those that BASE_MODEL and BASE_MODELS name, and pocket; each with its own default recipe.",
-        responses={200: BasesOut},
-        examples=[answer_example(examples.BASES)],
-    )
+class TrainingBasesList(ApiView):
+    @extend_schema(responses=BasesOut, examples=[answer_example(examples.BASES)])
     def get(self, request: Request) -> Response:
+        """List the bases that runs may be trained on. Those that BASE_MODEL and BASE_MODELS name, and pocket;
+        each with its own default recipe.
+        """
         known = services.configured_bases()
         bases = [
             {
@@ -166,31 +153,23 @@ class Bases(ApiView):
         return Response(BasesOut({"bases": bases}).data)
 
 
-class RunOne(ApiView):
-    @extend_schema(
-        tags=["training"],
-        operation_id="training_run_read",
-        summary="Read a training run",
-        description="Progress, recipe, and its stages: trained here, reused, or still to come.",
-        responses={200: TrainingRunDetail, 404: NO_RUN},
-        examples=[answer_example(examples.DETAIL)],
-    )
+class TrainingRunOne(ApiView):
+    @extend_schema(responses=TrainingRunDetail, examples=[answer_example(examples.DETAIL)])
     def get(self, request: Request, pk: int) -> Response:
+        """Read a training run. Progress, recipe, and its stages: trained here, reused, or still to come."""
         return Response(TrainingRunDetail(detail_of(run_row(pk))).data)
 
 
-class RunMetrics(ApiView):
+class TrainingRunMetrics(ApiView):
     @extend_schema(
-        tags=["training"],
-        operation_id="training_run_metrics",
-        summary="Read the curves of a training run",
         description=f"Loss, learning rate and the rest ({', '.join(SHOWN)}), a curve a stage, at most `points` points "
         "however long the run: means of neighbouring steps with their smallest and largest values.",
         parameters=[MetricsIn],
-        responses={200: MetricsOut, 404: NO_RUN},
+        responses=MetricsOut,
         examples=[answer_example(examples.CURVES)],
     )
     def get(self, request: Request, pk: int) -> Response:
+        """Read the curves of a training run."""
         given = self.read_query(MetricsIn)
         run = run_row(pk)
         found = buckets([run.pk], SHOWN, given["points"])
@@ -200,34 +179,28 @@ class RunMetrics(ApiView):
         return Response(MetricsOut({"run": run.pk, "stages": stages}).data)
 
 
-class RunCancel(ApiView):
+class TrainingRunCancel(ApiView):
     @extend_schema(
-        tags=["training"],
-        operation_id="training_run_cancel",
-        summary="Cancel a training run",
-        description="It stops at the next step; the last checkpoint is kept, and resume goes on from it.",
-        request=None,
-        responses={200: TrainingRunDetail, 404: NO_RUN, 409: ENDED},
+        responses={200: TrainingRunDetail, 409: ENDED},
         examples=[answer_example(examples.DETAIL), answer_example(examples.ENDED, 409, "ended")],
     )
     def post(self, request: Request, pk: int) -> Response:
+        """Cancel a training run. It stops at the next step; the last checkpoint is kept, and resume goes on from it."""
         run = run_row(pk)
         if run.job is None or not jobs.cancel(run.job, actor=request.user):
             raise TraceError("the run has already ended.", code="job_state", where=str(run))
         return Response(TrainingRunDetail(detail_of(run_row(pk))).data)
 
 
-class RunResume(ApiView):
+class TrainingRunResume(ApiView):
     @extend_schema(
-        tags=["training"],
-        operation_id="training_run_resume",
-        summary="Resume a training run",
-        description="Queues a run that failed or was cancelled again; it goes on from its last checkpoint.",
-        request=None,
-        responses={200: TrainingRunDetail, 404: NO_RUN, 409: ENDED},
+        responses={200: TrainingRunDetail, 409: ENDED},
         examples=[answer_example(examples.DETAIL), answer_example(examples.ENDED, 409, "under way")],
     )
     def post(self, request: Request, pk: int) -> Response:
+        """Resume a training run. Queues a run that failed or was cancelled again; it goes on from its last
+        checkpoint.
+        """
         run = run_row(pk)
         if run.job is None or not jobs.retry(run.job, actor=request.user):
             raise TraceError(
@@ -237,11 +210,11 @@ class RunResume(ApiView):
 
 
 urlpatterns = [
-    path("training/bases", Bases.as_view(), name="api-training-bases"),
-    path("training/estimate", Estimates.as_view(), name="api-training-estimate"),
-    path("training/runs", Runs.as_view(), name="api-training-runs"),
-    path("training/runs/<int:pk>", RunOne.as_view(), name="api-training-run"),
-    path("training/runs/<int:pk>/metrics", RunMetrics.as_view(), name="api-training-run-metrics"),
-    path("training/runs/<int:pk>/cancel", RunCancel.as_view(), name="api-training-run-cancel"),
-    path("training/runs/<int:pk>/resume", RunResume.as_view(), name="api-training-run-resume"),
+    path("training/bases", TrainingBasesList.as_view(), name="api-training-bases"),
+    path("training/estimate", TrainingEstimate.as_view(), name="api-training-estimate"),
+    path("training/runs", TrainingRunsList.as_view(), name="api-training-runs"),
+    path("training/runs/<int:pk>", TrainingRunOne.as_view(), name="api-training-run"),
+    path("training/runs/<int:pk>/metrics", TrainingRunMetrics.as_view(), name="api-training-run-metrics"),
+    path("training/runs/<int:pk>/cancel", TrainingRunCancel.as_view(), name="api-training-run-cancel"),
+    path("training/runs/<int:pk>/resume", TrainingRunResume.as_view(), name="api-training-run-resume"),
 ]
