@@ -3,13 +3,14 @@
 from typing import Any
 
 from django.urls import path
-from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from evaluation.retrieval import retriever
 from evaluation.retrieval.calibration import NO_TOOL_FITS
+from trace_site.rest.examples import answer_example, request_example
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.views import ApiView
 
@@ -149,28 +150,24 @@ class Retrieve(ApiView):
         seconds = serializers.FloatField()
 
     @extend_schema(
-        operation_id="retrieve",
-        tags=["retrieve"],
-        summary="Find the tools for a request",
-        description="Retired and blocked tools are never answered. Where the model is calibrated, `confidence` says "
-        "how likely the first tool is right, and `fits` is false for a request that no tool answers; its tools are "
-        "then the nearest ones.",
         request=RetrieveInput,
         responses={
             200: RetrieveAnswer,
             400: OpenApiResponse(description="a field is wrong"),
-            401: OpenApiResponse(description="no token, or an unknown one"),
             404: OpenApiResponse(description="no such model or alias"),
-            429: OpenApiResponse(description="too many requests; see Retry-After"),
             503: OpenApiResponse(description="the engine is away or loading; see Retry-After"),
         },
         examples=[
-            OpenApiExample("request", value=EXAMPLE_ASKED, request_only=True),
-            OpenApiExample("answer", value=EXAMPLE_ANSWER, response_only=True, status_codes=["200"]),
-            OpenApiExample("no tool fits", value=EXAMPLE_REFUSAL, response_only=True, status_codes=["200"]),
+            request_example(EXAMPLE_ASKED),
+            answer_example(EXAMPLE_ANSWER),
+            answer_example(EXAMPLE_REFUSAL, name="no tool fits"),
         ],
     )
     def post(self, request: Request) -> Response:
+        """Find the tools for a request. Retired and blocked tools are never answered. Where the model is
+        calibrated, `confidence` says how likely the first tool is right, and `fits` is false for a request
+        that no tool answers; its tools are then the nearest ones.
+        """
         return Response(self.RetrieveAnswer(retriever.retrieve(**self.read(self.RetrieveInput))).data)
 
 
