@@ -26,7 +26,7 @@ from catalog.serializers import (
     TwinOut,
 )
 from trace_site.rest.examples import answer_example, page_example, request_example
-from trace_site.rest.schema import page_of
+from trace_site.rest.schema import TextList, page_of
 from trace_site.rest.views import ApiView, keyset_response, page_limit
 
 FOUND = inline_serializer(
@@ -39,7 +39,7 @@ FOUND = inline_serializer(
             help_text=f"a search matched more than {RANKED}; they are listed by name"
         ),
         "meant": serializers.DictField(
-            child=serializers.ListField(child=serializers.CharField()),
+            child=TextList(),
             help_text="words that were searched for beside a typed one, when few tools matched",
         ),
     },

@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rules.core.draft import FIELDS
 from rules.core.exchange import schema
 from rules.models import ChangeRequest, RuleChange
-from trace_site.rest.schema import ID, InputSerializer
+from trace_site.rest.schema import ID, InputSerializer, TextList
 
 Out = serializers.Serializer[Any]
 
@@ -17,17 +17,17 @@ class Clause(Out):
     when = serializers.CharField()
     route_to = serializers.CharField()
     exception = serializers.BooleanField()
-    signals = serializers.ListField(child=serializers.CharField())
+    signals = TextList()
 
 
 class RuleTest(Out):
     query = serializers.CharField()
-    tools = serializers.ListField(child=serializers.CharField())
+    tools = TextList()
 
 
 class Content(Out):
     tool_name = serializers.CharField(help_text="the target")
-    confusables = serializers.ListField(child=serializers.CharField())
+    confusables = TextList()
     rule_text = serializers.CharField()
     clauses = Clause(many=True)
     tests = RuleTest(many=True)
@@ -47,7 +47,7 @@ class RuleFinding(Out):
     fix = serializers.CharField()
     other = serializers.CharField(help_text="code of the other rule, if any")
     place = serializers.JSONField(help_text="{pointer, start, end} in the exchange format")
-    path = serializers.ListField(child=serializers.CharField(), help_text="codes of the rules on a cycle")
+    path = TextList(help_text="codes of the rules on a cycle")
 
 
 class RuleRow(Out):
@@ -98,14 +98,10 @@ class Piece(Out):
 
 
 class Diff(Out):
-    changed = serializers.ListField(
-        child=serializers.CharField(), help_text="names of the fields that differ"
-    )
-    target = serializers.ListField(
-        child=serializers.CharField(), allow_null=True, help_text="[before, after]"
-    )
-    confusables_added = serializers.ListField(child=serializers.CharField())
-    confusables_removed = serializers.ListField(child=serializers.CharField())
+    changed = TextList(help_text="names of the fields that differ")
+    target = TextList(allow_null=True, help_text="[before, after]")
+    confusables_added = TextList()
+    confusables_removed = TextList()
     text = Piece(many=True)
     clauses_added = Clause(many=True)
     clauses_removed = Clause(many=True)
@@ -138,8 +134,8 @@ class Imported(Out):
     unpublished = serializers.IntegerField(help_text="drafts and withdrawn rules that the file repeats")
     unchanged = serializers.IntegerField()
     skipped = serializers.IntegerField(help_text="rules with a mistake, left out")
-    errors = serializers.ListField(  # type: ignore[assignment]
-        child=serializers.CharField(), help_text="place and sentence of each mistake"
+    errors = TextList(  # type: ignore[assignment]
+        help_text="place and sentence of each mistake"
     )
     ignored = serializers.DictField(
         child=serializers.IntegerField(), help_text="fields that are not part of a rule: in how many rules"

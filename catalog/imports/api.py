@@ -19,7 +19,7 @@ from catalog.models import CatalogImport, Tool
 from catalog.serializers import DomainIn
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import AT, answer_example, page_example, request_example
-from trace_site.rest.schema import InputSerializer, page_of
+from trace_site.rest.schema import InputSerializer, TextList, page_of
 from trace_site.rest.views import ApiView, keyset_response
 
 # What the API reads and answers about imports: the file, its preview, what it did, what undoing would do.
@@ -109,16 +109,12 @@ class PreviewOut(Out):
     format = serializers.CharField(source="result.format")
     domain = serializers.CharField(source="result.domain")
     counts = CountsOut()
-    versions = serializers.ListField(
-        child=serializers.CharField(),
-        source="result.versions",
-        help_text="new versions of known APIs, a sentence each",
-    )
+    versions = TextList(source="result.versions", help_text="new versions of known APIs, a sentence each")
     added = AddedOut(many=True)
     changed = ChangedOut(many=True)
-    returning = serializers.ListField(child=serializers.CharField())
+    returning = TextList()
     removed = NamedTool(many=True)
-    deprecated = serializers.ListField(child=serializers.CharField())
+    deprecated = TextList()
     skipped = SkippedOut(many=True)
     notes = SkippedOut(many=True, help_text="what the file holds that is no tool by design")
     impact = ImpactOut(many=True, help_text="what would turn stale")
@@ -127,11 +123,8 @@ class PreviewOut(Out):
 class ImportRow(serializers.ModelSerializer[CatalogImport]):
     domain = serializers.CharField(source="domain_id")
     counts = CountsOut()
-    versions = serializers.ListField(
-        child=serializers.CharField(),
-        source="counts.versions",
-        default=list,
-        help_text="new versions of known APIs, a sentence each",
+    versions = TextList(
+        source="counts.versions", default=list, help_text="new versions of known APIs, a sentence each"
     )
     actor = serializers.CharField(source="actor.username", default=None, allow_null=True)
     undone_by = serializers.CharField(source="undone_by.username", default=None, allow_null=True)
@@ -157,14 +150,11 @@ class ImportRow(serializers.ModelSerializer[CatalogImport]):
 class ImportDetail(ImportRow):
     """With what it did: the first 200 tools of every kind."""
 
-    errors = serializers.ListField(  # type: ignore[assignment]
-        child=serializers.CharField(), source="counts.errors", default=list, help_text="the skipped rows"
+    errors = TextList(  # type: ignore[assignment]
+        source="counts.errors", default=list, help_text="the skipped rows"
     )
-    notes = serializers.ListField(
-        child=serializers.CharField(),
-        source="counts.notes",
-        default=list,
-        help_text="what the file holds that is no tool by design",
+    notes = TextList(
+        source="counts.notes", default=list, help_text="what the file holds that is no tool by design"
     )
     done = serializers.SerializerMethodField()
 
@@ -182,7 +172,7 @@ class UndoOut(Out):
     retire = serializers.ListField(child=serializers.IntegerField())
     restore = serializers.ListField(child=serializers.IntegerField(), source="changed")
     bring_back = serializers.ListField(child=serializers.IntegerField())
-    reasons = serializers.ListField(child=serializers.CharField())
+    reasons = TextList()
     impact = ImpactOut(many=True, help_text="what uses these tools now")
 
 

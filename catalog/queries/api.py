@@ -11,16 +11,10 @@ from rest_framework.response import Response
 from catalog import examples
 from catalog.core.query_files import MOST_ROWS, GivenQuery
 from catalog.models import LabelledQuery
-from catalog.queries.imports import (
-    Imported,
-    Proposal,
-    queries_import,
-    queries_preview,
-    query_remove,
-)
+from catalog.queries.imports import Imported, Proposal, queries_import, queries_preview, query_remove
 from catalog.queries.registry import real_queries, real_query
 from trace_site.rest.examples import answer_example, page_example, request_example
-from trace_site.rest.schema import InputSerializer, page_of
+from trace_site.rest.schema import InputSerializer, TextList, page_of
 from trace_site.rest.views import ApiView, keyset_response
 
 Out = serializers.Serializer[Any]
@@ -61,7 +55,7 @@ class RealQuery(serializers.ModelSerializer[LabelledQuery]):
 class ProposedQuery(Out):
     row = serializers.IntegerField(source="number")
     text = serializers.CharField(help_text="as it is stored: what was found is never repeated")
-    replaced = serializers.ListField(child=serializers.CharField(), source="done.kinds")
+    replaced = TextList(source="done.kinds")
     code = serializers.CharField(help_text="why it is refused; empty when it is taken")
     reason = serializers.CharField()
 
@@ -110,10 +104,7 @@ class QueriesList(ApiView):
             proposals = queries_preview(rows, no_person=given["no_person"])
             return Response(_told(Imported.of(proposals), proposals))
         done = queries_import(
-            given=rows,
-            collection=given["collection"],
-            actor=request.user,
-            no_person=given["no_person"],
+            given=rows, collection=given["collection"], actor=request.user, no_person=given["no_person"]
         )
         return Response(_told(done, done.refused), status=201)
 

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from evaluation.retrieval import retriever
 from evaluation.retrieval.calibration import NO_TOOL_FITS
 from trace_site.rest.examples import answer_example, request_example
-from trace_site.rest.schema import InputSerializer
+from trace_site.rest.schema import InputSerializer, TextList
 from trace_site.rest.views import ApiView
 
 EXAMPLE_ASKED = {"query": "my payslip of March 2024", "mode": "trace"}
@@ -128,14 +128,12 @@ class Retrieve(ApiView):
             help_text="whether the model's list is the tools its trace ends with, before any are withheld; "
             "null without a trace",
         )
-        trace_tools = serializers.ListField(
-            child=serializers.CharField(),
-            help_text="the last tools the trace names, as many as the model's list has; empty when it names none",
+        trace_tools = TextList(
+            help_text="the last tools the trace names, as many as the model's list has; empty when it names none"
         )
         cited_rule = CitedRule(allow_null=True)
         withheld = serializers.IntegerField(help_text="tools left out for want of a permission")
-        unread = serializers.ListField(
-            child=serializers.CharField(),
+        unread = TextList(
             allow_null=True,
             help_text="words of the request in scripts the model's encoder cannot read, which is not every foreign "
             "word; null for a base that reads without an encoder",
@@ -143,10 +141,7 @@ class Retrieve(ApiView):
         cut_request = serializers.BooleanField(
             help_text="the request, with its permissions, is longer than the model reads, so a part was left out"
         )
-        notes = serializers.ListField(
-            child=serializers.CharField(),
-            help_text="what to know before relying on the answer, a sentence each",
-        )
+        notes = TextList(help_text="what to know before relying on the answer, a sentence each")
         seconds = serializers.FloatField()
 
     @extend_schema(

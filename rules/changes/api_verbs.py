@@ -13,15 +13,7 @@ from rules import examples
 from rules.changes import selectors, services
 from rules.changes.serializers import Comment, RequestRow
 from rules.models import ChangeRequest
-from rules.serializers import (
-    ApproveIn,
-    CommentIn,
-    ReasonIn,
-    RejectIn,
-    ScheduleIn,
-    SeenIn,
-    SubmitIn,
-)
+from rules.serializers import ApproveIn, CommentIn, ReasonIn, RejectIn, ScheduleIn, SeenIn, SubmitIn
 from trace_site.rest.examples import answer_example, request_example
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.views import ApiView, etag_of
@@ -116,10 +108,7 @@ class ChangeRequestComment(ApiView):
     @extend_schema(
         request=CommentIn,
         responses={201: Comment},
-        examples=[
-            request_example({"text": examples.COMMENT["text"]}),
-            answer_example(examples.COMMENT, 201),
-        ],
+        examples=[request_example({"text": examples.COMMENT["text"]}), answer_example(examples.COMMENT, 201)],
     )
     def post(self, request: Request, pk: int) -> Response:
         """Comment on a change request."""
@@ -131,9 +120,7 @@ class ChangeRequestComment(ApiView):
 
 verb_patterns: list[URLPattern] = [
     path(
-        f"change-requests/<int:pk>/{verb.name}",
-        _view(verb).as_view(),
-        name=f"api-change-request-{verb.name}",
+        f"change-requests/<int:pk>/{verb.name}", _view(verb).as_view(), name=f"api-change-request-{verb.name}"
     )
     for verb in VERBS
 ]

@@ -8,6 +8,7 @@ from rest_framework import serializers
 from rules.core.draft import FIELDS
 from rules.models import ChangeRequest, RuleChange
 from rules.serializers import Content, Diff, Out, RuleFinding
+from trace_site.rest.schema import TextList
 
 
 class Conflict(Out):
@@ -103,7 +104,7 @@ class RequestMore(Out):
     approvals = ReviewWord(many=True)
     approvals_missing = serializers.IntegerField()
     comments = Comment(many=True)
-    may = serializers.ListField(child=serializers.CharField(), help_text="the verbs that you may use now")
+    may = TextList(help_text="the verbs that you may use now")
 
 
 class RequestDetail(RequestRow, RequestMore):

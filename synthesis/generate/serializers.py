@@ -11,7 +11,7 @@ from synthesis.generate.services import ANCHORS, PER_RULE
 from synthesis.llm.usage import MOST
 from synthesis.models import Sample, SynthesisRun
 from trace_site.jobs import Job
-from trace_site.rest.schema import InputSerializer, Out, few_values, finite
+from trace_site.rest.schema import InputSerializer, Out, TextList, few_values, finite
 
 
 class Counted(Out):
@@ -140,7 +140,7 @@ class EstimateOut(Out):
     money = FigureOut()
     seconds = FigureOut()
     plan = PlanOut()
-    over = serializers.ListField(child=serializers.CharField(), help_text="what the budget does not cover")
+    over = TextList(help_text="what the budget does not cover")
 
 
 class BookLine(Out):

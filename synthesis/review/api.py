@@ -15,14 +15,7 @@ from synthesis.review import queue as review_queue
 from synthesis.review import serializers as shown
 from synthesis.review import services
 from synthesis.review.selectors import Reading, next_reading, queue_state, reading_of, shown_samples
-from synthesis.review.serializers import (
-    ClaimIn,
-    ClaimOut,
-    DecidedOut,
-    DecisionIn,
-    LeaseOut,
-    UndoneOut,
-)
+from synthesis.review.serializers import ClaimIn, ClaimOut, DecidedOut, DecisionIn, LeaseOut, UndoneOut
 from synthesis.samples.selectors import pool_tools
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import answer_example, request_example

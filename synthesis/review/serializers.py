@@ -9,7 +9,7 @@ from synthesis.core.traces import REASONS
 from synthesis.models import Decision, ReviewItem, Sample, SynthesisRun
 from synthesis.samples.serializers import Texts
 from trace_site.rest.examples import AT
-from trace_site.rest.schema import InputSerializer, Out, finite
+from trace_site.rest.schema import InputSerializer, Out, TextList, finite
 
 LONGEST = 20_000
 TEXT: dict[str, Any] = {"required": False, "max_length": LONGEST}
@@ -45,7 +45,7 @@ class SideOut(Out):
     verdict = serializers.ChoiceField(VERDICTS, source="wish.verdict")
     query = serializers.CharField(source="wish.query")
     trace = serializers.CharField(source="wish.trace")
-    answer = serializers.ListField(child=serializers.CharField(), source="wish.answer")
+    answer = TextList(source="wish.answer")
     reason = serializers.CharField(source="wish.reason")
     note = serializers.CharField(source="wish.note")
 

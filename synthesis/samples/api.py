@@ -21,13 +21,7 @@ from synthesis.samples.lineage import lineage
 from synthesis.samples.rejections import Rejections, rejections_of
 from synthesis.samples.search import Search
 from synthesis.samples.selectors import tell_why
-from synthesis.samples.serializers import (
-    LineageOut,
-    RejectionsOut,
-    SampleDetail,
-    SampleListIn,
-    SampleRow,
-)
+from synthesis.samples.serializers import LineageOut, RejectionsOut, SampleDetail, SampleListIn, SampleRow
 from synthesis.samples.staleness import stale_map
 from trace_site.lib.cells import guard
 from trace_site.lib.errors import TraceError

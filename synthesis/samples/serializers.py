@@ -10,9 +10,9 @@ from synthesis.samples.forms import CHECKS
 from synthesis.samples.lineage import Lineage
 from synthesis.samples.selectors import tell_why
 from synthesis.samples.staleness import LEVELS
-from trace_site.rest.schema import InputSerializer, Out
+from trace_site.rest.schema import InputSerializer, Out, TextList
 
-Texts = serializers.ListField(child=serializers.CharField())
+Texts = TextList()
 
 
 class SampleRows(serializers.ListSerializer[Any]):
@@ -224,7 +224,7 @@ class MadeOut(Out):
     label = serializers.CharField()  # type: ignore[assignment]
     state = serializers.CharField()
     about = serializers.CharField()
-    aliases = serializers.ListField(child=serializers.CharField())
+    aliases = TextList()
 
 
 class LineageOut(Out):
@@ -235,7 +235,7 @@ class LineageOut(Out):
     rule = RuleThenOut(source="sample.rule_version", allow_null=True)
     tools = ToolThenOut(many=True)
     stages = StageThenOut(many=True)
-    few_shots = serializers.ListField(child=serializers.CharField())
+    few_shots = TextList()
     recipe = serializers.SerializerMethodField()
     attempts = AttemptOut(many=True)
     calls = serializers.IntegerField(

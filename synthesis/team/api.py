@@ -41,10 +41,7 @@ class AssignmentIn(InputSerializer):
     assignee = serializers.CharField(required=False, max_length=150, help_text="user name; default: yourself")
     filters = QueueFiltersIn(required=False)
     count = serializers.IntegerField(
-        allow_null=True,
-        min_value=1,
-        max_value=MOST,
-        help_text="the first so many; null: all that are free",
+        allow_null=True, min_value=1, max_value=MOST, help_text="the first so many; null: all that are free"
     )
     note = serializers.CharField(default="", allow_blank=True, max_length=300)
 
@@ -102,11 +99,7 @@ COMMENT = {
     "text": "@erin is the year of the payslip meant?",
     "at": AT,
 }
-NOTHING_FREE = {
-    "message": "assignment: no item of this selection is free.",
-    "code": "conflict",
-    "extra": {},
-}
+NOTHING_FREE = {"message": "assignment: no item of this selection is free.", "code": "conflict", "extra": {}}
 
 
 class AssignmentsList(ApiView):

@@ -8,10 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from trace_site.audit.log import (
-    page_of_lines,
-    wanted_from,
-)
+from trace_site.audit.log import page_of_lines, wanted_from
 from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.views import ApiView, page_limit
 
@@ -92,9 +89,7 @@ class AuditList(ApiView):
         """
         self.read_query(AuditQuery)
         page = page_of_lines(
-            wanted_from(request.query_params),
-            request.query_params.get("after", ""),
-            size=page_limit(request),
+            wanted_from(request.query_params), request.query_params.get("after", ""), size=page_limit(request)
         )
         return Response({"results": AuditLine(page.rows, many=True).data, "next": page.next_key})
 

@@ -182,7 +182,8 @@ class InputSerializer(serializers.Serializer[Any]):
         return super().to_internal_value(data)
 
 
-# What the OpenAPI document says before its operations.
+class TextList(serializers.ListField):
+    child = serializers.CharField()
 
 
 Out = serializers.Serializer[Any]

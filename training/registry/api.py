@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from trace_site.rest.examples import AT, answer_example, page_example, request_example
-from trace_site.rest.schema import InputSerializer, page_of
+from trace_site.rest.schema import InputSerializer, TextList, page_of
 from trace_site.rest.views import ApiView, keyset_response
 from training.models import AliasMove, Model
 from training.registry import registry, selectors
@@ -70,9 +70,7 @@ class ModelOut(Out):
 
 class NewerTools(Out):
     count = serializers.IntegerField()
-    names = serializers.ListField(
-        child=serializers.CharField(), help_text=f"in the order of the alphabet, at most {MOST_NEWER}"
-    )
+    names = TextList(help_text=f"in the order of the alphabet, at most {MOST_NEWER}")
 
 
 class ModelDetailOut(ModelOut):

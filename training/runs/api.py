@@ -105,11 +105,7 @@ class TrainingRunsList(ApiView):
         if refused := sums.refusal(recipe, snapshot.counts):
             raise TraceError(refused, code="no_samples", where=f"snapshot {snapshot.pk}")
         run = services.run_create(
-            snapshot=snapshot,
-            **cell,
-            recipe=recipe,
-            cloned_from=given.get("cloned_from"),
-            actor=request.user,
+            snapshot=snapshot, **cell, recipe=recipe, cloned_from=given.get("cloned_from"), actor=request.user
         )
         place = {"Location": reverse("api-training-run", args=[run.pk])}
         return Response(TrainingRunDetail(detail_of(run_row(run.pk))).data, status=201, headers=place)

@@ -11,7 +11,7 @@ from synthesis.models import Snapshot
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import AT
-from trace_site.rest.schema import InputSerializer, few_values
+from trace_site.rest.schema import InputSerializer, TextList, few_values
 from training.core.recipe_fields import CELL
 from training.models import Run
 from training.runs.curves import BUCKETS
@@ -113,7 +113,7 @@ class RunEstimateOut(Out):
         help_text="what the memory counts with, in words; empty: the size is unknown"
     )
     stages = StageEstimate(many=True)
-    warnings = serializers.ListField(child=serializers.CharField())
+    warnings = TextList()
     refusal = serializers.CharField(help_text="why it cannot train; empty when it can")
 
 
