@@ -162,7 +162,7 @@ def test_readers_dismiss_nothing(client_as, clusters):
 
 def test_csv_holds_every_cluster_and_no_formula(client_as, clusters):
     Cluster.objects.filter(pk=clusters[1].pk).update(label="=HYPERLINK(1)")
-    text = client_as("product_manager").get("/coverage/hr.csv").content.decode()
+    text = client_as("product_manager").get("/coverage/hr.csv").content.decode("utf-8-sig")
     rows = list(csv.DictReader(io.StringIO(text)))
     assert [row["cluster"] for row in rows] == ["'=HYPERLINK(1)", clusters[0].label]
     assert rows[0]["pairs"] == "2" and rows[0]["pairs_covered"] == "0"

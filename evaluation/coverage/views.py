@@ -1,7 +1,5 @@
 """The coverage pages: the home page, a domain's clusters as a ranked list of gaps, one cluster, CSV."""
 
-import csv
-
 from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
@@ -17,43 +15,37 @@ from evaluation.coverage import pages as selectors
 from evaluation.coverage.rows import DomainCoverage
 from evaluation.coverage.selectors import coverage
 from rules.models import Rule
-from trace_site.lib.cells import guard
+from trace_site.lib.cells import csv_lines
+
+GAP_COLUMNS = (
+    *("cluster", "state", "gap_score", "pairs", "pairs_covered"),
+    *("mean_similarity", "rules", "tools", "reason"),
+)
 
 
 @require_GET
 def gaps_csv(request: HttpRequest, domain: str) -> HttpResponse:
     """Every cluster of the domain, the costliest gap first, for a spreadsheet."""
     page = _domain_coverage(domain)
-    response = HttpResponse(content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="coverage-{domain}.csv"'
-    writer = csv.writer(response)
-    writer.writerow(
+    rows = (
         [
-            "cluster",
-            "state",
-            "gap_score",
-            "pairs",
-            "pairs_covered",
-            "mean_similarity",
-            "rules",
-            "tools",
-            "reason",
-        ]
-    )
-    for row in page.ranked:
-        rules, tools = (
-            " ".join(names) for names in ([r.code for r in row.rules], [t.name for t in row.tools])
-        )
-        cells = [
             row.label,
             row.state,
             round(row.gap_score, 3),
             row.edges,
             row.covered,
             round(row.mean_similarity, 3),
+            " ".join(rule.code for rule in row.rules),
+            " ".join(tool.name for tool in row.tools),
+            row.dismissed_reason,
         ]
-        writer.writerow([guard(str(value)) for value in [*cells, rules, tools, row.dismissed_reason]])
-    return response
+        for row in page.ranked
+    )
+    return HttpResponse(
+        csv_lines(GAP_COLUMNS, rows),
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="coverage-{domain}.csv"'},
+    )
 
 
 def _domain_coverage(domain: str, recall: bool = False) -> DomainCoverage:

@@ -1,7 +1,5 @@
 """Pages of synthesis runs: all of them, one with its live funnel and its books, cancel and resume."""
 
-import csv
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,7 +18,7 @@ from synthesis.generate.estimates import Estimate, estimate
 from synthesis.generate.forms import SynthesisForm
 from synthesis.generate.preview import preview
 from synthesis.generate.selectors import GROUPS, Slice, funnel, groups, tell_counts
-from synthesis.generate.yields import ORDERS, SHOWS, TARGET, RuleYield, rule_book
+from synthesis.generate.yields import ORDERS, SHOWS, TARGET, rule_book
 from synthesis.llm.endpoints import endpoints
 from synthesis.llm.usage import LIMITS, job_books
 from synthesis.llm.usage import spent as job_spent
@@ -29,7 +27,7 @@ from synthesis.samples.counts import sample_totals
 from synthesis.samples.forms import BudgetForm
 from synthesis.samples.rejections import rejections_of_published
 from trace_site import jobs
-from trace_site.lib.cells import guard
+from trace_site.lib.cells import csv_lines
 from trace_site.lib.errors import TraceError
 from trace_site.paging import Page, keyset
 from trace_site.views import refresh_at_end
@@ -274,20 +272,8 @@ def editor_preview(request: HttpRequest) -> HttpResponse:
 
 
 COLUMNS = (
-    *(
-        "domain",
-        "code",
-        "version",
-        "target",
-        "ready",
-        "stale",
-        "missing",
-        "waiting",
-        "approved",
-        "dropped",
-        "attempts",
-    ),
-    *("per_ready", "near", "last_run"),
+    *("domain", "code", "version", "target", "ready", "stale", "missing", "waiting", "approved", "dropped"),
+    *("attempts", "per_ready", "near", "last_run"),
 )
 
 
@@ -339,25 +325,12 @@ def yields_csv(request: HttpRequest) -> StreamingHttpResponse:
     """The rows that match, for a spreadsheet; a cell that could be a formula begins with an apostrophe."""
     chosen = chosen_from(request)
     rows = rule_book(chosen["domain"], chosen["target"]).chosen(chosen["show"], chosen["order"])
-    response = StreamingHttpResponse(_csv(rows), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = 'attachment; filename="yield.csv"'
-    return response
-
-
-class _Echo:
-    def write(self, text: str) -> str:
-        return text
-
-
-def _csv(rows: list[RuleYield]) -> Iterator[str]:
-    writer = csv.writer(_Echo(), quoting=csv.QUOTE_ALL, lineterminator="\r\n")
-    yield "\ufeff" + writer.writerow([*COLUMNS, *(f"no_{style}" for style in RULE_STYLES)])
-    for row in rows:
-        values = [getattr(row, name) for name in COLUMNS]
-        cells = [
-            "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-            for value in values
-        ]
-        yield writer.writerow(
-            [guard(cell) for cell in (*cells, *(row.reasons.get(style, "") for style in RULE_STYLES))]
-        )
+    cells = (
+        [*(getattr(row, name) for name in COLUMNS), *(row.reasons.get(style) for style in RULE_STYLES)]
+        for row in rows
+    )
+    return StreamingHttpResponse(
+        csv_lines([*COLUMNS, *(f"no_{style}" for style in RULE_STYLES)], cells),
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": 'attachment; filename="yield.csv"'},
+    )

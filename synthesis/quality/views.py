@@ -1,7 +1,5 @@
 """How good the readings are: agreement of readers, the judge against people, each reviewer."""
 
-import csv
-from collections.abc import Iterator
 from typing import Any
 
 from django import forms
@@ -23,7 +21,7 @@ from synthesis.quality.reports import (
     reviewer_report,
 )
 from synthesis.quality.shares import Place, share_table, shares_set
-from trace_site.lib.cells import guard
+from trace_site.lib.cells import csv_lines
 from trace_site.lib.charts import Bar, BarChart, bar_chart
 from trace_site.lib.errors import TraceError
 
@@ -173,34 +171,22 @@ def quality_csv(request: HttpRequest, table: str) -> HttpResponse:
         ]
     else:
         raise Http404
-    response = HttpResponse(_csv(rows), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="quality-{table}.csv"'
-    return response
-
-
-class _Echo:
-    def write(self, text: str) -> str:
-        return text
-
-
-def _csv(rows: list[Row]) -> Iterator[str]:
-    writer = csv.writer(_Echo(), quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     flat = [_flat(row) for row in rows]
-    if flat:
-        yield "\ufeff" + writer.writerow(flat[0])
-    for row in flat:
-        yield writer.writerow(guard(cell) for cell in row.values())
+    return HttpResponse(
+        csv_lines(flat[0], (row.values() for row in flat)) if flat else "",
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="quality-{table}.csv"'},
+    )
 
 
-def _flat(row: Row, before: str = "") -> dict[str, str]:
-    """{"alpha": {"low": 0.5}} -> {"alpha_low": "0.5"}."""
-    found: dict[str, str] = {}
+def _flat(row: Row, before: str = "") -> dict[str, Any]:
+    """{"alpha": {"low": 0.5}} -> {"alpha_low": 0.5}."""
+    found: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, dict):
             found |= _flat(value, f"{before}{name}_")
         else:
-            cell = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
-            found[f"{before}{name}"] = cell
+            found[f"{before}{name}"] = value
     return found
 
 

@@ -1,14 +1,12 @@
 """The audit list, one event or change unfolded, and the list as a file."""
 
-import csv
-from collections.abc import Iterator
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
-from trace_site.audit.lines import Line, lines_of
+from trace_site.audit.lines import lines_of
 from trace_site.audit.log import (
     OPERATIONS,
     Wanted,
@@ -20,7 +18,7 @@ from trace_site.audit.log import (
     wanted_from,
 )
 from trace_site.audit.models import AuditChange, AuditEntry
-from trace_site.lib.cells import guard, readable
+from trace_site.lib.cells import csv_lines, readable
 
 MOST_EXPORTED = 50_000
 MOST_CHANGES = 50
@@ -83,21 +81,12 @@ def _unfolded(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
 def audit_csv(request: HttpRequest) -> StreamingHttpResponse:
     """The newest lines that match, for a spreadsheet; a cell that could be a formula begins with an apostrophe."""
     lines = all_lines(wanted_from(request.GET), most=MOST_EXPORTED)
-    response = StreamingHttpResponse(_csv(lines), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = 'attachment; filename="audit.csv"'
-    return response
-
-
-class _Echo:
-    def write(self, text: str) -> str:
-        return text
-
-
-def _csv(lines: Iterator[Line]) -> Iterator[str]:
-    writer = csv.writer(_Echo(), quoting=csv.QUOTE_ALL, lineterminator="\r\n")
-    yield "\ufeff" + writer.writerow(COLUMNS)
-    for line in lines:
-        yield writer.writerow([guard(_cell(getattr(line, name))) for name in COLUMNS])
+    rows = ([_cell(getattr(line, name)) for name in COLUMNS] for line in lines)
+    return StreamingHttpResponse(
+        csv_lines(COLUMNS, rows),
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": 'attachment; filename="audit.csv"'},
+    )
 
 
 def _cell(value: Any) -> str:

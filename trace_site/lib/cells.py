@@ -1,8 +1,10 @@
 """Values as text for people, and cells of a CSV file that a spreadsheet must not run as formulas (OWASP)."""
 
+import csv
 import json
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 FORMULA = frozenset("=+-@\u2212\t\r\n")  # U+2212 is the minus sign; full-width forms are folded into these
@@ -38,6 +40,23 @@ def unguard(cell: str) -> str:
         if parts[place].startswith("'") and starts_formula((parts[place] if place else cell)[1:]):
             parts[place] = parts[place][1:]
     return "".join(parts)
+
+
+class _Echo:
+    def write(self, text: str) -> str:
+        return text
+
+
+def csv_lines(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
+    """A table as CSV for a spreadsheet: a byte order mark, every cell quoted and guarded, lines end with CRLF."""
+    writer = csv.writer(_Echo(), quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+    yield "\ufeff" + writer.writerow(head)
+    for row in rows:
+        yield writer.writerow([guard(_cell(value)) for value in row])
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def readable(value: Any) -> str:

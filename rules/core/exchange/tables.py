@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
 
-from trace_site.lib.cells import guard, unguard
+from trace_site.lib.cells import csv_lines, unguard
 from trace_site.lib.errors import TraceError
 
 # What one cell of the table of rules says: fields with several parts hold one part a line.
@@ -154,12 +154,8 @@ LARGEST_CELL = 25_000_000
 
 def write_table(items: Iterable[Mapping[str, Any]]) -> str:
     """Rules in the exchange format as CSV: all cells quoted, CRLF, a byte order mark for spreadsheets."""
-    out = StringIO()
-    writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
-    for item in items:
-        writer.writerow([guard(cell_of(column, item[column])) for column in COLUMNS])
-    return "\ufeff" + out.getvalue()
+    rows = ([cell_of(column, item[column]) for column in COLUMNS] for item in items)
+    return "".join(csv_lines(COLUMNS, rows))
 
 
 @dataclass(slots=True)
