@@ -10,14 +10,14 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import httpx2 as httpx
 from django.conf import settings
 
 from catalog.blocks import masked_names
@@ -164,34 +164,43 @@ def ask(engine: Engine, request: dict[str, Any], patience: float = 0.0) -> dict[
 
 
 def ask_once(engine: Engine, request: dict[str, Any]) -> dict[str, Any]:
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {engine.token}"}
-    call = urllib.request.Request(f"{engine.url}/retrieve", json.dumps(request).encode(), headers)
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {engine.token}".rstrip()}
     try:
-        with urllib.request.urlopen(call, timeout=TIMEOUT_SECONDS) as answer:
-            found: dict[str, Any] = json.load(answer)
+        answer = _http().post(f"{engine.url}/retrieve", content=json.dumps(request), headers=headers)
+        if answer.is_success:
+            found: dict[str, Any] = answer.json()
             return found
-    except urllib.error.HTTPError as error:
-        raise _refusal(error) from error
-    except (OSError, ValueError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise TraceError(
             "the engine does not answer.",
             code="unavailable",
             hint="It may be starting; try again in a moment. Its log is engine.log in TRACE_HOME/logs.",
         ) from error
+    raise _refusal(answer)
 
 
-def _refusal(error: urllib.error.HTTPError) -> TraceError:
+@cache
+def _http() -> httpx.Client:
+    """Keeps no connection, since the engine may start anew between two calls. The token follows no redirect."""
+    limits = httpx.Limits(max_keepalive_connections=0)
+    return httpx.Client(timeout=TIMEOUT_SECONDS, limits=limits, trust_env=False)
+
+
+def _refusal(answer: httpx.Response) -> TraceError:
     try:
-        said = json.loads(error.read(10_000))
+        said = answer.json()
     except ValueError:
         said = {}
-    message = str(said.get("message") or f"the engine answered {error.code}.")
-    if error.code in (401, 403):  # the site is not known there; whoever asks the site has done nothing wrong
+    message = str(said.get("message") or f"the engine answered {answer.status_code}.")
+    if answer.status_code in (
+        401,
+        403,
+    ):  # the site is not known there; whoever asks the site has done nothing wrong
         hint = (
             "Give the site the engine's ENGINE_TOKEN, and the engine the name in ENGINE_URL as ENGINE_HOSTS."
         )
         return TraceError(message, code="unavailable", where="engine", hint=hint)
-    if error.code in (502, 503, 504):
+    if answer.status_code in (502, 503, 504):
         extra = {"engine_code": said.get("code", "")}
         return TraceError(message, code="unavailable", hint="Try again in a moment.", extra=extra)
     return TraceError(message, code=str(said.get("code") or "engine_failed"), where="engine")
@@ -307,11 +316,10 @@ def engine(folder: Path) -> Iterator[Engine]:
 def wait_for_health(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        try:
-            urllib.request.urlopen(f"{url}/health", timeout=5).close()
-            return
-        except OSError:
-            time.sleep(0.1)
+        with suppress(httpx.HTTPError):
+            if _http().get(f"{url}/health", timeout=5).is_success:
+                return
+        time.sleep(0.1)
     words = tail(log).strip().splitlines()
     raise TraceError(
         words[-1] if words else "the engine did not start.",

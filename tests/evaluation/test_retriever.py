@@ -201,13 +201,13 @@ def test_the_engine_is_told_its_token_and_one_that_does_not_know_it_is_not_the_c
     engine, champion, settings, monkeypatch
 ):
     settings.ENGINE_TOKEN, sent = "right", []
-    ask = retriever.urllib.request.urlopen
+    ask = retriever.httpx.Client.post
 
-    def listened(call, **how):
-        sent.append(call.get_header("Authorization"))
-        return ask(call, **how)
+    def listened(client, url, **how):
+        sent.append(how["headers"]["Authorization"])
+        return ask(client, url, **how)
 
-    monkeypatch.setattr(retriever.urllib.request, "urlopen", listened)
+    monkeypatch.setattr(retriever.httpx.Client, "post", listened)
     engine[0].append((401, {"message": "the engine's token is wrong.", "code": "not_authenticated"}))
     with pytest.raises(TraceError) as caught:
         retriever.retrieve(query="q")

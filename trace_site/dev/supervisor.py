@@ -14,14 +14,14 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO
+
+import httpx2 as httpx
 
 from trace_site.artefacts import store
 from trace_site.dev import services
@@ -192,11 +192,8 @@ def stop(parts: list[Child]) -> None:
 def _wait_for_site(url: str, parts: list[Child], ending: list[int], seconds: int = 60) -> None:
     deadline = time.monotonic() + seconds
     while not ending:
-        with (
-            suppress(urllib.error.URLError, OSError),
-            urllib.request.urlopen(f"{url}/healthz", timeout=2) as answer,
-        ):
-            if answer.status == 200:
+        with suppress(httpx.HTTPError):
+            if httpx.get(f"{url}/healthz", timeout=2, trust_env=False).status_code == 200:
                 return
         web = parts[0].process
         if time.monotonic() > deadline or web is None or web.poll() is not None:
