@@ -1,6 +1,9 @@
 """Fixtures every test may use."""
 
+from pathlib import Path
+
 import pytest
+from django.conf import settings as trace_settings
 from django.contrib.auth.models import Group, User
 from django.db import OperationalError, connection
 from django.db.backends.postgresql.operations import DatabaseOperations
@@ -33,26 +36,34 @@ DatabaseOperations.sql_flush = sql_flush_of_small_tables
 def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix, django_db_blocker):
     """Tests make and empty their database as its owner; see tests/as_application.py for those that must not."""
     become_owner()
+    under_way = Path(trace_settings.TRACE_HOME) / "tests-under-way"
     with django_db_blocker.unblock():
-        _drop_database_of_an_earlier_version()
+        _drop_old_database(unfinished=under_way.exists())
+    under_way.touch()
+    yield
+    under_way.unlink()
 
 
-def _drop_database_of_an_earlier_version() -> None:
-    """The one that was kept from an earlier run of the tests (--reuse-db)."""
+def _drop_old_database(unfinished: bool) -> None:
+    """The one kept from an earlier run of the tests (--reuse-db): of an earlier version, or not emptied at the end."""
     name, kept = connection.settings_dict["NAME"], connection.creation._get_test_db_name()
     connection.close()
     connection.settings_dict["NAME"] = kept
     try:
         refuse_old_home()
+        old = unfinished
     except OperationalError:  # there is none
-        pass
+        old = False
     except TraceError:
-        with connection.creation._nodb_cursor() as cursor:
-            connection.close()
-            cursor.execute(f"DROP DATABASE {connection.ops.quote_name(kept)}")
+        old = True
     finally:
         connection.close()
-        connection.settings_dict["NAME"] = name
+    if old:
+        with connection.creation._nodb_cursor() as cursor:
+            connection.close()
+            cursor.execute(f"DROP DATABASE {connection.ops.quote_name(kept)} WITH (FORCE)")
+    connection.close()
+    connection.settings_dict["NAME"] = name
 
 
 def pytest_collection_modifyitems(items):
