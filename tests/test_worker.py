@@ -93,11 +93,17 @@ def steps_of(job):
         return [step for (step,) in cursor.fetchall()]
 
 
+def wait_for_step(job):
+    deadline = time.monotonic() + 40
+    while not steps_of(job):
+        assert time.monotonic() < deadline, job.progress_line()
+        time.sleep(0.05)
+
+
 def test_killed_worker_loses_and_doubles_nothing(worker):
     first = worker()
     job = jobs.enqueue("slow", {})
-    wait_for(job, "running")
-    time.sleep(0.8)
+    wait_for_step(job)
     os.killpg(first.pid, signal.SIGKILL)
     worker()
     wait_for(job, "done")
@@ -139,8 +145,7 @@ def test_crashing_job_does_not_end_the_poll(worker, settings):
 def test_worker_asked_to_end_gives_its_job_to_the_next_one(worker):
     first = worker()
     job = jobs.enqueue("slow", {})
-    wait_for(job, "running")
-    time.sleep(0.5)
+    wait_for_step(job)
     first.terminate()
     first.wait(timeout=15)
     job.refresh_from_db()
