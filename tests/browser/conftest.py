@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from django.contrib.staticfiles.testing import StaticLiveServerTestCase
 from django.core.servers.basehttp import ThreadedWSGIServer
-from django.test import Client
 
 from catalog.core.tool import search_words
 from catalog.models import NeighbourList
+from tests.browser.reviewing import PATIENCE_MS, session_cookie
 from tests.factories import make_cluster, make_tool
 
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # playwright's loop lives in this thread
@@ -42,7 +42,7 @@ def site(browser, transactional_db, monkeypatch) -> Iterator[str]:
 
 
 @pytest.fixture
-def open_page(browser, site, user_with, settings):
+def open_page(browser, site, user_with):
     """open_page("expert", width=390, scheme="dark") -> a signed-in page that fails on script errors.
 
     The browser reports refused and failed requests as errors too; a test that wants some names them in
@@ -59,10 +59,8 @@ def open_page(browser, site, user_with, settings):
         )
         contexts.append(context)
         user = user_with(role, username=f"{role}-{len(contexts)}")
-        client = Client()  # a session of their own; signing in by hand is test_signed_out's and test_people's
-        client.force_login(user)
-        key = client.cookies[settings.SESSION_COOKIE_NAME].value
-        context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": key, "url": site}])
+        context.add_cookies([session_cookie(user, site)])
+        context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)

@@ -62,7 +62,7 @@ def test_grid_is_planned_queued_watched_and_compared(open_page, transactional_db
         }
 
     monkeypatch.setattr(registry, "_tellers", [told])
-    page.wait_for_selector("#grid h2:has-text('20 cells to go')", timeout=15_000)  # by itself
+    page.wait_for_selector("#grid h2:has-text('20 cells to go')")  # by itself
     assert fits(page)
     shot(page, f"grid-{width}")
     for run in trained[:2]:
