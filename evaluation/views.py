@@ -17,6 +17,7 @@ from evaluation.coverage.rows import DomainCoverage
 from evaluation.coverage.selectors import coverage
 from evaluation.taught.selectors import Part, Taught, taught
 from trace_site.lib.charts import Dot, DotChart, DotRow
+from trace_site.paging import number_of
 from training.registry import registry
 from training.registry.selectors import alias_names
 
@@ -115,7 +116,7 @@ def results(request: HttpRequest) -> HttpResponse:
     chosen = next((test for test in retrieval if test.name == request.GET.get("benchmark")), None)
     benchmark = chosen or (retrieval[0] if retrieval else None)
     domain = request.GET.get("domain", "all")
-    snapshot = int(request.GET["snapshot"]) if request.GET.get("snapshot", "").isdecimal() else None
+    snapshot = number_of(request.GET.get("snapshot", "")) or None
     rows = selectors.matrix(benchmark, domain, snapshot) if benchmark else []
     probes, probe_rows = selectors.probe_rows(snapshot)
     context = {

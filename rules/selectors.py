@@ -17,7 +17,7 @@ from rules.core.draft import RuleDiff, diff_rules
 from rules.core.rule import RuleContent
 from rules.models import ChangeRequest, Rule, RuleChange, RuleHealth, RuleVersion
 from trace_site.impact import Impact
-from trace_site.paging import SIZE, Page
+from trace_site.paging import SIZE, Page, number_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +188,8 @@ def _page(rows: QuerySet[RuleHealth], chosen: RuleFilter, after: str, size: int)
     """By domain and code after the key `domain/code`, or newest version first after the key of a version."""
     if chosen.order == "changed":
         rows = rows.order_by("-version_id")
-        if after.isdecimal() and len(after) < 19:
-            rows = rows.filter(version_id__lt=int(after))
+        if last := number_of(after):
+            rows = rows.filter(version_id__lt=last)
     else:
         rows = rows.order_by("rule__domain_id", "rule__code")
         domain, _, code = after.partition("/")

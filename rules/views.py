@@ -15,6 +15,7 @@ from rules.health import recheck_missing
 from rules.models import RuleVersion
 from rules.selectors import RuleFilter, domains
 from rules.selectors import rule_list as list_rules
+from trace_site.paging import number_of
 
 
 @require_GET
@@ -84,10 +85,9 @@ def compare(request: HttpRequest, pk: int, first: int, second: int) -> HttpRespo
 @require_GET
 def compare_chosen(request: HttpRequest, pk: int) -> HttpResponse:
     """The address of the two numbers chosen in a form."""
-    numbers = [request.GET.get(name, "") for name in ("from", "to")]
     versions = [
-        get_object_or_404(RuleVersion, rule=pk, number=int(text) if text.isdecimal() and len(text) < 9 else 0)
-        for text in numbers
+        get_object_or_404(RuleVersion, rule=pk, number=number_of(request.GET.get(name, ""), digits=9))
+        for name in ("from", "to")
     ]
     return redirect("rules:compare", pk, *(version.number for version in versions))
 

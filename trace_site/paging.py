@@ -1,5 +1,9 @@
-"""Keyset pages: as fast on page 500 as on page 1, and nothing is shown twice while rows arrive."""
+"""Keyset pages: as fast on page 500 as on page 1, and nothing is shown twice while rows arrive.
 
+Also the numbers that an address or a form names.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,3 +35,12 @@ def keyset(
     more = len(found) > size
     found = found[:size]
     return Page(found, after, str(getattr(found[-1], by)) if more else None)
+
+
+def number_of(text: str, digits: int = 18) -> int:
+    """The number a text names; 0, which is no row's id, when it names none. 18 digits fit a bigint, 9 an integer."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= digits else 0
+
+
+def numbers_of(texts: Iterable[str]) -> list[int]:
+    return [found for text in texts if (found := number_of(text))]

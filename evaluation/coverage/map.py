@@ -20,6 +20,7 @@ from evaluation.coverage import pages as selectors
 from evaluation.coverage.rows import ClusterRow, DomainCoverage
 from evaluation.coverage.selectors import coverage, edition
 from evaluation.models import ClusterPlace
+from trace_site.paging import number_of, numbers_of
 
 Place = tuple[int, int, int]  # x, y, radius
 MAP_LOCK = 7_210_402  # first half of an advisory lock: one layout of a clustering at a time
@@ -92,7 +93,7 @@ def map_page(request: HttpRequest) -> HttpResponse:
     domains = list(Domain.objects.all())
     if not domains:
         return render(request, "coverage/map.html", {"domains": domains})
-    cluster = _int(request.GET.get("cluster", ""))
+    cluster = number_of(request.GET.get("cluster", ""))
     page = chosen_page(request.GET.get("domain") or _domain_of(cluster) or domains[0].slug)
     row = page.by_id.get(cluster)
     context = {
@@ -103,10 +104,6 @@ def map_page(request: HttpRequest) -> HttpResponse:
         "panel": selectors.panel(page, row) if row else None,
     }
     return render(request, "coverage/map.html", context)
-
-
-def _int(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
 
 
 def _domain_of(cluster: int) -> str | None:
@@ -148,7 +145,7 @@ def _compact(data: dict[str, Any]) -> JsonResponse:
 def map_tools(request: HttpRequest, domain: str) -> JsonResponse:
     """{cluster: {"tools": [[id, name, deprecated]], "edges": [[a, b, covered]]}}; a and b are places in `tools`."""
     page = chosen_page(domain)
-    wanted = [_int(text) for text in request.GET.get("ids", "").split(",")][:MOST_CLUSTERS]
+    wanted = numbers_of(request.GET.get("ids", "").split(","))[:MOST_CLUSTERS]
     return _compact({str(pk): _tools(page.by_id[pk]) for pk in wanted if pk in page.by_id})
 
 

@@ -16,6 +16,7 @@ from evaluation.coverage.rows import DomainCoverage
 from evaluation.coverage.selectors import coverage
 from rules.models import Rule
 from trace_site.lib.cells import csv_lines
+from trace_site.paging import number_of
 
 GAP_COLUMNS = (
     *("cluster", "state", "gap_score", "pairs", "pairs_covered"),
@@ -111,9 +112,8 @@ def _cluster_page(request: HttpRequest, pk: int, form: DismissForm) -> HttpRespo
         messages.info(request, f"{cluster.label} belongs to an older clustering; these are the clusters now.")
         return redirect(selectors.clusters_url(domain))
     panel = selectors.panel(page, row)
-    against = request.GET.get("against", "")
-    if against.isdecimal():
-        panel["reference"] = selectors.reference(panel["tools"], int(against))
+    if against := number_of(request.GET.get("against", "")):
+        panel["reference"] = selectors.reference(panel["tools"], against)
     context = {
         **panel,
         "cluster": cluster,

@@ -28,6 +28,7 @@ from trace_site import jobs
 from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_jsonl, write_jsonl
+from trace_site.paging import numbers_of
 from training.models import Model
 from training.registry.registry import current_aliases
 from training.registry.selectors import alias_names
@@ -315,5 +316,5 @@ def start_rule_tests(request: HttpRequest, rule_id: int) -> HttpResponse:
 @require_GET
 def rule_test_counts(request: HttpRequest) -> HttpResponse:
     """Swapped into the rows of the rule list: how many tests pass with the champion. ?rules=1,2,3"""
-    wanted = [int(text) for text in request.GET.get("rules", "").split(",") if text.isdecimal()][:500]
+    wanted = numbers_of(request.GET.get("rules", "").split(","))[:500]
     return render(request, "evaluation/_rule_test_counts.html", {"rows": short_results(wanted)})

@@ -16,7 +16,7 @@ from evaluation.results import predictions as reads
 from evaluation.retrieval import playground
 from synthesis.samples.lineage import Made
 from trace_site.lib.charts import bar_chart
-from trace_site.paging import keyset
+from trace_site.paging import keyset, number_of
 from training.models import Model
 
 FILTERS = ("only", "trace", "group", "domain", "q", "rule", "needless")
@@ -63,7 +63,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 
 def chosen_evaluation(value: str) -> Evaluation | None:
-    return selectors.evaluations().filter(pk=value).first() if value.isdecimal() else None
+    return selectors.evaluations().filter(pk=number_of(value)).first()
 
 
 @require_GET

@@ -9,6 +9,7 @@ from typing import Any
 from django.http import QueryDict
 
 from rules.core.draft import draft_problems, fill_draft
+from trace_site.paging import number_of
 
 ROW = re.compile(r"(clause|test)-(\d+)-(\w+)")
 
@@ -51,9 +52,9 @@ class RuleForm:
             clauses=[_clause(row) for row in clauses.values()],
             tests=[_test(row) for row in tests.values()],
             note=data.get("note", "").strip(),
-            change=_number(data, "change"),
-            revision=_number(data, "revision"),
-            began=_number(data, "began"),
+            change=number_of(data.get("change", "")),
+            revision=number_of(data.get("revision", "")),
+            began=number_of(data.get("began", "")),
             base=_draft(data.get("base", "")),
             clause_rows=list(clauses),
             test_rows=list(tests),
@@ -129,11 +130,6 @@ def _listed(text: str) -> list[str]:
 def _lines(text: str) -> str:
     """Browsers send CRLF; places in the text are counted in what people see."""
     return text.replace("\r\n", "\n")
-
-
-def _number(data: QueryDict, name: str) -> int:
-    given = data.get(name, "")
-    return int(given) if given.isascii() and given.isdecimal() and len(given) < 19 else 0
 
 
 def _draft(text: str) -> dict[str, Any]:

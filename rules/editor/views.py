@@ -34,6 +34,7 @@ from rules.health import check_draft
 from rules.models import Rule, RuleChange
 from trace_site.impact import impact_of
 from trace_site.lib.errors import TraceError, status_of
+from trace_site.paging import number_of, numbers_of
 
 REMEMBERED = 20  # first saves of a session whose answer may have been lost
 
@@ -43,10 +44,7 @@ def rule_create(request: HttpRequest) -> HttpResponse:
     """The empty editor, or one filled with ?tools=1,2. Nothing is written before the first change."""
     if request.method == "POST":
         return _act(request, None)
-    ids = [
-        int(part) for part in request.GET.get("tools", "").split(",") if part.isdecimal() and len(part) < 19
-    ]
-    names = tool_names(ids)
+    names = tool_names(numbers_of(request.GET.get("tools", "").split(",")))
     content = {"target": next(iter(names), ""), "confusables": names[1:]}
     form = RuleForm.of(content, domain=request.GET.get("domain", ""))
     return _editor(request, form, None, place=f"new?{request.GET.urlencode()}")
@@ -127,10 +125,8 @@ def _plain_save(request: HttpRequest, form: RuleForm, rule: Rule | None) -> Http
 
 
 def _keep(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResponse:
-    onto = request.POST.get("onto", "")
-    change = saving.form_keep(
-        form=form, rule=rule, actor=request.user, onto=int(onto) if onto.isdecimal() else 0
-    )
+    onto = number_of(request.POST.get("onto", ""))
+    change = saving.form_keep(form=form, rule=rule, actor=request.user, onto=onto)
     messages.success(request, "Your changes stand on top of what was saved meanwhile.")
     return redirect("rules:change", change.pk)
 
@@ -152,10 +148,10 @@ def _submit(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResp
 
 
 def _move(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResponse:
-    into = request.POST.get("into", "")
+    into = number_of(request.POST.get("into", ""))
     change = _save(request, form, rule)
     form.change, form.revision, form.base = change.pk, change.revision, change.content
-    moved = saving.draft_move(change=change, into=int(into) if into.isdecimal() else 0, actor=request.user)
+    moved = saving.draft_move(change=change, into=into, actor=request.user)
     messages.success(request, f"The change is now part of request {moved.request_id}.")
     return redirect("rules:change", moved.pk)
 
@@ -178,8 +174,7 @@ def _save(request: HttpRequest, form: RuleForm, rule: Rule | None) -> RuleChange
 
 
 def _rule_of(request: HttpRequest) -> Rule | None:
-    known = request.POST.get("rule", "")
-    return Rule.objects.filter(pk=int(known)).first() if known.isdecimal() and len(known) < 19 else None
+    return _rule(request.POST.get("rule", ""))
 
 
 def _form_of(change: RuleChange) -> RuleForm:
@@ -317,7 +312,7 @@ def rule_impact(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _rule(given: str) -> Rule | None:
-    return Rule.objects.filter(pk=int(given)).first() if given.isdecimal() and len(given) < 19 else None
+    return Rule.objects.filter(pk=number_of(given)).first()
 
 
 def _field(pointer: str, form: RuleForm) -> str:

@@ -29,7 +29,7 @@ from synthesis.samples.rejections import rejections_of_published
 from trace_site import jobs
 from trace_site.lib.cells import csv_lines
 from trace_site.lib.errors import TraceError
-from trace_site.paging import Page, keyset
+from trace_site.paging import Page, keyset, number_of
 from trace_site.views import refresh_at_end
 
 ROWS = 100  # groups on one page of the funnel's table
@@ -123,8 +123,7 @@ def _fixed(run: SynthesisRun) -> set[str]:
 
 def _start(request: HttpRequest) -> int:
     """The first row of the table's page."""
-    after = request.GET.get("after", "")
-    return int(after) if after.isdecimal() and len(after) < 7 else 0
+    return number_of(request.GET.get("after", ""), digits=6)
 
 
 @require_POST
@@ -249,10 +248,7 @@ def run_rules(request: HttpRequest) -> HttpResponse:
 def editor_preview(request: HttpRequest) -> HttpResponse:
     """The pool, and three queries of each style; `page` turns to the next three. A refusal is one sentence."""
     form = RuleForm.read(request.POST)
-    pk, page = (
-        int(text) if text.isdecimal() and len(text) < 9 else 0
-        for text in (request.POST.get("rule", ""), request.POST.get("page", ""))
-    )
+    pk, page = (number_of(request.POST.get(name, ""), digits=9) for name in ("rule", "page"))
     underspecified = "underspecified" in request.POST
     try:
         found = preview(
@@ -282,8 +278,7 @@ def yields(request: HttpRequest) -> HttpResponse:
     chosen = chosen_from(request)
     book = rule_book(chosen["domain"], chosen["target"])
     rows = book.chosen(chosen["show"], chosen["order"])
-    after = request.GET.get("after", "")
-    start = int(after) if after.isdecimal() and len(after) < 7 else 0
+    after, start = request.GET.get("after", ""), _start(request)
     told = rejections_of_published(row.rule_id for row in rows[start : start + ROWS])
     for row in rows[start : start + ROWS]:
         one = told.get(row.rule_id)
@@ -296,14 +291,12 @@ def yields(request: HttpRequest) -> HttpResponse:
 def chosen_from(request: HttpRequest) -> dict[str, Any]:
     """What of the address narrows and orders; what it cannot be is ignored."""
     given = request.GET
-    order, target = given.get("order", ""), given.get("target", "")
+    order, target = given.get("order", ""), number_of(given.get("target", ""))
     return {
         "domain": given.get("domain", "")[:60],
         "show": given["show"] if given.get("show") in SHOWS else "all",
         "order": order if order.removeprefix("-") in ORDERS else ORDERS[0],
-        "target": int(target)
-        if target.isascii() and target.isdecimal() and 0 < int(target[:5]) <= 1000
-        else TARGET,
+        "target": target if 0 < target <= 1000 else TARGET,
     }
 
 

@@ -19,6 +19,7 @@ from synthesis.prompts.versions import (
     samples_by_prompt,
 )
 from trace_site.lib.errors import TraceError
+from trace_site.paging import number_of, numbers_of
 
 SUGGESTED = 20
 MOST_QUERIES = 200
@@ -78,8 +79,7 @@ def prompt_tools(request: HttpRequest) -> HttpResponse:
 @require_GET
 def query_counts(request: HttpRequest) -> HttpResponse:
     """Fragment of the real queries' page: how many samples were shown each of ?queries=1,2."""
-    asked = request.GET.get("queries", "").split(",")[:MOST_QUERIES]
-    pks = [int(part) for part in asked if part.isascii() and part.isdecimal() and len(part) < 19]
+    pks = numbers_of(request.GET.get("queries", "").split(",")[:MOST_QUERIES])
     return render(request, "synthesis/_few_shot_counts.html", {"counts": few_shot_counts(pks)})
 
 
@@ -116,5 +116,4 @@ def _chosen(name: str, given: QueryDict) -> Chosen:
 
 def _number(text: str, least: int, most: int) -> int:
     """The number typed, brought into range; the least one for what is none."""
-    typed = text.isascii() and text.isdecimal() and len(text) < 18
-    return min(max(int(text), least), most) if typed else least
+    return min(max(number_of(text), least), most)

@@ -38,6 +38,7 @@ from synthesis.samples.counts import waiting_total
 from synthesis.samples.rejections import rejections_of
 from trace_site.access import wants_json
 from trace_site.lib.errors import TraceError, status_of
+from trace_site.paging import numbers_of
 
 # Rejections as they are read elsewhere: beside a rule and its text, and what of them waits to be written again.
 
@@ -115,7 +116,7 @@ def queue(request: HttpRequest) -> HttpResponse:
 def ahead(request: HttpRequest) -> HttpResponse:
     """Fragment: the next item, claimed, besides the ones on this screen; or why there is none."""
     filters = kept_filters(request)
-    besides = [int(pk) for pk in request.POST.getlist("besides")[:MOST] if pk.isdecimal() and len(pk) < 19]
+    besides = numbers_of(request.POST.getlist("besides")[:MOST])
     reading = next_reading(request.user, filters, besides)
     if reading is None:
         return empty_page(request, filters)

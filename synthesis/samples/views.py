@@ -19,7 +19,7 @@ from synthesis.samples.impact import regeneration_calls, stale_of_rules
 from synthesis.samples.lineage import NARROWS, decisions_shown, lineage, members
 from synthesis.samples.staleness import stale_map, stale_shown
 from synthesis.samples.standing import OUTDONE, replacement
-from trace_site.paging import keyset
+from trace_site.paging import keyset, numbers_of
 
 
 @require_GET
@@ -168,9 +168,7 @@ def rule_impact(request: HttpRequest, rule_id: int) -> HttpResponse:
 @require_GET
 def rule_counts(request: HttpRequest) -> HttpResponse:
     """Approved samples of the published rules ?rules=1,2, swapped into the rows of the rule list."""
-    shown = [
-        int(part) for part in request.GET.get("rules", "").split(",") if part.isdecimal() and len(part) < 19
-    ]
+    shown = numbers_of(request.GET.get("rules", "").split(","))
     approved = Sample.objects.filter(
         ~OUTDONE,
         rule_version__rule__in=shown[:MOST_SHOWN],

@@ -19,6 +19,7 @@ from synthesis.models import Decision, Guideline, Sample
 from synthesis.samples.forms import domain_choices
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError, status_of
+from trace_site.paging import number_of
 
 # Reads of guidelines: how to review, for all samples, a domain, a style, or a style of a domain.
 
@@ -236,11 +237,10 @@ def guideline_edit(request: HttpRequest) -> HttpResponse:
             "base": last.number if last else 0,
         }
         return _form(request, domain, style, typed)
-    base = request.POST.get("base", "")
     typed = {
         "text": request.POST.get("text", ""),
         "examples": _examples(request),
-        "base": int(base) if base.isdecimal() and len(base) < 9 else 0,
+        "base": number_of(request.POST.get("base", ""), digits=9),
     }
     try:
         row = guideline_save(domain=domain, style=style, author=request.user, **typed)
@@ -281,7 +281,7 @@ def _examples(request: HttpRequest) -> list[dict[str, Any]]:
             for name in ("verdict", "query", "trace", "why", "sample")
         }
         row["answer"] = request.POST.get(f"example-{number}-answer", "").split(";")
-        row["sample"] = int(row["sample"]) if row["sample"].isdecimal() and len(row["sample"]) < 19 else None
+        row["sample"] = number_of(row["sample"]) or None
         if any(row[name].strip() for name in ("query", "trace", "why")):
             rows.append(row)
     return rows

@@ -23,7 +23,7 @@ from synthesis.team.services import LONGEST, MOST, comment_add
 from trace_site.access import ADMIN, roles_of
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError, status_of
-from trace_site.paging import keyset
+from trace_site.paging import keyset, number_of
 
 # Forms of the team page.
 
@@ -129,8 +129,7 @@ def take_back(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 def reassign(request: HttpRequest, pk: int) -> HttpResponse:
-    to = request.POST.get("assignee", "")
-    person = reviewers().filter(pk=int(to) if to.isdecimal() and len(to) < 19 else 0).first()
+    person = reviewers().filter(pk=number_of(request.POST.get("assignee", ""))).first()
     row = services.assignment_row(pk)
     if person is None:
         raise TraceError("choose a reviewer.", code="bad_input", where="assignee")

@@ -8,7 +8,7 @@ from django.urls import path
 from django.views.decorators.http import require_GET, require_POST
 
 from trace_site.notices.services import Notice, choose_mail, mark_read, unread
-from trace_site.paging import keyset
+from trace_site.paging import keyset, number_of
 
 
 @require_GET
@@ -40,7 +40,7 @@ def notices_read(request: HttpRequest) -> HttpResponse:
     rows = unread(request.user)
     pk = request.POST.get("notice", "")
     if pk:
-        rows = rows.filter(pk=int(pk) if pk.isdecimal() and len(pk) < 19 else 0)
+        rows = rows.filter(pk=number_of(pk))
     count = mark_read(rows)
     if not pk:
         messages.success(request, f"{count} notice{'' if count == 1 else 's'} marked as read.")

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from trace_site.access import ROLE_LABELS, ROLES
 from trace_site.lib.errors import TraceError, status_of
-from trace_site.paging import keyset
+from trace_site.paging import keyset, number_of
 from trace_site.people import services
 from trace_site.rest.tokens import (
     MOST_DAYS,
@@ -87,7 +87,7 @@ def token_make(request: HttpRequest, pk: int) -> HttpResponse:
             owner=person,
             name=request.POST.get("name", ""),
             scopes=request.POST.getlist("scopes"),
-            days=_days(request),
+            days=number_of(request.POST.get("days", ""), digits=4),
             actor=request.user,
         )
     except TraceError as error:
@@ -112,11 +112,6 @@ def token_revoke(request: HttpRequest, pk: int, token: int) -> HttpResponse:
 
 def _service_token(pk: int, token: int) -> ApiToken:
     return get_object_or_404(ApiToken, pk=token, owner=pk, kind=ApiToken.Kind.SERVICE)
-
-
-def _days(request: HttpRequest) -> int:
-    given = request.POST.get("days", "")
-    return int(given) if given.isascii() and given.isdecimal() and len(given) < 5 else 0
 
 
 def _handed_over(request: HttpRequest, person: User) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Any
 from django.db import connection
 
 from trace_site.lib.charts import LineChart, Series, line_chart
+from trace_site.paging import numbers_of
 from training.core.recipe_fields import CELL, FIELDS, flat_json, shown
 from training.models import Run, RunMetric, TrainedStage
 from training.registry.selectors import runs
@@ -213,9 +214,7 @@ class Line:
 
 def chosen(keys: Sequence[str]) -> list[Run]:
     """The runs in the order they were asked for, at most six; unknown ones are left out. One query."""
-    wanted = list(
-        dict.fromkeys(int(key) for key in keys if key.isascii() and key.isdecimal() and len(key) < 10)
-    )
+    wanted = list(dict.fromkeys(numbers_of(keys)))
     found = {run.pk: run for run in runs().filter(pk__in=wanted)}
     return [found[key] for key in wanted if key in found][:MOST_COMPARED]
 

@@ -23,6 +23,7 @@ from trace_site.audit import models as audit_models
 from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, sha256_file
+from trace_site.paging import number_of
 from training.core.delivery import Delivery, check_tools, read_delivery, refuse
 from training.core.recipe import RETRIEVALS
 from training.core.records import load_snapshot
@@ -246,9 +247,8 @@ def glance(name: str) -> dict[str, Any]:
 @require_GET
 def import_list(request: HttpRequest) -> HttpResponse:
     """The folders in the inbox, and the commands for the machine that trains."""
-    wanted = request.GET.get("snapshot", "")
     snapshots = Snapshot.objects.defer("manifest")
-    chosen = snapshots.filter(pk=wanted).first() if wanted.isdecimal() and len(wanted) < 10 else None
+    chosen = snapshots.filter(pk=number_of(request.GET.get("snapshot", ""))).first()
     context = {
         "inbox": inbox(),
         "folders": [glance(name) for name in waiting()],

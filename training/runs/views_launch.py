@@ -9,6 +9,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from synthesis.models import Snapshot
 from trace_site.lib.errors import TraceError
+from trace_site.paging import number_of
 from training.models import Run
 from training.runs import forms, services
 from training.runs.curves import STAGES
@@ -51,8 +52,7 @@ def _given(request: HttpRequest) -> tuple[Mapping[str, Any], str]:
             return forms.pasted(request.POST), ""
         except TraceError as error:
             return request.POST, str(error)
-    origin = request.GET.get("from", "")
-    run = Run.objects.filter(pk=origin).first() if origin.isdecimal() and len(origin) < 10 else None
+    run = Run.objects.filter(pk=number_of(request.GET.get("from", ""))).first()
     if run is not None and run.recipe:
         return forms.given_by(run_recipe(run), run.snapshot_id, run.pk), ""
     return request.GET, ""
