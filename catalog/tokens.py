@@ -2,7 +2,7 @@
 
 from django.db import connection
 
-from catalog.core.tokens import LedgerRow, assign_slots
+from catalog.core.ledger import LedgerRow, assign_slots
 from catalog.models import TokenUnit, Tool
 
 CATALOG_LOCK = 0x7472_6163  # one writer of the catalog at a time

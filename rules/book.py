@@ -12,7 +12,8 @@ from catalog.imports.services import domain_slug
 from catalog.models import Domain, Tool
 from rules.core.checks.check import Finding, OtherRule, RuleBook, RuleKey, ToolState, check_rule
 from rules.core.checks.index import Shelf
-from rules.core.rule import EntryProblems, RuleContent, RuleEntry
+from rules.core.exchange.entries import EntryProblems, RuleEntry
+from rules.core.rule import RuleContent
 from rules.models import Rule, RuleVersion
 from trace_site.database import generation_key
 

@@ -8,16 +8,8 @@ from django.db import transaction
 from catalog.models import Tool
 from rules.book import ToolNames, rule_book, rule_key
 from rules.core.checks.check import Finding, RuleBook, check_rule
-from rules.core.rule import (
-    EntryProblems,
-    KnownRule,
-    RuleContent,
-    RuleEntry,
-    find_codes,
-    make_content,
-    parse_entry,
-    to_json,
-)
+from rules.core.exchange.entries import EntryProblems, KnownRule, RuleEntry, find_codes, parse_entry
+from rules.core.rule import RuleContent, make_content, to_json
 from rules.health import recheck
 from rules.models import Rule, RuleVersion
 from trace_site.audit import models as audit_models

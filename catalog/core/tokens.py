@@ -4,8 +4,7 @@ In: names `API/ENDPOINT` and a format a|b|c. Out: token strings, permanent token
 texts with every name replaced by its token units, or the other way round.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
 from functools import cached_property
 
 from ahocorasick_rs import MATCHKIND_LEFTMOST_LONGEST, AhoCorasick
@@ -54,46 +53,6 @@ def list_json(names: Iterable[str], fmt: str) -> str:
     """The answer as a model is taught to write it: a JSON list with one string of tokens a tool."""
     tokens = [f'"{"".join(tool_units(name, fmt))}"' for name in names]
     return f"[{', '.join(tokens)}]"
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerRow:
-    """One token string and the place it keeps for ever. A retired row is a tombstone: no slot is reused."""
-
-    family: str
-    slot: int
-    string: str
-    state: str = "active"
-
-
-def needed_strings(names: Iterable[str]) -> dict[str, set[str]]:
-    """The token strings of every family that a set of tools needs."""
-    owners: dict[str, str] = {}
-    parts: set[str] = set()
-    for name in names:
-        owner = owners.setdefault(flat_token(name), name)
-        if owner != name:
-            raise TraceError(
-                f"'{name}' and '{owner}' would share the token {flat_token(name)}.",
-                code="token_collision",
-                hint="Rename one of the two tools.",
-            )
-        parts.update(part_token(part) for part in split_name(name))
-    return {"flat": set(owners), "part": parts, "wrap": {WRAP_OPEN, WRAP_CLOSE}}
-
-
-def assign_slots(ledger: Sequence[LedgerRow], names: Iterable[str]) -> list[LedgerRow]:
-    """The ledger once the catalog holds exactly `names`: slots stay, new strings follow, the rest retire."""
-    result: list[LedgerRow] = []
-    for family, needed in needed_strings(names).items():
-        rows = sorted((row for row in ledger if row.family == family), key=lambda row: row.slot)
-        result += [replace(row, state="active" if row.string in needed else "retired") for row in rows]
-        fresh = sorted(needed - {row.string for row in rows})
-        if family == "wrap":
-            fresh.sort(key=(WRAP_OPEN, WRAP_CLOSE).index)
-        start = rows[-1].slot + 1 if rows else 0
-        result += [LedgerRow(family, start + offset, string) for offset, string in enumerate(fresh)]
-    return result
 
 
 class NameIndex:

@@ -5,9 +5,8 @@ A slot is a place in the plan: (rule, style, index) or (anchor, tier, index). Wh
 or dropped sample blocks its slot only under the key that would be tried again.
 """
 
-import heapq
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import count, islice
@@ -114,7 +113,7 @@ def plan_style(of: str, kind: str, group: Group, goal: int, *, rewrite: bool, ke
     found = Planned()
     again = []
     for index, state in sorted(group.best[kind].items()):
-        if _kept(state, rewrite):
+        if kept(state, rewrite):
             found.kept[of, kind] += 1
         elif not group.is_dead(of, kind, index, key_of):
             again.append(Slot(of, kind, index, state))
@@ -126,60 +125,5 @@ def plan_style(of: str, kind: str, group: Group, goal: int, *, rewrite: bool, ke
     return found
 
 
-def plan_anchors(
-    order: Sequence[str],
-    groups: Mapping[str, Group],
-    goal: int,
-    *,
-    rewrite: bool,
-    key_of: KeyOf,
-    tiers_of: Callable[[str], Sequence[str]],
-) -> Planned:
-    """`order`: the live anchors, stratified. Anchors asked least come first, each tier as often as the others.
-
-    An anchor without a tier is never asked for, so that fewer than `goal` may be planned. Which tier a slot has is
-    known only once those before it are, so all are listed: `goal` must be small enough for that.
-    """
-    found = Planned()
-    tiers: Counter[str] = Counter()
-    again: list[Slot] = []
-    for anchor in order:
-        for tier, index, state in _standing(groups.get(anchor)):
-            if _kept(state, rewrite):
-                found.kept[anchor, tier] += 1
-                tiers[tier] += 1
-            elif tier in tiers_of(anchor) and not groups[anchor].is_dead(anchor, tier, index, key_of):
-                again.append(Slot(anchor, tier, index, state))
-    found.listed += again[: found.missing(goal)]
-    tiers.update(slot.kind for slot in found.listed)
-    for anchor, index, fit in islice(_least_asked(order, groups, tiers_of), found.missing(goal)):
-        tier = min(fit, key=lambda tier: tiers[tier])
-        tiers[tier] += 1
-        found.listed.append(Slot(anchor, tier, index))
-    return found
-
-
-def _standing(group: Group | None) -> list[tuple[str, int, State]]:
-    states = group.best if group else {}
-    return sorted((kind, index, states[kind][index]) for kind in states for index in states[kind])
-
-
-def _kept(state: State, rewrite: bool) -> bool:
+def kept(state: State, rewrite: bool) -> bool:
     return state == State.CURRENT or (state == State.OUTDATED and not rewrite)
-
-
-def _least_asked(
-    order: Sequence[str], groups: Mapping[str, Group], tiers_of: Callable[[str], Sequence[str]]
-) -> Iterator[tuple[str, int, Sequence[str]]]:
-    """(anchor, a fresh index, its tiers), the least asked first, by the stratified order among equals."""
-    empty = Group()
-    turns = [
-        (len(groups.get(name, empty).slots()), place, groups.get(name, empty).beyond())
-        for place, name in enumerate(order)
-    ]
-    heapq.heapify(turns)
-    while turns:
-        asked, place, index = heapq.heappop(turns)
-        if fit := tiers_of(order[place]):
-            yield order[place], index, fit
-            heapq.heappush(turns, (asked + 1, place, index + 1))

@@ -6,95 +6,13 @@ order of rows.
 """
 
 import hashlib
-import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
+from synthesis.core.budgets import Budgets, within
 from trace_site.lib.files import content_hash
-
-# How much of a snapshot a domain may be: at most so many samples of a branch, or a share of it.
-#
-# In: entries in the order in which they are wanted. Out: those that fit. A share is of what is taken in the end, so the
-# largest number is sought at which no domain is above its own.
-
-
-class Placed(Protocol):
-    @property
-    def domain(self) -> str: ...
-
-
-E = TypeVar("E", bound=Placed)
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """Of one domain; None does not limit. `share`: percent, of each branch."""
-
-    rule: int | None = None
-    rrb: int | None = None
-    share: int | None = None
-
-    def most(self, branch: str) -> int | None:
-        return {"rule": self.rule, "rrb": self.rrb}.get(branch)
-
-
-Budgets = Mapping[str, Budget]
-
-
-def within(
-    entries: Sequence[E], budgets: Budgets, branch: str, most: int | None = None
-) -> tuple[list[E], list[E], list[E]]:
-    """(kept, over their domain's budget, over `most`), each in the order given."""
-    total, room = _room(Counter(entry.domain for entry in entries), budgets, branch, most)
-    kept: list[E] = []
-    over_budget: list[E] = []
-    over_most: list[E] = []
-    for entry in entries:
-        if not room[entry.domain]:
-            over_budget.append(entry)
-        elif len(kept) == total:
-            over_most.append(entry)
-        else:
-            room[entry.domain] -= 1
-            kept.append(entry)
-    return kept, over_budget, over_most
-
-
-def _room(found: Counter[str], budgets: Budgets, branch: str, most: int | None) -> tuple[int, dict[str, int]]:
-    """How many are taken, and how many of each domain at most."""
-    none = Budget()
-    own = {domain: budgets.get(domain, none) for domain in found}
-    room = {domain: _least(count, own[domain].most(branch)) for domain, count in found.items()}
-    total = _least(sum(room.values()), most)
-    while True:
-        shared = {domain: _least(count, _part(total, own[domain].share)) for domain, count in room.items()}
-        if (fits := min(total, sum(shared.values()))) == total:
-            return total, shared
-        total = fits
-
-
-def _part(total: int, percent: int | None) -> int | None:
-    return None if percent is None else total * percent // 100
-
-
-def _least(count: int, most: int | None) -> int:
-    return count if most is None else min(count, most)
-
-
-def read_budgets(texts: Iterable[str]) -> dict[str, dict[str, int]]:
-    """`hr:rule=100,rrb=50` or `hr:share=40` as {"hr": {"rule": 100, "rrb": 50}}. Raises ValueError naming the text."""
-    found: dict[str, dict[str, int]] = {}
-    for text in texts:
-        domain, _, limits = text.partition(":")
-        for limit in limits.split(","):
-            name, _, number = limit.partition("=")
-            if not (domain and name in ("rule", "rrb", "share") and number.isascii() and number.isdecimal()):
-                raise ValueError(text)
-            found.setdefault(domain, {})[name] = int(number)
-    return found
-
 
 FILES = ("tools.jsonl", "neighbours.jsonl", "rules.jsonl", "tokens.jsonl", "samples.jsonl")
 CATALOG_FILES = ("tools.jsonl", "neighbours.jsonl", "tokens.jsonl")
@@ -211,63 +129,3 @@ def snapshot_hash(files: Mapping[str, Mapping[str, Any]]) -> str:
 def catalog_hash(files: Mapping[str, Mapping[str, Any]]) -> str:
     """What Stage 1 depends on: tools, neighbours and tokens."""
     return content_hash({name: files[name]["sha256"] for name in CATALOG_FILES})
-
-
-# What pages and cards call the ways of approval, and the reasons why an approved sample is not in a snapshot.
-
-
-HOW = {
-    "read": "read by one person",
-    "edited": "read and edited by one person",
-    "second": "read by two people",
-    "adjudicated": "read by three people",
-    "bulk": "read in bulk",
-    "batch": "accepted with its batch, not read",
-    "policy": "by policy, not read",
-    "import": "imported as approved, not read",
-}
-UNREAD = ("batch", "policy", "import")
-REASONS = {
-    "stale": "stale: rule, tools or pool changed since",
-    "replaced": "a newer sample stands in the same place",
-    "benchmark": "repeats a benchmark query",
-    "few_shot": "repeats a few-shot query",
-    "beyond_k": "more than k of its rule",
-    "over_rrb": "more than the RRB samples asked for",
-    "over_budget": "over its domain's budget",
-    "taken_out": "RRB sample taken out by replace",
-}
-
-
-# Cuts a file of lines where the content says so: one changed line changes one part, wherever lines come and go.
-#
-# In: lines. Out: parts of about AVERAGE lines, each with its digest; joined they are the file, byte for byte. Equal
-# parts of many files can be kept once.
-
-
-AVERAGE = 512  # a part ends after a line whose checksum is a multiple of this
-LONGEST = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class LinePart:
-    digest: str  # sha256 of the bytes
-    rows: int
-    data: bytes
-
-
-def cut(lines: Iterable[bytes]) -> Iterator[LinePart]:
-    """Never holds more than one part."""
-    part: list[bytes] = []
-    for line in lines:
-        part.append(line)
-        if len(part) == LONGEST or zlib.crc32(line) % AVERAGE == 0:
-            yield _joined(part)
-            part = []
-    if part:
-        yield _joined(part)
-
-
-def _joined(lines: list[bytes]) -> LinePart:
-    data = b"".join(lines)
-    return LinePart(hashlib.sha256(data).hexdigest(), len(lines), data)

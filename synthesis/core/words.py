@@ -157,7 +157,7 @@ def word_overlap(queries: Iterable[str], corpus: Iterable[str]) -> dict[str, flo
 # and a pattern that minds the case fails several times faster.
 
 
-class Wording:
+class AnyCase:
     def __init__(self, pattern: str) -> None:
         """`pattern`: verbose, its letters in lower case."""
         self._lower = re.compile(pattern, re.VERBOSE)

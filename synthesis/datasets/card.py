@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from synthesis.core.snapshot import HOW, REASONS, UNREAD
+from synthesis.core.labels import HOW, REASONS, UNREAD
 from trace_site.lib.provenance import card_lines
 
 # of one format: `datasets` reads all configurations of a folder with one reader

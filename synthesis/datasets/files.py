@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from django.db.models import F, QuerySet
 
 from catalog.models import NeighbourList, TokenUnit, Tool
-from synthesis.core.snapshot import LinePart, catalog_hash, cut
+from synthesis.core.line_parts import LinePart, cut
+from synthesis.core.snapshot import catalog_hash
 from synthesis.models import FrozenLines, Sample
 from synthesis.samples.inputs import CHUNK
 from synthesis.samples.sources import published_rules

@@ -11,7 +11,8 @@ from django.db.models import Count, QuerySet
 
 from catalog.models import LabelledQuery
 from catalog.queries.registry import GUARDED, teaching_firewall
-from synthesis.core.snapshot import Budget, Composition, Entry, compose, shortfall
+from synthesis.core.budgets import Budget
+from synthesis.core.snapshot import Composition, Entry, compose, shortfall
 from synthesis.models import Sample
 from synthesis.samples.inputs import CHUNK, Row, content_inputs, rows_of
 from synthesis.samples.sources import catalog_around, published_rules

@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from catalog.models import Domain
-from synthesis.core.snapshot import REASONS
+from synthesis.core.labels import REASONS
 from synthesis.datasets import build
 from synthesis.datasets import selectors as reads
 from synthesis.datasets.diff import SHOWS, Pair

@@ -15,13 +15,15 @@ from django.db.models import Max
 
 from catalog.models import NeighbourList, Tool
 from catalog.selectors import tools_by_name
-from rules.core.rule import RuleContent, base_code, make_content
+from rules.core.exchange.entries import base_code
+from rules.core.rule import RuleContent, make_content
 from rules.models import Rule
 from synthesis.core.clauses import cases, reasons_unsupported
+from synthesis.core.few_shots import FewShots
 from synthesis.core.filters import Failure, FilterContext, query_failures
 from synthesis.core.keys import sample_seed
 from synthesis.core.names import ToolNames, rule_codes
-from synthesis.core.pools import FewShots, rule_pool
+from synthesis.core.pools import rule_pool
 from synthesis.core.queries import (
     RULE_STYLES,
     Clause,

@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from synthesis.core.keys import seed_again
 from synthesis.core.pools import shuffled
 from synthesis.core.queries import Writers
-from synthesis.core.traces import OF_TRACE, critique
+from synthesis.core.rejections import OF_TRACE, critique
 from synthesis.generate.estimates import RETRIES, Figure
 from synthesis.generate.planning import NEWER, drop_overtaken, inputs_of, tiers_of, unsupported
 from synthesis.generate.services import hold_starts, queue_run

@@ -14,7 +14,8 @@ from django.db.models.functions import Now
 from catalog.lookalikes.neighbours import await_look_alikes
 from catalog.models import NeighbourList
 from rules.models import RuleVersion
-from synthesis.core.pools import FewShots, rule_pool
+from synthesis.core.few_shots import FewShots
+from synthesis.core.pools import rule_pool
 from synthesis.core.queries import QueryDraft, QueryRequest, RuleText, Writers
 from synthesis.core.recipe import Recipe, read_recipe
 from synthesis.generate.executor import written, written_here

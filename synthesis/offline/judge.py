@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from synthesis.core.queries import TIERS, JudgeRequest, RuleText, ToolText, Verdict, by_name
-from synthesis.core.words import STOP, Wording, content_stems, spaced, stem, words
+from synthesis.core.words import STOP, AnyCase, content_stems, spaced, stem, words
 from synthesis.offline.judge_trace import rivals_named, unfaithful
 from synthesis.offline.judge_words import Known, known_rule, rarity, stems
 from synthesis.offline.limits import same_side, side
@@ -140,25 +140,25 @@ def _by_texts(request: JudgeRequest) -> tuple[int, str]:
 
 SHORTEST, LONGEST = 3, 60
 COPIED = 10  # words in a row that a query may not take from a description
-CODE = Wording(
+CODE = AnyCase(
     r"""\bselect\b.+\bfrom\b|\w\(['"\w]*\)\s*[;{]|[=!]=|=>|->|\w\s*=\s*['"\w]|;\s*$|\bcurl\b|https?:|\?\w+=|
     (?<!\w)/\w+(?:/\w+|\?)|["'}\]]\s*:|\b[a-z]+_[a-z_]+\b|\b(?:null|undefined)\b|^\s*[\[{<]|</|/>|\n\s*\w+:\s|
     \b(?:get|post|put|patch|delete)\s/"""
 )
-LEFT_OVER = Wording(
+LEFT_OVER = AnyCase(
     r"""[{}<>]|\[[^\]]*\]|%[sd]\b|\$\w|_{2,}|\bx{2,}\b|\#{2,}|\*{2,}|`|\.{4,}|^\s*(?:\d{1,2}[.)]|[-*•])\s|[\r\n]|
     \b(?:lorem|ipsum|todo|tbd|tba|placeholder|n/a)\b|^\s*(?:["']?(?:query|request|question|prompt|output|example|answer|
     user|employee|human)["']?\s*\#?\d*\s*["']?:)|\b(?:assistant|system|user)\s*:|\b(?:style|tier|category)\s*[:=]|
     \b(?:explicit|implicit|exception|underspecified)\s(?:style|query|request|question|example)\b|\bas\san\sai\b|
     ^\s*(?:sure|certainly|of\scourse|okay|here)[,!:]?\s(?:here\s)?(?:is|are)\b"""
 )
-JARGON = Wording(
+JARGON = AnyCase(
     r"""\b(?:apis?|endpoints?|payloads?|sdk|rest(?:ful)?\s(?:call|service|api|endpoint)|crud|openapi|operationid|param\w*|
     (?:request|response|message)\s(?:body|header|payload|schema)|http[s]?|status\scode|async\w*|invoke\w*|microservice|
     (?:tool|function|method|service)\scall|call\sthe\s(?:tool|function|method)|(?:get|post|put|patch)\s(?:request|call)|
     array\sof|data\stype|boolean|string\svalue|callback\surl|rate\slimit|paginat\w+|return\scode|deprecated|backend)\b"""
 )
-ABOUT_ITSELF = Wording(
+ABOUT_ITSELF = AnyCase(
     r"""^(?:this|the)\s(?:operation|function|method|service|tool|call|action|feature)\b|^(?:used|designed|intended|allows?|
     enables?|provides?|endpoint|operation|description)\b|\bsee\salso\b|\bthis\s(?:operation|function|method|tool)\b"""
 )

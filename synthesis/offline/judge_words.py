@@ -12,10 +12,10 @@ from functools import lru_cache
 
 from synthesis.core.clauses import Case, cases
 from synthesis.core.queries import RuleText, ToolText, by_name
-from synthesis.core.words import Wording, content_stems
+from synthesis.core.words import AnyCase, content_stems
 
 PART = re.compile(r"(?<=[.;])\s+|,\s+(?:and|but|while|whereas)\s+")
-NOT = Wording(
+NOT = AnyCase(
     r"\b(?:no|not|never|without|isn't|aren't|wasn't|cannot|nor)\s+(?:an?\s|the\s|yet\s|any\s)?(\w+)"
 )
 

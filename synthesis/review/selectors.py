@@ -19,7 +19,7 @@ from django.db.models import (
 from django.utils import timezone
 
 from rules.models import Rule
-from synthesis.core.traces import REASONS
+from synthesis.core.rejections import REASONS
 from synthesis.models import Decision, ReviewItem, Sample
 from synthesis.review import queue
 from synthesis.review.decisions import Wish, seen_key, standing, wish_of

@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
-from synthesis.core.traces import REASONS
+from synthesis.core.rejections import REASONS
 from synthesis.models import Decision, ReviewItem, Sample, SynthesisRun
 from synthesis.samples.serializers import Texts
 from trace_site.rest.examples import AT

@@ -12,7 +12,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from synthesis.batches import services as batches_services
-from synthesis.core.traces import REASONS
+from synthesis.core.rejections import REASONS
 from synthesis.generate import regeneration
 from synthesis.models import Batch, Decision, ReviewItem, Sample, SnapshotSample
 from synthesis.review.decisions import (

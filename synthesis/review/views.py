@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from rules.models import Rule
-from synthesis.core.traces import REASONS
+from synthesis.core.rejections import REASONS
 from synthesis.generate import regeneration
 from synthesis.generate.regeneration import again, calls_to_write_again, runs_of_waiting
 from synthesis.models import Decision, ReviewItem, Sample

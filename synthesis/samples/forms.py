@@ -7,7 +7,7 @@ from django import forms
 
 from catalog.models import Domain
 from synthesis.core.queries import AXES, WRITERS
-from synthesis.core.traces import REASONS
+from synthesis.core.rejections import REASONS
 from synthesis.llm.usage import MOST
 from synthesis.models import Sample, SynthesisRun
 from trace_site.lib.errors import TraceError

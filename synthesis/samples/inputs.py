@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from django.db.models import QuerySet
 
+from synthesis.core.few_shots import FewShots
 from synthesis.core.keys import (
     STAGES,
     Ground,
@@ -25,7 +26,7 @@ from synthesis.core.keys import (
     stage_keys,
 )
 from synthesis.core.plan import State
-from synthesis.core.pools import FewShots, members
+from synthesis.core.pools import members
 from synthesis.core.queries import RuleText, ToolText, Writers
 from synthesis.core.recipe import Recipe
 from synthesis.core.traces import carries_permissions

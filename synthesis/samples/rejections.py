@@ -8,7 +8,7 @@ from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
 from django.urls import reverse
 
 from rules.models import RuleVersion
-from synthesis.core.traces import REASONS, sentence, worth_telling
+from synthesis.core.rejections import REASONS, sentence, worth_telling
 from synthesis.models import Decision, Sample
 from trace_site.notices.services import tell
 

@@ -17,10 +17,11 @@ from django.urls import reverse
 
 from catalog.models import Tool, ToolRevision
 from rules.models import RuleVersion
-from synthesis.core.keys import BEFORE_KEYS, Reason, contents, reasons, tool_mark
+from synthesis.core.keys import contents, tool_mark
 from synthesis.core.plan import State
 from synthesis.core.queries import RuleText, ToolText
 from synthesis.core.recipe import Recipe, default_recipe, read_recipe
+from synthesis.core.staleness import BEFORE_KEYS, Reason, reasons
 from synthesis.llm.prompts import source
 from synthesis.models import PromptVersion, Sample, SynthesisRun
 from synthesis.offline.recorded import NAME as RECORDED

@@ -14,7 +14,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from catalog.models import Domain
-from synthesis.core.traces import REASONS
+from synthesis.core.rejections import REASONS
 from synthesis.models import Decision, Guideline, Sample
 from synthesis.samples.forms import domain_choices
 from trace_site.audit import models as audit_models

@@ -12,8 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from trace_site.lib.files import content_hash
+from training.core.memorization import stage1_records
 from training.core.recipe import POCKET, Recipe, load
-from training.core.records import Snapshot, load_snapshot, stage1_records, stage2_records
+from training.core.records import Snapshot, load_snapshot, stage2_records
 from training.core.stages import passes
 from training.ml.bases.chat import Chat
 from training.ml.bases.encoders import load_encoder

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.core.tokens import FORMATS, NameIndex, list_json, split_name, tool_units
-from training.core.parts import Units, list_parts, text_parts
+from training.core.records import Units, list_parts, text_parts
 
 FOLDER = Path(settings.TRACE_PUBLIC_DATA) / "catalog"
 ODD = (

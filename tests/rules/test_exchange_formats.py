@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.core.exchange.document import read_rules
+from rules.core.exchange.entries import RuleEntry
 from rules.core.exchange.tables import COLUMNS, write_table
-from rules.core.rule import RuleEntry, to_json
+from rules.core.rule import to_json
 from tests.rules.contents import AWKWARD, rules, texts
 from trace_site.lib.cells import SPLITS, guard, starts_formula, unguard
 from trace_site.lib.errors import TraceError

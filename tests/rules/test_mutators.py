@@ -11,7 +11,8 @@ import pytest
 from django.conf import settings
 
 from rules.core.checks.check import Finding, OtherRule, RuleBook, ToolState, check_rule, has_errors
-from rules.core.rule import RuleEntry, find_codes, make_content
+from rules.core.exchange.entries import RuleEntry, find_codes
+from rules.core.rule import make_content
 from tests.rules import mutators_between  # noqa: F401 - registers its mutators
 from tests.rules.mutators import MUTATORS, REWORDED, Field, Planted, edited
 from tests.rules.paraphrase import FREE, ORDER, SPELLING, STRENGTHS, SYNONYM, VERBATIM, paraphrase

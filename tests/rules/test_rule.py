@@ -9,16 +9,8 @@ from hypothesis import strategies as st
 from rules.core.checks.check import OtherRule, RuleBook, ToolState, check_rule
 from rules.core.checks.reading import ToolMentions
 from rules.core.draft import diff_rules, diff_text
-from rules.core.rule import (
-    KnownRule,
-    RuleContent,
-    RuleEntry,
-    base_code,
-    find_codes,
-    make_content,
-    parse_document,
-    to_json,
-)
+from rules.core.exchange.entries import KnownRule, RuleEntry, base_code, find_codes, parse_document
+from rules.core.rule import RuleContent, make_content, to_json
 
 RULE: dict[str, Any] = {
     "tool_name": "Pay/get",

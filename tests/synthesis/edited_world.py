@@ -17,7 +17,8 @@ from django.conf import settings
 
 from catalog.core.clusters import top_k
 from synthesis.core.clauses import reasons_unsupported
-from synthesis.core.pools import FewShots, rule_pool
+from synthesis.core.few_shots import FewShots
+from synthesis.core.pools import rule_pool
 from synthesis.core.queries import (
     RULE_STYLES,
     TIERS,

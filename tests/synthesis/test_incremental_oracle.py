@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from synthesis.core.anchors import plan_anchors
+from synthesis.core.few_shots import FewShots
 from synthesis.core.keys import stage_keys
-from synthesis.core.plan import Group, Held, State, plan_anchors, plan_style
-from synthesis.core.pools import FewShots
+from synthesis.core.plan import Group, Held, State, plan_style
 from synthesis.llm import prompts
 from synthesis.llm.writers import llm_writers
 from synthesis.samples.inputs import Inputs, Row

@@ -8,9 +8,11 @@ import pytest
 
 from catalog.models import NeighbourList, Tool
 from rules.models import Rule
+from synthesis.core.anchors import plan_anchors, stratified
+from synthesis.core.few_shots import FewShots
 from synthesis.core.keys import shots_digest, slot_name
-from synthesis.core.plan import Group, Held, Slot, State, plan_anchors, plan_style
-from synthesis.core.pools import FewShots, rule_pool, stratified
+from synthesis.core.plan import Group, Held, Slot, State, plan_style
+from synthesis.core.pools import rule_pool
 from synthesis.core.queries import ToolText
 from synthesis.core.recipe import default_recipe
 from synthesis.core.traces import carries_permissions, permission_targets

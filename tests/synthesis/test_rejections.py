@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 
 from catalog.models import Tool
 from rules.models import RuleVersion
-from synthesis.core.traces import critique, sentence, worth_telling
+from synthesis.core.rejections import critique, sentence, worth_telling
 from synthesis.models import Sample, SecondShare
 from synthesis.review import services as review_services
 from synthesis.samples.rejections import Rejections, rejections_of, rejections_of_published

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synthesis.core.snapshot import Budget, Entry, compose, read_budgets, within
+from synthesis.core.budgets import Budget, read_budgets, within
+from synthesis.core.snapshot import Entry, compose
 from synthesis.datasets.plans import preview
 from synthesis.generate.services import snapshot_start
 from synthesis.models import Snapshot

@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 
 from catalog.models import NeighbourList, TokenUnit, Tool
 from rules.models import Rule
-from synthesis.core.snapshot import cut
+from synthesis.core.line_parts import cut
 from synthesis.datasets import build as datasets_build
 from synthesis.datasets import rebuild as datasets_rebuild
 from synthesis.datasets.build import snapshot_dir

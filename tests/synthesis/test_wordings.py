@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from synthesis.core.words import Wording
+from synthesis.core.words import AnyCase
 from synthesis.offline import judge, judge_words
 from synthesis.offline.judge_words import known_rule
 from tests.synthesis.judged.read import samples
@@ -14,7 +14,7 @@ WORDINGS = [
     (name, found)
     for module in (judge, judge_words)
     for name, found in vars(module).items()
-    if isinstance(found, Wording)
+    if isinstance(found, AnyCase)
 ]
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from catalog.core.tokens import FORMATS, LedgerRow, NameIndex, assign_slots, list_json, tool_units
+from catalog.core.ledger import LedgerRow, assign_slots
+from catalog.core.tokens import FORMATS, NameIndex, list_json, tool_units
 from trace_site.lib.errors import TraceError
-from training.core.parts import Units, list_parts, text_parts
 from training.core.recipe import Recipe
-from training.core.records import Snapshot, stage2_records
+from training.core.records import Snapshot, Units, list_parts, stage2_records, text_parts
 
 SIZE, ADDED, RETIRED, BACK = 8_323, 500, 500, 100
 FIRST = 1_000  # the id of the first tool token in some vocabulary

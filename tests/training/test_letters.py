@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from catalog.core.tokens import FORMATS, assign_slots, tool_units
+from catalog.core.ledger import assign_slots
+from catalog.core.tokens import FORMATS, tool_units
 from trace_site.lib.files import content_hash
 from training.core import estimate
-from training.core.parts import Record, Units, choice_parts
+from training.core.memorization import stage1_records
 from training.core.questions import TAUGHT, Questions, taught
 from training.core.recipe import Recipe, from_dict, load
-from training.core.records import Snapshot, stage1_records
+from training.core.records import Record, Snapshot, Units, choice_parts
 from training.core.stages import normal, shared_part, steps
 
 RECIPES = Path(__file__).parents[2] / "training" / "recipes"

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 
 from tests.training.small_tokenizers import FAMILIES, family_tokenizer  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
-from training.core.parts import Record, Units  # noqa: E402
+from training.core.records import Record, Units  # noqa: E402
 from training.ml.bases import adapters  # noqa: E402
 from training.ml.bases.chat import Chat, chat_of  # noqa: E402
 from training.ml.bases.named import add_tokens  # noqa: E402

@@ -9,9 +9,9 @@ pytest.importorskip("torch")
 from tests.training.small_bases import gemma_tokenizer  # noqa: E402
 from tests.training.small_encoder import read_ids, spoken, word_pieces  # noqa: E402
 from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
-from training.core.parts import Record, Units  # noqa: E402
+from training.core.memorization import stage1_records  # noqa: E402
 from training.core.recipe import Recipe  # noqa: E402
-from training.core.records import load_snapshot, stage1_records, stage2_records  # noqa: E402
+from training.core.records import Record, Units, load_snapshot, stage2_records  # noqa: E402  # noqa: E402
 from training.ml.bases.chat import FIRST_WORD, Chat  # noqa: E402
 from training.ml.bases.model import add_tokens  # noqa: E402
 from training.ml.bases.pocket import writer_tokenizer  # noqa: E402

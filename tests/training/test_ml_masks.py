@@ -9,9 +9,14 @@ pytest.importorskip("torch")
 from tests.training.small_encoder import read_ids, spoken, word_pieces  # noqa: E402
 from tests.training.small_snapshot import sample, write_snapshot  # noqa: E402
 from tests.training.small_tokenizers import family_tokenizer  # noqa: E402
-from training.core.parts import Record  # noqa: E402
+from training.core.memorization import stage1_records  # noqa: E402
 from training.core.recipe import Recipe  # noqa: E402
-from training.core.records import Snapshot, load_snapshot, stage1_records, stage2_records  # noqa: E402
+from training.core.records import (  # noqa: E402
+    Record,  # noqa: E402
+    Snapshot,
+    load_snapshot,
+    stage2_records,
+)
 from training.ml.bases.adapters import prepare, template_markers  # noqa: E402
 from training.ml.bases.chat import FIRST_WORD, LEAST_REQUEST, Chat  # noqa: E402
 from training.ml.bases.named import add_tokens  # noqa: E402

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from tests.training.small_tokenizers import KINDS, LOSSLESS  # noqa: E402
-from training.core.parts import Units  # noqa: E402
+from training.core.records import Units  # noqa: E402
 from training.ml.bases import adapters  # noqa: E402
 from training.ml.bases.chat import (
     Chat,  # noqa: E402

@@ -24,14 +24,9 @@ from evaluation.ml.state import State, join, start  # noqa: E402
 from tests.training.small_encoder import quick_recipe, small_pocket, word_pieces, write_encoder  # noqa: E402
 from tests.training.small_snapshot import NAMES, sample, write_snapshot  # noqa: E402
 from trace_site.lib.files import read_json  # noqa: E402
+from training.core.memorization import in_short, replay_records
 from training.core.recipe import Recipe, Stage  # noqa: E402
-from training.core.records import (  # noqa: E402
-    Snapshot,
-    in_short,
-    load_snapshot,
-    replay_records,
-    stage2_records,
-)
+from training.core.records import Snapshot, load_snapshot, stage2_records
 from training.core.rundir import RunDir  # noqa: E402
 from training.ml import loop, stage1, stage2  # noqa: E402
 from training.ml.bases.chat import FIRST_WORD, load_chat  # noqa: E402

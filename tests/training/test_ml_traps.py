@@ -20,8 +20,9 @@ from tests.training.small_encoder import quick_recipe, small_pocket  # noqa: E40
 from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
 from tests.training.small_training import Small, recipe_for  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
+from training.core.memorization import stage1_records  # noqa: E402
 from training.core.recipe import Lora, Recipe, Stage  # noqa: E402
-from training.core.records import load_snapshot, stage1_records, stage2_records  # noqa: E402
+from training.core.records import load_snapshot, stage2_records  # noqa: E402
 from training.core.rundir import RunDir  # noqa: E402
 from training.ml import stage2  # noqa: E402
 from training.ml.bases import named

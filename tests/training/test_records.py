@@ -10,9 +10,19 @@ import pytest
 from catalog.core.tokens import FORMATS, NameIndex, tool_units
 from tests.training.small_snapshot import NAMES, sample, tool, write_snapshot
 from trace_site.lib.errors import TraceError
-from training.core.parts import Parts, Record, Units, list_parts, query_parts, text_parts
+from training.core.memorization import stage1_records
 from training.core.recipe import MEMOS, RETRIEVALS, Recipe
-from training.core.records import Snapshot, load_snapshot, stage1_records, stage2_records
+from training.core.records import (
+    Parts,
+    Record,
+    Snapshot,
+    Units,
+    list_parts,
+    load_snapshot,
+    query_parts,
+    stage2_records,
+    text_parts,
+)
 from training.core.stages import passes
 
 

@@ -1,129 +1,72 @@
-"""From a frozen snapshot to training records.
+"""Stage 2: from a line of a frozen snapshot to what the model is trained on.
 
-In: a snapshot directory and a recipe. Out: `Record`s (core/parts.py). Stage 1 has three records a tool, five in the
-formats b and c, and up to two more of every second tool where it learns letters; Stage 2 one a sample. Paper: appendix
-"Multi-Format Tool Memorization", section "Stage 2".
+In: a snapshot directory and a recipe. Out: one `Record` a sample: a prompt, an optional thinking part and an answer,
+each a tuple of parts. A `str` part is plain text that must never turn into tool or control tokens; a `Units` part is
+real tool tokens. The loss looks at thinking part and answer. Paper: section "Stage 2"; Stage 1 is in memorization.py.
 """
 
 import random
-import re
+import string
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from catalog.core.tokens import FAMILIES, NameIndex, part_token, split_name
-from catalog.core.words import text_key
-from synthesis.core.words import STOP, content_stems, stem, words
+from catalog.core.tokens import FAMILIES, NameIndex
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_json, read_jsonl, sha256_file
-from training.core.parts import (
-    Part,
-    Parts,
-    Record,
-    Units,
-    choice_parts,
-    list_parts,
-    query_parts,
-    text_parts,
-)
-from training.core.questions import Questions, taught
 from training.core.recipe import Recipe
 
-# The reasoning of a reasoning memo (`mr`): a few sentences before each Stage-1 answer, made from tool facts alone.
-#
-# In: a tool, its look-alikes, what a record asks. Out: parts, look-alikes named by their tokens. The paper names `mr`
-# and prints no wording, so the three steps are ours: what is asked, which look-alikes stand near and what tells them
-# apart, commit. The name of the gold tool is never spelled out: that would teach name -> token instead of
-# description -> token.
-
-
-LOOK_ALIKES = 3
-DIFFERENT_WORDS = 4
-ASKED_LETTERS = 120
-Near = Sequence[tuple[Units, dict[str, Any]]]  # a look-alike's tokens and its facts
-
-
-def choosing(tool: dict[str, Any], gold: Units, near: Near) -> Parts:
-    """From a description to a token: the tool's, its API's or its endpoint's."""
-    asked: Parts = (f"The description asks for: {asked_for(tool['description'])}. ",)
-    return (*asked, *_compared(tool, near), "So it is ", gold, ".")
-
-
-def describing(tool: dict[str, Any], near: Near) -> Parts:
-    """From a token to its description."""
-    parts = _compared(tool, near)
-    return (*parts[:-1], str(parts[-1]).rstrip()) if parts else ("Nothing in the catalog stands near it.",)
-
-
-def without_a_rule(asked: str, gold: Units, near: Sequence[Units]) -> Parts:
-    """From a request, `asked` of it in words, to a tool of which no rule speaks; `near`: its look-alikes, nearest
-    first."""
-    others = [
-        part for number, units in enumerate(near) for part in (" and " if number else ", before ", units)
-    ]
-    return (
-        f"'{asked}' is asked. Nearest is ",
-        gold,
-        *others,
-        ". No rule speaks of them. So it is ",
-        gold,
-        ".",
-    )
-
-
-def asked_for(description: str) -> str:
-    """The first sentence, cut at a word when it is long."""
-    first = description.strip().split(". ")[0].split("\n")[0].rstrip(". ")
-    if len(first) <= ASKED_LETTERS:
-        return first
-    return first[:ASKED_LETTERS].rsplit(" ", 1)[0]
-
-
-def own_words(text: str, others: Sequence[str]) -> list[str]:
-    """The first words of a text, in its order, that none of the others holds in any form."""
-    known = frozenset[str]().union(*map(content_stems, others))
-    found: dict[str, str] = {}
-    for word in words(text):
-        if word not in STOP and stem(word) not in known:
-            found.setdefault(stem(word), word)
-    return list(found.values())[:DIFFERENT_WORDS]
-
-
-def _compared(tool: dict[str, Any], near: Near) -> Parts:
-    """Each look-alike with what only it says, then what only this tool says."""
-    parts: list[Part] = []
-    chosen = near[:LOOK_ALIKES]
-    for number, (units, other) in enumerate(chosen):
-        parts += ["; " if number else "Near it stands ", units, f", {_told_apart(other, tool)}"]
-    if chosen:
-        parts.append(". ")
-    if mine := own_words(tool["description"], [other["description"] for _, other in chosen]):
-        parts.append(f"Only here: {', '.join(mine)}. ")
-    return _joined(parts)
-
-
-def _told_apart(other: dict[str, Any], tool: dict[str, Any]) -> str:
-    different = own_words(other["description"], [tool["description"]])
-    says = f"which is about {', '.join(different)}" if different else "which says no more"
-    return f"{says} and is deprecated" if other["deprecated"] and not tool["deprecated"] else says
-
-
-def _joined(parts: Sequence[Part]) -> Parts:
-    """Neighbouring texts as one part, so that they are tokenized as one."""
-    joined: list[Part] = []
-    for part in parts:
-        if isinstance(part, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += part
-        else:
-            joined.append(part)
-    return tuple(joined)
-
-
 FILES = ("tools.jsonl", "neighbours.jsonl", "rules.jsonl", "tokens.jsonl", "samples.jsonl")
-SHORT_WORDS = 10
-NAMED_BESIDE = 2  # look-alikes in a replayed trace
 CATALOG_FILES = ("tools.jsonl", "neighbours.jsonl", "tokens.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Real tool tokens, in order."""
+
+    strings: tuple[str, ...]
+
+
+Part = str | Units
+Parts = tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One supervised exchange. `kind` names the instruction; without thinking the thinking part is empty."""
+
+    kind: str
+    prompt: Parts
+    answer: Parts
+    thinking: Parts = ()
+    id: str = ""
+
+
+def query_parts(query: str, permissions: Sequence[str] = ()) -> Parts:
+    """What a retrieval prompt says: the request, and the permission targets if it carries any."""
+    return (query, f"\nPermissions: {', '.join(permissions)}") if permissions else (query,)
+
+
+def choice_parts(question: str, choices: Sequence[str], units: Sequence[str] = ()) -> Parts:
+    """What a multiple-choice prompt says. `units` are the token of the tool it is about."""
+    about: Parts = ("Tool: ", Units(tuple(units)), "\n") if units else ()
+    lettered = zip(string.ascii_uppercase, choices, strict=False)
+    return (*about, f"{question}\n", "".join(f"{letter}: {choice}\n" for letter, choice in lettered))
+
+
+def list_parts(names: Sequence[str], index: NameIndex) -> Parts:
+    """The JSON list of tool tokens that ends every retrieval answer."""
+    parts: list[Part] = []
+    for number, name in enumerate(names):
+        parts += ['", "' if number else '["', Units(tuple(index.units[name]))]
+    return (*parts, '"]')
+
+
+def text_parts(text: str, index: NameIndex) -> Parts:
+    """Prose over tool names, with every name turned into its tokens."""
+    pieces = index.split(text)
+    return tuple(Units(tuple(index.units[name])) if name else piece for piece, name in pieces)
 
 
 @dataclass(frozen=True)
@@ -185,104 +128,7 @@ def load_snapshot(directory: Path) -> Snapshot:
     )
 
 
-def stage1_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
-    """The memorization formats of every tool; `mr` puts a short reasoning before each answer, but for the letters."""
-    catalog = Catalog(snapshot, recipe)
-    records = [record for tool in snapshot.tools for record in catalog.records(tool)]
-    if recipe.memo == "mr":
-        reasoned = (replace(record, thinking=catalog.reason(record)) for record in records)
-        records = list(_with_empty_thinking(reasoned, recipe))
-    return [*records, *lettered_records(snapshot, recipe)]
-
-
-def lettered_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
-    """With `letters`: the questions that a probe would ask, about the tools that no probe counts, each answered with
-    its letter alone."""
-    if not recipe.letters:
-        return []
-    questions = Questions(snapshot.tools, snapshot.neighbours)
-    index = NameIndex(questions.tools, recipe.format)
-    return [
-        Record(
-            "letters",
-            choice_parts(one["question"], one["choices"], index.units[name]),
-            (one["answer"],),
-            id=name,
-        )
-        for name in filter(taught, questions.tools)
-        for one in questions.pair(name, recipe.seed)
-    ]
-
-
-class Catalog:
-    """The tools of a snapshot and what stands near each of them."""
-
-    def __init__(self, snapshot: Snapshot, recipe: Recipe) -> None:
-        self.recipe = recipe
-        self.tools = {tool["name"]: tool for tool in snapshot.tools}
-        self.neighbours = snapshot.neighbours
-        self.index = NameIndex(self.tools, recipe.format)
-        self.texts = {name: text_key(tool["description"]) for name, tool in self.tools.items()}
-
-    def units(self, name: str) -> Units:
-        return Units(tuple(self.index.units[name]))
-
-    def look_alikes(self, name: str) -> list[str]:
-        """The nearest other active tools, nearest first. One that is described in the same words is left out: its
-        token would be as right an answer as the tool's own."""
-        near = (other for other in self.neighbours.get(name, ()) if other in self.tools)
-        return [other for other in near if other != name and self.texts[other] != self.texts[name]]
-
-    def records(self, tool: dict[str, Any]) -> Iterator[Record]:
-        name, text = tool["name"], tool["description"]
-        gold = self.units(name)
-        yield Record("desc2token", (text,), (gold,), id=name)
-        yield Record("token2desc", (gold,), (text,), id=name)
-        yield Record("mcts", (text, *self._choices(name)), (gold,), id=name)
-        if self.recipe.format in ("b", "c"):
-            api, endpoint = (Units((part_token(part),)) for part in split_name(name))
-            yield Record("desc2api", (text,), (api,), id=name)
-            yield Record("api2endpoint", (text, "\n", api), (endpoint,), id=name)
-
-    def _choices(self, name: str) -> Iterator[Part]:
-        """The gold tool among its hard negatives, at a place drawn from the seed and its name alone."""
-        names = [name, *self.look_alikes(name)[: self.recipe.mcts_negatives]]
-        random.Random(f"{self.recipe.seed}:{name}").shuffle(names)
-        for candidate in names:
-            yield "\n"
-            yield self.units(candidate)
-
-    def reason(self, record: Record) -> Parts:
-        """The thinking part of a Stage-1 record."""
-        tool = self.tools[record.id]
-        near: dict[Units, dict[str, Any]] = {}
-        for other in self._near(record):
-            near.setdefault(_named(record, other, self.index), self.tools[other])
-        if record.kind == "token2desc":
-            return describing(tool, list(near.items()))
-        (gold,) = (part for part in record.answer if isinstance(part, Units))
-        return choosing(tool, gold, list(near.items()))
-
-    def _near(self, record: Record) -> list[str]:
-        """The look-alikes a record is about, nearest first."""
-        api, near = split_name(record.id)[0], self.look_alikes(record.id)
-        if record.kind == "mcts":
-            return near[: self.recipe.mcts_negatives]
-        if record.kind == "desc2api":
-            return [other for other in near if split_name(other)[0] != api]
-        if record.kind == "api2endpoint":
-            return [other for other in near if split_name(other)[0] == api]
-        return near
-
-
-def _named(record: Record, name: str, index: NameIndex) -> Units:
-    """The tokens a record calls a tool by: its API's, its endpoint's or all of them."""
-    api, endpoint = split_name(name)
-    part = {"desc2api": api, "api2endpoint": endpoint}.get(record.kind)
-    return Units((part_token(part),) if part else tuple(index.units[name]))
-
-
-def _with_empty_thinking(records: Iterable[Record], recipe: Recipe) -> Iterator[Record]:
+def with_empty_thinking(records: Iterable[Record], recipe: Recipe) -> Iterator[Record]:
     """Each record, and of a share of the reasoned ones a copy with the empty thinking part of fast decoding."""
     for record in records:
         yield record
@@ -308,33 +154,7 @@ def stage2_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
             hint="Build a snapshot with rrb or imported samples, or choose r+R.",
         )
     records = (_sample_record(sample, index, recipe.reasoning) for sample in chosen)
-    return list(_with_empty_thinking(records, recipe))
-
-
-def replay_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:
-    """Every tool's description as a request for it, whole and as short as people ask: what Stage 1 has taught, in the
-    form of Stage 2. Where traces are learned a tool of which no rule speaks is also answered with one."""
-    if not recipe.replay:
-        return []
-    catalog = Catalog(snapshot, recipe)
-    ruled = {name for rule in snapshot.rules for name in (rule["target"], *rule["confusables"])}
-    found = []
-    for name, tool in catalog.tools.items():
-        answer = list_parts([name], catalog.index)
-        short = in_short(tool["description"])
-        traces: list[Parts] = [()]
-        if recipe.reasoning and name not in ruled:
-            near = [other for other in catalog.look_alikes(name) if other not in ruled][:NAMED_BESIDE]
-            traces.append(without_a_rule(short, catalog.units(name), [*map(catalog.units, near)]))
-        for text in dict.fromkeys((tool["description"], short)):
-            found += [Record("retrieve", (text,), answer, trace, id=name) for trace in traces]
-    return found
-
-
-def in_short(description: str) -> str:
-    """Its first words up to a mark, without capitals; all of it where it begins with a mark."""
-    words = re.split(r"[.;:(,\n]", description.strip(), maxsplit=1)[0].split()
-    return " ".join(words[:SHORT_WORDS]).lower() or description
+    return list(with_empty_thinking(records, recipe))
 
 
 def _sample_record(sample: dict[str, Any], index: NameIndex, reasoning: bool) -> Record:

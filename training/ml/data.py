@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import torch
 
-from training.core.parts import Record
+from training.core.records import Record
 from training.ml.bases.chat import Chat
 
 IGNORE = -100

@@ -7,9 +7,10 @@ when memo is none). What Stage 2 will do is none of its business: cells that dif
 from pathlib import Path
 from typing import Any
 
+from training.core.memorization import stage1_records
 from training.core.questions import TAUGHT
 from training.core.recipe import Recipe
-from training.core.records import load_snapshot, stage1_records
+from training.core.records import load_snapshot
 from training.core.rundir import RunDir
 from training.ml.bases.model import build
 from training.ml.data import encode

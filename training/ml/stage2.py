@@ -10,8 +10,9 @@ from typing import Any
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, sha256_file
+from training.core.memorization import replay_records
 from training.core.recipe import PLAIN, Recipe
-from training.core.records import load_snapshot, replay_records, stage2_records
+from training.core.records import load_snapshot, stage2_records
 from training.core.rundir import RunDir
 from training.core.stages import passes
 from training.ml.bases.model import build

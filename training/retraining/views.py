@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from synthesis.core.snapshot import REASONS
+from synthesis.core.labels import REASONS
 from synthesis.datasets.files import catalog_now
 from synthesis.datasets.plans import one_moment, plan, told
 from synthesis.generate.services import snapshot_params

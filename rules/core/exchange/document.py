@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rules.core.exchange.entries import EntryProblems, RuleEntry, document_items, parse_entry
 from rules.core.exchange.schema import keep_repeated
 from rules.core.exchange.tables import Table, read_table
-from rules.core.rule import EntryProblems, RuleEntry, document_items, parse_entry
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import deeper_than
 

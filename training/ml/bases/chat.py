@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
-from training.core.parts import Part, Parts, Record, Units, choice_parts, query_parts
+from training.core.records import Part, Parts, Record, Units, choice_parts, query_parts
 from training.core.scripts import readable_scripts, request_words, scripts_of
 from training.ml.bases.adapters import (
     ASSISTANT,
