@@ -6,7 +6,6 @@ from django.http import HttpResponse
 from django.urls import path
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
-from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser, MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -21,23 +20,13 @@ from rules.serializers import ExchangeRule, ExportIn, Imported, ImportIn
 from trace_site.lib.errors import TraceError
 from trace_site.limits import RULES_FILE
 from trace_site.rest.examples import answer_example, request_example
-from trace_site.rest.views import ApiView
+from trace_site.rest.views import AnyFormat, ApiView
 
 FILE_ITEM = {key: value for key, value in RULE_SCHEMA.items() if not key.startswith("$")}
 
 
-class Whatever(BaseContentNegotiation):
-    """`?format=` says what is wanted; REST framework would look for a renderer of that name."""
-
-    def select_parser(self, request: Request, parsers: Any) -> Any:
-        return parsers[0]
-
-    def select_renderer(self, request: Request, renderers: Any, format_suffix: Any = None) -> Any:
-        return renderers[0], renderers[0].media_type
-
-
 class RulesExport(ApiView):
-    content_negotiation_class = Whatever
+    content_negotiation_class = AnyFormat
 
     @extend_schema(
         parameters=[ExportIn],

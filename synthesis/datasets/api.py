@@ -3,7 +3,8 @@
 from dataclasses import asdict
 from typing import Any
 
-from django.http import Http404, StreamingHttpResponse
+from django.http import StreamingHttpResponse
+from django.shortcuts import get_object_or_404
 from django.urls import path
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
@@ -182,10 +183,8 @@ NO_SNAPSHOT = OpenApiResponse(description="no such snapshot")
 
 
 def snapshot_of(pk: int) -> Snapshot:
-    """Raises Http404."""
-    if (found := Snapshot.objects.select_related("created_by").filter(pk=pk).first()) is None:
-        raise Http404
-    return found
+    row: Snapshot = get_object_or_404(Snapshot.objects.select_related("created_by"), pk=pk)
+    return row
 
 
 class SnapshotsList(ApiView):

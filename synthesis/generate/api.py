@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from django.http import Http404
+from django.shortcuts import get_object_or_404
 from django.urls import path, reverse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
@@ -40,10 +40,8 @@ ENDED = OpenApiResponse(description="job_state: the run is not in a state for th
 
 
 def run_row(pk: int) -> SynthesisRun:
-    """The run with its counts. Raises Http404."""
-    if (run := selectors.runs().filter(pk=pk).first()) is None:
-        raise Http404
-    return run
+    row: SynthesisRun = get_object_or_404(selectors.runs(), pk=pk)
+    return row
 
 
 def counted(pairs: list[tuple[str, int]]) -> list[dict[str, Any]]:

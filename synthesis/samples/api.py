@@ -2,7 +2,6 @@
 
 import csv
 import io
-from typing import Any
 
 from django.db.models import F
 from django.http import HttpResponse
@@ -10,7 +9,6 @@ from django.urls import path
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -27,7 +25,7 @@ from trace_site.lib.cells import guard
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import answer_example, page_example
 from trace_site.rest.schema import InputSerializer, page_of
-from trace_site.rest.views import ApiView, page_limit
+from trace_site.rest.views import AnyFormat, ApiView, page_limit
 
 
 class SamplesList(ApiView):
@@ -80,18 +78,8 @@ class RejectionListIn(InputSerializer):
     format = serializers.ChoiceField(["json", "csv"], default="json")
 
 
-class Whatever(BaseContentNegotiation):
-    """`?format=` says what is wanted; REST framework would look for a renderer of that name."""
-
-    def select_parser(self, request: Request, parsers: Any) -> Any:
-        return parsers[0]
-
-    def select_renderer(self, request: Request, renderers: Any, format_suffix: Any = None) -> Any:
-        return renderers[0], renderers[0].media_type
-
-
 class RejectionsList(ApiView):
-    content_negotiation_class = Whatever
+    content_negotiation_class = AnyFormat
 
     @extend_schema(
         parameters=[RejectionListIn],

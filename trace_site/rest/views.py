@@ -13,6 +13,7 @@ from django.db import IntegrityError, OperationalError
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponseBase
 from rest_framework import exceptions
+from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
@@ -96,6 +97,13 @@ class ApiView(APIView):
         given.is_valid(raise_exception=True)
         checked: dict[str, Any] = given.validated_data
         return checked
+
+
+class AnyFormat(DefaultContentNegotiation):
+    """`?format=` is the view's own; REST framework would look for a renderer of that name."""
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: Any = None) -> Any:
+        return renderers[0], renderers[0].media_type
 
 
 def keyset_response(

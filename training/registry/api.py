@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.http import Http404
+from django.shortcuts import get_object_or_404
 from django.urls import path
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
@@ -98,10 +98,8 @@ class MoveIn(InputSerializer):
 
 
 def model_row(pk: int) -> Model:
-    """Raises Http404."""
-    if (found := selectors.models().filter(pk=pk).first()) is None:
-        raise Http404
-    return found
+    row: Model = get_object_or_404(selectors.models(), pk=pk)
+    return row
 
 
 class TrainingModelsList(ApiView):

@@ -3,10 +3,9 @@
 from dataclasses import asdict
 from typing import Any
 
-from django.http import Http404
+from django.shortcuts import get_object_or_404
 from django.urls import path, reverse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
-from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,7 +13,7 @@ from trace_site import jobs
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import answer_example, page_example, request_example
 from trace_site.rest.schema import page_of
-from trace_site.rest.views import ApiView, keyset_response
+from trace_site.rest.views import AnyFormat, ApiView, keyset_response
 from training.core import estimate as sums
 from training.core import recipe as recipes
 from training.core.recipe import POCKET, Recipe
@@ -42,10 +41,8 @@ ENDED = OpenApiResponse(description="job_state: the run is not in a state for th
 
 
 def run_row(pk: int) -> Run:
-    """The run with its newest loss. Raises Http404."""
-    if (run := selectors.runs().filter(pk=pk).first()) is None:
-        raise Http404
-    return run
+    row: Run = get_object_or_404(selectors.runs(), pk=pk)
+    return row
 
 
 def detail_of(run: Run) -> dict[str, Any]:
@@ -65,13 +62,6 @@ def asked(given: dict[str, Any]) -> tuple[dict[str, Any], Recipe]:
     default = flat(default_recipe(cell["base"]))
     recipe = recipes.from_dict(nested(default | flat_json(given.get("recipe") or {})))
     return cell, services.cell_recipe(recipe, **cell)
-
-
-class AnyFormat(DefaultContentNegotiation):
-    """`?format=` is the token format; REST framework would look for a renderer of that name."""
-
-    def select_renderer(self, request: Request, renderers: Any, format_suffix: Any = None) -> Any:
-        return renderers[0], renderers[0].media_type
 
 
 class TrainingRunsList(ApiView):
