@@ -29,7 +29,7 @@ def test_only_the_admin_role_may_bypass_review(user_with, role):
 
 @pytest.fixture
 def demo_home(monkeypatch, tmp_path, settings):
-    monkeypatch.setattr(services, "home", lambda: tmp_path)
+    settings.TRACE_HOME = tmp_path
     settings.DEMO = True
     return tmp_path
 

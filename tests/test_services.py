@@ -16,7 +16,7 @@ from trace_site.dev.services import stop_services
 ROOT = Path(__file__).resolve().parent.parent
 HOLD = """
 import sys, time
-from trace_site import services
+from trace_site.dev import services
 services.ensure_services()
 import psycopg
 with psycopg.connect(services.owner_url()) as c:

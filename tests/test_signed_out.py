@@ -4,7 +4,7 @@ import pytest
 from django.urls import path
 
 from trace_site import urls
-from trace_site.lib.errors import STATUSES, TraceError
+from trace_site.lib.errors import STATUS_OF, TraceError
 
 pytestmark = pytest.mark.django_db
 
@@ -26,8 +26,7 @@ def refusing(monkeypatch, settings):
 
 
 @pytest.mark.parametrize(
-    ("code", "status"),
-    [(code, status) for status, codes in STATUSES.items() for code in codes] + [("bad_rule", 400)],
+    ("code", "status"), {status: (code, status) for code, status in STATUS_OF.items()}.values()
 )
 def test_a_page_answers_with_the_status_of_the_error(refusing, client_as, code, status):
     client = client_as("expert")

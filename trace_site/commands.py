@@ -12,7 +12,7 @@ from django.db import IntegrityError, connection
 from trace_site.audit_context import acting
 from trace_site.database import frozen_error
 from trace_site.jobs import WAITS_FOR, Job, reap, run
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, declared
 
 
 class TraceCommand(BaseCommand):
@@ -82,7 +82,8 @@ def run_inline(job: Job, echo: Callable[[str], None] = print) -> dict[str, Any]:
         printer.close()
     echo(job.progress_line())
     if job.state != Job.State.DONE:
-        raise TraceError(job.error or f"{job.title} was {job.state}.", code=job.error_code or job.state)
+        code = declared(job.error_code, "job_failed")
+        raise TraceError(job.error or f"{job.title} was {job.state}.", code=code)
     return job.result or {}
 
 

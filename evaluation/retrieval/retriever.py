@@ -28,7 +28,7 @@ from evaluation.retrieval.calibration import NO_TOOL_FITS, judged
 from rules.models import Rule
 from trace_site.artefacts import store
 from trace_site.lib.child import tail
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, declared
 from training.core.scripts import request_words
 from training.models import Model
 from training.registry.registry import export_dir, model_named, tools_of
@@ -203,7 +203,7 @@ def _refusal(answer: httpx.Response) -> TraceError:
     if answer.status_code in (502, 503, 504):
         extra = {"engine_code": said.get("code", "")}
         return TraceError(message, code="unavailable", hint="Try again in a moment.", extra=extra)
-    return TraceError(message, code=str(said.get("code") or "engine_failed"), where="engine")
+    return TraceError(message, code=declared(str(said.get("code")), "engine_failed"), where="engine")
 
 
 @dataclass

@@ -118,7 +118,7 @@ class Story:
             with transaction.atomic():
                 chosen()
                 if self.rng.random() < 0.1:
-                    raise TraceError("the writer gave up", code="rolled_back")
+                    raise TraceError("the writer gave up", code="conflict")
         except TraceError:
             pass  # refused, as a person would be; nothing is written
 
@@ -191,7 +191,7 @@ def test_book_forgets_what_was_rolled_back(tools):
     with pytest.raises(TraceError), transaction.atomic():
         saved(code="LOST", publish=True)
         assert ("hr", "LOST") in cached_book().shelf.rules
-        raise TraceError("the writer gave up", code="rolled_back")
+        raise TraceError("the writer gave up", code="conflict")
     saved(code="OTHER", publish=True)  # the counter has the value again that the lost rule gave it
     assert set(cached_book().shelf.rules) == {("hr", "NEW_OLD"), ("hr", "OTHER")}
 

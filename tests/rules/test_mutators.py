@@ -133,7 +133,7 @@ def test_right_answers_of_the_public_queries_contradict_no_rule() -> None:
 
 
 def test_every_code_of_the_checks_has_a_mutator(book: RuleBook) -> None:
-    files = (settings.BASE_DIR / "rules" / "core").glob("checks_*.py")
+    files = (settings.BASE_DIR / "rules" / "core" / "checks").glob("*.py")
     codes = {code for path in files for code in CODE.findall(path.read_text())}
     assert len(codes) > 20
     assert codes == {plants(name, VERBATIM, book)[0].code for name in MUTATORS}

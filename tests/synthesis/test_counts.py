@@ -142,7 +142,7 @@ class World:
             with transaction.atomic():
                 getattr(self, self.rng.choice(names.split()))()
                 if self.rng.random() < 0.2:
-                    raise TraceError("never mind", code="rolled_back")
+                    raise TraceError("never mind", code="conflict")
         except TraceError:
             return
 

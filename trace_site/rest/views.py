@@ -1,6 +1,6 @@
 """What every resource of the REST API shares: who may, one error shape, idempotent POST, keyset pages, ETags.
 
-Errors are {"message", "code", "extra"}; trace_site.lib.errors.STATUSES is the table of codes and statuses.
+Errors are {"message", "code", "extra"}; trace_site.lib.errors.STATUS_OF is the table of codes and statuses.
 """
 
 import json

@@ -13,7 +13,7 @@ from synthesis.models import Snapshot
 from trace_site import jobs
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job, JobContext, JobPostponed
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, declared
 from trace_site.lib.files import content_hash
 from training.core import grid as plans
 from training.core import recipe as recipes
@@ -109,7 +109,7 @@ def built_snapshots(ctx: JobContext, plan: Plan) -> dict[Source, Snapshot]:
             drop_build(ctx, source)
             raise TraceError(
                 f"{source} could not be built: {job.error or job.state}",
-                code=job.error_code or "no_snapshot",
+                code=declared(job.error_code, "no_snapshot"),
                 where=f"job {job.pk}",
                 hint="Retry this job: it builds that snapshot again.",
             )

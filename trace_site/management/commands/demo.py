@@ -32,7 +32,7 @@ from trace_site.accounts import DEMO_FILE, DEMO_NAMES, ensure_demo_users
 from trace_site.commands import TraceCommand
 from trace_site.dev.supervisor import serve
 from trace_site.jobs import Job, reap
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, declared
 from training.models import AliasMove, Model, Run
 
 DATA = settings.BASE_DIR / "trace_site" / "demo"
@@ -179,7 +179,7 @@ class Command(TraceCommand):
         for job in Job.objects.filter(kind="evaluation", state__in=["queued", "running"]).order_by("id"):
             run_inline(job, self.echo)
         if failed := Job.objects.filter(kind="evaluation", state="failed").first():
-            raise TraceError(failed.error, code=failed.error_code)
+            raise TraceError(failed.error, code=declared(failed.error_code, "job_failed"))
 
     def promote(self) -> None:
         self.call("promote", model=str(Model.objects.get(run__retrieval="r+R").pk))
