@@ -17,6 +17,7 @@ from trace_site.management.commands.migrate import refuse_old_home
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
+truncating_sql_flush = DatabaseOperations.sql_flush  # what manage.py flush does
 SAME_ALWAYS = ("django_content_type", "auth_permission")  # every migration makes them anew
 
 

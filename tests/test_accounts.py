@@ -8,7 +8,6 @@ from django.core.management import call_command
 
 from trace_site.access import ROLES
 from trace_site.accounts import DEMO_FILE, ensure_demo_users, ensure_roles
-from trace_site.dev import services
 
 pytestmark = pytest.mark.django_db
 
@@ -28,7 +27,7 @@ def test_only_the_admin_role_may_bypass_review(user_with, role):
 
 
 @pytest.fixture
-def demo_home(monkeypatch, tmp_path, settings):
+def demo_home(tmp_path, settings):
     settings.TRACE_HOME = tmp_path
     settings.DEMO = True
     return tmp_path

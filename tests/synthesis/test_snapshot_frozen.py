@@ -26,7 +26,7 @@ from synthesis.models import (
     SnapshotSample,
     SynthesisRun,
 )
-from tests.conftest import _sql_flush
+from tests.conftest import truncating_sql_flush
 from tests.factories import make_domain, make_tool
 from tests.synthesis.rows import make_book, make_sample, run_job
 from tests.tokens import token_of
@@ -137,7 +137,9 @@ def deserialized(row: models.Model, old: str, new: str) -> None:
 
 def flushed(w: World) -> None:
     """manage.py flush as it is outside the tests."""
-    for statement in _sql_flush(connection.ops, _Style(), ["synthesis_snapshot"], allow_cascade=True):
+    for statement in truncating_sql_flush(
+        connection.ops, _Style(), ["synthesis_snapshot"], allow_cascade=True
+    ):
         sql(statement)
 
 
