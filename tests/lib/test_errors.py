@@ -89,7 +89,7 @@ def used() -> dict[str, str]:
                 keys = [key.value if isinstance(key, ast.Constant) else None for key in node.keys]
                 if {"message", "code", "extra"} <= set(keys):
                     codes = list(texts(node.values[keys.index("code")]))
-            found |= dict.fromkeys(codes, f"{path}:{node.lineno}")
+            found |= dict.fromkeys(codes, f"{path}:{getattr(node, 'lineno', 0)}")
         for _, default in own[path].values():
             found |= dict.fromkeys(default, path)
     return found
