@@ -5,10 +5,9 @@ from typing import Any
 
 from django.db import transaction
 
-from catalog.models import Tool
 from rules.book import ToolNames, rule_book, rule_key
 from rules.core.checks.check import Finding, RuleBook, check_rule
-from rules.core.exchange.entries import EntryProblems, KnownRule, RuleEntry, find_codes, parse_entry
+from rules.core.exchange.entries import EntryProblems, RuleEntry, parse_entry
 from rules.core.rule import RuleContent, make_content, to_json
 from rules.health import recheck
 from rules.models import Rule, RuleVersion
@@ -68,36 +67,6 @@ def checked_entry(content: RuleContent, code: str, domain: str, names: ToolNames
         pointer, sentence = problems.items[0]
         raise TraceError(sentence, code="bad_rule", where=pointer, extra={"problems": listed})
     return entry
-
-
-def new_rule(entry: RuleEntry) -> Rule:
-    """The row of a rule that does not exist yet. Raises TraceError code `duplicate_code`."""
-    domain, code = entry.domain, entry.code
-    if not code:
-        taken = Rule.objects.filter(domain_id=domain).values_list("code", flat=True)
-        code = find_codes([entry], [KnownRule(name, "", frozenset()) for name in taken])[0]
-    rule, created = Rule.objects.get_or_create(domain_id=domain, code=code)
-    if not created:
-        raise TraceError(
-            f"the rule {code} already exists in the domain '{domain}'.",
-            code="duplicate_code",
-            where="/code",
-            hint="Edit that rule, or choose another code.",
-        )
-    return rule
-
-
-def next_version(rule: Rule, content: RuleContent, *, note: str, actor: Any) -> tuple[RuleVersion, bool]:
-    """The newest version if it says the same, else a new one; and whether it is new. The caller holds the rule."""
-    newest = rule.versions.order_by("-number").first()
-    content_hash = content.content_hash()
-    if newest is not None and newest.content_hash == content_hash:
-        return newest, False
-    ids: dict[str, int] = dict(Tool.objects.filter(name__in=content.tools).values_list("name", "pk"))
-    version = build_version(rule, (newest.number if newest else 0) + 1, content, ids)
-    version.note, version.author = note[:300], actor
-    version.save(force_insert=True)
-    return version, True
 
 
 def build_version(rule: Rule, number: int, content: RuleContent, ids: dict[str, int]) -> RuleVersion:

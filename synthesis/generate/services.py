@@ -148,6 +148,7 @@ def domain_budgets(given: Mapping[str, Mapping[str, Any]] | None) -> dict[str, d
 
 STRATEGIES = ("append", "replace")
 LOCK = 7_210_403  # of pg_advisory_xact_lock: one starts at a time
+PROBE_SECONDS = 10.0  # all models together: whoever starts a run waits for it in a request
 
 
 def synthesis_start(
@@ -250,10 +251,19 @@ def _probed() -> dict[str, Endpoint]:
 
 
 async def _probe(found: dict[str, Endpoint]) -> None:
-    for client in dict.fromkeys(clients(found, NoLedger()).values()):
-        try:
-            await client.probe()
-        finally:
+    asked = list(dict.fromkeys(clients(found, NoLedger()).values()))
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            await asyncio.gather(*(client.probe() for client in asked))
+    except TimeoutError:
+        raise TraceError(
+            f"the endpoint did not answer within {PROBE_SECONDS:g} s, so nothing was started.",
+            code="llm_timeout",
+            where="LLM_BASE_URL",
+            hint="Start it again when the endpoint answers; a model that is still loading takes a while.",
+        ) from None
+    finally:
+        for client in asked:
             await client.close()
 
 

@@ -6,13 +6,16 @@ from typing import Any
 
 from django.db import transaction
 
+from catalog.models import Tool
 from rules.book import version_findings
 from rules.core.checks.check import Finding, has_errors
-from rules.core.rule import make_content
+from rules.core.exchange.entries import KnownRule, RuleEntry, find_codes
+from rules.core.rule import RuleContent, make_content
 from rules.health import recheck
 from rules.models import Rule, RuleVersion
-from rules.services import checked_entry, new_rule, next_version, publish_checked
+from rules.services import build_version, checked_entry, publish_checked
 from trace_site.audit import models as audit_models
+from trace_site.lib.errors import TraceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +62,33 @@ def rule_save(
     elif changed:
         recheck([rule.pk])
     return SavedRule(version, findings, changed, rule.published_id == version.pk)
+
+
+def new_rule(entry: RuleEntry) -> Rule:
+    """The row of a rule that does not exist yet. Raises TraceError code `duplicate_code`."""
+    domain, code = entry.domain, entry.code
+    if not code:
+        taken = Rule.objects.filter(domain_id=domain).values_list("code", flat=True)
+        code = find_codes([entry], [KnownRule(name, "", frozenset()) for name in taken])[0]
+    rule, created = Rule.objects.get_or_create(domain_id=domain, code=code)
+    if not created:
+        raise TraceError(
+            f"the rule {code} already exists in the domain '{domain}'.",
+            code="duplicate_code",
+            where="/code",
+            hint="Edit that rule, or choose another code.",
+        )
+    return rule
+
+
+def next_version(rule: Rule, content: RuleContent, *, note: str, actor: Any) -> tuple[RuleVersion, bool]:
+    """The newest version if it says the same, else a new one; and whether it is new. The caller holds the rule."""
+    newest = rule.versions.order_by("-number").first()
+    content_hash = content.content_hash()
+    if newest is not None and newest.content_hash == content_hash:
+        return newest, False
+    ids: dict[str, int] = dict(Tool.objects.filter(name__in=content.tools).values_list("name", "pk"))
+    version = build_version(rule, (newest.number if newest else 0) + 1, content, ids)
+    version.note, version.author = note[:300], actor
+    version.save(force_insert=True)
+    return version, True

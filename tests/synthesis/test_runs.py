@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from synthesis.core.recipe import default_recipe
-from synthesis.generate import executor, runs
+from synthesis.generate import executor, runs, services
 from synthesis.generate.services import rebuild_start, synthesis_start
 from synthesis.generate.yields import funnel_lines
 from synthesis.models import Attempt, ModelReply, Sample
@@ -167,6 +167,16 @@ def llm(transactional_db, settings):
     settings.LLM_TIMEOUT_SECONDS = 5
     yield server
     server.close()
+
+
+def test_an_endpoint_that_says_nothing_holds_whoever_starts_a_run_for_seconds_only(llm, monkeypatch):
+    make_book()
+    llm.faults = ["hang"] * 3
+    monkeypatch.setattr(services, "PROBE_SECONDS", 0.2)
+    with pytest.raises(TraceError) as refused:
+        start(writer="llm")
+    assert (refused.value.code, len(llm.requests)) == ("llm_timeout", 1)
+    assert "nothing was started" in str(refused.value) and not Job.objects.exists()
 
 
 def test_the_llm_writers_go_the_same_way(llm):
