@@ -15,29 +15,34 @@ from rules.changes.conflicts import (
     request_findings,
 )
 from rules.core.checks.check import Finding, has_errors
+from rules.core.exchange.entries import RuleEntry
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.services import build_version, checked_entry, publish_checked, rule_withdraw
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 
+Entries = dict[int, RuleEntry]  # by change
 
-def check_complete(request: ChangeRequest, changes: Sequence[RuleChange]) -> list[Proposal]:
+
+def check_complete(changes: Sequence[RuleChange], proposals: Sequence[Proposal], names: ToolNames) -> Entries:
     """Refuse a request that holds nothing, an unfinished rule, or a change that changes nothing."""
     if not changes:
         raise TraceError(
             "The request holds no change.", code="bad_state", hint="Edit a rule and add it, or cancel it."
         )
-    proposals, names = proposals_of(changes), ToolNames()
+    entries: Entries = {}
     for proposal in proposals:
         try:
-            checked_entry(proposal.content, proposal.code, proposal.domain, names)
+            entries[proposal.change.pk] = checked_entry(
+                proposal.content, proposal.code, proposal.domain, names
+            )
         except TraceError as error:
             code = change_label(proposal.change)
             error.where = f"{code}{error.where}"
             error.extra |= {"change": proposal.change.pk, "label": code}
             raise
         _refuse_nothing(proposal)
-    return proposals
+    return entries
 
 
 def _refuse_nothing(proposal: Proposal) -> None:
@@ -52,7 +57,7 @@ def _refuse_nothing(proposal: Proposal) -> None:
         )
 
 
-def check_clear(request: ChangeRequest, changes: Sequence[RuleChange]) -> None:
+def check_clear(request: ChangeRequest, changes: Sequence[RuleChange], proposals: Sequence[Proposal]) -> None:
     """Raise TraceError `conflict` or `findings` with the first thing that blocks; extra lists all of them."""
     blocking = [conflict for conflict in request_conflicts(request, changes) if conflict.blocks]
     if blocking:
@@ -62,7 +67,7 @@ def check_clear(request: ChangeRequest, changes: Sequence[RuleChange]) -> None:
             hint="Open the change, compare it with what is there now, and save it on top of that.",
             extra={"conflicts": [conflict.sentence for conflict in blocking]},
         )
-    findings = request_findings(changes)
+    findings = request_findings(changes, proposals)
     for change in changes:
         if has_errors(findings.get(change.pk, [])):
             raise _findings_error(change, findings[change.pk])
@@ -84,13 +89,14 @@ def carry_out(request: ChangeRequest, actor: Any) -> list[RuleVersion]:
 
     Raises TraceError `conflict`, `findings`, `bad_rule` or `bad_state`; then nothing is written.
     """
-    rules = {change.rule_id for change in request.changes.all() if change.rule_id}
-    list(Rule.objects.select_for_update(no_key=True).filter(pk__in=rules).order_by("pk"))
+    edited = {change.rule_id for change in request.changes.all() if change.rule_id}
+    list(Rule.objects.select_for_update(no_key=True).filter(pk__in=edited).order_by("pk"))
     changes = changes_of(request)
-    check_clear(request, changes)
-    proposals = check_complete(request, changes)
+    proposals, names = proposals_of(changes), ToolNames()
+    check_clear(request, changes, proposals)
+    rules = _rules(proposals, check_complete(changes, proposals, names))
     detail = {"request": request.pk}
-    versions = _versions(proposals, detail)
+    versions = _versions(proposals, rules, names.ids(), detail)
     publish_checked(versions, actor, detail)
     for change in changes:
         if change.rule and change.action == RuleChange.Action.WITHDRAW:
@@ -98,15 +104,15 @@ def carry_out(request: ChangeRequest, actor: Any) -> list[RuleVersion]:
     return versions
 
 
-def _versions(proposals: Sequence[Proposal], detail: dict[str, Any]) -> list[RuleVersion]:
+def _versions(
+    proposals: Sequence[Proposal], rules: dict[int, Rule], ids: dict[str, int], detail: dict[str, Any]
+) -> list[RuleVersion]:
     """The versions that the changes become, each by whoever wrote it; the number of queries does not grow with them."""
-    names = ToolNames()
-    rules = _rules(proposals, names)
     rows = (
         RuleVersion.objects.filter(rule__in=rules.values()).order_by("rule_id", "-number").distinct("rule_id")
     )
     newest = {version.rule_id: version for version in rows}
-    ids, made, versions = names.ids(), [], []
+    made, versions = [], []
     for proposal in proposals:
         change, rule = proposal.change, rules[proposal.change.pk]
         version = newest.get(rule.pk)
@@ -132,14 +138,10 @@ def _versions(proposals: Sequence[Proposal], detail: dict[str, Any]) -> list[Rul
     return versions
 
 
-def _rules(proposals: Sequence[Proposal], names: ToolNames) -> dict[int, Rule]:
+def _rules(proposals: Sequence[Proposal], entries: Entries) -> dict[int, Rule]:
     """Change id -> its rule; the rows of new rules are made. Raises TraceError code `duplicate_code`."""
     rules = {proposal.change.pk: proposal.change.rule for proposal in proposals if proposal.change.rule}
-    new = {
-        proposal.change.pk: checked_entry(proposal.content, proposal.code, proposal.domain, names)
-        for proposal in proposals
-        if not proposal.change.rule
-    }
+    new = {pk: entry for pk, entry in entries.items() if pk not in rules}
     rows = [Rule(domain_id=entry.domain, code=entry.code) for entry in new.values()]
     try:
         with transaction.atomic():

@@ -13,9 +13,9 @@ from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from catalog.tokens import catalog_lock
-from rules.book import version_contents
+from rules.book import ToolNames, version_contents
 from rules.changes.apply import carry_out, check_clear, check_complete, title_of
-from rules.changes.conflicts import Conflict, changes_of, request_conflicts
+from rules.changes.conflicts import Conflict, changes_of, proposals_of, request_conflicts
 from rules.changes.drafts import (
     audit_request,
     change_add,
@@ -67,8 +67,9 @@ def request_submit(*, request: ChangeRequest, actor: Any, revision: int) -> Chan
     request = locked(request, revision)
     possible("submit", request, actor)
     changes = changes_of(request)
-    check_complete(request, changes)
-    check_clear(request, changes)
+    proposals = proposals_of(changes)
+    check_complete(changes, proposals, ToolNames())
+    check_clear(request, changes, proposals)
     request.title = request.title or title_of(changes)
     request.reason = ""
     _move(request, State.IN_REVIEW, "submitted", actor, changes=len(changes))
@@ -126,7 +127,8 @@ def request_schedule(
             where="at",
             hint="Choose a time to come, in UTC.",
         )
-    check_clear(request, changes_of(request))
+    changes = changes_of(request)
+    check_clear(request, changes, proposals_of(changes))
     request.apply_at, request.blocked = at, ""
     return _move(request, State.SCHEDULED, "scheduled", actor, at=at.isoformat())
 

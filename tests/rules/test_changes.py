@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from rules.book import version_contents
@@ -341,3 +343,12 @@ def test_draft_begins_from_the_newest_version(world):
     assert change.base == newest and change.content == draft_of(version_contents([newest])[newest.pk])
     assert changes_services.change_draft(actor=world["erin"], rule=world.rule) == change
     assert changes_services.change_draft(actor=world["otto"], rule=world.rule) != change
+
+
+def test_applying_reads_the_catalog_and_the_rules_once(world):
+    request = world.approved(world.new_rule("ONCE"))
+    with CaptureQueriesContext(connection) as ran:
+        changes_services.request_apply(request=request, actor=world["rui"])
+    whole = 'SELECT "catalog_tool"."name" AS "name", "catalog_tool"."id" AS "pk"'
+    assert len([query for query in ran.captured_queries if query["sql"].startswith(whole)]) == 1
+    assert len(ran.captured_queries) <= 41
