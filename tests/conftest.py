@@ -79,6 +79,7 @@ def fast_passwords(settings, request):
         "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
     }
+    settings.WHITENOISE_AUTOREFRESH = True  # each new client would look through all static files, at 50 ms
     # counts of its own for each test, and no line in the audit for each client that is signed in
     cache = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": request.node.nodeid}
     settings.CACHES = {"default": cache}
