@@ -163,8 +163,11 @@ def test_run_goes_on_over_a_database_that_ends_its_connections_all_the_time(llm)
     over = threading.Event()
 
     def cut():
-        while not over.wait(0.3):
-            if 10 < len(llm.requests) < 120:  # of 136: with nothing left to do nobody would try again
+        last = 0
+        while not over.wait(0.02):
+            # not while nothing goes on, and of 136 no late one: with nothing left to do nobody would try again
+            if last + 10 < (seen := len(llm.requests)) < 120:
+                last = seen
                 with connection.cursor() as cursor:
                     cursor.execute(
                         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
