@@ -164,11 +164,12 @@ PHONES = [
 @pytest.mark.parametrize(
     "form", [PhoneNumberFormat.E164, PhoneNumberFormat.INTERNATIONAL, PhoneNumberFormat.RFC3966]
 )
-def test_no_international_phone_number_of_any_country_survives(form):
+@pytest.mark.parametrize("sentences", [1, pytest.param(len(CARRIERS), marks=pytest.mark.long)])
+def test_no_international_phone_number_of_any_country_survives(form, sentences):
     left = []
-    for number in PHONES:
+    for at, number in enumerate(PHONES):
         said = phonenumbers.format_number(number, form)
-        for carrier in CARRIERS:
+        for carrier in [*CARRIERS, *CARRIERS][at % len(CARRIERS) :][:sentences]:
             done = scrub(carrier.format(said))
             if "[" not in done.text:
                 left.append(done.plain)

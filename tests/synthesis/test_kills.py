@@ -9,7 +9,6 @@ from tests.synthesis.killing import CALLS, kill_and_resume
 from tests.synthesis.rows import make_book
 
 pytestmark = pytest.mark.django_db(transaction=True)
-KILLS = 5
 
 
 @pytest.fixture
@@ -21,10 +20,11 @@ def server(settings):
         yield server
 
 
-def test_a_run_killed_five_times_resends_only_what_was_in_flight_and_doubles_nothing(server):
+@pytest.mark.parametrize("kills", [2, pytest.param(6, marks=pytest.mark.long)])
+def test_a_run_that_is_killed_resends_only_what_was_in_flight_and_doubles_nothing(server, kills):
     make_book()
     draw = random.Random(4)
-    moments = sorted(draw.sample(range(5, CALLS - 10), KILLS))
+    moments = sorted(draw.sample(range(5, CALLS - 10), kills))
     found = kill_and_resume(server, moments)
-    assert found.kills == KILLS and found.in_flight > 0
+    assert found.kills == kills and found.in_flight > 0
     assert not found.problems, found

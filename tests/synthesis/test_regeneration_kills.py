@@ -21,7 +21,6 @@ from tests.synthesis.rows import make_book, run_job
 from tests.synthesis.test_runs import NO_PERMISSIONS
 
 pytestmark = pytest.mark.django_db(transaction=True)
-KILLS = 4
 
 
 @pytest.fixture
@@ -33,7 +32,8 @@ def server(settings):
         yield server
 
 
-def test_a_killed_run_writes_each_rejected_sample_again_once(server):
+@pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.long)])
+def test_a_killed_run_writes_each_rejected_sample_again_once(server, kills):
     make_book()
     asked = {"branch": "rule", "per_rule": 24, "writer": "llm", "recipe": NO_PERMISSIONS, "wake": False}
     run_job(synthesis_start(**asked).job)
@@ -45,7 +45,7 @@ def test_a_killed_run_writes_each_rejected_sample_again_once(server):
     (made,) = regeneration.start(wake=False)
     server.control(reset=True)
     calls = 3 * len(old) // 2 + 2 * len(old) // 2
-    for moment in sorted(random.Random(3).sample(range(2, calls - 8), KILLS)):
+    for moment in sorted(random.Random(3).sample(range(2, calls - 8), kills)):
         process = worker_of(made.job_id)
         while len(server.exchanges()) < moment and process.poll() is None:
             time.sleep(0.02)

@@ -185,11 +185,12 @@ def test_passes_without_rule_samples_are_equal_where_only_rule_samples_differ(se
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_workers_that_are_killed_train_every_stage_of_a_grid_once(settings, tmp_path):
+@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.long)])
+def test_two_workers_that_are_killed_train_every_stage_of_a_grid_once(settings, tmp_path, kills):
     snapshot = make_snapshot()
     retrievals = ("none", "n", "r", "r+R", "n>r")
     runs = [create(snapshot, r, memo=m) for m in ("none", "m") for r in retrievals]
-    found = storm(tmp_path, runs, workers=2, kills=3, seed=6, step_seconds=0.1)
+    found = storm(tmp_path, runs, workers=2, kills=kills, seed=6, step_seconds=0.1)
     assert found["stages"] == 9 and found["asked"] == 19
     assert Run.objects.count() == 10 and connection.connection is not None
     assert Path(tmp_path / "stages").is_dir()
