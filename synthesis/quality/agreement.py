@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from django.contrib.auth.models import User
 from django.db import connection
 
-from synthesis.core.agreement import (
+from synthesis.core.review.agreement import (
     Estimate,
     Rate,
     agreeing,

@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from synthesis.core.calibration import FLOOR, TARGET
+from synthesis.core.review.calibration import FLOOR, TARGET
 from synthesis.quality.reports import agreement_report, judge_report, reviewer_report
 from trace_site.rest.examples import answer_example
 from trace_site.rest.schema import InputSerializer, Out, finite

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from catalog.models import Tool
-from synthesis.core.blind import LETTERS, Reading
+from synthesis.core.review.blind import LETTERS, Reading
 from synthesis.models import Sample
 from trace_site.lib.errors import TraceError
 

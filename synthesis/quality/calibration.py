@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 
 from django.db import connection, transaction
 
-from synthesis.core.calibration import FLOOR, TARGET, Matrix, Proposal, Reads, pooled, proposal
+from synthesis.core.review.calibration import (
+    FLOOR,
+    TARGET,
+    Matrix,
+    Proposal,
+    Reads,
+    pooled,
+    proposal,
+)
 from synthesis.models import ReviewItem, Sample, SynthesisRun
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError

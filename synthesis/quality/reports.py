@@ -9,7 +9,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from synthesis.core.calibration import FLOOR, TARGET, Reads
+from synthesis.core.review.calibration import FLOOR, TARGET, Reads
 from synthesis.quality.agreement import Agreement, agreements, qualities
 from synthesis.quality.calibration import Calibration, Slice, calibrations
 from trace_site.access import ADMIN, roles_of

@@ -8,9 +8,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from synthesis.core.acceptance import AQLS
-from synthesis.core.agreement import DRAWS, FEWEST, RELIABLE, SEED, TENTATIVE
-from synthesis.core.calibration import FLOOR, TARGET
+from synthesis.core.review.acceptance import AQLS
+from synthesis.core.review.agreement import DRAWS, FEWEST, RELIABLE, SEED, TENTATIVE
+from synthesis.core.review.calibration import FLOOR, TARGET
 from synthesis.models import ReviewItem, Sample
 from synthesis.quality.calibration import MOST, calibration_draw, calibration_withdraw
 from synthesis.quality.reports import (

@@ -15,7 +15,7 @@ from rules.models import RuleVersion
 from synthesis.batches import selectors as reads
 from synthesis.batches.selectors import published_version, waiting_rules
 from synthesis.batches.services import batch_create, batch_withdraw
-from synthesis.core.acceptance import AQLS, LEVELS, Plan, plan
+from synthesis.core.review.acceptance import AQLS, LEVELS, Plan, plan
 from synthesis.models import Sample
 from synthesis.review import bulk
 from synthesis.review import queue as review_queue

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synthesis.core.agreement import wilson
-from synthesis.core.calibration import FLOOR, TARGET, Matrix, Reads, pooled, proposal
+from synthesis.core.review.agreement import wilson
+from synthesis.core.review.calibration import FLOOR, TARGET, Matrix, Reads, pooled, proposal
 
 
 def reads(*counts: int, population: int = 0, weight: float = 1.0) -> Reads:

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from synthesis.core.blind import COLUMNS, QUESTIONS, score, sheet
+from synthesis.core.review.blind import COLUMNS, QUESTIONS, score, sheet
 from synthesis.quality.blind import blind_readings
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import TraceError

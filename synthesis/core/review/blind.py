@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from synthesis.core.agreement import wilson
 from synthesis.core.names import SENTENCE_END
+from synthesis.core.review.agreement import wilson
 from trace_site.lib.cells import guard
 from trace_site.lib.errors import TraceError
 
