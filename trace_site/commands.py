@@ -82,8 +82,9 @@ def run_inline(job: Job, echo: Callable[[str], None] = print) -> dict[str, Any]:
         printer.close()
     echo(job.progress_line())
     if job.state != Job.State.DONE:
-        code = declared(job.error_code, "job_failed")
-        raise TraceError(job.error or f"{job.title} was {job.state}.", code=code)
+        raise TraceError(
+            job.error or f"{job.title} was {job.state}.", code=declared(job.error_code, "job_failed")
+        )
     return job.result or {}
 
 
