@@ -23,7 +23,7 @@ from training.registry.selectors import alias_names
 
 # Figures of what the rules taught: champion, control and embedding beside each other, a figure a tier and decoding.
 #
-# In: a part of `selectors_taught`. Out: dots whose title is the answer, each row linked to the predictions it counts.
+# In: a part of `taught.selectors`. Out: dots whose title is the answer, each row linked to the predictions it counts.
 
 
 LABELS = {

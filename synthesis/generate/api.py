@@ -1,4 +1,4 @@
-"""/api/v1/synthesis: runs with their funnel and books, estimates, the yield per rule; samples in api_samples."""
+"""/api/v1/synthesis: runs with their funnel and books, estimates, the yield per rule."""
 
 from dataclasses import asdict
 from typing import Any

@@ -32,7 +32,7 @@ def claim_next(
     reviewer: Any, filters: Mapping[str, Any] | None = None, *, besides: Collection[int] = ()
 ) -> ReviewItem | None:
     """The item `reviewer` reads next, claimed: one they hold already, else the first that waits. None: see
-    `selectors_queue.queue_state`.
+    `selectors.queue_state`.
 
     besides: items that are not meant, by id: what is on screen while the next one is fetched ahead.
     """

@@ -1,6 +1,6 @@
 """Whether the items of the review queue are what samples and rules say, and setting right what is not.
 
-Triggers keep them (migration 0010), each seeing what was committed before its own statement. Two transactions at once
+Triggers keep them (migration 0003), each seeing what was committed before its own statement. Two transactions at once
 on siblings of one slot, or on a rule and a sample of it, can each miss the other; then an item waits that should not,
 or none does. This finds those, a part of the samples at a time.
 """

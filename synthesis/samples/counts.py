@@ -1,4 +1,4 @@
-"""Rollups of samples and waiting items: triggers append what changed (migration 0012), here it is folded and recounted.
+"""Rollups of samples and waiting items: triggers append what changed (migration 0004), here it is folded and recounted.
 
 A count is the sum of its rows, whenever it is read. Folding replaces loose rows by sums in one statement, so that
 readers see the rows or the sums, and writers, who only append, wait for nobody.

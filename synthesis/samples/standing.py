@@ -1,7 +1,7 @@
 """Which samples stand: not gone, not replaced by a newer one of their slot, of a published rule version.
 
 What is read from rows alone; whether a tool of the pool has changed since is told by `staleness`. The queue's triggers
-say the same of what is replaced (migration 0019), and a test holds the two together.
+say the same of what is replaced (migration 0003), and a test holds the two together.
 """
 
 from django.db.models import Exists, OuterRef, Q

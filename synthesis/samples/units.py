@@ -1,4 +1,4 @@
-"""What runs do to their units (selectors_units): join, share, take over, give up."""
+"""The units of a run: joined, shared, taken over, given up, and counted."""
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager

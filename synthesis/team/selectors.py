@@ -1,7 +1,7 @@
 """Progress of the team: what each has decided, how fast they read, what is left, and who holds what.
 
 Counts come from indexes and rollups; the number of queries is the same for any team and any number of samples. Nothing
-here says whose readings are good: see selectors_reviewers.
+here says whose readings are good: see `quality.agreement`.
 """
 
 import re

@@ -209,7 +209,7 @@ def _tell(row: SampleComment) -> None:
 
 # Named selections of the queue and of the sample list: one's own, or shared with everybody.
 #
-# The query is stored as the page's own form writes it, see views_saved.
+# The query is stored as the page's own form writes it.
 
 
 MOST_SAVED = 50  # a person and page

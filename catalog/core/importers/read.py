@@ -355,7 +355,7 @@ def read_catalog(path: Path, *, shown: str = "", fmt: str = "auto", keep_going: 
 
 
 def read_whole(path: Path, shown: str, fmt: str, max_errors: int | None, max_text: int | None) -> CatalogFile:
-    """Read a document in this process; `fmt` is a format or `document`. Callers set the limits: see `limited`."""
+    """Read a document in this process; `fmt` is a format or `document`. Callers set the limits: see `read_limited`."""
     if fmt == "odata":
         return collect("odata", odata.read(read_edmx(path, shown), shown), max_errors, max_text)
     document = read_document(path, shown)
