@@ -2,214 +2,66 @@
 
 from typing import Any
 
-# Every code that an error may have, and its HTTP status; a code that is not here is a mistake of the program.
-STATUS_OF: dict[str, int] = {
-    # the caller's input: it is malformed, incomplete or names what it cannot
-    "ambiguous_rule": 400,
-    "bad_aql": 400,
-    "bad_base": 400,
-    "bad_count": 400,
-    "bad_csv": 400,
-    "bad_decode": 400,
-    "bad_delivery": 400,
-    "bad_domain": 400,
-    "bad_encoding": 400,
-    "bad_follow_up": 400,
-    "bad_format": 400,
-    "bad_grid": 400,
-    "bad_input": 400,
-    "bad_item": 400,
-    "bad_items": 400,
-    "bad_json": 400,
-    "bad_k": 400,
-    "bad_level": 400,
-    "bad_licence": 400,
-    "bad_option": 400,
-    "bad_probe": 400,
-    "bad_reason": 400,
-    "bad_recipe": 400,
-    "bad_request": 400,
-    "bad_row": 400,
-    "bad_rows": 400,
-    "bad_rule": 400,
-    "bad_rules": 400,
-    "bad_sample": 400,
-    "bad_shares": 400,
-    "bad_sheet": 400,
-    "bad_stage": 400,
-    "bad_tau": 400,
-    "bad_template": 400,
-    "bad_text": 400,
-    "bad_time": 400,
-    "bad_tool": 400,
-    "bad_tool_name": 400,
-    "bad_xml": 400,
-    "bad_yaml": 400,
-    "bulk_count": 400,
-    "empty": 400,
-    "line_too_long": 400,
-    "mixed_rules": 400,
-    "no_note": 400,
-    "no_reason": 400,
-    "no_such_domain": 400,
-    "no_such_file": 400,
-    "no_such_rule": 400,
-    "no_such_sample": 400,
-    "no_such_user": 400,
-    "no_tokens": 400,
-    "not_bulk": 400,
-    "nothing_changes": 400,
-    "reason_missing": 400,
-    "small_lot": 400,
-    "style_unsupported": 400,
-    "team_differs": 400,
-    "texts": 400,
-    "token_collision": 400,
-    "too_long": 400,
-    "too_many": 400,
-    "unknown_base": 400,
-    "unknown_head": 400,
-    "unknown_rule": 400,
-    "unknown_table": 400,
-    "unknown_tool": 400,
-    "webhook_unreachable": 400,
-    # what was asked for needs something that is not there yet: the hint says how to make it
-    "bad_prompt": 400,
-    "batch_closed": 400,
-    "contaminated": 400,
-    "empty_benchmark": 400,
-    "empty_catalog": 400,
-    "empty_snapshot": 400,
-    "incomplete": 400,
-    "incomplete_predictions": 400,
-    "no_base": 400,
-    "no_gold": 400,
-    "no_init": 400,
-    "no_neighbours": 400,
-    "no_parts": 400,
-    "no_plain_token": 400,
-    "no_records": 400,
-    "no_rules": 400,
-    "no_samples": 400,
-    "no_snapshot": 400,
-    "no_token": 400,
-    "no_tools": 400,
-    "not_opened": 400,
-    "not_recorded": 400,
-    "nothing_to_draw": 400,
-    "other_half": 400,
-    "other_run": 400,
-    "prompt_too_large": 400,
-    "recording_void": 400,
-    "scattered_rows": 400,
-    "small_table": 400,
-    "stale_init": 400,
-    "wrong_init": 400,
-    # who asks is not known
-    "authentication_failed": 401,
-    "not_authenticated": 401,
-    # who asks is known, and may not
-    "forbidden_model": 403,
-    "not_allowed": 403,
-    # there is no such thing
-    "no_export": 404,
-    "not_found": 404,
-    # the method or the wanted form of the answer
-    "method_not_allowed": 405,
-    "not_acceptable": 406,
-    # the body came too slowly
-    "too_slow": 408,
-    # it clashes with what is stored, or with the state of it
-    "bad_state": 409,
-    "conflict": 409,
-    "duplicate_code": 409,
-    "edited_meanwhile": 409,
-    "findings": 409,
-    "frozen": 409,
-    "in_snapshot": 409,
-    "job_ended": 409,
-    "job_state": 409,
-    "key_in_use": 409,
-    "nothing_imported": 409,
-    "nothing_to_undo": 409,
-    "removed": 409,
-    "run_locked": 409,
-    "stale_preview": 409,
-    "stale_revision": 409,
-    # the revision that an edit was made from
-    "precondition_failed": 412,
-    "precondition_required": 428,
-    # the size or the kind of what was sent
-    "too_large": 413,
-    "unsupported_media_type": 415,
-    # understood, and cannot be done with these contents
-    "filtered": 422,
-    "key_reused": 422,
-    # asked too often
-    "rate_limited": 429,
-    # our fault: a setting, the installation, a program of ours or a part of the machine that failed
-    "already_up": 500,
-    "bad_ledger": 500,
-    "bad_setting": 500,
-    "cells_failed": 500,
-    "child_failed": 500,
-    "command_failed": 500,
-    "crash": 500,
-    "disk_full": 500,
-    "diverged": 500,
-    "encoder": 500,
-    "home_unwritable": 500,
-    "interrupted": 500,
-    "job_failed": 500,
-    "missing_package": 500,
-    "no_encoder": 500,
-    "no_port": 500,
-    "not_installed": 500,
-    "old_home": 500,
-    "postgres_root": 500,
-    "postgres_setup": 500,
-    "postgres_start": 500,
-    "reader_failed": 500,
-    "redis_start": 500,
-    "round_trip": 500,
-    "site_start": 500,
-    "write_failed": 500,
-    # an answer of the language model, or of a receiver of webhooks, that is of no use
-    "llm_bad_answer": 502,
-    "llm_bad_json": 502,
-    "llm_bad_request": 502,
-    "llm_bad_schema": 502,
-    "llm_broken": 502,
-    "llm_content_filter": 502,
-    "llm_empty": 502,
-    "llm_host_refused": 502,
-    "llm_key_repeated": 502,
-    "llm_not_json": 502,
-    "llm_refused": 502,
-    "llm_server_error": 502,
-    "llm_too_large": 502,
-    "llm_too_long": 502,
-    "llm_truncated": 502,
-    "llm_unauthorized": 502,
-    "llm_unreachable": 502,
-    "llm_wrong_model": 502,
-    # a service or a store that is away, full, damaged or not set up; it may work later
-    "bad_digest": 503,
-    "bad_export": 503,
-    "engine_failed": 503,
-    "ledger_down": 503,
-    "llm_budget": 503,
-    "llm_not_configured": 503,
-    "llm_quota": 503,
-    "llm_rate_limited": 503,
-    "store_corrupt": 503,
-    "store_missing": 503,
-    "store_write_failed": 503,
-    "unavailable": 503,
-    # the language model did not answer in time
-    "llm_timeout": 504,
-}
+# Every code that an error may have, by its HTTP status; a code that is not here is a mistake of the program.
+CODES = {
+    # the caller's input: it is malformed, incomplete or names what it cannot; then what was asked for needs something
+    # that is not there yet, and the hint says how to make it
+    400: """ambiguous_rule bad_aql bad_base bad_count bad_csv bad_decode bad_delivery bad_domain
+        bad_encoding bad_follow_up bad_format bad_grid bad_input bad_item bad_items bad_json bad_k
+        bad_level bad_licence bad_option bad_probe bad_reason bad_recipe bad_request bad_row bad_rows
+        bad_rule bad_rules bad_sample bad_shares bad_sheet bad_stage bad_tau bad_template bad_text
+        bad_time bad_tool bad_tool_name bad_xml bad_yaml bulk_count empty line_too_long mixed_rules
+        no_note no_reason no_such_domain no_such_file no_such_rule no_such_sample no_such_user no_tokens
+        not_bulk nothing_changes reason_missing small_lot style_unsupported team_differs texts
+        token_collision too_long too_many unknown_base unknown_head unknown_rule unknown_table
+        unknown_tool webhook_unreachable
 
+        bad_prompt batch_closed contaminated empty_benchmark empty_catalog empty_snapshot incomplete
+        incomplete_predictions no_base no_gold no_init no_neighbours no_parts no_plain_token no_records
+        no_rules no_samples no_snapshot no_token no_tools not_opened not_recorded nothing_to_draw
+        other_half other_run prompt_too_large recording_void scattered_rows small_table stale_init
+        wrong_init""",
+    # who asks is not known
+    401: "authentication_failed not_authenticated",
+    # who asks is known, and may not
+    403: "forbidden_model not_allowed",
+    # there is no such thing
+    404: "no_export not_found",
+    # the method or the wanted form of the answer
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    # the body came too slowly
+    408: "too_slow",
+    # it clashes with what is stored, or with the state of it
+    409: """bad_state conflict duplicate_code edited_meanwhile findings frozen in_snapshot job_ended
+        job_state key_in_use nothing_imported nothing_to_undo removed run_locked stale_preview
+        stale_revision""",
+    # the revision that an edit was made from
+    412: "precondition_failed",
+    428: "precondition_required",
+    # the size or the kind of what was sent
+    413: "too_large",
+    415: "unsupported_media_type",
+    # understood, and cannot be done with these contents
+    422: "filtered key_reused",
+    # asked too often
+    429: "rate_limited",
+    # our fault: a setting, the installation, a program of ours or a part of the machine that failed
+    500: """already_up bad_ledger bad_setting cells_failed child_failed command_failed crash disk_full
+        diverged encoder home_unwritable interrupted job_failed missing_package no_encoder no_port
+        not_installed old_home postgres_root postgres_setup postgres_start reader_failed redis_start
+        round_trip site_start write_failed""",
+    # an answer of the language model, or of a receiver of webhooks, that is of no use
+    502: """llm_bad_answer llm_bad_json llm_bad_request llm_bad_schema llm_broken llm_content_filter
+        llm_empty llm_host_refused llm_key_repeated llm_not_json llm_refused llm_server_error
+        llm_too_large llm_too_long llm_truncated llm_unauthorized llm_unreachable llm_wrong_model""",
+    # a service or a store that is away, full, damaged or not set up; it may work later
+    503: """bad_digest bad_export engine_failed ledger_down llm_budget llm_not_configured llm_quota
+        llm_rate_limited store_corrupt store_missing store_write_failed unavailable""",
+    # the language model did not answer in time
+    504: "llm_timeout",
+}
+STATUS_OF = {code: status for status, codes in CODES.items() for code in codes.split()}
 
 LONGEST = 1000  # characters of a message, a place or a hint: what somebody sent is not sent back whole
 LONGEST_QUOTE = 80
