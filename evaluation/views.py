@@ -13,8 +13,7 @@ from evaluation.core.metrics import ALL
 from evaluation.core.taught import Cell
 from evaluation.core.versus import BETTER, WORSE
 from evaluation.coverage import pages as coverage_pages
-from evaluation.coverage.rows import DomainCoverage
-from evaluation.coverage.selectors import coverage
+from evaluation.coverage.selectors import DomainCoverage, coverage
 from evaluation.taught.selectors import Part, Taught, taught
 from trace_site.lib.charts import Dot, DotChart, DotRow
 from trace_site.paging import number_of

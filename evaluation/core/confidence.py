@@ -121,10 +121,7 @@ def fit(features: Sequence[Features], has_tool: Sequence[bool], is_right: Sequen
     unseen = out_of_fold(asked, inside)
     chosen = threshold(logistic(unseen[inside == 1]).tolist())
     return Fit(
-        names,
-        fit_logistic(np.column_stack([rows, unseen]), right),
-        fit_logistic(asked, inside),
-        chosen,
+        names, fit_logistic(np.column_stack([rows, unseen]), right), fit_logistic(asked, inside), chosen
     )
 
 

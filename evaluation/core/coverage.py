@@ -7,10 +7,11 @@ An edge joins two tools of a cluster that are mutual neighbours at or above tau.
 rule's T(r) holds both its tools. A tool is covered when at least one of its edges is.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
 RESOLVED_SHARE = 0.8  # of a cluster's edges
 TAUGHT_SAMPLES = 10  # approved samples of every rule that covers an edge of the cluster
@@ -76,84 +77,36 @@ class Totals:
         return sum(self.states[state] for state in DONE)
 
 
-@dataclass(frozen=True)
-class RuleIndex:
-    """Rules by tool, so that an edge is one set intersection."""
-
-    rules: Mapping[int, RuleFacts]
-    of_tool: Mapping[int, frozenset[int]]
-
-    @classmethod
-    def build(cls, rules: Iterable[RuleFacts]) -> "RuleIndex":
-        by_tool: dict[int, set[int]] = {}
-        known = {rule.id: rule for rule in rules}
-        for rule in known.values():
-            for tool in rule.tools:
-                by_tool.setdefault(tool, set()).add(rule.id)
-        return cls(known, {tool: frozenset(ids) for tool, ids in by_tool.items()})
-
-    def holding(self, a: int, b: int) -> frozenset[int]:
-        """The rules whose set holds both tools."""
-        return self.of_tool.get(a, frozenset()) & self.of_tool.get(b, frozenset())
-
-    def holding_two(self, tools: Iterable[int]) -> tuple[int, ...]:
-        """The rules whose set holds any two of the tools, by id."""
-        counts = Counter(chain.from_iterable(self.of_tool.get(tool, ()) for tool in tools))
-        return tuple(sorted(rule for rule, count in counts.items() if count > 1))
-
-
 def cover(clusters: Iterable[ClusterFacts], rules: Iterable[RuleFacts]) -> list[ClusterCoverage]:
-    """`told_apart` and `judged` in one step."""
-    clusters, rules = list(clusters), list(rules)
-    return judged(
-        told_apart(clusters, rules),
-        samples={rule.id: rule.samples for rule in rules},
-        in_champion={rule.id for rule in rules if rule.in_champion},
-        dismissed={cluster.id for cluster in clusters if cluster.dismissed},
-    )
+    known = {rule.id: rule for rule in rules}
+    of_tool: dict[bool, defaultdict[int, set[int]]] = {True: defaultdict(set), False: defaultdict(set)}
+    for rule in known.values():
+        for tool in rule.tools:
+            of_tool[rule.published][tool].add(rule.id)
+    published, drafts = of_tool[True], of_tool[False]
+    found = []
+    for cluster in clusters:
+        holding = {(a, b): published.get(a, set()) & published.get(b, set()) for a, b, _ in cluster.edges}
+        covered = tuple(edge for edge, ids in holding.items() if ids)
+        uncovered = tuple(edge for edge, ids in holding.items() if not ids)
+        covering = tuple(sorted(set(chain.from_iterable(holding.values()))))
+        held = Counter(chain.from_iterable(drafts.get(tool, ()) for tool in cluster.tools))
+        waiting = tuple(sorted(rule for rule, tools in held.items() if tools > 1))
+        state = _state(cluster, len(covered), [known[rule] for rule in covering], bool(waiting))
+        found.append(ClusterCoverage(cluster, state, covered, uncovered, covering, waiting))
+    return found
 
 
-def told_apart(clusters: Iterable[ClusterFacts], rules: Iterable[RuleFacts]) -> list[ClusterCoverage]:
-    """What the rules' sets alone say; no state goes beyond `resolved`."""
-    rules = list(rules)
-    published = RuleIndex.build(rule for rule in rules if rule.published)
-    drafts = RuleIndex.build(rule for rule in rules if not rule.published)
-    return [_told_apart(cluster, published, drafts) for cluster in clusters]
-
-
-def _told_apart(cluster: ClusterFacts, published: RuleIndex, drafts: RuleIndex) -> ClusterCoverage:
-    by_edge = {(a, b): published.holding(a, b) for a, b, _ in cluster.edges}
-    covered = tuple(edge for edge, ids in by_edge.items() if ids)
-    uncovered = tuple(edge for edge, ids in by_edge.items() if not ids)
-    ids = sorted(set(chain.from_iterable(by_edge.values())))
-    waiting = drafts.holding_two(cluster.tools)
-    state = _state(len(cluster.edges), len(covered), bool(waiting))
-    return ClusterCoverage(cluster, state, covered, uncovered, tuple(ids), waiting)
-
-
-def _state(edges: int, covered: int, has_draft: bool) -> str:
+def _state(cluster: ClusterFacts, covered: int, rules: Sequence[RuleFacts], has_draft: bool) -> str:
+    if cluster.dismissed:
+        return "dismissed"
     if not covered:
         return "draft" if has_draft else "no_rule"
-    return "touched" if covered < RESOLVED_SHARE * edges else "resolved"
-
-
-def judged(
-    rows: Iterable[ClusterCoverage],
-    *,
-    samples: Mapping[int, int],
-    in_champion: Collection[int],
-    dismissed: Collection[int],
-) -> list[ClusterCoverage]:
-    """Resolved clusters move on by the approved samples of their rules, and by what the champion was trained on."""
-
-    def state(row: ClusterCoverage) -> str:
-        if row.cluster.id in dismissed:
-            return "dismissed"
-        if row.state != "resolved" or any(samples.get(rule, 0) < TAUGHT_SAMPLES for rule in row.rules):
-            return row.state
-        return "in_champion" if all(rule in in_champion for rule in row.rules) else "taught"
-
-    return [row if (now := state(row)) == row.state else replace(row, state=now) for row in rows]
+    if covered < RESOLVED_SHARE * len(cluster.edges):
+        return "touched"
+    if any(rule.samples < TAUGHT_SAMPLES for rule in rules):
+        return "resolved"
+    return "in_champion" if all(rule.in_champion for rule in rules) else "taught"
 
 
 def totals(rows: Sequence[ClusterCoverage]) -> Totals:
@@ -165,7 +118,7 @@ def totals(rows: Sequence[ClusterCoverage]) -> Totals:
         edges=sum(len(row.cluster.edges) for row in counted),
         edges_covered=sum(len(row.covered) for row in counted),
         tools=sum(len(row.cluster.tools) for row in counted),
-        tools_covered=sum(len(set(chain.from_iterable(row.covered))) for row in counted if row.covered),
+        tools_covered=sum(len(set(chain.from_iterable(row.covered))) for row in counted),
     )
 
 
@@ -175,8 +128,7 @@ def ranked_gaps(rows: Iterable[ClusterCoverage]) -> list[ClusterCoverage]:
     return sorted(gaps, key=lambda row: (-row.gap_score, row.cluster.id))
 
 
-@dataclass(frozen=True, slots=True)
-class OutsidePairs:
+class OutsidePairs(NamedTuple):
     """A rule's pairs (target, confusable) that no cluster holds: they measure how good tau is."""
 
     rule: int
@@ -185,7 +137,7 @@ class OutsidePairs:
 
 
 def pairs_outside(rules: Iterable[RuleFacts], home: Mapping[int, int]) -> list[OutsidePairs]:
-    """`home`: tool -> its cluster."""
+    """Of published rules; `home`: tool -> its cluster."""
     found = []
     for rule in rules:
         target, *confusables = rule.tools

@@ -21,10 +21,7 @@ def follows(named: Sequence[str], answer: Collection[str]) -> bool:
 
 def trace_fields(named: Sequence[str], answer: Collection[str]) -> dict[str, Any]:
     """What is kept with an answer that has a trace: {"follows_trace", "trace_tools"}; no tools: it names none."""
-    return {
-        "follows_trace": follows(named, answer),
-        "trace_tools": commitment(named, len(set(answer))),
-    }
+    return {"follows_trace": follows(named, answer), "trace_tools": commitment(named, len(set(answer)))}
 
 
 NO_TRACE: Mapping[str, Any] = {"follows_trace": None, "trace_tools": []}

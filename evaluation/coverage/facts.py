@@ -1,13 +1,13 @@
 """What coverage is computed from, kept per process and read again exactly when it has moved.
 
-Database triggers stamp the parts named in `Stamps`. A page reads the stamps in one query; a part whose stamp is the
-one it was read at is not read again, so no number is ever older than the page.
+Database triggers stamp the parts named in `Stamps`, and a stamp never comes back. A page reads the stamps in one
+query; each reader here keeps what it last read for the stamp it was given, so no number is ever older than the page.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, Generic, NamedTuple, TypeVar
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from django.db.models import Count, F, Q
 
@@ -20,14 +20,9 @@ from synthesis.samples.standing import OUTDONE
 from trace_site.database import Generation
 from training.models import AliasMove, Run
 
-Kept = TypeVar("Kept")
 Stamp = tuple[int, ...]
-OPEN = (
-    ChangeRequest.State.DRAFT,
-    ChangeRequest.State.IN_REVIEW,
-    ChangeRequest.State.APPROVED,
-    ChangeRequest.State.SCHEDULED,
-)
+State = ChangeRequest.State
+OPEN = (State.DRAFT, State.IN_REVIEW, State.APPROVED, State.SCHEDULED)
 
 
 class Stamps(NamedTuple):
@@ -46,23 +41,6 @@ def stamps() -> Stamps:
     for name, value in rows.values_list("name", "value"):
         found[name.split(".")[1]].append(value)
     return Stamps(*map(tuple, found.values()))
-
-
-class Keeper(Generic[Kept]):
-    """The last value computed, and the stamp it was computed at."""
-
-    def __init__(self) -> None:
-        self._held: tuple[Hashable, Kept] | None = None
-
-    @property
-    def last(self) -> Kept | None:
-        return self._held[1] if self._held else None
-
-    def at(self, stamp: Hashable, compute: Callable[[], Kept]) -> Kept:
-        held = self._held  # read once: another thread may replace it
-        if held is None or held[0] != stamp:
-            held = self._held = (stamp, compute())
-        return held[1]
 
 
 class ToolName(NamedTuple):
@@ -85,106 +63,92 @@ class RuleName:
     request: int | None = None
 
 
-@dataclass(frozen=True)
-class ToolBook:
-    """Every tool, and every domain with `active`, its number of active tools."""
-
-    domains: list[Any]
-    tools: dict[int, ToolName]
-
-    @cached_property
-    def ids(self) -> dict[str, int]:
-        return {tool.name: tool.id for tool in self.tools.values()}
-
-
-@dataclass(frozen=True)
-class ClusterBook:
-    """The newest clustering of every domain, with the labels of its clusters."""
-
-    clusterings: dict[str, Clustering]
-    clusters: dict[str, list[ClusterFacts]]
-    labels: dict[int, str]
-
-    @cached_property
-    def home(self) -> dict[int, int]:
-        """Tool id -> cluster id."""
-        return {tool: row.id for rows in self.clusters.values() for row in rows for tool in row.tools}
-
-
-@dataclass(frozen=True)
-class RuleSets:
-    """Sets T(r) with the name of each version, and the domain each counts in."""
+class RuleSets(NamedTuple):
+    """Sets T(r) by the domain each counts in, and the name of each version."""
 
     facts: dict[str, list[RuleFacts]]
     names: dict[int, RuleName]
 
 
-def read_tools() -> ToolBook:
+class ClusterBook(NamedTuple):
+    """The newest clustering of every domain; `home`: tool -> its cluster."""
+
+    clusterings: dict[str, Clustering]
+    clusters: dict[str, list[ClusterFacts]]
+    labels: dict[int, str]
+    home: dict[int, int]
+
+
+@lru_cache(maxsize=1)
+def read_domains(tools: Stamp) -> list[Any]:
+    """Every domain with `active`, its number of active tools."""
     active = Count("tools", filter=Q(tools__status=Tool.Status.ACTIVE))
-    columns = ("pk", "name", "deprecated", "version", "domain_id")
-    tools = {row[0]: ToolName(*row) for row in Tool.objects.values_list(*columns)}
-    return ToolBook(list(Domain.objects.annotate(active=active)), tools)
+    return list(Domain.objects.annotate(active=active))
 
 
-def read_clusters() -> ClusterBook:
-    clusterings = newest_clusterings()
+@lru_cache(maxsize=1)
+def read_tools(tools: Stamp) -> dict[int, ToolName]:
+    rows = Tool.objects.values_list("pk", "name", "deprecated", "version", "domain_id")
+    return {row[0]: ToolName(*row) for row in rows}
+
+
+@lru_cache(maxsize=1)
+def read_clusters(tools: Stamp, clusters: Stamp) -> ClusterBook:
+    newest = Clustering.objects.order_by("domain_id", "-version").distinct("domain_id")
+    clusterings = {clustering.domain_id: clustering for clustering in newest}
     owner = {clustering.pk: slug for slug, clustering in clusterings.items()}
-    book = ClusterBook(clusterings, {slug: [] for slug in clusterings}, {})
+    book = ClusterBook(clusterings, {slug: [] for slug in clusterings}, {}, {})
     columns = ("pk", "clustering_id", "tool_ids", "edges", "mean_similarity", "label")
     rows = Cluster.objects.filter(clustering__in=owner).order_by("position", "id").values_list(*columns)
-    for pk, clustering, tools, edges, similarity, label in rows:
+    for pk, clustering, members, edges, similarity, label in rows:
         pairs = tuple((a, b, cosine) for a, b, cosine in edges)
-        book.clusters[owner[clustering]].append(ClusterFacts(pk, frozenset(tools), pairs, similarity))
+        book.clusters[owner[clustering]].append(ClusterFacts(pk, frozenset(members), pairs, similarity))
         book.labels[pk] = label
+        book.home.update(dict.fromkeys(members, pk))
     return book
 
 
-def read_dismissals(book: ClusterBook) -> dict[int, str]:
+@lru_cache(maxsize=1)
+def read_dismissals(clusters: Stamp, dismissals: Stamp) -> dict[int, str]:
     """{cluster: why it needs no rule}."""
-    found = Cluster.objects.filter(clustering__in=book.clusterings.values()).exclude(dismissed_reason="")
-    return dict(found.values_list("pk", "dismissed_reason"))
-
-
-def newest_clusterings() -> dict[str, Clustering]:
-    found = Clustering.objects.order_by("domain_id", "-version").distinct("domain_id")
-    return {clustering.domain_id: clustering for clustering in found}
+    return dict(Cluster.objects.exclude(dismissed_reason="").values_list("pk", "dismissed_reason"))
 
 
 COLUMNS = ("pk", "rule_id", "rule__code", "rule__domain_id", "number", "target_id", "confusable_ids")
 
 
-def read_published() -> RuleSets:
+@lru_cache(maxsize=1)
+def read_published(rules: Stamp) -> RuleSets:
     """The published version of every rule, by code."""
-    rows = RuleVersion.objects.filter(rule__published_id=F("pk")).order_by("rule__code", "pk")
-    return _sets(rows.values_list(*COLUMNS), published=True)
+    return _sets(RuleVersion.objects.filter(rule__published_id=F("pk")), published=True)
 
 
-def _sets(rows: Any, *, published: bool) -> RuleSets:
+def _sets(versions: Any, *, published: bool) -> RuleSets:
     found = RuleSets({}, {})
+    rows = versions.order_by("rule__code", "pk").values_list(*COLUMNS)
     for pk, rule, code, domain, number, target, confusables in rows:
         found.facts.setdefault(domain, []).append(RuleFacts(pk, (target, *confusables), published))
         found.names[pk] = RuleName(rule, code, number, published)
     return found
 
 
-def read_drafts(book: ToolBook) -> RuleSets:
+@lru_cache(maxsize=1)
+def read_drafts(tools: Stamp, rules: Stamp, drafts: Stamp) -> RuleSets:
     """Newest versions that are not published, and the changes of open requests (their ids are negative)."""
     newest = RuleVersion.objects.order_by("rule_id", "-number").distinct("rule_id").values("pk")
     waiting = RuleVersion.objects.filter(pk__in=newest).exclude(rule__published_id=F("pk"))
-    found = _sets(waiting.order_by("rule__code", "pk").values_list(*COLUMNS), published=False)
+    found, known = _sets(waiting, published=False), read_tools(tools)
+    ids = {tool.name: tool.id for tool in known.values()}
     changes = RuleChange.objects.filter(action=RuleChange.Action.SAVE, request__state__in=OPEN)
     for change in changes.select_related("rule").order_by("pk"):
-        tools = _named(change.content, book.ids)
-        domain = (
-            change.rule.domain_id
-            if change.rule
-            else change.domain or (book.tools[tools[0]].domain if tools else "")
-        )
-        code = change.rule.code if change.rule else change.code
-        found.facts.setdefault(domain, []).append(RuleFacts(-change.pk, tools, published=False))
-        found.names[-change.pk] = RuleName(
-            change.rule_id, code or "new rule", 0, False, request=change.request_id
-        )
+        named = _named(change.content, ids)
+        code, domain = change.code or "new rule", change.domain
+        if change.rule:
+            code, domain = change.rule.code, change.rule.domain_id
+        elif not domain and named:
+            domain = known[named[0]].domain
+        found.facts.setdefault(domain, []).append(RuleFacts(-change.pk, named, published=False))
+        found.names[-change.pk] = RuleName(change.rule_id, code, 0, False, request=change.request_id)
     return found
 
 
@@ -194,7 +158,8 @@ def _named(content: Mapping[str, Any], ids: Mapping[str, int]) -> tuple[int, ...
     return tuple(dict.fromkeys(ids[name] for name in names if isinstance(name, str) and name in ids))
 
 
-def approved_samples() -> dict[int, int]:
+@lru_cache(maxsize=1)
+def read_samples(samples: Stamp) -> dict[int, int]:
     """{rule version: its approved samples}, of every slot one; what its tools made stale does not count."""
     approved = Sample.objects.filter(
         ~OUTDONE, rule_version__isnull=False, machine=Sample.Machine.READY, human=Sample.Human.APPROVED
@@ -205,15 +170,9 @@ def approved_samples() -> dict[int, int]:
 
 def champion_versions() -> frozenset[int]:
     """The rule versions the champion was trained on: those of its snapshot, if its cell trains on rule samples."""
-    move = (
-        AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION)
-        .order_by("-id")
-        .values_list("model__run__snapshot", "model__run__retrieval")
-        .first()
-    )
-    if move is None or move[1] != Run.Retrieval.RULES:
-        return frozenset()
-    return snapshot_versions(move[0])
+    champions = AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION).order_by("-id")
+    run = champions.values_list("model__run__snapshot", "model__run__retrieval").first()
+    return snapshot_versions(run[0]) if run and run[1] == Run.Retrieval.RULES else frozenset()
 
 
 @lru_cache(maxsize=8)

@@ -1,8 +1,7 @@
-"""The coverage pages: the home page, a domain's clusters as a ranked list of gaps, one cluster, CSV."""
+"""The coverage pages: a domain's clusters as a ranked list of gaps, one cluster, CSV."""
 
 from django.contrib import messages
-from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
 from django.views.decorators.http import require_GET, require_POST
@@ -10,10 +9,7 @@ from django.views.decorators.http import require_GET, require_POST
 from catalog.forms import DismissForm
 from catalog.lookalikes import clusters as services
 from catalog.models import Cluster, Domain
-from evaluation.coverage import map
-from evaluation.coverage import pages as selectors
-from evaluation.coverage.rows import DomainCoverage
-from evaluation.coverage.selectors import coverage
+from evaluation.coverage import map, pages
 from rules.models import Rule
 from trace_site.lib.cells import csv_lines
 from trace_site.paging import number_of
@@ -22,25 +18,21 @@ GAP_COLUMNS = (
     *("cluster", "state", "gap_score", "pairs", "pairs_covered"),
     *("mean_similarity", "rules", "tools", "reason"),
 )
+CLUSTERS = Cluster.objects.select_related("clustering__domain", "dismissed_by")
 
 
 @require_GET
 def gaps_csv(request: HttpRequest, domain: str) -> HttpResponse:
     """Every cluster of the domain, the costliest gap first, for a spreadsheet."""
-    page = _domain_coverage(domain)
     rows = (
         [
-            row.label,
-            row.state,
-            round(row.gap_score, 3),
-            row.edges,
-            row.covered,
+            *(row.label, row.state, round(row.gap_score, 3), row.edges, row.covered),
             round(row.mean_similarity, 3),
             " ".join(rule.code for rule in row.rules),
             " ".join(tool.name for tool in row.tools),
             row.dismissed_reason,
         ]
-        for row in page.ranked
+        for row in pages.domain_coverage(domain).ranked
     )
     return HttpResponse(
         csv_lines(GAP_COLUMNS, rows),
@@ -49,39 +41,30 @@ def gaps_csv(request: HttpRequest, domain: str) -> HttpResponse:
     )
 
 
-def _domain_coverage(domain: str, recall: bool = False) -> DomainCoverage:
-    found = coverage(domain, recall=recall)
-    if not found:
-        raise Http404
-    return found[0]
-
-
 @require_GET
 def cluster_list(request: HttpRequest) -> HttpResponse:
     """A domain's clusters, the costliest gap on top; filters keep that order."""
     domains = list(Domain.objects.all())
     if not domains:
         return render(request, "coverage/cluster_list.html", {"domains": domains})
-    domain = request.GET.get("domain") or domains[0].slug
-    page, state = _domain_coverage(domain), request.GET.get("state", "")
-    search = request.GET.get("q", "").strip()
-    rows = selectors.found_rows(page, state, search)
-    keyset = selectors.page_after(rows, request.GET.get("after", ""))
+    page = pages.domain_coverage(request.GET.get("domain") or domains[0].slug)
+    state, search = request.GET.get("state", ""), request.GET.get("q", "").strip()
+    rows = pages.found_rows(page, state, search)
+    keyset = pages.page_after(rows, request.GET.get("after", ""))
     context = {
         "page": page,
         "domains": domains,
-        "rows": [(row, selectors.write_url(domain, row)) for row in keyset.rows],
+        "rows": [(row, pages.write_url(page.domain, row)) for row in keyset.rows],
         "keyset": keyset,
         "total": len(rows),
         "state": state,
         "search": search,
-        "labels": selectors.STATE_LABELS,
-        "meanings": selectors.STATE_MEANINGS,
-        "formula": selectors.SCORE_FORMULA,
+        "labels": pages.STATES,
+        "formula": pages.SCORE_FORMULA,
     }
     if request.headers.get("HX-Request"):
         return render(request, "coverage/_clusters.html", context)
-    whole = {"open": selectors.without_rule(page), "parts": selectors.state_parts(page)}
+    whole = {"open": pages.without_rule(page), "parts": pages.state_parts(page)}
     return render(request, "coverage/cluster_list.html", {**context, **whole})
 
 
@@ -89,8 +72,7 @@ def cluster_list(request: HttpRequest) -> HttpResponse:
 def rule_coverage(request: HttpRequest, pk: int) -> HttpResponse:
     """Fragment of the rule page: the clusters whose pairs the rule tells apart."""
     rule = get_object_or_404(Rule.objects.select_related("published"), pk=pk)
-    found = selectors.clusters_of_rule(_domain_coverage(rule.domain_id), rule)
-    clusters = [(row, selectors.STATE_LABELS[row.state][0], covered) for row, covered in found]
+    clusters = pages.clusters_of_rule(pages.domain_coverage(rule.domain_id), rule)
     return render(request, "coverage/_rule.html", {"clusters": clusters})
 
 
@@ -99,28 +81,17 @@ def cluster_detail(request: HttpRequest, pk: int) -> HttpResponse:
     return _cluster_page(request, pk, DismissForm())
 
 
-def _clusters() -> QuerySet[Cluster]:
-    return Cluster.objects.select_related("clustering__domain", "dismissed_by")
-
-
 def _cluster_page(request: HttpRequest, pk: int, form: DismissForm) -> HttpResponse:
-    cluster = get_object_or_404(_clusters(), pk=pk)
+    cluster = get_object_or_404(CLUSTERS.all(), pk=pk)
     domain = cluster.clustering.domain_id
-    page = _domain_coverage(domain)
+    page = pages.domain_coverage(domain)
     row = page.by_id.get(pk)
     if row is None:
         messages.info(request, f"{cluster.label} belongs to an older clustering; these are the clusters now.")
-        return redirect(selectors.clusters_url(domain))
-    panel = selectors.panel(page, row)
-    if against := number_of(request.GET.get("against", "")):
-        panel["reference"] = selectors.reference(panel["tools"], against)
-    context = {
-        **panel,
-        "cluster": cluster,
-        "edges": selectors.cluster_edges(row, panel["tools"]),
-        "formula": selectors.SCORE_FORMULA,
-        "form": form,
-    }
+        return redirect(pages.clusters_url(domain))
+    panel = pages.panel(page, row, number_of(request.GET.get("against", "")))
+    edges = pages.cluster_edges(row, panel["tools"])
+    context = {**panel, "cluster": cluster, "edges": edges, "formula": pages.SCORE_FORMULA, "form": form}
     return render(request, "coverage/cluster_detail.html", context, status=422 if form.is_bound else 200)
 
 
@@ -129,7 +100,7 @@ def cluster_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
     form = DismissForm(request.POST)
     if not form.is_valid():
         return _cluster_page(request, pk, form)
-    cluster = get_object_or_404(_clusters(), pk=pk)
+    cluster = get_object_or_404(CLUSTERS.all(), pk=pk)
     services.cluster_dismiss(cluster=cluster, reason=form.cleaned_data["reason"], actor=request.user)
     messages.success(request, f"{cluster.label} is out of the denominator.")
     return redirect("cluster", pk)
@@ -137,15 +108,13 @@ def cluster_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 def cluster_restore(request: HttpRequest, pk: int) -> HttpResponse:
-    cluster = get_object_or_404(_clusters(), pk=pk)
+    cluster = get_object_or_404(CLUSTERS.all(), pk=pk)
     services.cluster_restore(cluster=cluster, actor=request.user)
     messages.success(request, f"{cluster.label} counts again.")
     return redirect("cluster", pk)
 
 
 # Addresses of coverage and clusters; their names have no namespace.
-
-
 urlpatterns = [
     path("coverage/<slug:domain>.csv", gaps_csv, name="coverage-csv"),
     path("coverage/rules/<int:pk>/", rule_coverage, name="rule-coverage"),

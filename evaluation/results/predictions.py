@@ -9,17 +9,11 @@ from django.db.models import Q, QuerySet
 from django.db.models.fields.json import KT
 
 from catalog.models import Tool
-from evaluation.benchmarks.selectors import (
-    COLUMNS,
-    ORDER,
-    RESULTS,
-    benchmarks,
-    retrieval_benchmarks,
-)
+from evaluation.benchmarks.selectors import COLUMNS, ORDER, RESULTS, benchmarks, retrieval_benchmarks
 from evaluation.core.coverage import STATES
 from evaluation.core.metrics import cited_codes
 from evaluation.core.stats import Comparison, compare
-from evaluation.coverage.rows import DomainCoverage
+from evaluation.coverage.selectors import DomainCoverage
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
 from rules.models import Rule
 from training.models import AliasMove

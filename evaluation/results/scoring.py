@@ -160,11 +160,7 @@ PREFERRED = (Evaluation.Decode.TRACE, Evaluation.Decode.FAST)
 def of_models(models: list[int]) -> dict[int, Score]:
     """{model id: score}; all of one benchmark, so that they can be compared. One query."""
     rows = list(
-        Evaluation.objects.filter(
-            RESULTS,
-            model__in=models,
-            decode__in=PREFERRED,
-        ).select_related("benchmark")
+        Evaluation.objects.filter(RESULTS, model__in=models, decode__in=PREFERRED).select_related("benchmark")
     )
     if not rows:
         return {}

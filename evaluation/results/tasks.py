@@ -15,14 +15,7 @@ from evaluation.benchmarks.services import EMBEDDING_K, K, Unit, plan
 from evaluation.models import Benchmark, Evaluation
 from evaluation.results import comparison
 from evaluation.results.rule_tests import RuleTestWork, open_tests
-from evaluation.results.scoring import (
-    SEED,
-    benchmark_rows,
-    publish,
-    publish_rescored,
-    rescored,
-    score,
-)
+from evaluation.results.scoring import SEED, benchmark_rows, publish, publish_rescored, rescored, score
 from evaluation.retrieval.calibration import calibrate
 from trace_site.jobs import JobContext
 from trace_site.lib.child import Event, run_child
@@ -276,17 +269,7 @@ def predict(
     if by_out:
         first, *rest = by_out.values()
         source, out = first.files()
-        arguments = [
-            "predict",
-            "--model",
-            export,
-            "--in",
-            source,
-            "--out",
-            out,
-            "--decode",
-            first.decode,
-        ]
+        arguments = ["predict", "--model", export, "--in", source, "--out", out, "--decode", first.decode]
         for work in rest:
             arguments += ["--also", *work.files(), work.decode]
         run(ctx, ENGINE, [*arguments, "--k", K], first.folder / "errors.txt", on_event)

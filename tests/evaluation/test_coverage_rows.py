@@ -59,7 +59,7 @@ def test_gap_names_its_tools_and_the_pairs_nobody_has_ruled_on():
     rule = make_rule(a, b)
     gap = one().gaps[0]
     assert (gap.state, gap.edges, gap.covered, gap.gap_score) == ("touched", 2, 1, 0.9)
-    assert gap.uncovered_pairs == [("Pay/B", "Pay/C")] and [one.name for one in gap.tools] == [
+    assert gap.coverage.uncovered == ((b.pk, c.pk),) and [one.name for one in gap.tools] == [
         "Pay/A",
         "Pay/B",
         "Pay/C",

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from catalog.models import LabelledQuery, NeighbourList, TokenUnit, Tool
-from evaluation.coverage.facts import approved_samples
+from evaluation.coverage.facts import read_samples, stamps
 from rules.models import Rule, RuleVersion
 from synthesis.core.queries import AXES, Verdict
 from synthesis.core.recipe import default_recipe
@@ -363,16 +363,16 @@ def test_what_is_stale_or_written_again_is_not_taught_twice_nor_waits_for_review
     run()
     version = Rule.objects.get(code="RULE_1").published_id
     Sample.objects.filter(style="explicit").update(human="approved")
-    assert (approved_samples()[version], waiting_items().count()) == (2, 12)
+    assert (read_samples(stamps().samples)[version], waiting_items().count()) == (2, 12)
     tool = Tool.objects.get(name="LeaveRequest1V3/GetLeaveRequest1")
     tool.description = "Something else."
     tool.save()
-    assert version not in approved_samples()
+    assert version not in read_samples(stamps().samples)
     assert [line.count for line in of_rules([Rule.objects.get(code="RULE_1").pk])] == []
     run()
     assert waiting_items().filter(rule_version=version).count() == 6  # the new ones alone
     Sample.objects.filter(rule_version=version).update(human="approved")
-    assert approved_samples()[version] == 6
+    assert read_samples(stamps().samples)[version] == 6
     assert of_rules([Rule.objects.get(code="RULE_1").pk])[0].count == 6
     edit_rule("RULE_1")
     assert waiting_items().filter(rule_version=version).count() == 0
