@@ -14,13 +14,7 @@ from django.db.models import Count, F, OuterRef, Q, Subquery
 
 from catalog.models import CatalogImport, LabelledQuery, Tool, ToolRevision
 from synthesis.core.keys import STAGES
-from synthesis.core.review.agreement import (
-    agreeing,
-    cohen_kappa,
-    krippendorff_alpha,
-    patterns_of,
-    wilson,
-)
+from synthesis.core.review.agreement import agreeing, cohen_kappa, krippendorff_alpha, patterns_of, wilson
 from synthesis.core.snapshot import Entry
 from synthesis.generate.selectors import OF_ATTEMPTS, OF_SAMPLES
 from synthesis.models import Attempt, Decision, ReviewItem, Sample, SynthesisRun
@@ -154,12 +148,7 @@ def _judge(runs: set[int]) -> dict[str, Any]:
     read = Sample.objects.filter(run__in=runs, machine=Sample.Machine.READY).filter(
         Q(human=Sample.Human.REJECTED)
         | Q(
-            approved_how__in=[
-                Sample.How.READ,
-                Sample.How.EDITED,
-                Sample.How.SECOND,
-                Sample.How.ADJUDICATED,
-            ],
+            approved_how__in=[Sample.How.READ, Sample.How.EDITED, Sample.How.SECOND, Sample.How.ADJUDICATED],
             human=Sample.Human.APPROVED,
         )
     )

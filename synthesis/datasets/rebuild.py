@@ -81,13 +81,7 @@ def _compared(snapshot: Snapshot, folder: Path) -> dict[str, Any]:
     restored = False
     if equal and stored != "whole":
         restored = store().put_dir(folder, snapshot.store_key) == snapshot.store_digest
-    return {
-        "equal": equal,
-        "hash": snapshot.hash,
-        "files": files,
-        "stored": stored,
-        "restored": restored,
-    }
+    return {"equal": equal, "hash": snapshot.hash, "files": files, "stored": stored, "restored": restored}
 
 
 def _kept(snapshot: Snapshot) -> tuple[Path | None, str]:

@@ -39,9 +39,7 @@ class SnapshotForm(forms.Form):
     strategy = forms.ChoiceField(choices=[("append", "append"), ("replace", "replace")], initial="append")
     per_rule = forms.IntegerField(initial=12, min_value=0, max_value=10_000)
     branches = forms.MultipleChoiceField(
-        choices=SynthesisRun.Branch.choices,
-        initial=["rrb", "rule"],
-        widget=forms.CheckboxSelectMultiple,
+        choices=SynthesisRun.Branch.choices, initial=["rrb", "rule"], widget=forms.CheckboxSelectMultiple
     )
     rrb = forms.IntegerField(min_value=0, max_value=1_000_000, required=False)
     domain = forms.ChoiceField(choices=domain_choices, required=False)

@@ -42,11 +42,7 @@ COUNTS = {
     "rejected": 0,
 }
 GROUP = {**COUNTS, "domain": "hr", "rule": "PAYSLIP_PERIOD", "style": "", "tier": ""}
-SKIPPED = {
-    "rule": "LEAVE_FORM",
-    "style": "exception",
-    "reason": "Every confusable is deprecated or retired.",
-}
+SKIPPED = {"rule": "LEAVE_FORM", "style": "exception", "reason": "Every confusable is deprecated or retired."}
 BUDGET = {"calls": 2000, "money": 5.0}
 OPTIONS = {
     "branch": "rule",
@@ -83,9 +79,7 @@ ESTIMATE = {
         **COUNTED,
         "skipped": 0,
         "samples": 6,
-        "rows": [
-            {"domain": "hr", "rule": "PAYSLIP_PERIOD", "style": "implicit", **COUNTED, "skipped": ""},
-        ],
+        "rows": [{"domain": "hr", "rule": "PAYSLIP_PERIOD", "style": "implicit", **COUNTED, "skipped": ""}],
     },
     "over": [],
 }

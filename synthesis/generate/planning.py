@@ -175,10 +175,7 @@ def drop_overtaken(run: SynthesisRun, writers: Writers, catalog: CatalogView) ->
 
 
 def _rules(
-    found: RunPlan,
-    rules: Sequence[tuple[RuleVersion, RuleText]],
-    params: Mapping[str, Any],
-    writers: Writers,
+    found: RunPlan, rules: Sequence[tuple[RuleVersion, RuleText]], params: Mapping[str, Any], writers: Writers
 ) -> None:
     if not rules:
         raise TraceError(

@@ -341,9 +341,7 @@ def rebuild_start(*, snapshot: Snapshot, actor: Any = None, wake: bool = True) -
     """Queue the rebuilding of a snapshot's folder from the database, or return the one that is under way."""
     hold_starts()
     active = Job.objects.filter(
-        kind="snapshot_rebuild",
-        params__snapshot=snapshot.pk,
-        state__in=[Job.State.QUEUED, Job.State.RUNNING],
+        kind="snapshot_rebuild", params__snapshot=snapshot.pk, state__in=[Job.State.QUEUED, Job.State.RUNNING]
     )
     if (under_way := active.first()) is not None:
         return under_way

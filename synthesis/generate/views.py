@@ -74,8 +74,7 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
 def part_of(request: HttpRequest, pk: int) -> Slice:
     """The part of the run that the address names."""
     return Slice(
-        pk,
-        **{name: request.GET.get(name, "")[:200] for name in ("domain", "rule", "style", "tier")},
+        pk, **{name: request.GET.get(name, "")[:200] for name in ("domain", "rule", "style", "tier")}
     )
 
 

@@ -43,17 +43,7 @@ class Rollup:
 
 SAMPLES = Rollup(
     "synthesis_samplecount",
-    (
-        "branch",
-        "domain",
-        "rule_version",
-        "style",
-        "tier",
-        "machine",
-        "human",
-        "approved_how",
-        "writer",
-    ),
+    ("branch", "domain", "rule_version", "style", "tier", "machine", "human", "approved_how", "writer"),
     "synthesis_sample",
     (
         "branch",
@@ -71,18 +61,7 @@ SAMPLES = Rollup(
 )
 ITEMS = Rollup(
     "synthesis_reviewcount",
-    (
-        "round",
-        "branch",
-        "domain",
-        "rule",
-        "style",
-        "tier",
-        "held",
-        "calibration",
-        "assigned_to",
-        "first_by",
-    ),
+    ("round", "branch", "domain", "rule", "style", "tier", "held", "calibration", "assigned_to", "first_by"),
     "synthesis_reviewitem",
     (
         "round",
