@@ -12,18 +12,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from synthesis.datasets import selectors as reads
-from synthesis.datasets.build import snapshot_dir
 from synthesis.datasets.diff import SHOWS, Pair
-from synthesis.datasets.selectors import NAMES, TYPES, card_of
-from synthesis.datasets.views import file_response
+from synthesis.datasets.views import NAMES, TYPES, card_of, file_response, snapshots
 from synthesis.models import Snapshot
 from trace_site.rest.examples import AT, answer_example, page_example
 from trace_site.rest.schema import InputSerializer, Out, page_of
 from trace_site.rest.views import ApiView, keyset_response, page_limit
-
-# What the API reads and answers about snapshots.
-
 
 MOST = 2**62
 
@@ -191,7 +185,7 @@ class SnapshotsList(ApiView):
     @extend_schema(responses=page_of(SnapshotRow), examples=[page_example(ROW, "4")])
     def get(self, request: Request) -> Response:
         """List snapshots. Newest first."""
-        return keyset_response(request, reads.snapshots(), SnapshotRow, newest=True)
+        return keyset_response(request, snapshots(), SnapshotRow, newest=True)
 
 
 class SnapshotOne(ApiView):
@@ -210,7 +204,7 @@ class SnapshotCard(ApiView):
         """Read a snapshot's dataset card. README.md as it was frozen; empty for a snapshot of before there
         were cards.
         """
-        return Response({"card": card_of(snapshot_dir(snapshot_of(pk)))})
+        return Response({"card": card_of(snapshot_of(pk))})
 
 
 class SnapshotFile(ApiView):

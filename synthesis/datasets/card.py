@@ -1,14 +1,163 @@
-"""The dataset card of a snapshot: README.md with the YAML that Hugging Face `datasets` reads.
+"""The dataset card of a snapshot: README.md with the YAML that Hugging Face `datasets` reads, and the facts it states.
 
-In: the manifest's facts. Out: Markdown. It says what was counted, and of what was not measured that it was not.
+Facts are counted from rows, nothing is estimated or invented; what was not measured is said to be not recorded.
+Yields, agreement and what people refused are of all samples of the runs that the members came from: among members
+alone, which are all approved, they would say nothing.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from pathlib import PurePath
 from typing import Any
 
+from django.db.models import Count, F, OuterRef, Q, Subquery
+
+from catalog.models import CatalogImport, LabelledQuery, Tool, ToolRevision
+from synthesis.core.keys import STAGES
 from synthesis.core.labels import HOW, REASONS, UNREAD
+from synthesis.core.review.agreement import agreeing, cohen_kappa, krippendorff_alpha, patterns_of, wilson
+from synthesis.generate.selectors import OF_ATTEMPTS, OF_SAMPLES
+from synthesis.models import Attempt, Decision, ReviewItem, Sample, SynthesisRun
+from synthesis.samples.inputs import CHUNK
 from trace_site.lib.provenance import card_lines
+
+READINGS = (Decision.Verdict.APPROVE, Decision.Verdict.EDIT, Decision.Verdict.REJECT)
+How = Sample.How
+NOT_RECORDED = "not recorded"
+MOST_SOURCES = 20
+MADE_WITH = [
+    f"made_from__stages__{stage}__{name}" for stage in STAGES for name in ("prompt", "prompt_hash", "writer")
+]
+COLUMNS = ("branch", "domain_id", "style", "tier", "approved_how", "writer", "run_id", "labelled_query_id")
+
+
+def facts(members: Sequence[int]) -> dict[str, Any]:
+    """The manifest's part about the members (ids of samples) and the runs they came from."""
+    groups: Counter[tuple[str, str, str]] = Counter()
+    approvals: Counter[str] = Counter()
+    writers: Counter[str] = Counter()
+    prompts: set[str] = set()
+    runs: set[int] = set()
+    queries: set[int] = set()
+    for start in range(0, len(members), CHUNK):
+        rows = Sample.objects.filter(pk__in=members[start : start + CHUNK])
+        for branch, domain, style, tier, how, writer, run, query, *made in rows.values_list(
+            *COLUMNS, *MADE_WITH
+        ):
+            groups[branch, domain, style or tier] += 1
+            approvals[how or NOT_RECORDED] += 1
+            writers[writer] += 1
+            runs.add(run)
+            queries |= {query} - {None}
+            stages = zip(made[::3], made[1::3], made[2::3], strict=True)
+            # `query_rule.jinja 0123456789abcdef`, or the name of an offline writer
+            prompts |= {f"{name}.jinja {digest}" if name else of for name, digest, of in stages} - {None}
+    return {
+        "groups": [
+            {"branch": branch, "domain": domain, "style": style, "samples": count}
+            for (branch, domain, style), count in sorted(groups.items())
+        ],
+        "domains": sorted({domain for _, domain, _ in groups}),
+        "approvals": dict(sorted(approvals.items())),
+        "writers": dict(sorted(writers.items())),
+        "models": sorted(writers),
+        "prompts": sorted(prompts),
+        "recipes": _recipes(runs),
+        "yields": _yields(runs),
+        "agreement": _readings_compared(runs),
+        "judge": _judge_refused(runs),
+        "sources": _sources_of(queries),
+    }
+
+
+def _recipes(runs: set[int]) -> list[dict[str, Any]]:
+    """Each recipe once, with the runs and seeds that used it."""
+    found: list[dict[str, Any]] = []
+    for run in SynthesisRun.objects.filter(pk__in=runs).order_by("pk"):
+        recipe = run.params.get("recipe", {})
+        same = next((one for one in found if (one["recipe"], one["branch"]) == (recipe, run.branch)), None)
+        if same is None:
+            same = {"branch": run.branch, "recipe": recipe, "runs": [], "seeds": []}
+            found.append(same)
+        same["runs"].append(run.pk)
+        same["seeds"].append(run.seed)
+    return found
+
+
+def _yields(runs: set[int]) -> dict[str, dict[str, int]]:
+    """Per branch, of all samples of those runs: samples by how they ended, attempts by what refused them."""
+    samples = Sample.objects.filter(run__in=runs).order_by().values(of=F("branch")).annotate(**OF_SAMPLES)
+    tried = Attempt.objects.filter(sample__run__in=runs).order_by()
+    attempts = tried.values(of=F("sample__branch")).annotate(**OF_ATTEMPTS)
+    found: dict[str, dict[str, int]] = {}
+    for row in map(dict[str, Any], [*samples, *attempts]):
+        found.setdefault(row.pop("of"), {}).update(row)
+    return dict(sorted(found.items()))
+
+
+def _readings_compared(runs: set[int]) -> dict[str, Any]:
+    """Of samples read twice, blind: how often both readings asked for the same, and what is left beyond chance."""
+    read = ReviewItem.objects.filter(
+        sample__run__in=runs, state=ReviewItem.State.DECIDED, calibration=False, round__in=(1, 2)
+    )
+    twice = read.values("sample").annotate(Count("pk")).filter(pk__count=2).order_by().values("sample")
+    rows = Decision.objects.filter(sample__in=twice, policy="", round__in=(1, 2), verdict__in=READINGS)
+    newest = rows.order_by("sample", "round", "-take").distinct("sample", "round")
+    table = [[0] * len(READINGS) for _ in READINGS]
+    before: tuple[int, str] = (0, "")
+    for sample, verdict in newest.values_list("sample", "verdict").iterator(CHUNK):
+        if sample == before[0]:
+            table[READINGS.index(before[1])][READINGS.index(verdict)] += 1
+        before = sample, verdict
+    same, n = agreeing(table)
+    kappa, alpha = cohen_kappa(table).as_dict(), krippendorff_alpha(patterns_of(table)).as_dict()
+    return {"n": n, "same": same, "table": table, "kappa": kappa, "alpha": alpha}
+
+
+def _judge_refused(runs: set[int]) -> dict[str, Any]:
+    """Of what judge J passed and people read: how much they refused, with its 95 % interval."""
+    approved = Q(
+        human=Sample.Human.APPROVED, approved_how__in=[How.READ, How.EDITED, How.SECOND, How.ADJUDICATED]
+    )
+    rejected = Q(human=Sample.Human.REJECTED)
+    read = Sample.objects.filter(rejected | approved, run__in=runs, machine=Sample.Machine.READY)
+    found = read.aggregate(n=Count("pk"), rejected=Count("pk", filter=rejected))
+    rate = wilson(found["rejected"], found["n"])
+    return {**found, "low": rate.low, "high": rate.high, "share": rate.value}
+
+
+def _sources_of(queries: set[int]) -> list[dict[str, Any]]:
+    """Where tools and imported queries came from, most first; of queries the registry keeps no licences.
+
+    A file has the licence that its newest import with one states, so that it can be told later by importing the file
+    again; tools that no import wrote have the source they name.
+    """
+    wrote = ToolRevision.objects.filter(
+        tool=OuterRef("pk"), content_hash=OuterRef("content_hash"), catalog_import__isnull=False
+    )
+    tools = Tool.objects.filter(status=Tool.Status.ACTIVE).order_by()
+    behind = tools.annotate(of=Subquery(wrote.order_by("-pk").values("catalog_import")[:1]))
+    imports = CatalogImport.objects.values_list("pk", "domain_id", "filename")
+    files = {pk: (domain, filename) for pk, domain, filename in imports}
+    stated = CatalogImport.objects.filter(undone_at=None).exclude(licence="").order_by("pk")
+    licences = {
+        (domain, name): told for domain, name, told in stated.values_list("domain_id", "filename", "licence")
+    }
+    made: Counter[tuple[str, str]] = Counter()
+    for source, pk, count in behind.values_list("source", "of").annotate(Count("pk")):
+        file = files.get(pk, ("", ""))
+        made[PurePath(file[1]).name or source, licences.get(file, NOT_RECORDED)] += count
+    asked = LabelledQuery.objects.filter(pk__in=queries).order_by().values_list("source")
+    given = Counter({(source, NOT_RECORDED): count for source, count in asked.annotate(Count("pk"))})
+    return [
+        {"of": of, "source": source or NOT_RECORDED, "count": count, "licence": licence}
+        for of, counts in (("tools", made), ("queries", given))
+        for (source, licence), count in sorted(counts.items(), key=lambda row: (-row[1], row[0]))[
+            :MOST_SOURCES
+        ]
+    ]
+
 
 # of one format: `datasets` reads all configurations of a folder with one reader
 CONFIGS = {
@@ -19,11 +168,11 @@ CONFIGS = {
     "tokens": "tokens.jsonl",
 }
 # said, because a reader would guess from the first lines; the table has types of its own
-FEATURES: dict[str, str | list[str]] = {
-    "id": "int64",
-    **dict.fromkeys(("key", "branch", "tier", "style", "domain", "query", "trace"), "string"),
-    **dict.fromkeys(("answer", "permissions"), ["string"]),
-    **dict.fromkeys(("writer", "rule"), "string"),
+FEATURES = {
+    "id": "dtype: int64",
+    **dict.fromkeys(("key", "branch", "tier", "style", "domain", "query", "trace"), "dtype: string"),
+    **dict.fromkeys(("answer", "permissions"), "list: string"),
+    **dict.fromkeys(("writer", "rule"), "dtype: string"),
 }
 LISTED = 30  # rules named one by one
 
@@ -32,18 +181,8 @@ Facts = Mapping[str, Any]
 
 def dataset_card(facts: Facts) -> str:
     """facts: the manifest without its file list."""
-    sections = [
-        _head(facts),
-        _warning(facts),
-        _contents(facts),
-        _left_out(facts),
-        _firewall(facts),
-        _making(facts),
-        _approval(facts),
-        _sources(facts),
-        _limits(facts),
-    ]
-    return _yaml(facts) + "\n" + "\n".join(section for section in sections if section)
+    parts = (_head, _warning, _contents, _left_out, _firewall, _making, _approval, _sources, _limits)
+    return _yaml(facts) + "\n" + "\n".join(section for part in parts if (section := part(facts)))
 
 
 def _yaml(facts: Facts) -> str:
@@ -53,12 +192,8 @@ def _yaml(facts: Facts) -> str:
         lines += [f"- config_name: {name}", "  data_files:", "  - split: train", f"    path: {path}"]
     lines += ["dataset_info:", "- config_name: default", "  features:"]
     for name, kind in FEATURES.items():
-        lines += [f"  - name: {name}", f"    {'list' if isinstance(kind, list) else 'dtype'}: {_kind(kind)}"]
+        lines += [f"  - name: {name}", f"    {kind}"]
     return "\n".join([*lines, "---", ""])
-
-
-def _kind(kind: str | list[str]) -> str:
-    return kind if isinstance(kind, str) else kind[0]
 
 
 def _head(facts: Facts) -> str:
@@ -84,17 +219,14 @@ that write them. `manifest.json` has the digest of every file.
 
 
 def _warning(facts: Facts) -> str:
-    total, offline = facts["counts"]["samples"], _offline(facts)
+    total, writers = facts["counts"]["samples"], facts["writers"]
+    offline = sum(count for writer, count in writers.items() if writer.startswith("offline"))
     if not offline:
         return ""
     return (
         f"> **OFFLINE TEXT: {offline:,} of {total:,} samples were written by the offline templates, not by a language "
         "model.** They show that the pipeline works; they are no evidence of how people ask.\n"
     )
-
-
-def _offline(facts: Facts) -> int:
-    return sum(count for writer, count in facts["writers"].items() if writer.startswith("offline"))
 
 
 def _contents(facts: Facts) -> str:
@@ -140,14 +272,12 @@ def _making(facts: Facts) -> str:
     names = [*tried, "ready", "dropped", "approved", "rejected"]
     rows = [(branch, *(counts.get(name, 0) for name in names)) for branch, counts in facts["yields"].items()]
     recipes = [
-        f"- {_cell(one['branch'])}: runs {_listed(one['runs'])}, seeds {_listed(one['seeds'])}; "
-        f"recipe in the manifest"
+        f"- {_cell(one['branch'])}: runs {_listed(one['runs'])}, seeds {_listed(one['seeds'])}; recipe in the manifest"
         for one in facts["recipes"]
     ]
-    writers = [(writer, count) for writer, count in facts["writers"].items()]
     return f"""## How it was made
 
-{_table(("writer", "samples"), writers)}
+{_table(("writer", "samples"), facts["writers"].items())}
 Prompts and templates: {_cell(", ".join(facts["prompts"])) or "not recorded"}
 
 {chr(10).join(recipes) or "Recipes: not recorded."}
@@ -221,7 +351,7 @@ def _limits(facts: Facts) -> str:
         lines.append(f"{without:,} published rules have no sample at all.")
     if not facts["agreement"]["n"]:
         lines.append("Nobody measured how far reviewers agree.")
-    if any(row["licence"] == "not recorded" for row in facts["sources"]):
+    if any(row["licence"] == NOT_RECORDED for row in facts["sources"]):
         lines.append("Licences of sources are not recorded, see above; ask before passing the dataset on.")
     return "## Limits\n\n" + "".join(f"- {line}\n" for line in lines)
 

@@ -6,18 +6,20 @@ that the folder can be written again when tools and rules have changed.
 
 import hashlib
 import json
+import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from django.db.models import F, QuerySet
+from django.db.models import F
 
 from catalog.models import NeighbourList, TokenUnit, Tool
-from synthesis.core.line_parts import LinePart, cut
+from synthesis.core.line_parts import cut
 from synthesis.core.snapshot import catalog_hash
 from synthesis.models import FrozenLines, Sample
 from synthesis.samples.inputs import CHUNK
@@ -26,15 +28,12 @@ from trace_site.jobs import JobContext
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import sha256_file
 
-# The frozen lines of snapshots in the database: kept once by their digest, compressed, joined again to files.
-
-
 BATCH = 16  # parts in memory at once
 
 
 @dataclass(slots=True)
 class Parts:
-    """Collects the parts of files as they are written. `digests`: {file: its parts in order}."""
+    """The frozen lines of a snapshot for the database, kept once by their digest. `digests`: {file: its parts}."""
 
     digests: dict[str, list[str]] = field(default_factory=dict)
     _new: dict[str, FrozenLines] = field(default_factory=dict)
@@ -44,20 +43,16 @@ class Parts:
         found = self.digests.setdefault(name, [])
         for part in cut(lines):
             found.append(part.digest)
-            self._note(part)
+            if part.digest not in self._new:
+                data = zlib.compress(part.data, 6)
+                self._new[part.digest] = FrozenLines(digest=part.digest, rows=part.rows, data=data)
             yield from lines_of(part.data)
 
-    def _note(self, part: LinePart) -> None:
-        if part.digest not in self._new:
-            data = zlib.compress(part.data, 6)
-            self._new[part.digest] = FrozenLines(digest=part.digest, rows=part.rows, data=data)
-
-    def save(self) -> int:
-        """Store what is not there yet; returns how many parts that were."""
+    def save(self) -> None:
+        """Store what is not there yet."""
         known = set(FrozenLines.objects.filter(pk__in=self._new).values_list("pk", flat=True))
         fresh = [row for digest, row in self._new.items() if digest not in known]
         FrozenLines.objects.bulk_create(fresh, ignore_conflicts=True, batch_size=BATCH)
-        return len(fresh)
 
 
 def joined(digests: Sequence[str]) -> Iterator[bytes]:
@@ -94,16 +89,16 @@ ROWS_A_GROUP = 2000
 
 def write_files(folder: Path, chosen: list[int], parts: Parts, ctx: JobContext) -> Files:
     """The five files that are the dataset; `chosen`: ids of samples in their order."""
-    rows = {
-        "tools.jsonl": _tools(),
-        "neighbours.jsonl": _neighbours(),
-        "rules.jsonl": _rules(),
-        "tokens.jsonl": _tokens(),
-    }
     files: Files = {}
-    for name, found in rows.items():
+    for name, rows in (
+        ("tools", _tools),
+        ("neighbours", _neighbours),
+        ("rules", _rules),
+        ("tokens", _tokens),
+    ):
         ctx.check()
-        files[name] = write_lines(folder / name, parts.kept(name, jsonl(found)))
+        file = f"{name}.jsonl"
+        files[file] = write_lines(folder / file, parts.kept(file, jsonl(rows())))
     ctx.check()
     files["samples.jsonl"] = write_lines(folder / "samples.jsonl", sample_lines(chosen))
     return files
@@ -112,14 +107,8 @@ def write_files(folder: Path, chosen: list[int], parts: Parts, ctx: JobContext) 
 def catalog_now() -> str:
     """The catalog hash that a snapshot frozen now would carry; writes nothing. Raises TraceError `no_tokens`."""
     found = {"tools.jsonl": _tools(), "neighbours.jsonl": _neighbours(), "tokens.jsonl": _tokens()}
-    return catalog_hash({name: {"sha256": _digest(jsonl(rows))} for name, rows in found.items()})
-
-
-def _digest(lines: Iterable[bytes]) -> str:
-    digest = hashlib.sha256()
-    for line in lines:
-        digest.update(line)
-    return digest.hexdigest()
+    nowhere = Path(os.devnull)
+    return catalog_hash({name: write_lines(nowhere, jsonl(rows)) for name, rows in found.items()})
 
 
 def jsonl(rows: Iterable[dict[str, Any]]) -> Iterator[bytes]:
@@ -141,30 +130,16 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> dict[str, Any]:
 
 def write_table(folder: Path) -> dict[str, Any]:
     """samples.parquet from samples.jsonl, with typed columns."""
-    path = folder / "samples.parquet"
-    rows = 0
-    with pq.ParquetWriter(path, TABLE, compression="zstd") as writer:
-        for block in _blocks_of(folder / "samples.jsonl"):
+    path, rows = folder / "samples.parquet", 0
+    with (
+        (folder / "samples.jsonl").open("rb") as lines,
+        pq.ParquetWriter(path, TABLE, compression="zstd") as writer,
+    ):
+        while block := [json.loads(line) for line in islice(lines, ROWS_A_GROUP)]:
             writer.write_table(pa.Table.from_pylist(block, schema=TABLE))
             rows += len(block)
-    return {
-        "sha256": sha256_file(path),
-        "bytes": path.stat().st_size,
-        "rows": rows,
-        "written_with": f"pyarrow {pa.__version__}",
-    }
-
-
-def _blocks_of(path: Path) -> Iterator[list[dict[str, Any]]]:
-    block: list[dict[str, Any]] = []
-    with path.open("rb") as handle:
-        for line in handle:
-            block.append(json.loads(line))
-            if len(block) == ROWS_A_GROUP:
-                yield block
-                block = []
-    if block:
-        yield block
+    about = {"sha256": sha256_file(path), "bytes": path.stat().st_size, "rows": rows}
+    return {**about, "written_with": f"pyarrow {pa.__version__}"}
 
 
 def sample_lines(chosen: list[int]) -> Iterator[bytes]:
@@ -175,21 +150,20 @@ def sample_lines(chosen: list[int]) -> Iterator[bytes]:
         yield from jsonl(named.iterator(CHUNK))
 
 
-def _active() -> QuerySet[Tool]:
-    return Tool.objects.filter(status=Tool.Status.ACTIVE).order_by("name")
+ACTIVE = Tool.objects.filter(status=Tool.Status.ACTIVE)
 
 
 def _tools() -> Iterator[dict[str, Any]]:
     columns = ("name", "description", "domain_id", "permissions", "deprecated", "version", "content_hash")
     keys = ("name", "description", "domain", "permissions", "deprecated", "version", "hash")
-    for row in sorted(_active().values_list(*columns)):
+    for row in sorted(ACTIVE.values_list(*columns)):
         yield dict(zip(keys, row, strict=True))
 
 
 def _neighbours() -> Iterator[dict[str, Any]]:
-    names = dict(_active().values_list("pk", "name"))
+    names = dict(ACTIVE.values_list("pk", "name"))
     lists = dict(NeighbourList.objects.values_list("tool_id", "neighbour_ids"))
-    for pk, name in sorted(names.items(), key=lambda item: item[1]):
+    for pk, name in sorted(names.items(), key=lambda item: item[1]):  # by code point, not by collation
         yield {"name": name, "neighbours": [names[other] for other in lists.get(pk, []) if other in names]}
 
 

@@ -1,41 +1,38 @@
-"""Snapshots: the list, the builder with live counts, one frozen snapshot, its files, its rebuild."""
+"""Snapshots: the list, the builder with live counts, one frozen snapshot, its files, its rebuild, two side by side."""
 
+import zipfile
+from collections import Counter
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import IO, Any, cast
 
 from django import forms
 from django.contrib import messages
+from django.db.models import Count, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from catalog.models import Domain
 from synthesis.core.labels import REASONS
+from synthesis.core.snapshot import DERIVED_FILES, FILES
 from synthesis.datasets import build
-from synthesis.datasets import selectors as reads
 from synthesis.datasets.diff import SHOWS, Pair
 from synthesis.datasets.plans import preview
-from synthesis.datasets.selectors import NAMES, TYPES, blocks, card_of, card_parts, zipped
 from synthesis.generate import services
-from synthesis.models import Snapshot, SynthesisRun
+from synthesis.models import Sample, Snapshot, SynthesisRun
 from synthesis.samples.forms import domain_choices
+from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
+from trace_site.lib.store import INDEX
 from trace_site.paging import keyset, numbers_of
-
-# The form of the snapshot builder: composition, and a budget per domain.
-
 
 LIMITS = {"rule": 1_000_000, "rrb": 1_000_000, "share": 100}
 
 
-class BudgetRow(NamedTuple):
-    """A domain with the fields of its limits."""
-
-    slug: str
-    fields: list[forms.BoundField]
-
-
 class SnapshotForm(forms.Form):
+    """Composition, and a budget per domain."""
+
     strategy = forms.ChoiceField(choices=[("append", "append"), ("replace", "replace")], initial="append")
     per_rule = forms.IntegerField(initial=12, min_value=0, max_value=10_000)
     branches = forms.MultipleChoiceField(
@@ -58,13 +55,15 @@ class SnapshotForm(forms.Form):
                 field.widget.attrs |= {"aria-label": field.label, "placeholder": "all"}
                 self.fields[f"{name}_of_{slug}"] = field
 
-    def budget_rows(self) -> Iterator[BudgetRow]:
-        return (BudgetRow(slug, [self[f"{name}_of_{slug}"] for name in LIMITS]) for slug in self._domains)
+    def budget_rows(self) -> list[dict[str, Any]]:
+        return [
+            {"slug": slug, "fields": [self[f"{name}_of_{slug}"] for name in LIMITS]} for slug in self._domains
+        ]
 
     @property
     def limited(self) -> bool:
         """Whether a domain has a budget as the form stands."""
-        return any(field.value() not in (None, "") for row in self.budget_rows() for field in row.fields)
+        return any(field.value() not in (None, "") for row in self.budget_rows() for field in row["fields"])
 
     def options(self) -> dict[str, Any]:
         """What `snapshot_start` and `preview` take; of a valid form."""
@@ -77,10 +76,16 @@ class SnapshotForm(forms.Form):
         return {**given, "budgets": budgets}
 
 
+def snapshots() -> QuerySet[Snapshot]:
+    """Without the manifests, which hold every contaminated and removed sample; members are counted by the build."""
+    return Snapshot.objects.select_related("created_by").defer("manifest", "parts")
+
+
 @require_GET
 def snapshot_list(request: HttpRequest) -> HttpResponse:
-    page = keyset(reads.snapshots(), request.GET.get("after", ""), newest=True)
-    approved = bool(page.rows) or reads.any_approved()
+    page = keyset(snapshots(), request.GET.get("after", ""), newest=True)
+    ready = Sample.objects.filter(human=Sample.Human.APPROVED, machine=Sample.Machine.READY)
+    approved = bool(page.rows) or ready.exists()
     return render(request, "synthesis/snapshot_list.html", {"page": page, "approved": approved})
 
 
@@ -113,17 +118,32 @@ def snapshot_preview(request: HttpRequest) -> HttpResponse:
 @require_GET
 def snapshot_detail(request: HttpRequest, pk: int) -> HttpResponse:
     snapshot = get_object_or_404(Snapshot.objects.select_related("created_by"), pk=pk)
-    rows = reads.composition(snapshot)
+    keys = ("branch", "domain_id", "rule_version__rule__code", "rule_version__number", "style", "tier")
+    offline = Count("id", filter=Q(writer__startswith="offline"))
+    members = Sample.objects.filter(memberships__snapshot=snapshot).values(*keys)
+    rows = list(members.annotate(count=Count("id"), offline=offline).order_by(*keys))
+    totals = Counter[str]()
+    for row in rows:
+        totals[row["branch"]] += row["count"]
+    labels, tones = dict(SynthesisRun.Branch.choices), {"rrb": "accent", "rule": "good", "imported": "warn"}
     context = {
         "snapshot": snapshot,
         "rows": rows,
-        "branches": reads.by_branch(rows),
+        "branches": [
+            {"label": labels[name], "count": count, "tone": tones[name]} for name, count in totals.items()
+        ],
         "manifest": snapshot.manifest,
         "why": REASONS,
-        "rebuild": reads.last_rebuild(snapshot.pk),
-        "others": reads.snapshots().exclude(pk=pk).order_by("-pk")[:20],
+        "rebuild": Job.objects.filter(kind="snapshot_rebuild", params__snapshot=pk).order_by("-pk").first(),
+        "others": snapshots().exclude(pk=pk).order_by("-pk")[:20],
     }
     return render(request, "synthesis/snapshot_detail.html", context)
+
+
+def card_of(snapshot: Snapshot) -> str:
+    """The dataset card; empty for a snapshot that was frozen before there were cards."""
+    path = build.snapshot_dir(snapshot) / "README.md"
+    return path.read_text() if path.is_file() else ""
 
 
 @require_GET
@@ -131,12 +151,66 @@ def snapshot_card(request: HttpRequest, pk: int) -> HttpResponse:
     """Fragment: the dataset card as text; its part for programs is folded away."""
     snapshot = get_object_or_404(Snapshot.objects.defer("manifest"), pk=pk)
     try:
-        card = card_of(build.snapshot_dir(snapshot))
+        card = card_of(snapshot)
     except TraceError as error:
         return render(request, "synthesis/_snapshot_card.html", {"error": error, "snapshot": snapshot})
-    front, body = card_parts(card)
-    context = {"card": body, "front": front, "snapshot": snapshot}
+    head, *parts = card.split("---\n", 2)
+    front, body = parts if not head and len(parts) == 2 else ("", card)
+    context = {"card": body.strip(), "front": front.strip(), "snapshot": snapshot}
     return render(request, "synthesis/_snapshot_card.html", context)
+
+
+# A snapshot's files: from the store, verified, streamed; the whole folder as one ZIP.
+
+CHUNK = 1 << 16
+TYPES = {
+    ".jsonl": "application/x-ndjson",
+    ".parquet": "application/vnd.apache.parquet",
+    ".md": "text/markdown; charset=utf-8",
+    ".json": "application/json",
+}
+NAMES = (*FILES, *DERIVED_FILES, "manifest.json")
+MADE = (1980, 1, 1, 0, 0, 0)  # the same bytes whenever it is made
+
+
+class _Sink:
+    """What ZipFile writes to; `take` empties it. It cannot seek, so sizes follow each file's data."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def write(self, data: bytes) -> int:
+        self._held += data
+        return len(data)
+
+    def flush(self) -> None:
+        """ZipFile asks for it; nothing is held back."""
+
+    def take(self) -> bytes:
+        taken, self._held = self._held, b""
+        return taken
+
+
+def zipped(folder: Path, inside: str) -> Iterator[bytes]:
+    """The folder as a ZIP under the folder name `inside`, block by block."""
+    sink = _Sink()
+    with zipfile.ZipFile(cast(IO[bytes], sink), "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.iterdir()):
+            if path.name == INDEX:
+                continue
+            about = zipfile.ZipInfo(f"{inside}/{path.name}", MADE)
+            about.compress_type = zipfile.ZIP_DEFLATED
+            with archive.open(about, "w", force_zip64=True) as member:
+                for block in blocks(path):
+                    member.write(block)
+                    yield sink.take()
+    yield sink.take()
+
+
+def blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as handle:
+        while block := handle.read(CHUNK):
+            yield block
 
 
 @require_GET
@@ -178,9 +252,6 @@ def snapshot_rebuild(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("synthesis:snapshot", pk)
 
 
-# Two snapshots side by side: what came, went and changed.
-
-
 TITLES = {
     "changed": "Changed in place",
     "added": "Added",
@@ -194,7 +265,7 @@ TITLES = {
 def snapshot_diff(request: HttpRequest) -> HttpResponse:
     """?a=&b=&show=&after=; without two snapshots, a form to choose them."""
     chosen = numbers_of(request.GET.get(side, "") for side in ("a", "b"))
-    every = list(reads.snapshots().order_by("-pk")[:100])
+    every = list(snapshots().order_by("-pk")[:100])
     if len(chosen) < 2:
         return render(request, "synthesis/snapshot_diff.html", {"every": every})
     a, b = (get_object_or_404(Snapshot, pk=key) for key in chosen)

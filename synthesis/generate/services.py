@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import QuerySet
 
 from catalog.models import Domain
 from rules.models import Rule
@@ -20,9 +19,6 @@ from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import Endpoint, NoLedger
 from trace_site.lib.provenance import licence_of
-
-# The checks of what people choose for a run or a snapshot; each refusal names the option.
-
 
 BRANCHES = ("rrb", "rule", "imported")
 OUTDATED = ("rewrite", "keep")
@@ -44,16 +40,33 @@ def run_params(
     budget: Mapping[str, Any] | None = None,
     outdated: str = "rewrite",
 ) -> dict[str, Any]:
-    """What a run puts down about how it was started, but for its endpoints. Raises TraceError naming the option."""
-    one_of("branch", branch, BRANCHES)
-    one_of("writer", writer, WRITERS)
-    one_of("outdated", outdated, OUTDATED)
-    count("per-rule", per_rule, most=PER_RULE)
-    count("anchors", anchors, most=ANCHORS)
+    """What a run puts down about how it was started, but for its endpoints. Raises TraceError naming the option.
+
+    budget: {"calls", "tokens", "money"}, each the most it may take. outdated: what to do with samples that are still
+    right but made by other prompts or models than today's.
+    """
+    _one_of("branch", branch, BRANCHES)
+    _one_of("writer", writer, WRITERS)
+    _one_of("outdated", outdated, OUTDATED)
+    _in_range("per-rule", per_rule, most=PER_RULE)
+    _in_range("anchors", anchors, most=ANCHORS)
     domain = known_domain(domain)
-    published(domain, rule)
-    if branch == "rule":
-        refuse_too_many(domain, rule, per_rule)
+    rules = Rule.objects.filter(published__isnull=False, **({"domain": domain} if domain else {}))
+    rules = rules.filter(code=rule) if rule else rules
+    if rule and not rules.exists():
+        raise TraceError(
+            f"there is no published rule '{rule}'{f' in {domain}' if domain else ''}.",
+            code="no_such_rule",
+            where="--rule",
+        )
+    # counted before anything is planned
+    if branch == "rule" and (number := rules.count()) * per_rule > MOST_PLANNED:
+        raise TraceError(
+            f"{number:,} rules of {per_rule:,} samples are more than {MOST_PLANNED:,}.",
+            code="too_large",
+            where="--per-rule",
+            hint="Ask for fewer samples per rule, or for one domain at a time.",
+        )
     return {
         "per_rule": per_rule,
         "anchors": anchors,
@@ -67,34 +80,7 @@ def run_params(
     }
 
 
-def published(domain: str, code: str) -> None:
-    if code and not _rules(domain, code).exists():
-        raise TraceError(
-            f"there is no published rule '{code}'{f' in {domain}' if domain else ''}.",
-            code="no_such_rule",
-            where="--rule",
-        )
-
-
-def refuse_too_many(domain: str, code: str, per_rule: int) -> None:
-    """Counted before anything is planned."""
-    rules = _rules(domain, code).count()
-    if rules * per_rule > MOST_PLANNED:
-        raise TraceError(
-            f"{rules:,} rules of {per_rule:,} samples are more than {MOST_PLANNED:,}.",
-            code="too_large",
-            where="--per-rule",
-            hint="Ask for fewer samples per rule, or for one domain at a time.",
-        )
-
-
-def _rules(domain: str, code: str) -> QuerySet[Rule]:
-    rules = Rule.objects.filter(published__isnull=False)
-    rules = rules.filter(domain=domain) if domain else rules
-    return rules.filter(code=code) if code else rules
-
-
-def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise TraceError(
             f"'{value}' is not known.",
@@ -104,7 +90,7 @@ def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
         )
 
 
-def count(name: str, value: int, least: int = 1, most: int = MAX_SAMPLES) -> None:
+def _in_range(name: str, value: int, least: int = 1, most: int = MAX_SAMPLES) -> None:
     if not least <= value <= most:
         raise TraceError(
             f"{value} is out of range.",
@@ -146,6 +132,7 @@ def domain_budgets(given: Mapping[str, Mapping[str, Any]] | None) -> dict[str, d
     return dict(sorted(found.items()))
 
 
+ACTIVE = [Job.State.QUEUED, Job.State.RUNNING]
 STRATEGIES = ("append", "replace")
 LOCK = 7_210_403  # of pg_advisory_xact_lock: one starts at a time
 PROBE_SECONDS = 10.0  # all models together: whoever starts a run waits for it in a request
@@ -154,46 +141,28 @@ PROBE_SECONDS = 10.0  # all models together: whoever starts a run waits for it i
 def synthesis_start(
     *,
     branch: str,
-    per_rule: int = 12,
-    anchors: int = 100,
-    domain: str | None = "",
-    rule: str = "",
     writer: str = "offline",
     seed: int = 0,
-    underspecified: bool = False,
-    recipe: Recipe | None = None,
-    budget: dict[str, Any] | None = None,
-    outdated: str = "rewrite",
     actor: Any = None,
     wake: bool = True,
+    **chosen: Any,
 ) -> SynthesisRun:
     """Queue a run, or return the equal one that is still under way (a killed command, a double click).
 
-    budget: {"calls", "tokens", "money"}, each the most it may take. outdated: what to do with samples that are still
-    right but made by other prompts or models than today's. With the `llm` writer the endpoint is tried first, so that
-    a missing key fails here, in one line.
+    chosen: options of `run_params`. With the `llm` writer the endpoint is tried first, so that a missing key fails
+    here, in one line.
     """
-    params = run_params(
-        branch=branch,
-        per_rule=per_rule,
-        anchors=anchors,
-        domain=domain,
-        rule=rule,
-        writer=writer,
-        underspecified=underspecified,
-        recipe=recipe,
-        budget=budget,
-        outdated=outdated,
-    )
+    params = run_params(branch=branch, writer=writer, **chosen)
     name = writer
     if writer == "llm":
-        found = _probed()
+        found = endpoints()
+        asyncio.run(_probe(found))
         name, params["endpoints"] = f"llm:{found['generator'].model}"[:120], recorded(found)
     about = params["rule"] or params["domain"]
     title = f"synthesis of {branch} samples{f' for {about}' if about else ''} ({name})"
     with transaction.atomic():
         hold_starts()
-        active = SynthesisRun.objects.filter(job__state__in=[Job.State.QUEUED, Job.State.RUNNING])
+        active = SynthesisRun.objects.filter(job__state__in=ACTIVE)
         same = active.filter(branch=branch, writer=name, seed=seed, params__contains=params)
         same = same.filter(params__budget=params["budget"])  # {} is contained in every budget
         if (under_way := same.select_related("job").first()) is not None:
@@ -243,14 +212,8 @@ def synthesis_resume(
     return run
 
 
-def _probed() -> dict[str, Endpoint]:
-    """The endpoints, once every model has answered."""
-    found = endpoints()
-    asyncio.run(_probe(found))
-    return found
-
-
 async def _probe(found: dict[str, Endpoint]) -> None:
+    """Until every model has answered."""
     asked = list(dict.fromkeys(clients(found, NoLedger()).values()))
     try:
         async with asyncio.timeout(PROBE_SECONDS):
@@ -267,37 +230,10 @@ async def _probe(found: dict[str, Endpoint]) -> None:
             await client.close()
 
 
-def snapshot_start(
-    *,
-    strategy: str,
-    per_rule: int,
-    branches: list[str] | None = None,
-    rrb: int | None = None,
-    domain: str | None = "",
-    seed: int = 0,
-    strict: bool = False,
-    budgets: Mapping[str, Mapping[str, Any]] | None = None,
-    licence: str = "",
-    actor: Any = None,
-    wake: bool = True,
-) -> Job:
-    """Queue the building of a snapshot. budgets: {domain: {"rule", "rrb": at most so many, "share": percent}}.
-
-    `licence` is of the dataset itself; it is no part of what the dataset is.
-    """
-    params = snapshot_params(
-        strategy=strategy,
-        per_rule=per_rule,
-        branches=branches,
-        rrb=rrb,
-        domain=domain,
-        seed=seed,
-        strict=strict,
-        budgets=budgets,
-        licence=licence,
-        actor=actor,
-    )
-    title = f"snapshot {strategy}({per_rule})"
+def snapshot_start(*, wake: bool = True, actor: Any = None, **options: Any) -> Job:
+    """Queue the building of a snapshot; options of `snapshot_params`."""
+    params = snapshot_params(**options, actor=actor)
+    title = f"snapshot {params['strategy']}({params['per_rule']})"
     return jobs.enqueue("snapshot", params, title=title, created_by=actor, wake=wake)
 
 
@@ -314,14 +250,18 @@ def snapshot_params(
     licence: str = "",
     actor: Any = None,
 ) -> dict[str, Any]:
-    """The checked options, as a job that builds a snapshot reads them. Raises TraceError naming the option."""
-    one_of("strategy", strategy, STRATEGIES)
+    """The checked options, as a job that builds a snapshot reads them. Raises TraceError naming the option.
+
+    budgets: {domain: {"rule", "rrb": at most so many, "share": percent}}. `licence` is of the dataset itself; it is
+    no part of what the dataset is.
+    """
+    _one_of("strategy", strategy, STRATEGIES)
     chosen = branches or ["rrb", "rule"]
     for branch in chosen:
-        one_of("branches", branch, BRANCHES)
-    count("per-rule", per_rule, least=0)
+        _one_of("branches", branch, BRANCHES)
+    _in_range("per-rule", per_rule, least=0)
     if rrb is not None:
-        count("rrb", rrb, least=0)
+        _in_range("rrb", rrb, least=0)
     return {
         "strategy": strategy,
         "per_rule": per_rule,

@@ -14,7 +14,7 @@ from rest_framework.test import APIClient
 
 from catalog.models import Domain, Tool, ToolRevision
 from rules.models import Rule, RuleVersion
-from synthesis.datasets.rebuild import rebuild
+from synthesis.datasets.build import rebuild
 from synthesis.generate.services import snapshot_start
 from synthesis.models import (
     Attempt,
