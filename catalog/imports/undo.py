@@ -56,11 +56,7 @@ class UndoPlan:
 
     @property
     def counts(self) -> dict[str, int]:
-        return {
-            "retired": len(self.retire),
-            "restored": len(self.changed),
-            "returned": len(self.bring_back),
-        }
+        return {"retired": len(self.retire), "restored": len(self.changed), "returned": len(self.bring_back)}
 
 
 def undo_plan(row: CatalogImport) -> UndoPlan:

@@ -146,10 +146,7 @@ def query_apply(request: HttpRequest) -> HttpResponse:
     """Store the rows as the editor left them; scrubbed and checked again, the refused ones come back."""
     reviewed = Reviewed.read(request.POST)
     done = queries_import(
-        given=reviewed.given,
-        collection=reviewed.collection,
-        actor=request.user,
-        no_person=reviewed.no_person,
+        given=reviewed.given, collection=reviewed.collection, actor=request.user, no_person=reviewed.no_person
     )
     if done.refused:
         return _preview(request, reviewed.collection, done.refused, len(done.taken), status=422)

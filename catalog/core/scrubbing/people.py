@@ -40,7 +40,7 @@ PARTICLES = frozenset(
 )
 TITLE = re.compile(
     r"\b(?i:mr|mrs|ms|mx|miss|mister|dr|prof|sir|madam|herr|frau|señora?|sr|sra|monsieur|mme|mlle|signora?|dott)\b\.?\s+"
-    rf"(?:(?i:dr|prof)\.?\s+)?({_PROPER}(?:\s+(?:{_PROPER}|(?:van|von|der|den|de|da|di|del)\b))*)",
+    rf"(?:(?i:dr|prof)\.?\s+)?({_PROPER}(?:\s+(?:{_PROPER}|(?:van|von|der|den|de|da|di|del)\b))*)"
 )
 LOWER_TITLE = re.compile(rf"\b(?:mr|mrs|ms|herr|frau)\b\.?\s+({_WORD})", re.I)
 INTRODUCED = re.compile(
