@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from catalog.core.importers.documents import YamlTree
 from catalog.core.importers.read import ROOT, make_order, read_catalog, read_limited
-from catalog.core.importers.yaml_tree import YamlProblem, YamlTree
 from catalog.imports.services import catalog_import
 from catalog.models import CatalogImport, Tool
 from tests.catalog.spec_files import honest_edmx, honest_json, honest_yaml
@@ -256,17 +256,17 @@ def test_the_child_sees_no_secrets_and_writes_no_files(
 
 @pytest.mark.parametrize("text", ["", "# only a comment", "---\n", "--- ~\n---\n"])
 def test_empty_yaml_is_nothing(text: str) -> None:
-    assert YamlTree().read(text) is None
+    assert YamlTree("a.yaml").read(text) is None
 
 
 def test_honest_aliases_are_shared_and_not_counted_as_bombs() -> None:
-    tree = YamlTree().read(
+    tree = YamlTree("a.yaml").read(
         "a: &a {x: [1, 2]}\nb: [" + ", ".join(["*a"] * 1000) + "]\n*k : v".replace("*k : v", "")
     )
     assert tree["b"][999] is tree["a"]
 
 
 def test_anchored_keys_can_be_used_again() -> None:
-    assert YamlTree().read("&k key: 1\nother: {*k : 2}\n") == {"key": "1", "other": {"key": "2"}}
-    with pytest.raises(YamlProblem, match="a key must be text"):
-        YamlTree().read("a: &a [1]\n*a : 2\n")
+    assert YamlTree("a.yaml").read("&k key: 1\nother: {*k : 2}\n") == {"key": "1", "other": {"key": "2"}}
+    with pytest.raises(TraceError, match="a key must be text"):
+        YamlTree("a.yaml").read("a: &a [1]\n*a : 2\n")

@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from catalog.core.importers.openapi import api_version
 from catalog.core.importers.read import read_whole
-from catalog.core.importers.rows import CatalogFile, unique_names
-from catalog.core.importers.wording import describe, file_api_name, plain_text, says_deprecated
+from catalog.core.importers.rows import (
+    CatalogFile,
+    describe,
+    file_api_name,
+    plain_text,
+    says_deprecated,
+    unique_names,
+)
 from trace_site.lib.errors import TraceError
 
 SPEC: dict[str, Any] = {

@@ -29,21 +29,11 @@ def main(order: dict[str, Any]) -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))  # room to say so
         message = f"reading it needs more than {order['memory'] / 1e6:,.0f} MB of memory."
-        say(
-            {
-                "error": {
-                    "message": message,
-                    "code": "too_large",
-                    "hint": "Split the file by API.",
-                    "where": shown,
-                }
-            }
-        )
+        hint = "Split the file by API."
+        say({"error": {"message": message, "code": "too_large", "hint": hint, "where": shown}})
         return
     say({"format": file.format})
-    for record in file.records:
-        say(["tool", asdict(record)])
-    for kind, rows in (("error", file.errors), ("note", file.notes)):
+    for kind, rows in (("tool", file.records), ("error", file.errors), ("note", file.notes)):
         for row in rows:
             say([kind, asdict(row)])
 

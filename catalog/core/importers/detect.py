@@ -62,20 +62,22 @@ def detect(path: Path, shown: str) -> str:
     """`jsonl`, `csv`, `document` (JSON or YAML) or `odata`; raises TraceError for anything else."""
     head, cut = check_head(path, shown)
     text = head.lstrip("\ufeff \t\r\n")
+    first, _, rest = text.partition("\n")
     suffix = Path(shown).suffix.lower()
     if re.match(r"<!doctype html|<html", text, re.IGNORECASE):
-        raise refusal(
-            shown, "this is a web page.", "Download the raw file instead of the page that shows it."
-        )
+        hint = "Download the raw file instead of the page that shows it."
+        raise refusal(shown, "this is a web page.", hint)
     if suffix in {".jsonl", ".ndjson"}:
         return "jsonl"
     if text.startswith("<"):
         return "odata"
     if text.startswith("{"):
-        return _json_kind(text, cut)
+        return _json_kind(first, rest, cut)
     if text.startswith("[") or suffix in {".yaml", ".yml"}:
         return "document"
-    if suffix in {".csv", ".tsv"} or _is_header(text.split("\n", 1)[0]):
+    headers = [next(csv.reader([first[:10_000]], delimiter=mark), []) for mark in ",;\t"]
+    named = any({"name", "description"} <= {cell.strip().casefold() for cell in cells} for cells in headers)
+    if suffix in {".csv", ".tsv"} or named:
         return "csv"
     if re.search(r"^['\"]?(openapi|swagger|paths|info|asyncapi)['\"]?\s*:", text, re.MULTILINE):
         return "document"
@@ -105,9 +107,8 @@ def check_head(path: Path, shown: str) -> tuple[str, bool]:
     return text, len(head) == HEAD_BYTES
 
 
-def _json_kind(text: str, cut: bool) -> str:
+def _json_kind(first: str, rest: str, cut: bool) -> str:
     """One JSON document or one object a line? The first line tells, or how the second begins."""
-    first, _, rest = text.partition("\n")
     try:
         row = json.loads(first, parse_int=str, parse_float=str)
     except (ValueError, RecursionError):
@@ -115,33 +116,18 @@ def _json_kind(text: str, cut: bool) -> str:
             return "jsonl"
         one_line = not rest and not cut and not re.search(r'"(openapi|swagger|tools|info)"\s*:', first)
         return "jsonl" if one_line else "document"
-    if _document_keys(row):
-        return "document"
-    return "jsonl" if rest.strip() or row.keys() & {"name", "query", "rule_text"} else "document"
-
-
-def _document_keys(row: dict[str, Any]) -> bool:
     listed = row.get("tools")
     of_tools = isinstance(listed, list) and bool(listed) and isinstance(listed[0], dict)
-    return of_tools or bool({"openapi", "swagger", "paths", "jsonrpc"} & row.keys())
-
-
-def _is_header(line: str) -> bool:
-    for delimiter in ",;\t":
-        cells = {
-            cell.strip().casefold() for cell in next(csv.reader([line[:10_000]], delimiter=delimiter), [])
-        }
-        if {"name", "description"} <= cells:
-            return True
-    return False
+    if of_tools or row.keys() & {"openapi", "swagger", "paths", "jsonrpc"}:
+        return "document"
+    return "jsonl" if rest.strip() or row.keys() & {"name", "query", "rule_text"} else "document"
 
 
 def document_kind(document: Any, shown: str) -> str:
     """`openapi`, `swagger` or `mcp` for a parsed document; raises TraceError that says what it is instead."""
     if not document:
-        raise refusal(
-            shown, "the document is empty.", "An MCP server tells its tools when asked for tools/list."
-        )
+        hint = "An MCP server tells its tools when asked for tools/list."
+        raise refusal(shown, "the document is empty.", hint)
     if isinstance(document, dict):
         for kind in ("openapi", "swagger"):
             if kind in document:
@@ -165,10 +151,8 @@ def document_kind(document: Any, shown: str) -> str:
 
 def _refuse_foreign(document: dict[str, Any], shown: str) -> None:
     if isinstance(answer := document.get("error"), dict) and "jsonrpc" in document:
-        message = str(answer.get("message", ""))[:200]
-        raise refusal(
-            shown, f"the server answered with an error ({message}).", "Ask it for tools/list again."
-        )
+        message = f"the server answered with an error ({str(answer.get('message', ''))[:200]})."
+        raise refusal(shown, message, "Ask it for tools/list again.")
     layers = [value for key in ("info", "data", "log") if isinstance(value := document.get(key), dict)]
     keys = set(document).union(*layers)
     for key, what, hint in FOREIGN_KEYS:

@@ -6,10 +6,14 @@ A key written twice in one object is kept aside (`Twice`), so that no operation 
 
 import codecs
 import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from sys import intern
 from typing import Any
 
-from catalog.core.importers.yaml_tree import Twice, YamlProblem, YamlTree
+import yaml
+
 from trace_site.lib.errors import TraceError
 
 MAX_BYTES = 64_000_000
@@ -20,33 +24,29 @@ BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-YAML_SUFFIXES = {".yaml", ".yml"}
+BAD_JSON = "Check that the file is complete, without comments and without commas before a closing bracket."
 
 
 def read_document(path: Path, shown: str) -> Any:
     """Parse a document; raises TraceError naming file and line."""
     check_size(path, shown)
     text = decode(path.read_bytes(), shown)
-    if text.lstrip()[:1] not in ("{", "["):
-        return _read_yaml(text, shown)
-    try:
-        return _read_json(text, shown)
-    except TraceError:
-        if Path(shown).suffix.lower() not in YAML_SUFFIXES:
-            raise
-    return _read_yaml(text, shown)  # YAML may begin with a brace as well
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return _read_json(text, shown)
+        except TraceError:
+            if Path(shown).suffix.lower() not in {".yaml", ".yml"}:
+                raise  # YAML may begin with a brace as well
+    return YamlTree(shown).read(text)
 
 
 def check_size(path: Path, shown: str, limit: int = MAX_BYTES) -> int:
     """The size of a file in bytes; raises TraceError beyond the limit."""
     size = path.stat().st_size
     if size > limit:
-        raise TraceError(
-            f"the file has {size:,} bytes; the limit is {limit:,}.",
-            code="too_large",
-            where=shown,
-            hint="Split it by API." if limit > MAX_BYTES else "Split it by API, or import it as JSON lines.",
-        )
+        hint = "Split it by API." if limit > MAX_BYTES else "Split it by API, or import it as JSON lines."
+        message = f"the file has {size:,} bytes; the limit is {limit:,}."
+        raise TraceError(message, code="too_large", where=shown, hint=hint)
     return size
 
 
@@ -69,16 +69,22 @@ def decode(data: bytes, shown: str) -> str:
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise TraceError(
-            f"not {encoding.upper().removesuffix('-SIG')} text (byte 0x{data[error.start]:02X}).",
-            code="bad_encoding",
-            where=f"{shown}:{line}",
-            hint="Save the file as UTF-8.",
-        ) from error
+        message = f"not {encoding.upper().removesuffix('-SIG')} text (byte 0x{data[error.start]:02X})."
+        where = f"{shown}:{data.count(10, 0, error.start) + 1}"
+        raise TraceError(message, code="bad_encoding", where=where, hint="Save the file as UTF-8.") from error
     if "\0" in text:
         raise TraceError("a binary file.", code="bad_encoding", where=shown, hint="Save it as UTF-8 text.")
     return text
+
+
+class Twice(dict[str, Any]):
+    """An object in which a key was written more than once: the last value counts, the earlier ones are here."""
+
+    __slots__ = ("earlier",)
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        super().__init__(values)
+        self.earlier: list[tuple[str, Any, int]] = []  # key, lost value, line of the later one (0 unknown)
 
 
 def _read_json(text: str, shown: str) -> Any:
@@ -86,46 +92,155 @@ def _read_json(text: str, shown: str) -> Any:
 
     def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         values = dict(pairs)
-        return values if len(values) == len(pairs) else _twice(values, pairs, doubles)
+        if len(values) == len(pairs):
+            return values
+        doubles.append(found := Twice(values))
+        last = {key: number for number, (key, _) in enumerate(pairs)}
+        found.earlier = [(key, value, 0) for number, (key, value) in enumerate(pairs) if last[key] != number]
+        return found
 
     try:
         value = json.loads(text, object_pairs_hook=build, parse_int=str, parse_float=str, parse_constant=str)
     except (json.JSONDecodeError, RecursionError) as error:
-        reason = getattr(error, "msg", "nested too deeply")
-        raise TraceError(
-            f"not valid JSON ({reason}).",
-            code="bad_json",
-            where=f"{shown}:{getattr(error, 'lineno', 1)}",
-            hint="Check that the file is complete, without comments and without commas before a closing bracket.",
-        ) from error
-    _find_lines(doubles, text)
+        message = f"not valid JSON ({getattr(error, 'msg', 'nested too deeply')})."
+        where = f"{shown}:{getattr(error, 'lineno', 1)}"
+        raise TraceError(message, code="bad_json", where=where, hint=BAD_JSON) from error
+    for found in doubles[:20]:  # the line of a key is known when the text holds the key exactly twice
+        key, lost, _ = found.earlier[0]
+        quoted = json.dumps(key, ensure_ascii=False)
+        if text.count(quoted) == 2:
+            found.earlier[0] = key, lost, text.count("\n", 0, text.rfind(quoted)) + 1
     return value
 
 
-def _twice(values: dict[str, Any], pairs: list[tuple[str, Any]], doubles: list[Twice]) -> Twice:
-    found = Twice(values)
-    last = {key: number for number, (key, _) in enumerate(pairs)}
-    found.earlier = [(key, value, 0) for number, (key, value) in enumerate(pairs) if last[key] != number]
-    doubles.append(found)
-    return found
+# YAML is built from parser events, without a node graph: ten megabytes take about sixty. It is the core schema of
+# YAML 1.2 without numbers: `on:` stays a key; only true, false and null have a type. Aliases share what they point to.
+MAX_DEPTH = 400
+MAX_VALUES = 10_000_000  # with every alias written out; an honest megabyte holds about 50,000
+MAX_MERGED = 100_000
+PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+TYPED = dict.fromkeys(["", "~", "null", "Null", "NULL"])
+TYPED |= dict.fromkeys(["true", "True", "TRUE"], True) | dict.fromkeys(["false", "False", "FALSE"], False)
+NO_KEY: Any = object()
 
 
-def _find_lines(doubles: list[Twice], text: str) -> None:
-    """Where the first doubled keys stand, when the text holds them exactly twice."""
-    for found in doubles[:20]:
-        key, value, _ = found.earlier[0]
-        quoted = json.dumps(key, ensure_ascii=False)
-        if text.count(quoted) == 2:
-            found.earlier[0] = key, value, text.count("\n", 0, text.rfind(quoted)) + 1
+@dataclass(slots=True)
+class Frame:
+    """An object or list that is still open. `values` counts what is inside with its aliases written out."""
+
+    value: Any
+    anchor: str | None
+    key: Any = NO_KEY
+    values: int = 1
+    merged: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def wants_key(self) -> bool:
+        return self.key is NO_KEY and isinstance(self.value, dict)
 
 
-def _read_yaml(text: str, shown: str) -> Any:
-    try:
-        return YamlTree().read(text)
-    except YamlProblem as problem:
-        raise TraceError(
-            f"not valid YAML ({problem.message}).",
-            code="bad_yaml",
-            where=f"{shown}:{problem.line}" if problem.line else shown,
-            hint="Check that the file is complete.",
-        ) from problem
+class YamlTree:
+    """Reads one document; `shown` names the file in errors."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+        self.frames = [Frame([], None)]
+        self.anchors: dict[str, tuple[Any, int]] = {}
+        self.merged = 0
+        self.line = 0
+
+    def read(self, text: str) -> Any:
+        steps: dict[type, Callable[[Any], None]] = {
+            yaml.ScalarEvent: self._scalar,
+            yaml.AliasEvent: self._alias,
+            yaml.MappingStartEvent: self._open,
+            yaml.SequenceStartEvent: self._open,
+            yaml.MappingEndEvent: self._close,
+            yaml.SequenceEndEvent: self._close,
+            yaml.DocumentStartEvent: self._document,
+        }
+        try:
+            for event in yaml.parse(text, Loader=PARSER):
+                if step := steps.get(type(event)):
+                    self.line = event.start_mark.line + 1 if event.start_mark else 0
+                    step(event)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            self.line = mark.line + 1 if mark else 0
+            reason = getattr(error, "problem", None) or getattr(error, "context", None)
+            raise self._bad(str(reason or str(error).splitlines()[0])[:200]) from error
+        documents = self.frames[0].value
+        return documents[0] if documents else None
+
+    def _bad(self, reason: str) -> TraceError:
+        where = f"{self.shown}:{self.line}" if self.line else self.shown
+        hint = "Check that the file is complete."
+        return TraceError(f"not valid YAML ({reason}).", code="bad_yaml", where=where, hint=hint)
+
+    def _document(self, event: yaml.DocumentStartEvent) -> None:
+        documents = self.frames[0].value
+        if documents and documents[0] is not None:
+            raise self._bad("a second document begins here; a catalog file holds one")
+        documents.clear()
+        self.anchors.clear()
+
+    def _scalar(self, event: yaml.ScalarEvent) -> None:
+        frame = self.frames[-1]
+        if frame.wants_key:
+            frame.key = intern(event.value)
+            if event.anchor:
+                self.anchors[event.anchor] = event.value, 1
+        else:
+            typed = event.implicit[0] and event.value in TYPED
+            self._put(TYPED[event.value] if typed else event.value, 1, event.anchor)
+
+    def _alias(self, event: yaml.AliasEvent) -> None:
+        if event.anchor not in self.anchors:
+            raise self._bad(f"the alias *{event.anchor} points to nothing, or to what it is part of")
+        value, values = self.anchors[event.anchor]
+        frame = self.frames[-1]
+        if not frame.wants_key:
+            self._put(value, values, None)
+        elif isinstance(value, str):
+            frame.key = value
+        else:
+            raise self._bad("a key must be text; put quotes around it")
+
+    def _open(self, event: Any) -> None:
+        if self.frames[-1].wants_key:
+            raise self._bad("a key must be text; put quotes around it")
+        if len(self.frames) > MAX_DEPTH:
+            raise self._bad(f"nested deeper than {MAX_DEPTH} levels")
+        self.frames.append(Frame({} if isinstance(event, yaml.MappingStartEvent) else [], event.anchor))
+
+    def _close(self, event: Any) -> None:
+        frame = self.frames.pop()
+        for source in frame.merged:  # the object's own keys win, and earlier merged objects over later ones
+            self.merged += len(source)
+            if self.merged > MAX_MERGED:
+                raise self._bad(f"more than {MAX_MERGED:,} merged keys")
+            for key in source.keys() - frame.value.keys():
+                frame.value[key] = source[key]
+        self._put(frame.value, frame.values, frame.anchor)
+
+    def _put(self, value: Any, values: int, anchor: str | None) -> None:
+        if anchor:
+            self.anchors[anchor] = value, values
+        frame = self.frames[-1]
+        frame.values += values
+        if frame.values > MAX_VALUES:
+            raise self._bad(f"with its aliases written out it holds more than {MAX_VALUES:,} values")
+        if isinstance(frame.value, list):
+            frame.value.append(value)
+            return
+        key, frame.key = frame.key, NO_KEY
+        if key == "<<":  # merges objects; with anything else behind it, it is a key like others
+            sources = value if isinstance(value, list) else [value]
+            if all(isinstance(source, dict) for source in sources):
+                frame.merged += sources
+                return
+        if key in frame.value:
+            if not isinstance(frame.value, Twice):
+                frame.value = Twice(frame.value)
+            frame.value.earlier.append((key, frame.value[key], self.line))
+        frame.value[key] = value

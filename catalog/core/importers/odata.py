@@ -1,26 +1,140 @@
-"""OData v2 to v4 `$metadata`: one tool per operation that the metadata allows.
+"""OData v2 to v4 `$metadata` (EDMX): one tool per operation that the metadata allows.
 
 An entity set gives Get, Get...ByKey, Create, Update and Delete (and Upsert where it is declared), less what
 sap:creatable, sap:updatable, sap:deletable and sap:addressable or the Capabilities annotations forbid. A singleton
 gives Get and Update. Function and action imports and bound functions and actions give one tool each.
 API = namespace of the service, else the name of the file where the namespace says nothing.
+Document types, entities and anything that would fetch are refused by defusedxml; depth is capped here.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import DefusedXMLParser
 
 from catalog.core.importers.detect import refusal
-from catalog.core.importers.edmx import Node
-from catalog.core.importers.rows import Row, unique_names
-from catalog.core.importers.wording import describe, file_api_name, says_deprecated, sentence
+from catalog.core.importers.documents import check_size
+from catalog.core.importers.rows import Row, describe, file_api_name, named, says_deprecated, sentence
 from catalog.core.words import camel_case, name_words
+from trace_site.lib.errors import TraceError
 
-# What OData metadata says about its elements: types with their keys, annotations by target, words and flags.
-
-
+MAX_DEPTH = 100
+MAX_TEXT = 40_000
 MAX_BASES = 50
+# the elements that describe operations; others are dropped as they are read
+KEPT = {"Edmx", "DataServices", "Schema", "EntityContainer", "EntitySet", "Singleton", "FunctionImport"}
+KEPT |= {"ActionImport", "Function", "Action", "Parameter", "EntityType", "Key", "PropertyRef", "Annotations"}
+KEPT |= {"Annotation", "Record", "PropertyValue", "Collection", "Bool", "String", "EnumMember"}
+KEPT |= {"Documentation", "Summary", "LongDescription", "tagcollection", "tag"}
+TERMS = {"InsertRestrictions", "UpdateRestrictions", "DeleteRestrictions", "ReadRestrictions", "Revisions"}
+TERMS |= {"Description", "LongDescription", "Label", "QuickInfo"}
+OTHERS = {
+    "definitions": ("a WSDL file", "List its operations as JSON lines, one tool a line."),
+    "description": ("a WSDL file", "List its operations as JSON lines, one tool a line."),
+    "application": ("a WADL file", "Convert it to OpenAPI 3."),
+    "service": ("an OData service document", "Ask the server for $metadata."),
+    "feed": ("an answer of an OData service", "Ask the server for $metadata."),
+    "html": ("a web page", "Download the raw file instead of the page that shows it."),
+}
+HINT = "The XML that is read here is OData $metadata (EDMX)."
+# namespaces that are the same for every service of a vendor
+EMPTY_WORDS = {"sf", "sfo", "data", "set", "odata", "default", "container", "service", "services", "model"}
+EMPTY_WORDS |= {"models", "entities", "entity", "ns", "schema", "edm", "metadata", "context", "srv", "api"}
+
+
+@dataclass(slots=True)
+class Node:
+    """An element: local names of tag and attributes, without namespaces."""
+
+    tag: str
+    attributes: dict[str, str]
+    children: list["Node"] = field(default_factory=list)
+    text: str = ""
+
+    def get(self, name: str) -> str:
+        return self.attributes.get(name, "")
+
+    def all(self, *tags: str) -> list["Node"]:
+        return [child for child in self.children if child.tag in tags]
+
+    def first(self, tag: str) -> "Node":
+        """The first child of that tag, or an element with nothing in it."""
+        return next((child for child in self.children if child.tag == tag), NOTHING)
+
+
+NOTHING = Node("", {})
+
+
+class Tree:
+    """What the parser calls; elements that describe no operation are counted for depth and dropped."""
+
+    def __init__(self) -> None:
+        self.open = [Node("", {})]
+        self.depth = 0
+        self.skipped_at = 0
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise ValueError(f"elements are nested deeper than {MAX_DEPTH} levels")
+        if self.skipped_at:
+            return
+        name = tag.rpartition("}")[2]
+        term = attributes.get("Term", "").rpartition(".")[2]
+        if self.depth > 1 and (name not in KEPT or (name == "Annotation" and term not in TERMS)):
+            self.skipped_at = self.depth
+            return
+        # an attribute of the element's own wins over one of another namespace
+        ordered = sorted(attributes.items(), key=lambda pair: not pair[0].startswith("{"))
+        node = Node(name, {key.rpartition("}")[2]: value for key, value in ordered})
+        self.open[-1].children.append(node)
+        self.open.append(node)
+
+    def end(self, tag: str) -> None:
+        if not self.skipped_at:
+            self.open.pop()
+        elif self.skipped_at == self.depth:
+            self.skipped_at = 0
+        self.depth -= 1
+
+    def data(self, text: str) -> None:
+        node = self.open[-1]
+        if not self.skipped_at and len(node.text) < MAX_TEXT and not text.isspace():
+            node.text += text
+
+    def close(self) -> Node:
+        return self.open[0].children[0]
+
+
+def read_edmx(path: Path, shown: str) -> Node:
+    """The root element; raises TraceError naming the line."""
+    check_size(path, shown)
+    parser: Any = DefusedXMLParser(target=Tree(), forbid_dtd=True)
+
+    def bad(where: str, reason: str, hint: str) -> TraceError:
+        return TraceError(f"not valid XML ({reason}).", code="bad_xml", where=where, hint=hint)
+
+    try:
+        parser.feed(path.read_bytes())
+        root: Node = parser.close()
+    except DefusedXmlException as error:
+        hint = "Take the <!DOCTYPE ...> out of the file; metadata needs none."
+        raise bad(shown, "it declares a document type or entities, which are never read", hint) from error
+    except ParseError as error:
+        where, reason = f"{shown}:{error.position[0]}", str(error).split(":")[0]
+        raise bad(where, reason, "Check that the file is complete.") from error
+    except (ValueError, LookupError) as error:
+        raise bad(shown, str(error)[:200], "Save the file as UTF-8 and check it.") from error
+    if root.tag not in {"Edmx", "Schema"}:
+        what, hint = OTHERS.get(root.tag, (f"an XML file of another kind (<{root.tag[:60]}>)", HINT))
+        raise refusal(shown, f"this is {what}.", hint)
+    return root
 
 
 class Metadata:
@@ -46,8 +160,8 @@ class Metadata:
 
     def full(self, name: str) -> str:
         """A qualified name with its alias written out."""
-        prefix, dot, rest = name.partition("/")[0].rpartition(".")
-        slash, tail = ("/", name.partition("/")[2]) if "/" in name else ("", "")
+        head, slash, tail = name.partition("/")
+        prefix, dot, rest = head.rpartition(".")
         return f"{self.aliases.get(prefix, prefix)}{dot}{rest}{slash}{tail}"
 
     def terms(self, node: Node, target: str) -> dict[str, Node]:
@@ -57,60 +171,37 @@ class Metadata:
 
     def keys(self, type_name: str) -> list[str]:
         for _ in range(MAX_BASES):
-            node = self.types.get(self.full(type_name))
-            if node is None:
-                break
-            if key := node.first("Key"):
-                return [ref.get("Name") for ref in key.all("PropertyRef")]
+            node = self.types.get(self.full(type_name), NOTHING)
+            if node.all("Key"):
+                return [ref.get("Name") for ref in node.first("Key").all("PropertyRef")]
             type_name = node.get("BaseType")
         return []
 
 
-def record_value(annotation: Node | None, name: str) -> Node | None:
+def stated(annotation: Node, kind: str) -> str:
+    """The value of an annotation, an attribute or an element of its own: `String`, `Bool`."""
+    return annotation.get(kind) or annotation.first(kind).text.strip()
+
+
+def record_value(annotation: Node, name: str) -> Node:
     """One value of the record inside an annotation or property."""
-    record = annotation.first("Record") if annotation else None
-    return next((node for node in (record.children if record else []) if node.get("Property") == name), None)
+    values = annotation.first("Record").children
+    return next((node for node in values if node.get("Property") == name), NOTHING)
 
 
-def flag(annotation: Node | None, name: str) -> bool | None:
-    value = record_value(annotation, name)
-    if value is None:
-        return None
-    inner = value.first("Bool")
-    text = (value.get("Bool") or (inner.text.strip() if inner else "")).lower()
-    return {"true": True, "false": False}.get(text)
-
-
-def texts(node: Node, terms: dict[str, Node]) -> str:
+def about_of(node: Node, terms: dict[str, Node]) -> str:
     documentation = node.first("Documentation")
-    parts = [child.text for tag in ("Summary", "LongDescription") for child in _under(documentation, tag)]
-    parts += [
-        node.get("quickinfo"),
-        *(string(terms.get(term)) for term in ("Description", "LongDescription")),
-    ]
+    parts = [child.text for tag in ("Summary", "LongDescription") for child in documentation.all(tag)]
+    parts.append(node.get("quickinfo"))
+    parts += [stated(terms.get(term, NOTHING), "String") for term in ("Description", "LongDescription")]
     parts = [*dict.fromkeys(" ".join(part.split()) for part in parts if part.strip())]
     return describe(parts[0], " ".join(parts[1:])) if parts else ""
 
 
-def _under(node: Node | None, tag: str) -> list[Node]:
-    return node.all(tag) if node else []
-
-
-def string(annotation: Node | None) -> str:
-    if annotation is None:
-        return ""
-    inner = annotation.first("String")
-    return annotation.get("String") or (inner.text.strip() if inner else "")
-
-
 def tags(node: Node) -> list[str]:
     """SuccessFactors says by tags what area an entity belongs to."""
-    return [
-        tag.text.strip()
-        for d in _under(node, "Documentation")
-        for c in d.all("tagcollection")
-        for tag in c.all("tag")
-    ]
+    collections = node.first("Documentation").all("tagcollection")
+    return [tag.text.strip() for collection in collections for tag in collection.all("tag")]
 
 
 def is_deprecated(terms: dict[str, Node]) -> bool:
@@ -125,23 +216,6 @@ def is_deprecated(terms: dict[str, Node]) -> bool:
     return False
 
 
-# namespaces that are the same for every service of a vendor
-EMPTY_WORDS = {
-    "sf",
-    "sfo",
-    "data",
-    "set",
-    "odata",
-    "default",
-    "container",
-    "service",
-    "services",
-    "model",
-    "models",
-}
-EMPTY_WORDS |= {"entities", "entity", "ns", "schema", "edm", "metadata", "context", "srv", "api"}
-
-
 @dataclass(frozen=True, slots=True)
 class Verb:
     """One thing to do with an entity set. `sap` is the attribute, `term` and `flag` the annotation that forbids it."""
@@ -153,8 +227,18 @@ class Verb:
     of_set: str
     of_singleton: str = ""
 
-    def lead(self, tag: str) -> str:
-        return self.of_singleton if tag == "Singleton" else self.of_set
+    def allowed(self, node: Node, terms: dict[str, Node]) -> bool:
+        sap = node.get(self.sap).lower()
+        if node.tag == "Singleton" and not self.of_singleton:
+            return False
+        if sap == "false" or (self.sap == "upsertable" and sap != "true"):
+            return False
+        restrictions = terms.get(self.term, NOTHING)
+        said = stated(record_value(restrictions, self.flag), "Bool").lower()
+        if self.endpoint == "Get{}ByKey":
+            by_key = record_value(record_value(restrictions, "ReadByKeyRestrictions"), self.flag)
+            said = said if (own := stated(by_key, "Bool").lower()) not in {"true", "false"} else own
+        return said != "false"
 
 
 READ, UPDATE = ("ReadRestrictions", "Readable"), ("UpdateRestrictions", "Updatable")
@@ -168,17 +252,6 @@ VERBS = (
 )
 
 
-@dataclass(slots=True)
-class Found:
-    """A tool before it has its name."""
-
-    where: str
-    endpoints: list[str]
-    description: str
-    permissions: list[str]
-    deprecated: bool = False
-
-
 def read(root: Node, shown: str) -> Iterator[Row]:
     """Every operation of the service; places are target paths such as `#/Namespace.Container/EntitySet`."""
     metadata = Metadata(root, shown)
@@ -187,23 +260,15 @@ def read(root: Node, shown: str) -> Iterator[Row]:
         hint = "Ask the server for its whole $metadata."
         raise refusal(shown, "the metadata has no entity container, so it holds no tools.", hint)
     schema = next((s for s, c in containers if c.get("IsDefaultEntityContainer") == "true"), containers[0][0])
-    api, version = api_name(schema, shown), schema.get("schema-version")
-    found: list[Found] = []
-    for entry in _entries(metadata, containers):
-        if isinstance(entry, Row):
-            yield entry
-        else:
-            found.append(entry)
-    for tool, endpoint in zip(found, unique_names([one.endpoints for one in found]), strict=True):
-        fields = {"name": f"{api}/{endpoint}", "description": tool.description, "version": version}
-        yield Row(tool.where, fields | {"permissions": tool.permissions, "deprecated": tool.deprecated})
+    places = [(f"{s.get('Namespace')}.{c.get('Name')}", c) for s, c in containers]
+    yield from named(api_name(schema, shown), _operations(metadata, places, schema.get("schema-version")))
 
 
 def api_name(schema: Node, shown: str) -> str:
     namespace = re.sub(r"^com\.sap\.gateway\.\w+\.", "", schema.get("Namespace"))
-    namespace, _, revision = (
-        namespace.rpartition(".") if re.search(r"\.v\d+$", namespace) else (namespace, "", "")
-    )
+    revision = ""
+    if re.search(r"\.v\d+$", namespace):
+        namespace, _, revision = namespace.rpartition(".")
     says = set(name_words(namespace)) - EMPTY_WORDS
     name = camel_case(namespace if says else "") or file_api_name(shown) or camel_case(namespace)
     if not name:
@@ -212,97 +277,86 @@ def api_name(schema: Node, shown: str) -> str:
     return f"{name}V{int(revision[1:])}" if revision else name
 
 
-def _entries(metadata: Metadata, containers: list[tuple[Node, Node]]) -> Iterator[Found | Row]:
+def _operations(metadata: Metadata, places: list[tuple[str, Node]], version: str) -> Iterator[Row]:
     """Imports first: they keep the names their vendor gave them."""
     imported: set[str] = set()
-    places = [(f"{s.get('Namespace')}.{c.get('Name')}", c) for s, c in containers]
     for place, container in places:
         for node in container.all("FunctionImport", "ActionImport"):
-            called = metadata.full(node.get("Function") or node.get("Action"))
-            imported.add(called)
-            yield _import(metadata, node, f"{place}/{node.get('Name')}", metadata.callables.get(called, []))
+            imported.add(called := metadata.full(node.get("Function") or node.get("Action")))
+            yield _import(metadata, node, f"{place}/{node.get('Name')}", called, version)
     for place, container in places:
         for node in container.all("EntitySet", "Singleton"):
-            yield from _entity_set(metadata, node, f"{place}/{node.get('Name')}")
-    yield from _callables(metadata, imported)
+            yield from _entity_set(metadata, node, f"{place}/{node.get('Name')}", version)
+    # functions and actions bound to a type; unbound ones can only be called through an import
+    for full, nodes in metadata.callables.items():
+        for node in nodes:
+            parameters = node.all("Parameter")
+            if node.get("IsBound").lower() == "true" and parameters:
+                yield _bound(metadata, node, full, parameters, version)
+            elif full not in imported:
+                note = "not imported into the container, so nothing can call it."
+                yield Row(f"{metadata.shown}#/{full}", note=note)
 
 
-def _entity_set(metadata: Metadata, node: Node, target: str) -> Iterator[Found | Row]:
+def _tool(
+    where: str, endpoints: list[str], about: str, tags: list[str], deprecated: bool, version: str
+) -> Row:
+    fields = {"description": about, "permissions": tags, "deprecated": deprecated, "version": version}
+    return Row(where, endpoints=endpoints, tell=lambda: fields)
+
+
+def _entity_set(metadata: Metadata, node: Node, target: str, version: str) -> Iterator[Row]:
     name, where = node.get("Name"), f"{metadata.shown}#/{target}"
     type_name = metadata.full(node.get("EntityType") or node.get("Type"))
-    kind = metadata.types.get(type_name, Node("", {}))
+    kind = metadata.types.get(type_name, NOTHING)
     terms, kind_terms = metadata.terms(node, target), metadata.terms(kind, type_name)
-    verbs = [verb for verb in VERBS if _allowed(verb, node, terms)]
-    if not name or not verbs:
+    verbs = [verb for verb in VERBS if verb.allowed(node, terms)]
+    if not name:
+        yield Row(where, problem="the entity set has no name.")
+        return
+    if not verbs:
         note = "the metadata allows nothing here directly; it is reached through other entities."
-        yield Row(where, note=note) if name else Row(where, problem="the entity set has no name.")
-    about = texts(node, terms) or texts(kind, kind_terms)
+        yield Row(where, note=note)
+        return
+    about = about_of(node, terms) or about_of(kind, kind_terms)
     about = "" if about.rstrip(".") == name else about.removeprefix(f"{name}. ")
-    label = (
-        node.get("label")
-        or string(terms.get("Label"))
-        or kind.get("label")
-        or string(kind_terms.get("Label"))
-    )
+    pairs = ((node, terms), (kind, kind_terms))
+    labels = [one.get("label") or stated(known.get("Label", NOTHING), "String") for one, known in pairs]
+    label = next(filter(None, labels), "")
     title = f"{name} ({label})" if label and label.replace(" ", "").casefold() != name.casefold() else name
     keys = ", ".join(metadata.keys(type_name))
     dead = is_deprecated(terms) or is_deprecated(kind_terms) or says_deprecated(about)
-    for verb in verbs if name else ():
-        lead = verb.lead(node.tag).format(title, f" ({keys})" if keys else "")
+    for verb in verbs:
+        lead = verb.of_singleton if node.tag == "Singleton" else verb.of_set
+        words = describe(lead.format(title, f" ({keys})" if keys else ""), about)
         endpoints = [verb.endpoint.format(name[0].upper() + name[1:]), f"{name}.{verb.endpoint.format('')}"]
-        yield Found(where, endpoints, describe(lead, about), tags(node) or tags(kind), dead)
+        yield _tool(where, endpoints, words, tags(node) or tags(kind), dead, version)
 
 
-def _allowed(verb: Verb, node: Node, terms: dict[str, Node]) -> bool:
-    stated = node.get(verb.sap).lower()
-    if not verb.lead(node.tag) or stated == "false" or (verb.sap == "upsertable" and stated != "true"):
-        return False
-    restrictions = terms.get(verb.term)
-    allowed = flag(restrictions, verb.flag)
-    if verb.endpoint == "Get{}ByKey":
-        by_key = flag(record_value(restrictions, "ReadByKeyRestrictions"), verb.flag)
-        allowed = allowed if by_key is None else by_key
-    return allowed is not False
-
-
-def _import(metadata: Metadata, node: Node, target: str, called: list[Node]) -> Found | Row:
-    name = node.get("Name")
+def _import(metadata: Metadata, node: Node, target: str, called: str, version: str) -> Row:
+    name, where = node.get("Name"), f"{metadata.shown}#/{target}"
     if not name:
-        return Row(f"{metadata.shown}#/{target}", problem="the import has no name.")
-    source = called[0] if called else node
-    terms = metadata.terms(node, target) | metadata.terms(
-        source, metadata.full(node.get("Function") or node.get("Action"))
-    )
-    about = texts(node, terms) or texts(source, terms) or node.get("label")
+        return Row(where, problem="the import has no name.")
+    source = next(iter(metadata.callables.get(called, [])), node)
+    terms = metadata.terms(node, target) | metadata.terms(source, called)
+    about = about_of(node, terms) or about_of(source, terms) or node.get("label")
     method = node.get("HttpMethod") or ("POST" if node.tag == "ActionImport" else "GET")
-    parameters = ", ".join(
-        parameter.get("Name") for parameter in (source.all("Parameter") or node.all("Parameter"))
-    )
+    parameters = ", ".join(one.get("Name") for one in source.all("Parameter") or node.all("Parameter"))
     lead = f"{sentence(name)} ({method}{f', with {parameters}' if parameters else ''})."
     dead = is_deprecated(terms) or says_deprecated(about)
-    return Found(f"{metadata.shown}#/{target}", [name, f"{method}{name}"], about or lead, tags(node), dead)
+    return _tool(where, [name, f"{method}{name}"], about or lead, tags(node), dead, version)
 
 
-def _callables(metadata: Metadata, imported: set[str]) -> Iterator[Found | Row]:
-    """Functions and actions bound to a type; unbound ones can only be called through an import."""
-    for full, nodes in metadata.callables.items():
-        for node in nodes:
-            where = f"{metadata.shown}#/{full}"
-            parameters = node.all("Parameter")
-            if node.get("IsBound").lower() == "true" and parameters:
-                yield _bound(metadata, node, full, parameters)
-            elif full not in imported:
-                yield Row(where, note="not imported into the container, so nothing can call it.")
-
-
-def _bound(metadata: Metadata, node: Node, full: str, parameters: list[Node]) -> Found:
+def _bound(metadata: Metadata, node: Node, full: str, parameters: list[Node], version: str) -> Row:
     bound = parameters[0].get("Type")
     inner = re.sub(r"^Collection\((.*)\)$", r"\1", bound)
     owner = inner.rpartition(".")[2] + ("Collection" if inner != bound else "")
     rest = ", ".join(parameter.get("Name") for parameter in parameters[1:])
     terms = metadata.terms(node, full)
-    about = texts(node, terms)
+    about = about_of(node, terms)
     lead = f"{sentence(node.get('Name'))} of {owner}{f', with {rest}' if rest else ''} ({node.tag.lower()})."
     endpoint = f"{owner}.{node.get('Name')}"
     dead = is_deprecated(terms) or says_deprecated(about)
-    return Found(f"{metadata.shown}#/{full}", [endpoint, f"{endpoint}({rest})"], about or lead, [], dead)
+    return _tool(
+        f"{metadata.shown}#/{full}", [endpoint, f"{endpoint}({rest})"], about or lead, [], dead, version
+    )

@@ -1,4 +1,9 @@
-"""Any catalog file in, checked tools and row errors out."""
+"""Any catalog file in, checked tools and row errors out.
+
+CSV and JSON lines are read here line by line. Documents are parsed in a child process (`__main__`) with little memory
+and little time, so that a hostile file harms nobody: an honest document takes about 8 times its size, a YAML of ten
+megabytes about two seconds.
+"""
 
 import csv
 import io
@@ -15,23 +20,16 @@ from typing import Any
 
 from catalog.core.importers import odata, openapi
 from catalog.core.importers.detect import FORMATS, check_head, detect, document_kind, refusal
-from catalog.core.importers.documents import check_size, encoding_of, read_document
-from catalog.core.importers.edmx import read_edmx
-from catalog.core.importers.rows import CatalogFile, Row, collect
-from catalog.core.importers.wording import describe, file_api_name, sentence
-from catalog.core.importers.yaml_tree import Twice
+from catalog.core.importers.documents import Twice, check_size, encoding_of, read_document
+from catalog.core.importers.rows import CatalogFile, Row, collect, describe, file_api_name, sentence
 from catalog.core.tool import MAX_PART, RowError, ToolRecord, refuse_duplicates
 from catalog.core.words import camel_case
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import parse_jsonl_line
 
-# Documents are parsed in a child process with little memory and little time, so that a hostile file harms nobody.
-#
-# In: a file and its format. Out: the child's rows, or one TraceError. The limits grow with the size of the file: an
-# honest document takes about 8 times its size, a YAML of ten megabytes about two seconds.
-
-
 ROOT = Path(__file__).resolve().parents[3]
+LISTED_ERRORS = 20
+# limits of the child, which grow with the size of the file
 MEMORY = 160_000_000  # bytes beyond what the interpreter itself takes; a small file never needs more
 MEMORY_PER_BYTE = 12
 SECONDS = 2.0  # of processor time
@@ -39,12 +37,61 @@ SECONDS_PER_MB = 0.8
 TEXT = 5_000_000  # characters of tools beyond the size of the file
 WAIT = 5  # on a busy machine a second of processor time may take so many
 PASSED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+# of files that are read line by line
+MAX_BYTES = 100_000_000
+MAX_ROW = 1_000_000  # characters of CSV
+MAX_LINE_BYTES = 1_000_000
+MAX_LINES = 1_000_000
+COLUMNS = ("name", "description", "permissions", "deprecated", "version", "source")
+FIELDS = [json.dumps(key).encode() for key in COLUMNS[:5]]
+GUARDED = re.compile(r"'+[=+\-@\t\r]")
+TRUTH = dict.fromkeys(["true", "yes", "y", "1", "x"], True) | dict.fromkeys(
+    ["false", "no", "n", "0", ""], False
+)
+
+
+def read_catalog(path: Path, *, shown: str = "", fmt: str = "auto", keep_going: bool = False) -> CatalogFile:
+    """Read a file whole. Without `keep_going` reading stops at the first 20 bad rows."""
+    shown = shown or str(path)
+    if fmt not in ("auto", *FORMATS):
+        hint = f"Use auto, {', '.join(FORMATS[:-1])} or {FORMATS[-1]}."
+        raise TraceError(f"unknown format '{fmt}'.", code="bad_format", where=shown, hint=hint)
+    if fmt == "auto":
+        fmt = detect(path, shown)
+    else:
+        check_head(path, shown)
+    max_errors = None if keep_going else LISTED_ERRORS
+    if fmt in ("jsonl", "csv"):
+        read = read_jsonl if fmt == "jsonl" else read_csv
+        file = collect(fmt, read(path, shown), max_errors)
+    else:
+        file = read_limited(path, shown, fmt, max_errors)
+    file.records, doubles = refuse_duplicates(file.records)
+    file.errors += doubles
+    return file
+
+
+def read_whole(path: Path, shown: str, fmt: str, max_errors: int | None, max_text: int | None) -> CatalogFile:
+    """Read a document in this process; `fmt` is a format or `document`. Callers set the limits: see `read_limited`."""
+    if fmt == "odata":
+        return collect("odata", odata.read(odata.read_edmx(path, shown), shown), max_errors, max_text)
+    document = read_document(path, shown)
+    kind = document_kind(document, shown)
+    if fmt not in ("document", kind) and {fmt, kind} != {"openapi", "swagger"}:
+        raise refusal(shown, f"this is an {kind} file, not {fmt}.", f"Choose the format auto or {kind}.")
+    rows = read_mcp(document, shown) if kind == "mcp" else openapi.read(document, shown)
+    return collect(kind, rows, max_errors, max_text)
 
 
 def read_limited(path: Path, shown: str, fmt: str, max_errors: int | None) -> CatalogFile:
     """`fmt` is a format or `auto`; raises TraceError for what cannot be read within the limits."""
     order = make_order(path, shown, fmt, max_errors)
-    seconds = order["seconds"]
+    slow = TraceError(
+        f"reading it takes more than {order['seconds']} seconds of processor time.",
+        code="too_large",
+        where=shown,
+        hint="Split the file by API, or take unusual nesting and repetition out of it.",
+    )
     try:
         done = subprocess.run(
             [sys.executable, "-m", "catalog.core.importers", json.dumps(order)],
@@ -52,17 +99,28 @@ def read_limited(path: Path, shown: str, fmt: str, max_errors: int | None) -> Ca
             env={key: os.environ[key] for key in PASSED if key in os.environ},
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=WAIT * (seconds + 1),
+            timeout=WAIT * (order["seconds"] + 1),
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise _slow(shown, seconds) from error
+        raise slow from error
     if done.returncode == -signal.SIGXCPU:
-        raise _slow(shown, seconds)
-    lines = [json.loads(line) for line in done.stdout.splitlines()] if done.returncode == 0 else []
-    if not lines:
-        raise _broken(shown, done.stderr.decode(errors="replace").strip() or f"status {done.returncode}")
-    return _result(lines)
+        raise slow
+    if done.returncode or not done.stdout:
+        said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
+        message = f"its reader broke off ({said.splitlines()[-1][:300]})."
+        hint = "This is a fault of the importer, not of the file: please report it with the file."
+        raise TraceError(message, code="reader_failed", where=shown, hint=hint)
+    head, *rows = [json.loads(line) for line in done.stdout.splitlines()]
+    if "error" in head:
+        raise TraceError(**head["error"])
+    file = CatalogFile(head["format"])
+    for kind, row in rows:
+        if kind == "tool":
+            file.records.append(ToolRecord(**{**row, "permissions": tuple(row["permissions"])}))
+        else:
+            (file.errors if kind == "error" else file.notes).append(RowError(**row))
+    return file
 
 
 def make_order(path: Path, shown: str, fmt: str, max_errors: int | None) -> dict[str, Any]:
@@ -79,63 +137,7 @@ def make_order(path: Path, shown: str, fmt: str, max_errors: int | None) -> dict
     }
 
 
-def _slow(shown: str, seconds: int) -> TraceError:
-    return TraceError(
-        f"reading it takes more than {seconds} seconds of processor time.",
-        code="too_large",
-        where=shown,
-        hint="Split the file by API, or take unusual nesting and repetition out of it.",
-    )
-
-
-def _broken(shown: str, said: str) -> TraceError:
-    last = said.splitlines()[-1][:300]
-    hint = "This is a fault of the importer, not of the file: please report it with the file."
-    return TraceError(f"its reader broke off ({last}).", code="reader_failed", where=shown, hint=hint)
-
-
-def _result(lines: list[Any]) -> CatalogFile:
-    head, *rows = lines
-    if "error" in head:
-        raise TraceError(**head["error"])
-    file = CatalogFile(head["format"])
-    for kind, row in rows:
-        if kind == "tool":
-            file.records.append(ToolRecord(**{**row, "permissions": tuple(row["permissions"])}))
-        else:
-            (file.errors if kind == "error" else file.notes).append(RowError(**row))
-    return file
-
-
-# Catalogs as spreadsheets save them: a header row, then one tool a row.
-#
-# Columns: name and description; permissions (separated by ;), deprecated, version, source when wanted; others are
-# ignored. The delimiter is the comma, semicolon or tab that splits the header best. An apostrophe that guards a cell
-# against being taken for a formula (`'=SUM`) is removed.
-
-
-MAX_BYTES = 100_000_000
-MAX_ROW = 1_000_000
-MAX_LINES = 1_000_000
-COLUMNS = ("name", "description", "permissions", "deprecated", "version", "source")
-GUARDED = re.compile(r"'+[=+\-@\t\r]")
-TRUTH = dict.fromkeys(["true", "yes", "y", "1", "x"], True) | dict.fromkeys(
-    ["false", "no", "n", "0", ""], False
-)
-
-
-def read_csv(path: Path, shown: str) -> Iterator[Row]:
-    """Every row that is not blank, at the line where it begins; raises TraceError for an unusable header."""
-    check_size(path, shown, MAX_BYTES)
-    csv.field_size_limit(MAX_ROW)
-    with path.open("rb") as binary:
-        encoding = encoding_of(binary.read(100))
-        binary.seek(0)
-        lines = io.TextIOWrapper(binary, encoding, errors="surrogateescape", newline="")
-        yield from _read(lines, shown)
-
-
-class Lines:
+class SheetLines:
     """The lines of a sheet for the CSV reader; a row, over however many lines, holds at most MAX_ROW characters."""
 
     def __init__(self, text: io.TextIOBase) -> None:
@@ -143,7 +145,7 @@ class Lines:
         self.number = 0  # of the last line that was read
         self.row = 0
 
-    def __iter__(self) -> "Lines":
+    def __iter__(self) -> "SheetLines":
         return self
 
     def __next__(self) -> str:
@@ -157,30 +159,43 @@ class Lines:
         return line
 
 
-def _read(text: io.TextIOBase, shown: str) -> Iterator[Row]:
-    lines = Lines(text)
-    begins = 1
-    try:
-        first = next(lines, "")
-        if first.removeprefix("\ufeff").casefold().startswith("sep="):  # a note of Excel to itself
+def read_csv(path: Path, shown: str) -> Iterator[Row]:
+    """Every row that is not blank, at the line where it begins; raises TraceError for an unusable header.
+
+    Columns: name and description; permissions (separated by ;), deprecated, version, source when wanted; others are
+    ignored. The delimiter is the comma, semicolon or tab that splits the header best.
+    """
+    check_size(path, shown, MAX_BYTES)
+    csv.field_size_limit(MAX_ROW)
+    with path.open("rb") as binary:
+        encoding = encoding_of(binary.read(100))
+        binary.seek(0)
+        lines = SheetLines(io.TextIOWrapper(binary, encoding, errors="surrogateescape", newline=""))
+        begins = 1
+        try:
             first = next(lines, "")
-        columns, delimiter = _header(first.removeprefix("\ufeff"), f"{shown}:{lines.number}")
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
-        while True:
-            begins, lines.row = lines.number + 1, 0
-            cells = next(reader, None)
-            if cells is None:
-                return
-            if any(cell.strip() for cell in cells):
-                yield _row(f"{shown}:{begins}", cells, columns)
-    except csv.Error as error:  # what follows cannot be told apart
-        problem = f"not valid CSV ({error}); is a quote in this row never closed?"
-        yield Row(f"{shown}:{begins}", problem=problem)
+            if first.removeprefix("\ufeff").casefold().startswith("sep="):  # a note of Excel to itself
+                first = next(lines, "")
+            columns, delimiter = _header(first.removeprefix("\ufeff"), f"{shown}:{lines.number}")
+            reader = csv.reader(lines, delimiter=delimiter, strict=True)
+            while True:
+                begins, lines.row = lines.number + 1, 0
+                cells = next(reader, None)
+                if cells is None:
+                    return
+                if any(cell.strip() for cell in cells):
+                    yield _csv_row(f"{shown}:{begins}", cells, columns)
+        except csv.Error as error:  # what follows cannot be told apart
+            problem = f"not valid CSV ({error}); is a quote in this row never closed?"
+            yield Row(f"{shown}:{begins}", problem=problem)
 
 
 def _header(line: str, where: str) -> tuple[list[str], str]:
     """Column names and delimiter."""
-    choices = {mark: _names(line, mark) for mark in ",;\t"}
+    choices = {
+        mark: [cell.strip().casefold() for cell in next(csv.reader([line], delimiter=mark), [])]
+        for mark in ",;\t"
+    }
     delimiter = max(choices, key=lambda mark: (len(set(COLUMNS) & set(choices[mark])), len(choices[mark])))
     columns = choices[delimiter]
     if missing := [column for column in COLUMNS[:2] if column not in columns]:
@@ -192,11 +207,7 @@ def _header(line: str, where: str) -> tuple[list[str], str]:
     return columns, delimiter
 
 
-def _names(line: str, delimiter: str) -> list[str]:
-    return [cell.strip().casefold() for cell in next(csv.reader([line], delimiter=delimiter), [])]
-
-
-def _row(where: str, cells: list[str], columns: list[str]) -> Row:
+def _csv_row(where: str, cells: list[str], columns: list[str]) -> Row:
     fields: dict[str, Any] = {
         column: unguard(cell) for column, cell in zip(columns, cells, strict=False) if column in COLUMNS
     }
@@ -206,61 +217,47 @@ def _row(where: str, cells: list[str], columns: list[str]) -> Row:
         return Row(where, problem=problem, name=name)
     if any("\udc80" <= letter <= "\udcff" for cell in cells for letter in cell if letter > "\ud7ff"):
         return Row(where, problem="not UTF-8 text; save the sheet as CSV UTF-8.")
-    fields["permissions"] = [
-        part.strip() for part in fields.get("permissions", "").split(";") if part.strip()
-    ]
+    parts = fields.get("permissions", "").split(";")
+    fields["permissions"] = [part.strip() for part in parts if part.strip()]
     stated = fields.get("deprecated", "").strip()
     if stated.casefold() not in TRUTH:
         return Row(where, problem=f"'deprecated' must be true or false, not '{stated[:40]}'.", name=name)
-    fields["deprecated"] = TRUTH[stated.casefold()]
-    return Row(where, fields)
+    return Row(where, fields | {"deprecated": TRUTH[stated.casefold()]})
 
 
 def unguard(cell: str) -> str:
-    """A cell without the apostrophe that keeps a spreadsheet from reading it as a formula."""
+    """A cell without the apostrophe that keeps a spreadsheet from reading it as a formula (`'=SUM`)."""
     return cell[1:] if GUARDED.match(cell) else cell
-
-
-# Catalog files with one tool a line, read line by line.
-
-
-MAX_LINE_BYTES = 1_000_000
-FIELDS = [json.dumps(key).encode() for key in ("name", "description", "permissions", "deprecated", "version")]
 
 
 def read_jsonl(path: Path, shown: str) -> Iterator[Row]:
     """Every line that is not blank. `shown` names the file in messages."""
     check_size(path, shown, MAX_BYTES)
-    for number, raw in _lines(path, shown):
-        where = f"{shown}:{number}"
-        try:
-            row = parse_jsonl_line(path, number, raw)
-        except TraceError as error:
-            yield Row(where, problem=error.message)
-            continue
-        if double := _double(raw):
-            yield Row(where, problem=f"the key '{double}' is written twice.", name=str(row.get("name") or ""))
-        else:
-            yield Row(where, row)
-
-
-def _lines(path: Path, shown: str) -> Iterator[tuple[int, bytes]]:
     with path.open("rb") as handle:
         if not encoding_of(handle.read(100)).startswith("utf-8"):
-            hint = "Save the file as UTF-8."
-            raise TraceError(
-                "not UTF-8 text, but UTF-16 or UTF-32.", code="bad_encoding", where=shown, hint=hint
-            )
+            hint, what = "Save the file as UTF-8.", "not UTF-8 text, but UTF-16 or UTF-32."
+            raise TraceError(what, code="bad_encoding", where=shown, hint=hint)
         handle.seek(0)
         for number, raw in enumerate(iter(lambda: handle.readline(MAX_LINE_BYTES + 1), b""), start=1):
+            where = f"{shown}:{number}"
             if len(raw) > MAX_LINE_BYTES or number > MAX_LINES:
-                what = (
-                    f"line longer than {MAX_LINE_BYTES:,} bytes" if number <= MAX_LINES else "too many lines"
-                )
+                many = "too many lines." if number > MAX_LINES else ""
                 hint = "JSON lines hold one tool a line; is this a .jsonl file?"
-                raise TraceError(f"{what}.", code="too_large", where=f"{shown}:{number}", hint=hint)
-            if raw.strip():
-                yield number, raw
+                what = many or f"line longer than {MAX_LINE_BYTES:,} bytes."
+                raise TraceError(what, code="too_large", where=where, hint=hint)
+            if not raw.strip():
+                continue
+            try:
+                row = parse_jsonl_line(path, number, raw)
+            except TraceError as error:
+                yield Row(where, problem=error.message)
+                continue
+            if double := _double(raw):
+                yield Row(
+                    where, problem=f"the key '{double}' is written twice.", name=str(row.get("name") or "")
+                )
+            else:
+                yield Row(where, row)
 
 
 def _double(raw: bytes) -> str:
@@ -268,45 +265,31 @@ def _double(raw: bytes) -> str:
     if all(raw.count(field) < 2 for field in FIELDS):
         return ""
     pairs: list[tuple[str, Any]] = json.loads(raw, object_pairs_hook=lambda found: found)
-    keys = [json.dumps(key).encode() for key, _ in pairs]
-    return next((json.loads(key) for key in FIELDS if keys.count(key) > 1), "")
-
-
-# The tool list of an MCP server: `tools/list`, its JSON-RPC answer, a plain array, or the Docker registry's form.
-#
-# API = the server's name where the file gives it, else the name of the file. A tool that says nothing about itself is
-# described by its title or name.
+    keys = [key for key, _ in pairs]
+    return next((key for key in COLUMNS[:5] if keys.count(key) > 1), "")
 
 
 def read_mcp(document: Any, shown: str) -> Iterator[Row]:
-    """Every tool of the list, with its JSON pointer."""
-    tools, pointer, around = _find(document)
-    api = _api_name(around, shown)
-    for number, tool in enumerate(tools):
+    """Every tool that an MCP server lists, with its JSON pointer: the answer of `tools/list`, alone or in JSON-RPC, a
+    plain array, or the Docker registry's form.
+
+    API = the server's name where the file gives it, else the name of the file.
+    """
+    around, pointer = ({"tools": document}, "") if isinstance(document, list) else (document, "/tools")
+    if isinstance(result := around.get("result"), dict):
+        around, pointer = result, "/result/tools"
+    server = around.get("serverInfo")
+    stated = (server if isinstance(server, dict) else around).get("name")
+    api = camel_case(stated) if isinstance(stated, str) else ""
+    api = api if 0 < len(api) <= MAX_PART else file_api_name(shown)
+    if not api:
+        hint = "Name the file after the server, such as stripe.tools.json."
+        raise refusal(shown, "neither the list nor the file name says which server this is.", hint)
+    for number, tool in enumerate(around["tools"]):
         yield _mcp_row(api, tool, f"{shown}#{pointer}/{number}")
     if around.get("nextCursor"):
         problem = "the server has more tools than this page; ask for the rest and put all into one list."
         yield Row(f"{shown}#{pointer.removesuffix('/tools')}/nextCursor", problem=problem)
-
-
-def _find(document: Any) -> tuple[list[Any], str, dict[str, Any]]:
-    """The list, its pointer and the object around it."""
-    if isinstance(document, list):
-        return document, "", {}
-    if isinstance(result := document.get("result"), dict):
-        return result["tools"], "/result/tools", result
-    return document["tools"], "/tools", document
-
-
-def _api_name(around: dict[str, Any], shown: str) -> str:
-    server = around.get("serverInfo")
-    stated = (server if isinstance(server, dict) else around).get("name")
-    name = camel_case(stated) if isinstance(stated, str) else ""
-    name = name if 0 < len(name) <= MAX_PART else file_api_name(shown)
-    if not name:
-        hint = "Name the file after the server, such as stripe.tools.json."
-        raise refusal(shown, "neither the list nor the file name says which server this is.", hint)
-    return name
 
 
 def _mcp_row(api: str, tool: Any, where: str) -> Row:
@@ -323,43 +306,4 @@ def _mcp_row(api: str, tool: Any, where: str) -> Row:
     text = tool.get("description")
     if text is not None and not isinstance(text, str):
         return Row(where, problem="'description' must be text.", name=name)
-    words = describe(title, text) or f"{sentence(tool['name'])}."
-    return Row(where, {"name": name, "description": words})
-
-
-LISTED_ERRORS = 20
-ROWS = {"jsonl": read_jsonl, "csv": read_csv}  # read line by line here; others whole, in a limited child
-DOCUMENTS = {"openapi": openapi.read, "swagger": openapi.read, "mcp": read_mcp}
-
-__all__ = ["LISTED_ERRORS", "CatalogFile", "read_catalog", "read_whole"]
-
-
-def read_catalog(path: Path, *, shown: str = "", fmt: str = "auto", keep_going: bool = False) -> CatalogFile:
-    """Read a file whole. Without `keep_going` reading stops at the first 20 bad rows."""
-    shown = shown or str(path)
-    if fmt not in ("auto", *FORMATS):
-        hint = f"Use auto, {', '.join(FORMATS[:-1])} or {FORMATS[-1]}."
-        raise TraceError(f"unknown format '{fmt}'.", code="bad_format", where=shown, hint=hint)
-    if fmt == "auto":
-        fmt = detect(path, shown)
-    else:
-        check_head(path, shown)
-    max_errors = None if keep_going else LISTED_ERRORS
-    if fmt in ROWS:
-        file = collect(fmt, ROWS[fmt](path, shown), max_errors)
-    else:
-        file = read_limited(path, shown, fmt, max_errors)
-    file.records, doubles = refuse_duplicates(file.records)
-    file.errors += doubles
-    return file
-
-
-def read_whole(path: Path, shown: str, fmt: str, max_errors: int | None, max_text: int | None) -> CatalogFile:
-    """Read a document in this process; `fmt` is a format or `document`. Callers set the limits: see `read_limited`."""
-    if fmt == "odata":
-        return collect("odata", odata.read(read_edmx(path, shown), shown), max_errors, max_text)
-    document = read_document(path, shown)
-    kind = document_kind(document, shown)
-    if fmt not in ("document", kind) and {fmt, kind} != {"openapi", "swagger"}:
-        raise refusal(shown, f"this is an {kind} file, not {fmt}.", f"Choose the format auto or {kind}.")
-    return collect(kind, DOCUMENTS[kind](document, shown), max_errors, max_text)
+    return Row(where, {"name": name, "description": describe(title, text) or f"{sentence(tool['name'])}."})
