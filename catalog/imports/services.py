@@ -9,7 +9,8 @@ from django.db import DataError, transaction
 from django.utils import timezone
 from django.utils.text import slugify
 
-from catalog.core.importers.read import LISTED_ERRORS, CatalogFile, read_catalog
+from catalog.core.importers.read import LISTED_ERRORS, read_catalog
+from catalog.core.importers.rows import CatalogFile
 from catalog.core.tool import (
     CatalogDiff,
     RowError,

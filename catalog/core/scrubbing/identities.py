@@ -1,17 +1,48 @@
-"""Numbers of persons: national ids by their check digits, ids and employee numbers that the text calls so, births."""
+"""What points at a person and has a form: ids, accounts, cards, addresses of the net, secrets, phones, births.
+
+In: a text on one line. Out: pieces of it; they may overlap.
+"""
 
 import importlib
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import phonenumbers
 from phonenumbers import Leniency, PhoneNumberMatcher
-from stdnum import iban, luhn
+from stdnum import iban, luhn, numdb
 
-from catalog.core.scrubbing.spans import Found
+# kind -> what is written instead; a kind named first wins where two overlap
+STAND_INS = {
+    "link": "[link]",
+    "e-mail": "[e-mail]",
+    "IBAN": "[IBAN]",
+    "card": "[card]",
+    "secret": "[secret]",
+    "IP address": "[IP address]",
+    "id number": "[id number]",
+    "date of birth": "[date of birth]",
+    "employee number": "[employee number]",
+    "phone": "[phone]",
+    "name": "[name]",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """text[start:end] is personal; offsets in characters."""
+
+    kind: str
+    start: int
+    end: int
+
+    @property
+    def stand_in(self) -> str:
+        return STAND_INS[self.kind]
+
 
 SSN = re.compile(r"(?<![\w-])\d{3}[- ]\d{2}[- ]\d{4}(?![\w-])")
 NINO = re.compile(r"(?<!\w)[A-Z]{2}[ -]?\d\d[ -]?\d\d[ -]?\d\d[ -]?[A-D](?!\w)", re.I)
@@ -83,73 +114,30 @@ BORN = re.compile(
 
 
 @cache
-def _module(name: str) -> Any:
-    return importlib.import_module(f"stdnum.{name}")
-
-
-@cache
 def _checks() -> list[tuple[re.Pattern[str], Any]]:
-    return [
-        (re.compile(rf"(?<![\w.,-]){shape}(?![\w-]|[.,]\d)", re.I), _module(name)) for name, shape in CHECKED
-    ]
+    around = r"(?<![\w.,-])%s(?![\w-]|[.,]\d)"
+    modules = {name: importlib.import_module(f"stdnum.{name}") for name, _ in CHECKED}
+    return [(re.compile(around % shape, re.I), modules[name]) for name, shape in CHECKED]
 
 
-def national_ids(text: str) -> Iterator[Found]:
-    if not any(letter.isdigit() for letter in text):
-        return
-    for pattern in (SSN, NINO):
-        for match in pattern.finditer(text):
-            yield Found("id number", match.start(), match.end())
-    for pattern, module in _checks():
-        for match in pattern.finditer(text):
-            if module.is_valid(match.group()):
-                yield Found("id number", match.start(), match.end())
-    for match in SAID.finditer(text):
-        yield Found("id number", match.start(1), match.end(1))
+def checked_ids(text: str) -> Iterator[Found]:
+    if any(letter.isdigit() for letter in text):
+        for pattern, module in _checks():
+            for match in pattern.finditer(text):
+                if module.is_valid(match.group()):
+                    yield Found("id number", match.start(), match.end())
 
 
-def employee_numbers(text: str) -> Iterator[Found]:
-    for pattern in EMPLOYEE:
-        for match in pattern.finditer(text):
-            yield Found("employee number", match.start(1), match.end(1))
-
-
-def births(text: str) -> Iterator[Found]:
-    for match in BORN.finditer(text):
-        yield Found("date of birth", match.start(1), match.end(1))
-
-
-# Account and card numbers: IBANs (ISO 13616 lengths) and payment cards (Luhn).
-
-
-# characters of an IBAN: the countries whose has so many
-_COUNTRIES = {
-    15: "NO",
-    16: "BE",
-    18: "DK FI FK FO GL NL SD",
-    19: "MK SI",
-    20: "AT BA EE KZ LT LU MN XK",
-    21: "CH HR LI LV",
-    22: "BG BH CR DE GB GE IE ME RS VA",
-    23: "AE GI IL IQ OM SO TL",
-    24: "AD CZ ES MD PK RO SA SE SK TN VG",
-    25: "LY PT ST",
-    26: "IS TR",
-    27: "BI DJ FR GR IT MC MR SM",
-    28: "AL AZ BY CY DO GT HN HU LB NI PL SV",
-    29: "BR EG PS QA UA",
-    30: "JO KW MU YE",
-    31: "MT SC",
-    32: "LC",
-    33: "RU",
+# characters of an IBAN, by country (ISO 13616)
+LENGTHS = {
+    country: 4 + sum(map(int, re.findall(r"\d+", facts["bban"])))
+    for _, country, _, facts, _ in numdb.get("iban").prefixes
 }
-LENGTHS = {code: length for length, codes in _COUNTRIES.items() for code in codes.split()}
 DIGITS = 10  # a mistyped IBAN is personal too: after its country it has at least so many
 IBAN_START = re.compile(r"(?<![^\W\d_])([A-Z]{2})[\s./-]?(\d[\s./-]?\d)", re.I)
 SEPARATORS = " \t\u00a0\u2009\u202f./-_"
 CARD_RUN = re.compile(r"(?<!\d)\d(?:[\s\u00a0./_-]{0,3}\d){12,30}(?!\d)")
 BOOK = re.compile(r"\bisbn\W*$", re.I)
-GROUP = re.compile(r"\d+")
 
 
 def ibans(text: str) -> Iterator[Found]:
@@ -160,7 +148,8 @@ def ibans(text: str) -> Iterator[Found]:
             continue
         digits = sum(letter.isdigit() for letter in text[match.end() : end])
         joined = text[match.start() + 2].isdigit()  # "at 20 ..." is no country
-        if (joined and digits >= DIGITS) or iban.is_valid(_letters(text[match.start() : end])):
+        letters = "".join(letter for letter in text[match.start() : end] if letter.isalnum())
+        if (joined and digits >= DIGITS) or iban.is_valid(letters):
             yield Found("IBAN", match.start(), end)
 
 
@@ -176,12 +165,8 @@ def _end_of(text: str, start: int, length: int) -> int | None:
         elif letter in SEPARATORS and gap < 2:
             gap += 1
         else:
-            return None
+            break
     return None
-
-
-def _letters(text: str) -> str:
-    return "".join(letter for letter in text if letter.isalnum())
 
 
 def cards(text: str) -> Iterator[Found]:
@@ -189,15 +174,12 @@ def cards(text: str) -> Iterator[Found]:
     for run in CARD_RUN.finditer(text):
         if BOOK.search(text[: run.start()]):
             continue
-        groups = [(run.start() + g.start(), run.start() + g.end()) for g in GROUP.finditer(run.group())]
+        groups = [(run.start() + g.start(), run.start() + g.end()) for g in re.finditer(r"\d+", run.group())]
         for first in range(len(groups)):
             for last in range(len(groups) - 1, first - 1, -1):
                 digits = "".join(text[start:end] for start, end in groups[first : last + 1])
                 if 13 <= len(digits) <= 19 and len(set(digits)) > 1 and luhn.is_valid(digits):
                     yield Found("card", groups[first][0], groups[last][1])
-
-
-# Addresses of the net and secrets: e-mail, links that carry credentials, keys, passwords, IP addresses.
 
 
 _LOCAL = r"(?:\"[^\"]{1,64}\"|[\w+](?:[\w!#$%&'*+/=?^`{|}~.-]*[\w!#$%&*+/=?^`{|}~-])?)"
@@ -231,16 +213,22 @@ IPV4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w])(?!\.\d)")
 IPV6 = re.compile(r"(?<![\w:.])(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{0,4}(?:%\w+)?(?![\w:])", re.I)
 
 
-def emails(text: str) -> Iterator[Found]:
-    return _all("e-mail", EMAIL, text)
+# kind -> patterns; what is personal is the first group of one, or all of it
+PATTERNS = {
+    "link": LINK,
+    "e-mail": EMAIL,
+    "secret": SECRET,
+    "id number": [SSN, NINO, SAID],
+    "date of birth": [BORN],
+    "employee number": EMPLOYEE,
+}
 
 
-def links(text: str) -> Iterator[Found]:
-    return _all("link", LINK, text)
-
-
-def secrets(text: str) -> Iterator[Found]:
-    return _all("secret", SECRET, text)
+def patterned(text: str) -> Iterator[Found]:
+    for kind, patterns in PATTERNS.items():
+        for pattern in patterns:
+            for match in pattern.finditer(text):
+                yield Found(kind, *match.span(min(pattern.groups, 1)))
 
 
 def ip_addresses(text: str) -> Iterator[Found]:
@@ -251,16 +239,6 @@ def ip_addresses(text: str) -> Iterator[Found]:
             except ValueError:
                 continue
             yield Found("IP address", match.start(), match.end())
-
-
-def _all(kind: str, patterns: list[re.Pattern[str]], text: str) -> Iterator[Found]:
-    for pattern in patterns:
-        for match in pattern.finditer(text):
-            group = 1 if pattern.groups else 0
-            yield Found(kind, match.start(group), match.end(group))
-
-
-# Phone numbers: international, by country, and whatever a text calls one.
 
 
 _EXTENSION = r"(?:\s*(?:x|ext\.?|extension|durchwahl|-)\s?\d{1,6})?"
@@ -290,72 +268,49 @@ DOCUMENT = re.compile(
     r"|#)[\s:#.]*$",
     re.I,
 )
+AMOUNT_AFTER = re.compile(r"\s?(?:[$€£¥%]|eur|usd|gbp|chf|pln|dkk|nok|sek|inr|kr|units?|pcs|k\b)", re.I)
+AMOUNT_BEFORE = re.compile(r"(?:[$€£¥]|eur|usd|gbp|chf|pln|dkk|nok|sek|inr)\s?$", re.I)
 # countries whose written form with neither + nor a leading 0 is told by its groups
 GROUPED = ("US", "ES", "PL", "IN", "BR", "PT", "CN", "MX", "CZ", "NO", "DK", "GR")
-ZERO = (
-    "GB",
-    "DE",
-    "FR",
-    "IT",
-    "NL",
-    "BE",
-    "AT",
-    "CH",
-    "IE",
-    "SE",
-    "FI",
-    "AU",
-    "NZ",
-    "JP",
-    "IN",
-    "TR",
-    "ZA",
-    "RO",
-    "NG",
-)
+ZERO = ["GB", "DE", "FR", "IT", "NL", "BE", "AT", "CH", "IE", "SE", "FI", "AU", "NZ", "JP", "IN", "TR", "ZA"]
+ZERO += ["RO", "NG"]
 
 
 def phones(text: str) -> Iterator[Found]:
-    for match in INTERNATIONAL.finditer(text):
-        if match.group().startswith("+") or _possible(match.group()):
-            yield _found(match)
-    for match in AMERICAN.finditer(text):
-        if not DATE.match(match.group()):
-            yield _found(match)
-    for match in LEADING_ZERO.finditer(text):
-        if not DATE.match(match.group().lstrip("(")) and _of_any(match.group(), ZERO):
-            yield _found(match)
-    for match in BARE.finditer(text):
-        if not DOCUMENT.search(text[: match.start()]) and _of_any(match.group(), ("US", "GB")):
-            yield _found(match)
+    matches = [one for one in INTERNATIONAL.finditer(text) if one[0].startswith("+") or _possible(one[0])]
+    matches += [one for one in AMERICAN.finditer(text) if not DATE.match(one[0])]
+    matches += [
+        one
+        for one in LEADING_ZERO.finditer(text)
+        if not DATE.match(one[0].lstrip("(")) and _valid(one[0], ZERO)
+    ]
+    matches += [
+        one
+        for one in BARE.finditer(text)
+        if not DOCUMENT.search(text[: one.start()]) and _valid(one[0], ("US", "GB"))
+    ]
+    for match in matches:
+        yield Found("phone", match.start(), match.end())
     for match in PHONE_SAID.finditer(text):
         if not YEAR.match(match[1]):
-            yield _found(match, 1)
-    yield from _grouped(text)
-
-
-def _grouped(text: str) -> Iterator[Found]:
-    if sum(letter.isdigit() for letter in text) < 9:
-        return
-    for region in GROUPED:
-        for match in PhoneNumberMatcher(text, region, leniency=Leniency.STRICT_GROUPING):
-            said = match.raw_string
-            digits = sum(letter.isdigit() for letter in said)
-            grouped = re.search(r"\d[\s().-]+\d", said) is not None
-            if digits >= 9 and grouped and not _amount(text, match.start, match.end):
-                yield Found("phone", match.start, match.end)
+            yield Found("phone", match.start(1), match.end(1))
+    if sum(letter.isdigit() for letter in text) >= 9:
+        for region in GROUPED:
+            for found in PhoneNumberMatcher(text, region, leniency=Leniency.STRICT_GROUPING):
+                said = found.raw_string
+                digits = sum(letter.isdigit() for letter in said)
+                grouped = re.search(r"\d[\s().-]+\d", said) is not None
+                if digits >= 9 and grouped and not _amount(text, found.start, found.end):
+                    yield Found("phone", found.start, found.end)
 
 
 def _amount(text: str, start: int, end: int) -> bool:
     """A number with a currency or a document's word beside it."""
-    after = re.match(
-        r"\s?(?:[$€£¥%]|eur|usd|gbp|chf|pln|dkk|nok|sek|inr|kr|units?|pcs|k\b)", text[end:], re.I
-    )
-    before = re.search(r"(?:[$€£¥]|eur|usd|gbp|chf|pln|dkk|nok|sek|inr)\s?$", text[:start], re.I)
-    return bool(after or before or DOCUMENT.search(text[:start]))
+    before = text[:start]
+    return any((AMOUNT_AFTER.match(text[end:]), AMOUNT_BEFORE.search(before), DOCUMENT.search(before)))
 
 
-def _of_any(text: str, regions: tuple[str, ...]) -> bool:
+def _valid(text: str, regions: Iterable[str]) -> bool:
     for region in regions:
         try:
             if phonenumbers.is_valid_number(phonenumbers.parse(text, region)):
@@ -368,12 +323,7 @@ def _of_any(text: str, regions: tuple[str, ...]) -> bool:
 def _possible(text: str) -> bool:
     """An international number that is dialled with zeros."""
     digits = re.sub(r"\D", "", text)
-    stripped = digits.removeprefix("011") if digits.startswith("011") else digits.removeprefix("00")
     try:
-        return phonenumbers.is_possible_number(phonenumbers.parse(f"+{stripped}"))
+        return phonenumbers.is_possible_number(phonenumbers.parse(f"+{re.sub('^(?:011|00)', '', digits)}"))
     except phonenumbers.NumberParseException:
         return False
-
-
-def _found(match: re.Match[str], group: int = 0) -> Found:
-    return Found("phone", match.start(group), match.end(group))

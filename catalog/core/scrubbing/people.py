@@ -9,35 +9,15 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from catalog.core.scrubbing.spans import Found
+from catalog.core.scrubbing.identities import Found
+from catalog.core.words import plain_words
 
 FOLDER = Path(__file__).resolve().parent
 _WORD = r"[^\W\d_]+(?:['’-][^\W\d_]{2,})*"
 WORD = re.compile(_WORD)
+POSSESSIVE = re.compile(r"['’]s$")
 _PROPER = r"[A-ZÀ-ÖØ-ÞŁŚŻČŠŽİ][^\W\d_]*(?:['’-][^\W\d_]+)*"
-PARTICLES = frozenset(
-    (
-        "van",
-        "von",
-        "der",
-        "den",
-        "de",
-        "da",
-        "do",
-        "dos",
-        "di",
-        "del",
-        "della",
-        "la",
-        "le",
-        "el",
-        "al",
-        "bin",
-        "ibn",
-        "ben",
-        "ter",
-    )
-)
+PARTICLES = frozenset(plain_words("van von der den de da do dos di del della la le el al bin ibn ben ter"))
 TITLE = re.compile(
     r"\b(?i:mr|mrs|ms|mx|miss|mister|dr|prof|sir|madam|herr|frau|señora?|sr|sra|monsieur|mme|mlle|signora?|dott)\b\.?\s+"
     rf"(?:(?i:dr|prof)\.?\s+)?({_PROPER}(?:\s+(?:{_PROPER}|(?:van|von|der|den|de|da|di|del)\b))*)"
@@ -46,24 +26,7 @@ LOWER_TITLE = re.compile(rf"\b(?:mr|mrs|ms|herr|frau)\b\.?\s+({_WORD})", re.I)
 INTRODUCED = re.compile(
     rf"\b(?:my name is|name's|named|signed by|regards,|cheers,|best,|sincerely,|this is)\s+({_PROPER}(?:\s+{_PROPER})?)"
 )
-PLACES = frozenset(
-    (
-        "north",
-        "south",
-        "new",
-        "san",
-        "santa",
-        "santo",
-        "sao",
-        "são",
-        "st",
-        "saint",
-        "port",
-        "fort",
-        "mount",
-        "lake",
-    )
-)
+PLACES = frozenset(plain_words("north south new san santa santo sao são st saint port fort mount lake"))
 
 
 @cache
@@ -82,10 +45,6 @@ def people(text: str) -> Iterator[Found]:
         first = _base(match[1].split()[0])
         if first in _words("given_names") | _words("ambiguous_names") or " " in match[1]:
             yield Found("name", match.start(1), match.end(1))
-    yield from _named(text)
-
-
-def _named(text: str) -> Iterator[Found]:
     words = list(WORD.finditer(text))
     shouted = text.isupper()
     place = 0
@@ -95,7 +54,7 @@ def _named(text: str) -> Iterator[Found]:
             place += 1
             continue
         start, end = words[place].start(), words[last].end()
-        yield Found("name", start, start + len(_without_possessive(text[start:end])))
+        yield Found("name", start, start + len(POSSESSIVE.sub("", text[start:end])))
         place = last + 1
 
 
@@ -193,18 +152,13 @@ def _joined(text: str, words: list[re.Match[str]], at: int, *, initials: bool = 
 
 
 def _possessive(text: str, word: re.Match[str]) -> bool:
-    return bool(re.match(r"['’](?:s\b|\s|$)", text[word.end() : word.end() + 3])) or bool(
-        re.search(r"['’]s$", word.group())
-    )
-
-
-def _without_possessive(text: str) -> str:
-    return re.sub(r"['’]s$", "", text)
+    after = re.match(r"['’](?:s\b|\s|$)", text[word.end() : word.end() + 3])
+    return bool(after or POSSESSIVE.search(word.group()))
 
 
 def _base(word: str) -> str:
     """A word as the lists hold it: lower case, no accents, no possessive."""
-    plain = _without_possessive(word).casefold().translate(_PLAIN).replace("'", "").replace("’", "")
+    plain = POSSESSIVE.sub("", word).casefold().translate(_PLAIN).replace("'", "").replace("’", "")
     first, _, rest = plain.partition("-")
     return first if rest in _words("given_names") else plain  # jean-pierre
 

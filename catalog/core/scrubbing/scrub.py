@@ -9,23 +9,18 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from catalog.core.scrubbing.identities import (
-    births,
+    STAND_INS,
+    Found,
     cards,
-    emails,
-    employee_numbers,
+    checked_ids,
     ibans,
     ip_addresses,
-    links,
-    national_ids,
+    patterned,
     phones,
-    secrets,
 )
 from catalog.core.scrubbing.people import people
-from catalog.core.scrubbing.spans import STAND_INS, Detector, Found
 
-DETECTORS: tuple[Detector, ...] = (
-    links, emails, secrets, ibans, cards, ip_addresses, national_ids, births, employee_numbers, phones, people
-)  # fmt: skip
+DETECTORS = (patterned, ibans, cards, ip_addresses, checked_ids, phones, people)
 ORDER = {kind: place for place, kind in enumerate(STAND_INS)}
 DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"))
 
@@ -58,30 +53,18 @@ def scrub(text: str, spare: Container[str] = ()) -> Scrubbed:
 def one_line(text: str) -> str:
     """Compatibility forms (full-width digits and the like) as plain ones, invisible characters out, blanks single."""
     plain = unicodedata.normalize("NFKC", text.translate(DASHES)).translate(DASHES)
-    shown = "".join(" " if letter.isspace() else letter for letter in plain if not _hidden(letter))
-    return " ".join(shown.split())
-
-
-def _hidden(letter: str) -> bool:
-    return not letter.isspace() and unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Co")
+    hidden = ("Cc", "Cf", "Cs", "Co")
+    shown = (" " if one.isspace() else "" if unicodedata.category(one) in hidden else one for one in plain)
+    return " ".join("".join(shown).split())
 
 
 def _apart(found: Iterable[Found]) -> list[Found]:
-    """Without overlaps: the kind named first wins, then the longer; what it leaves over of another goes too."""
+    """Without overlaps: the kind named first wins, and what is kept grows over whatever overlaps it."""
     kept: list[Found] = []
     for one in sorted(found, key=lambda one: (ORDER[one.kind], one.start - one.end, one.start)):
-        if all(one.end <= other.start or other.end <= one.start for other in kept):
-            kept.append(one)
-        else:
-            kept = _merged(kept, one)
+        touched = [other for other in kept if one.start < other.end and other.start < one.end]
+        kind = min((other.kind for other in touched), key=ORDER.__getitem__, default=one.kind)
+        joined = [*touched, one]
+        kept = [other for other in kept if other not in touched]
+        kept.append(Found(kind, min(each.start for each in joined), max(each.end for each in joined)))
     return sorted(kept, key=lambda one: one.start)
-
-
-def _merged(kept: list[Found], one: Found) -> list[Found]:
-    """`one` overlaps something kept: nothing of it may stay readable, so what is kept grows over it."""
-    touched = [other for other in kept if one.start < other.end and other.start < one.end]
-    rest = [other for other in kept if other not in touched]
-    first = min(touched, key=lambda other: ORDER[other.kind])
-    start = min(one.start, *(other.start for other in touched))
-    end = max(one.end, *(other.end for other in touched))
-    return [*rest, Found(first.kind, start, end)]
