@@ -1,6 +1,31 @@
 from django.apps import AppConfig
 
+from trace_site.access import ADMINS, ROLES, WRITERS, Area
+
 
 class CatalogConfig(AppConfig):
     name = "catalog"
     default_auto_field = "django.db.models.BigAutoField"
+    areas = [
+        Area(
+            ROLES,
+            WRITERS,
+            """catalog:list catalog:apis catalog:detail catalog:named catalog:refresh catalog:imports
+            catalog:import_detail catalog:import_undo api-tools api-tool api-tool-named
+            api-tool-neighbours api-tool-twins api-tool-revisions api-domains api-clusters api-cluster
+            api-imports api-import api-import-undo""",
+        ),
+        Area(WRITERS, WRITERS, "catalog:import catalog:apply catalog:queries_import catalog:queries_apply"),
+        Area(ADMINS, ADMINS, "catalog:block api-tool-block"),
+        Area(ADMINS, ADMINS, "catalog:queries catalog:query_remove api-query"),
+        Area(ADMINS, WRITERS, "api-queries"),
+    ]
+    events = {
+        "catalog.imported": "A catalog file was applied.",
+        "catalog.import_undone": "A catalog import was undone.",
+    }
+    audit_pages = {
+        "catalogimport": "catalog:import_detail",
+        "cluster": "cluster",
+        "tool": "catalog:detail",
+    }

@@ -1,17 +1,61 @@
 from django.apps import AppConfig
 
+from trace_site.access import READERS, ROLES, WRITERS, Area
+
 
 class RulesConfig(AppConfig):
     name = "rules"
     default_auto_field = "django.db.models.BigAutoField"
+    areas = [
+        # what is sent here is checked and answered; nothing is kept
+        Area(
+            ROLES,
+            ROLES,
+            """rules:list rules:detail rules:version rules:compare_chosen rules:compare rules:impact
+            rules:of_tool rules:tool-search rules:export rules:export_csv rules:sentence_fix rules:check
+            rules:confusables rules:affected api-rules api-rules-check api-rule api-rule-versions
+            api-rule-version api-rule-diff api-rules-export""",
+        ),
+        Area(
+            WRITERS,
+            WRITERS,
+            """rules:create rules:update rules:fields rules:propose rules:withdraw rules:change
+            rules:change_save rules:import rules:import_request api-rules-import""",
+        ),
+        Area(
+            READERS,
+            WRITERS,
+            """rules:requests rules:request_count rules:request rules:request_impact rules:request_action
+            api-change-requests api-change-request api-change-request-impact api-change-request-submit
+            api-change-request-approve api-change-request-reject api-change-request-schedule
+            api-change-request-unschedule api-change-request-cancel api-change-request-reopen
+            api-change-request-apply api-change-request-bypass api-change-request-comments
+            api-change-request-changes api-change api-change-rebase""",
+        ),
+    ]
+    events = {
+        "rule.published": "A rule version is now the one that is taught.",
+        "rule.withdrawn": "A rule is no longer taught.",
+        "request.submitted": "A change request waits for review.",
+        "request.approved": "A change request has the approvals it needs.",
+        "request.rejected": "A change request was rejected, with a reason.",
+        "request.applied": "A change request was applied.",
+        "request.blocked": "A scheduled change request could not be applied.",
+    }
+    audit_pages = {"changerequest": "rules:request", "rule": "rules:detail"}
+    audit_names = {
+        "rules_rulechange": "rule__code",
+        "rules_ruleversion": "rule__code",
+        "rules_approval": "request__title",
+        "rules_changecomment": "request__title",
+    }
+    impact = {"tools": "rules.selectors.rules_of_tools"}
 
     def ready(self) -> None:
         from catalog import hooks
         from catalog.selectors import tell_ruled_tools
         from rules.health import recheck_tools
-        from rules.selectors import ruled_tools, rules_of_tools
-        from trace_site import impact
+        from rules.selectors import ruled_tools
 
-        impact.register("tools", rules_of_tools)
         tell_ruled_tools(ruled_tools)
         hooks.on_tools_changed(recheck_tools)

@@ -8,7 +8,7 @@ from synthesis.models import SecondShare
 from synthesis.review import services as review_services
 from synthesis.team.services import comment_add
 from tests.factories import make_rule, make_sample, make_snapshot, make_tool
-from trace_site.access import AREAS, ROLES, allowed, area_of
+from trace_site.access import ROLES, allowed, areas
 from trace_site.audit.models import AuditChange
 from trace_site.middleware import closed_links, head_as_get
 
@@ -69,8 +69,8 @@ def test_the_writer_of_a_note_reads_it_and_all_do_once_the_sample_is_decided(not
 
 
 def test_what_stands_in_no_area_is_refused_to_everybody():
-    assert area_of("rules:not_there") == "" and allowed("rules:not_there") == ()
-    assert {word for area in AREAS.values() for word in (*area.reads, *area.sends)} == {
+    assert allowed("rules:not_there") == () == allowed("not_there")
+    assert {word for area in areas().values() for word in (*area.reads, *area.sends)} == {
         *ROLES,
         "anybody",
         "account",

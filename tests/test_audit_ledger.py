@@ -155,7 +155,7 @@ def probes(settings, monkeypatch):
         return HttpResponse("done")
 
     monkeypatch.setattr(urls, "urlpatterns", [*urls.urlpatterns, path("x/domain/", change, name="probe")])
-    monkeypatch.setitem(access.AREA_OF, "probe", "catalog")
+    monkeypatch.setitem(access.areas(), "probe", access.areas()["catalog:list"])
     settings.ROOT_URLCONF = "trace_site.urls"
     settings.JOB_HANDLERS = {"probe": (f"{__name__}.queryset_update_now", "default")}
     settings.SWEEPERS = [f"{__name__}.queryset_update_now"]

@@ -1,13 +1,13 @@
-"""Who may read and write what: the one table, for pages and API alike. What stands in no area is refused to all.
+"""Who may read and write what, for pages and API alike. What stands in no area is refused to all.
 
 Four roles, held as Django groups; superusers hold all four. What a single object decides besides (whose comment, whose
 job, which state) is decided where the object is.
 """
 
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
+from django.apps import apps
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.functional import SimpleLazyObject
@@ -30,11 +30,11 @@ REVIEWERS = (REVIEWER, ADMIN)
 ADMINS = (ADMIN,)
 
 
-@dataclass(frozen=True, slots=True)
-class Area:
-    """`routes`: names of addresses, as {% url %} takes them; one that ends with a colon stands for its whole namespace.
+class Area(NamedTuple):
+    """Some pages of an app and who may open them; each AppConfig lists its own in `areas`.
 
-    `reads` may use safe methods on them, `sends` the others. Which methods an address has, it says itself.
+    `reads` may use safe methods on them, `sends` the others; which methods an address has, it says itself. `routes`:
+    names of addresses, as {% url %} takes them; one that ends with a colon stands for its whole namespace.
     """
 
     reads: tuple[str, ...]
@@ -42,175 +42,11 @@ class Area:
     routes: str
 
 
-AREAS = {
-    "public": Area((ANYBODY,), (ANYBODY,), "login logout healthz password-set api-schema api-docs"),
-    "own": Area(
-        (ACCOUNT,),
-        (ACCOUNT,),
-        "account account-token account-token-revoke account-password account-session-end account-sessions-end",
-    ),
-    "site": Area(
-        ROLES,
-        ROLES,
-        """jobs:list jobs:detail jobs:card jobs:cancel jobs:retry
-        notices:list notices:unread notices:read notices:mail notices:open""",
-    ),
-    "catalog": Area(
-        ROLES,
-        WRITERS,
-        """catalog:list catalog:apis catalog:detail catalog:named catalog:refresh
-        catalog:imports catalog:import_detail catalog:import_undo
-        api-tools api-tool api-tool-named api-tool-neighbours api-tool-twins api-tool-revisions api-domains
-        api-clusters api-cluster api-imports api-import api-import-undo""",
-    ),
-    "import": Area(
-        WRITERS, WRITERS, "catalog:import catalog:apply catalog:queries_import catalog:queries_apply"
-    ),
-    "blocking": Area(ADMINS, ADMINS, "catalog:block api-tool-block"),
-    "coverage": Area(
-        ROLES,
-        WRITERS,
-        """home coverage-csv rule-coverage clusters clusters-map clusters-map-data clusters-map-tools
-        clusters-map-search cluster cluster-panel cluster-dismiss cluster-restore""",
-    ),
-    # what is sent here is checked and answered; nothing is kept
-    "rules": Area(
-        ROLES,
-        ROLES,
-        """rules:list rules:detail rules:version rules:compare_chosen rules:compare rules:impact rules:of_tool
-        rules:tool-search rules:export rules:export_csv
-        rules:sentence_fix rules:check rules:confusables rules:affected
-        api-rules api-rules-check api-rule api-rule-versions api-rule-version api-rule-diff api-rules-export""",
-    ),
-    "rule editor": Area(
-        WRITERS,
-        WRITERS,
-        """rules:create rules:update rules:fields rules:propose rules:withdraw rules:change rules:change_save
-        rules:import rules:import_request api-rules-import""",
-    ),
-    "drafts": Area(
-        READERS,
-        WRITERS,
-        """rules:requests rules:request_count rules:request rules:request_impact rules:request_action
-        api-change-requests api-change-request api-change-request-impact api-change-request-submit
-        api-change-request-approve api-change-request-reject api-change-request-schedule
-        api-change-request-unschedule api-change-request-cancel api-change-request-reopen
-        api-change-request-apply api-change-request-bypass api-change-request-comments
-        api-change-request-changes api-change api-change-rebase""",
-    ),
-    "synthesis": Area(
-        READERS,
-        WRITERS,
-        """synthesis:list synthesis:detail synthesis:live synthesis:books synthesis:groups synthesis:cancel
-        synthesis:resume synthesis:again synthesis:regenerate synthesis:yield synthesis:yield_csv
-        api-synthesis-runs api-synthesis-run api-synthesis-run-cancel api-synthesis-run-resume
-        api-synthesis-run-books api-synthesis-run-calls api-yield""",
-    ),
-    "synthesis start": Area(
-        WRITERS,
-        WRITERS,
-        """synthesis:create synthesis:estimate synthesis:launch_rules synthesis:editor_preview
-        api-synthesis-estimate""",
-    ),
-    # what is sent here is a comment, or a search kept for oneself
-    "samples": Area(
-        READERS,
-        READERS,
-        """synthesis:samples synthesis:sample_rules synthesis:sample synthesis:lineage synthesis:stale
-        synthesis:rule_samples synthesis:rule_rejections synthesis:rule_counts synthesis:rule_impact
-        synthesis:tool_samples synthesis:comments synthesis:sample_comments
-        synthesis:saved_views synthesis:saved_view_change synthesis:saved_view_delete
-        synthesis:guidelines synthesis:guideline synthesis:guideline_pane synthesis:batches synthesis:batch
-        training:policy_samples api-samples api-sample api-lineage api-rejections api-sample-comments""",
-    ),
-    "review": Area(
-        REVIEWERS,
-        REVIEWERS,
-        """synthesis:review synthesis:review_count synthesis:review_next synthesis:review_heartbeat
-        synthesis:review_release synthesis:review_item synthesis:undo synthesis:approve synthesis:reject
-        synthesis:edit synthesis:check synthesis:skip
-        synthesis:review_bulk synthesis:bulk_take synthesis:bulk_approve synthesis:bulk_keep
-        synthesis:bulk_release synthesis:bulk_open
-        synthesis:batch_create synthesis:batch_preview synthesis:batch_withdraw
-        synthesis:quality synthesis:quality_judge synthesis:quality_reviewers synthesis:quality_csv
-        synthesis:calibration_draw synthesis:team synthesis:assign synthesis:assignable synthesis:take_back
-        api-review-claims api-review-claim api-review-heartbeat api-review-decisions api-review-undo
-        api-review-quality api-assignments api-assignment""",
-    ),
-    "review rules": Area(
-        ADMINS,
-        ADMINS,
-        """synthesis:reassign synthesis:team_release synthesis:second_shares synthesis:calibration_withdraw
-        synthesis:guideline_edit synthesis:guideline_example""",
-    ),
-    "snapshots": Area(
-        READERS,
-        WRITERS,
-        """synthesis:snapshots synthesis:snapshot synthesis:snapshot_diff synthesis:snapshot_members
-        synthesis:snapshot_card synthesis:snapshot_rebuild
-        api-snapshots api-snapshot api-snapshot-diff api-snapshot-card""",
-    ),
-    "snapshot start": Area(WRITERS, WRITERS, "synthesis:snapshot_create synthesis:snapshot_preview"),
-    "exports": Area(
-        ADMINS,
-        ADMINS,
-        """synthesis:snapshot_download synthesis:snapshot_file synthesis:snapshot_zip training:log
-        api-snapshot-file""",
-    ),
-    "prompts": Area(
-        ADMINS,
-        ADMINS,
-        """synthesis:prompts synthesis:prompt synthesis:prompt_counts synthesis:prompt_tools
-        synthesis:prompt_preview synthesis:few_shot_counts api-prompts api-prompt api-prompt-preview""",
-    ),
-    "requests": Area(ADMINS, ADMINS, "catalog:queries catalog:query_remove api-query"),
-    "requests import": Area(ADMINS, WRITERS, "api-queries"),
-    "training": Area(
-        ROLES,
-        ADMINS,
-        """training:list training:detail training:live training:curves training:yaml training:compare
-        training:queue training:queue_live training:of_snapshot training:cancel training:resume
-        training:grids training:grid training:grid_live training:grid_cancel training:grid_resume
-        training:models training:model training:newer training:promote training:rollback training:challenger
-        training:keep training:policies training:policy_preview training:policy_switch training:policy_start
-        api-training-bases api-training-estimate api-training-runs api-training-run api-training-run-metrics
-        api-training-run-cancel api-training-run-resume api-training-models api-training-model
-        api-training-promote api-training-rollback api-training-aliases""",
-    ),
-    "training start": Area(
-        ADMINS,
-        ADMINS,
-        """training:create training:estimate training:recipe training:recipe_download training:grid_create
-        training:grid_preview training:imports training:import_adopt training:retention training:policy_create
-        training:policy_edit""",
-    ),
-    "evaluation": Area(
-        ROLES,
-        WRITERS,
-        """evaluation:list evaluation:detail evaluation:compare evaluation:benchmark evaluation:model_scores
-        evaluation:reliability evaluation:reliability_of_champion evaluation:beside evaluation:beside_of_run
-        evaluation:tool_benchmark evaluation:rule_help evaluation:before_after evaluation:rule_test_counts
-        evaluation:of_rule_tests evaluation:run_rule_tests evaluation:start_rule_tests""",
-    ),
-    "retrieval": Area(ROLES, ROLES, "evaluation:playground evaluation:answer api-retrieve"),
-    "audit": Area(ADMINS, ADMINS, "audit audit-csv audit-event audit-change api-audit"),
-    "webhooks": Area(
-        ADMINS,
-        ADMINS,
-        """webhooks:list webhooks:detail webhooks:test webhooks:pause webhooks:resume webhooks:rotate
-        webhooks:delete webhooks:delivery webhooks:again
-        api-webhooks api-webhook api-webhook-test api-webhook-secret api-webhook-deliveries
-        api-webhook-send""",
-    ),
-    "people": Area(
-        ADMINS,
-        ADMINS,
-        """people:list people:person people:reset people:deactivate people:activate people:token
-        people:token_rotate people:token_revoke""",
-    ),
-    "admin": Area(ADMINS, ADMINS, "admin:"),  # Django's own pages ask besides whether one is staff
-}
-AREA_OF = {route: name for name, area in AREAS.items() for route in area.routes.split()}
+@cache
+def areas() -> dict[str, Area]:
+    """{name of an address: its area}, of all apps."""
+    found = [area for app in apps.get_app_configs() for area in getattr(app, "areas", ())]
+    return {route: area for area in found for route in area.routes.split()}
 
 
 def roles_of(user: Any) -> frozenset[str]:
@@ -225,14 +61,9 @@ def roles_of(user: Any) -> frozenset[str]:
     return roles
 
 
-def area_of(route: str) -> str:
-    """The area that the name of an address belongs to; empty: none, so nobody may."""
-    return AREA_OF.get(route) or AREA_OF.get(route.partition(":")[0] + ":", "")
-
-
 def allowed(route: str, method: str = "GET") -> tuple[str, ...]:
     """Roles (or `anybody`, `account`) that may use the method on the address of this name."""
-    area = AREAS.get(area_of(route))
+    area = areas().get(route) or areas().get(f"{route.partition(':')[0]}:")
     return () if area is None else area.reads if method in SAFE else area.sends
 
 
@@ -278,13 +109,8 @@ def role_context(request: HttpRequest) -> dict[str, Any]:
     return {
         "roles": roles,
         "role_names": [ROLE_LABELS[role] for role in ROLES if role in roles],
-        "opens": SimpleLazyObject(lambda: opens(user)),
+        "opens": SimpleLazyObject(lambda: _open_to(_standing(user)) if user is not None else frozenset()),
     }
-
-
-def opens(user: Any) -> frozenset[str]:
-    """Names of the addresses that this user may read."""
-    return _open_to(_standing(user)) if user is not None else frozenset()
 
 
 def _standing(user: Any) -> frozenset[str]:
@@ -293,4 +119,4 @@ def _standing(user: Any) -> frozenset[str]:
 
 @lru_cache(maxsize=64)  # sixteen sets of roles, and two without
 def _open_to(standing: frozenset[str]) -> frozenset[str]:
-    return frozenset(route for route in AREA_OF if not standing.isdisjoint(allowed(route)))
+    return frozenset(route for route in areas() if not standing.isdisjoint(allowed(route)))

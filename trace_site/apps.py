@@ -8,6 +8,8 @@ from django.core.checks import CheckMessage, Tags, Warning, register
 from django.db import OperationalError, connection
 from django.db.models.signals import post_migrate
 
+from trace_site.access import ACCOUNT, ADMINS, ANYBODY, ROLES, Area
+
 OWNS = """
 SELECT rolsuper OR EXISTS (SELECT FROM pg_class WHERE relname = 'trace_site_auditchange'
                            AND pg_has_role(current_user, relowner, 'MEMBER'))
@@ -18,6 +20,43 @@ FROM pg_roles WHERE rolname = current_user
 class TraceSiteConfig(AppConfig):
     name = "trace_site"
     default_auto_field = "django.db.models.BigAutoField"
+    areas = [
+        Area((ANYBODY,), (ANYBODY,), "login logout healthz password-set api-schema api-docs"),
+        Area(
+            (ACCOUNT,),
+            (ACCOUNT,),
+            """account account-token account-token-revoke account-password account-session-end
+            account-sessions-end""",
+        ),
+        Area(
+            ROLES,
+            ROLES,
+            """jobs:list jobs:detail jobs:card jobs:cancel jobs:retry notices:list notices:unread
+            notices:read notices:mail notices:open""",
+        ),
+        Area(ADMINS, ADMINS, "audit audit-csv audit-event audit-change api-audit"),
+        Area(
+            ADMINS,
+            ADMINS,
+            """webhooks:list webhooks:detail webhooks:test webhooks:pause webhooks:resume webhooks:rotate
+            webhooks:delete webhooks:delivery webhooks:again api-webhooks api-webhook api-webhook-test
+            api-webhook-secret api-webhook-deliveries api-webhook-send""",
+        ),
+        Area(
+            ADMINS,
+            ADMINS,
+            """people:list people:person people:reset people:deactivate people:activate people:token
+            people:token_rotate people:token_revoke""",
+        ),
+        # Django's own pages ask besides whether one is staff
+        Area(ADMINS, ADMINS, "admin:"),
+    ]
+    audit_pages = {"job": "jobs:detail", "user": "people:person", "webhook": "webhooks:detail"}
+    audit_names = {
+        "auth_user_groups": "user__username",
+        "auth_user_user_permissions": "user__username",
+        "auth_group_permissions": "group__name",
+    }
 
     def ready(self) -> None:
         from trace_site import celery  # noqa: F401 - shared tasks find the application

@@ -1,13 +1,23 @@
-"""What a change would touch, told by the apps that know. Each app registers a teller in its AppConfig.ready().
+"""What the apps say of themselves in their AppConfigs, so that nothing imports to its right.
 
-A teller gets ids of tools, or of rules, and answers with counted lines; nothing imports to its right for it.
+`areas` (see access.py), `events` of webhooks, `notices`, `audit_pages`, `audit_names` and `audit_veils` of the audit
+list, and `impact`: {"tools" or "rules": a function of ids that counts what a change of them would touch}.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from django.apps import apps
+from django.utils.module_loading import import_string
 
 Subject = Literal["tools", "rules"]
+
+
+def declared_by_apps(attribute: str) -> dict[str, Any]:
+    """The entries of all apps' dicts of this name, in the order of the apps."""
+    found = [getattr(app, attribute, {}) for app in apps.get_app_configs()]
+    return {key: value for entries in found for key, value in entries.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +34,9 @@ class Impact:
         return {"name": self.name, "count": self.count, "label": self.label}
 
 
-Teller = Callable[[list[int]], Iterable[Impact]]
-_tellers: dict[Subject, list[Teller]] = {"tools": [], "rules": []}
-
-
-def register(subject: Subject, teller: Teller) -> None:
-    if teller not in _tellers[subject]:
-        _tellers[subject].append(teller)
-
-
 def impact_of(subject: Subject, ids: Iterable[int]) -> list[Impact]:
-    """Every teller's lines in the order of the apps; for rules: what publishing another version makes stale."""
+    """Every app's lines, in the order of the apps; for rules: what publishing another version makes stale."""
     wanted = list(ids)
-    return [line for teller in _tellers[subject] for line in teller(wanted)] if wanted else []
+    named = [getattr(app, "impact", {}).get(subject) for app in apps.get_app_configs()]
+    counts: list[Callable[[list[int]], Iterable[Impact]]] = [import_string(name) for name in named if name]
+    return [line for count in counts for line in count(wanted)] if wanted else []

@@ -12,45 +12,16 @@ from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import BigIntegerField, CharField, Exists, F, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Cast, Left
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
+from django.utils.module_loading import import_string
 
 from trace_site.audit.models import AuditChange, AuditEntry
+from trace_site.impact import declared_by_apps
 
-# What the rows of the ledger are called: the words of a table, the name of a row, and the page that shows it.
-#
-# Pages and columns are named as texts, because the apps that own them lie to the right.
-
-
-PAGES = {
-    "benchmark": "evaluation:benchmark",
-    "catalogimport": "catalog:import_detail",
-    "changerequest": "rules:request",
-    "cluster": "cluster",
-    "evaluation": "evaluation:detail",
-    "guideline": "synthesis:guideline",
-    "job": "jobs:detail",
-    "model": "training:model",
-    "rule": "rules:detail",
-    "run": "training:detail",
-    "sample": "synthesis:sample",
-    "snapshot": "synthesis:snapshot",
-    "synthesisrun": "synthesis:detail",
-    "tool": "catalog:detail",
-    "user": "people:person",
-    "webhook": "webhooks:detail",
-}
-# columns that name a row: the first that a table has, unless CALLED knows better
+# columns that name a row: the first that a table has, unless an app names another in `audit_names`
 NAMES = ("name", "code", "title", "username", "slug", "filename", "url", "label", "query", "text")
-CALLED = {
-    "rules_rulechange": "rule__code",
-    "rules_ruleversion": "rule__code",
-    "rules_approval": "request__title",
-    "rules_changecomment": "request__title",
-    "auth_user_groups": "user__username",
-    "auth_user_user_permissions": "user__username",
-    "auth_group_permissions": "group__name",
-    "training_aliasmove": "alias",
-}
+
+_declared = cache(declared_by_apps)
 
 
 def names_of_rows(rows: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -71,7 +42,7 @@ def _named(table: str, keys: list[int]) -> QuerySet[Any, Any] | None:
     if model is None or not isinstance(model._meta.pk, models.AutoField):
         return None
     columns = {column.name for column in model._meta.fields}
-    column = CALLED.get(table) or next((name for name in NAMES if name in columns), None)
+    column = _declared("audit_names").get(table) or next((name for name in NAMES if name in columns), None)
     if column is None:
         return None
     named = model._default_manager.filter(pk__in=keys).order_by()
@@ -108,17 +79,13 @@ def tables_of(object_type: str) -> list[str]:
 
 def page_url(object_type: str, object_id: str) -> str:
     """Where the object is shown; empty when it has no page."""
-    if not object_id.isdecimal() or object_type not in PAGES:
-        return ""
-    try:
-        return reverse(PAGES[object_type], args=[int(object_id)])
-    except NoReverseMatch:
-        return ""
+    page = _declared("audit_pages").get(object_type)
+    return reverse(page, args=[int(object_id)]) if page and object_id.isdecimal() else ""
 
 
 # What the audit list does not tell yet: how an object was judged that somebody has still to judge without knowing.
 #
-# The app that owns the objects registers a veil in its AppConfig.ready(); nothing imports to its right for it. A veil
+# The app that owns the objects names a veil in `audit_veils` of its AppConfig. A veil
 # is for every reader, admins as well: they may judge too. Who and when stay; once nothing waits, all of it shows.
 
 
@@ -150,19 +117,16 @@ class Veil:
         return set(rows.values_list(self.key, flat=True))
 
 
-_veils: list[Veil] = []
-
-
-def register(veil: Veil) -> None:
-    if veil not in _veils:
-        _veils.append(veil)
+@cache
+def _veils() -> list[Veil]:
+    return [import_string(name) for app in apps.get_app_configs() for name in getattr(app, "audit_veils", ())]
 
 
 def veiled(rows: Iterable[AuditEntry | AuditChange]) -> dict[tuple[str, int], Veil]:
     """{(model, id) of a row that is under a veil: the veil}; a query for each veil that has rows here."""
     found: dict[tuple[str, int], Veil] = {}
     rows = list(rows)
-    for veil in _veils:
+    for veil in _veils():
         about = [(row, key) for row in rows if (key := veil.object_of(row)) is not None]
         waiting = veil.among({key for _, key in about})
         found |= {place_of(row): veil for row, key in about if key in waiting}
@@ -175,7 +139,7 @@ def place_of(row: AuditEntry | AuditChange) -> tuple[str, int]:
 
 def without_veiled(rows: QuerySet[AuditEntry], action: str) -> QuerySet[AuditEntry]:
     """Entries of one action, chosen by its name: those under a veil left out, since the choice would tell."""
-    for veil in _veils:
+    for veil in _veils():
         if action in veil.actions:
             key = Cast(OuterRef("object_id"), BigIntegerField())
             rows = rows.filter(~Q(Exists(veil.waiting().filter(**{veil.key: key}))))

@@ -18,17 +18,10 @@ from django.db import models, transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
+from trace_site.impact import declared_by_apps
 from trace_site.lib.errors import TraceError
 
-KINDS = {
-    "assignment": "Samples were assigned to you.",
-    "rule_rejections": "Reviewers rejected samples of your rule.",
-    "adjudication": "Two reviewers disagree; a third is needed.",
-    "batch_failed": "A batch failed its acceptance sampling.",
-    "comment": "Somebody commented on a sample you decided or mentioned you.",
-    "retraining": "A retraining policy started a run, or one of its runs failed.",
-    "candidate": "A newly trained model stands beside the champion.",
-}
+KINDS: dict[str, str] = declared_by_apps("notices")
 KEPT = timedelta(days=90)
 GATHERED = timedelta(minutes=1)  # how long a mail waits for more to say
 

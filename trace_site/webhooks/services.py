@@ -19,25 +19,11 @@ from django.db.models.functions import Now
 
 from trace_site.audit import models as audit_models
 from trace_site.celery import wake_worker
+from trace_site.impact import declared_by_apps
 from trace_site.lib.errors import TraceError
 from trace_site.webhooks.outbound import check_url
 
-EVENTS = {
-    "rule.published": "A rule version is now the one that is taught.",
-    "rule.withdrawn": "A rule is no longer taught.",
-    "request.submitted": "A change request waits for review.",
-    "request.approved": "A change request has the approvals it needs.",
-    "request.rejected": "A change request was rejected, with a reason.",
-    "request.applied": "A change request was applied.",
-    "request.blocked": "A scheduled change request could not be applied.",
-    "catalog.imported": "A catalog file was applied.",
-    "catalog.import_undone": "A catalog import was undone.",
-    "sample.approved": "Samples were approved, one by one or by a policy.",
-    "batch.failed": "A batch failed its acceptance sampling; all of it is read.",
-    "snapshot.frozen": "A dataset was frozen.",
-    "run.finished": "A training run made a model.",
-    "model.promoted": "An alias names another model.",
-}
+EVENTS: dict[str, str] = declared_by_apps("events")
 PING = "ping"
 
 
