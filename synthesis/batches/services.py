@@ -206,13 +206,7 @@ class Made:
 
 
 def batch_create(
-    *,
-    rule: str,
-    actor: Any,
-    style: str = "",
-    level: str = "II",
-    aql: float = 1.0,
-    seed: int | None = None,
+    *, rule: str, actor: Any, style: str = "", level: str = "II", aql: float = 1.0, seed: int | None = None
 ) -> Made:
     """Make a lot of what waits of a rule, draw what is read of it, and hold the rest back.
 

@@ -14,10 +14,7 @@ from trace_site.lib.files import content_hash
 
 BLOCK = 4096  # seeds at a time
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX = (
-    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
-    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
-)
+_MIX = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint64(0x94D049BB133111EB)))
 _LAST = np.uint64(31)
 
 

@@ -11,13 +11,7 @@ from catalog.search import ToolFilter, find_tools
 from synthesis.core.queries import TIERS
 from synthesis.llm.prompts import prompt_sources
 from synthesis.prompts.preview import MOST_CRITIQUE, STYLES, Chosen, example_of, prompt_preview
-from synthesis.prompts.versions import (
-    PURPOSE,
-    earlier_versions,
-    few_shot_counts,
-    prompts,
-    samples_by_prompt,
-)
+from synthesis.prompts.versions import PURPOSE, earlier_versions, few_shot_counts, prompts, samples_by_prompt
 from trace_site.lib.errors import TraceError
 from trace_site.paging import number_of, numbers_of
 

@@ -136,10 +136,4 @@ def share(found: Sequence[bool]) -> dict[str, float]:
     """Agreement with its 95 % Wilson interval."""
     rate = wilson(sum(found), len(found))
     assert rate.value is not None, "needs a reading"
-    return {
-        "agreed": sum(found),
-        "of": len(found),
-        "share": rate.value,
-        "low": rate.low,
-        "high": rate.high,
-    }
+    return {"agreed": sum(found), "of": len(found), "share": rate.value, "low": rate.low, "high": rate.high}

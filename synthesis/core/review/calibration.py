@@ -10,15 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synthesis.core.review.agreement import (
-    DRAWS,
-    SEED,
-    Estimate,
-    Rate,
-    cohen_kappa,
-    kappas,
-    wilson,
-)
+from synthesis.core.review.agreement import DRAWS, SEED, Estimate, Rate, cohen_kappa, kappas, wilson
 
 Three = tuple[float, float, float]  # approved as it was, approved after an edit, rejected
 TARGET, FLOOR = 0.02, 0.05
