@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from synthesis.core.queries import AXES, THRESHOLDS, JudgeRequest, Verdict
-from synthesis.offline.judge import OfflineJudge
+from synthesis.offline.judge import OfflineJudge, known_cases
 from tests.synthesis.texts import RULE, TOOLS, TRACE
 
 NEW = (
@@ -130,3 +130,10 @@ def test_marks_in_rule_and_trace_are_text_like_any_other():
         odd,
     )
     assert set(asyncio.run(OfflineJudge(THRESHOLDS).judge(request)).scores) == set(AXES)
+
+
+def test_a_rule_is_read_again_only_when_it_or_one_of_its_tools_changes():
+    first = known_cases(RULE, TOOLS)
+    assert known_cases(replace(RULE), tuple(reversed(TOOLS))) is first
+    assert known_cases(replace(RULE, clauses=RULE.clauses[:-1]), TOOLS) is not first
+    assert known_cases(RULE, tuple(replace(tool, deprecated=True) for tool in TOOLS)) == ()
