@@ -4,12 +4,12 @@ In: any text. Out: case-folded words (camelCase, underscores and punctuation spl
 index of near-duplicates by Jaccard similarity (prefix filtering: only texts that share early words are compared).
 """
 
-import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import combinations
+
+from catalog.core.near_duplicates import SetIndex
 
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 WORD = re.compile(r"[^\W_]+(?:'[a-z]+)?")
@@ -60,24 +60,21 @@ def distinct_2(texts: Iterable[str]) -> float:
 
 
 class NearDuplicates:
-    """Finds the texts already added whose word sets overlap a new one by at least `threshold` (Jaccard), exactly.
-
-    Two such sets of n and m words share `joint` words among the first n - ceil(threshold n) + joint of the one and
-    the like of the other, in any fixed order of all words: texts are found by the words they share there.
-    """
+    """Finds the texts already added whose word sets overlap a new one by at least `threshold` (Jaccard), exactly."""
 
     def __init__(self, threshold: float = 0.8) -> None:
-        self.threshold = threshold
-        self._sets: list[frozenset[str]] = []
         self._texts: list[str] = []
-        self._by_words: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
         self._gone: set[int] = set()
+        # long words first makes the lists short
+        self._sets = SetIndex[int](
+            (),
+            threshold,
+            rank=lambda word: -len(word),
+            joint=lambda size: 3 if size <= 60 else 2 if size <= 200 else 1,
+        )
 
     def add(self, text: str) -> None:
-        members = frozenset(words(text))
-        for key in self._keys(members, self._joint(len(members))):
-            self._by_words[key].append(len(self._sets))
-        self._sets.append(members)
+        self._sets.add(len(self._texts), frozenset(words(text)))
         self._texts.append(text)
 
     def discard(self, text: str) -> None:
@@ -87,34 +84,10 @@ class NearDuplicates:
                 self._gone.add(number)
                 return
 
-    def _least(self, size: int) -> int:
-        return math.ceil(self.threshold * size - 1e-9)
-
-    def _joint(self, size: int) -> int:
-        """How many shared words to look texts up by: fewer make long lists, more make many of them."""
-        return min(3 if size <= 60 else 2 if size <= 200 else 1, self._least(size))
-
-    def _keys(self, members: frozenset[str], joint: int) -> Iterator[tuple[str, ...]]:
-        # long words first makes the lists short
-        ordered = sorted(sorted(members), key=len, reverse=True)
-        return combinations(ordered[: len(ordered) - self._least(len(ordered)) + joint], joint)
-
     def find(self, text: str) -> str | None:
         """An added text that is a near-duplicate, or None."""
-        members = frozenset(words(text))
-        size = len(members)
-        sizes = range(self._least(size), int(size / self.threshold) + 2)
-        seen: set[int] = set()
-        for joint in sorted({self._joint(other) for other in sizes if other}):
-            for key in self._keys(members, joint):
-                for number in self._by_words.get(key, ()):
-                    if number not in seen and number not in self._gone:
-                        seen.add(number)
-                        other = self._sets[number]
-                        common = len(members & other)
-                        if common >= self.threshold * (size + len(other) - common):
-                            return self._texts[number]
-        return None
+        near = (number for number, _ in self._sets.find(frozenset(words(text))) if number not in self._gone)
+        return next((self._texts[number] for number in near), None)
 
 
 def near_duplicate_rate(texts: Sequence[str], threshold: float = 0.8) -> float:
