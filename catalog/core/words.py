@@ -3,11 +3,19 @@
 import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
+from functools import lru_cache
 from hashlib import sha256
 
 WORD = re.compile(r"[^\W_]+", re.UNICODE)
 # lower|Upper, ACRONYM|Word, letter|digit boundaries; "v2" and "Q3" stay whole
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-z]{2})(?=\d)|(?<=\d)(?=[A-Z][a-z])")
+BRITISH = re.compile(r"is(e|ed|es|er|ers|ing|ation|ations)$")
+ENDINGS = (
+    *(("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh")),
+    *(("ing", ""), ("eed", "eed"), ("ed", ""), ("s", "")),
+)
+SHORTEST, LONGEST = 3, 60
+ALIKE = 0.72  # difflib's ratio: one wrong, missing or swapped letter in five
 
 
 def plain_words(text: str) -> list[str]:
@@ -30,13 +38,16 @@ def text_key(text: str) -> str:
     return sha256(" ".join(plain_words(text)).encode()).hexdigest()
 
 
-# Words that were probably meant: what a search offers when no word of the catalog begins as typed.
-#
-# In: a word and the catalog's words. Out: trigrams as pg_trgm cuts them, and the candidates that are spelt alike.
-
-
-SHORTEST, LONGEST = 3, 60
-ALIKE = 0.72  # difflib's ratio: one wrong, missing or swapped letter in five
+@lru_cache(maxsize=100_000)
+def stem(word: str) -> str:
+    """A light stem: `authorised` and `authorizes`, `cancelled` and `canceling`, `employees` and `employee` meet."""
+    word = BRITISH.sub(r"iz\1", word)
+    for ending, kept in ENDINGS:
+        if word.endswith(ending) and not word.endswith(("ss", "us")) and len(word) - len(ending) >= 3:
+            word = word[: -len(ending)] + kept
+            break
+    word = word[:-1] if len(word) > 3 and word[-1] == "e" else word
+    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
 
 
 def vocabulary(name: str, description: str) -> set[str]:

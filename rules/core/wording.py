@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from catalog.core.near_duplicates import jaccard
-from catalog.core.words import plain_words
+from catalog.core.words import plain_words, stem
 
 # The few word lists that comparing phrases needs: small words, synonyms, and words that exclude each other.
 #
@@ -116,11 +116,6 @@ BRACKETS = re.compile(r"\([^()]*\)")
 EXAMPLE = re.compile(
     r",?\s*\b(?:for example|for instance|such as|e\.g\.|including|typically)\b[^,;.]*,?", re.I
 )
-BRITISH = re.compile(r"is(e|ed|es|er|ers|ing|ation|ations)$")
-ENDINGS = (
-    *(("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh")),
-    *(("ing", ""), ("eed", "eed"), ("ed", ""), ("s", "")),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,18 +189,6 @@ def concept(word: str) -> str:
     """The stem, or the first of its synonyms."""
     root = stem(word)
     return _SYNONYM.get(root, root)
-
-
-@lru_cache(maxsize=100_000)
-def stem(word: str) -> str:
-    """A light stem: `authorised` and `authorizes`, `cancelled` and `canceling`, `employees` and `employee` meet."""
-    word = BRITISH.sub(r"iz\1", word)
-    for ending, kept in ENDINGS:
-        if word.endswith(ending) and not word.endswith(("ss", "us")) and len(word) - len(ending) >= 3:
-            word = word[: -len(ending)] + kept
-            break
-    word = word[:-1] if len(word) > 3 and word[-1] == "e" else word
-    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
 
 
 def _agree(query: frozenset[str], case: frozenset[str]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from catalog.core.near_duplicates import SetIndex
+from catalog.core.words import stem
 
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 WORD = re.compile(r"[^\W_]+(?:'[a-z]+)?")
@@ -35,16 +36,6 @@ def words(text: str) -> tuple[str, ...]:
 def spaced(text: str) -> str:
     """The words with single spaces, padded, so that ` a b ` finds whole words only."""
     return f" {' '.join(words(text))} "
-
-
-@lru_cache(maxsize=100_000)
-def stem(word: str) -> str:
-    """A light stem: plural and verb endings off, so that `refunds`, `refunded`, `refunding` meet."""
-    for ending, kept in (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("es", ""), ("s", "")):
-        if word.endswith(ending) and not word.endswith("ss") and len(word) - len(ending) >= 3:
-            base = word[: -len(ending)] + kept
-            return base[:-1] if base.endswith("e") and len(base) > 3 else base
-    return word[:-1] if word.endswith("e") and len(word) > 4 else word
 
 
 @lru_cache(maxsize=100_000)
