@@ -6,7 +6,7 @@ index of near-duplicates by Jaccard similarity (prefix filtering: only texts tha
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from catalog.core.near_duplicates import SetIndex
