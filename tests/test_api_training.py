@@ -8,8 +8,9 @@ from rest_framework.test import APIClient
 from tests.factories import make_run, make_snapshot
 from trace_site.audit.models import AuditEntry
 from trace_site.jobs import Job
+from training.core import recipe as recipes
 from training.models import Run, RunMetric
-from training.runs.stages import default_recipe, run_recipe
+from training.runs.stages import default_recipe
 
 pytestmark = pytest.mark.django_db
 CELL = {"format": "a", "memo": "m", "retrieval": "r+R"}
@@ -141,7 +142,10 @@ def test_a_run_says_which_stage_its_time_limit_stopped_and_keeps_a_recipe_withou
     found = api.get(f"/api/v1/training/runs/{run.pk}").json()
     assert [one["stopped_at"] for one in found["stages"]] == [told, ""]
     assert found["summary"]["stage1"]["training"]["Stopped at"] == told
-    assert (run_recipe(run).stage1.max_seconds, run_recipe(run).stage1.max_steps) == (45.0, 0)
+    assert (recipes.stored(run.recipe).stage1.max_seconds, recipes.stored(run.recipe).stage1.max_steps) == (
+        45.0,
+        0,
+    )
 
 
 def test_an_estimate_warns_of_a_time_limit_that_will_stop_a_stage(api):

@@ -15,7 +15,7 @@ from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.worker import Worker
 from training.core import recipe as recipes
-from training.core.recipe_fields import FIELDS
+from training.core.recipe import FIELDS
 from training.models import Run, RunMetric, TrainedStage
 from training.runs.forms import FILLED_FOR, typed_recipe
 from training.runs.services import cell_recipe, run_steps

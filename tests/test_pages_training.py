@@ -149,7 +149,7 @@ def test_a_run_says_what_differs_from_the_paper_and_where_it_reports(client_as, 
     recipe = asdict(default_recipe("pocket"))
     run = make_run(recipe=recipe)
     page = client_as("expert").get(f"/training/{run.pk}/")
-    used = {row.field.name: row for _, rows in page.context["fields"] for row in rows}
+    used = {row.field.name: row for group in page.context["fields"] for row in group.rows}
     assert used["stage2.lr"].differs and used["stage2.lr"].paper == "0.0001"
     assert not used["stage2.min_lr_ratio"].differs and used["pocket.encoder"].paper == ""
     assert b"tensorboard" in page.content

@@ -206,7 +206,7 @@ JOB_HANDLERS = {
     "synthesis": ("synthesis.generate.runs.run_synthesis", "default"),
     "snapshot": ("synthesis.datasets.build.run_snapshot", "default"),
     "snapshot_rebuild": ("synthesis.datasets.build.run_rebuild", "default"),
-    "training": ("training.runs.tasks.run_training", "gpu"),
+    "training": ("training.runs.job.run_training", "gpu"),
     "grid": ("training.grids.services.run_grid", "default"),
     "import": ("training.runs.imports.run_import", "default"),
     "retraining": ("training.retraining.services.run_retraining", "default"),

@@ -5,18 +5,17 @@ from training.registry import views as registry_views
 from training.retraining import views as retraining_views
 from training.runs import imports as runs_imports
 from training.runs import views as runs_views
-from training.runs import views_launch
 
 app_name = "training"
 urlpatterns = [
     path("", runs_views.run_list, name="list"),
-    path("new/", views_launch.run_create, name="create"),
-    path("new/estimate/", views_launch.run_estimate, name="estimate"),
-    path("new/recipe.yaml", views_launch.recipe_download, name="recipe_download"),
-    path("recipe/", views_launch.recipe_fields, name="recipe"),
+    path("new/", runs_views.run_create, name="create"),
+    path("new/estimate/", runs_views.run_estimate, name="estimate"),
+    path("new/recipe.yaml", runs_views.recipe_download, name="recipe_download"),
+    path("recipe/", runs_views.recipe_fields, name="recipe"),
     path("compare/", runs_views.run_compare, name="compare"),
     path("queue/", runs_views.queue_page, name="queue"),
-    path("queue/live/", runs_views.queue_live, name="queue_live"),
+    path("queue/live/", runs_views.queue_page, {"template": "training/_queue.html"}, name="queue_live"),
     path("<int:pk>/", runs_views.run_detail, name="detail"),
     path("<int:pk>/live/", runs_views.run_live, name="live"),
     path("<int:pk>/curves/", runs_views.run_curves, name="curves"),

@@ -93,7 +93,7 @@ def test_recipe_of_a_plan_goes_over_the_defaults_of_its_base():
     snapshot = make_snapshot()
     grid = create(plan_on(snapshot, recipe={"stage2": {"lr": 0.002}}, formats=["a"], memos=["m"]))
     run = grid.cells.first().run
-    default = grids_services.default_recipe("pocket")
+    default = stages.default_recipe("pocket")
     assert run.recipe["stage2"]["lr"] == 0.002 and run.recipe["stage1"]["lr"] == default.stage1.lr
     with pytest.raises(TraceError, match=r"stage2\.rate"):
         grids_services.grid_start(plan=plan_on(snapshot, recipe={"stage2": {"rate": 1}}))

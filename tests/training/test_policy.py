@@ -229,7 +229,7 @@ def test_cell_or_options_that_make_no_sense_are_refused():
 
 def test_recipe_of_a_policy_is_the_default_with_its_own_fields():
     found = services.policy_recipe(policy(recipe={"stage2": {"epochs": 7}}, seed=3))
-    default = services.default_recipe("pocket")
+    default = stages.default_recipe("pocket")
     assert (found.stage2.epochs, found.stage2.lr, found.seed) == (7, default.stage2.lr, 3)
 
 

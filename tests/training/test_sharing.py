@@ -15,8 +15,8 @@ from tests.training.grid_storm import storm
 from trace_site import jobs
 from training.models import Model, Run, StageClaim, TrainedStage
 from training.runs import stages
+from training.runs.job import claim
 from training.runs.services import run_create, run_steps
-from training.runs.sharing import claim
 from training.runs.stages import stage_folder
 
 
@@ -76,7 +76,7 @@ def test_cancelled_run_leaves_its_checkpoints_to_the_run_that_takes_the_stage_ov
 
 @pytest.mark.django_db
 def test_published_stage_wakes_the_runs_that_wait_for_it(monkeypatch, django_capture_on_commit_callbacks):
-    from training.runs import sharing
+    from training.runs import job as sharing
 
     snapshot = make_snapshot()
     first, second, other = create(snapshot, "none"), create(snapshot, "n"), create(snapshot, format="b")
@@ -120,7 +120,7 @@ def test_finished_run_leaves_curves_and_log_but_no_second_copy_of_its_weights():
 @pytest.mark.django_db
 def test_facts_of_a_stage_outlive_the_kill_before_the_next(monkeypatch):
     run = create(make_snapshot())
-    monkeypatch.setattr("training.runs.tasks.publish", lambda *args: 1 / 0)
+    monkeypatch.setattr("training.runs.job.publish_model", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         jobs.run(run.job_id)
     monkeypatch.undo()

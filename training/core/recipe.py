@@ -1,13 +1,16 @@
-"""The recipe: everything a training run is allowed to choose, with where each default comes from.
+"""The recipe: everything a training run is allowed to choose, with where each default comes from and what it means.
 
-In: a YAML file. Out: one frozen `Recipe`, checked field by field. Sources: [paper] = the paper's training
-appendix, [toolsense] = the recipe it builds on, [ours] = measured or decided in this project.
+In: a YAML file, or texts that a person typed. Out: one frozen `Recipe`, checked field by field, and for forms and
+tables its `FIELDS`. Sources: [paper] = the paper's training appendix, [toolsense] = the recipe it builds on, [ours] =
+measured or decided in this project, [library] = the library's own default.
 """
 
 import math
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -17,17 +20,51 @@ from trace_site.lib.files import content_hash, read_text
 from trace_site.lib.small_yaml import read_small_yaml
 
 POCKET = "pocket"
-STAGES = ("stage1", "plain", "stage2")
+STAGES = {"stage1": "Stage 1", "plain": "Stage 2, plain", "stage2": "Stage 2"}  # in training order
 LONGEST_TEXT = 300
 LARGEST = 2**53  # of any number: what every reader of JSON keeps exactly
 MORE = 3  # times the epochs that a small set is passed over at most: more often it is learned by heart
-TOKEN_INITS = ("description", "opaque")
 MEMOS = ("m", "mr", "none")
 RETRIEVALS = ("none", "n", "r", "r+R", "n>r")
-PLAIN = (
-    "n",
-    "n+R",
-)  # without traces; n+R is no cell of its own, but the first pass of r+R with `plain_first`
+# without traces; n+R is no cell of its own, but the first pass of r+R with `plain_first`
+PLAIN = ("n", "n+R")
+CELL = ("format", "memo", "retrieval", "base", "seed")  # chosen with cards and inputs of their own
+GROUPS = {
+    **STAGES,
+    "data": "Records",
+    "weights": "What is trained",
+    "pocket": "The pocket model",
+    "machine": "Machine",
+}
+SOURCES = {
+    "paper": "the paper",
+    "toolsense": "ToolSense, which the paper builds on",
+    "ours": "this project; the paper does not say",
+    "library": "the library",
+}
+Limit = tuple[Callable[[Any], bool], str]  # what is asked of a value, and what is said when it is not so
+ANY: Limit = (lambda value: True, "")
+SHARE: Limit = (lambda value: 0 <= value < 1, "must lie in 0..1.")
+RATE: Limit = (lambda value: 0 < value < 1, "must lie in 0..1.")
+ABOVE_0: Limit = (lambda value: value > 0, "must be above 0.")
+COUNT: Limit = (lambda value: value >= 1, "must be at least 1.")
+NOT_NEGATIVE: Limit = (lambda value: value >= 0, "must not be negative.")
+
+
+def within(low: float, high: float) -> Limit:
+    return (lambda value: low <= value <= high), f"must lie in {low}..{high}."
+
+
+T = TypeVar("T")
+
+
+def option(default: T, limit: Limit, about: str, group: str = "", choices: tuple[str, ...] = ()) -> T:
+    """A field of a recipe. about: "[source] Label: one plain sentence"; group: of GROUPS, that of its part if empty."""
+    found = re.fullmatch(r"\[(\w+)\] (.+?): (.+)", about)
+    assert found is not None, about
+    told = dict(zip(("source", "label", "help"), found.groups(), strict=True))
+    made: T = field(default=default, metadata={**told, "limit": limit, "group": group, "choices": choices})
+    return made
 
 
 def _check(ok: bool, name: str, problem: str) -> None:
@@ -35,92 +72,122 @@ def _check(ok: bool, name: str, problem: str) -> None:
         raise TraceError(problem, code="bad_recipe", where=f"recipe field '{name}'")
 
 
+class Checked:
+    """Refuses a value that the option of its field does not allow."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):  # type: ignore[arg-type]
+            value, (allows, problem) = getattr(self, item.name), item.metadata.get("limit", ANY)
+            _check(allows(value), item.name, problem)
+            if choices := item.metadata.get("choices"):
+                _check(value in choices, item.name, f"{quoted(value)} is not one of {', '.join(choices)}.")
+
+
 @dataclass(frozen=True)
-class Pocket:
+class Pocket(Checked):
     """The small embedded base: a sentence encoder that reads requests, a decoder beside it that writes answers."""
 
-    encoder: str = "all-MiniLM-L6-v2"  # [ours] the dependency, or the folder or name of another one like BERT
-    vocab: int = (
-        8192  # [ours] text pieces it writes with, from the encoder's word list; tool tokens come on top
+    encoder: str = option(
+        "all-MiniLM-L6-v2",
+        (bool, "must name an encoder."),
+        "[ours] Encoder: the sentence encoder that reads requests, by name or folder",
     )
-    layers: int = 2  # [ours] depth of the decoder; its width is the encoder's
-    heads: int = 6  # [ours] attention heads of the decoder
-    intermediate: int = 1024  # [ours] width of the decoder's feed-forward part
-    dropout: float = 0.1  # [ours] in the encoder, as it was trained with
-    tool_weight: float = 4.0  # [ours] how much it counts in the loss which tool token it is; a trace has few
-
-    def __post_init__(self) -> None:
-        _check(bool(self.encoder), "pocket.encoder", "must name an encoder.")
-        _check(512 <= self.vocab <= 65536, "pocket.vocab", "must lie in 512..65536.")
-        _check(1 <= self.layers <= 32, "pocket.layers", "must lie in 1..32.")
-        _check(self.heads >= 1, "pocket.heads", "must be at least 1.")
-        _check(self.intermediate >= 1, "pocket.intermediate", "must be at least 1.")
-        _check(0 <= self.dropout < 1, "pocket.dropout", "must lie in 0..1.")
-        _check(0 < self.tool_weight <= 100, "pocket.tool_weight", "must be above 0, at most 100.")
+    vocab: int = option(
+        8192,
+        within(512, 65536),
+        "[ours] Vocabulary: text pieces it writes with, learned from the encoder's words",
+    )
+    layers: int = option(2, within(1, 32), "[ours] Layers: depth of the part that writes")
+    heads: int = option(6, COUNT, "[ours] Heads: attention heads of each of these layers")
+    intermediate: int = option(1024, COUNT, "[ours] Feed-forward width: of each of these layers")
+    dropout: float = option(0.1, SHARE, "[ours] Dropout: in the encoder")  # as it was trained with
+    tool_weight: float = option(
+        4.0,  # a trace has few tools
+        (lambda value: 0 < value <= 100, "must be above 0, at most 100."),
+        "[ours] Weight of tool tokens: how much the choice among them counts in the loss; a word is 1",
+    )
 
 
 @dataclass(frozen=True)
-class Lora:
+class Lora(Checked):
     """Low-rank adapters on every linear layer of a named base model."""
 
-    rank: int = 64  # [paper]
-    alpha: int = 128  # [paper]
-    dropout: float = 0.0  # [toolsense] names no other value
-
-    def __post_init__(self) -> None:
-        _check(self.rank >= 1, "lora.rank", "must be at least 1.")
-        _check(self.alpha >= 1, "lora.alpha", "must be at least 1.")
-        _check(0 <= self.dropout < 1, "lora.dropout", "must lie in 0..1.")
+    rank: int = option(64, COUNT, "[paper] LoRA rank: a named base only; pocket trains every weight")
+    alpha: int = option(128, COUNT, "[paper] LoRA alpha: how strongly the adapters count; a named base only")
+    dropout: float = option(0.0, SHARE, "[toolsense] LoRA dropout: share of the adapter's input dropped")
 
 
 @dataclass(frozen=True)
-class Stage:
+class Stage(Checked):
     """How one stage is optimised."""
 
-    lr: float = 5e-5  # [paper] peak; Stage 1 5e-5, Stage 2 1e-4
-    encoder_lr: float = 0.0  # [ours] pocket: the encoder's own peak; 0 = the encoder stays as it is
-    rows_lr: float = 0.0  # [ours] pocket: the peak of the tool tokens' rows; 0 = they stay as they are
-    writer_lr: float = 0.0  # [ours] pocket: the peak of the decoder's matrices, by Muon; 0 = AdamW at `lr`
-    encoder_from: float = (
-        0.0  # [ours] pocket: share of the steps after which the encoder begins to move, so that the
+    # the paper: Stage 1 5e-5, Stage 2 1e-4
+    lr: float = option(
+        5e-5, RATE, "[paper] Peak learning rate: the highest rate; it then falls along a cosine"
     )
-    # rows have found their places before it follows them (Kumar et al. 2022, "Fine-Tuning can Distort ...")
-    keep: float = (
-        0.0  # [ours] pocket: share of what encoder and tool rows were before in what they are afterwards
+    encoder_lr: float = option(
+        0.0, SHARE, "[ours] Encoder rate: pocket only: the own peak of the encoder; 0 = it stays as it is"
     )
-    # (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models"), times the share of tool tokens in no sample
-    batch_size: int = 8  # [paper] sequences a step; Stage 1 8, Stage 2 16
-    micro_batch: int = 0  # [ours] sequences a forward pass, to save memory; 0 = the whole batch at once
-    epochs: float = 1.0  # [ours] the paper does not say
-    min_steps: int = 0  # [ours] of a small set, at up to MORE times the epochs; 0 = no more than `epochs`
-    max_steps: int = 0  # [ours] 0 = all that the epochs have; otherwise the cosine ends at this step
-    max_seconds: float = 0.0  # [ours] 0 = no limit; otherwise training stops then, with its cosine unfinished
-    min_lr_ratio: float = 0.1  # [paper] the cosine ends at this share of the peak
-    warmup_ratio: float = 0.03  # [ours] share of the steps with a linearly rising rate
-    weight_decay: float = 0.0  # [ours] AdamW's, on matrices only
-    betas: tuple[float, float] = (0.9, 0.999)  # AdamW's own defaults
-    max_grad_norm: float = 1.0  # [ours]
+    rows_lr: float = option(
+        0.0, SHARE, "[ours] Tool row rate: pocket only: the peak of the tool tokens' rows; 0 = they stay"
+    )
+    writer_lr: float = option(
+        0.0,
+        SHARE,
+        "[ours] Decoder rate: pocket only: the own peak of the decoder's matrices, moved by Muon; 0 = AdamW moves them "
+        "too",
+    )
+    # so that the rows have found their places before it follows them (Kumar et al. 2022, "Fine-Tuning can Distort ...")
+    encoder_from: float = option(
+        0.0, SHARE, "[ours] Encoder from: pocket only: share of the steps before the encoder begins to move"
+    )
+    # Wortsman et al. 2022, "Robust fine-tuning of zero-shot models", times the share of tool tokens in no sample
+    keep: float = option(
+        0.0,
+        SHARE,
+        "[ours] Kept: pocket only: share of the encoder and the tool rows before this stage in what they are after it, "
+        "for the tools that no sample names; the more tools are named, the less is kept",
+    )
+    # the paper: Stage 1 8, Stage 2 16
+    batch_size: int = option(8, COUNT, "[paper] Batch size: sequences in one optimiser step")
+    micro_batch: int = option(
+        0, ANY, "[ours] Micro batch: sequences at once, to save memory; 0 = the whole batch"
+    )
+    epochs: float = option(1.0, ABOVE_0, "[ours] Epochs: passes over the records")
+    min_steps: int = option(
+        0,
+        NOT_NEGATIVE,
+        "[ours] Fewest steps: a small set is passed over until here, at most three times the epochs; 0 = no more than "
+        "these",
+    )
+    max_steps: int = option(
+        0,
+        NOT_NEGATIVE,
+        "[ours] Most steps: 0 = all that the epochs have; else the cosine ends at this step",
+    )
+    max_seconds: float = option(
+        0.0,
+        NOT_NEGATIVE,
+        "[ours] Time limit, s: 0 = none; else training stops there, unfinished; an equal run may stop at another step",
+    )
+    min_lr_ratio: float = option(
+        0.1, within(0, 1), "[paper] Last learning rate: share of the peak at which the cosine ends"
+    )
+    warmup_ratio: float = option(0.03, SHARE, "[ours] Warm-up: share of the steps in which the rate rises")
+    weight_decay: float = option(0.0, SHARE, "[ours] Weight decay: AdamW's pull to zero, on matrices only")
+    betas: tuple[float, float] = option(
+        (0.9, 0.999), ANY, "[library] AdamW betas: how long its two averages remember"
+    )
+    max_grad_norm: float = option(
+        1.0, ABOVE_0, "[ours] Gradient clip: a longer gradient is cut to this length"
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "betas", tuple(self.betas))
-        _check(0 < self.lr < 1, "lr", "must lie in 0..1.")
-        _check(0 <= self.encoder_lr < 1, "encoder_lr", "must lie in 0..1.")
-        _check(0 <= self.rows_lr < 1, "rows_lr", "must lie in 0..1.")
-        _check(0 <= self.writer_lr < 1, "writer_lr", "must lie in 0..1.")
-        _check(0 <= self.encoder_from < 1, "encoder_from", "must lie in 0..1.")
-        _check(0 <= self.keep < 1, "keep", "must lie in 0..1.")
-        _check(self.batch_size >= 1, "batch_size", "must be at least 1.")
+        super().__post_init__()
         _check(0 <= self.micro_batch <= self.batch_size, "micro_batch", "must lie in 0..batch_size.")
-        _check(self.epochs > 0, "epochs", "must be above 0.")
-        _check(self.min_steps >= 0, "min_steps", "must not be negative.")
-        _check(self.max_steps >= 0, "max_steps", "must not be negative.")
         _check(self.min_steps <= (self.max_steps or self.min_steps), "min_steps", "is above max_steps.")
-        _check(self.max_seconds >= 0, "max_seconds", "must not be negative.")
-        _check(0 <= self.min_lr_ratio <= 1, "min_lr_ratio", "must lie in 0..1.")
-        _check(0 <= self.warmup_ratio < 1, "warmup_ratio", "must lie in 0..1.")
-        _check(0 <= self.weight_decay < 1, "weight_decay", "must lie in 0..1.")
         _check(len(self.betas) == 2, "betas", "must be two numbers.")
-        _check(self.max_grad_norm > 0, "max_grad_norm", "must be above 0.")
 
     def steps(self, records: int) -> int:
         """Optimiser steps of the whole stage: a function of recipe and data, whatever machine trains it."""
@@ -130,62 +197,94 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Checked):
     """One cell of the grid (format, memo, retrieval), a base model and how to train it."""
 
-    format: str = "c"  # [paper] a flat, b bare pair, c wrapped pair
-    memo: str = "m"  # [paper] Stage 1: m, mr or none
-    retrieval: str = "r+R"  # [paper] Stage 2: none, n, r, r+R or n>r
-    base: str = POCKET  # `pocket`, or the name or path of a causal language model
+    format: str = field(default="c", metadata={"choices": tuple(FORMATS)})  # the paper's
+    memo: str = field(default="m", metadata={"choices": MEMOS})  # Stage 1
+    retrieval: str = "r+R"  # Stage 2
+    base: str = POCKET  # or the name or path of a causal language model
     seed: int = 0
-    threads: int = 2  # [ours] CPU threads of torch
-    bf16: bool = True  # [paper] bf16 arithmetic
-    max_seq_len: int = 1024  # [ours] longer records are left out and counted
-    max_prompt_tokens: int = 512  # [ours] a longer request is cut
-    max_new_tokens: int = 512  # [ours] the longest answer a decode may write
-    embeddings: str = "full"  # [paper] full: whole tables train; new_rows: only the token rows do
-    token_init: str = (
-        "description"  # [ours] new rows from the words they stand for; opaque: random, the control
+    threads: int = option(
+        2, COUNT, "[ours] CPU threads: set by the server (ML_THREADS), whatever stands here", "machine"
     )
-    activation_checkpointing: bool = (
-        False  # [ours] recompute instead of keeping activations: less memory, slower
+    bf16: bool = option(
+        True, ANY, "[paper] bf16 arithmetic: half the memory traffic; off: exact fp32", "machine"
     )
-    mcts_negatives: int = 13  # [ours] K hard negatives beside the gold tool in Stage 1's choice records
-    empty_thinking_share: float = 0.0  # [ours] share of the reasoning samples ALSO trained with an empty
-    # thinking part, so that fast decoding is not out of distribution; the paper does not do it
-    replay: float = (
-        0.0  # [ours] descriptions beside each sample of Stage 2, so that it forgets no tool; 0 in the paper
+    max_seq_len: int = option(
+        1024, ANY, "[ours] Longest record: tokens; longer records are left out and counted", "data"
     )
-    letters: bool = False  # [ours] Stage 1 also learns to answer with a letter, of half of the tools
-    plain_first: bool = (
-        False  # [ours] r and r+R learn the answers without traces first, in a pass of its own, as n>r
+    max_prompt_tokens: int = option(
+        512,
+        (lambda value: value >= 8, "must be at least 8."),
+        "[ours] Longest request: tokens; a longer request is cut",
+        "data",
     )
-    # does in the paper
-    checkpoint_seconds: float = 60.0  # [ours] how much work a kill may cost
-    pocket: Pocket = field(default_factory=Pocket)
-    lora: Lora = field(default_factory=Lora)
+    max_new_tokens: int = option(512, ANY, "[ours] Longest answer: tokens a decode may write", "data")
+    embeddings: str = option(
+        "full",
+        ANY,
+        "[paper] Embeddings: full: whole tables train; new_rows: tool tokens only",
+        "weights",
+        ("full", "new_rows"),
+    )
+    token_init: str = option(
+        "description",
+        ANY,
+        "[ours] Token start: from the words a token stands for, or random (opaque)",
+        "weights",
+        ("description", "opaque"),
+    )
+    activation_checkpointing: bool = option(
+        False, ANY, "[ours] Recompute activations: less memory, slower steps", "machine"
+    )
+    mcts_negatives: int = option(
+        13, within(1, 50), "[ours] Hard negatives: look-alikes beside the right tool in a choice", "data"
+    )
+    # so that fast decoding is not out of distribution
+    empty_thinking_share: float = option(
+        0.0,
+        within(0, 1),
+        "[ours] Fast-mode share: share of the traced samples also trained without their trace; 0 in the paper",
+        "data",
+    )
+    replay: float = option(
+        0.0,
+        within(0, 8),
+        "[ours] Replay: tool descriptions read as requests beside each sample of Stage 2, so that none is forgotten; "
+        "0 in the paper",
+        "data",
+    )
+    letters: bool = option(
+        False,
+        ANY,
+        "[ours] Lettered choices: Stage 1 also learns to answer with a letter, on the half of the tools that no probe "
+        "counts; off in the paper",
+        "data",
+    )
+    # as n>r does in the paper
+    plain_first: bool = option(
+        False,
+        ANY,
+        "[ours] Plain pass first: r and r+R first learn the answers without traces, by the settings of Stage 2, plain; "
+        "off in the paper",
+        "data",
+    )
+    checkpoint_seconds: float = option(
+        60.0, ABOVE_0, "[ours] Checkpoint every, s: work that a kill may cost", "machine"
+    )
+    pocket: Pocket = field(default_factory=Pocket, metadata={"group": "pocket"})
+    lora: Lora = field(default_factory=Lora, metadata={"group": "weights"})
     stage1: Stage = field(default_factory=Stage)
     plain: Stage = field(default_factory=lambda: Stage(lr=1e-4, batch_size=16))  # Stage 2 without traces
     stage2: Stage = field(default_factory=lambda: Stage(lr=1e-4, batch_size=16))  # with them
 
     def __post_init__(self) -> None:
-        _check(self.format in FORMATS, "format", f"{quoted(self.format)} is not one of {', '.join(FORMATS)}.")
-        _check(self.memo in MEMOS, "memo", f"{quoted(self.memo)} is not one of {', '.join(MEMOS)}.")
-        _check(
-            self.retrieval in (*RETRIEVALS, *PLAIN),
-            "retrieval",
-            f"{quoted(self.retrieval)} is not one of {', '.join(RETRIEVALS)}.",
-        )
+        super().__post_init__()
+        known = f"{quoted(self.retrieval)} is not one of {', '.join(RETRIEVALS)}."
+        _check(self.retrieval in (*RETRIEVALS, *PLAIN), "retrieval", known)
         _check(bool(self.base), "base", "must name a model.")
-        _check(self.threads >= 1, "threads", "must be at least 1.")
-        _check(self.max_prompt_tokens >= 8, "max_prompt_tokens", "must be at least 8.")
         _check(self.max_seq_len > self.max_prompt_tokens, "max_seq_len", "must exceed max_prompt_tokens.")
-        _check(self.embeddings in ("full", "new_rows"), "embeddings", "must be full or new_rows.")
-        _check(self.token_init in TOKEN_INITS, "token_init", f"must be one of {', '.join(TOKEN_INITS)}.")
-        _check(1 <= self.mcts_negatives <= 50, "mcts_negatives", "must lie in 1..50.")
-        _check(0 <= self.empty_thinking_share <= 1, "empty_thinking_share", "must lie in 0..1.")
-        _check(0 <= self.replay <= 8, "replay", "must lie in 0..8.")
-        _check(self.checkpoint_seconds > 0, "checkpoint_seconds", "must be above 0.")
 
     @property
     def reasoning(self) -> bool:
@@ -250,25 +349,20 @@ def _build(cls: Any, data: Any, prefix: str) -> Any:
     _check(
         isinstance(data, dict), prefix.rstrip(".") or "(whole file)", "must be a mapping of fields to values."
     )
-    known = {item.name: item for item in fields(cls)}
-    values: dict[str, Any] = {}
     default = cls()
-    for key, value in data.items():
-        name = f"{prefix}{key}"
-        _check(key in known, name, f"is unknown; the fields are {', '.join(known)}.")
-        values[key] = _coerce(getattr(default, key), value, name)
+    known = asdict(default)
+    for key in data:
+        _check(key in known, f"{prefix}{key}", f"is unknown; the fields are {', '.join(known)}.")
+    values = {key: _coerce(getattr(default, key), value, f"{prefix}{key}") for key, value in data.items()}
     try:
         return cls(**values)
     except TraceError as error:
-        if not prefix or prefix in error.where:
-            raise
-        raise TraceError(
-            error.message, code=error.code, where=error.where.replace("field '", f"field '{prefix}")
-        ) from error
+        where = error.where.replace("field '", f"field '{prefix}")
+        raise TraceError(error.message, code=error.code, where=where) from error
 
 
 def _coerce(default: Any, value: Any, name: str) -> Any:
-    if hasattr(default, "__dataclass_fields__"):
+    if isinstance(default, Checked):
         return _build(type(default), value, f"{name}.")
     if isinstance(default, bool):
         _check(isinstance(value, bool), name, "must be true or false.")
@@ -295,3 +389,94 @@ def _number(kind: type[int] | type[float], value: Any, name: str) -> int | float
     assert number is not None
     _check(abs(number) <= LARGEST, name, f"must lie in -{LARGEST:,}..{LARGEST:,}.")
     return number
+
+
+# A recipe as forms and tables show it: its fields by dotted names, and texts that were typed for them.
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeField:
+    """`kind`: bool, choice, number, numbers or text."""
+
+    name: str
+    group: str
+    label: str
+    source: str
+    help: str
+    kind: str
+    choices: tuple[str, ...]
+
+    @property
+    def from_whom(self) -> str:
+        return SOURCES[self.source]
+
+
+def _fields(part: Any, prefix: str = "", group: str = "") -> dict[str, RecipeField]:
+    found: dict[str, RecipeField] = {}
+    for item in fields(part):
+        name, default, about = f"{prefix}{item.name}", getattr(part, item.name), item.metadata
+        own = group or about.get("group") or item.name
+        if isinstance(default, Checked):
+            found |= _fields(default, f"{name}.", own)
+        elif name not in CELL:
+            choices = ("true", "false") if isinstance(default, bool) else about["choices"]
+            usual = "choice" if choices else "text"
+            kind = {bool: "bool", tuple: "numbers", int: "number", float: "number"}.get(type(default), usual)
+            label, source, text = about["label"], about["source"], about["help"]
+            found[name] = RecipeField(name, own, label, source, text, kind, choices)
+    return found
+
+
+FIELDS = _fields(Recipe())  # by dotted name, in the order of the form
+
+
+def flat(recipe: Recipe | Mapping[str, Any]) -> dict[str, Any]:
+    """{dotted name: value} of a recipe, or of one as the database keeps it, in its order."""
+    found: dict[str, Any] = {}
+    for name, value in (asdict(recipe) if isinstance(recipe, Recipe) else recipe).items():
+        own = isinstance(value, Mapping)
+        found |= {f"{name}.{key}": each for key, each in value.items()} if own else {str(name): value}
+    return found
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted names back to the shape that `from_dict` reads."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        first, _, last = name.partition(".")
+        if last and isinstance(part := found.setdefault(first, {}), dict):
+            part[last] = value
+        else:
+            found[name] = value
+    return found
+
+
+def shown(value: Any) -> str:
+    """A value as a person types it: 0.0001, true, 0.9, 0.99."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple | list):
+        return ", ".join(map(shown, value))
+    if isinstance(value, float):
+        text = f"{value:.10f}".rstrip("0").rstrip(".")
+        return text if float(text or 0) == value else repr(value)
+    return str(value)
+
+
+def typed(of: RecipeField, text: str) -> Any:
+    """What `from_dict` reads of a typed text; what it cannot be stays text, to be refused by name."""
+    words = text.strip()
+    if of.kind == "bool":
+        return {"true": True, "false": False}.get(words.lower(), words)
+    if of.kind == "numbers":
+        return [part.strip() for part in words.split(",") if part.strip()]
+    return words
+
+
+def differing(
+    one: Recipe | Mapping[str, Any], other: Recipe | Mapping[str, Any]
+) -> list[tuple[str, str, str]]:
+    """[(dotted name, one's value, the other's)] of the fields that differ between two recipes."""
+    left, right = ({name: shown(value) for name, value in flat(each).items()} for each in (one, other))
+    pairs = [(name, left.get(name, "not there"), right.get(name, "not there")) for name in left | right]
+    return [(name, a, b) for name, a, b in pairs if a != b]

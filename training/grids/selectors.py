@@ -7,12 +7,12 @@ from typing import Any
 from django.db.models import Count, Q, QuerySet
 
 from trace_site.jobs import Job
+from training.core.recipe import STAGES
 from training.models import Grid, GridCell, Run
 from training.registry.registry import Score, scores_of
 
 ACTIVE = (Job.State.QUEUED, Job.State.RUNNING)
 BAD = (Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED)
-LABELS = {"stage1": "Stage 1", "plain": "the plain pass", "stage2": "Stage 2"}
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ def other_grids(grid: Grid, runs: list[Run]) -> dict[int, list[int]]:
 def reused(run: Run) -> list[tuple[str, int]]:
     """[(stage in words, the run that trained it)] of the stages that this run did not train itself."""
     return [
-        (LABELS[stage], facts["reused_from_run"])
+        (STAGES[stage], facts["reused_from_run"])
         for stage, facts in run.summary.items()
-        if stage in LABELS and isinstance(facts, dict) and "reused_from_run" in facts
+        if stage in STAGES and isinstance(facts, dict) and "reused_from_run" in facts
     ]

@@ -1,8 +1,6 @@
 """Grids: from a declared plan to snapshots, runs and cells; equal cells are shared by all grids that name them."""
 
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
-from dataclasses import asdict
 from typing import Any
 
 from django.db import transaction
@@ -23,21 +21,14 @@ from training.core.recipe import Recipe
 from training.models import Grid, GridCell, Run, TrainedStage
 from training.runs.estimates import Estimator
 from training.runs.services import cell_recipe, plain_hash, run_create, run_key
-from training.runs.stages import default_recipe
+from training.runs.stages import over_default
 
 ENDED_BADLY = (Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED)
 
 
 def plan_recipe(plan: Plan) -> Recipe:
     """The base's default recipe with the plan's fields over it. Raises TraceError naming the field."""
-    data = deepcopy(asdict(default_recipe(plan.base)))
-    for name, value in plan.recipe.items():
-        place = data.get(name)
-        if isinstance(place, dict) and isinstance(value, Mapping):
-            place.update(value)
-        else:
-            data[name] = value
-    return recipes.stored(data)
+    return recipes.stored(over_default(plan.base, plan.recipe))
 
 
 def recipe_of(plan: Plan, cell: Cell) -> Recipe:

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from catalog.ml.encoder import native_bf16
-from training.core.recipe import Stage
-from training.core.recipe_fields import shown
+from training.core.recipe import Stage, shown
 from training.ml.bases.model import Trainee
 
 

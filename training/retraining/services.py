@@ -24,15 +24,14 @@ from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError
 from trace_site.notices.services import Notice, tell
 from training.core import recipe as recipes
-from training.core.recipe import Recipe
+from training.core.recipe import CELL, Recipe
 from training.models import Retraining, RetrainPolicy, Run
 from training.retraining.selectors import KIND, Standing, newest_decision, standing
 from training.runs.services import run_create
-from training.runs.stages import default_recipe
+from training.runs.stages import over_default
 
 log = logging.getLogger(__name__)
 LOCK = 7_210_402  # advisory lock number: one start at a time
-CELL = ("base", "format", "memo", "retrieval", "seed")
 LIMITS = ("approved_samples", "changed_rules", "quiet_minutes")
 LONGEST_QUIET = 7 * 24 * 60
 
@@ -87,12 +86,8 @@ def _check(policy: RetrainPolicy) -> None:
 
 def policy_recipe(policy: RetrainPolicy) -> Recipe:
     """The recipe its runs get: the base's default with the policy's own fields over it. Raises TraceError."""
-    base = asdict(default_recipe(policy.base))
-    for name, value in policy.recipe.items():
-        base[name] = (
-            {**base[name], **value} if isinstance(value, dict) and isinstance(base.get(name), dict) else value
-        )
-    return recipes.stored(base).with_cell(**{name: getattr(policy, name) for name in CELL})
+    recipe = recipes.stored(over_default(policy.base, policy.recipe))
+    return recipe.with_cell(**{name: getattr(policy, name) for name in CELL})
 
 
 @transaction.atomic

@@ -22,7 +22,7 @@ from trace_site.lib.small_yaml import LONGEST
 from training.core import estimate as sums
 from training.core import stages
 from training.core.estimate import Lengths
-from training.core.recipe import Recipe, from_dict
+from training.core.recipe import STAGES, Recipe, from_dict
 from training.models import Retraining, RetrainPolicy, Run, TrainedStage
 from training.retraining import services
 from training.retraining.selectors import last_of, new_samples, standing
@@ -116,7 +116,6 @@ def initial_of(policy: RetrainPolicy) -> dict[str, Any]:
 
 
 SHOWN = 20
-LABELS = {"stage1": "Stage 1", "plain": "Stage 2, plain", "stage2": "Stage 2"}
 NEW = "not frozen yet"  # stands for the hash of a snapshot that is not there: no stage has been trained on it
 
 
@@ -176,7 +175,7 @@ def stage_rows(recipe: Recipe, plain: list[int]) -> list[dict[str, Any]]:
     known = TrainedStage.objects.filter(key__in=[step.key for step in steps], removed_at=None)
     runs = dict(known.values_list("key", "run"))
     return [
-        {"stage": step.stage, "label": LABELS[step.stage], "reused": runs.get(step.key)} for step in steps
+        {"stage": step.stage, "label": STAGES[step.stage], "reused": runs.get(step.key)} for step in steps
     ]
 
 

@@ -16,8 +16,7 @@ from trace_site.rest.schema import page_of
 from trace_site.rest.views import AnyFormat, ApiView, keyset_response
 from training.core import estimate as sums
 from training.core import recipe as recipes
-from training.core.recipe import POCKET, Recipe
-from training.core.recipe_fields import flat, flat_json, nested
+from training.core.recipe import CELL, POCKET, Recipe
 from training.models import Run
 from training.registry import selectors
 from training.runs import serializers as examples
@@ -35,7 +34,7 @@ from training.runs.serializers import (
     TrainingRun,
     TrainingRunDetail,
 )
-from training.runs.stages import default_recipe
+from training.runs.stages import default_recipe, over_default
 
 ENDED = OpenApiResponse(description="job_state: the run is not in a state for this")
 
@@ -58,9 +57,8 @@ def detail_of(run: Run) -> dict[str, Any]:
 
 def asked(given: dict[str, Any]) -> tuple[dict[str, Any], Recipe]:
     """(the cell, its recipe): the base's default with the given fields over it. Raises `bad_recipe`."""
-    cell = {name: given[name] for name in ("base", "format", "memo", "retrieval", "seed")}
-    default = flat(default_recipe(cell["base"]))
-    recipe = recipes.from_dict(nested(default | flat_json(given.get("recipe") or {})))
+    cell = {name: given[name] for name in CELL}
+    recipe = recipes.from_dict(over_default(cell["base"], given.get("recipe") or {}))
     return cell, services.cell_recipe(recipe, **cell)
 
 

@@ -13,13 +13,12 @@ from django.db import connection
 
 from trace_site.lib.charts import LineChart, Series, line_chart
 from trace_site.paging import numbers_of
-from training.core.recipe_fields import CELL, FIELDS, flat_json, shown
+from training.core.recipe import CELL, FIELDS, STAGES, flat, shown
 from training.models import Run, RunMetric, TrainedStage
 from training.registry.selectors import runs
 
 BUCKETS = 120  # groups of steps a stage; a plot is about 700 pixels wide
 ROWS = 24  # of the table under a figure
-STAGES = {"stage1": "Stage 1", "plain": "Stage 2, plain", "stage2": "Stage 2"}
 ORDER = tuple(STAGES)
 SHOWN = ("loss", "grad_norm", "lr", "tokens_per_second", "memory_mb", "computed_ratio")
 AXES = {"step": "optimiser step", "tokens": "tokens read", "seconds": "seconds of training"}
@@ -221,7 +220,7 @@ def chosen(keys: Sequence[str]) -> list[Run]:
 
 def compared_lines(compared: Sequence[Run]) -> list[Line]:
     """Every field of the recipes, the cell first."""
-    values = [flat_json(run.recipe) for run in compared]
+    values = [flat(run.recipe) for run in compared]
     names = dict.fromkeys([*CELL, *FIELDS, *(name for own in values for name in own)])
     labels = {name: f"{field.label}" for name, field in FIELDS.items()}
     found = [

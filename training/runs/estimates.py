@@ -20,10 +20,8 @@ from trace_site.lib.provenance import hardware_facts
 from training.core import estimate as sums
 from training.core.bases import Base, base_of, base_of_config
 from training.core.estimate import Amount, Lengths, Memory, Size
-from training.core.recipe import POCKET, Recipe
-from training.core.recipe_fields import shown
+from training.core.recipe import POCKET, STAGES, Recipe, shown
 from training.models import Run, TrainedStage
-from training.runs.curves import STAGES
 from training.runs.selectors import Measured, measured
 from training.runs.services import run_steps
 

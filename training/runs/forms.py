@@ -10,11 +10,21 @@ from synthesis.models import Snapshot
 from trace_site.lib.errors import TraceError
 from training.core import estimate
 from training.core import recipe as recipes
-from training.core.recipe import LONGEST_TEXT, POCKET, Recipe
-from training.core.recipe_fields import FIELDS, GROUPS, Field, flat, nested, shown, typed
+from training.core.recipe import (
+    CELL,
+    FIELDS,
+    GROUPS,
+    LONGEST_TEXT,
+    POCKET,
+    Recipe,
+    RecipeField,
+    flat,
+    shown,
+    typed,
+)
 from training.models import Run
-from training.runs.services import configured_bases, read_yaml, recipe_from_text, require_configured
-from training.runs.stages import default_recipe
+from training.runs.services import configured_bases, read_yaml, require_configured
+from training.runs.stages import default_recipe, over_default
 
 FORMAT_HELP = {
     "a": ("Flat", "One new token per tool. Shortest answers, most new tokens."),
@@ -101,7 +111,7 @@ class RunForm(forms.Form):
             return data
         try:
             data["recipe"] = typed_recipe(data["base"], self.data)
-            cell = {name: data[name] for name in ("base", "format", "memo", "retrieval", "seed")}
+            cell = {name: data[name] for name in CELL}
             refused = estimate.refusal(data["recipe"].with_cell(**cell), data["snapshot"].counts)
         except TraceError as error:
             self.add_error(None, str(error))
@@ -113,28 +123,26 @@ class RunForm(forms.Form):
 
 def typed_recipe(base: str, posted: Mapping[str, Any]) -> Recipe:
     """The base's default recipe with what was typed over it; a field left empty keeps its default."""
-    values = flat(default_recipe(base)) | {"base": base}
-    values |= {name: typed(FIELDS[name], text) for name, text in edited(base, posted).items()}
-    return recipes.from_dict(nested(values))
+    own = {name: typed(FIELDS[name], text) for name, text in edited(base, posted).items()}
+    return recipes.from_dict(over_default(base, own | {"base": base}))
 
 
 def edited(base: str, posted: Mapping[str, Any]) -> dict[str, str]:
     """The texts that a person changed: what was filled in for another base does not go along to this one."""
-    defaults = shown_defaults(str(posted.get(FILLED_FOR, "")) or base)
+    defaults = texts_of(default_recipe(str(posted.get(FILLED_FOR, "")) or base))
     texts = {name: str(posted.get(name, "")).strip() for name in FIELDS}
     return {name: text for name, text in texts.items() if text not in ("", defaults[name])}
 
 
-def shown_defaults(base: str) -> dict[str, str]:
-    """The base's default recipe as the form is filled in with it."""
-    return {name: shown(value) for name, value in flat(default_recipe(base)).items()}
+def texts_of(recipe: Recipe) -> dict[str, str]:
+    return {name: shown(value) for name, value in flat(recipe).items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A field as the form draws it: what stands in it, the base's default, and the paper's number if it gives one."""
+class FieldRow:
+    """A field of a recipe beside its defaults. `paper`: the paper's value where it names one."""
 
-    field: Field
+    field: RecipeField
     value: str
     default: str
     paper: str
@@ -143,37 +151,32 @@ class Row:
     def changed(self) -> bool:
         return self.value.strip() not in ("", self.default) and self.field.name != SET_HERE
 
+    @property
+    def differs(self) -> bool:
+        return bool(self.paper) and self.value != self.paper
+
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    name: str
+class FieldGroup:
     title: str
-    rows: list[Row]
+    rows: list[FieldRow]
 
     @property
     def changed(self) -> int:
         return sum(row.changed for row in self.rows)
 
 
-def recipe_groups(base: str, given: Mapping[str, Any]) -> list[Group]:
-    """Every field of the recipe, grouped; `given`: typed texts by dotted name."""
-    defaults, paper = shown_defaults(base), shown_defaults(PAPER)
-    own = edited(base, given)
-    groups: dict[str, list[Row]] = {name: [] for name in GROUPS}
+def recipe_groups(base: str, own: Mapping[str, str]) -> list[FieldGroup]:
+    """Every field of the recipe. own: texts by dotted name; what it lacks has the base's default."""
+    defaults, paper = texts_of(default_recipe(base)), texts_of(default_recipe(PAPER))
+    groups = {name: FieldGroup(title, []) for name, title in GROUPS.items()}
     for name, field in FIELDS.items():
-        value = own.get(name, defaults[name])
         told = paper[name] if field.source == "paper" else ""
-        groups[field.group].append(Row(field, value, defaults[name], told))
+        row = FieldRow(field, own.get(name, defaults[name]), defaults[name], told)
+        groups[field.group].rows.append(row)
     if base != POCKET:
         del groups["pocket"]
-    return [Group(name, GROUPS[name], rows) for name, rows in groups.items()]
-
-
-def given_by(recipe: Recipe, snapshot: int | None = None, run: int | None = None) -> dict[str, str]:
-    """A recipe as if it had been typed: what a clone or a pasted recipe fills in."""
-    values = {name: shown(value) for name, value in flat(recipe).items()}
-    also = {"snapshot": snapshot, "cloned_from": run}
-    return values | {name: str(value) for name, value in also.items() if value is not None}
+    return list(groups.values())
 
 
 def pasted(posted: Mapping[str, Any]) -> dict[str, str]:
@@ -181,12 +184,9 @@ def pasted(posted: Mapping[str, Any]) -> dict[str, str]:
 
     Raises TraceError for YAML that is no recipe.
     """
-    text = posted.get("yaml", "")
-    recipe = recipe_from_text(text, "the pasted recipe")
-    stay = (
-        ("snapshot", "cloned_from") if "base" in read_yaml(text, "") else ("snapshot", "cloned_from", "base")
-    )
-    return given_by(recipe) | {name: str(posted[name]) for name in stay if posted.get(name)}
+    given = read_yaml(posted.get("yaml", ""), "the pasted recipe")
+    stay = ("snapshot", "cloned_from", *(() if "base" in given else ("base",)))
+    return texts_of(recipes.from_dict(given)) | {name: str(posted[name]) for name in stay if posted.get(name)}
 
 
 def cell_choices(chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -201,23 +201,4 @@ def cell_choices(chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
             ],
         }
         for name, (title, texts) in CARDS.items()
-    ]
-
-
-def recipe_yaml(form: RunForm) -> str:
-    """The form's recipe with its cell, as a file that `training_run --recipe` and “Fill in” read."""
-    data = form.cleaned_data
-    cell = {name: data[name] for name in ("base", "format", "memo", "retrieval", "seed")}
-    recipe: Recipe = data["recipe"].with_cell(**cell)
-    return recipe.to_yaml()
-
-
-def changes_of(recipe: Recipe, base: str) -> list[tuple[str, str, str]]:
-    """[(field, the base's default, this recipe's value)] of the fields that differ; the cell does not count."""
-    default = flat(default_recipe(base))
-    own = flat(recipe)
-    return [
-        (name, shown(default[name]), shown(own[name]))
-        for name in FIELDS
-        if name != SET_HERE and default[name] != own[name]
     ]

@@ -28,9 +28,9 @@ from training.core.delivery import Delivery, check_tools, read_delivery, refuse
 from training.core.recipe import RETRIEVALS
 from training.core.records import load_snapshot
 from training.core.stages import Step, normal, rows
-from training.models import Model, Run, RunMetric, TrainedStage
+from training.models import Model, Run, RunMetric
+from training.runs.job import Trained, keep_stage, known_stage, publish_model
 from training.runs.services import run_key, run_steps
-from training.runs.sharing import Trained, known_stage, publish_model, size
 from training.runs.stages import CURVE, read_metrics
 
 Guard = Callable[[], AbstractContextManager[Any]]
@@ -84,8 +84,10 @@ def adopt(folder: Path, *, actor: Any = None, guard: Guard = transaction.atomic)
     with guard():
         run, is_new = run_for(key, recipe, snapshot, plan, stored[-1], actor)
         if is_new:
-            if proven and steps:
-                keep_stages(run, steps, stored)
+            # every delivered stage that is not known yet, for the runs that need it
+            for step, made in zip(steps, stored, strict=True) if proven and steps else ():
+                if known_stage(step.key) is None:
+                    keep_stage(run, step, made)
             note(run, found)
             last_facts = {"imported": folder.name, "code": last.done.get("code", {})}
             model = publish_model(run, plan, stored[-1], **last_facts)
@@ -192,17 +194,6 @@ def run_for(
     run.job, run.why = None, Run.Why.IMPORT
     run.save(update_fields=["job", "why"])
     return run, True
-
-
-def keep_stages(run: Run, steps: list[Step], stored: list[Trained]) -> None:
-    """Every delivered stage that is not known yet, for the runs that need it."""
-    for step, one in zip(steps, stored, strict=True):
-        facts = {"run": run, "store_key": one.store_key, "store_digest": one.store_digest}
-        if known_stage(step.key) is None:
-            TrainedStage.objects.update_or_create(
-                key=step.key,
-                defaults={**facts, "stage": step.stage, "bytes": size(one.export), "removed_at": None},
-            )
 
 
 def note(run: Run, found: list[Delivery]) -> None:

@@ -15,9 +15,9 @@ from trace_site import worker as workers
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.worker import Worker
+from training.core import recipe as recipes
 from training.models import Run, TrainedStage
 from training.runs.estimates import Estimate, Estimator
-from training.runs.stages import run_recipe
 
 QUEUE = "gpu"
 MOST = 100  # jobs shown; the rest is counted
@@ -108,7 +108,7 @@ def _training(job: Job, run: Run, estimator: Estimator, made: dict[str, int]) ->
     """A stage that an earlier entry trains is there when this one's turn comes: `made` grows."""
     there = {stage["stage"]: made[stage["key"]] for stage in run.stages if stage["key"] in made}
     try:
-        found = estimator.of(run_recipe(run), run.snapshot, there)
+        found = estimator.of(recipes.stored(run.recipe), run.snapshot, there)
     except TraceError:  # a recipe of an earlier version
         return Entry(job, run, None, "unknown")
     made |= {stage["key"]: made.get(stage["key"], run.pk) for stage in run.stages}

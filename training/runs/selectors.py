@@ -12,10 +12,9 @@ from django.db.models import Exists, OuterRef, QuerySet
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from training.core import recipe as recipes
-from training.core.recipe import Recipe
-from training.core.recipe_fields import CELL, FIELDS, GROUPS, Field, differing, flat, shown
+from training.core.recipe import FIELDS, Recipe, differing
 from training.models import Run, RunMetric
-from training.runs.stages import base_folder, default_recipe, run_recipe, stage_folder
+from training.runs.stages import base_folder, stage_folder
 
 RECENT = 5  # runs of a base that speeds are taken from
 LONG_ENOUGH = 5.0  # seconds a stage must have trained to say anything
@@ -107,45 +106,16 @@ def same_hardware(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 # What a run's page tells beside its curves: its recipe against the defaults, its logs, what a clone changed.
 
 
-PAPER = "google/gemma-4-E4B-it"  # whose default recipe is the paper's
 LOGS = ("log.txt", "errors.txt")
 BLOCK = 65_536
-
-
-@dataclass(frozen=True, slots=True)
-class Used:
-    """One field of a run's recipe. `paper`: the paper's value where it names one."""
-
-    field: Field
-    value: str
-    default: str
-    paper: str
-
-    @property
-    def differs(self) -> bool:
-        return bool(self.paper) and self.value != self.paper
-
-    @property
-    def changed(self) -> bool:
-        return self.value != self.default
 
 
 def readable_recipe(run: Run) -> Recipe | None:
     """The run's recipe; None when it is of a version whose fields are no longer known."""
     try:
-        return run_recipe(run) if run.recipe else None
+        return recipes.stored(run.recipe) if run.recipe else None
     except TraceError:
         return None
-
-
-def recipe_table(base: str, recipe: Recipe) -> list[tuple[str, list[Used]]]:
-    """[(group, fields)] of a run's recipe."""
-    own, default, paper = (flat(one) for one in (recipe, default_recipe(base), default_recipe(PAPER)))
-    groups: dict[str, list[Used]] = {name: [] for name in GROUPS}
-    for name, field in FIELDS.items():
-        told = shown(paper[name]) if field.source == "paper" else ""
-        groups[field.group].append(Used(field, shown(own[name]), shown(default[name]), told))
-    return [(GROUPS[name], rows) for name, rows in groups.items()]
 
 
 def cloned_changes(run: Run) -> list[tuple[str, str, str]]:
@@ -153,10 +123,10 @@ def cloned_changes(run: Run) -> list[tuple[str, str, str]]:
     origin = run.cloned_from
     if origin is None:
         return []
-    found = [("snapshot", str(origin.snapshot_id), str(run.snapshot_id))]
-    names = {name: field.label for name, field in FIELDS.items()} | {name: name for name in CELL}
-    pairs = [*found, *differing(origin.recipe, run.recipe)]
-    return [(names.get(name, name), there, here) for name, there, here in pairs if there != here]
+    moved = [("snapshot", str(origin.snapshot_id), str(run.snapshot_id))]
+    found = differing(origin.recipe, run.recipe)
+    named = [(FIELDS[name].label if name in FIELDS else name, there, here) for name, there, here in found]
+    return [*(moved if origin.snapshot_id != run.snapshot_id else ()), *named]
 
 
 def log_files(run: Run) -> list[tuple[str, Path]]:

@@ -12,7 +12,7 @@ from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import AT
 from trace_site.rest.schema import InputSerializer, TextList, few_values
-from training.core.recipe_fields import CELL
+from training.core.recipe import CELL
 from training.models import Run
 from training.runs.curves import BUCKETS
 from training.runs.services import configured_bases, require_configured

@@ -14,7 +14,6 @@ from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_text
 from trace_site.lib.small_yaml import read_small_yaml
-from training.core import recipe as recipes
 from training.core import stages
 from training.core.recipe import POCKET, Recipe
 from training.core.stages import Step
@@ -38,11 +37,6 @@ def require_configured(base: str) -> None:
         )
 
 
-def recipe_from_text(text: str, where: str = "recipe") -> Recipe:
-    """A recipe typed or pasted by a person (YAML)."""
-    return recipes.from_dict(read_yaml(text, where))
-
-
 def read_yaml(text: str, where: str) -> Any:
     """A YAML or JSON text as a value; an empty one is an empty mapping. Raises TraceError `bad_recipe`."""
     value = read_small_yaml(text, where)
@@ -55,10 +49,6 @@ def mapping_from_file(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise TraceError("must hold a mapping of fields to values.", code="bad_recipe", where=str(path))
     return data
-
-
-def recipe_from_file(path: Path) -> Recipe:
-    return recipe_from_text(read_text(path), str(path))
 
 
 def run_key(snapshot_hash: str, recipe: Recipe) -> str:

@@ -10,7 +10,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
 from training.core import recipe as recipes
 from training.core.publish import is_intact
-from training.core.recipe import POCKET, Recipe
+from training.core.recipe import POCKET, Recipe, flat, nested
 from training.models import Run, RunMetric
 
 log = logging.getLogger(__name__)
@@ -196,8 +196,9 @@ def default_recipe(base: str) -> Recipe:
     return recipes.load(RECIPES / ("pocket.yaml" if base == POCKET else "paper.yaml"))
 
 
-def run_recipe(run: Run) -> Recipe:
-    return recipes.stored(run.recipe)
+def over_default(base: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    """The base's default recipe with some fields over it, as `recipes.from_dict` and `recipes.stored` read it."""
+    return nested(flat(default_recipe(base)) | flat(own))
 
 
 def stage_folder(key: str) -> Path:

@@ -1,23 +1,27 @@
-"""Pages of runs: the filtered list, one run live, its log and recipe, and stopping or resuming it."""
+"""Pages of runs: the list, one run live, its log and recipe, stopping and resuming it, the queue, runs beside each
+other, and starting one: the form, what it would read, need and take, and its recipe as a file."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from synthesis.models import Snapshot
 from trace_site import jobs
-from trace_site.paging import keyset
+from trace_site.lib.errors import TraceError
+from trace_site.paging import keyset, number_of
 from trace_site.views import refresh_at_end
 from training.core import recipe as recipes
+from training.core.recipe import CELL, FIELDS, STAGES, Recipe, differing
 from training.models import Run
 from training.registry import registry, selectors
+from training.runs import forms, services
 from training.runs.curves import (
     AXES,
     MOST_COMPARED,
-    STAGES,
     charts,
     chosen,
     compared_lines,
@@ -27,7 +31,9 @@ from training.runs.curves import (
     seen,
     stage_states,
 )
-from training.runs.queue import Queue, queue
+from training.runs.estimates import estimate
+from training.runs.forms import CARDS, RunForm
+from training.runs.queue import queue
 from training.runs.selectors import (
     FILTERS,
     choices,
@@ -36,9 +42,9 @@ from training.runs.selectors import (
     log_files,
     narrowed,
     readable_recipe,
-    recipe_table,
     report_to,
 )
+from training.runs.stages import default_recipe
 
 LOG_LINES = 12  # on the page; the whole log is a file
 
@@ -68,7 +74,7 @@ def run_detail(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         **moving(run),
         **drawn(run, request),
-        "fields": recipe_table(run.base, recipe) if recipe else [],
+        "fields": forms.recipe_groups(run.base, forms.texts_of(recipe)) if recipe else [],
         "cloned": cloned_changes(run),
         "clones": list(run.clones.order_by("pk").values_list("pk", flat=True)[:20]),
         "report_to": report_to(),
@@ -133,9 +139,12 @@ def run_log(request: HttpRequest, pk: int) -> StreamingHttpResponse | HttpRespon
 def run_yaml(request: HttpRequest, pk: int) -> HttpResponse:
     """The recipe as a file that `training_run --recipe` reads."""
     run = found_run(pk)
-    text = recipes.stored(run.recipe).to_yaml()
-    name = f'attachment; filename="run-{run.pk}.yaml"'
-    return HttpResponse(text, "application/yaml; charset=utf-8", headers={"Content-Disposition": name})
+    return yaml_file(recipes.stored(run.recipe), f"run-{run.pk}.yaml")
+
+
+def yaml_file(recipe: Recipe, name: str) -> HttpResponse:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return HttpResponse(recipe.to_yaml(), "application/yaml; charset=utf-8", headers=headers)
 
 
 @require_GET
@@ -178,22 +187,14 @@ def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("training:detail", pk)
 
 
-# The queue of the worker that trains.
-
-
-def context_of(found: Queue) -> dict[str, Any]:
-    return {"queue": found, "active": bool(found.running or found.waiting)}
+# The queue of the worker that trains; the part of its page that moves is asked for every five seconds.
 
 
 @require_GET
-def queue_page(request: HttpRequest) -> HttpResponse:
-    return render(request, "training/queue.html", context_of(queue()))
-
-
-@require_GET
-def queue_live(request: HttpRequest) -> HttpResponse:
-    """The part that moves, every five seconds."""
-    return render(request, "training/_queue.html", context_of(queue()))
+def queue_page(request: HttpRequest, template: str = "training/queue.html") -> HttpResponse:
+    found = queue()
+    context = {"queue": found, "active": bool(found.running or found.waiting)}
+    return render(request, template, context)
 
 
 # Two to six runs beside each other, under an address of its own.
@@ -222,3 +223,101 @@ def run_compare(request: HttpRequest) -> HttpResponse:
     else:
         context["offered"] = list(selectors.runs().order_by("-pk")[:20])
     return render(request, "training/compare.html", context, status=200 if runs or not asked else 404)
+
+
+# Starting a run.
+
+
+FILLED = ("snapshot", "base", "format", "memo", "retrieval", "seed", "cloned_from")
+
+
+@require_http_methods(["GET", "POST"])
+def run_create(request: HttpRequest) -> HttpResponse:
+    """GET ?from=RUN fills in that run's recipe. POST starts a run; with `fill` it fills in the pasted YAML instead.
+
+    What was typed is never lost: a refusal shows the form as it was sent, with the reason.
+    """
+    given, problem = _what_was_given(request)
+    if request.method == "GET" or "fill" in request.POST:
+        form = RunForm(initial={name: given[name] for name in FILLED if given.get(name)})
+        return _launch_page(request, form, given, problem, 422 if problem else 200)
+    form = RunForm(request.POST)
+    if form.is_valid():
+        try:
+            given = {name: form.cleaned_data[name] for name in (*FILLED, "recipe")}
+            run = services.run_create(**given, actor=request.user)
+        except TraceError as error:
+            form.add_error(None, str(error))
+        else:
+            return redirect("training:detail", run.pk)
+    return _launch_page(request, form, request.POST, "", 422)
+
+
+def _what_was_given(request: HttpRequest) -> tuple[Mapping[str, Any], str]:
+    """(what the form starts with, why the pasted YAML was refused)"""
+    if "fill" in request.POST:
+        try:
+            return forms.pasted(request.POST), ""
+        except TraceError as error:
+            return request.POST, str(error)
+    run = Run.objects.filter(pk=number_of(request.GET.get("from", ""))).first()
+    if run is not None and run.recipe:
+        cloned = {"snapshot": str(run.snapshot_id), "cloned_from": str(run.pk)}
+        return forms.texts_of(recipes.stored(run.recipe)) | cloned, ""
+    return request.GET, ""
+
+
+def _launch_page(
+    request: HttpRequest, form: RunForm, given: Mapping[str, Any], problem: str, status: int
+) -> HttpResponse:
+    base = str(form["base"].value() or services.configured_bases()[0])
+    origin = str(form["cloned_from"].value() or "")
+    context = {
+        "form": form,
+        "cells": forms.cell_choices({name: form[name].value() for name in CARDS}),
+        "groups": forms.recipe_groups(base, forms.edited(base, given)),
+        "base": base,
+        "origin": origin,
+        "problem": problem,
+        "pasted": given.get("yaml", "") if problem or form.errors else "",
+    }
+    return render(request, "training/run_form.html", context, status=status)
+
+
+@require_GET
+def recipe_fields(request: HttpRequest) -> HttpResponse:
+    """The recipe's fields with the defaults of another base; what was edited stays."""
+    base = request.GET.get("base", "").strip() or services.configured_bases()[0]
+    groups = forms.recipe_groups(base, forms.edited(base, request.GET))
+    return render(request, "training/_recipe.html", {"groups": groups, "base": base})
+
+
+@require_GET
+def run_estimate(request: HttpRequest) -> HttpResponse:
+    """Fragment: what the form as it stands would do; starts nothing."""
+    form = RunForm(request.GET)
+    form.is_valid()
+    wrong = [str(text) for texts in form.errors.values() for text in texts]
+    data = form.cleaned_data
+    if wrong or "recipe" not in data:
+        return render(request, "training/_estimate.html", {"wrong": wrong})
+    snapshot: Snapshot = data["snapshot"]
+    recipe = services.cell_recipe(data["recipe"], **{name: data[name] for name in CELL})
+    differences = differing(default_recipe(data["base"]), recipe)
+    context = {
+        "estimate": estimate(recipe, snapshot),
+        "equal": Run.objects.filter(key=services.run_key(snapshot.hash, recipe)).first(),
+        "names": STAGES,
+        "changes": [row for row in differences if row[0] in FIELDS and row[0] != forms.SET_HERE],
+    }
+    return render(request, "training/_estimate.html", context)
+
+
+@require_POST
+def recipe_download(request: HttpRequest) -> HttpResponse:
+    """The form's recipe as YAML; the form with its mistakes when it is none."""
+    form = RunForm(request.POST)
+    if not form.is_valid():
+        return _launch_page(request, form, request.POST, "", 422)
+    data = form.cleaned_data
+    return yaml_file(data["recipe"].with_cell(**{name: data[name] for name in CELL}), "recipe.yaml")

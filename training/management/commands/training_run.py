@@ -10,8 +10,9 @@ from synthesis.models import Snapshot
 from trace_site.commands import TraceCommand, run_inline
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
+from training.core import recipe as recipes
 from training.models import Run
-from training.runs.services import recipe_from_file, run_create
+from training.runs.services import run_create
 
 
 class Command(TraceCommand):
@@ -35,7 +36,7 @@ class Command(TraceCommand):
                 code="not_found",
                 hint=f"The snapshots are: {known}.",
             )
-        recipe = recipe_from_file(options["recipe"]) if options["recipe"] else None
+        recipe = recipes.load(options["recipe"]) if options["recipe"] else None
         cell = {name: options[name] for name in ("base", "format", "memo", "retrieval", "seed")}
         run = run_create(snapshot=snapshot, recipe=recipe, **cell)
         assert run.job is not None
