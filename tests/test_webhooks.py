@@ -21,13 +21,14 @@ from tests.hook_server import HookServer
 from trace_site import worker
 from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
+from trace_site.lib.outbound import is_public
 from trace_site.webhooks import deliveries
-from trace_site.webhooks.deliveries import BACKOFF, PAUSE_AFTER, deliver_due, deliver_now, ping
-from trace_site.webhooks.outbound import check_url, is_public, post
+from trace_site.webhooks.deliveries import BACKOFF, PAUSE_AFTER, deliver_due, deliver_now, ping, post
 from trace_site.webhooks.services import (
     EVENTS,
     Webhook,
     WebhookDelivery,
+    check_url,
     emit,
     emit_all,
     webhook_create,
@@ -254,12 +255,12 @@ def test_a_name_that_leads_inside_is_refused_and_looked_up_only_once(receiver, m
 
     connected = []
 
-    def connect(self, host, port, timeout=None, **kwargs):
+    async def connect(self, host, port, timeout=None, **kwargs):
         connected.append(host)
         raise OSError("not in a test")
 
     monkeypatch.setattr(socket, "getaddrinfo", answers)
-    monkeypatch.setattr("httpcore2.SyncBackend.connect_tcp", connect)
+    monkeypatch.setattr("httpcore2.AnyIOBackend.connect_tcp", connect)
     for host in ("mixed.example", "inside.example"):
         with pytest.raises(TraceError, match="private network"):
             post(f"https://{host}/", b"", {}, allow_private=False, seconds=2)
@@ -328,11 +329,11 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(receiver, tmp_path):
 
 
 def test_letters_beyond_ascii_in_an_address_arrive(receiver):
-    answer = post(
+    status, _ = post(
         f"http://127.0.0.1:{receiver.port}/größe?q=ä b%20c".replace(" ", ""),
         b"",
         {},
         allow_private=True,
         seconds=5,
     )
-    assert answer.status == 200 and receiver.received[0]["path"] == "/gr%C3%B6%C3%9Fe?q=%C3%A4b%20c"
+    assert status == 200 and receiver.received[0]["path"] == "/gr%C3%B6%C3%9Fe?q=%C3%A4b%20c"

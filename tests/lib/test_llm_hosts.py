@@ -12,7 +12,7 @@ from tests.lib.simulated import SCHEMA
 from tests.llm_server import LlmServer
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import FATAL, Client, Endpoint
-from trace_site.lib.llm.transport import _certificates
+from trace_site.lib.outbound import certificates
 
 
 def refused(url, hosts=()):
@@ -134,7 +134,7 @@ def test_over_https_the_certificate_must_name_the_host(monkeypatch, tmp_path):
     context.load_cert_chain(certificate, key)
     server._server.socket = context.wrap_socket(server._server.socket, server_side=True)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    _certificates.cache_clear()
+    certificates.cache_clear()
     url = server.url.replace("http:", "https:")
     try:
         assert ask(url.replace("127.0.0.1", "localhost")).data == {"ok": True}
@@ -143,4 +143,4 @@ def test_over_https_the_certificate_must_name_the_host(monkeypatch, tmp_path):
         assert caught.value.code == "llm_unreachable"
     finally:
         server.close()
-        _certificates.cache_clear()
+        certificates.cache_clear()

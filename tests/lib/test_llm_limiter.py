@@ -85,15 +85,15 @@ def test_an_endless_wait_is_an_error_at_once_and_soon_stops_the_run():
 def test_a_cancelled_wait_gives_its_slot_on():
     async def main():
         limiter = Limiter(1)
-        held = await limiter.acquire()
+        await limiter.acquire()
         waiting = [asyncio.create_task(limiter.acquire()) for _ in range(3)]
         await asyncio.sleep(0)
         waiting[0].cancel()
-        limiter.release(held, refused=False)
+        limiter.release(refused=False)
         waiting[1].cancel()  # in the same moment as its slot comes
-        slot = await waiting[2]
+        await waiting[2]
         assert limiter.in_flight == 1
-        limiter.release(slot, refused=False)
+        limiter.release(refused=False)
         assert limiter.in_flight == 0
 
     run(main())
@@ -105,14 +105,14 @@ def test_who_is_sent_again_goes_first():
         order = []
 
         async def take(name, urgent):
-            slot = await limiter.acquire(urgent=urgent)
+            await limiter.acquire(urgent=urgent)
             order.append(name)
-            limiter.release(slot, refused=False)
+            limiter.release(refused=False)
 
-        held = await limiter.acquire()
+        await limiter.acquire()
         tasks = [asyncio.create_task(take(*one)) for one in [("a", False), ("b", False), ("again", True)]]
         await asyncio.sleep(0)
-        limiter.release(held, refused=False)
+        limiter.release(refused=False)
         await asyncio.gather(*tasks)
         assert order == ["again", "a", "b"]
 

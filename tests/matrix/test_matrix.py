@@ -31,7 +31,6 @@ from tests.matrix.table import TABLE
 from tests.matrix.world import LETTERS, NO_ROLE, NOBODY, PEOPLE, make_world
 from trace_site import access
 from trace_site.webhooks import deliveries
-from trace_site.webhooks.outbound import Answer
 
 pytestmark = pytest.mark.django_db
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -49,8 +48,8 @@ def world(settings, tmp_path, monkeypatch, caplog) -> SimpleNamespace:
     settings.API_RATE = settings.API_ADDRESS_RATE = 1_000_000
     settings.TRACE_HOME, settings.STORE_URL = tmp_path, (tmp_path / "store").as_uri()
 
-    def received(*args: Any, **kwargs: Any) -> Answer:
-        return Answer(200, "thanks", 0.1)
+    def received(*args: Any, **kwargs: Any) -> tuple[int, str]:
+        return 200, "thanks"
 
     def answered(engine: Any, request: dict[str, Any]) -> dict[str, Any]:
         one = {"tools": ["Loose/One"], "scores": [0.5], "trace": ""}

@@ -3,6 +3,9 @@
 A claim moves `next_at` past the deadline, so that a sender that dies leaves the delivery due again, with the same id.
 """
 
+import asyncio
+import hashlib
+import hmac
 import json
 import logging
 import time
@@ -10,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
+import httpx2 as httpx
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F
@@ -18,9 +22,9 @@ from django.utils import timezone
 
 from trace_site.audit import models as audit_models
 from trace_site.audit_context import acting
+from trace_site.lib import outbound
 from trace_site.lib.errors import TraceError
-from trace_site.webhooks.outbound import post, signature
-from trace_site.webhooks.services import EVENTS, PING, Webhook, WebhookDelivery
+from trace_site.webhooks.services import EVENTS, PING, Webhook, WebhookDelivery, check_url
 
 log = logging.getLogger(__name__)
 SECONDS = 10.0
@@ -29,6 +33,8 @@ BACKOFF = [timedelta(seconds=seconds) for seconds in (30, 120, 600, 3600, 6 * 36
 PAUSE_AFTER = 20
 KEPT = timedelta(days=30)
 AT_ONCE = 8
+CAP = 20_000  # bytes of an answer that are read
+EXCERPT = 1_000  # characters of it that are kept
 BUDGET = 5.0  # seconds after which a sweep claims nothing more
 
 
@@ -94,14 +100,15 @@ def _attempt(delivery: WebhookDelivery) -> None:
     entry: dict[str, Any] = {"at": timezone.now().isoformat(timespec="seconds"), "attempt": delivery.attempt}
     began = time.monotonic()
     try:
-        answer = post(
+        allow_private = settings.WEBHOOK_ALLOW_PRIVATE
+        status, excerpt = post(
             delivery.webhook.url,
             body,
             headers_of(delivery, body, at),
-            allow_private=settings.WEBHOOK_ALLOW_PRIVATE,
+            allow_private=allow_private,
             seconds=SECONDS,
         )
-        entry |= {"status": answer.status, "excerpt": answer.excerpt, "error": _refusal(answer.status)}
+        entry |= {"status": status, "excerpt": excerpt, "error": _refusal(status)}
     except TraceError as error:
         entry |= {"status": None, "excerpt": "", "error": error.message}
     entry["seconds"] = round(time.monotonic() - began, 3)
@@ -127,6 +134,38 @@ def headers_of(delivery: WebhookDelivery, body: bytes, at: int) -> dict[str, str
         "X-Trace-Delivery": str(delivery.delivery_id),
         "X-Trace-Signature": signature(delivery.webhook.secret, at, body),
     }
+
+
+def signature(secret: str, at: int, body: bytes) -> str:
+    """The value of X-Trace-Signature: HMAC-SHA256 over "<unix time>.<body>"."""
+    digest = hmac.new(secret.encode(), b"%d." % at + body, hashlib.sha256).hexdigest()
+    return f"t={at},v1={digest}"
+
+
+def post(
+    url: str, body: bytes, headers: dict[str, str], *, allow_private: bool, seconds: float
+) -> tuple[int, str]:
+    """Status and beginning of whatever HTTP answer comes, all within one deadline, the look-up of the name included.
+
+    Raises TraceError `webhook_unreachable`; `bad_input` for an address one may not post to.
+    """
+    host = check_url(url, allow_private=allow_private).hostname
+
+    async def sent() -> tuple[int, str]:
+        allowed = outbound.may_connect if allow_private else outbound.is_public
+        async with asyncio.timeout(seconds), outbound.client_of(allowed) as client:
+            response, read = await outbound.post(client, url, CAP, content=body, headers=headers)
+        return response.status_code, read[:CAP].decode("utf-8", "replace").replace("\0", "")[:EXCERPT]
+
+    try:
+        return asyncio.run(sent())
+    except TimeoutError as error:
+        raise TraceError(f"{host} did not answer in {seconds:g} s.", code="webhook_unreachable") from error
+    except outbound.Refused as error:
+        raise TraceError(f"{host} is an address of a private network.", code="webhook_unreachable") from error
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        reason = str(error) or type(error).__name__
+        raise TraceError(f"{host} cannot be reached: {reason}.", code="webhook_unreachable") from error
 
 
 def _refusal(status: int) -> str:

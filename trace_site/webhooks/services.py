@@ -10,7 +10,7 @@ import secrets
 import uuid
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -21,10 +21,11 @@ from trace_site.audit import models as audit_models
 from trace_site.celery import wake_worker
 from trace_site.impact import declared_by_apps
 from trace_site.lib.errors import TraceError
-from trace_site.webhooks.outbound import check_url
+from trace_site.lib.outbound import is_public, literal, may_connect
 
 EVENTS: dict[str, str] = declared_by_apps("events")
 PING = "ping"
+LONGEST_URL = 500  # characters
 
 
 class Webhook(models.Model):
@@ -163,3 +164,36 @@ def _check(url: str, events: list[str]) -> None:
     if not events or (unknown := sorted(set(events) - set(EVENTS))):
         wrong = f"there is no event {unknown[0]!r}." if events else "it asks for no event."
         raise TraceError(wrong, code="bad_input", where="events", hint=f"Events: {', '.join(EVENTS)}.")
+
+
+def check_url(url: str, *, allow_private: bool) -> SplitResult:
+    """The parts of an address one may post to. Raises TraceError `bad_input`."""
+    schemes = ("https", "http") if allow_private else ("https",)
+    if len(url) > LONGEST_URL:
+        raise _refused(url, f"it is longer than {LONGEST_URL} characters")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        host = (parts.hostname or "").encode("idna" if not (parts.hostname or "").isascii() else "ascii")
+    except ValueError as error:
+        raise _refused(url, "it is no web address") from error
+    if parts.scheme not in schemes:
+        raise _refused(url, f"it must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}")
+    if not host or port == 0 or not url.isprintable() or " " in url:
+        raise _refused(url, "it is no web address")
+    if parts.username is not None or parts.password is not None:
+        raise _refused(url, "it holds a password; the signature says who sends")
+    if literal(host.decode()) is not None and not (may_connect if allow_private else is_public)(
+        host.decode()
+    ):
+        raise _refused(url, "it is an address of a private network")
+    return parts
+
+
+def _refused(url: str, why: str) -> TraceError:
+    return TraceError(
+        f"{url[:100]!r} cannot be used: {why}.",
+        code="bad_input",
+        where="url",
+        hint="Use an address such as https://ci.example.com/trace.",
+    )

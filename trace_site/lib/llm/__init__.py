@@ -1,10 +1,10 @@
 """A client for any OpenAI-compatible chat endpoint that answers in JSON.
 
 In: messages, a JSON schema, a model. Out: a validated object, or a TraceError whose code says what went wrong: the
-codes are those of answers, exchange, transport and budget. Endpoint and Client are where to begin.
+codes are those of answers, exchange and client. Endpoint and Client are where to begin.
 """
 
-from trace_site.lib.llm.client import Client
+from trace_site.lib.llm.client import Client, check_url
 from trace_site.lib.llm.exchange import (
     FATAL,
     UNKNOWN_USAGE,
@@ -18,7 +18,6 @@ from trace_site.lib.llm.exchange import (
     Spent,
 )
 from trace_site.lib.llm.limiter import Limiter, limiter_of, retry_after
-from trace_site.lib.llm.transport import check_url
 
 __all__ = [
     "FATAL",

@@ -7,13 +7,13 @@ what the model said wrongly is an error at once, for the caller to ask different
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 import httpx2 as httpx
-import openai
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
@@ -30,55 +30,80 @@ from trace_site.lib.llm.exchange import (
     Reply,
 )
 from trace_site.lib.llm.limiter import GATE_SECONDS, Limiter, backed_off, limiter_of
-from trace_site.lib.llm.transport import Transport, check_url
+from trace_site.lib.outbound import Refused, client_of, literal, may_connect, post
 
 # One HTTP exchange: a request's bytes out, the bytes of a 200 back, or an LlmError.
 
 
+MOST_BYTES = 1_000_000  # of an answer
 SHORTEST_KEY = 8  # characters; a shorter one may stand in an answer by chance
 
 
 class Wire:
     def __init__(self, endpoint: Endpoint) -> None:
-        self._key = endpoint.api_key
-        http = httpx.AsyncClient(
-            transport=Transport(endpoint.concurrency), timeout=None, follow_redirects=False, trust_env=False
-        )
-        # our own loop retries: it knows the total deadline and every form of Retry-After
-        self._openai = openai.AsyncOpenAI(
-            base_url=endpoint.base_url, api_key=endpoint.api_key or "none", max_retries=0, http_client=http
-        )
+        self._url, self._key = f"{endpoint.base_url.rstrip('/')}/chat/completions", endpoint.api_key
+        self._http = client_of(may_connect, endpoint.concurrency)
 
     async def close(self) -> None:
-        await self._openai.close()
+        await self._http.aclose()
 
     async def post(self, body: bytes, uid: UUID, seconds: float) -> bytes:
         """The body of the answer with status 200, within so many seconds."""
-        headers = {"Content-Type": "application/json", "X-Client-Request-Id": str(uid)}
+        headers = {
+            "Authorization": f"Bearer {self._key or 'none'}",
+            "Content-Type": "application/json",
+            "X-Client-Request-Id": str(uid),
+        }
         try:
             async with asyncio.timeout(seconds):
-                response = await self._openai.post(
-                    "/chat/completions", cast_to=httpx.Response, content=body, options={"headers": headers}
+                response, answer = await post(
+                    self._http, self._url, MOST_BYTES, content=body, headers=headers
                 )
-        except (TimeoutError, openai.APITimeoutError):
+        except TimeoutError:
             raise LlmError("did not answer in time", "llm_timeout", again=True, refused=True) from None
-        except openai.APIStatusError as error:
-            raise status_error(error.status_code, error.response.headers, error.response.text) from None
-        except openai.APIConnectionError as error:
-            raise _broken(error.__cause__) from None
-        if len(self._key) >= SHORTEST_KEY and self._key.encode() in response.content:
+        except Refused:
+            raise host_refused("leads to an address that no model is served from") from None
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol):
+            hint = "Check LLM_BASE_URL and that the server is up, or use --writer offline."
+            raise LlmError("cannot be reached", "llm_unreachable", hint=hint, again=True, free=True) from None
+        except httpx.HTTPError:
+            raise LlmError("broke off its answer", "llm_broken", again=True) from None
+        if len(answer) > MOST_BYTES:
+            raise LlmError(f"sent more than {MOST_BYTES:,} bytes", "llm_too_large")
+        if response.status_code != 200:
+            text = answer.decode("utf-8", "replace")
+            raise status_error(response.status_code, response.headers, text)
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise LlmError("compressed its answer, which was not asked for", "llm_not_json", again=True)
+        if len(self._key) >= SHORTEST_KEY and self._key.encode() in answer:
             raise LlmError("repeated the key in its answer", "llm_key_repeated")
-        return response.content
+        return answer
 
 
-def _broken(cause: BaseException | None) -> LlmError:
-    """What a connection that failed means."""
-    if isinstance(cause, LlmError):
-        return cause
-    if isinstance(cause, httpx.ConnectError | httpx.UnsupportedProtocol):
-        hint = "Check LLM_BASE_URL and that the server is up, or use --writer offline."
-        return LlmError("cannot be reached", "llm_unreachable", hint=hint, again=True, free=True)
-    return LlmError("broke off its answer", "llm_broken", again=True)
+def check_url(url: str, allowed: Collection[str] = ()) -> None:
+    """Raise LlmError `llm_host_refused` unless `url` is http(s) to an allowed host ("name" or "name:port").
+
+    allowed: () for whatever host the address names.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        raise host_refused("is no web address") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise host_refused("must begin with https:// or http:// and name a host")
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise host_refused("holds more than a host and a path; keys belong into LLM_API_KEY")
+    if allowed and not {host, f"{host}:{port}"} & {one.strip().lower() for one in allowed}:
+        raise host_refused(f"is at {host[:100]}, which is not in LLM_ALLOWED_HOSTS")
+    if literal(host) is not None and not may_connect(host):
+        raise host_refused("is an address that no model is served from")
+
+
+def host_refused(why: str) -> LlmError:
+    error = LlmError(why, "llm_host_refused", hint="Check it and LLM_ALLOWED_HOSTS.", free=True)
+    error.where = "LLM_BASE_URL"
+    return error
 
 
 # Equal work under way at once is done once.
@@ -236,10 +261,10 @@ class Client:
         deadline, failures, refusals = float("inf"), 0, 0
         last: LlmError | None = None
         while True:
-            slot = await self._slot(limiter, deadline, last)
+            await self._slot(limiter, deadline, last)
             deadline = min(deadline, loop.time() + self.endpoint.timeout)
             try:
-                return await self._once(call, limiter, slot, deadline)
+                return await self._once(call, limiter, deadline)
             except LlmError as error:
                 last = error
             refusals += last.code == "llm_rate_limited"
@@ -251,7 +276,7 @@ class Client:
                 raise self._placed(await self._final(last, limiter, asked=asked)) from None
             await asyncio.sleep(pause)
 
-    async def _slot(self, limiter: Limiter, deadline: float, last: LlmError | None) -> int:
+    async def _slot(self, limiter: Limiter, deadline: float, last: LlmError | None) -> None:
         """A slot. `last`, or llm_unavailable, is raised when there is none for as long as a call may take.
 
         Behind calls of our own it waits as long as they take: then the endpoint is well.
@@ -269,7 +294,7 @@ class Client:
                     raise self._placed(await self._final(error, limiter)) from None
             urgent = True
 
-    async def _once(self, call: _Call, limiter: Limiter, slot: int, deadline: float) -> Reply:
+    async def _once(self, call: _Call, limiter: Limiter, deadline: float) -> Reply:
         """One exchange in a slot that is given back at its end, whatever that is."""
         exchange = replace(call.first, uid=uuid4())
         refused: bool | None = None
@@ -287,7 +312,7 @@ class Client:
             told = error.told
             raise
         finally:
-            limiter.release(slot, refused=refused, told=told)
+            limiter.release(refused=refused, told=told)
 
     async def _booked(self, call: _Call, exchange: Exchange, deadline: float) -> Reply:
         """One exchange and its two entries in the ledger."""

@@ -1,9 +1,8 @@
 """How many exchanges one endpoint gets at a time: as many as it takes without pushing back, up to a most.
 
-The limit starts small and doubles every round trip. It shrinks with the share of refusals (429, 503, 529, silence)
-among the recent outcomes, in proportion to it as DCTCP does (RFC 8257), so that a few refusals by chance cost nothing,
-and never below what the endpoint is serving; then it grows slowly, and fast again when nothing speaks against it. When
-everything is refused the gate is shut for a while, and then one exchange tries.
+A semaphore whose limit moves. Each answer adds one to it, or a fifth for a while after a refusal (429, 503, 529,
+silence); each refusal takes one away, so that a few by chance cost nothing. When everything is refused the gate is
+shut for a while, and then one exchange tries.
 
 A call that waits to be sent again holds no slot: give a client more calls at a time than its endpoint has slots.
 """
@@ -17,7 +16,6 @@ from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from itertools import count
 
 # When a call that failed may be sent again.
 
@@ -64,11 +62,8 @@ def _date(text: str) -> datetime | None:
 
 
 START = 8
-WINDOW = 64  # outcomes
-TOLERATED = 0.05  # share of refusals that is taken for chance
-EVIDENCE = 7  # refusals in the window before anything is concluded; half the limit where that is less
-GROW_SECONDS = 2.0  # to grow by one
-PROBE_AFTER = 5.0  # seconds without a cut until growth is fast again
+CAREFUL_SECONDS = 5.0  # after a refusal the limit grows slowly
+CAREFUL_STEP = 0.2
 GATE_REFUSALS = 4  # in a row, with nothing else under way, shut the gate; GATE_SURE do in any case
 GATE_SURE = 64
 GATE_SECONDS = 5.0  # at most, then one exchange tries
@@ -81,49 +76,47 @@ class Limiter:
     def __init__(self, most: int, start: int = START) -> None:
         self.most = most
         self.limit = float(min(start, most))
-        self._waiting: deque[asyncio.Future[int]] = deque()
-        self._flying: dict[int, float] = {}  # slot: since when, the oldest first
-        self._slots = count()
-        self._recent: deque[bool] = deque(maxlen=WINDOW)  # True: refused
-        self._in_a_row = 0
-        self._row_since = 0.0
-        self._shut_times = 0
+        self.in_flight = 0
         self.dead = False  # a tiny question got no answer either
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._in_a_row = 0
+        self._refused_at = -CAREFUL_SECONDS
+        self._shut_times = 0
         self._shut_until = 0.0
-        self._fast_below = float("inf")
-        self._cut_at = 0.0
-        self._grown_at = 0.0
-
-    @property
-    def in_flight(self) -> int:
-        return len(self._flying)
 
     @property
     def shut(self) -> bool:
         """Whether the endpoint refuses everything, as far as is known."""
         return self._shut_times > 0
 
-    async def acquire(self, *, urgent: bool = False) -> int:
-        """A slot, for `release`; urgent: before all who wait."""
-        if not self._waiting and self._free():
-            return self._take()
-        turn: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    async def acquire(self, *, urgent: bool = False) -> None:
+        """Wait for a slot, until `release`; urgent: before all who wait."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         (self._waiting.appendleft if urgent else self._waiting.append)(turn)
         self._wake()
         try:
-            return await turn
+            await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # the slot came together with the cancellation
-                self.release(turn.result(), refused=None)
+                self.release(refused=None)
             raise
 
-    def release(self, slot: int, *, refused: bool | None, told: float | None = None) -> None:
+    def release(self, *, refused: bool | None, told: float | None = None) -> None:
         """Give a slot back. refused: how the endpoint took it, None if that says nothing; told: seconds to wait."""
+        full = self.in_flight >= int(self.limit)  # else nobody asked for more
+        self.in_flight -= 1
+        now = asyncio.get_running_loop().time()
         if refused is False:
+            if full and not self.shut:
+                careful = now - self._refused_at < CAREFUL_SECONDS
+                self.limit = min(self.most, self.limit + (CAREFUL_STEP if careful else 1))
             self._taken()
-        since = self._flying.pop(slot)
-        if refused:
-            self._refused(since, told or 0.0)
+        elif refused:
+            self._in_a_row += 1
+            self._refused_at = now
+            self.limit = max(1.0, self.limit - 1)
+            if self._in_a_row >= (GATE_SURE if self.in_flight else GATE_REFUSALS) and now >= self._shut_until:
+                self._shut(told or 0.0)
         self._wake()
 
     def reopen(self) -> None:
@@ -132,71 +125,27 @@ class Limiter:
         self._shut_until = 0.0
         self._wake()
 
-    def _take(self) -> int:
-        slot = next(self._slots)
-        self._flying[slot] = self._now()
-        return slot
-
-    def _free(self) -> bool:
-        return self.in_flight < int(self.limit) and self._now() >= self._shut_until
-
-    def _wake(self) -> None:
-        while self._waiting and self._free():
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(self._take())
-
     def _taken(self) -> None:
-        now = self._now()
-        self._recent.append(False)
         if self.shut:
             self.limit = min(REOPENED, self.most)
         self._in_a_row = self._shut_times = 0
         self.dead = False
-        if now - self._cut_at > PROBE_AFTER:
-            self._fast_below = float("inf")
-        if self.in_flight >= int(self.limit):  # else nobody asked for more
-            slow = min(1.0, (now - self._grown_at) / GROW_SECONDS)
-            self.limit = min(self.most, self.limit + (1 if self.limit < self._fast_below else slow))
-        self._grown_at = now
-
-    def _refused(self, since: float, told: float) -> None:
-        self._recent.append(True)
-        if not self._in_a_row:
-            self._row_since = since
-        self._in_a_row += 1
-        # what was sent before the first refusal may still be taken
-        alone = next(iter(self._flying.values()), self._row_since) >= self._row_since
-        if self._in_a_row >= (GATE_REFUSALS if alone else GATE_SURE):
-            self._shut(told)
-        elif since >= self._cut_at:  # older ones were sent under the limit that is already cut
-            self._cut()
-
-    def _cut(self) -> None:
-        refused = sum(self._recent)
-        excess = refused / len(self._recent) - TOLERATED
-        if refused < min(EVIDENCE, 1 + self.limit / 2) or excess <= 0:
-            return
-        served = sum(since < self._row_since for since in self._flying.values())
-        self.limit = max(1.0, served, self.limit * (1 - excess / 2))
-        self._fast_below = self.limit
-        self._cut_at = self._now()
-        self._recent.clear()
 
     def _shut(self, told: float) -> None:
         """Nobody sends until then, and then one."""
-        if self._now() < self._shut_until:
-            return
+        loop = asyncio.get_running_loop()
         self._shut_times += 1
         pause = min(GATE_SECONDS, max(told, backed_off(self._shut_times)))
-        self._shut_until = self._cut_at = self._now() + pause
-        self.limit, self._fast_below = 1.0, float("inf")
-        self._recent.clear()
-        asyncio.get_running_loop().call_later(pause + 0.001, self._wake)  # timers may fire a hair early
+        self._shut_until, self.limit = loop.time() + pause, 1.0
+        loop.call_later(pause + 0.001, self._wake)  # timers may fire a hair early
 
-    @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()
+    def _wake(self) -> None:
+        now = asyncio.get_running_loop().time()
+        while self._waiting and self.in_flight < int(self.limit) and now >= self._shut_until:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self.in_flight += 1
+                turn.set_result(None)
 
 
 _shared: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Limiter]]" = (
