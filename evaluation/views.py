@@ -1,20 +1,17 @@
 """The two pages that show several rooms at once: the start page, and all results."""
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from evaluation.benchmarks import selectors
+from evaluation.core.comparison import BETTER, WORSE, TaughtCell
 from evaluation.core.metrics import ALL
-from evaluation.core.taught import Cell
-from evaluation.core.versus import BETTER, WORSE
 from evaluation.coverage import pages as coverage_pages
 from evaluation.coverage.selectors import DomainCoverage, coverage
-from evaluation.taught.selectors import Part, Taught, taught
+from evaluation.taught.selectors import Taught, TaughtPart, predictions_url, taught
 from trace_site.lib.charts import Dot, DotChart, DotRow
 from trace_site.paging import number_of
 from training.registry import registry
@@ -24,7 +21,6 @@ from training.registry.selectors import alias_names
 #
 # In: a part of `taught.selectors`. Out: dots whose title is the answer, each row linked to the predictions it counts.
 
-
 LABELS = {
     ALL: "all requests",
     "covered": "a rule covers the look-alikes",
@@ -32,47 +28,37 @@ LABELS = {
     "outside": "outside every cluster",
 }
 WORDS = {BETTER: ("better than embedding", "good"), WORSE: ("worse than embedding", "bad")}
-CONTROL, EMBEDDING = "control, no rule samples", "embedding"
 
 
-def taught_figure(found: Taught, part: Part, domain: str = ALL) -> DotChart | None:
+def taught_figure(found: Taught, part: TaughtPart, domain: str = ALL) -> DotChart | None:
     """None where the domain has no request in this benchmark."""
     shown = [cell for cell in part.of(domain) if cell.group != ALL] or part.of(domain)
-    rows = [_row(found, part, cell) for cell in shown]
-    about = f"{part.title if domain == ALL else part.short}, {part.decode}"
-    return DotChart(about + _answer(found, shown), rows) if rows else None
+    if not shown:
+        return None
+    title = f"{part.title if domain == ALL else part.short}, {part.decode}"
+    rows = []
+    for cell in shown:
+        if cell.group == "covered":
+            others = (("without rule samples", cell.control), ("embedding", cell.embedding))
+            beside = ", ".join(f"{who} {mean.mean:.2f}" for who, mean in others if mean)
+            title += f". Where a rule covers, the {found.name} finds {cell.champion.mean:.2f}"
+            title += f" ({beside})" if beside else ""
+        sides = (
+            (found.name, "circle", cell.champion),
+            ("control, no rule samples", "square", cell.control),
+            ("embedding", "diamond", cell.embedding),
+        )
+        dots = [Dot(who, shape, mean.mean, mean.low, mean.high) for who, shape, mean in sides if mean]
+        word, tone = "", ""
+        if cell.over_embedding is not None:
+            word, tone = WORDS.get(cell.over_embedding.verdict, ("cannot tell", "wait"))
+        rows.append(DotRow(LABELS[cell.group], cell.n, dots, cell_url(part, cell), word, tone))
+    return DotChart(title, rows)
 
 
-def predictions_url(part: Part, cell: Cell) -> str:
+def cell_url(part: TaughtPart, cell: TaughtCell) -> str:
     chosen = {name: value for name, value in (("group", cell.group), ("domain", cell.domain)) if value != ALL}
-    return f"{reverse('evaluation:detail', args=[part.champion.pk])}?{urlencode(chosen)}#predictions"
-
-
-def _row(found: Taught, part: Part, cell: Cell) -> DotRow:
-    sides = (
-        (found.name, "circle", cell.champion),
-        (CONTROL, "square", cell.control),
-        (EMBEDDING, "diamond", cell.embedding),
-    )
-    dots = [Dot(who, shape, mean.mean, mean.low, mean.high) for who, shape, mean in sides if mean]
-    word, tone = "", ""
-    if cell.over_embedding is not None:
-        word, tone = WORDS.get(cell.over_embedding.verdict, ("cannot tell", "wait"))
-    return DotRow(LABELS[cell.group], cell.n, dots, predictions_url(part, cell), word, tone)
-
-
-def _answer(found: Taught, shown: list[Cell]) -> str:
-    """What stands behind the name of a figure: what came of the requests that rules cover."""
-    cell = next((cell for cell in shown if cell.group == "covered"), None)
-    if cell is None:
-        return ""
-    others = [
-        f"{who} {mean.mean:.2f}"
-        for who, mean in (("without rule samples", cell.control), ("embedding", cell.embedding))
-        if mean
-    ]
-    rest = f" ({', '.join(others)})" if others else ""
-    return f". Where a rule covers, the {found.name} finds {cell.champion.mean:.2f}{rest}"
+    return predictions_url(part.champion, **chosen)
 
 
 SHOWN_GAPS = 5
@@ -110,7 +96,7 @@ def _domain_context(page: DomainCoverage, found: Taught) -> dict[str, Any]:
 @require_GET
 def results(request: HttpRequest) -> HttpResponse:
     """Every model on one retrieval benchmark, and on every knowledge probe."""
-    tests = selectors.benchmarks()
+    tests = selectors.newest_benchmarks()
     retrieval = selectors.retrieval_benchmarks(tests)
     chosen = next((test for test in retrieval if test.name == request.GET.get("benchmark")), None)
     benchmark = chosen or (retrieval[0] if retrieval else None)
@@ -124,7 +110,7 @@ def results(request: HttpRequest) -> HttpResponse:
         "has_development": any(test.is_development for test in tests),
         "benchmark": benchmark,
         "domain": domain,
-        "domains": selectors.domains_of(row.evaluation for row in rows) if rows else [],
+        "domains": sorted({name for of, *_ in rows for name in selectors.slices(of) if name != ALL}),
         "snapshot": snapshot,
         "columns": list(selectors.COLUMNS.values()),
         "rows": rows,
@@ -132,7 +118,7 @@ def results(request: HttpRequest) -> HttpResponse:
         "probes": probes,
         "probe_rows": probe_rows,
         "aliases": alias_names(registry.current_aliases()),
-        "has_pocket": any(row.evaluation.model and row.evaluation.model.run.base == "pocket" for row in rows),
+        "has_pocket": any(of.model and of.model.run.base == "pocket" for of, *_ in rows),
         "running": selectors.evaluations().filter(metrics=None, job__isnull=False)[:5],
     }
     return render(request, "evaluation/results.html", context)
@@ -146,7 +132,7 @@ def taught_context(domain: str) -> dict[str, Any]:
             "first": parts[0],
             "figures": [figure for part in parts if (figure := taught_figure(found, part, domain))],
             "rows": [
-                (part, cell, predictions_url(part, cell), cell == part.of(domain)[0])
+                (part, cell, cell_url(part, cell), cell == part.of(domain)[0])
                 for part in parts
                 for cell in part.of(domain)
             ],

@@ -156,7 +156,8 @@ def make_sample(**overrides: Any) -> Any:
 
 def make_evaluation(*answers: tuple[Any, ...], **overrides: Any) -> Any:
     """A finished PRB evaluation; each answer is (gold tool, the names the model gave, more of the prediction)."""
-    from evaluation.core.report import item_scores, retrieval_report
+    from evaluation.core.metrics import item_scores
+    from evaluation.core.report import retrieval_report
     from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
 
     number = next(_numbers)

@@ -215,8 +215,8 @@ def test_before_and_after_filters_by_tier_and_domain(measured):
 def test_before_and_after_shows_both_answers_traces_and_the_rule(client_as, measured, models, rule):
     page = client_as("expert").get("/evaluation/before-after/", {"show": "fixed"})
     (pair, *_) = page.context["drawing"].pairs
-    assert (pair.before.tools, pair.after.tools) == ([("Old/GetSlip", False)], [("New/GetSlip", True)])
-    assert (pair.rule, pair.before.cited, pair.after.cited) == (rule, [], ["SLIP_YEAR"])
+    assert (pair.before["tools"], pair.after["tools"]) == ([("Old/GetSlip", False)], [("New/GetSlip", True)])
+    assert (pair.rule, pair.before["cited"], pair.after["cited"]) == (rule, [], ["SLIP_YEAR"])
     text = page.content.decode()
     assert "fixed by the rules" in text and "It is that one." in text and "show=fixed&amp;seed=1" not in text
     assert f"/rules/{rule.pk}/" in text and f"/training/models/{models[1].pk}/" in text
@@ -242,23 +242,29 @@ def helped(expert, rule):
 
 def test_rule_page_counts_its_requests_beside_control_and_embedding(expert, measured, rule):
     page = helped(expert, rule)
-    hard, plain = page.context["help"].tiers
-    assert [(who, right) for who, right, _ in hard.sides] == [
+    hard, plain = page.context["help"]["tiers"]
+    assert [(who, right) for who, right, _ in hard["sides"]] == [
         ("champion", 8),
         ("control", 0),
         ("embedding", 0),
     ]
-    assert (hard.n, hard.verdict, hard.cited, hard.needless, hard.others) == (8, "better", 8, 8, 8)
-    assert ([right for _, right, _ in plain.sides], plain.cited, plain.needless) == ([4, 4, 4], 0, 0)
-    listed = expert.get(hard.sides[0][2]).context["shown"]
+    assert (hard["n"], hard["verdict"], hard["cited"], hard["needless"], hard["others"]) == (
+        8,
+        "better",
+        8,
+        8,
+        8,
+    )
+    assert ([right for _, right, _ in plain["sides"]], plain["cited"], plain["needless"]) == ([4, 4, 4], 0, 0)
+    listed = expert.get(hard["sides"][0][2]).context["shown"]
     assert len(listed) == 8 and all(row.cited == ["SLIP_YEAR"] for row in listed)
-    elsewhere = expert.get(hard.needless_url).context["shown"]
+    elsewhere = expert.get(hard["needless_url"]).context["shown"]
     assert [row.prediction.item.position for row in elsewhere] == list(range(8, 16))
 
 
 def test_rule_page_counts_its_tests_with_champion_and_control(expert, measured, rule, models):
     RuleTestResult.objects.create(model=models[0], version=rule.published, passed=1, total=1, results=[])
-    champion, control = helped(expert, rule).context["help"].tests
+    champion, control = helped(expert, rule).context["help"]["tests"]
     assert (champion[2].passed, control[2]) == (1, None)
 
 

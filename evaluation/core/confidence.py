@@ -163,8 +163,8 @@ class Bin:
     low: float
     high: float
     n: int
-    confidence: float | None = None  # mean of what was said
-    share: float | None = None  # of what came true
+    confidence: float | None  # mean of what was said
+    share: float | None  # of what came true
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,15 +180,11 @@ def reliability(confidences: Sequence[float], right: Sequence[bool]) -> Reliabil
     in a bin, weighted by how many answers fall into it."""
     pairs = list(zip(confidences, right, strict=True))
     bins: list[Bin] = []
+    error = 0.0
     for number in range(BINS):
         own = [pair for pair in pairs if min(BINS - 1, int(pair[0] * BINS)) == number]
-        means = (
-            (sum(said for said, _ in own) / len(own), sum(true for _, true in own) / len(own)) if own else ()
-        )
-        bins.append(Bin(number / BINS, (number + 1) / BINS, len(own), *means))
-    gaps = [
-        one.n * abs(one.confidence - one.share)
-        for one in bins
-        if one.confidence is not None and one.share is not None
-    ]
-    return Reliability(len(pairs), sum(gaps) / len(pairs) if pairs else None, bins)
+        said, true = (sum(column) / len(own) for column in zip(*own, strict=True)) if own else (None, None)
+        bins.append(Bin(number / BINS, (number + 1) / BINS, len(own), said, true))
+        if said is not None and true is not None:
+            error += len(own) * abs(said - true)
+    return Reliability(len(pairs), error / len(pairs) if pairs else None, bins)

@@ -1,34 +1,43 @@
-"""Benchmark files: one row in, one checked item out.
+"""Benchmark items: a row of a file, or a question built from the catalog, becomes one checked item.
 
 In: rows of a PRB, MCQ_ts, QA_ts, MCQ_expert or outside file. Out: `Item`s whose `data` is frozen in the benchmark: a
 query with its gold tools (none where no tool should answer), or a lettered question with its options already in their
 final order.
+
+A question about a tool of the half that Stage 1 may learn letters on (training/core/questions.py) counts for no model,
+also not for the untrained base or one that learned no letters: so every row of a table counts the same questions.
 """
 
+import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from string import ascii_uppercase
 from typing import Any
 
-from evaluation.core.probes import MOST_CHOICES, YES_NO, lettered, random_baseline
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
+from training.core.questions import (
+    YES_NO,
+    Questions,
+    as_asked,
+    folded,
+    mcq_question,
+    qa_question,
+    said,
+    taught,
+)
 
-PRB, MCQ, QA, EXPERT, OUTSIDE = KINDS = ("prb", "mcq", "qa", "mcq_expert", "outside")
+PRB, MCQ, QA, EXPERT, OUTSIDE = ("prb", "mcq", "qa", "mcq_expert", "outside")
 WITH_QUERIES = (PRB, OUTSIDE)
 WHOLE, SHOWN, DEVELOPMENT = PARTS = ("whole", "shown", "development")
+MOST_CHOICES = 26
 LONGEST_TEXT = 8_000  # characters
 NO_DOMAIN = "general"
-KEPT = (
-    "rule",
-    "side",
-    "cluster",
-    "tier",
-    "kind",
-    "source",
-    "built",
-)  # facts about an item that reports may use
+# facts about an item that reports may use
+KEPT = ("rule", "side", "cluster", "tier", "kind", "source", "built")
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +49,81 @@ class Item:
     @property
     def tools(self) -> list[str]:
         """The catalog tools the item depends on."""
-        if "tools" in self.data:
-            return list(self.data["tools"])
-        return [self.data["tool"]] if self.data.get("tool") else []
+        tool = self.data.get("tool")
+        return list(self.data.get("tools", [tool] if tool else ()))
 
 
-def domain_slug(text: str) -> str:
-    """`HR` -> `hr`; the slugs of the catalog."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-
-
-def parse(
-    kind: str, rows: Iterable[tuple[str, Mapping[str, Any]]], *, domain: str = "", seed: int = 0
-) -> list[Item]:
+def parse(kind: str, rows: Iterable[tuple[str, Row]], *, domain: str = "", seed: int = 0) -> list[Item]:
     """Check (where, row) pairs. Rows of another split than `test` are left out; an empty result is an error."""
-    check = {PRB: _prb, MCQ: _mcq, QA: _qa, EXPERT: _expert, OUTSIDE: _outside}[kind]
     items = []
     for number, (where, row) in enumerate(rows, start=1):
         if row.get("split", "test") != "test":
             continue
         extra = {name: row[name] for name in KEPT if isinstance(row.get(name), str) and row[name]}
         own = row.get("domain") if isinstance(row.get("domain"), str) else ""
-        ready = {"id": str(row.get("id") or number), **check(row, where, seed), **extra}
-        items.append(Item(ready, domain_slug(own or domain), where))
+        check = _request if kind in WITH_QUERIES else _question
+        ready = {"id": str(row.get("id") or number), **check(kind, row, where, seed), **extra}
+        slug = re.sub(r"[^a-z0-9]+", "-", (own or domain).lower()).strip("-")  # as the catalog's
+        items.append(Item(ready, slug, where))
     if not items:
         raise TraceError("no row to evaluate on (split test, or no split).", code="empty_benchmark")
     return items
+
+
+def _request(kind: str, row: Row, where: str, seed: int) -> dict[str, Any]:
+    query = _text(row, "query", where)
+    if kind == PRB:
+        return {"query": query, "tools": list(dict.fromkeys(_texts(row, "tools", where, 1)))}
+    if row.get("tools"):
+        raise _bad(where, "'tools' names some, but no tool answers a request of this kind.")
+    return {"query": query, "tools": []}
+
+
+def _question(kind: str, row: Row, where: str, seed: int) -> dict[str, Any]:
+    ready: dict[str, Any] = {
+        "id": str(row.get("id") or where.rpartition(":")[2]),
+        "question": _text(row, "question", where),
+    }
+    if kind == EXPERT:
+        choices, answer = _texts(row, "choices", where, 2), _text(row, "answer", where)
+        if len(choices) > MOST_CHOICES or answer not in ascii_uppercase[: len(choices)]:
+            raise _bad(where, f"answer {answer!r} is not a letter of its {len(choices)} choices.")
+        asked = as_asked(ready, choices, answer)
+    elif kind == QA:
+        ready |= {"tool": _text(row, "tool", where), "answer": _text(row, "answer", where)}
+        if ready["answer"] not in YES_NO:
+            raise _bad(where, f"'answer' must be Yes or No, found {ready['answer']!r}.")
+        asked = qa_question(ready)
+    else:
+        correct, wrong = _text(row, "correct", where), _texts(row, "wrong", where, 1)
+        if len({correct, *wrong}) != 1 + len(wrong) or len(wrong) >= MOST_CHOICES:
+            raise _bad(
+                where, f"'wrong' must be 1..{MOST_CHOICES - 1} different texts, none equal to 'correct'."
+            )
+        ready |= {"tool": _text(row, "tool", where), "correct": correct, "wrong": wrong}
+        asked = mcq_question(ready, seed=seed) | {"seed": seed}
+    return {name: asked[name] for name in ("question", "choices", "tool", "answer", "seed") if name in asked}
+
+
+def _text(row: Row, name: str, where: str) -> str:
+    value = row.get(name)
+    if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_TEXT:
+        raise _bad(where, f"'{name}' must be a text of 1..{LONGEST_TEXT} characters.")
+    return value.strip()
+
+
+def _texts(row: Row, name: str, where: str, least: int) -> list[str]:
+    value = row.get(name)
+    if isinstance(value, list) and len(value) >= least:
+        texts = [entry.strip() for entry in value if isinstance(entry, str) and entry.strip()]
+        if len(texts) == len(value):
+            return texts
+    raise _bad(where, f"'{name}' must be a list of at least {least} text{'s' if least > 1 else ''}.")
+
+
+def _bad(where: str, message: str) -> TraceError:
+    hint = "Correct the line and import the file again."
+    return TraceError(message, code="bad_item", where=where, hint=hint)
 
 
 def part_of(items: Iterable[Item], part: str) -> list[Item]:
@@ -74,11 +132,8 @@ def part_of(items: Iterable[Item], part: str) -> list[Item]:
     Split by the hash of an item's id, so that rows added later move nobody to the other half. Raises TraceError when
     nothing is left.
     """
-
-    def own(item: Item) -> str:
-        return DEVELOPMENT if is_development(str(item.data["id"])) else SHOWN
-
-    found = [item for item in items if part in (WHOLE, own(item))]
+    wanted = {WHOLE: (True, False), DEVELOPMENT: (True,), SHOWN: (False,)}[part]
+    found = [item for item in items if is_development(str(item.data["id"])) in wanted]
     if not found:
         raise TraceError(f"no row falls into the {part} half.", code="empty_benchmark", hint="Add rows.")
     return found
@@ -92,85 +147,37 @@ def digest(kind: str, items: Sequence[Item]) -> str:
     return content_hash({"kind": kind, "items": [[item.domain, item.data] for item in items]})
 
 
-def chance(kind: str, items: Sequence[Item]) -> float | None:
-    """The random baseline of a probe; a benchmark of requests has none."""
-    return None if kind in WITH_QUERIES else random_baseline([item.data for item in items])
+def counted(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items of a benchmark that count for a model: requests, and questions about no tool or an untaught one."""
+    return [row for row in rows if not row.get("tool") or not taught(row["tool"])]
 
 
-def _prb(row: Mapping[str, Any], where: str, seed: int) -> dict[str, Any]:
-    return {"query": _text(row, "query", where), "tools": list(dict.fromkeys(_texts(row, "tools", where, 1)))}
+def random_baseline(questions: Sequence[Row]) -> float:
+    """1/N of the sum of 1/k over the questions, k = its number of options."""
+    return sum(1 / len(question["choices"]) for question in questions) / len(questions)
 
 
-def _outside(row: Mapping[str, Any], where: str, seed: int) -> dict[str, Any]:
-    if row.get("tools"):
-        raise _bad(where, "'tools' names some, but no tool answers a request of this kind.")
-    return {"query": _text(row, "query", where), "tools": []}
+def build_probes(
+    kind: str, tools: Sequence[Row], neighbours: Mapping[str, Sequence[str]], count: int, *, seed: int = 0
+) -> list[dict[str, Any]]:
+    """Rows of MCQ_ts or QA_ts from a catalog alone, without a language model ("built": "offline").
 
-
-def _mcq(row: Mapping[str, Any], where: str, seed: int) -> dict[str, Any]:
-    correct, wrong = _text(row, "correct", where), _texts(row, "wrong", where, 1)
-    if len({correct, *wrong}) != 1 + len(wrong) or len(wrong) >= MOST_CHOICES:
-        raise _bad(where, f"'wrong' must be 1..{MOST_CHOICES - 1} different texts, none equal to 'correct'.")
-    ready = {
-        "id": str(row.get("id") or where.rpartition(":")[2]),
-        "question": _text(row, "question", where),
-        "tool": _text(row, "tool", where),
-        "correct": correct,
-        "wrong": wrong,
-    }
-    return {**_question(MCQ, ready, seed), "seed": seed}
-
-
-def _qa(row: Mapping[str, Any], where: str, seed: int) -> dict[str, Any]:
-    answer = _text(row, "answer", where)
-    if answer not in YES_NO:
-        raise _bad(where, f"'answer' must be Yes or No, found {answer!r}.")
-    ready = {
-        "id": "",
-        "question": _text(row, "question", where),
-        "tool": _text(row, "tool", where),
-        "answer": answer,
-    }
-    return _question(QA, ready, seed)
-
-
-def _expert(row: Mapping[str, Any], where: str, seed: int) -> dict[str, Any]:
-    ready = {
-        "id": "",
-        "question": _text(row, "question", where),
-        "choices": _texts(row, "choices", where, 2),
-        "answer": _text(row, "answer", where),
-    }
-    try:
-        return _question(EXPERT, ready, seed)
-    except TraceError as error:
-        raise _bad(where, error.message) from error
-
-
-def _question(kind: str, row: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    question = lettered(kind, [row], seed=seed)[0]
-    return {name: question[name] for name in ("question", "choices", "tool", "answer")}
-
-
-def _text(row: Mapping[str, Any], name: str, where: str) -> str:
-    value = row.get(name)
-    if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_TEXT:
-        raise _bad(where, f"'{name}' must be a text of 1..{LONGEST_TEXT} characters.")
-    return value.strip()
-
-
-def _texts(row: Mapping[str, Any], name: str, where: str, least: int) -> list[str]:
-    value = row.get(name)
-    if (
-        not isinstance(value, list)
-        or len(value) < least
-        or not all(isinstance(v, str) and v.strip() for v in value)
-    ):
-        raise _bad(where, f"'{name}' must be a list of at least {least} text{'s' if least > 1 else ''}.")
-    return [entry.strip() for entry in value]
-
-
-def _bad(where: str, message: str) -> TraceError:
-    return TraceError(
-        message, code="bad_item", where=where, hint="Correct the line and import the file again."
-    )
+    `tools`: {"name","description","domain"}; `neighbours`: of each, best first. Only about tools of the half that
+    Stage 1 never learns a letter for, whichever models will be asked; a sentence that is also said of a tool of the
+    taught half is never the right answer. Tools come in a seeded order, round after round, so that every domain is
+    drawn in its own proportion; a row depends on the seed and its tool, not on other rows.
+    """
+    questions = Questions(tools, neighbours, said(tool for tool in tools if taught(tool["name"])))
+    names = sorted(tool["name"] for tool in tools if not taught(tool["name"]))
+    random.Random(f"{seed}:{kind}").shuffle(names)
+    rows: dict[str, dict[str, Any]] = {}
+    for turn in range(4):
+        for position, name in enumerate(names):
+            if len(rows) == count:
+                break
+            draw = random.Random(f"{seed}:{kind}:{turn}:{name}")
+            yes = (position + turn) % 2 == 0
+            row = questions.mcq(name, draw) if kind == MCQ else questions.qa(name, yes, draw)
+            if row:
+                rows.setdefault(folded(str(row)), row)
+    return [{"id": f"{kind}-{number:04d}", **row} for number, row in enumerate(rows.values(), start=1)]

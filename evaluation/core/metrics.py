@@ -1,82 +1,142 @@
-"""Retrieval metrics: pure functions over lists of tool names.
+"""What one answer is worth: retrieval metrics, rule tests, and what a trace cites and commits to.
 
-In: predictions {"id","tools","trace","off_vocabulary","follows_trace","trace_tools"} and benchmark items
-{"id","tools","domain","rule"}.
-Out: one number a query, and their means with confidence intervals per domain and per group, always beside n.
-A ranked list (fast, beam) has a fixed length; a generated list (trace, trace-free) has the length the model
-chose, so the two families have metrics of their own and only the first place is shared.
+In: tool names, as a model ranked or listed them, and the gold tools. Out: one number a query. A ranked list (fast,
+beam) has a fixed length; a generated list (trace, trace-free) has the length the model chose, so the two families have
+metrics of their own and only the first place is shared.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from evaluation.core.following import following
-from evaluation.core.stats import DRAWS, Interval, bootstrap_table
 from trace_site.lib.errors import TraceError
 
 RANKED_DECODES = ("fast", "beam", "embedding")
-RANKED_METRICS = ("hit@1", "recall@1", "recall@5", "recall@10", "hit@10")
-LIST_METRICS = ("hit@1", "recall@1", "hit@gen", "recall@gen", "precision@gen", "f1", "exact_set", "set_size")
-ALL = "all"
+ALL = "all"  # domains, or groups of queries
+Row = Mapping[str, Any]
 
 
-def hit_at_k(ranked: Sequence[str], gold: Iterable[str], k: int) -> float:
-    return float(bool(set(ranked[:k]) & set(gold)))
+def hit(found: Sequence[str], gold: set[str], k: int | None = None) -> float:
+    return float(bool(set(found[:k]) & gold))
 
 
-def recall_at_k(ranked: Sequence[str], gold: Iterable[str], k: int) -> float:
+def recall(found: Sequence[str], gold: Collection[str], k: int | None = None) -> float:
     wanted = set(gold)
-    return len(set(ranked[:k]) & wanted) / len(wanted)
+    return len(set(found[:k]) & wanted) / len(wanted)
 
 
-def recall(found: Iterable[str], gold: Iterable[str]) -> float:
-    wanted = set(gold)
-    return len(set(found) & wanted) / len(wanted)
-
-
-def precision(found: Iterable[str], gold: Iterable[str]) -> float:
+def precision(found: Sequence[str], gold: set[str]) -> float:
     """0 for an empty answer: saying nothing is not being right."""
-    chosen = set(found)
-    return len(chosen & set(gold)) / len(chosen) if chosen else 0.0
+    return len(set(found) & gold) / len(set(found)) if found else 0.0
 
 
-def f1(found: Sequence[str], gold: Sequence[str]) -> float:
+def f1(found: Sequence[str], gold: set[str]) -> float:
     p, r = precision(found, gold), recall(found, gold)
     return 2 * p * r / (p + r) if p + r else 0.0
 
 
-def exact_set(found: Iterable[str], gold: Iterable[str]) -> float:
-    return float(set(found) == set(gold))
+class Metric(NamedTuple):
+    title: str  # as a table heads its column
+    score: Callable[[Sequence[str], set[str]], float] | None  # None: not a metric of lists of tools
+    ranked: bool = False
+    listed: bool = False
+    column: str = ""  # of the table of all models: what it means; empty: it has no column there
 
 
-def set_size(found: Iterable[str]) -> float:
-    return float(len(set(found)))
+# in the order in which tables show them
+METRICS = {
+    "recall@gen": Metric(
+        "R@gen", recall, listed=True, column="share of the gold tools in the list the model wrote"
+    ),
+    "hit@1": Metric("hit@1", lambda found, gold: hit(found, gold, 1), True, True, "a gold tool stands first"),
+    "recall@1": Metric("recall@1", lambda found, gold: recall(found, gold, 1), True, True),
+    "recall@5": Metric(
+        "R@5",
+        lambda found, gold: recall(found, gold, 5),
+        ranked=True,
+        column="share of the gold tools among the first 5 (ranked decoding)",
+    ),
+    "recall@10": Metric(
+        "R@10",
+        lambda found, gold: recall(found, gold, 10),
+        ranked=True,
+        column="share of the gold tools among the first 10 (ranked decoding)",
+    ),
+    "hit@10": Metric("hit@10", lambda found, gold: hit(found, gold, 10), ranked=True),
+    "precision@gen": Metric(
+        "precision", precision, listed=True, column="share of the written tools that are gold"
+    ),
+    "f1": Metric("f1", f1, listed=True),
+    "exact_set": Metric("exact set", lambda found, gold: float(set(found) == gold), listed=True),
+    "hit@gen": Metric("hit@gen", hit, listed=True),
+    "set_size": Metric(
+        "set size",
+        lambda found, gold: float(len(set(found))),
+        listed=True,
+        column="mean number of tools in the list",
+    ),
+    "accuracy": Metric("accuracy", None),  # of a letter
+    "refused": Metric("refused", None),  # of a request that no tool answers
+}
+RANKED_METRICS = tuple(name for name, metric in METRICS.items() if metric.ranked)
+LIST_METRICS = tuple(name for name, metric in METRICS.items() if metric.listed)
 
 
 def query_scores(tools: Sequence[str], gold: Sequence[str], ranked: bool) -> dict[str, float]:
-    """Every metric of one query, in the order of RANKED_METRICS or LIST_METRICS."""
+    """Every metric of one query, of RANKED_METRICS or LIST_METRICS."""
     if not gold:
         raise TraceError("has no gold tool, so recall is undefined.", code="no_gold", where="benchmark item")
-    first = {"hit@1": hit_at_k(tools, gold, 1), "recall@1": recall_at_k(tools, gold, 1)}
-    if ranked:
-        at = {f"recall@{k}": recall_at_k(tools, gold, k) for k in (5, 10)}
-        return first | at | {"hit@10": hit_at_k(tools, gold, 10)}
-    return first | {
-        "hit@gen": hit_at_k(tools, gold, len(tools)),
-        "recall@gen": recall(tools, gold),
-        "precision@gen": precision(tools, gold),
-        "f1": f1(tools, gold),
-        "exact_set": exact_set(tools, gold),
-        "set_size": set_size(tools),
+    wanted = set(gold)
+    return {
+        name: metric.score(tools, wanted)
+        for name, metric in METRICS.items()
+        if metric.score and (metric.ranked if ranked else metric.listed)
     }
 
 
-def off_vocabulary(predictions: Sequence[Mapping[str, Any]]) -> dict[str, float | int]:
-    """Share of the generated list entries that name no tool, over all entries of all lists."""
-    off = sum(int(row.get("off_vocabulary", 0)) for row in predictions)
-    entries = off + sum(len(row["tools"]) for row in predictions)
-    return {"off": off, "entries": entries, "rate": off / entries if entries else 0.0}
+def item_scores(row: Row, item: Row, decode: str) -> dict[str, float]:
+    """Every metric of one answer."""
+    if decode == "letters":
+        return {"accuracy": float(row["letter"] == item["answer"])}
+    if not item["tools"]:
+        return {}  # no tool answers it: whether it is refused is known once the model is calibrated
+    return query_scores(row["tools"], item["tools"], decode in RANKED_DECODES)
+
+
+# The tests of a rule, against what a model ranks.
+
+PASS_MEANING = "passes when the first tools of the ranked list are exactly the expected ones, in any order"
+
+
+class ExpectedTool(NamedTuple):
+    name: str
+    rank: int | None  # its place in the list, from 1; None: not in it
+
+
+class RuleTestVerdict(NamedTuple):
+    query: str
+    passed: bool
+    expected: tuple[ExpectedTool, ...]
+    instead: tuple[str, ...]  # tools that stand in the first places without being expected
+    listed: int  # length of the model's list
+
+
+def judge_rule_test(query: str, expected: Sequence[str], found: Sequence[str]) -> RuleTestVerdict:
+    """An expected tool named twice counts once; a test that expects nothing cannot pass."""
+    wanted = tuple(dict.fromkeys(expected))
+    first = found[: len(wanted)]
+    return RuleTestVerdict(
+        query,
+        bool(wanted) and set(first) == set(wanted),
+        tuple(ExpectedTool(name, found.index(name) + 1 if name in found else None) for name in wanted),
+        tuple(name for name in first if name not in wanted),
+        len(found),
+    )
+
+
+# What a trace cites, and whether the answer keeps what its trace says.
+
+NO_TRACE: Mapping[str, Any] = {"follows_trace": None, "trace_tools": []}
 
 
 def cited_codes(trace: str, codes: Iterable[str]) -> list[str]:
@@ -86,98 +146,19 @@ def cited_codes(trace: str, codes: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(word for word in words if word in known))
 
 
-def citation(
-    predictions: Sequence[Mapping[str, Any]], items: Sequence[Mapping[str, Any]], codes: Iterable[str]
-) -> dict[str, Any]:
-    """How often a trace names a rule, whether it is the right one, and recall with and without a citation."""
-    known = set(codes)
-    cited: list[float] = []
-    silent: list[float] = []
-    right_of_cited: list[float] = []
-    right_of_ruled: list[float] = []
-    for row, item in pair_up(predictions, items):
-        found = cited_codes(str(row.get("trace", "")), known)
-        (cited if found else silent).append(recall(row["tools"], item["tools"]))
-        if item.get("rule"):
-            right_of_ruled.append(float(item["rule"] in found))
-            if found:
-                right_of_cited.append(right_of_ruled[-1])
-    return {
-        "n": len(cited) + len(silent),
-        "rate": _share(len(cited), len(cited) + len(silent)),
-        "recall_when_cited": _mean(cited),
-        "recall_when_not_cited": _mean(silent),
-        "correct_rule": _mean(right_of_ruled),
-        "correct_rule_when_cited": _mean(right_of_cited),
-    }
+def trace_fields(named: Sequence[str], answer: Collection[str]) -> dict[str, Any]:
+    """What is kept with an answer that has a trace, which names the tools `named`, in reading order and as often as it
+    does: `trace_tools`, the last different ones, as many as the answer has and at least one; and `follows_trace`:
+    whether these are the answer, as a set. A trace that names no tool leads to no answer."""
+    latest_first = list(dict.fromkeys(reversed(named)))
+    ends_with = latest_first[: max(1, len(set(answer)))][::-1]
+    return {"follows_trace": bool(named) and set(ends_with) == set(answer), "trace_tools": ends_with}
 
 
-def pair_up(
-    predictions: Sequence[Mapping[str, Any]], items: Sequence[Mapping[str, Any]]
-) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Predictions beside their items, in the order of the items; a missing one is an error, never a zero."""
-    by_id = {str(row["id"]): row for row in predictions}
-    missing = [str(item["id"]) for item in items if str(item["id"]) not in by_id]
-    if missing:
-        raise TraceError(
-            f"{len(missing)} of {len(items)} queries have no prediction (first: {missing[0]}).",
-            code="incomplete_predictions",
-            hint="Run the evaluation again; it goes on where it stopped.",
-        )
-    return [(by_id[str(item["id"])], item) for item in items]
-
-
-def summarise(
-    predictions: Sequence[Mapping[str, Any]],
-    items: Sequence[Mapping[str, Any]],
-    groups: Mapping[str, str],
-    *,
-    decode: str,
-    codes: Iterable[str] = (),
-    seed: int = 0,
-    draws: int = DRAWS,
-) -> dict[str, Any]:
-    """{domain or "all": {group or "all": {"n", "metrics", "off_vocabulary", "following"?, "citation"?}}}.
-
-    `groups` maps a query id to its group (covered, uncovered, ...); a query without one counts in "all" only.
-    """
-    pairs = pair_up(predictions, items)
-    ranked, known = decode in RANKED_DECODES, sorted(set(codes))
-    slices: dict[tuple[str, str], list[int]] = {}
-    for index, (_, item) in enumerate(pairs):
-        group = groups.get(str(item["id"]), "")
-        for domain in (ALL, str(item["domain"])):
-            for name in (ALL, group) if group else (ALL,):
-                slices.setdefault((domain, name), []).append(index)
-    result: dict[str, Any] = {}
-    for (domain, group), chosen in sorted(slices.items()):
-        rows = [pairs[index] for index in chosen]
-        summary = _slice(rows, ranked, seed, draws)
-        if not ranked:
-            summary["following"] = following(row for row, _ in rows)
-        if known and not ranked:
-            summary["citation"] = citation([row for row, _ in rows], [item for _, item in rows], known)
-        result.setdefault(domain, {})[group] = summary
-    return result
-
-
-def _slice(
-    rows: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], ranked: bool, seed: int, draws: int
-) -> dict[str, Any]:
-    names = RANKED_METRICS if ranked else LIST_METRICS
-    scores = [query_scores(row["tools"], item["tools"], ranked) for row, item in rows]
-    intervals = bootstrap_table([[score[name] for name in names] for score in scores], seed=seed, draws=draws)
-    table: dict[str, Interval] = dict(zip(names, intervals, strict=True))
-    return {
-        "n": len(rows),
-        "metrics": {name: interval.as_dict() for name, interval in table.items()},
-        "off_vocabulary": off_vocabulary([row for row, _ in rows]),
-    }
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
-
-
-def _mean(values: Sequence[float]) -> dict[str, float | int | None]:
-    return {"mean": sum(values) / len(values) if values else None, "n": len(values)}
+def trace_notes(follows_trace: bool | None, trace_tools: Sequence[str]) -> list[str]:
+    """What a reader of the trace must know of the answer, in plain sentences."""
+    if follows_trace is not False:
+        return []
+    if not trace_tools:
+        return ["The reasoning names no tool, so the answer does not rest on it."]
+    return [f"The answer is not the tool{'s' if len(trace_tools) > 1 else ''} its reasoning ends with."]

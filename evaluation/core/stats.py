@@ -5,7 +5,7 @@ A draw resamples queries; it is held as how often each query was drawn, so all m
 matrix product and two runs are resampled together.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import comb
 
@@ -32,8 +32,12 @@ class Interval:
         return asdict(self)
 
 
+def interval_words(stored: Mapping[str, float]) -> str:
+    return f"{stored['mean']:.3f} [{stored['low']:.3f}, {stored['high']:.3f}]"
+
+
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PairedTest:
     """Run A minus run B on the same queries."""
 
     difference: Interval
@@ -41,9 +45,6 @@ class Comparison:
     only_a: int  # queries that A alone gets right
     only_b: int
     mcnemar_p: float
-
-    def as_dict(self) -> dict[str, object]:
-        return asdict(self)
 
 
 def count_blocks(n: int, draws: int, seed: int) -> Iterator[Table]:
@@ -62,7 +63,7 @@ def resampled_means(scores: Table, draws: int, seed: int) -> Table:
 
 
 def bootstrap_table(
-    scores: Sequence[Sequence[float]], *, seed: int = 0, draws: int = DRAWS, level: float = LEVEL
+    scores: Sequence[Sequence[float]] | Table, *, seed: int = 0, draws: int = DRAWS, level: float = LEVEL
 ) -> list[Interval]:
     """One interval per column of (queries, metrics)."""
     table = np.asarray(scores, dtype=np.float64)
@@ -83,14 +84,14 @@ def bootstrap(
 
 def compare(
     a: Sequence[float], b: Sequence[float], *, seed: int = 0, draws: int = DRAWS, level: float = LEVEL
-) -> Comparison:
+) -> PairedTest:
     """Paired: query i of A against query i of B. McNemar counts a query as right where its score is 1."""
     difference = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
     means = resampled_means(difference[:, None], draws, seed)[:, 0]
     p_value = 2 * min(float(np.mean(means <= 0)), float(np.mean(means >= 0)))
     only_a = sum(x >= 1 > y for x, y in zip(a, b, strict=True))
     only_b = sum(y >= 1 > x for x, y in zip(a, b, strict=True))
-    return Comparison(
+    return PairedTest(
         difference=bootstrap(difference.tolist(), seed=seed, draws=draws, level=level),
         p_value=min(1.0, p_value),
         only_a=only_a,

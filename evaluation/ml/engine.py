@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from evaluation.core.confidence import BEST, FLOOR, NEAREST
-from evaluation.core.following import NO_TRACE, trace_fields
+from evaluation.core.metrics import NO_TRACE, trace_fields
 from evaluation.ml import write
 from evaluation.ml.export import Export, load
 from evaluation.ml.search import BEAMS, Banned, Ranking, Top, beam, top_k

@@ -1,25 +1,23 @@
 """Reads of single predictions: lists with filters, two evaluations paired, what touches one tool or one rule."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from string import ascii_uppercase
 from typing import Any
 
 from django.db.models import Q, QuerySet
 from django.db.models.fields.json import KT
 
 from catalog.models import Tool
-from evaluation.benchmarks.selectors import COLUMNS, ORDER, RESULTS, benchmarks, retrieval_benchmarks
-from evaluation.core.coverage import STATES
-from evaluation.core.metrics import cited_codes
-from evaluation.core.stats import Comparison, compare
-from evaluation.coverage.selectors import DomainCoverage
+from evaluation.benchmarks.selectors import RESULTS, newest_benchmarks, retrieval_benchmarks
+from evaluation.core.metrics import METRICS, RANKED_DECODES, cited_codes
+from evaluation.core.stats import compare
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
 from rules.models import Rule
 from training.models import AliasMove
 
 LETTERS = Evaluation.Decode.LETTERS
-RANKED = (Evaluation.Decode.FAST, Evaluation.Decode.BEAM, Evaluation.Decode.EMBEDDING)
 SHOWN = 10
 # what an answer is to its trace: what it is called and which it is; none where it was not measured
 TRACES = {
@@ -36,24 +34,24 @@ def main_metric(of: Evaluation) -> str:
         return "accuracy"
     if of.benchmark.kind == Benchmark.Kind.OUTSIDE:
         return "refused"
-    return "hit@1" if of.decode in RANKED else "recall@gen"
+    return "hit@1" if of.decode in RANKED_DECODES else "recall@gen"
 
 
 def predictions(of: Evaluation, filters: dict[str, str]) -> QuerySet[Prediction]:
     """With their items; filters: only=wrong|right, trace=TRACES, group, domain, q, and a rule's code: rule=that
     decides, needless=that a trace cites and that does not decide."""
     found = of.predictions.select_related("item")
-    if filters.get("domain"):
-        found = found.filter(item__domain=filters["domain"])
-    if filters.get("q"):
-        words = filters["q"]
+    for name, column in (
+        ("domain", "item__domain"),
+        ("rule", "item__data__rule"),
+        ("group", "scores__group"),
+    ):
+        if filters.get(name):
+            found = found.filter(**{column: filters[name]})
+    if words := filters.get("q"):
         found = found.filter(Q(item__data__query__icontains=words) | Q(item__data__question__icontains=words))
-    if filters.get("rule"):
-        found = found.filter(item__data__rule=filters["rule"])
     if filters.get("needless"):
         found = cites_needlessly(found, filters["needless"])
-    if filters.get("group"):
-        found = found.filter(scores__group=filters["group"])
     if filters.get("trace") in TRACES:
         found = found.filter(TRACES[filters["trace"]][1])
     if filters.get("only"):
@@ -64,22 +62,21 @@ def predictions(of: Evaluation, filters: dict[str, str]) -> QuerySet[Prediction]
 
 def cites_needlessly(rows: QuerySet[Prediction], code: str) -> QuerySet[Prediction]:
     """Those whose trace names a rule that does not decide the request."""
-    cited = rows.annotate(said=KT("output__trace")).filter(said__regex=rf"\m{re.escape(code)}\M")
+    cited = rows.annotate(trace=KT("output__trace")).filter(trace__regex=rf"\m{re.escape(code)}\M")
     return cited.filter(~Q(item__data__rule=code) | Q(item__data__rule__isnull=True))
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownPrediction:
     """One prediction as the table shows it."""
 
     prediction: Prediction
     text: str
     gold: list[str]
     given: list[tuple[str, bool]]
-    missed: list[str]
     right: bool
-    cited: list[str]
-    group: str
+    cited: Sequence[str] = ()
+    group: str = ""
     trace: str = ""  # one of TRACES
     ends_with: Sequence[str] = ()
 
@@ -89,79 +86,59 @@ class Shown:
         return [place for place, (_, right) in enumerate(self.given, start=1) if right and place > FOLDED]
 
 
-def shown(rows: Sequence[Prediction], of: Evaluation) -> list[Shown]:
-    codes = list(Rule.objects.values_list("code", flat=True)) if of.decode not in RANKED else []
+def shown(rows: Sequence[Prediction], of: Evaluation) -> list[ShownPrediction]:
+    has_traces = of.decode not in RANKED_DECODES
+    codes = list(Rule.objects.values_list("code", flat=True)) if has_traces else []
     return [shown_one(row, of, codes) for row in rows]
 
 
-def shown_one(row: Prediction, of: Evaluation, codes: Sequence[str]) -> Shown:
-    data = row.item.data
+def shown_one(row: Prediction, of: Evaluation, codes: Sequence[str]) -> ShownPrediction:
+    data, output = row.item.data, row.output
     right = row.scores.get(main_metric(of), 0) >= 1
     if of.decode == LETTERS:
-        options = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", data.get("choices", ()), strict=False))
-        letter = row.output.get("letter", "")
+        options = dict(zip(ascii_uppercase, data.get("choices", ()), strict=False))
+        letter = output.get("letter", "")
         gold = [f"{data['answer']}: {options.get(data['answer'], '')}"]
         given = [(f"{letter}: {options.get(letter, '')}", right)] if letter else []
-        return Shown(row, data.get("question", ""), gold, given, [] if right else gold, right, [], "")
-    gold, tools = data["tools"], row.output.get("tools", [])[:SHOWN]
-    return Shown(
+        return ShownPrediction(row, data.get("question", ""), gold, given, right)
+    gold, tools = data["tools"], output.get("tools", [])[:SHOWN]
+    trace = ""
+    if output.get("follows_trace") is not None:
+        trace = "follows" if output["follows_trace"] else "differs" if output["trace_tools"] else "silent"
+    return ShownPrediction(
         row,
         data["query"],
         gold,
-        [(name, name in gold) for name in tools],
-        [name for name in gold if name not in tools],
-        right,
-        cited_codes(str(row.output.get("trace", "")), codes),
-        row.scores.get("group", ""),
-        to_its_trace(row.output),
-        row.output.get("trace_tools", ()),
+        given=[(name, name in gold) for name in tools],
+        right=right,
+        cited=cited_codes(str(output.get("trace", "")), codes),
+        group=row.scores.get("group", ""),
+        trace=trace,
+        ends_with=output.get("trace_tools", ()),
     )
 
 
-def to_its_trace(output: dict[str, Any]) -> str:
-    if output.get("follows_trace") is None:
-        return ""
-    if output["follows_trace"]:
-        return "follows"
-    return "differs" if output["trace_tools"] else "silent"
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    metric: str
-    a: float
-    b: float
-    result: Comparison
-
-    @property
-    def title(self) -> str:
-        """The metric as the results page heads its column."""
-        return COLUMNS[self.metric][0] if self.metric in COLUMNS else self.metric.replace("_", " ")
-
-
-def compared(a: Evaluation, b: Evaluation, group: str = "") -> tuple[list[Compared], int]:
-    """Paired differences on every metric both have, and over how many queries."""
-    left, right = item_scores(a, group), item_scores(b, group)
-    shared = sorted(left.keys() & right.keys())
-    if not shared:
-        return [], 0
-    names = [name for name in ORDER if name in left[shared[0]] and name in right[shared[0]]]
+def compared(a: Evaluation, b: Evaluation, group: str = "") -> tuple[list[dict[str, Any]], int]:
+    """[{"metric", "title", "a", "b", "result"}]: paired differences on every metric both have; and over how many
+    queries."""
+    sides: list[dict[int, dict[str, Any]]] = []
+    for of in (a, b):
+        found = of.predictions.filter(scores__group=group) if group else of.predictions.all()
+        sides.append(dict(found.values_list("item_id", "scores")))
+    shared = sorted(sides[0].keys() & sides[1].keys())
     rows = []
-    for name in names:
-        ours, theirs = ([float(side[item][name]) for item in shared] for side in (left, right))
-        result = compare(ours, theirs, seed=a.seed)
-        rows.append(Compared(name, sum(ours) / len(ours), sum(theirs) / len(theirs), result))
+    for name, metric in METRICS.items() if shared else ():
+        if all(name in side[shared[0]] for side in sides):
+            ours, theirs = ([float(side[item][name]) for item in shared] for side in sides)
+            means = {"a": sum(ours) / len(ours), "b": sum(theirs) / len(theirs)}
+            result = compare(ours, theirs, seed=a.seed)
+            rows.append({"metric": name, "title": metric.title, **means, "result": result})
     return rows, len(shared)
 
 
-def item_scores(of: Evaluation, group: str) -> dict[int, dict[str, Any]]:
-    found = of.predictions.filter(scores__group=group) if group else of.predictions.all()
-    return dict(found.values_list("item_id", "scores"))
-
-
 def tool_queries(tool: Tool) -> dict[str, Any]:
-    """Benchmark queries this tool is gold for, with the champion's answer in the trace where there is one."""
-    chosen = retrieval_benchmarks(benchmarks())
+    """Benchmark queries this tool is gold for, and whether the champion, writing a trace, finds all of their tools."""
+    chosen = retrieval_benchmarks(newest_benchmarks())
     items = BenchmarkItem.objects.filter(benchmark__in=chosen, data__tools__contains=[tool.name])
     found = list(items.select_related("benchmark").order_by("benchmark", "position")[:20])
     champion = AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION).first()
@@ -169,97 +146,6 @@ def tool_queries(tool: Tool) -> dict[str, Any]:
         RESULTS, model=champion.model_id if champion else 0, decode=Evaluation.Decode.TRACE
     )
     made = Prediction.objects.filter(evaluation__in=asked, item__in=found).order_by("evaluation")
-    answers = {row.item_id: row for row in made.select_related("item", "evaluation")}
-    rows = [
-        (item, shown_one(row, row.evaluation, ()) if (row := answers.get(item.pk)) else None)
-        for item in found
-    ]
-    return {"champion": champion if answers else None, "rows": rows}
-
-
-# Results as lines of text for the command line.
-
-
-HEADLINES = (
-    "hit@1",
-    "recall@1",
-    "recall@5",
-    "recall@10",
-    "hit@10",
-    "recall@gen",
-    "precision@gen",
-    "f1",
-    "set_size",
-    "refused",
-)
-MOST_GAPS = 10
-
-
-def interval(cell: dict[str, Any]) -> str:
-    return f"{cell['mean']:.3f} [{cell['low']:.3f}, {cell['high']:.3f}]"
-
-
-def evaluation_lines(evaluation: Evaluation) -> Iterator[str]:
-    """One line per domain and group: n, then every metric with its interval."""
-    who = (
-        f"model {evaluation.model_id} {evaluation.model.run.cell}"
-        if evaluation.model
-        else "embedding baseline"
-    )
-    yield f"{who} on {evaluation.benchmark.title}, {evaluation.decode}"
-    if evaluation.benchmark.is_development:
-        yield "  a development half: thresholds are chosen on it, so its figures are not shown"
-        return
-    if left_out := (evaluation.metrics or {}).get("left_out"):
-        asked = f"{left_out} of {evaluation.benchmark.count} questions"
-        yield f"  {asked} are about tools that Stage 1 may learn letters on: not counted"
-    for domain, groups in ((evaluation.metrics or {}).get("slices") or {}).items():
-        if "accuracy" in groups:
-            yield f"  {domain}: n {groups['n']}  accuracy {interval(groups['accuracy'])}  chance {groups['random']:.3f}"
-            continue
-        for group, found in groups.items():
-            cells = found["metrics"]
-            shown = "  ".join(f"{name} {interval(cells[name])}" for name in HEADLINES if name in cells)
-            off = found.get("off_vocabulary")
-            rest = f"  off-vocabulary {off['rate']:.3f}" if evaluation.decode == "trace-free" and off else ""
-            if rate := (found.get("citation") or {}).get("rate"):
-                rest += f"  cites a rule {rate:.3f}"
-            rest += following_words(found.get("following") or {"n": 0})
-            yield f"  {domain}/{group}: n {found['n']}  {shown}{rest}"
-
-
-def following_words(counts: dict[str, Any]) -> str:
-    """Answers that follow their trace, of those that have one; empty where there is none or it was not measured."""
-    if not counts["n"]:
-        return ""
-    silent = f", {counts['names_no_tool']} name no tool" if counts["names_no_tool"] else ""
-    return f"  follows its trace {counts['rate']:.3f} ({counts['follows']} of {counts['n']}{silent})"
-
-
-def coverage_lines(row: DomainCoverage) -> Iterator[str]:
-    """The state of a domain and its costliest gaps."""
-    if row.clustering is None:
-        yield f"{row.domain}: {row.tools:,} tools, no clusters yet (run manage.py catalog_clusters)"
-        return
-    done = row.totals
-    yield f"{row.domain}: {row.tools:,} tools, {row.rules} published rules"
-    yield f"  clustering v{row.clustering}, tau {row.tau:.2f}"
-    states = "  ".join(
-        f"{state.replace('_', ' ')} {done.states[state]}" for state in STATES if done.states[state]
-    )
-    yield f"  {done.done} of {done.clusters} clusters resolved ({states})"
-    yield f"  {done.edges_covered:,} of {done.edges:,} edges, {done.tools_covered:,} of {done.tools:,} clustered tools"
-    lost = sum(len(one.outside) for one in row.outside)
-    yield f"  {lost} pairs of {len(row.outside)} rules lie outside every cluster"
-    if groups := row.recall.get("groups"):
-        metric = "recall@gen" if row.recall["decode"] in ("trace", "trace-free") else "recall@1"
-        tier = f", {row.recall['tier']} tier" if row.recall["tier"] else ""
-        yield f"  {row.recall['benchmark']}{tier}, {row.recall['decode']}"
-        for group, found in groups.items():
-            base = row.recall["embedding"].get(group, {}).get("metrics", {}).get("recall@1")
-            beside = f"   embedding recall@1 {interval(base)}" if base else ""
-            yield f"  {group}: {metric} {interval(found['metrics'][metric])} n {found['n']}{beside}"
-    for gap in row.gaps[:MOST_GAPS]:
-        yield f"  gap {gap.gap_score:6.1f}  {gap.edges - gap.covered} of {gap.edges} edges  {gap.state:<8} {gap.label}"
-    if len(row.gaps) > MOST_GAPS:
-        yield f"  ... and {len(row.gaps) - MOST_GAPS} more"
+    found_it = {item: scores["recall@gen"] >= 1 for item, scores in made.values_list("item", "scores")}
+    rows = [(item, found_it.get(item.pk)) for item in found]
+    return {"champion": champion if found_it else None, "rows": rows}

@@ -8,9 +8,10 @@ from typing import Any
 from django.urls import reverse
 
 from catalog.models import Tool
-from evaluation.benchmarks.selectors import RESULTS, TIERS, cell_of, slices
+from evaluation.benchmarks.selectors import RESULTS, TIERS, slices
 from evaluation.core import coverage, report
-from evaluation.core.probes import counted
+from evaluation.core.items import counted
+from evaluation.core.metrics import ALL, item_scores
 from evaluation.coverage.selectors import query_groups
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
 from rules.models import Rule
@@ -45,14 +46,13 @@ def score(benchmark: Benchmark, decode: str, predictions: Rows, rows: Rows) -> S
     if benchmark.kind == Benchmark.Kind.OUTSIDE:
         return Scored(report.outside_report(predictions, rows, [None] * len(rows), seed=SEED), {}, {})
     groups, definition, clusterings = grouping(rows)
-    embedding = baseline_lists(benchmark) if decode != Decode.EMBEDDING else None
     numbers = report.retrieval_report(
         predictions,
         rows,
         groups,
         decode=decode,
         codes=Rule.objects.values_list("code", flat=True),
-        embedding=embedding,
+        embedding=baseline_lists(benchmark) if decode != Decode.EMBEDDING else None,
         seed=SEED,
     )
     return Scored({**numbers, "groups": definition}, clusterings, groups)
@@ -64,24 +64,18 @@ def grouping(rows: Rows) -> tuple[dict[str, str], dict[str, Any], dict[str, int]
     ids = dict(Tool.objects.filter(name__in=names).values_list("name", "pk"))
     groups, clusterings = query_groups()
     found = {row["id"]: groups.group(ids[name] for name in row["tools"] if name in ids) for row in rows}
-    counts = {group: list(found.values()).count(group) for group in coverage.GROUPS}
+    counts = dict.fromkeys(coverage.GROUPS, 0) | Counter(found.values())
     shown = {"definition": coverage.GROUP_DEFINITION, "counts": counts, "hash": content_hash(found)}
     return found, shown, clusterings
 
 
 def baseline_lists(benchmark: Benchmark) -> dict[str, list[str]] | None:
     """The embedding baseline's ranked names by item id; None while it has not been computed."""
-    evaluation = (
-        Evaluation.objects.filter(benchmark=benchmark, model=None, metrics__isnull=False)
-        .order_by("-id")
-        .first()
-    )
-    if evaluation is None:
+    made = Evaluation.objects.filter(benchmark=benchmark, model=None, metrics__isnull=False)
+    if (newest := made.order_by("-id").first()) is None:
         return None
-    return {
-        str(item): output["tools"]
-        for item, output in Prediction.objects.filter(evaluation=evaluation).values_list("item", "output")
-    }
+    stored = Prediction.objects.filter(evaluation=newest).values_list("item", "output")
+    return {str(item): output["tools"] for item, output in stored}
 
 
 def publish(*, evaluation: Evaluation, predictions: Rows, rows: Rows, scored: Scored) -> None:
@@ -89,20 +83,16 @@ def publish(*, evaluation: Evaluation, predictions: Rows, rows: Rows, scored: Sc
 
     Raises TraceError `incomplete` unless every item that counts has its prediction then.
     """
-    by_id = {row["id"]: row for row in rows}
-    Prediction.objects.bulk_create(
-        [
-            Prediction(
-                evaluation=evaluation,
-                item_id=int(row["id"]),
-                output={name: value for name, value in row.items() if name != "id"},
-                scores=item_scores(row, by_id[str(row["id"])], evaluation.decode, scored),
-            )
-            for row in predictions
-        ],
-        batch_size=1000,
-        ignore_conflicts=True,
-    )
+    items = {row["id"]: row for row in rows}
+    made = []
+    for row in predictions:
+        item = str(row["id"])
+        scores: dict[str, Any] = {**item_scores(row, items[item], evaluation.decode)}
+        if scored.groups:
+            scores["group"] = scored.groups[item]
+        output = {name: value for name, value in row.items() if name != "id"}
+        made.append(Prediction(evaluation=evaluation, item_id=int(item), output=output, scores=scores))
+    Prediction.objects.bulk_create(made, batch_size=1000, ignore_conflicts=True)
     stored = Prediction.objects.filter(evaluation=evaluation).count()
     if stored != len(rows):
         raise TraceError(
@@ -113,12 +103,6 @@ def publish(*, evaluation: Evaluation, predictions: Rows, rows: Rows, scored: Sc
         )
     evaluation.metrics, evaluation.clusterings = scored.metrics, scored.clusterings
     evaluation.save(update_fields=["metrics", "clusterings"])
-
-
-def item_scores(row: dict[str, Any], item: dict[str, Any], decode: str, scored: Scored) -> dict[str, Any]:
-    """{metric: value} of one answer, with the group its query counts in."""
-    scores = report.item_scores(row, item, decode)
-    return {**scores, "group": scored.groups[item["id"]]} if scored.groups else {**scores}
 
 
 def rescored(evaluation: Evaluation) -> Scored | None:
@@ -140,40 +124,34 @@ def rescored(evaluation: Evaluation) -> Scored | None:
 
 def publish_rescored(*, evaluation: Evaluation, scored: Scored) -> None:
     """Replace numbers and groups; the predictions themselves never change."""
-    moved = [
-        prediction
-        for prediction in Prediction.objects.filter(evaluation=evaluation)
-        if prediction.scores.get("group") != scored.groups[str(prediction.item_id)]
-    ]
-    for prediction in moved:
-        prediction.scores["group"] = scored.groups[str(prediction.item_id)]
+    moved = []
+    for prediction in Prediction.objects.filter(evaluation=evaluation):
+        group = scored.groups[str(prediction.item_id)]
+        if prediction.scores.get("group") != group:
+            prediction.scores["group"] = group
+            moved.append(prediction)
     Prediction.objects.bulk_update(moved, ["scores"], batch_size=1000)
     Evaluation.objects.filter(pk=evaluation.pk).update(metrics=scored.metrics, clusterings=scored.clusterings)
 
 
 # The one figure that tables of other apps show of a model: hit@1 on the hard tier (else where there is no tier).
 
-
-PREFERRED = (Evaluation.Decode.TRACE, Evaluation.Decode.FAST)
+PREFERRED = (Decode.TRACE, Decode.FAST)
 
 
 def of_models(models: list[int]) -> dict[int, Score]:
     """{model id: score}; all of one benchmark, so that they can be compared. One query."""
-    rows = list(
-        Evaluation.objects.filter(RESULTS, model__in=models, decode__in=PREFERRED).select_related("benchmark")
-    )
+    made = Evaluation.objects.filter(RESULTS, model__in=models, decode__in=PREFERRED)
+    rows = list(made.select_related("benchmark"))
     if not rows:
         return {}
     counts = Counter((-TIERS.index(row.benchmark.tier), row.benchmark_id) for row in rows)
     _, chosen = max(counts, key=lambda one: (one[0], counts[one], one[1]))
     found: dict[int, Score] = {}
     for row in sorted(rows, key=lambda row: -PREFERRED.index(row.decode)):
-        if row.benchmark_id != chosen or row.model_id is None:
-            continue
-        figures = (slices(row).get("all") or {}).get("all", {}).get("metrics", {})
-        cell = cell_of(figures.get("hit@1"))
-        if cell.mean is not None:
+        cell = (slices(row).get(ALL) or {}).get(ALL, {}).get("metrics", {}).get("hit@1")
+        if cell and row.benchmark_id == chosen and row.model_id is not None:
             label = f"hit@1, {row.decode}, {row.benchmark.title}"
             url = reverse("evaluation:detail", args=[row.pk])
-            found[row.model_id] = Score(cell.mean, cell.low, cell.high, cell.n, label, url)
+            found[row.model_id] = Score(cell["mean"], cell["low"], cell["high"], cell["n"], label, url)
     return found

@@ -14,8 +14,15 @@ from catalog.models import Tool
 from evaluation.benchmarks.services import EMBEDDING_K, K, Unit, plan
 from evaluation.models import Benchmark, Evaluation
 from evaluation.results import comparison
-from evaluation.results.rule_tests import RuleTestWork, open_tests
-from evaluation.results.scoring import SEED, benchmark_rows, publish, publish_rescored, rescored, score
+from evaluation.results.rule_tests import RuleTestWork
+from evaluation.results.scoring import (
+    SEED,
+    benchmark_rows,
+    publish,
+    publish_rescored,
+    rescored,
+    score,
+)
 from evaluation.retrieval.calibration import calibrate
 from trace_site.jobs import JobContext
 from trace_site.lib.child import Event, run_child
@@ -27,36 +34,12 @@ from training.models import Model
 from training.registry.registry import export_dir
 from training.runs.stages import child_env
 
-# The embedding baseline: tools ranked by the cosine between a query and what the catalog stores.
-#
-# In: normalised query rows, tool rows in the order of their names. Out: for every query the k best names with their
-# cosines; ties go to the name that sorts first.
-
-
-EmbeddingRows = npt.NDArray[np.float32]
-QUERIES_AT_ONCE = 512
-
-
-def ranked(
-    queries: EmbeddingRows, tools: EmbeddingRows, names: Sequence[str], k: int
-) -> list[list[tuple[str, float]]]:
-    """`names` must be sorted: then position breaks ties."""
-    k = min(k, len(names))
-    found: list[list[tuple[str, float]]] = []
-    for start in range(0, len(queries), QUERIES_AT_ONCE):
-        scores = queries[start : start + QUERIES_AT_ONCE] @ tools.T
-        for row in scores:
-            # every tool as good as the k-th stays in the race, so that ties are settled by name
-            threshold = np.partition(row, len(row) - k)[len(row) - k]
-            places = np.flatnonzero(row >= threshold)
-            best = places[np.argsort(-row[places], kind="stable")][:k]
-            found.append([(names[place], round(float(row[place]), 6)) for place in best])
-    return found
-
-
 ENGINE, ENCODER = "evaluation.ml", "catalog.ml"
 TRIES = 3
+QUERIES_AT_ONCE = 512
+EmbeddingRows = npt.NDArray[np.float32]
 Rows = list[dict[str, Any]]
+GO_ON = "Retry the job; it goes on where it stopped."
 
 
 class CatalogMoved(Exception):
@@ -85,65 +68,51 @@ def _evaluate(ctx: JobContext) -> dict[str, Any]:
     model = Model.objects.select_related("run").get(pk=params["model"]) if params["model"] else None
     chosen = Benchmark.objects.filter(pk__in=params["benchmarks"]) if params.get("benchmarks") else None
     units = plan(model, chosen, params.get("decodes"))
-    if any(unit.model is None for unit in units) and half_embedded():
+    needs_baseline = any(unit.model is None for unit in units)
+    if needs_baseline and half_embedded():
         await_look_alikes(ctx)
-    forget_moved(ctx, units)
+    with (
+        ctx.guard()
+    ):  # what this job began for a catalog that has moved on since: nobody would ever finish it
+        begun = Evaluation.objects.filter(job=ctx.job, metrics__isnull=True)
+        begun.exclude(key__in=[unit.key for unit in units]).delete()
     result: dict[str, Any] = {"evaluations": [], "computed": 0, "rescored": 0, "skipped": []}
-    wanted = [unit for unit in units if unit.model is not None or has_embeddings(result)]
-    works = [work for unit in wanted if (work := open_work(ctx, unit, result))]
-    tests = open_tests(model) if model is not None else None
-    progress = _Progress(ctx, sum(len(work.rows) for work in works) + (tests.count if tests else 0))
+    if needs_baseline and not Tool.objects.filter(embedding__isnull=False).exists():
+        why = "the catalog has no embeddings; run manage.py catalog_neighbours"
+        result["skipped"] = [f"embedding baseline: {why}"]
+        units = [unit for unit in units if unit.model is not None]
+    works = [work for unit in units if (work := open_work(ctx, unit, result))]
+    tests = RuleTestWork.of(model) if model is not None else None
+    progress = Progress(ctx, sum(len(work.rows) for work in works) + (tests.count if tests else 0))
     for work in works:
-        if work.evaluation.model_id is None:
+        if work.unit.model is None:
             embed(ctx, work, progress)
             work.publish(ctx, result)
     if model is not None:
-        asked: list[Work | RuleTestWork] = [work for work in works if work.evaluation.model_id]
-        if tests is not None:
+        asked: list[Work | RuleTestWork] = [work for work in works if work.unit.model is not None]
+        if tests and tests.versions:
             asked.append(tests)
         predict(ctx, model, asked, progress, result)
         calibrate(ctx, model)
         if chosen is None and not params.get("decodes"):
             comparison.evaluated(ctx, model)
-    refuse_unfinished(result["evaluations"])
+    planned = result["evaluations"]
+    open_ = len(planned) - Evaluation.objects.filter(pk__in=planned, metrics__isnull=False).count()
+    if open_ > 0:
+        message = f"{open_} of {len(planned)} evaluations are not finished."
+        raise TraceError(message, code="incomplete", hint=GO_ON)
     return result
-
-
-def forget_moved(ctx: JobContext, units: Sequence[Unit]) -> None:
-    """Rows that this job began for a catalog that has moved on since: nobody would ever finish them."""
-    with ctx.guard():
-        begun = Evaluation.objects.filter(job=ctx.job, metrics__isnull=True)
-        begun.exclude(key__in=[unit.key for unit in units]).delete()
-
-
-def refuse_unfinished(planned: Sequence[int]) -> None:
-    finished = Evaluation.objects.filter(pk__in=planned, metrics__isnull=False).count()
-    if finished < len(planned):
-        raise TraceError(
-            f"{len(planned) - finished} of {len(planned)} evaluations are not finished.",
-            code="incomplete",
-            hint="Retry the job; it goes on where it stopped.",
-        )
 
 
 def run_rule_tests(ctx: JobContext) -> dict[str, Any]:
     """Ask a model the tests of the published rules that it has not answered yet."""
     model = Model.objects.select_related("run").get(pk=ctx.params["model"])
     result: dict[str, Any] = {"rules_tested": 0, "rules_passed": 0}
-    while tests := open_tests(model):  # rules may be published meanwhile
+    while (tests := RuleTestWork.of(model)).versions:  # rules may be published meanwhile
         asked: dict[str, Any] = {}
-        predict(ctx, model, [tests], _Progress(ctx, tests.count), asked)
+        predict(ctx, model, [tests], Progress(ctx, tests.count), asked)
         result = {name: number + asked[name] for name, number in result.items()}
     return result
-
-
-def has_embeddings(result: dict[str, Any]) -> bool:
-    if Tool.objects.filter(embedding__isnull=False).exists():
-        return True
-    result["skipped"] = [
-        "embedding baseline: the catalog has no embeddings; run manage.py catalog_neighbours"
-    ]
-    return False
 
 
 def open_work(ctx: JobContext, unit: Unit, result: dict[str, Any]) -> "Work | None":
@@ -184,10 +153,6 @@ class Work:
     published: bool = False
 
     @property
-    def label(self) -> str:
-        return f"{self.evaluation.benchmark}, {self.evaluation.decode}"
-
-    @property
     def decode(self) -> str:
         return self.evaluation.decode
 
@@ -206,9 +171,6 @@ class Work:
         left_out = {"without": self.unit.without} if self.unit.without else {}
         write_jsonl(self.folder / "items.jsonl", [row | left_out for row in self.asked])
 
-    def files(self) -> tuple[Path, Path]:
-        return self.folder / "items.jsonl", self.folder / "predictions.jsonl"
-
     def predictions(self) -> Rows:
         """Every item's answer; what could not be asked has no letter."""
         path = self.folder / "predictions.jsonl"
@@ -217,8 +179,8 @@ class Work:
             raise TraceError(
                 f"{len(missing)} of {len(self.asked)} answers are missing.",
                 code="incomplete_predictions",
-                where=self.label,
-                hint="Retry the job; it goes on where it stopped.",
+                where=f"{self.evaluation.benchmark}, {self.decode}",
+                hint=GO_ON,
             )
         return [found.get(row["id"]) or {"id": row["id"], "letter": "", "scores": []} for row in self.rows]
 
@@ -235,7 +197,7 @@ class Work:
 
 
 @dataclass
-class _Progress:
+class Progress:
     """One bar over all the children of the job."""
 
     ctx: JobContext
@@ -252,40 +214,40 @@ def predict(
     ctx: JobContext,
     model: Model,
     works: Sequence["Work | RuleTestWork"],
-    progress: _Progress,
+    progress: Progress,
     result: dict[str, Any],
 ) -> None:
     """All decodings of a model in one child, so that its weights are read once; published one by one."""
     export = export_dir(model)
     for work in works:
         work.ask(export)
-    by_out = {str(work.files()[1]): work for work in works if work.asked}
+    asked = [work for work in works if work.asked]
+    by_out = {str(work.folder / "predictions.jsonl"): work for work in asked}
 
     def on_event(event: Event) -> None:
         progress.show(event, f"model {model.pk}")
         if event.get("event") == "answered":
             by_out[str(event["out"])].publish(ctx, result)
 
-    if by_out:
-        first, *rest = by_out.values()
-        source, out = first.files()
-        arguments = ["predict", "--model", export, "--in", source, "--out", out, "--decode", first.decode]
-        for work in rest:
-            arguments += ["--also", *work.files(), work.decode]
-        run(ctx, ENGINE, [*arguments, "--k", K], first.folder / "errors.txt", on_event)
+    if asked:
+        arguments: list[Any] = ["predict", "--model", export, "--k", K]
+        for work in asked:
+            source, out = work.folder / "items.jsonl", work.folder / "predictions.jsonl"
+            first = ["--in", source, "--out", out, "--decode", work.decode]
+            arguments += first if work is asked[0] else ["--also", source, out, work.decode]
+        run(ctx, ENGINE, arguments, asked[0].folder / "errors.txt", on_event)
     for work in works:
         if not work.published:
             work.publish(ctx, result)
 
 
-def embed(ctx: JobContext, work: Work, progress: _Progress) -> None:
+def embed(ctx: JobContext, work: Work, progress: Progress) -> None:
     """Queries encoded as the catalog encodes tools, ranked by cosine over the stored rows."""
-    import numpy as np
-
     texts, out = work.folder / "texts.jsonl", work.folder / "encoded"
     write_jsonl(texts, [{"id": row["id"], "text": row["query"]} for row in work.rows])
     arguments = ["encode", "--in", texts, "--out", out, "--encoder", settings.ENCODER]
-    run(ctx, ENCODER, arguments, work.folder / "errors.txt", lambda event: progress.show(event, work.label))
+    label = f"{work.evaluation.benchmark}, {work.decode}"
+    run(ctx, ENCODER, arguments, work.folder / "errors.txt", lambda event: progress.show(event, label))
     tools = Tool.objects.filter(status=Tool.Status.ACTIVE, embedding__isnull=False)
     stored = sorted(tools.values_list("name", "embedding"), key=lambda row: row[0])  # as ties are settled
     matrix = np.asarray([np.asarray(row) for _, row in stored], dtype=np.float32)
@@ -297,6 +259,23 @@ def embed(ctx: JobContext, work: Work, progress: _Progress) -> None:
     write_jsonl(work.folder / "predictions.jsonl", answers)
     work.asked = work.rows
     progress.before += len(work.rows)
+
+
+def ranked(
+    queries: EmbeddingRows, tools: EmbeddingRows, names: Sequence[str], k: int
+) -> list[list[tuple[str, float]]]:
+    """For every query the k best names with their cosines. Rows are normalised, and `names` is sorted: ties go to the
+    name that sorts first."""
+    k = min(k, len(names))
+    found: list[list[tuple[str, float]]] = []
+    for start in range(0, len(queries), QUERIES_AT_ONCE):
+        for row in queries[start : start + QUERIES_AT_ONCE] @ tools.T:
+            # every tool as good as the k-th stays in the race, so that ties are settled by name
+            threshold = np.partition(row, len(row) - k)[len(row) - k]
+            places = np.flatnonzero(row >= threshold)
+            best = places[np.argsort(-row[places], kind="stable")][:k]
+            found.append([(names[place], round(float(row[place]), 6)) for place in best])
+    return found
 
 
 def run(

@@ -11,7 +11,8 @@ from django.views.decorators.http import require_GET
 from catalog.models import Tool
 from evaluation.benchmarks import selectors
 from evaluation.benchmarks.selectors import evaluations, score_bar
-from evaluation.models import Benchmark, Evaluation
+from evaluation.core.coverage import COVERED, GROUPS, UNCOVERED
+from evaluation.models import Benchmark
 from evaluation.results import predictions as reads
 from evaluation.retrieval import playground
 from synthesis.samples.lineage import Made
@@ -24,25 +25,23 @@ FILTERS = ("only", "trace", "group", "domain", "q", "rule", "needless")
 
 @require_GET
 def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
-    evaluation = get_object_or_404(selectors.evaluations(), pk=pk)
+    evaluation = get_object_or_404(evaluations(), pk=pk)
     filters = {name: request.GET.get(name, "") for name in FILTERS}
     found = reads.predictions(evaluation, filters)
     page = keyset(found, request.GET.get("after", ""))
     context = {
         "evaluation": evaluation,
-        "name": selectors.model_name(evaluation),
+        "name": selectors.model_name(evaluation.model),
         "slices": selectors.slice_rows(evaluation),
         "filters": filters,
         "page": page,
         "shown": reads.shown(page.rows, evaluation),
-        "groups": selectors.GROUPS[1:],
+        "groups": GROUPS,
         "traces": [(key, label) for key, (label, _) in reads.TRACES.items()]
         if evaluation.decode in selectors.TRACED
         else [],
         "total": found.count(),
-        "others": selectors.evaluations()
-        .filter(benchmark=evaluation.benchmark, metrics__isnull=False)
-        .exclude(pk=pk),
+        "others": evaluations().filter(benchmark=evaluation.benchmark, metrics__isnull=False).exclude(pk=pk),
     }
     return render(request, "evaluation/evaluation_detail.html", context)
 
@@ -50,20 +49,17 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
 @require_GET
 def compare(request: HttpRequest) -> HttpResponse:
     """Model A minus model B on the queries both answered."""
-    a, b = (chosen_evaluation(request.GET.get(name, "")) for name in ("a", "b"))
+    a, b = (evaluations().filter(pk=number_of(request.GET.get(name, ""))).first() for name in ("a", "b"))
     group = request.GET.get("group", "")
-    options = selectors.evaluations().filter(metrics__isnull=False).order_by("benchmark__name", "-pk")
-    context: dict[str, Any] = {"a": a, "b": b, "group": group, "options": options, "groups": selectors.SIDES}
+    options = evaluations().filter(metrics__isnull=False).order_by("benchmark__name", "-pk")
+    context: dict[str, Any] = {"a": a, "b": b, "group": group, "options": options}
+    context["groups"] = (COVERED, UNCOVERED)
     if a and b:
         context["mismatch"] = a.benchmark_id != b.benchmark_id
         if not context["mismatch"]:
             context["rows"], context["n"] = reads.compared(a, b, group)
-            context["name_a"], context["name_b"] = selectors.model_name(a), selectors.model_name(b)
+            context |= {f"name_{side}": selectors.model_name(of.model) for side, of in (("a", a), ("b", b))}
     return render(request, "evaluation/compare.html", context)
-
-
-def chosen_evaluation(value: str) -> Evaluation | None:
-    return selectors.evaluations().filter(pk=number_of(value)).first()
 
 
 @require_GET
@@ -77,8 +73,8 @@ def benchmark_detail(request: HttpRequest, pk: int) -> HttpResponse:
 def model_scores(request: HttpRequest, pk: int) -> HttpResponse:
     """Fragment for a model's page: what it scored on every benchmark."""
     model = get_object_or_404(Model.objects.select_related("run"), pk=pk)
-    found = selectors.for_model(model)
-    bars = [bar for bar in map(selectors.score_bar, found) if bar]
+    found = evaluations().filter(model=model).order_by("benchmark__kind", "benchmark__name", "decode")
+    bars = [bar for bar in map(score_bar, found) if bar]
     chart = bar_chart("What does it find, and what does it know?", bars) if bars else None
     return render(
         request, "evaluation/_model_scores.html", {"model": model, "evaluations": found, "chart": chart}
@@ -107,11 +103,8 @@ def playground_answer(request: HttpRequest) -> HttpResponse:
     return render(request, "evaluation/_answer.html", {"choice": choice, **context})
 
 
-# How models made of snapshots were evaluated, for the lineage of a sample.
-
-
 def made_of_snapshots(snapshots: list[int]) -> Iterator[Made]:
-    """One query."""
+    """How models made of snapshots were evaluated, for the lineage of a sample; one query."""
     for row in evaluations().filter(model__run__snapshot__in=snapshots).order_by("pk"):
         state = "done" if row.metrics else row.job.state if row.job else ""
         bar = score_bar(row) if row.metrics else None

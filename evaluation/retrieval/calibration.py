@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import transaction
 
-from evaluation.benchmarks.services import latest
+from evaluation.benchmarks.selectors import newest_benchmarks
 from evaluation.core import confidence, report
 from evaluation.core.confidence import Fit, Verdict
 from evaluation.models import Benchmark, Calibration, Evaluation, Prediction
@@ -67,7 +67,7 @@ def calibrate(ctx: JobContext, model: Model) -> None:
 
 def development(model: Model, decode: str) -> list[Evaluation]:
     """The model's finished evaluations on the newest development benchmarks of requests."""
-    chosen = [row.pk for row in latest() if row.is_development and row.kind in REQUESTS]
+    chosen = [row.pk for row in newest_benchmarks() if row.is_development and row.kind in REQUESTS]
     newest: dict[int, Evaluation] = {}
     found = Evaluation.objects.filter(model=model, decode=decode, benchmark__in=chosen, metrics__isnull=False)
     for row in found.select_related("benchmark").order_by("pk"):

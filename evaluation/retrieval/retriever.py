@@ -22,8 +22,7 @@ from django.conf import settings
 
 from catalog.blocks import masked_names
 from catalog.models import Tool
-from evaluation.core.following import NO_TRACE, trace_notes
-from evaluation.core.metrics import cited_codes
+from evaluation.core.metrics import NO_TRACE, cited_codes, trace_notes
 from evaluation.retrieval.calibration import NO_TOOL_FITS, judged
 from rules.models import Rule
 from trace_site.artefacts import store

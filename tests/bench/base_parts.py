@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evaluation.core.items import is_development
+from evaluation.core.items import build_probes, is_development
 from evaluation.core.metrics import cited_codes
-from evaluation.core.probes import ProbeBuilder, lettered
 from tests.bench.base_homes import GOLDEN, TIERS, rows_of
 from tests.bench.base_runs import Bench, Row, Trained, difference, figure, only, scores
 from tests.bench.metatool_data import split_rows
 from trace_site.lib.files import read_json
+from training.core.questions import mcq_question, qa_question
 
 REQUESTS = Path(__file__).with_name("dev_requests.jsonl")
 RULE_REQUESTS = Path(__file__).with_name("dev_rule_requests.jsonl")
@@ -315,11 +315,11 @@ def probes(bench: Bench, seed: int) -> Row:
     """Lettered questions about the half of the tools that Stage 1 learns no letters on, before and after Stage 1."""
     snapshot = bench.snapshot("public")
     near = {row["name"]: row["neighbours"] for row in rows_of(snapshot / "neighbours.jsonl")}
-    builder = ProbeBuilder(rows_of(snapshot / "tools.jsonl"), near, seed=seed)
-    count = 40 if bench.quick else PROBES
+    tools, count = rows_of(snapshot / "tools.jsonl"), 40 if bench.quick else PROBES
+    mcq, qa = (build_probes(kind, tools, near, count, seed=seed) for kind in ("mcq", "qa"))
     asked = {
-        "MCQ_ts": lettered("mcq", builder.mcq(count), seed=seed),
-        "QA_ts": lettered("qa", builder.qa(count)),
+        "MCQ_ts": [mcq_question(row, seed=seed) for row in mcq],
+        "QA_ts": [qa_question(row) for row in qa],
     }
     figures, stages = Figures(), list[Row]()
     for memo in ("none", "m", "mr"):

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from catalog.core.tool import embedding_text
-from evaluation.core.metrics import pair_up, query_scores
+from evaluation.core.metrics import query_scores
+from evaluation.core.report import pair_up
 from evaluation.core.stats import bootstrap
 from evaluation.results.tasks import ranked
 from tests.bench.base_homes import cut, rows_of

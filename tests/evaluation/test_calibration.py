@@ -5,9 +5,9 @@ import json
 import pytest
 
 from evaluation.benchmarks.services import benchmark_import
+from evaluation.management.commands.evaluate import evaluation_lines
 from evaluation.models import Calibration, Evaluation
 from evaluation.results import tasks
-from evaluation.results.predictions import evaluation_lines
 from evaluation.results.reliability import picture
 from evaluation.retrieval.calibration import NOT_CALIBRATED, development, judged
 from tests.evaluation.test_services import evaluate, home, model_with, tools
@@ -62,9 +62,9 @@ def test_the_picture_is_of_shown_requests_only(halves, tools, tmp_path, reader):
     model = model_with([tools[3], *tools[:3]], tmp_path)
     evaluate(model)
     found = picture(model)
-    assert set(found.benchmarks) == {halves["prb", "shown"], halves["outside", "shown"]}
-    assert found.found.n == sum(row.count for row in found.benchmarks) and found.found.error < 0.1
-    assert found.refused_outside.mean == 1 and found.refused_inside.mean == 0
+    assert set(found["benchmarks"]) == {halves["prb", "shown"], halves["outside", "shown"]}
+    assert found["found"].n == sum(row.count for row in found["benchmarks"]) and found["found"].error < 0.1
+    assert found["refused_outside"].mean == 1 and found["refused_inside"].mean == 0
     promote(model=model, actor=None)
     for page in (f"/evaluation/of-model/{model.pk}/reliability/", "/evaluation/reliability/"):
         text = text_of(reader, page)

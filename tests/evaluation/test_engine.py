@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluation.core.probes import mcq_question
 from trace_site.lib.errors import TraceError
+from training.core.questions import mcq_question
 
 pytestmark = pytest.mark.ml
 

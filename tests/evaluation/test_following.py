@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.core.following import NO_TRACE, commitment, following, follows, trace_fields
+from evaluation.core.metrics import NO_TRACE, trace_fields
+from evaluation.core.report import following
 
 names = st.sampled_from([f"Pay/{letter}" for letter in "ABCDE"])
 traces = st.lists(names, max_size=12)
@@ -27,26 +28,26 @@ answers = st.lists(names, max_size=4)
     ],
 )
 def test_an_answer_of_k_tools_is_held_against_the_last_k_a_trace_names(named, answer, ends_with, kept):
-    assert commitment(named.split(), len(set(answer.split()))) == ends_with.split()
-    assert follows(named.split(), answer.split()) is kept
+    found = trace_fields(named.split(), answer.split())
+    assert found == {"follows_trace": kept, "trace_tools": ends_with.split()}
 
 
 @given(traces, answers)
 def test_order_and_repeats_of_the_answer_do_not_matter(named, answer):
-    assert follows(named, answer) == follows(named, [*reversed(answer), *answer])
+    assert trace_fields(named, answer) == trace_fields(named, [*reversed(answer), *answer])
 
 
 @given(traces, answers.filter(bool))
 def test_a_trace_that_ends_with_the_answer_is_followed_whatever_comes_before(named, answer):
-    assert follows([*named, *answer], answer)
+    assert trace_fields([*named, *answer], answer)["follows_trace"]
 
 
-@given(traces.filter(bool), st.integers(0, 6))
-def test_a_commitment_is_of_named_tools_and_holds_the_last(named, count):
-    found = commitment(named, count)
+@given(traces.filter(bool), answers)
+def test_a_commitment_is_of_named_tools_and_holds_the_last(named, answer):
+    found = trace_fields(named, answer)["trace_tools"]
     assert found[-1] == named[-1] and len(found) == len(set(found)) and set(found) <= set(named)
-    assert len(found) == min(max(1, count), len(set(named)))
-    assert commitment([*named, named[-1]], count) == found
+    assert len(found) == min(max(1, len(set(answer))), len(set(named)))
+    assert trace_fields([*named, named[-1]], answer)["trace_tools"] == found
 
 
 @given(traces, answers)

@@ -1,9 +1,9 @@
 import pytest
 
-from evaluation.core import probes
-from evaluation.core.probes import ProbeBuilder
+from evaluation.core.items import build_probes, parse, random_baseline
+from evaluation.core.report import probe_report
 from trace_site.lib.errors import TraceError
-from training.core.questions import Questions, folded, statements, taught
+from training.core.questions import Questions, folded, mcq_question, qa_question, statements, taught
 
 MCQ = {
     "id": "m1",
@@ -35,29 +35,29 @@ NEAR = {tool["name"]: [other["name"] for other in TOOLS if other is not tool] fo
 
 
 def test_letter_of_the_correct_option_depends_on_the_seed_alone():
-    assert probes.mcq_question(MCQ, seed=4) == probes.mcq_question(MCQ, seed=4)
+    assert mcq_question(MCQ, seed=4) == mcq_question(MCQ, seed=4)
     for seed in range(20):
-        question = probes.mcq_question(MCQ, seed=seed)
+        question = mcq_question(MCQ, seed=seed)
         assert question["choices"]["ABCD".index(question["answer"])] == "yes"
-    assert {probes.mcq_question(MCQ, seed=seed)["answer"] for seed in range(40)} == set("ABCD")
+    assert {mcq_question(MCQ, seed=seed)["answer"] for seed in range(40)} == set("ABCD")
 
 
 def test_yes_no_question_has_two_options():
     row = {"id": 7, "tool": "A/x", "question": "Is it?", "answer": "No", "domain": "hr"}
-    question = probes.qa_question(row)
+    question = qa_question(row)
     assert (question["id"], question["choices"], question["answer"]) == ("7", ["Yes", "No"], "B")
 
 
 def test_expert_answer_must_be_a_letter_of_its_choices():
     row = {"id": "e", "question": "?", "choices": ["a", "b"], "answer": "C", "domain": "hr"}
-    with pytest.raises(TraceError, match="question e: answer 'C' is not a letter of its 2 choices"):
-        probes.expert_question(row)
+    with pytest.raises(TraceError, match="f.jsonl:1: answer 'C' is not a letter of its 2 choices"):
+        parse("mcq_expert", [("f.jsonl:1", row)])
 
 
 def test_random_baseline_of_the_published_option_counts():
     counts = {2: 58, 3: 74, 4: 301, 5: 21}
     questions = [{"choices": ["x"] * k} for k, n in counts.items() for _ in range(n)]
-    assert probes.random_baseline(questions) == pytest.approx(0.2932, abs=5e-5)
+    assert random_baseline(questions) == pytest.approx(0.2932, abs=5e-5)
 
 
 def test_accuracy_is_shown_by_domain_beside_its_baseline():
@@ -71,22 +71,21 @@ def test_accuracy_is_shown_by_domain_beside_its_baseline():
         }
         for n in range(4)
     ]
-    questions = probes.lettered("mcq_expert", rows)
-    result = probes.accuracy({"0": "A", "1": "B", "2": "A", "3": "A"}, questions, draws=20)
+    answers = [{"id": f"{n}", "letter": letter} for n, letter in enumerate("ABAA")]
+    result = probe_report(answers, rows, draws=20)["slices"]
     assert result["all"]["accuracy"]["mean"] == 0.75 and result["all"]["n"] == 4
     assert result["hr"]["accuracy"]["mean"] == pytest.approx(2 / 3)
     assert result["finance"]["random"] == 0.5 and result["finance"]["options"] == {"2": 1}
 
 
 def test_unanswered_question_is_an_error():
-    questions = probes.lettered("mcq", [MCQ])
-    with pytest.raises(TraceError, match="question m1 has no prediction"):
-        probes.accuracy({}, questions)
+    with pytest.raises(TraceError, match="no prediction .first: m1"):
+        probe_report([], [mcq_question(MCQ)])
 
 
 @pytest.mark.parametrize("kind", ["mcq", "qa"])
 def test_built_probes_repeat_and_never_name_the_tool(kind):
-    rows, again = (getattr(ProbeBuilder(TOOLS, NEAR, seed=1), kind)(8) for _ in range(2))
+    rows, again = (build_probes(kind, TOOLS, NEAR, 8, seed=1) for _ in range(2))
     assert rows == again and len(rows) == 8
     assert len({row["id"] for row in rows}) == 8
     for row in rows:
@@ -97,7 +96,7 @@ def test_built_probes_repeat_and_never_name_the_tool(kind):
 
 def test_wrong_options_are_distinct_and_not_true_of_the_tool():
     by_name = {tool["name"]: tool["description"] for tool in TOOLS}
-    for row in ProbeBuilder(TOOLS, NEAR).mcq(6):
+    for row in build_probes("mcq", TOOLS, NEAR, 6):
         own = folded(by_name[row["tool"]])
         assert len({*row["wrong"], row["correct"]}) == 4
         assert all(folded(wrong) not in own for wrong in row["wrong"])
@@ -109,11 +108,11 @@ def test_twins_with_one_description_make_no_question():
         for n in range(5)
     ]
     near = {tool["name"]: [other["name"] for other in twins if other is not tool] for tool in twins}
-    assert ProbeBuilder(twins, near).mcq(5) == []
+    assert build_probes("mcq", twins, near, 5) == []
 
 
 def test_yes_and_no_are_about_equally_frequent():
-    answers = [row["answer"] for row in ProbeBuilder(TOOLS, NEAR, seed=2).qa(10)]
+    answers = [row["answer"] for row in build_probes("qa", TOOLS, NEAR, 10, seed=2)]
     assert 4 <= answers.count("Yes") <= 6
 
 
@@ -141,7 +140,7 @@ def many() -> tuple[list[dict[str, str]], dict[str, list[str]]]:
 @pytest.mark.parametrize("kind", ["mcq", "qa"])
 def test_built_probes_ask_only_about_the_half_that_is_never_taught(kind):
     tools, near = many()
-    asked = {row["tool"] for row in getattr(ProbeBuilder(tools, near), kind)(200)}
+    asked = {row["tool"] for row in build_probes(kind, tools, near, 200)}
     assert asked == {tool["name"] for tool in tools if not taught(tool["name"])}
 
 
@@ -153,15 +152,18 @@ def test_a_sentence_said_of_a_taught_tool_is_never_the_right_answer_of_a_built_p
         if taught(tool["name"])
         for text in statements(tool["description"], [tool["name"]])
     }
-    builder = ProbeBuilder(tools, near)
-    correct = {row["correct"] for row in builder.mcq(200)}
-    yes = {row["question"].partition("? ")[2] for row in builder.qa(200) if row["answer"] == "Yes"}
+    correct = {row["correct"] for row in build_probes("mcq", tools, near, 200)}
+    yes = {
+        row["question"].partition("? ")[2]
+        for row in build_probes("qa", tools, near, 200)
+        if row["answer"] == "Yes"
+    }
     assert correct and yes and not heard & (correct | yes)
 
 
 def test_wrong_options_may_speak_of_a_taught_tool():
     tools, near = many()
-    wrong = {option for row in ProbeBuilder(tools, near).mcq(200) for option in row["wrong"]}
+    wrong = {option for row in build_probes("mcq", tools, near, 200) for option in row["wrong"]}
     assert any(
         text in wrong
         for tool in tools

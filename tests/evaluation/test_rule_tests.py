@@ -8,7 +8,7 @@ import pytest
 from django.core.management import call_command
 
 from evaluation.benchmarks.services import evaluation_request
-from evaluation.core.golden import judge
+from evaluation.core.metrics import judge_rule_test as judge
 from evaluation.models import RuleTestResult
 from evaluation.results import rule_tests, tasks
 from evaluation.retrieval import retriever
@@ -260,7 +260,7 @@ def test_editor_asks_every_model_with_an_alias(tools, model, client_as, engine):
     ranked["of 2019"] = ["Pay/GetPayslip", "OldPay/GetSlip"]
     ranked[f"/models/{other.pk}", "of 2019"] = ["OldPay/GetSlip"]
     answer = client_as("expert").post(LIVE, FORM)
-    found = [(row.names, row.passed) for row in answer.context["results"]]
+    found = [(row["names"], row["passed"]) for row in answer.context["results"]]
     assert found == [("champion and previous", 1), ("challenger", 2)] and len(seen) == 4
     assert {(body["mode"], body["k"]) for body in seen} == {("fast", 10)}
     text = answer.content.decode()

@@ -8,9 +8,9 @@ from django.core.management import call_command
 
 from catalog.models import Tool
 from evaluation.benchmarks.services import Unit, benchmark_import, evaluation_request
+from evaluation.management.commands.evaluate import evaluation_lines
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
 from evaluation.results import tasks
-from evaluation.results.predictions import evaluation_lines
 from tests.factories import make_cluster, make_model, make_rule, make_run, make_tool
 from trace_site import jobs
 from trace_site.artefacts import store

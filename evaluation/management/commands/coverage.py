@@ -1,14 +1,18 @@
 """manage.py coverage: what published rules tell apart, per domain."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from django.core.management import CommandParser
 
 from catalog.models import Domain
-from evaluation.coverage.selectors import coverage
-from evaluation.results.predictions import coverage_lines
+from evaluation.core.coverage import STATES
+from evaluation.core.stats import interval_words
+from evaluation.coverage.selectors import DomainCoverage, coverage
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import TraceError
+
+MOST_GAPS = 10
 
 
 class Command(TraceCommand):
@@ -30,3 +34,30 @@ class Command(TraceCommand):
             for line in coverage_lines(row):
                 self.echo(line)
         return {"domains": {row.domain: row.as_dict() for row in rows}}, ""
+
+
+def coverage_lines(row: DomainCoverage) -> Iterator[str]:
+    """The state of a domain and its costliest gaps."""
+    if row.clustering is None:
+        yield f"{row.domain}: {row.tools:,} tools, no clusters yet (run manage.py catalog_clusters)"
+        return
+    done = row.totals
+    yield f"{row.domain}: {row.tools:,} tools, {row.rules} published rules"
+    yield f"  clustering v{row.clustering}, tau {row.tau:.2f}"
+    counts = [f"{state.replace('_', ' ')} {done.states[state]}" for state in STATES if done.states[state]]
+    yield f"  {done.done} of {done.clusters} clusters resolved ({'  '.join(counts)})"
+    yield f"  {done.edges_covered:,} of {done.edges:,} edges, {done.tools_covered:,} of {done.tools:,} clustered tools"
+    lost = sum(len(one.outside) for one in row.outside)
+    yield f"  {lost} pairs of {len(row.outside)} rules lie outside every cluster"
+    if groups := row.recall.get("groups"):
+        metric = "recall@gen" if row.recall["decode"] in ("trace", "trace-free") else "recall@1"
+        tier = f", {row.recall['tier']} tier" if row.recall["tier"] else ""
+        yield f"  {row.recall['benchmark']}{tier}, {row.recall['decode']}"
+        for group, found in groups.items():
+            base = row.recall["embedding"].get(group, {}).get("metrics", {}).get("recall@1")
+            beside = f"   embedding recall@1 {interval_words(base)}" if base else ""
+            yield f"  {group}: {metric} {interval_words(found['metrics'][metric])} n {found['n']}{beside}"
+    for gap in row.gaps[:MOST_GAPS]:
+        yield f"  gap {gap.gap_score:6.1f}  {gap.open} of {gap.edges} edges  {gap.state:<8} {gap.label}"
+    if len(row.gaps) > MOST_GAPS:
+        yield f"  ... and {len(row.gaps) - MOST_GAPS} more"

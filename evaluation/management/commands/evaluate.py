@@ -1,12 +1,15 @@
 """manage.py evaluate: a model on a benchmark, with confidence intervals."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from django.core.management import CommandParser
 
+from evaluation.benchmarks.selectors import slices
 from evaluation.benchmarks.services import evaluation_request
+from evaluation.core.metrics import METRICS
+from evaluation.core.stats import interval_words
 from evaluation.models import Benchmark, Evaluation
-from evaluation.results.predictions import evaluation_lines
 from trace_site.commands import TraceCommand, run_inline
 from trace_site.lib.errors import TraceError
 from training.registry.registry import model_named
@@ -33,21 +36,43 @@ class Command(TraceCommand):
             )
         model = None if options["model"] == BASELINE else model_named(options["model"])
         decodes = [options["decode"]] if options["decode"] else []
-        job = evaluation_request(model=model, benchmark=benchmark, decodes=decodes)
-        result = run_inline(job, self.echo)
-        made = Evaluation.objects.filter(pk__in=result["evaluations"]).select_related(
-            "model__run", "benchmark"
-        )
-        for evaluation in made.order_by("pk"):
-            for line in evaluation_lines(evaluation):
+        result = run_inline(evaluation_request(model=model, benchmark=benchmark, decodes=decodes), self.echo)
+        made = Evaluation.objects.filter(pk__in=result["evaluations"]).order_by("pk")
+        rows = []
+        for row in made.select_related("model__run", "benchmark"):
+            for line in evaluation_lines(row):
                 self.echo(line)
-        rows = [
-            {
-                "id": row.pk,
-                "model": row.model_id,
-                "decode": row.decode,
-                "metrics": None if benchmark.is_development else row.metrics,
-            }
-            for row in made.order_by("pk")
-        ]
+            metrics = None if benchmark.is_development else row.metrics
+            rows.append({"id": row.pk, "model": row.model_id, "decode": row.decode, "metrics": metrics})
         return {**result, "benchmark": str(benchmark), "results": rows}, ""
+
+
+def evaluation_lines(evaluation: Evaluation) -> Iterator[str]:
+    """One line per domain and group: n, then every metric with its interval."""
+    model, benchmark = evaluation.model, evaluation.benchmark
+    who = f"model {model.pk} {model.run.cell}" if model else "embedding baseline"
+    yield f"{who} on {benchmark.title}, {evaluation.decode}"
+    if benchmark.is_development:
+        yield "  a development half: thresholds are chosen on it, so its figures are not shown"
+        return
+    if left_out := (evaluation.metrics or {}).get("left_out"):
+        asked = f"{left_out} of {benchmark.count} questions"
+        yield f"  {asked} are about tools that Stage 1 may learn letters on: not counted"
+    for domain, groups in slices(evaluation).items():
+        if "accuracy" in groups:
+            accuracy = interval_words(groups["accuracy"])
+            yield f"  {domain}: n {groups['n']}  accuracy {accuracy}  chance {groups['random']:.3f}"
+            continue
+        for group, found in groups.items():
+            cells, following = found["metrics"], found.get("following") or {"n": 0}
+            parts = [f"{name} {interval_words(cells[name])}" for name in METRICS if name in cells]
+            if evaluation.decode == "trace-free" and (off := found.get("off_vocabulary")):
+                parts.append(f"off-vocabulary {off['rate']:.3f}")
+            if rate := (found.get("citation") or {}).get("rate"):
+                parts.append(f"cites a rule {rate:.3f}")
+            if following["n"]:  # 0: no answer has a trace, or it was not measured
+                silent = following["names_no_tool"]
+                counts = f"{following['follows']} of {following['n']}"
+                counts += f", {silent} name no tool" if silent else ""
+                parts.append(f"follows its trace {following['rate']:.3f} ({counts})")
+            yield f"  {domain}/{group}: n {found['n']}  {'  '.join(parts)}"

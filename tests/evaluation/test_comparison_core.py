@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from evaluation.core.comparison import Difference, differences, verdict_counts
 from evaluation.core.stats import compare
-from evaluation.core.versus import Row, said, versus
 
 
 def scores(values, domains=("hr",), **more):
@@ -31,48 +31,48 @@ def lists(values, size):
 def test_difference_and_interval_are_those_of_the_paired_bootstrap():
     draw = random.Random(1)
     ours, theirs = ([float(draw.random() < share) for _ in range(80)] for share in (0.8, 0.5))
-    (row,) = versus(scores(ours), scores(theirs), seed=3)
+    (row,) = differences(scores(ours), scores(theirs), seed=3)
     expected = compare(ours, theirs, seed=3).difference
     assert (row.difference, row.low, row.high) == pytest.approx((expected.mean, expected.low, expected.high))
-    assert (row.n, row.verdict) == (80, "better") and versus(scores(theirs), scores(ours))[
+    assert (row.n, row.verdict) == (80, "better") and differences(scores(theirs), scores(ours))[
         0
     ].verdict == "worse"
 
 
 def test_all_domains_come_first_then_each_on_its_own_queries():
-    rows = versus(scores([1] * 10, ("hr", "tax")), scores([0] * 10, ("hr", "tax")))
+    rows = differences(scores([1] * 10, ("hr", "tax")), scores([0] * 10, ("hr", "tax")))
     assert [(row.domain, row.n) for row in rows] == [("all", 10), ("hr", 5), ("tax", 5)]
-    assert [row.domain for row in versus(scores([1] * 4), scores([0] * 4))] == ["all"]
+    assert [row.domain for row in differences(scores([1] * 4), scores([0] * 4))] == ["all"]
 
 
 def test_few_differing_queries_allow_no_verdict_however_narrow_the_interval():
-    (row,) = versus(scores([1] * 5), scores([0] * 5))
+    (row,) = differences(scores([1] * 5), scores([0] * 5))
     assert (row.low, row.high, row.verdict) == (1.0, 1.0, "cannot tell")
-    assert versus(scores([1] * 6), scores([0] * 6))[0].verdict == "better"
+    assert differences(scores([1] * 6), scores([0] * 6))[0].verdict == "better"
 
 
 def test_equal_models_cannot_be_told_apart():
-    assert versus(scores([1, 0] * 50), scores([1, 0] * 50))[0].verdict == "cannot tell"
+    assert differences(scores([1, 0] * 50), scores([1, 0] * 50))[0].verdict == "cannot tell"
 
 
 def test_only_queries_both_answered_count():
-    assert versus(scores([1] * 10), scores([1] * 4))[0].n == 4
-    assert versus(scores([1]), {}) == []
+    assert differences(scores([1] * 10), scores([1] * 4))[0].n == 4
+    assert differences(scores([1]), {}) == []
 
 
 def test_lists_show_their_length_beside_recall_and_ranked_lists_their_own_metrics():
-    rows = versus(lists([1.0] * 8, 3), lists([1.0] * 8, 1))
+    rows = differences(lists([1.0] * 8, 3), lists([1.0] * 8, 1))
     assert [(row.metric, row.our_size, row.their_size) for row in rows] == [
         ("recall@gen", 3.0, 1.0),
         ("precision@gen", 3.0, 1.0),
     ]
-    assert [row.metric for row in versus(ranked([1.0] * 8), ranked([0.0] * 8))] == ["hit@1", "recall@5"]
+    assert [row.metric for row in differences(ranked([1.0] * 8), ranked([0.0] * 8))] == ["hit@1", "recall@5"]
 
 
 def test_one_line_counts_the_verdicts_over_all_domains():
     def row(domain, low, high):
-        return Row(domain, "accuracy", 99, 0.5, 0.4, low, high, 20)
+        return Difference(domain, "accuracy", 99, 0.5, 0.4, low, high, 20)
 
-    assert said([row("all", 0.1, 0.2), row("all", -0.1, 0.2), row("hr", -0.3, -0.1)]) == (
+    assert verdict_counts([row("all", 0.1, 0.2), row("all", -0.1, 0.2), row("hr", -0.3, -0.1)]) == (
         "better on 1, worse on 0, cannot tell on 1"
     )

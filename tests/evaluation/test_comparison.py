@@ -128,8 +128,8 @@ def test_comparison_is_computed_once_and_kept_with_its_seed(two, monkeypatch, dj
         measured(new, of, 1.0)
     rows = [pair.rows for pair in comparison.compare_with_champion(new).pairs]
     assert set(Comparison.objects.values_list("draws", "seed")) == {(DRAWS, 0)}
-    monkeypatch.setattr(comparison, "versus", lambda ours, theirs, seed: [] if not ours else 1 / 0)
-    with django_assert_num_queries(6):
+    monkeypatch.setattr(comparison, "differences", lambda ours, theirs, seed: [] if not ours else 1 / 0)
+    with django_assert_num_queries(5):
         assert [pair.rows for pair in comparison.compare_with_champion(new).pairs] == rows
 
 
@@ -221,7 +221,7 @@ def test_probe_answers_are_right_by_their_accuracy_on_every_page(two, client_as)
     a, b = measured(new, of, 1.0, "letters"), measured(old, of, 0.0, "letters")
     client = client_as("expert")
     compared = client.get(f"/evaluation/compare/?a={a.pk}&b={b.pk}").context
-    assert [(row.metric, row.a, row.b) for row in compared["rows"]] == [("accuracy", 1.0, 0.0)]
+    assert [(row["metric"], row["a"], row["b"]) for row in compared["rows"]] == [("accuracy", 1.0, 0.0)]
     slices = {"all": {"n": 2, "accuracy": {"mean": 1.0, "low": 1.0, "high": 1.0, "n": 2}, "random": 0.5}}
     Evaluation.objects.filter(pk=a.pk).update(metrics={"slices": slices})
     shown = client.get(f"/evaluation/{a.pk}/", {"only": "right"}).context["shown"]
