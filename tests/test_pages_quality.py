@@ -7,9 +7,8 @@ import pytest
 
 from synthesis.models import ReviewItem, SecondShare, SynthesisRun
 from synthesis.quality import calibration
-from synthesis.quality.shares import share_table, shares_set
+from synthesis.quality.second import share_of, share_table, shares_set
 from synthesis.review import services as review_services
-from synthesis.review.decisions import share_of
 from tests.factories import make_domain, make_rule, make_sample, make_tool
 from tests.synthesis.readings import read, read_by_two
 from tests.synthesis.test_calibration import refused
@@ -226,6 +225,7 @@ def test_the_table_says_how_many_readings_a_week_a_share_means(user_with, texts)
     shares_set(shares={("", ""): 0.2, ("hr", "explicit"): 0.5}, actor=ada)
     rows, first, second = share_table()
     assert (first, second) == (5, pytest.approx(4 * 0.5 + 1 * 0.2))
-    everywhere, hr = rows[0].cells, rows[1].cells
-    assert (everywhere[0].first, everywhere[0].second) == (5, pytest.approx(2.2))
-    assert (hr[1].style, hr[1].share, hr[1].first, hr[1].second) == ("explicit", 0.5, 4, pytest.approx(2.0))
+    everywhere, hr = rows[0]["cells"], rows[1]["cells"]
+    assert (everywhere[0]["first"], everywhere[0]["second"]) == (5, pytest.approx(2.2))
+    assert (hr[1]["style"], hr[1]["share"], hr[1]["first"]) == ("explicit", 0.5, 4)
+    assert hr[1]["second"] == pytest.approx(2.0)

@@ -8,7 +8,7 @@ from django.test import Client
 from synthesis.models import Decision, ReviewItem, Sample, SecondShare
 from synthesis.review import queue as review_queue
 from synthesis.review import services as review_services
-from synthesis.review.decisions import seen_key
+from synthesis.samples.decisions import seen_key
 from tests.factories import make_rule, make_sample, make_tool
 
 pytestmark = pytest.mark.django_db
@@ -197,7 +197,7 @@ def test_undo_takes_back_ones_own_last_decision_and_shows_it_again(reviewer, sam
     assert answer.url == f"/synthesis/review/{samples[1].pk}/"
     assert human(samples[1]) == "pending"
     page = reviewer.get(answer.url).context
-    assert page["progress"].today == 1 and page["previous"].sample_id == samples[0].pk
+    assert page["progress"]["today"] == 1 and page["previous"].sample_id == samples[0].pk
     assert page["reading"].item is not None
 
 
@@ -437,8 +437,8 @@ def test_an_adjudicator_sees_both_wishes_and_no_names(reviewer, samples, signed_
     assert "Gives the answer away" in text and "says too much" in text
     shown = text[text.index('<section id="item"') :]
     assert "bea" not in shown and "carl" not in shown
-    wishes = {side.number: side.wish.verdict for side in page.context["reading"].sides}
-    assert sorted(wishes.values()) == ["edit", "reject"]
+    verdicts = [side["decision"].verdict for side in page.context["reading"].sides]
+    assert sorted(verdicts) == ["edit", "reject"]
 
 
 def test_an_adjudication_ends_it(reviewer, samples, signed_in, seconds):

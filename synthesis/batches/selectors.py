@@ -9,6 +9,7 @@ from django.shortcuts import get_object_or_404
 
 from rules.models import RuleVersion
 from synthesis.models import Batch, Decision, ReviewItem
+from synthesis.samples import decisions
 from synthesis.samples.counts import waiting_by_rule
 from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
@@ -81,8 +82,7 @@ def progress(batches: Iterable[int]) -> dict[int, Progress]:
 
 def standing_decisions(batches: Iterable[int]) -> QuerySet[Decision]:
     """What people decided about first readings of these batches and did not take back."""
-    rows = Decision.objects.filter(item__batch__in=list(batches), item__state=State.DECIDED, policy="")
-    return rows.filter(take=F("item__takes")).exclude(verdict=Verdict.UNDO)
+    return decisions.standing_decisions().filter(item__batch__in=list(batches), policy="")
 
 
 def waiting_rules() -> list[tuple[str, int]]:

@@ -23,6 +23,7 @@ from synthesis.batches.selectors import LARGEST_LOT, LISTED, lot_items, progress
 from synthesis.core.review.acceptance import draw, plan
 from synthesis.models import Batch, Decision, ReviewItem, Sample
 from synthesis.samples.checks import Checker
+from synthesis.samples.decisions import approve_unread
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 from trace_site.notices.services import tell
@@ -31,25 +32,10 @@ from trace_site.webhooks.services import emit
 State = Batch.State
 HELD, OPEN = ReviewItem.State.HELD, ReviewItem.State.OPEN
 
-# Three statements over arrays of ids: as one, with the rest as a subquery, PostgreSQL has no idea how many rows it has.
 REST = """
-SELECT i.id, i.sample_id FROM synthesis_reviewitem i JOIN synthesis_sample s ON s.id = i.sample_id
+SELECT i.sample_id, i.id FROM synthesis_reviewitem i JOIN synthesis_sample s ON s.id = i.sample_id
 WHERE i.batch_id = %s AND i.state = 'held' AND s.machine = 'ready' AND s.human = 'pending'
 ORDER BY i.id FOR NO KEY UPDATE SKIP LOCKED
-"""
-END_ITEMS = "UPDATE synthesis_reviewitem SET state = 'decided', decided_at = now() WHERE id = ANY(%s)"
-TELL = """
-INSERT INTO synthesis_decision
-  (sample_id, item_id, round, take, policy, verdict, reason, note, follow_up, before, after, at)
-SELECT i.sample_id, i.id, i.round, i.takes, %(by)s, 'approve', '', '', '',
-  jsonb_build_object('human', s.human, 'approved_by', s.approved_by),
-  jsonb_build_object('human', 'approved', 'approved_by', %(by)s::text, 'approved_how', 'batch'), now()
-FROM synthesis_reviewitem i JOIN synthesis_sample s ON s.id = i.sample_id
-WHERE i.id = ANY(%(items)s) ORDER BY i.id
-"""
-APPROVE = """
-UPDATE synthesis_sample SET human = 'approved', approved_by = %s, approved_how = 'batch', updated_at = now()
-WHERE id = ANY(%s)
 """
 
 
@@ -133,24 +119,13 @@ def _settle(batch: Batch, actor: Any) -> None:
 
 def _accept(batch: Batch, actor: Any) -> None:
     by = said(batch)
-    approved = _approve_rest(batch.pk, by)
-    _close(batch, State.ACCEPTED)
-    audit_models.record(
-        actor=actor, action="batch.accepted", obj=batch, detail={"by": by, "approved": approved}
-    )
-    if approved:
-        emit("sample.approved", {"count": approved, "sample": None, "by": by})
-
-
-def _approve_rest(batch: int, by: str) -> int:
     with connection.cursor() as cursor:
-        cursor.execute(REST, [batch])
-        rest: list[tuple[int, int]] = cursor.fetchall()
-        items, samples = [item for item, _ in rest], [sample for _, sample in rest]
-        cursor.execute(END_ITEMS, [items])
-        cursor.execute(TELL, {"by": by, "items": items})
-        cursor.execute(APPROVE, [by, samples])
-    return len(rest)
+        cursor.execute(REST, [batch.pk])
+        rest = cursor.fetchall()
+    approve_unread(rest, policy=by, by=by, how=Sample.How.BATCH)
+    _close(batch, State.ACCEPTED)
+    detail = {"by": by, "approved": len(rest)}
+    audit_models.record(actor=actor, action="batch.accepted", obj=batch, detail=detail)
 
 
 def said(batch: Batch) -> str:

@@ -16,7 +16,8 @@ from catalog.core.words import text_key
 from catalog.models import LabelledQuery
 from catalog.queries.registry import benchmark_firewall
 from synthesis.core.keys import sample_key, sample_seed
-from synthesis.models import Decision, RunUnit, Sample, SynthesisRun
+from synthesis.models import RunUnit, Sample, SynthesisRun
+from synthesis.samples.decisions import decisions_unread
 from synthesis.samples.sources import CatalogView, load_catalog
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job
@@ -139,13 +140,8 @@ def _write(
         batch_size=BATCH,
     )
     if approve:
-        Decision.objects.bulk_create(
-            (
-                Decision(sample=sample, reviewer=actor, policy=policy[:200], verdict=Decision.Verdict.APPROVE)
-                for sample in samples
-            ),
-            batch_size=BATCH,
-        )
+        approved = [(sample.pk, None) for sample in samples]
+        decisions_unread(approved, policy=policy, by=policy, how=Sample.How.IMPORT, reviewer=actor)
     audit_models.record(
         actor=actor, action="samples.imported", obj=run, detail={"file": name, "samples": len(samples)}
     )

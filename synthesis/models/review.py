@@ -64,7 +64,7 @@ class Assignment(models.Model):
 
 class ReviewItem(models.Model):
     """One reading of one sample. Triggers on samples and rules open and withdraw items (migration `queue`);
-    `review.queue` and `review.decisions` do the rest. Narrow on purpose: the queue never reads the samples' texts.
+    `review.queue` and `review.services` do the rest. Narrow on purpose: the queue never reads the samples' texts.
     """
 
     class Round(models.IntegerChoices):

@@ -20,7 +20,7 @@ from synthesis.quality.reports import (
     only_own,
     reviewer_report,
 )
-from synthesis.quality.shares import Place, share_table, shares_set
+from synthesis.quality.second import Place, share_table, shares_set
 from trace_site.lib.cells import csv_lines
 from trace_site.lib.charts import Bar, BarChart, bar_chart
 from trace_site.lib.errors import TraceError
@@ -228,35 +228,14 @@ def typed(request: HttpRequest) -> tuple[dict[Place, float | None], dict[Place, 
 
 
 def page(request: HttpRequest, wrong: dict[Place, str]) -> HttpResponse:
+    """What was typed stays when it is refused."""
     rows, first, second = share_table()
-    shown = [
-        {
-            "row": row,
-            "cells": [
-                _shown(request, row.slug, cell, wrong.get((row.slug, cell.style), "")) for cell in row.cells
-            ],
-        }
-        for row in rows
-    ]
-    context: dict[str, Any] = {
-        "rows": shown,
-        "styles": Sample.Style.labels,
-        "first": first,
-        "second": second,
-        "wrong": wrong,
-    }
+    for row in rows:
+        for cell in row["cells"]:
+            name = f"{row['slug']}|{cell['style']}"
+            own = "" if cell["own"] is None else f"{100 * cell['own']:g}"
+            value = request.POST.get(f"share|{name}", own)
+            cell |= {"name": name, "was": own, "value": value, "inherited": f"{100 * cell['share']:g}"}
+            cell["problem"] = wrong.get((row["slug"], cell["style"]), "")
+    context = {"rows": rows, "styles": Sample.Style.labels, "first": first, "second": second, "wrong": wrong}
     return render(request, "synthesis/quality_shares.html", context, status=422 if wrong else 200)
-
-
-def _shown(request: HttpRequest, domain: str, cell: Any, problem: str) -> dict[str, Any]:
-    """A cell as its field shows it: what was typed stays when it is refused."""
-    name = f"{domain}|{cell.style}"
-    own = "" if cell.own is None else f"{100 * cell.own:g}"
-    return {
-        "name": name,
-        "was": own,
-        "value": request.POST.get(f"share|{name}", own),
-        "inherited": f"{100 * cell.share:g}",
-        "cell": cell,
-        "problem": problem,
-    }

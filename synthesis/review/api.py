@@ -14,8 +14,9 @@ from synthesis.models import ReviewItem
 from synthesis.review import queue as review_queue
 from synthesis.review import serializers as shown
 from synthesis.review import services
-from synthesis.review.selectors import Reading, next_reading, queue_state, reading_of, shown_samples
+from synthesis.review.selectors import Screen, next_screen, queue_state, screen_of, shown_samples
 from synthesis.review.serializers import ClaimIn, ClaimOut, DecidedOut, DecisionIn, LeaseOut, UndoneOut
+from synthesis.samples.decisions import seen_key, texts_of
 from synthesis.samples.selectors import pool_tools
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import answer_example, request_example
@@ -44,9 +45,9 @@ class ReviewClaim(ApiView):
         to take, `queue` says why.
         """
         filters = self.read(ClaimIn)
-        reading = next_reading(request.user, filters, filters.pop("besides"))
-        queue = None if reading else queue_state(request.user, filters)
-        return Response(ClaimOut({"item": reading and item_out(reading), "queue": queue}).data)
+        screen = next_screen(request.user, filters, filters.pop("besides"))
+        queue = None if screen else queue_state(request.user, filters)
+        return Response(ClaimOut({"item": screen and item_out(screen), "queue": queue}).data)
 
 
 class ReviewClaimRelease(ApiView):
@@ -122,30 +123,30 @@ class ReviewUndo(ApiView):
         was made, or a snapshot holds the sample.
         """
         sample = services.undo(reviewer=request.user)
-        reading = reading_of(shown_samples().get(pk=sample.pk), request.user)
-        item = item_out(reading) if reading.item else None
+        screen = screen_of(shown_samples().get(pk=sample.pk), request.user)
+        item = item_out(screen) if screen.item else None
         return Response(UndoneOut({"sample": sample.pk, "item": item}).data)
 
 
-def item_out(reading: Reading) -> dict[str, Any]:
-    item, sample = reading.item, reading.sample
+def item_out(screen: Screen) -> dict[str, Any]:
+    item, sample = screen.item, screen.sample
     assert item is not None
     version = sample.rule_version
-    fields = ("branch", "style", "tier", "writer", "query", "trace", "answer")
     return {
         "claim": item.claim,
         "lease_seconds": LEASE_S,
         "item": item.pk,
         "round": item.round,
         "sample": sample.pk,
-        "seen": services.seen_key(sample),
-        **{name: getattr(sample, name) for name in fields},
+        "seen": seen_key(sample),
+        **{name: getattr(sample, name) for name in ("branch", "style", "tier", "writer")},
+        **texts_of(sample),
         "domain": sample.domain_id,
         "rule": version.rule.code if version else None,
         "rule_version": version.number if version else None,
         "rule_text": version.text if version else "",
         "pool": pool_tools(sample),
-        "readings": reading.sides,
+        "readings": screen.sides,
     }
 
 

@@ -18,8 +18,8 @@ from synthesis.core.filters import Failure
 from synthesis.models import ReviewItem, Sample
 from synthesis.review import queue as review_queue
 from synthesis.review import services as review_services
-from synthesis.review.decisions import seen_key
 from synthesis.samples.checks import Checker
+from synthesis.samples.decisions import seen_key
 from trace_site.lib.errors import TraceError
 
 MOST = 20

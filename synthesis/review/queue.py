@@ -7,23 +7,25 @@ claim, so that its holder may still decide or go on until somebody else has take
 
 import random
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db import connection, transaction
+from django.db.models import Case, Exists, Max, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from rules.models import Rule
 from synthesis.models import ReviewItem, ReviewSkip, Sample
 from synthesis.samples.counts import QUEUE_FACETS
+from synthesis.samples.standing import OVERTAKEN, REPLACED
 from trace_site.access import ADMIN, REVIEWER
 from trace_site.lib.errors import TraceError
 
-State = ReviewItem.State
+Round, State = ReviewItem.Round, ReviewItem.State
+WAITS = (State.HELD, State.OPEN, State.CLAIMED)
 LEASE = timedelta(minutes=5)
 NOBODYS = {"claimed_by": None, "claimed_until": None}
 
@@ -36,7 +38,7 @@ def claim_next(
 
     besides: items that are not meant, by id: what is on screen while the next one is fetched ahead.
     """
-    while (row := take_next(reviewer.pk, filters or {}, besides, LEASE)) is None:
+    while (row := take_next(reviewer.pk, filters or {}, besides)) is None:
         if not sweep():
             return None
     return row
@@ -45,17 +47,19 @@ def claim_next(
 def claim_item(reviewer: Any, item: int) -> ReviewItem:
     """This very item, claimed. Raises TraceError "conflict" when it is decided, withdrawn or another's."""
     with transaction.atomic():
-        row = ReviewItem.objects.select_for_update(no_key=True).filter(pk=item).first()
-        if row is None or not (_is_held(row, reviewer) or open_to(reviewer, _only(row)).exists()):
+        only = ReviewItem.objects.filter(pk=item)
+        row = only.select_for_update(no_key=True).first()
+        if row is None or (row.claimed_by_id != reviewer.pk and not open_to(reviewer, only).exists()):
             raise taken(item, reviewer)
         return take(row, reviewer)
 
 
 def take(row: ReviewItem, reviewer: Any) -> ReviewItem:
     """Claim a locked row that is the reviewer's to read; a claim already held is renewed and keeps its name."""
-    row.claim = row.claim if _is_held(row, reviewer) else uuid.uuid4()
-    row.state, row.claimed_by = State.CLAIMED, reviewer
-    _only(row).update(state=State.CLAIMED, claimed_by=reviewer, claimed_until=Now() + LEASE, claim=row.claim)
+    if row.claimed_by_id != reviewer.pk:
+        row.state, row.claimed_by, row.claim = State.CLAIMED, reviewer, uuid.uuid4()
+    lease = {"state": State.CLAIMED, "claimed_by": reviewer, "claimed_until": Now() + LEASE}
+    ReviewItem.objects.filter(pk=row.pk).update(**lease, claim=row.claim)
     return row
 
 
@@ -74,7 +78,9 @@ def heartbeat(reviewer: Any, item: int, claim: uuid.UUID | str) -> None:
 @transaction.atomic
 def release(reviewer: Any, items: Collection[int] | None = None) -> int:
     """Give back what `reviewer` holds (these items, or all); how many."""
-    held = _held(reviewer) if items is None else _held(reviewer).filter(pk__in=items)
+    held = ReviewItem.objects.filter(claimed_by=reviewer, state=State.CLAIMED)
+    if items is not None:
+        held = held.filter(pk__in=items)
     locked = held.select_for_update(no_key=True).order_by("-sample", "-round")
     rows = list(locked.values_list("pk", flat=True))
     return ReviewItem.objects.filter(pk__in=rows).update(state=State.OPEN, claim=None, **NOBODYS)
@@ -106,18 +112,6 @@ def open_to(reviewer: Any, items: QuerySet[ReviewItem]) -> QuerySet[ReviewItem]:
     read = ReviewItem.objects.filter(sample=OuterRef("sample"), decided_by=reviewer)
     mine = Q(assigned_to=None) | Q(assigned_to=reviewer)
     return items.filter(mine, ~Exists(read), state=State.OPEN)
-
-
-def _held(reviewer: Any) -> QuerySet[ReviewItem]:
-    return ReviewItem.objects.filter(claimed_by=reviewer, state=State.CLAIMED)
-
-
-def _is_held(row: ReviewItem, reviewer: Any) -> bool:
-    return row.state == State.CLAIMED and row.claimed_by_id == reviewer.pk
-
-
-def _only(row: ReviewItem) -> QuerySet[ReviewItem]:
-    return ReviewItem.objects.filter(pk=row.pk)
 
 
 def taken(item: int, reviewer: Any) -> TraceError:
@@ -171,14 +165,12 @@ UPDATE synthesis_reviewitem i SET state = 'claimed', claimed_by_id = %(reviewer)
 FROM following WHERE i.id = following.id RETURNING i.*"""
 
 
-def take_next(
-    reviewer: int, filters: Mapping[str, Any], besides: Collection[int], lease: timedelta
-) -> ReviewItem | None:
+def take_next(reviewer: int, filters: Mapping[str, Any], besides: Collection[int]) -> ReviewItem | None:
     """Claim the next item of the selection for `reviewer` (an id) and give it; None: there is none to take."""
-    given = {"reviewer": reviewer, "besides": list(besides), "lease": lease}
+    given = {"reviewer": reviewer, "besides": list(besides), "lease": LEASE}
     narrow = "".join(f" AND i.{column} = %({name})s" for name, column in COLUMNS.items() if filters.get(name))
     given |= {name: filters[name] for name in COLUMNS if filters.get(name)}
-    if int(filters.get("round") or 0) > ReviewItem.Round.FIRST:
+    if int(filters.get("round") or 0) > Round.FIRST:
         narrow += " AND i.first_by_id IS NOT NULL"  # of these there is an index
     if code := filters.get("rule"):
         narrow += " AND i.rule_id = ANY(%(rules)s)"
@@ -188,15 +180,12 @@ def take_next(
         counted = (f" AND c.{name} = %({name})s" for name in QUEUE_FACETS if name in given)
         known, narrow = KNOWN.format(narrow="".join(counted)), narrow + IF_KNOWN
     kinds = (*PICKS[:2], DRAWN, *PICKS[2:]) if random.random() < MIXED else PICKS
-    return _taken(kinds, known, narrow, given) or _taken([AGAIN], known, narrow, given)
-
-
-def _taken(
-    kinds: Iterable[tuple[str, str, str]], known: str, narrow: str, given: dict[str, Any]
-) -> ReviewItem | None:
-    picks = (PICK.format(who=who, order=order, join=join, narrow=narrow) for who, order, join in kinds)
-    sql = TAKE.format(known=known, picks=",\n".join(picks))
-    return next(iter(ReviewItem.objects.raw(sql, given)), None)
+    for tried in (kinds, [AGAIN]):
+        picks = (PICK.format(who=who, order=order, join=join, narrow=narrow) for who, order, join in tried)
+        sql = TAKE.format(known=known, picks=",\n".join(picks))
+        if row := next(iter(ReviewItem.objects.raw(sql, given)), None):
+            return row
+    return None
 
 
 # Why an item is not one's to read or decide, in a sentence: what is answered to whoever comes too late.
@@ -209,8 +198,7 @@ def conflict(items: Sequence[ReviewItem], reviewer: Any) -> TraceError:
     """TraceError "conflict" about the items of one sample; the one that waits is told of, else the newest reading."""
     if not items:
         return TraceError("there is nothing to decide any more.", code="conflict", hint=NEXT)
-    waits = (State.OPEN, State.CLAIMED, State.HELD)
-    item = next((item for item in items if item.state in waits), items[0])
+    item = next((item for item in items if item.state in WAITS), items[0])
     return TraceError(
         why_not(item, items, reviewer),
         code="conflict",
@@ -224,43 +212,74 @@ def why_not(item: ReviewItem, items: Sequence[ReviewItem], reviewer: Any) -> str
     """One sentence. Who decided a reading is not told while another, blind one may follow."""
     if item.state == State.HELD:
         return "its batch holds it: only some samples of the batch are read."
+    if item.state in (State.DECIDED, State.WITHDRAWN):
+        row = Sample.objects.select_related("rule_version__rule").defer("trace").get(pk=item.sample_id)
+        final = row.human if row.human in (Sample.Human.APPROVED, Sample.Human.REJECTED) else ""
     if item.state == State.DECIDED:
-        return _decided(item, reviewer)
+        if item.decided_by_id == reviewer.pk:
+            return "you have decided it already, otherwise than now."
+        if item.decided_by_id is None:
+            return "it is approved by now, unread: with its batch or by a policy."
+        if final:
+            return f"{item.decided_by} has decided it meanwhile: {final}."
+        return "somebody else has decided it meanwhile."
     if item.state == State.WITHDRAWN:
-        return _withdrawn(item)
+        rule = row.rule_version and row.rule_version.rule
+        if final:
+            return f"it is {final} by now."
+        if rule and rule.published_id != row.rule_version_id:
+            return f"rule {rule.code} was published anew, so the sample no longer waits."
+        return "it no longer waits: a newer sample stands in its place, or its reading was taken back."
     if any(other.decided_by_id == reviewer.pk for other in items):
         return "you have read it in another round; this reading is somebody else's."
+    if item.state == State.CLAIMED and item.claimed_by_id == reviewer.pk:
+        return "you were shown it anew since, in another tab or after an undo."
     if item.state == State.CLAIMED:
-        return _claimed(item, reviewer)
+        assert item.claimed_until is not None
+        minutes = max(1, round((item.claimed_until - timezone.now()).total_seconds() / 60))
+        return f"{item.claimed_by} has it now, for {minutes} min unless they go on."
     if item.assigned_to_id not in (None, reviewer.pk):
         return f"it is assigned to {item.assigned_to}."
     return "it was opened anew since you were shown it."
 
 
-def _claimed(item: ReviewItem, reviewer: Any) -> str:
-    if item.claimed_by_id == reviewer.pk:
-        return "you were shown it anew since, in another tab or after an undo."
-    assert item.claimed_until is not None
-    minutes = max(1, round((item.claimed_until - timezone.now()).total_seconds() / 60))
-    return f"{item.claimed_by} has it now, for {minutes} min unless they go on."
+# Whether the items are what samples and rules say, and setting right what is not.
+#
+# Triggers keep them (migration 0003), each seeing what was committed before its own statement. Two transactions at once
+# on siblings of one slot, or on a rule and a sample of it, can each miss the other; and nothing is told when a run ends
+# and gives up what it planned. Then an item waits that should not, or none does. This finds those.
 
 
-def _decided(item: ReviewItem, reviewer: Any) -> str:
-    if item.decided_by_id == reviewer.pk:
-        return "you have decided it already, otherwise than now."
-    if item.decided_by_id is None:
-        return "it is approved by now, unread: with its batch or by a policy."
-    human = Sample.objects.values_list("human", flat=True).get(pk=item.sample_id)
-    if human in (Sample.Human.APPROVED, Sample.Human.REJECTED):
-        return f"{item.decided_by} has decided it meanwhile: {human}."
-    return "somebody else has decided it meanwhile."
+WIDTH = 20_000  # sample ids that one sweep looks at, beside the newest as many
 
 
-def _withdrawn(item: ReviewItem) -> str:
-    row = Sample.objects.select_related("rule_version__rule").defer("trace").get(pk=item.sample_id)
-    if row.human in (Sample.Human.APPROVED, Sample.Human.REJECTED):
-        return f"it is {row.human} by now."
-    rule = row.rule_version and row.rule_version.rule
-    if rule and rule.published_id != row.rule_version_id:
-        return f"rule {rule.code} was published anew, so the sample no longer waits."
-    return "it no longer waits: a newer sample stands in its place, or its reading was taken back."
+def wrong_items(first: int = 0, last: int = 2**63 - 1) -> set[int]:
+    """Samples (ids from `first` to `last`) whose items are not the one they should have."""
+    human = Sample.Human
+    rounds = {human.PENDING: Round.FIRST, human.SECOND: Round.SECOND, human.DISPUTED: Round.THIRD}
+    wanted = Sample.objects.filter(
+        ~REPLACED, ~OVERTAKEN, machine=Sample.Machine.READY, human__in=rounds
+    ).annotate(wanted=Case(*(When(human=human, then=Value(round)) for human, round in rounds.items())))
+    waiting = ReviewItem.objects.filter(state__in=WAITS)
+    item = waiting.filter(sample=OuterRef("pk"), round=OuterRef("wanted"))
+    right = wanted.filter(Q(wanted=OuterRef("round")), pk=OuterRef("sample"))
+    missing = wanted.filter(~Exists(item), pk__range=(first, last)).order_by()
+    extra = waiting.filter(~Exists(right), sample__gte=first, sample__lte=last, calibration=False).order_by()
+    return {*missing.values_list("pk", flat=True), *extra.values_list("sample", flat=True)}
+
+
+@transaction.atomic
+def repair_items(samples: set[int]) -> None:
+    """Have the triggers' function look at these samples again."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT synthesis_review_sync(%s)", [sorted(samples)])
+
+
+def sweep_items() -> int:
+    """Look at the newest samples and at one part of the others, drawn by lot; how many were set right."""
+    newest: int = Sample.objects.aggregate(last=Max("pk"))["last"] or 0
+    parts = {newest // WIDTH, random.randrange(newest // WIDTH + 1)}
+    found = {pk for part in parts for pk in wrong_items(part * WIDTH, (part + 1) * WIDTH)}
+    if found:
+        repair_items(found)
+    return len(found)

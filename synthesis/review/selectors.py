@@ -1,6 +1,6 @@
 """What one screen of the review queue shows: a claimed item with its sample, a look back, or why there is nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,6 @@ from django.db.models import (
     Count,
     Exists,
     ExpressionWrapper,
-    F,
     Min,
     OuterRef,
     Q,
@@ -22,25 +21,15 @@ from rules.models import Rule
 from synthesis.core.rejections import REASONS
 from synthesis.models import Decision, ReviewItem, Sample
 from synthesis.review import queue
-from synthesis.review.decisions import Wish, seen_key, standing, wish_of
-from synthesis.review.queue import conflict
+from synthesis.review.queue import WAITS, Round, State
 from synthesis.samples.counts import queue_totals, waiting_total
+from synthesis.samples.decisions import own_decisions, seen_key, standing_decisions
 from trace_site.access import ADMIN, REVIEWER
 from trace_site.audit.lines import Veil
 from trace_site.lib.errors import TraceError
 
-# Reads behind the review queue: which items a selection means, why a queue is empty. No text of a sample is read.
-
-
-State = ReviewItem.State
-WAITS = (State.HELD, State.OPEN, State.CLAIMED)
 OPEN_AGAIN = Q(state=State.OPEN, first_by__isnull=False)  # of these there is an index
 EQUAL = ("branch", "domain", "style", "tier", "round", "batch")
-
-
-def waiting_items() -> QuerySet[ReviewItem]:
-    """What somebody has to read yet; the unread rest of a batch is not in it."""
-    return ReviewItem.objects.filter(state__in=(State.OPEN, State.CLAIMED))
 
 
 def in_filters(items: QuerySet[ReviewItem], filters: Mapping[str, Any]) -> QuerySet[ReviewItem]:
@@ -78,7 +67,8 @@ def queue_state(reviewer: Any, filters: Mapping[str, Any]) -> dict[str, Any]:
 def _read_by(reviewer: Any) -> QuerySet[ReviewItem]:
     """Waiting items of samples this person has decided in another round."""
     mine = ReviewItem.objects.filter(sample=OuterRef("sample"), decided_by=reviewer)
-    return waiting_items().filter(Exists(mine), round__gt=ReviewItem.Round.FIRST)
+    waiting = ReviewItem.objects.filter(state__in=(State.OPEN, State.CLAIMED))
+    return waiting.filter(Exists(mine), round__gt=Round.FIRST)
 
 
 def _of_batch(reviewer: Any, filters: Mapping[str, Any]) -> dict[str, int]:
@@ -96,93 +86,74 @@ def _of_batch(reviewer: Any, filters: Mapping[str, Any]) -> dict[str, int]:
     return {**counts, "read_by_you": read, "elsewhere": everywhere - counts["left"]}
 
 
-# Reads about reviewing: how far one is today, what became of all samples, the decisions of one.
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """A reviewer's day: own decisions, and what is left for everybody."""
-
-    today: int
-    left: int
-
-    @property
-    def percent(self) -> int:
-        return round(100 * self.today / (self.today + self.left)) if self.today + self.left else 0
-
-
-def progress(user: Any) -> Progress:
-    """Decisions standing today: what one undid does not count. Two queries."""
+def progress(user: Any) -> dict[str, int]:
+    """A reviewer's day: own decisions, what is left for everybody, per cent. What one undid does not count."""
     start = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
     today = ReviewItem.objects.filter(decided_by=user, decided_at__gte=start).count()
-    return Progress(today, waiting_total())
-
-
-def decisions(of: Sample) -> QuerySet[Decision]:
-    return of.decisions.select_related("reviewer")
-
-
-State, Round = ReviewItem.State, ReviewItem.Round
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One of the two readings an adjudicator weighs, without a name."""
-
-    number: int
-    decision: Decision
-    wish: Wish
-
-    @property
-    def who(self) -> str:
-        return "One reviewer" if self.number == 1 else "Another reviewer"
-
-    @property
-    def reason(self) -> str:
-        return REASONS.get(self.wish.reason, "")
+    left = waiting_total()
+    return {
+        "today": today,
+        "left": left,
+        "percent": round(100 * today / (today + left)) if today + left else 0,
+    }
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Screen:
     """`item` is claimed by the reader, or `decision` is their own and stands, or `why` says why neither is so."""
 
     sample: Sample
     item: ReviewItem | None = None
     decision: Decision | None = None
     why: str = ""
-    sides: tuple[Side, ...] = ()
+    sides: Sequence[
+        Mapping[str, Any]
+    ] = ()  # {"number", "decision", "reason"} of the two readings to adjudicate
     previous: Decision | None = None  # the own decision before this one
     following: int | None = None  # the sample of the own decision after this one
 
 
-def next_reading(reviewer: Any, filters: Mapping[str, Any], besides: list[int]) -> Reading | None:
+def next_screen(reviewer: Any, filters: Mapping[str, Any], besides: list[int]) -> Screen | None:
     """The next item claimed for `reviewer`; None: see `empty_queue`."""
     item = queue.claim_next(reviewer, filters, besides=besides)
-    return _live(item, reviewer) if item else None
+    return _claimed(item, shown_samples().get(pk=item.sample_id), reviewer) if item else None
 
 
-def reading_of(sample: Sample, reviewer: Any) -> Reading:
+def screen_of(sample: Sample, reviewer: Any) -> Screen:
     """The sample's waiting item, claimed; else one's own decision about it; else why not."""
     items = list(ReviewItem.objects.filter(sample=sample).order_by("-round"))
     waiting = next((item for item in items if item.state in (State.OPEN, State.CLAIMED)), None)
     if waiting is not None:
         try:
-            return _live(queue.claim_item(reviewer, waiting.pk), reviewer, sample)
+            return _claimed(queue.claim_item(reviewer, waiting.pk), sample, reviewer)
         except TraceError as error:
             if error.code != "conflict":
                 raise
-    own = next((item for item in items if item.decided_by_id == reviewer.pk), None)
-    if own is not None and (decision := own_decisions(reviewer).filter(item=own).first()):
-        return _back(sample, decision, reviewer)
-    why = conflict(items, reviewer).message if items else "it does not wait for review."
-    return Reading(sample, why=why)
+    item = next((item for item in items if item.decided_by_id == reviewer.pk), None)
+    own = own_decisions(reviewer)
+    if item is not None and (decision := own.filter(item=item).first()):
+        later = own.filter(at__gt=decision.at).last()
+        previous, following = own.filter(at__lt=decision.at).first(), later.sample_id if later else None
+        return Screen(sample, decision=decision, previous=previous, following=following)
+    why = queue.conflict(items, reviewer).message if items else "it does not wait for review."
+    return Screen(sample, why=why)
 
 
-def own_decisions(reviewer: Any) -> Any:
-    """The decisions of one's own that stand, newest first."""
-    found = Decision.objects.filter(reviewer=reviewer, item__decided_by=reviewer, item__state=State.DECIDED)
-    found = found.filter(take=F("item__takes"))  # what was taken back and decided again stands once
-    return found.exclude(verdict=Decision.Verdict.UNDO).select_related("item").order_by("-at", "-pk")
+def _claimed(item: ReviewItem, sample: Sample, reviewer: Any) -> Screen:
+    sides: list[Decision] = []
+    if item.round == Round.THIRD:
+        sides = list(standing_decisions().filter(sample=sample, round__lt=Round.THIRD).order_by("round"))
+        if int(seen_key(sample), 16) % 2:  # an order that does not tell who came first
+            sides.reverse()
+    shown = [
+        {"number": number, "decision": side, "reason": REASONS.get(side.reason, "")}
+        for number, side in enumerate(sides, start=1)
+    ]
+    return Screen(sample, item=item, sides=shown, previous=own_decisions(reviewer).first())
+
+
+def shown_samples() -> QuerySet[Sample]:
+    return Sample.objects.select_related("domain", "rule_version__rule", "rule_version__target", "anchor")
 
 
 def empty_queue(reviewer: Any, filters: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,61 +168,20 @@ def empty_queue(reviewer: Any, filters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _live(item: ReviewItem, reviewer: Any, sample: Sample | None = None) -> Reading:
-    sample = sample or shown_samples().get(pk=item.sample_id)
-    sides = _sides(sample) if item.round == Round.THIRD else ()
-    return Reading(sample, item=item, sides=sides, previous=own_decisions(reviewer).first())
-
-
-def shown_samples() -> Any:
-    return Sample.objects.select_related("domain", "rule_version__rule", "rule_version__target", "anchor")
-
-
-def _sides(sample: Sample) -> tuple[Side, ...]:
-    """In an order that does not tell who came first."""
-    found = [standing(sample, number) for number in (Round.FIRST, Round.SECOND)]
-    decisions = [decision for decision in found if decision is not None]
-    if int(seen_key(sample), 16) % 2:
-        decisions.reverse()
-    return tuple(Side(at, decision, wish_of(decision)) for at, decision in enumerate(decisions, 1))
-
-
-def _back(sample: Sample, decision: Decision, reviewer: Any) -> Reading:
-    own = own_decisions(reviewer)
-    later = own.filter(at__gt=decision.at).last()
-    return Reading(
-        sample,
-        decision=decision,
-        previous=own.filter(at__lt=decision.at).first(),
-        following=later.sample_id if later else None,
-    )
-
-
 # What the audit list does not tell while a reading waits: how the readings before it ended, taken back or not, and
 # what was said about the sample.
-
-
-def _waiting() -> QuerySet[ReviewItem]:
-    return ReviewItem.objects.filter(state__in=(State.HELD, State.OPEN, State.CLAIMED)).order_by()
-
-
-COMMENTS = Veil(
-    object_type="sample",
-    actions=frozenset(),
-    told_as="",
-    table="synthesis_samplecomment",
-    column="sample_id",
-    waiting=_waiting,
-    key="sample_id",
-)
+_BLIND: dict[str, Any] = {
+    "object_type": "sample",
+    "column": "sample_id",
+    "waiting": lambda: ReviewItem.objects.filter(state__in=WAITS).order_by(),
+    "key": "sample_id",
+}
+COMMENTS = Veil(**_BLIND, actions=frozenset(), told_as="", table="synthesis_samplecomment")
 READINGS = Veil(
-    object_type="sample",
+    **_BLIND,
     actions=frozenset({"sample.approve", "sample.edit", "sample.reject", "sample.undo"}),
     told_as="sample.read",
     table="synthesis_decision",
-    column="sample_id",
-    waiting=_waiting,
-    key="sample_id",
 )
 
 
@@ -276,7 +206,7 @@ def is_blind(viewer: Any, sample: Sample) -> bool:
 
 def _waits(sample: Any) -> QuerySet[ReviewItem]:
     """Readings of a sample that are to be independent, and not decided."""
-    return ReviewItem.objects.filter(sample=sample, round__lt=ReviewItem.Round.THIRD, state__in=WAITS)
+    return ReviewItem.objects.filter(sample=sample, round__lt=Round.THIRD, state__in=WAITS)
 
 
 def _read(viewer: Any, sample: Any) -> QuerySet[ReviewItem]:

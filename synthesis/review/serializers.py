@@ -42,12 +42,12 @@ class ToolOut(Out):
 class SideOut(Out):
     """One of two readings that differ; whose it was is not told."""
 
-    verdict = serializers.ChoiceField(VERDICTS, source="wish.verdict")
-    query = serializers.CharField(source="wish.query")
-    trace = serializers.CharField(source="wish.trace")
-    answer = TextList(source="wish.answer")
-    reason = serializers.CharField(source="wish.reason")
-    note = serializers.CharField(source="wish.note")
+    verdict = serializers.ChoiceField(VERDICTS, source="decision.verdict")
+    query = serializers.CharField(source="decision.after.query")
+    trace = serializers.CharField(source="decision.after.trace")
+    answer = TextList(source="decision.after.answer")
+    reason = serializers.CharField(source="decision.reason")
+    note = serializers.CharField(source="decision.note")
 
 
 class ItemOut(Out):

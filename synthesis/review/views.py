@@ -17,24 +17,24 @@ from rules.models import Rule
 from synthesis.core.rejections import REASONS
 from synthesis.generate import regeneration
 from synthesis.generate.regeneration import again, calls_to_write_again, runs_of_waiting
-from synthesis.models import Decision, ReviewItem, Sample
+from synthesis.models import ReviewItem, Sample
 from synthesis.quality.calibration import verdict_hidden
 from synthesis.review import queue as review_queue
-from synthesis.review import selectors
 from synthesis.review import services as review_services
-from synthesis.review.decisions import seen_key
 from synthesis.review.forms import QueueFilters
 from synthesis.review.selectors import (
-    Reading,
+    Screen,
     empty_queue,
-    next_reading,
-    own_decisions,
-    reading_of,
+    next_screen,
+    progress,
+    screen_of,
     shown_samples,
 )
+from synthesis.samples import checks
 from synthesis.samples import selectors as samples_selectors
 from synthesis.samples.checks import failure_spans, trace_spans
 from synthesis.samples.counts import waiting_total
+from synthesis.samples.decisions import own_decisions, seen_key
 from synthesis.samples.rejections import rejections_of
 from trace_site.access import wants_json
 from trace_site.lib.errors import TraceError, status_of
@@ -86,41 +86,28 @@ def regenerate(request: HttpRequest) -> HttpResponse:
 
 MOST = 10  # items that one screen holds
 POLL_S = 20  # how often an empty queue asks again
+LONGEST_SECONDS = 86_400.0
 
 
-def kept_filters(request: HttpRequest) -> dict[str, Any]:
-    """The part of the queue one has chosen; it travels in the address."""
-    return QueueFilters(request.GET).values()
-
-
-def address(pk: int | None, filters: dict[str, Any]) -> str:
+def to_queue(request: HttpRequest, pk: int | None = None) -> HttpResponse:
+    """To a sample, or to the next; the part of the queue one has chosen travels in the address."""
+    filters = QueueFilters(request.GET).values()
     page = reverse("synthesis:review_item", args=[pk]) if pk else reverse("synthesis:review")
-    return f"{page}?{urlencode(filters)}" if filters else page
-
-
-def by_script(request: HttpRequest) -> bool:
-    return "HX-Request" in request.headers
+    return redirect(f"{page}?{urlencode(filters)}" if filters else page)
 
 
 @require_GET
 def queue(request: HttpRequest) -> HttpResponse:
     """To the next item, claimed, or to the page that says why there is none."""
-    filters = kept_filters(request)
-    reading = next_reading(request.user, filters, [])
-    if reading is not None:
-        return redirect(address(reading.sample.pk, filters))
-    return empty_page(request, filters)
+    screen = next_screen(request.user, QueueFilters(request.GET).values(), [])
+    return to_queue(request, screen.sample.pk) if screen else drawn(request, None)
 
 
 @require_POST
 def ahead(request: HttpRequest) -> HttpResponse:
     """Fragment: the next item, claimed, besides the ones on this screen; or why there is none."""
-    filters = kept_filters(request)
     besides = numbers_of(request.POST.getlist("besides")[:MOST])
-    reading = next_reading(request.user, filters, besides)
-    if reading is None:
-        return empty_page(request, filters)
-    return reading_page(request, reading)
+    return drawn(request, next_screen(request.user, QueueFilters(request.GET).values(), besides))
 
 
 @require_GET
@@ -128,61 +115,48 @@ def item(request: HttpRequest, pk: int) -> HttpResponse:
     return item_page(request, pk)
 
 
-def empty_page(request: HttpRequest, filters: dict[str, Any]) -> HttpResponse:
-    context = {
-        **frame(request, filters),
-        "state": empty_queue(request.user, filters),
-        "previous": own_decisions(request.user).first(),
-        "poll": POLL_S,
-    }
-    return drawn(request, context)
-
-
 def item_page(request: HttpRequest, pk: int, status: int = 200, **more: Any) -> HttpResponse:
     sample = get_object_or_404(shown_samples(), pk=pk)
-    return reading_page(request, reading_of(sample, request.user), status, **more)
+    return drawn(request, screen_of(sample, request.user), status, **more)
 
 
-def reading_page(request: HttpRequest, reading: Reading, status: int = 200, **more: Any) -> HttpResponse:
-    filters = kept_filters(request)
-    context = {**frame(request, filters), **reading_context(reading), **more}
-    return drawn(request, context, status)
-
-
-def drawn(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
-    """The whole page, or only the item for the script that shows one after the other."""
-    if by_script(request):
+def drawn(request: HttpRequest, screen: Screen | None, status: int = 200, **more: Any) -> HttpResponse:
+    """The whole page, or only the item for the script that shows one after the other. screen: None: nothing waits."""
+    form = QueueFilters(request.GET)
+    filters = form.values()
+    context = {"active": filters, "suffix": f"?{urlencode(filters)}" if filters else "", **more}
+    if screen is None:
+        previous = own_decisions(request.user).first()
+        context |= {"state": empty_queue(request.user, filters), "previous": previous, "poll": POLL_S}
+    else:
+        context |= reading_context(screen)
+    if "HX-Request" in request.headers:
         return render(request, "synthesis/_review_item.html", context, status=status)
-    whole = {"progress": selectors.progress(request.user), "filters": QueueFilters(request.GET)}
-    return render(request, "synthesis/review.html", {**context, **whole}, status=status)
+    context |= {"progress": progress(request.user), "filters": form}
+    return render(request, "synthesis/review.html", context, status=status)
 
 
-def frame(request: HttpRequest, filters: dict[str, Any]) -> dict[str, Any]:
-    """What every state of the queue knows."""
-    return {"active": filters, "suffix": f"?{urlencode(filters)}" if filters else ""}
-
-
-def reading_context(reading: Reading) -> dict[str, Any]:
-    sample = reading.sample
-    if reading.why:
-        return {"sample": sample, "reading": reading}
+def reading_context(screen: Screen) -> dict[str, Any]:
+    sample = screen.sample
+    if screen.why:
+        return {"sample": sample, "reading": screen}
     version = sample.rule_version
     codes, words = ([version.rule.code], version.text) if version else ([], "")
     pool = samples_selectors.pool_tools(sample)
     return {
         "sample": sample,
-        "reading": reading,
-        "live": reading.item is not None,
-        "previous": reading.previous,
+        "reading": screen,
+        "live": screen.item is not None,
+        "previous": screen.previous,
         "spans": trace_spans(sample.trace, sample.pool, sample.answer, codes, words),
         "pool": pool,
         "main": pool[0] if pool else None,
         "rule_ids": version.tool_ids if version else [],
         "attempts": samples_selectors.attempts(sample),
-        "hidden": reading.item is not None and verdict_hidden(reading.item, sample),
+        "hidden": screen.item is not None and verdict_hidden(screen.item, sample),
         "seen": seen_key(sample),
         "reasons": list(REASONS.items())[:9],
-        "own_reason": REASONS.get(reading.decision.reason, "") if reading.decision else "",
+        "own_reason": REASONS.get(screen.decision.reason, "") if screen.decision else "",
     }
 
 
@@ -199,18 +173,17 @@ def heartbeat(request: HttpRequest) -> JsonResponse:
 
     items: JSON {item: claim}. What was free again meanwhile is claimed anew.
     """
-    return JsonResponse({"items": {str(pk): kept(request.user, pk, claim) for pk, claim in held(request)}})
-
-
-def kept(reviewer: Any, item: int, claim: str) -> str | None:
-    try:
-        review_queue.heartbeat(reviewer, item, claim)
-        return claim
-    except TraceError:
+    kept: dict[str, str | None] = {}
+    for pk, claim in held(request):
         try:
-            return str(review_queue.claim_item(reviewer, item).claim)
+            review_queue.heartbeat(request.user, pk, claim)
+            kept[str(pk)] = claim
         except TraceError:
-            return None
+            try:
+                kept[str(pk)] = str(review_queue.claim_item(request.user, pk).claim)
+            except TraceError:
+                kept[str(pk)] = None
+    return JsonResponse({"items": kept})
 
 
 @require_POST
@@ -223,7 +196,7 @@ def held(request: HttpRequest) -> list[tuple[int, str]]:
     """The items and claims a screen says it has."""
     try:
         told = json.loads(request.POST.get("items", "{}"))
-        found = [(int(pk), claim_of(str(claim))) for pk, claim in list(told.items())[:MOST]]
+        found = [(int(pk), str(UUID(str(claim)))) for pk, claim in list(told.items())[:MOST]]
         if any(not 0 < pk < 2**63 for pk, _ in found):
             raise ValueError("no item has this number")
         return found
@@ -232,27 +205,11 @@ def held(request: HttpRequest) -> list[tuple[int, str]]:
         raise TraceError(message, code="bad_items", where="items") from error
 
 
-def claim_of(text: str) -> str:
-    """A claim as the database compares it. Raises ValueError."""
-    return str(UUID(text))
-
-
-def last_words(decision: Decision | None) -> dict[str, Any] | None:
-    """The own last decision as the page tells it beside the undo button."""
-    if decision is None:
-        return None
-    words = f"{decision.get_verdict_display().lower()} of {decision.sample_id}"
-    return {"sample": decision.sample_id, "words": words}
-
-
 def sample_or_404(pk: int) -> Sample:
     return get_object_or_404(Sample.objects.select_related("rule_version__rule"), pk=pk)
 
 
 # What a person does with the item on the screen: decide, put off, take back, and try a text on filter V.
-
-
-LONGEST_SECONDS = 86_400.0
 
 
 def decided(
@@ -267,19 +224,35 @@ def decided(
         decide(sample=sample, reviewer=request.user, **shown(request))
     except TraceError as error:
         return refused(request, pk, error, typed)
-    if wants_json(request):
-        return JsonResponse(told(request.user))
-    return redirect(address(None, kept_filters(request)))
+    return done(request)
+
+
+def done(request: HttpRequest) -> HttpResponse:
+    """To the next item; a script is told the day's progress and the own last decision, beside the undo button."""
+    return JsonResponse(told(request.user)) if wants_json(request) else to_queue(request)
+
+
+def told(reviewer: Any) -> dict[str, Any]:
+    last = None
+    if decision := own_decisions(reviewer).first():
+        words = f"{decision.get_verdict_display().lower()} of {decision.sample_id}"
+        last = {"sample": decision.sample_id, "words": words}
+    return {**progress(reviewer), "last": last}
 
 
 def shown(request: HttpRequest) -> dict[str, Any]:
-    """Under which claim the item was on the screen, with which text, and how long."""
+    """Under which claim the item was on the screen, with which text, and how long if the page says so."""
     try:
-        claim = claim_of(request.POST.get("claim", ""))
+        claim = str(UUID(request.POST.get("claim", "")))
     except ValueError as error:
         message = "the form does not say under which claim the item was shown."
         raise TraceError(message, code="conflict", hint="Open the item again.") from error
-    return {"claim": claim, "seen": request.POST.get("seen") or "nothing", "seconds": seconds_of(request)}
+    try:
+        seconds = float(request.POST.get("seconds", ""))
+    except ValueError:
+        seconds = -1
+    known = seconds if 0 <= seconds <= LONGEST_SECONDS else None
+    return {"claim": claim, "seen": request.POST.get("seen") or "nothing", "seconds": known}
 
 
 def refused(request: HttpRequest, pk: int, error: TraceError, typed: dict[str, Any] | None) -> HttpResponse:
@@ -301,22 +274,6 @@ def marked(failures: list[dict[str, Any]], typed: dict[str, Any] | None) -> dict
     return {"failures": failures, "places": places}
 
 
-def seconds_of(request: HttpRequest) -> float | None:
-    """How long the item was on the screen, if the page says so."""
-    try:
-        seconds = float(request.POST.get("seconds", ""))
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds <= LONGEST_SECONDS else None
-
-
-def told(reviewer: Any) -> dict[str, Any]:
-    """What the screen says after a decision."""
-    progress = selectors.progress(reviewer)
-    last = last_words(own_decisions(reviewer).first())
-    return {"today": progress.today, "left": progress.left, "percent": progress.percent, "last": last}
-
-
 def typed_texts(request: HttpRequest) -> dict[str, Any]:
     return {
         "query": request.POST.get("query", "").strip(),
@@ -332,16 +289,15 @@ def approve(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 def reject(request: HttpRequest, pk: int) -> HttpResponse:
-    reason, note = (request.POST.get(name, "").strip() for name in ("reason", "note"))
-    follow_up = request.POST.get("follow_up") or "regenerate"
-    asked = partial(review_services.reject, reason=reason, note=note, follow_up=follow_up)
-    return decided(request, pk, asked)
+    given: dict[str, Any] = {name: request.POST.get(name, "").strip() for name in ("reason", "note")}
+    given["follow_up"] = request.POST.get("follow_up") or "regenerate"
+    return decided(request, pk, partial(review_services.reject, **given))
 
 
 @require_POST
 def edit(request: HttpRequest, pk: int) -> HttpResponse:
     typed = typed_texts(request)
-    return decided(request, pk, lambda **how: review_services.edit(**typed, **how), typed)
+    return decided(request, pk, partial(review_services.edit, **typed), typed)
 
 
 @require_POST
@@ -350,7 +306,7 @@ def check(request: HttpRequest, pk: int) -> HttpResponse:
     sample = sample_or_404(pk)
     typed = typed_texts(request)
     review_services.fits(query=typed["query"], trace=typed["trace"])
-    found = [failure.as_dict() for failure in review_services.check(sample=sample, **typed)]
+    found = [failure.as_dict() for failure in checks.check(sample=sample, **typed)]
     context = {**marked(found, typed), "checked": True, "sample": sample, "typed": typed}
     return render(request, "synthesis/_check.html", context)
 
@@ -361,22 +317,19 @@ def skip(request: HttpRequest, pk: int) -> HttpResponse:
     waiting = ReviewItem.objects.filter(sample=pk, state__in=("open", "claimed")).first()
     if waiting is not None and waiting.claimed_by_id in (None, request.user.pk):
         review_queue.skip(request.user, waiting.pk)
-    if wants_json(request):
-        return JsonResponse(told(request.user))
-    return redirect(address(None, kept_filters(request)))
+    return done(request)
 
 
 @require_POST
 def undo(request: HttpRequest) -> HttpResponse:
     """Take back one's own last decision and show its sample again."""
-    filters = kept_filters(request)
     try:
         sample = review_services.undo(reviewer=request.user)
     except TraceError as error:
         if wants_json(request):
             raise
         messages.error(request, str(error))
-        return redirect(address(None, filters))
+        return to_queue(request)
     if wants_json(request):
         return JsonResponse({**told(request.user), "sample": sample.pk})
-    return redirect(address(sample.pk, filters))
+    return to_queue(request, sample.pk)

@@ -23,7 +23,8 @@ from django.db.models import (
 from django.utils import timezone
 
 from synthesis.models import Assignment, ReviewItem, SampleComment
-from synthesis.review.selectors import WAITS, not_blind, reviewers
+from synthesis.review.queue import WAITS
+from synthesis.review.selectors import not_blind, reviewers
 from synthesis.samples.counts import in_queue, waiting_total
 
 BREAK = timedelta(minutes=5)  # as long as a claim lasts

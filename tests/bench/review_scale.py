@@ -139,7 +139,7 @@ def one_page(client: Any, title: str, address: str) -> bool:
 
 def screen_work(me: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
     """(title, what the page of the queue asks for while one reads); decisions are rolled back."""
-    from synthesis.review.decisions import seen_key
+    from synthesis.samples.decisions import seen_key
 
     client, shown = _screen(me)
     scripted = {"HTTP_HX_REQUEST": "true", "HTTP_ACCEPT": "application/json"}

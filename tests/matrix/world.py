@@ -28,8 +28,8 @@ from synthesis.batches.services import batch_create
 from synthesis.generate.services import snapshot_start
 from synthesis.models import Attempt, ReviewItem, Snapshot
 from synthesis.review import bulk
-from synthesis.review.decisions import seen_key
 from synthesis.review.queue import claim_item
+from synthesis.samples.decisions import seen_key
 from synthesis.team.guidelines import guideline_save
 from synthesis.team.services import assign, comment_add, view_save
 from tests.factories import make_cluster, make_evaluation, make_model, make_run, make_sample, make_tool

@@ -15,9 +15,8 @@ from django.db.models import Sum
 
 from rules.models import Rule, RuleVersion
 from synthesis.models import ReviewCount, ReviewItem, Sample, SampleCount, SecondShare
-from synthesis.review import reconcile
 from synthesis.review import services as review_services
-from synthesis.review.queue import claim_next
+from synthesis.review.queue import claim_next, repair_items, sweep_items, wrong_items
 from synthesis.samples import counts
 from synthesis.samples.counts import queue_totals, sample_counts, waiting_counts, waiting_total
 from tests.factories import make_domain, make_rule, make_sample, make_tool
@@ -154,8 +153,8 @@ def test_after_any_statements_rollups_equal_a_recount_and_items_the_python_truth
         world.step()
         if step % 5 == 0:
             assert counts.recount() == []
-            assert reconcile.wrong() == set()
-    assert (counts.recount(), reconcile.wrong()) == ([], set())
+            assert wrong_items() == set()
+    assert (counts.recount(), wrong_items()) == ([], set())
     assert Sample.objects.count() == sample_counts({}).total > 0
 
 
@@ -180,8 +179,8 @@ def test_threads_that_write_and_roll_back_at_once_leave_the_rollups_right(transa
         thread.join()
     assert errors == []
     assert counts.recount() == []
-    reconcile.repair(reconcile.wrong())  # what crossed
-    assert (counts.recount(), reconcile.wrong()) == ([], set())
+    repair_items(wrong_items())  # what crossed
+    assert (counts.recount(), wrong_items()) == ([], set())
 
 
 @pytest.fixture
@@ -209,9 +208,9 @@ def test_a_sibling_that_becomes_ready_while_a_newer_one_is_written_is_found_and_
         make_sample(slot="a")
         run_on(other, "UPDATE synthesis_sample SET machine = 'ready' WHERE id = %s", old.pk)
     assert ReviewItem.objects.filter(sample=old, state="open").exists()  # neither saw the other
-    assert reconcile.wrong() == {old.pk}
-    assert reconcile.sweep() == 1
-    assert (reconcile.wrong(), counts.recount()) == (set(), [])
+    assert wrong_items() == {old.pk}
+    assert sweep_items() == 1
+    assert (wrong_items(), counts.recount()) == (set(), [])
     assert ReviewItem.objects.get(sample=old).state == "withdrawn"
 
 
@@ -222,8 +221,8 @@ def test_a_sibling_that_becomes_ready_while_the_newer_one_is_rejected_is_found_a
         Sample.objects.filter(pk=new.pk).update(human="rejected")
         run_on(other, "UPDATE synthesis_sample SET machine = 'ready' WHERE id = %s", old.pk)
     assert not ReviewItem.objects.filter(sample=old).exists()
-    assert reconcile.wrong() == {old.pk}
-    assert reconcile.sweep() == 1
+    assert wrong_items() == {old.pk}
+    assert sweep_items() == 1
     assert ReviewItem.objects.get(sample=old).state == "open"
 
 
@@ -243,7 +242,7 @@ def test_a_sample_that_becomes_ready_while_its_rule_moves_on_waits_for_the_rule(
         with pytest.raises(OperationalError, match="lock timeout"):
             run_on(other, becomes_ready, sample.pk)
     run_on(other, becomes_ready, sample.pk)
-    assert (ReviewItem.objects.count(), reconcile.wrong()) == (0, set())
+    assert (ReviewItem.objects.count(), wrong_items()) == (0, set())
 
 
 def test_writers_wait_neither_for_each_other_nor_for_a_fold_and_readers_see_what_is_committed(other):

@@ -15,12 +15,11 @@ from synthesis.generate.planning import plan, plan_counts
 from synthesis.generate.services import snapshot_start, synthesis_start
 from synthesis.generate.yields import rule_book
 from synthesis.llm import prompts
-from synthesis.models import Attempt, ModelCall, Sample, Snapshot
+from synthesis.models import Attempt, ModelCall, ReviewItem, Sample, Snapshot
 from synthesis.offline.judge import OfflineJudge
 from synthesis.offline.writer import offline_writers
-from synthesis.review import reconcile
 from synthesis.review import services as review_services
-from synthesis.review.selectors import waiting_items
+from synthesis.review.queue import sweep_items, wrong_items
 from synthesis.samples.impact import of_rules, of_tools
 from synthesis.samples.sources import load_catalog
 from synthesis.samples.staleness import stale_filter, stale_map, why
@@ -44,6 +43,10 @@ THINGS = (
     "badge",
     "bonus",
 )
+
+
+def waiting_items():
+    return ReviewItem.objects.filter(state__in=["open", "claimed"])
 
 
 @pytest.fixture(autouse=True)
@@ -416,8 +419,8 @@ def test_what_an_ended_run_planned_and_never_wrote_replaces_nothing():
     rule.save()  # the edit is taken back
 
     def stand() -> list[int]:
-        reconcile.sweep()
-        assert reconcile.wrong() == set()
+        sweep_items()
+        assert wrong_items() == set()
         told = [line.count for line in of_rules([rule.pk]) if line.name == "samples"]
         (row,) = rule_book().rows
         return [waiting_items().count(), sum(told), row.ready]
@@ -425,7 +428,7 @@ def test_what_an_ended_run_planned_and_never_wrote_replaces_nothing():
     one = Sample.objects.get(pk=min(written))
     assert (stand(), replacement(one)) == ([6, 6, 6], None)
     Job.objects.filter(pk=begun.job.pk).update(state="running")
-    assert reconcile.wrong() == written  # the sweep finds them
+    assert wrong_items() == written  # the sweep finds them
     assert (stand(), replacement(one)) == ([0, 0, 0], Sample.objects.get(slot=one.slot, run=begun))
     Job.objects.filter(pk=begun.job.pk).update(state="cancelled")
     assert stand() == [6, 6, 6]

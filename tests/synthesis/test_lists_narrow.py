@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from synthesis.generate.selectors import tell_counts
 from synthesis.models import Attempt, ReviewItem, Sample
-from synthesis.review.queue import LEASE, take_next
+from synthesis.review.queue import take_next
 from synthesis.samples import selectors as samples_selectors
 from synthesis.samples.counts import fold
 from synthesis.samples.search import Search
@@ -152,7 +152,7 @@ def test_the_list_of_runs_counts_anew_only_when_a_sample_changed(db):
 def test_a_claim_of_what_the_counts_know_nothing_of_looks_through_no_item(many, user_with):
     reviewer = user_with("reviewer")
     with CaptureQueriesContext(connection) as queries:
-        assert take_next(reviewer.pk, {"tier": "hard"}, (), LEASE) is None
+        assert take_next(reviewer.pk, {"tier": "hard"}, ()) is None
     with connection.cursor() as cursor:
         for query in queries.captured_queries:
             cursor.execute("EXPLAIN ANALYZE " + query["sql"])
@@ -166,5 +166,5 @@ def test_a_claim_finds_its_item_by_an_index(many, user_with):
     assert ReviewItem.objects.filter(state="open").count() > 400
     for filters in ({}, {"domain": "fi"}, {"round": 1, "style": "explicit"}):
         with CaptureQueriesContext(connection) as queries:
-            assert take_next(reviewer.pk, filters, (), LEASE) is not None
+            assert take_next(reviewer.pk, filters, ()) is not None
         assert [line for line in plans(queries.captured_queries) if "Seq Scan" in line] == []

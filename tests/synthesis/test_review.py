@@ -5,6 +5,7 @@ import pytest
 from synthesis.models import Decision, Sample
 from synthesis.review import queue as review_queue
 from synthesis.review import services as review_services
+from synthesis.samples.checks import check
 from tests.synthesis.rows import make_benchmark_query, make_book, make_sample
 from tests.synthesis.texts import TRACE
 from trace_site.audit.models import AuditEntry
@@ -70,7 +71,7 @@ def test_an_edit_is_filtered_before_it_is_approved(ada):
 def test_an_edit_may_not_copy_a_benchmark(ada):
     sample = make_sample(make_book())
     make_benchmark_query("where is my November 2022 pay document")
-    found = review_services.check(sample=sample, query="Where is my November 2022 pay document?", trace=TRACE)
+    found = check(sample=sample, query="Where is my November 2022 pay document?", trace=TRACE)
     assert [failure.check for failure in found] == ["near_duplicate"]
 
 

@@ -201,7 +201,9 @@ def _follows(made: dict[int, Decision]) -> str:
         return "rejected" if third.verdict == "reject" else "approved"
     if second is None:
         return "second" if first.after["human"] == "second" else final
-    agree = review_services.wish_of(first).outcome == review_services.wish_of(second).outcome
+    agree = review_services.outcome(first.verdict, first.after) == review_services.outcome(
+        second.verdict, second.after
+    )
     return final if agree else "disputed"
 
 

@@ -12,7 +12,7 @@ from rules.models import Rule, RuleVersion
 from synthesis.models import Decision, ReviewItem, Sample, SecondShare
 from synthesis.review import queue as review_queue
 from synthesis.review import services as review_services
-from synthesis.review.reconcile import wrong
+from synthesis.review.queue import wrong_items
 from tests.factories import make_rule, make_sample, make_tool
 from trace_site.lib.errors import TraceError
 
@@ -125,7 +125,7 @@ def test_a_publication_and_a_reading_leave_no_item_of_an_overtaken_rule(people, 
         )
         assert codes[0] == "done" and codes[1] in {"done", "conflict"}
         assert not ReviewItem.objects.filter(state__in=("open", "claimed")).exists()
-        assert wrong() == set()
+        assert wrong_items() == set()
 
 
 def test_a_run_that_finishes_a_sample_and_a_publication_leave_no_item_of_an_overtaken_rule(rule):
@@ -137,7 +137,7 @@ def test_a_run_that_finishes_a_sample_and_a_publication_leave_no_item_of_an_over
             partial(publish, rule, second),
             partial(Sample.objects.filter(pk=sample.pk).update, machine="ready"),
         )
-        assert wrong() == set()
+        assert wrong_items() == set()
 
 
 def test_publications_releases_and_policies_do_not_lock_each_other_out(people, rule):
@@ -157,4 +157,4 @@ def test_publications_releases_and_policies_do_not_lock_each_other_out(people, r
         )
         assert codes == ["done"] * 4
     publish(rule, first)
-    assert wrong() == set()
+    assert wrong_items() == set()

@@ -4,9 +4,10 @@ import pytest
 
 from rules.models import RuleVersion
 from synthesis.models import Decision, ReviewItem, Sample, SecondShare, SnapshotSample
+from synthesis.quality.second import drawn_for_second, share_of
 from synthesis.review import queue as review_queue
 from synthesis.review import services as review_services
-from synthesis.review.decisions import drawn_for_second, share_of
+from synthesis.samples.decisions import seen_key
 from tests.factories import make_domain, make_rule, make_sample, make_snapshot, make_tool
 from trace_site.audit.models import AuditChange
 from trace_site.lib.errors import TraceError
@@ -113,7 +114,7 @@ def test_one_submission_sent_twice_is_one_decision(sample, people):
             reviewer=ada,
             **edited(sample),
             claim=claim,
-            seen=review_services.seen_key(sample),
+            seen=seen_key(sample),
         )
     assert (
         Decision.objects.count() == AuditChange.objects.filter(table_name="synthesis_decision").count() == 1

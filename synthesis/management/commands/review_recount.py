@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from synthesis.review import reconcile
+from synthesis.review.queue import repair_items, wrong_items
 from synthesis.samples import counts
 from trace_site.commands import TraceCommand
 
@@ -18,9 +18,9 @@ class Command(TraceCommand):
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         repair: bool = options["repair"]
-        items = reconcile.wrong()
+        items = wrong_items()
         if items and repair:
-            reconcile.repair(items)
+            repair_items(items)
         differences = counts.recount(repair=repair)
         if repair:
             counts.fold(1)
