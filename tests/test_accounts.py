@@ -7,7 +7,7 @@ from django.contrib.auth.models import Group, User
 from django.core.management import call_command
 
 from trace_site.access import ROLES
-from trace_site.accounts import DEMO_FILE, ensure_demo_users, ensure_roles
+from trace_site.people.services import DEMO_FILE, ensure_demo_users, ensure_roles
 
 pytestmark = pytest.mark.django_db
 

@@ -10,9 +10,8 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.tokens import token_of
-from trace_site.accounts import ensure_roles
 from trace_site.audit.models import AuditEntry
-from trace_site.people.services import link_of, person_invite
+from trace_site.people.services import ensure_roles, link_of, person_invite
 from trace_site.people.sessions import SEEN_EVERY, OpenSession, Session, forget_old
 from trace_site.rest.tokens import ApiToken
 

@@ -9,11 +9,11 @@ from django.db import connection
 
 from tests.tokens import token_of
 from trace_site.access import ROLES, roles_of
-from trace_site.accounts import ensure_roles
 from trace_site.audit.models import AuditEntry
 from trace_site.dev import services
 from trace_site.lib.errors import TraceError
 from trace_site.people.services import (
+    ensure_roles,
     link_of,
     mail_link,
     person_activate,

@@ -9,7 +9,7 @@ from django.apps import apps
 from django.urls import reverse
 from django.utils.module_loading import import_string
 
-from trace_site.audit.lines import model_names, words_of
+from trace_site.audit.log import model_names, words_of
 from trace_site.impact import declared_by_apps
 from trace_site.notices.services import KINDS
 from trace_site.webhooks.services import EVENTS

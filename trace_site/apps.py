@@ -66,7 +66,7 @@ class TraceSiteConfig(AppConfig):
 
 
 def _make_roles(**_: Any) -> None:
-    from trace_site.accounts import ensure_roles
+    from trace_site.people.services import ensure_roles
 
     ensure_roles()
 

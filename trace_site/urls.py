@@ -6,7 +6,7 @@ from django.urls import include, path
 from evaluation import views as evaluation_views
 from trace_site import views
 from trace_site.audit import views as audit_views
-from trace_site.people import views_account
+from trace_site.people import views as people_views
 
 job_urls = [
     path("", views.job_list, name="list"),
@@ -46,13 +46,13 @@ urlpatterns = [
     path("", include("evaluation.coverage.views")),
     path("login/", views.Login.as_view(), name="login"),
     path("logout/", views.Logout.as_view(), name="logout"),
-    path("account/", views_account.account, name="account"),
-    path("account/token/", views_account.account_token, name="account-token"),
-    path("account/token/revoke/", views_account.account_token_revoke, name="account-token-revoke"),
-    path("account/password/", views_account.ChangePassword.as_view(), name="account-password"),
-    path("account/sessions/end/", views_account.account_sessions_end, name="account-sessions-end"),
-    path("account/sessions/<slug:mark>/end/", views_account.account_session_end, name="account-session-end"),
-    path("password/<uidb64>/<token>/", views_account.SetPassword.as_view(), name="password-set"),
+    path("account/", people_views.account, name="account"),
+    path("account/token/", people_views.account_token, name="account-token"),
+    path("account/token/revoke/", people_views.account_token_revoke, name="account-token-revoke"),
+    path("account/password/", people_views.ChangePassword.as_view(), name="account-password"),
+    path("account/sessions/end/", people_views.account_sessions_end, name="account-sessions-end"),
+    path("account/sessions/<slug:mark>/end/", people_views.account_session_end, name="account-session-end"),
+    path("password/<uidb64>/<token>/", people_views.SetPassword.as_view(), name="password-set"),
     path("people/", include("trace_site.people.views")),
     path("healthz", views.healthz, name="healthz"),
     path("jobs/", include((job_urls, "jobs"))),

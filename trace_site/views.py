@@ -17,10 +17,10 @@ from django.views.defaults import page_not_found, server_error
 
 from trace_site import jobs
 from trace_site.access import ADMIN, roles_of
-from trace_site.accounts import demo_logins
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
+from trace_site.people.services import demo_logins
 from trace_site.rest.throttles import address_of
 
 FORWARDING = ("X-Forwarded-For", "Forwarded", "X-Forwarded-Host", "X-Real-IP")

@@ -25,7 +25,7 @@ from synthesis.review.queue import WAITS, Round, State
 from synthesis.samples.counts import queue_totals, waiting_total
 from synthesis.samples.decisions import own_decisions, seen_key, standing_decisions
 from trace_site.access import ADMIN, REVIEWER
-from trace_site.audit.lines import Veil
+from trace_site.audit.log import Veil
 from trace_site.lib.errors import TraceError
 
 OPEN_AGAIN = Q(state=State.OPEN, first_by__isnull=False)  # of these there is an index

@@ -87,8 +87,8 @@ def fill_demo(quick: bool) -> None:
     """The steps of `manage.py demo` up to the first training."""
     from django.core.management import call_command
 
-    from trace_site.accounts import ensure_demo_users
     from trace_site.management.commands import demo
+    from trace_site.people.services import ensure_demo_users
 
     if quick:
         demo.PER_RULE, demo.ANCHORS = 2, 20

@@ -6,14 +6,14 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
-from trace_site.audit.lines import lines_of
 from trace_site.audit.log import (
     OPERATIONS,
     Wanted,
     all_lines,
     changes_of,
-    known_actions,
     known_types,
+    known_values,
+    lines_of,
     page_of_lines,
     wanted_from,
 )
@@ -22,7 +22,7 @@ from trace_site.lib.cells import csv_lines, readable
 
 MOST_EXPORTED = 50_000
 MOST_CHANGES = 50
-COLUMNS = (
+COLUMNS = [
     "at",
     "actor",
     "source",
@@ -34,7 +34,7 @@ COLUMNS = (
     "before",
     "after",
     "tx",
-)
+]
 
 
 @require_GET
@@ -44,7 +44,7 @@ def audit_list(request: HttpRequest) -> HttpResponse:
         "page": page_of_lines(wanted, request.GET.get("after", "")),
         "chosen": wanted,
         "any": wanted != Wanted(),
-        "actions": known_actions(),
+        "actions": known_values(AuditEntry, "action"),
         "operations": OPERATIONS,
         "types": known_types(),
     }
@@ -57,12 +57,8 @@ def audit_event(request: HttpRequest, pk: int) -> HttpResponse:
     entry = get_object_or_404(AuditEntry, pk=pk)
     own, others = changes_of(entry)
     rows = list(own[:MOST_CHANGES])
-    context = {
-        "line": lines_of([entry])[0],
-        "changes": lines_of(rows),
-        "others": others.count(),
-    }
-    return _unfolded(request, context)
+    line, *changes = lines_of([entry, *rows])
+    return _unfolded(request, {"line": line, "changes": changes, "others": others.count()})
 
 
 @require_GET

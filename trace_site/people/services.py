@@ -1,36 +1,53 @@
-"""People: who may sign in, and with which roles.
+"""People: who may sign in, and with which roles; the four roles as groups, and the demo's logins.
 
 Nobody is given a password. A link lets a person set one; it is void once it was used, once the person signs in, and
 after PASSWORD_RESET_TIMEOUT. Only superusers and the command line (`actor` None) change superusers.
 """
 
+import json
+import secrets
 from collections.abc import Collection
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.contrib.auth.tokens import default_token_generator
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
 from django.db import transaction
 from django.db.models import Q
 from django.urls import reverse
+from django.utils.crypto import constant_time_compare
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 from django.utils.module_loading import import_string
 
-from trace_site.access import ADMIN, ROLES
-from trace_site.accounts import require_power_over
+from trace_site.access import ADMIN, ROLE_LABELS, ROLES
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
+from trace_site.lib.files import write_atomic
 from trace_site.people.sessions import sessions_end
+from trace_site.rest.tokens import require_power_over
+
+DEMO_FILE = "demo.json"
+DEMO_NAMES = {"expert": "erin", "reviewer": "rui", "admin": "ada", "product_manager": "pam"}
+
+
+def ensure_roles() -> None:
+    """The groups, and what only admins may: apply a change request that nobody approved."""
+    for role in ROLES:
+        Group.objects.get_or_create(name=role)
+    bypass = Permission.objects.filter(content_type__app_label="rules", codename="bypass_review")
+    Group.objects.get(name=ADMIN).permissions.add(*bypass)
 
 
 @transaction.atomic
 def person_invite(*, username: str, email: str, roles: Collection[str], actor: Any) -> User:
     """A person without a password; `link_of` is to be handed over. Raises TraceError `bad_input`."""
     _one_at_a_time()
-    person = User(username=User.normalize_username(username.strip()), email=_address(email))
+    person = User(
+        username=User.normalize_username(username.strip()), email=User.objects.normalize_email(email.strip())
+    )
     if User.objects.filter(username__iexact=person.username).exists():
         raise TraceError("somebody has this name already.", code="bad_input", where="username")
     person.set_unusable_password()
@@ -48,7 +65,7 @@ def person_change(*, person: User, email: str, roles: Collection[str], actor: An
     Raises TraceError `bad_input`, `not_allowed`, and `bad_state` for the last admin.
     """
     person, before = _held(person, actor), set(person.groups.values_list("name", flat=True))
-    person.email = _address(email)
+    person.email = User.objects.normalize_email(email.strip())
     _check(person)
     person.save(update_fields=["email"])
     _give(person, roles)
@@ -155,13 +172,51 @@ def _let_go(person: User) -> None:
         import_string(name)(person)
 
 
-def _address(email: str) -> str:
-    return User.objects.normalize_email(email.strip())
-
-
 def _check(person: User) -> None:
     try:
         person.clean_fields(exclude=["password"])
     except ValidationError as error:
         field, problems = next(iter(error.message_dict.items()))
         raise TraceError(problems[0], code="bad_input", where=field) from error
+
+
+@transaction.atomic
+def ensure_demo_users() -> list[dict[str, str]]:
+    """One login a role, kept in TRACE_HOME/demo.json. Only a user made here gets a password, a role and the rights of
+    staff: what was changed since stays, and a password that is no longer the one made here is left out.
+    """
+    ensure_roles()
+    known = {login["role"]: login for login in _kept()}
+    logins = [_demo_login(role, known.get(role, {}).get("password", "")) for role in ROLES]
+    write_atomic(settings.TRACE_HOME / DEMO_FILE, json.dumps(logins, indent=1), private=True)
+    return logins
+
+
+def demo_logins() -> list[dict[str, str]]:
+    """The logins of the file whose passwords still hold, for the sign-in page."""
+    kept = {login["username"]: login for login in _kept() if login["password"]}
+    users = User.objects.filter(username__in=kept, is_active=True)
+    return [
+        {**kept[user.username], "role": ROLE_LABELS[kept[user.username]["role"]]}
+        for user in sorted(users, key=lambda user: list(kept).index(user.username))
+        if constant_time_compare(kept[user.username].get("mark", ""), user.get_session_auth_hash())
+    ]
+
+
+def _kept() -> list[dict[str, str]]:
+    path = settings.TRACE_HOME / DEMO_FILE
+    return json.loads(path.read_text()) if path.is_file() else []  # type: ignore[no-any-return]
+
+
+def _demo_login(role: str, password: str) -> dict[str, str]:
+    user, made = User.objects.get_or_create(username=DEMO_NAMES[role], defaults={"is_staff": role == ADMIN})
+    if made:
+        password = password or f"{role[:2]}-{secrets.token_hex(6)}"
+        user.set_password(password)
+        user.save()
+        user.groups.set([Group.objects.get(name=role)])
+    elif not user.check_password(password):
+        password = ""
+    # the mark that sessions keep: it follows from the stored password
+    mark = user.get_session_auth_hash()
+    return {"role": role, "username": user.username, "password": password, "mark": mark}

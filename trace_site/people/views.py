@@ -1,4 +1,7 @@
-"""People for admins: who may sign in, with which roles, and the tokens of programs that act as somebody."""
+"""People for admins: who may sign in, with which roles, and the tokens of programs that act as somebody.
+
+Then one's own account: password, sessions, API token, how notices come; and the link that sets a password.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,22 +9,33 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse
+from django.contrib.auth.views import PasswordChangeView, PasswordResetConfirmView
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import path
-from django.views.decorators.http import require_http_methods, require_POST
+from django.urls import path, reverse_lazy
+from django.utils.decorators import method_decorator
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from trace_site.access import ROLE_LABELS, ROLES
-from trace_site.lib.errors import TraceError, status_of
+from trace_site.audit import models as audit_models
+from trace_site.lib.errors import TraceError
+from trace_site.notices.services import KINDS, MailChoice
 from trace_site.paging import keyset, number_of
 from trace_site.people import services
+from trace_site.people.sessions import mark_of, session_end, sessions_end, sessions_of
+from trace_site.people.signins import forget_failures
+from trace_site.rest.throttles import client_of, refuse_beyond, seconds_to_wait
 from trace_site.rest.tokens import (
     MOST_DAYS,
     SCOPES,
     ApiToken,
+    personal_token_make,
+    personal_token_revoke,
     service_token_make,
     service_token_revoke,
     service_token_rotate,
+    token_of,
 )
 
 
@@ -39,12 +53,13 @@ def people_list(request: HttpRequest) -> HttpResponse:
             return _person_page(request, person, **_handed_over(request, person))
         except TraceError as error:
             problem = error
+    chosen = request.POST.getlist("roles")
     page = keyset(User.objects.prefetch_related("groups"), request.GET.get("after", ""), by="username")
     context = {
         "page": page,
         "people": [(person, ", ".join(ROLE_LABELS[role] for role in _roles(person))) for person in page.rows],
         "given": request.POST,
-        "roles_to_choose": _choices(request.POST.getlist("roles")),
+        "roles_to_choose": [(role, label, role in chosen) for role, label in ROLE_LABELS.items()],
         "problem": problem,
     }
     return render(request, "people/people_list.html", context, status=422 if problem else 200)
@@ -120,17 +135,13 @@ def _handed_over(request: HttpRequest, person: User) -> dict[str, str]:
     return {"link": address, "mailed": services.mail_link(person, address)}
 
 
-def _choices(chosen: list[str]) -> list[tuple[str, str, bool]]:
-    return [(role, label, role in chosen) for role, label in ROLE_LABELS.items()]
-
-
 def _person_page(request: HttpRequest, person: User, **more: Any) -> HttpResponse:
     problem = more.get("problem") or more.get("token_problem")
     chosen = request.POST.getlist("roles") if more.get("problem") else _roles(person)
     wanted = request.POST.getlist("scopes") if more.get("token_problem") else []
     context = {
         "person": person,
-        "roles_to_choose": _choices(chosen),
+        "roles_to_choose": [(role, label, role in chosen) for role, label in ROLE_LABELS.items()],
         "email": request.POST.get("email", "") if more.get("problem") else person.email,
         "tokens": ApiToken.objects.filter(owner=person, kind=ApiToken.Kind.SERVICE),
         "scopes": [(scope, words, scope in wanted) for scope, words in SCOPES.items()],
@@ -141,15 +152,129 @@ def _person_page(request: HttpRequest, person: User, **more: Any) -> HttpRespons
         "is_oneself": person.pk == request.user.pk,
         **more,
     }
-    status = 200
-    if problem:
-        status = status_of(problem.code) if problem.code == "not_allowed" else 422
+    status = 200 if not problem else 403 if problem.code == "not_allowed" else 422
     return render(request, "people/person_detail.html", context, status=status)
 
 
 def _roles(person: User) -> list[str]:
     held = {group.name for group in person.groups.all()}
     return [role for role in ROLES if role in held]
+
+
+@require_GET
+def account(request: HttpRequest) -> HttpResponse:
+    return render(request, "account.html", _account_context(request))
+
+
+@require_POST
+def account_token(request: HttpRequest) -> HttpResponse:
+    """Make or replace the caller's API token; it is shown on this one answer only."""
+    refuse_beyond("token", request.user.pk, most=10, seconds=3600)
+    _, secret = personal_token_make(user=request.user)
+    return render(request, "account.html", {"shown": secret, **_account_context(request)})
+
+
+@require_POST
+def account_token_revoke(request: HttpRequest) -> HttpResponse:
+    """End the caller's API token without making another."""
+    if personal_token_revoke(user=request.user):
+        messages.success(request, "The token is revoked; programs that send it are refused from now on.")
+    return redirect("account")
+
+
+@require_POST
+def account_session_end(request: HttpRequest, mark: str) -> HttpResponse:
+    """End one of the caller's other sessions."""
+    own = mark_of(request.session.session_key or "")
+    if mark != own and session_end(user=request.user, mark=mark):
+        messages.success(request, "That browser is signed out.")
+    return redirect("account")
+
+
+@require_POST
+def account_sessions_end(request: HttpRequest) -> HttpResponse:
+    ended = sessions_end(user=request.user, keep=request.session.session_key)
+    messages.success(request, f"{ended} other session{'' if ended == 1 else 's'} ended.")
+    return redirect("account")
+
+
+@method_decorator(require_http_methods(["GET", "POST"]), name="dispatch")
+class ChangePassword(PasswordChangeView):
+    """Django's own; other sessions and the personal token end, and the old password is not to be guessed here."""
+
+    template_name = "registration/password_change.html"
+    success_url = reverse_lazy("account")
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        refuse_beyond("password", request.user.pk, most=10, seconds=900)
+        return super().post(request, *args, **kwargs)
+
+    @transaction.atomic
+    def form_valid(self, form: Any) -> HttpResponse:
+        if not _is_unchanged(form.user):
+            raise TraceError("your account was changed meanwhile.", code="conflict", hint="Sign in again.")
+        response = super().form_valid(form)
+        sessions_end(user=self.request.user, keep=self.request.session.session_key)
+        personal_token_revoke(user=self.request.user)
+        audit_models.record(actor=self.request.user, action="password.changed", obj=form.user)
+        messages.success(
+            self.request, "Your password is changed. Other sessions and your API token have ended."
+        )
+        return response
+
+
+@method_decorator(require_http_methods(["GET", "POST"]), name="dispatch")
+class SetPassword(PasswordResetConfirmView):
+    """Where an admin's link leads: Django's own, for people who are active; it signs nobody in."""
+
+    template_name = "registration/password_set.html"
+    success_url = reverse_lazy("login")
+
+    def dispatch(self, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        waiting = seconds_to_wait("password-link", client_of(self.request), most=60, seconds=900)
+        if waiting:
+            context = {"waiting_minutes": -(-waiting // 60)}
+            refusal = render(self.request, self.template_name, context, status=429)
+            refusal["Retry-After"] = str(waiting)
+            return refusal
+        return super().dispatch(*args, **kwargs)
+
+    def get_user(self, uidb64: str) -> User | None:
+        user: User | None = super().get_user(uidb64)
+        return user if user is not None and user.is_active else None
+
+    @transaction.atomic
+    def form_valid(self, form: Any) -> HttpResponse:
+        if not _is_unchanged(form.user):
+            self.validlink = False
+            return self.render_to_response(self.get_context_data())
+        response = super().form_valid(form)
+        sessions_end(user=form.user)
+        forget_failures(form.user)
+        audit_models.record(actor=form.user, action="password.set", obj=form.user)
+        messages.success(self.request, "Your password is set. Sign in with it.")
+        return response
+
+
+def _is_unchanged(user: Any) -> bool:
+    """Whether an admin left the account alone while the form was checked. From here on its row is held, and what is
+    saved of it is what it holds now."""
+    checked = user.password
+    user.refresh_from_db(from_queryset=User.objects.select_for_update(no_key=True))
+    return bool(user.is_active and user.password == checked)
+
+
+def _account_context(request: HttpRequest) -> dict[str, Any]:
+    choice = MailChoice.objects.filter(user=request.user.pk).first()
+    return {
+        "sessions": sessions_of(request.user, request.session.session_key),
+        "token": token_of(request.user),
+        "token_days": settings.TOKEN_DAYS,
+        "service_tokens": ApiToken.objects.filter(owner=request.user.pk, kind=ApiToken.Kind.SERVICE),
+        "mail_host": settings.EMAIL_HOST,
+        "mail_kinds": KINDS,
+        "mail_chosen": choice.kinds if choice else [],
+    }
 
 
 app_name = "people"

@@ -21,7 +21,6 @@ from django.utils.crypto import constant_time_compare
 from rest_framework.authentication import TokenAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 
-from trace_site.accounts import require_power_over
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 
@@ -70,13 +69,10 @@ class ApiToken(models.Model):
 
     @property
     def is_over(self) -> bool:
-        return self.expires_at <= timezone.now() or not self.fits_password
-
-    @property
-    def fits_password(self) -> bool:
-        return self.kind == self.Kind.SERVICE or constant_time_compare(
-            self.password_mark, self.owner.get_session_auth_hash()
-        )
+        if self.expires_at <= timezone.now():
+            return True
+        mark = self.owner.get_session_auth_hash()
+        return self.kind == self.Kind.PERSONAL and not constant_time_compare(self.password_mark, mark)
 
 
 class ApiTokenAuthentication(TokenAuthentication):
@@ -86,13 +82,27 @@ class ApiTokenAuthentication(TokenAuthentication):
         token = ApiToken.objects.select_related("owner").filter(digest=digest_of(key)).first()
         if token is None or token.is_over or not token.owner.is_active:
             raise AuthenticationFailed("This token is unknown, was revoked or has ended. Make another one.")
-        _note_use(token)
+        if token.last_used_at is None or timezone.now() - token.last_used_at > TOLD_EVERY:
+            # a request that is still in its transaction holds the row; the others do not wait for it
+            with transaction.atomic():
+                free = ApiToken.objects.filter(pk=token.pk).select_for_update(skip_locked=True)
+                ApiToken.objects.filter(pk__in=free.values("pk")).update(last_used_at=Now())
         return token.owner, token
 
 
 def service_token_of(token: Any) -> int | None:
     """The id of the service token that a request came with; None for a personal one and for a session."""
     return token.pk if isinstance(token, ApiToken) and token.kind == ApiToken.Kind.SERVICE else None
+
+
+def require_power_over(person: User, actor: Any) -> None:
+    """Only superusers and the command line (None) act for a superuser. Raises TraceError `not_allowed`."""
+    if person.is_superuser and actor is not None and not actor.is_superuser:
+        raise TraceError(
+            f"{person.get_username()} is a superuser.",
+            code="not_allowed",
+            hint="Ask a superuser, or use the command line.",
+        )
 
 
 def digest_of(secret: str) -> str:
@@ -151,7 +161,8 @@ def service_token_make(
         raise TraceError("a name has 1 to 100 characters.", code="bad_input", where="name")
     if not wanted or set(scopes) - set(SCOPES):
         raise TraceError("choose what it may do.", code="bad_input", where="scopes")
-    _check_days(days)
+    if not 0 < days <= MOST_DAYS:
+        raise TraceError(f"a token lasts 1 to {MOST_DAYS} days.", code="bad_input", where="days")
     token, secret = _made(
         kind=ApiToken.Kind.SERVICE,
         owner=owner,
@@ -200,11 +211,6 @@ def _locked(token: ApiToken) -> ApiToken:
     return row
 
 
-def _check_days(days: int) -> None:
-    if not 0 < days <= MOST_DAYS:
-        raise TraceError(f"a token lasts 1 to {MOST_DAYS} days.", code="bad_input", where="days")
-
-
 def _new_secret() -> str:
     return f"trs_{secrets.token_urlsafe(32)}"
 
@@ -212,11 +218,3 @@ def _new_secret() -> str:
 def _made(**fields: Any) -> tuple[ApiToken, str]:
     secret = _new_secret()
     return ApiToken.objects.create(prefix=secret[:12], digest=digest_of(secret), **fields), secret
-
-
-def _note_use(token: ApiToken) -> None:
-    """A request that is still in its transaction holds the row; the others do not wait for it."""
-    if token.last_used_at is None or timezone.now() - token.last_used_at > TOLD_EVERY:
-        with transaction.atomic():
-            free = ApiToken.objects.filter(pk=token.pk).select_for_update(skip_locked=True)
-            ApiToken.objects.filter(pk__in=free.values("pk")).update(last_used_at=Now())

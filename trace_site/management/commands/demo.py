@@ -28,11 +28,11 @@ from rules.exchange.requests import file_preview, file_request
 from rules.models import ChangeRequest, Rule
 from synthesis.models import Guideline, Snapshot, SynthesisRun
 from synthesis.team.guidelines import guideline_save
-from trace_site.accounts import DEMO_FILE, DEMO_NAMES, ensure_demo_users
 from trace_site.commands import TraceCommand
 from trace_site.dev.supervisor import serve
 from trace_site.jobs import Job, reap
 from trace_site.lib.errors import TraceError, declared
+from trace_site.people.services import DEMO_FILE, DEMO_NAMES, ensure_demo_users
 from training.models import AliasMove, Model, Run
 
 DATA = settings.BASE_DIR / "trace_site" / "demo"

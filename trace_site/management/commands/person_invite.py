@@ -6,10 +6,9 @@ from django.conf import settings
 from django.core.management import CommandParser
 
 from trace_site.access import ROLES
-from trace_site.accounts import ensure_roles
 from trace_site.commands import TraceCommand
 from trace_site.dev.supervisor import address_served
-from trace_site.people.services import link_of, mail_link, person_invite
+from trace_site.people.services import ensure_roles, link_of, mail_link, person_invite
 
 
 class Command(TraceCommand):

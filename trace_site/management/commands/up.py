@@ -5,9 +5,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management import CommandParser, call_command
 
-from trace_site.accounts import ensure_roles
 from trace_site.commands import TraceCommand
 from trace_site.dev.supervisor import serve
+from trace_site.people.services import ensure_roles
 
 
 class Command(TraceCommand):
