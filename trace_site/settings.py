@@ -9,7 +9,6 @@ from urllib.parse import parse_qs, unquote, urlparse
 from trace_site.dev import services
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
-from trace_site.rest.description import DESCRIPTION, TAGS
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 TRACE_HOME = services.home()
@@ -375,13 +374,11 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["trace_site.access.ApiPermission"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "EXCEPTION_HANDLER": "trace_site.rest.views.handle_error",
-    "DEFAULT_SCHEMA_CLASS": "trace_site.rest.auto_schema.OperationSchema",
+    "DEFAULT_SCHEMA_CLASS": "trace_site.rest.openapi.OperationSchema",
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "TRACE Rule Studio",
     "VERSION": "0.1.0",
-    "DESCRIPTION": DESCRIPTION,
-    "TAGS": TAGS,
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SORT_OPERATIONS": False,
@@ -397,7 +394,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_SETTINGS": {"deepLinking": True, "docExpansion": "none", "defaultModelsExpandDepth": 0},
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "trace_site.rest.schema.describe_common",
+        "trace_site.rest.openapi.describe_common",
     ],
 }
 

@@ -17,8 +17,7 @@ job_urls = [
 ]
 
 API = [
-    "trace_site.rest.urls",
-    "trace_site.rest.api_audit",
+    "trace_site.rest.api",
     "trace_site.webhooks.api",
     "catalog.api",
     "catalog.imports.api",

@@ -50,21 +50,18 @@ class Replay(Exception):
         self.response["Idempotent-Replayed"] = "true"
 
 
-def key_of(request: Any) -> str | None:
-    """The key of a POST; None when it has none. Raises TraceError `bad_input`."""
-    key: str | None = request.headers.get("Idempotency-Key") if request.method == "POST" else None
-    if key is not None and not (0 < len(key) <= 200 and key.isascii() and key.isprintable()):
+def begin(request: Any, key: str) -> None:
+    """Take the key for this transaction.
+
+    Raises Replay for a known answer, TraceError `key_in_use`, `key_reused`, and `bad_input` for a key that is none.
+    """
+    if not (0 < len(key) <= 200 and key.isascii() and key.isprintable()):
         raise TraceError(
             "an idempotency key has 1 to 200 printable ASCII characters.",
             code="bad_input",
             where="Idempotency-Key",
             hint="Send a UUID.",
         )
-    return key
-
-
-def begin(request: Any, key: str) -> None:
-    """Take the key for this transaction. Raises Replay for a known answer, TraceError `key_in_use`, `key_reused`."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 7))", [f"{request.user.pk}:{key}"]
@@ -99,9 +96,8 @@ def request_hash(request: Any) -> str:
     if str(request.content_type).startswith("multipart/"):
         for name, values in sorted(request.data.lists()):
             for value in values:
-                blocks = value.chunks() if hasattr(value, "chunks") else [str(value).encode()]
                 digest = hashlib.sha256()
-                for block in blocks:
+                for block in value.chunks() if hasattr(value, "chunks") else [str(value).encode()]:
                     digest.update(block)
                 parts += [name.encode(), digest.digest()]
                 if hasattr(value, "seek"):
@@ -118,28 +114,25 @@ def once(key: str, answer: Callable[[], HttpResponseBase]) -> HttpResponseBase:
         if response.status_code >= 400:
             transaction.set_rollback(True)
         elif isinstance(response, Response):
-            _store(response, key)
+            response.render()
+            request, secrets = (
+                response.renderer_context["request"],
+                response.renderer_context["view"].told_once,
+            )
+            body = response.content.decode()
+            if secrets:  # they are null in what is kept
+                body = json.dumps({**json.loads(body), **dict.fromkeys(secrets)})
+            IdempotencyKey.objects.create(
+                user_id=request.user.pk,
+                key=key,
+                method=str(request.method),
+                path=request.get_full_path()[:500],
+                request_hash=request._request.idempotency_hash,
+                status=response.status_code,
+                headers={name: response[name] for name in HEADERS if name in response},
+                body=body,
+            )
     return response
-
-
-def _store(response: Any, key: str) -> None:
-    response.render()
-    request = response.renderer_context["request"]
-    IdempotencyKey.objects.create(
-        user_id=request.user.pk,
-        key=key,
-        method=str(request.method),
-        path=request.get_full_path()[:500],
-        request_hash=request._request.idempotency_hash,
-        status=response.status_code,
-        headers={name: response[name] for name in HEADERS if name in response},
-        body=_without(response.content.decode(), response.renderer_context["view"].told_once),
-    )
-
-
-def _without(body: str, told_once: tuple[str, ...]) -> str:
-    """The body as it may be kept: a secret is null in it."""
-    return json.dumps({**json.loads(body), **dict.fromkeys(told_once)}) if told_once else body
 
 
 def forget_old() -> int:

@@ -67,14 +67,13 @@ def refuse_beyond(what: str, who: object, *, most: int, seconds: int) -> None:
         )
 
 
-class Throttle(BaseThrottle):
-    """REST framework's way to ask: `most` a minute for each answer of `who`."""
+class ByAddress(BaseThrottle):
+    """Requests a minute from one address, whoever asks."""
 
-    what = ""
-    waiting = 0
+    what, waiting = "api-address", 0
 
     def most(self) -> int:
-        raise NotImplementedError
+        return int(settings.API_ADDRESS_RATE)
 
     def who(self, request: Any) -> object:
         return client_of(request)
@@ -87,16 +86,7 @@ class Throttle(BaseThrottle):
         return self.waiting
 
 
-class ByAddress(Throttle):
-    """Requests from one address, whoever asks."""
-
-    what = "api-address"
-
-    def most(self) -> int:
-        return int(settings.API_ADDRESS_RATE)
-
-
-class OfDescription(Throttle):
+class OfDescription(ByAddress):
     """Strangers may read what the API says of itself, but each copy takes most of a second to make."""
 
     what = "api-description"
@@ -105,7 +95,7 @@ class OfDescription(Throttle):
         return 20
 
 
-class ByToken(Throttle):
+class ByToken(ByAddress):
     """Requests of one person, and of each service token."""
 
     what = "api"

@@ -72,7 +72,8 @@ class ApiView(APIView):
         if request.method not in SAFE:
             if not str(request.content_type).startswith("multipart/"):
                 _ = request._request.body  # Django's own cap on its size
-            if key := idempotency.key_of(request):
+            key = request.headers.get("Idempotency-Key")
+            if request.method == "POST" and key is not None:
                 idempotency.begin(request, key)
 
     def handle_exception(self, exc: Exception) -> Any:
@@ -87,13 +88,8 @@ class ApiView(APIView):
 
     def read_query(self, serializer: type[InputSerializer]) -> dict[str, Any]:
         """The checked query string; `after` and `limit` belong to keyset_response."""
-        given = serializer(
-            data={
-                key: value
-                for key, value in self.request.query_params.items()
-                if key not in {"after", "limit"}
-            }
-        )
+        asked = self.request.query_params.items()
+        given = serializer(data={key: value for key, value in asked if key not in {"after", "limit"}})
         given.is_valid(raise_exception=True)
         checked: dict[str, Any] = given.validated_data
         return checked
@@ -128,12 +124,8 @@ def keyset_response(
         page = keyset(queryset, after, by=by, newest=newest, size=limit)
     except ValueError as error:  # the column holds something else than texts
         raise unread from error
-    return Response(
-        {
-            "results": serializer_class(page.rows, many=True, context={"request": request}).data,
-            "next": page.next_key,
-        }
-    )
+    rows = serializer_class(page.rows, many=True, context={"request": request}).data
+    return Response({"results": rows, "next": page.next_key})
 
 
 def page_limit(request: Request) -> int:
@@ -194,9 +186,8 @@ def handle_error(error: Exception, context: dict[str, Any]) -> Response | None:
         log.warning("the database did not answer an API request", exc_info=error)
         error = TraceError("the database is away or busy.", code="unavailable", hint="Ask again in a moment.")
     if isinstance(error, TraceError):
-        refusal = Response(
-            _writable(error.as_dict()), status=API_STATUS.get(error.code, status_of(error.code))
-        )
+        status = API_STATUS.get(error.code, status_of(error.code))
+        refusal = Response(_writable(error.as_dict()), status=status)
         if error.code in ("unavailable", "key_in_use"):
             refusal["Retry-After"] = "1"
         return refusal

@@ -1,15 +1,17 @@
-"""/api/v1/audit: the audit list, read by programs."""
+"""The site's own part of the API: its description, the page to read it on, and /api/v1/audit."""
 
 from typing import Any
 
 from django.urls import path
 from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from trace_site.audit.log import page_of_lines, wanted_from
 from trace_site.rest.schema import InputSerializer, page_of
+from trace_site.rest.throttles import OfDescription
 from trace_site.rest.views import ApiView, page_limit
 
 EXAMPLE = {
@@ -94,4 +96,15 @@ class AuditList(ApiView):
         return Response({"results": AuditLine(page.rows, many=True).data, "next": page.next_key})
 
 
-urlpatterns = [path("audit", AuditList.as_view(), name="api-audit")]
+class Docs(SpectacularSwaggerSplitView):
+    """Swagger UI from our own files: one page, and one script so that no script stands in the page."""
+
+    template_name = "api_docs.html"
+    url_name = "api-schema"
+
+
+urlpatterns = [
+    path("schema", SpectacularAPIView.as_view(throttle_classes=[OfDescription]), name="api-schema"),
+    path("docs", Docs.as_view(), name="api-docs"),
+    path("audit", AuditList.as_view(), name="api-audit"),
+]
