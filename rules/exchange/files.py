@@ -182,13 +182,7 @@ def _check_findings(entries: list[RuleEntry], problems: EntryProblems) -> None:
 
 
 def _write(
-    found: Checked,
-    latest: Sequence[RuleVersion],
-    *,
-    publish: bool,
-    dry_run: bool,
-    actor: Any,
-    filename: str,
+    found: Checked, latest: Sequence[RuleVersion], *, publish: bool, dry_run: bool, actor: Any, filename: str
 ) -> RulesResult:
     keys = {(entry.domain, entry.code) for entry in found.entries}
     current = {

@@ -17,11 +17,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import deeper_than
 
 DEEPEST = 40
-MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
+MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 WORKBOOK = b"PK\x03\x04"
 
 

@@ -72,12 +72,7 @@ RULE_SCHEMA: dict[str, Any] = {
     },
 }
 FIELDS = tuple(RULE_SCHEMA["properties"])
-TYPE_WORDS = {
-    "object": "an object",
-    "array": "a list",
-    "string": "text",
-    "boolean": "true or false",
-}
+TYPE_WORDS = {"object": "an object", "array": "a list", "string": "text", "boolean": "true or false"}
 LONGEST_SHOWN = 80
 MOST_PROBLEMS = 20  # told of one rule; a file of nothing but mistakes must not cost minutes
 
@@ -183,13 +178,7 @@ def _shown(value: str) -> str:
 def _kind(value: Any) -> str:
     if value is None:
         return "null"
-    kinds = {
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        str: "text",
-        list: "a list",
-    }
+    kinds = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}
     return "an object" if isinstance(value, dict) else kinds.get(type(value), type(value).__name__)
 
 
