@@ -10,10 +10,10 @@ from django.db.models import F
 from catalog.core.words import name_words
 from catalog.imports.services import domain_slug
 from catalog.models import Domain, Tool
-from rules.core.checks.check import Finding, OtherRule, RuleBook, RuleKey, ToolState, check_rule
-from rules.core.checks.index import Shelf
-from rules.core.exchange.entries import EntryProblems, RuleEntry
+from rules.core.check import Finding, check_rule
 from rules.core.rule import RuleContent
+from rules.core.rule_book import OtherRule, RuleBook, RuleKey, ToolState
+from rules.core.rules_file import EntryProblems, RuleEntry
 from rules.models import Rule, RuleVersion
 from trace_site.database import generation_key
 
@@ -76,7 +76,7 @@ class _Kept:
         self.moved: Mapping[str, object] = {"catalog": "unread", "rules": "unread"}
         self.book = RuleBook({}, ())
         self.published: dict[RuleKey, int] = {}
-        self.newest = Shelf(())
+        self.newest = RuleBook({}, ())
         self.newest_ids: dict[RuleKey, int] = {}
         self.by_version: dict[int, OtherRule] = {}
 
@@ -100,7 +100,7 @@ def cached_book() -> RuleBook:
         return _kept.book
 
 
-def newest_rules() -> tuple[Shelf, dict[RuleKey, int]]:
+def newest_rules() -> tuple[RuleBook, dict[RuleKey, int]]:
     """The newest version of every rule, published or not, and the versions' ids."""
     with _kept.lock:
         newest = RuleVersion.objects.order_by("rule_id", "-number").distinct("rule_id")

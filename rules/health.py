@@ -4,7 +4,7 @@ In: the rules, or tools, that changed. Out: rows of RuleHealth, for them and for
 with them, written in the caller's transaction. What it keeps is what checking everything anew would give.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,19 +13,10 @@ from django.utils import timezone
 
 from catalog.models import Tool
 from rules.book import cached_book, newest_rules, rules_as_of
-from rules.core.checks.check import (
-    Finding,
-    OtherRule,
-    RuleBook,
-    RuleKey,
-    check_reading,
-    check_rule,
-    has_errors,
-)
-from rules.core.checks.index import Shelf
+from rules.core.check import Finding, check_reading, check_rule, has_errors
 from rules.core.draft import content_of
-from rules.core.exchange.schema import schema_problems
-from rules.core.rule import to_json
+from rules.core.rule import schema_problems, to_json
+from rules.core.rule_book import OtherRule, RuleBook, RuleKey
 from rules.models import Rule, RuleHealth
 
 MANY = 200  # changed rules from which on checking everything costs no more
@@ -40,17 +31,17 @@ def recheck(rules: Iterable[int] | None, before: Iterable[int] = ()) -> int:
     the versions that were published until then.
     """
     book = cached_book()
-    shelf, versions = newest_rules()
+    newest, versions = newest_rules()
     ids = None if rules is None else sorted(set(rules))
     if ids is None or len(ids) > MANY:
-        return _write(shelf, versions, book, shelf.rules.keys())
+        return _write(newest, versions, book, newest.rules.keys())
     changed = set(Rule.objects.filter(pk__in=ids).values_list("domain_id", "code"))
-    live = [book.shelf.rules[key] for key in changed & book.shelf.rules.keys()]
+    live = [book.rules[key] for key in changed & book.rules.keys()]
     old = rules_as_of(sorted(set(before)))
-    touched = changed | _near(live, shelf, book, len(live) + len(old))
+    touched = changed | newest.concerned_by(live, book, len(live) + len(old))
     if old:
-        touched |= _near(old, shelf, book.changed((), old), len(live) + len(old))
-    return _write(shelf, versions, book, touched)
+        touched |= newest.concerned_by(old, book.changed((), old), len(live) + len(old))
+    return _write(newest, versions, book, touched)
 
 
 def recheck_missing() -> int:
@@ -65,21 +56,21 @@ def recheck_tools(ids: list[int]) -> None:
         return
     names = set(Tool.objects.filter(pk__in=ids).values_list("name", flat=True))
     apis = {f"{name.partition('/')[0]}/".casefold() for name in names}
-    shelf, versions = newest_rules()
-    touched = shelf.holding(names)
-    for key, rule in shelf.rules.items():
+    newest, versions = newest_rules()
+    touched = newest.holding(names)
+    for key, rule in newest.rules.items():
         text = rule.content.text.casefold()
         if key not in touched and "/" in text and any(api in text for api in apis):
             touched.add(key)
-    _write(shelf, versions, cached_book(), touched)
+    _write(newest, versions, cached_book(), touched)
 
 
 def check_all(domain: str = "") -> Iterator[tuple[RuleKey, list[Finding]]]:
     """Every rule's newest version, checked anew; writes nothing."""
-    book, (shelf, _) = cached_book(), newest_rules()
-    for key in sorted(shelf.rules):
+    book, (newest, _) = cached_book(), newest_rules()
+    for key in sorted(newest.rules):
         if domain in ("", key[0]):
-            yield key, check_reading(shelf.rules[key].reading, book, key)
+            yield key, check_reading(newest.rules[key].reading, book, key)
 
 
 def light_of(findings: list[Finding]) -> str:
@@ -92,23 +83,8 @@ def words_of(rule: OtherRule) -> str:
     return f"{rule.code} {rule.content.target} {rule.content.text}".casefold()
 
 
-def _near(rules: Sequence[OtherRule], shelf: Shelf, book: RuleBook, changes: int) -> set[RuleKey]:
-    """The rules that may get a finding, or lose one, by these being among the published; `changes` says how many."""
-    near: set[RuleKey] = set()
-    for rule in rules:
-        near |= shelf.holding(rule.content.tools)
-        near |= shelf.speaking_like(rule.reading, book.shelf, changes)
-        before = book.redirects.leading_to(rule.content.confusables)
-        behind = book.redirects.reached_from(rule.content.target)
-        for key in shelf.holding(before):
-            other = shelf.rules[key].content
-            if other.target in before and not behind.isdisjoint(other.confusables):
-                near.add(key)
-    return near
-
-
-def _write(shelf: Shelf, versions: dict[RuleKey, int], book: RuleBook, keys: Iterable[RuleKey]) -> int:
-    wanted = sorted(key for key in keys if key in shelf.rules)
+def _write(newest: RuleBook, versions: dict[RuleKey, int], book: RuleBook, keys: Iterable[RuleKey]) -> int:
+    wanted = sorted(key for key in keys if key in newest.rules)
     named = (
         Rule.objects.all()
         if len(wanted) > MANY
@@ -117,7 +93,7 @@ def _write(shelf: Shelf, versions: dict[RuleKey, int], book: RuleBook, keys: Ite
     ids = {(domain, code): pk for pk, domain, code in named.values_list("pk", "domain_id", "code")}
     now, rows = timezone.now(), []
     for key in wanted:
-        findings = check_reading(shelf.rules[key].reading, book, key)
+        findings = check_reading(newest.rules[key].reading, book, key)
         told = [finding.as_dict() for finding in findings]
         rows.append(
             RuleHealth(
@@ -125,7 +101,7 @@ def _write(shelf: Shelf, versions: dict[RuleKey, int], book: RuleBook, keys: Ite
                 version_id=versions[key],
                 light=light_of(findings),
                 findings=told,
-                words=words_of(shelf.rules[key]),
+                words=words_of(newest.rules[key]),
                 checked_at=now,
             )
         )

@@ -12,8 +12,9 @@ from django.urls import reverse
 
 from catalog.models import Domain, Tool
 from rules.book import version_contents
-from rules.core.checks.finding import Finding, Place
+from rules.core.check import Finding
 from rules.core.draft import RuleDiff, diff_rules
+from rules.core.reading import Place
 from rules.core.rule import RuleContent
 from rules.models import ChangeRequest, Rule, RuleChange, RuleHealth, RuleVersion
 from trace_site.impact import Impact

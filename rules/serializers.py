@@ -5,8 +5,8 @@ from typing import Any
 
 from rest_framework import serializers
 
+from rules.core import rule as schema
 from rules.core.draft import FIELDS
-from rules.core.exchange import schema
 from rules.models import ChangeRequest, RuleChange
 from trace_site.rest.schema import ID, InputSerializer, TextList
 

@@ -6,9 +6,10 @@ from typing import Any
 from django.db import transaction
 
 from rules.book import ToolNames, rule_book, rule_key
-from rules.core.checks.check import Finding, RuleBook, check_rule
-from rules.core.exchange.entries import EntryProblems, RuleEntry, parse_entry
+from rules.core.check import Finding, check_rule
 from rules.core.rule import RuleContent, make_content, to_json
+from rules.core.rule_book import RuleBook
+from rules.core.rules_file import EntryProblems, RuleEntry, parse_entry
 from rules.health import recheck
 from rules.models import Rule, RuleVersion
 from trace_site.audit import models as audit_models

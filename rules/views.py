@@ -10,7 +10,7 @@ from rules import selectors
 from rules.book import version_findings
 from rules.changes import selectors as changes_selectors
 from rules.changes.services import version_propose, withdrawal_propose
-from rules.core.checks.check import has_errors
+from rules.core.check import has_errors
 from rules.health import recheck_missing
 from rules.models import RuleVersion
 from rules.selectors import RuleFilter, domains

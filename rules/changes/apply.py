@@ -14,8 +14,8 @@ from rules.changes.conflicts import (
     request_conflicts,
     request_findings,
 )
-from rules.core.checks.check import Finding, has_errors
-from rules.core.exchange.entries import RuleEntry
+from rules.core.check import Finding, has_errors
+from rules.core.rules_file import RuleEntry
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.services import build_version, checked_entry, publish_checked, rule_withdraw
 from trace_site.audit import models as audit_models

@@ -9,11 +9,11 @@ from django.db.models import Q
 from catalog.models import Tool
 from rules.book import rule_book
 from rules.changes.permits import OPEN
-from rules.core.checks.check import Finding, OtherRule, RuleBook, RuleKey, check_rule
+from rules.core.check import Finding, check_rule
 from rules.core.draft import content_of
-from rules.core.exchange.entries import KnownRule, RuleEntry, find_codes
-from rules.core.exchange.schema import schema_problems
-from rules.core.rule import RuleContent, to_json
+from rules.core.rule import RuleContent, schema_problems, to_json
+from rules.core.rule_book import OtherRule, RuleBook, RuleKey
+from rules.core.rules_file import KnownRule, RuleEntry, find_codes
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 
 OTHERS = 20  # other open requests that are shown

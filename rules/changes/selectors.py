@@ -22,7 +22,7 @@ from rules.changes.conflicts import (
     request_findings,
 )
 from rules.changes.permits import OPEN, VERBS, WRITERS, State, Word, approvals_missing, refusal, words_on
-from rules.core.checks.check import Finding
+from rules.core.check import Finding
 from rules.core.draft import RuleDiff, content_of, diff_rules
 from rules.core.rule import RuleContent
 from rules.models import Approval, ChangeRequest, RuleChange, RuleVersion

@@ -6,36 +6,35 @@ field present, exactly as typed, and the JSON pointers of what has the wrong typ
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Literal
 
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
 
-from rules.core.exchange.schema import MOST_PROBLEMS, RULE_SCHEMA
-from rules.core.rule import RuleContent, make_content
+from rules.core.rule import MOST_PROBLEMS, RULE_SCHEMA, TYPE_WORDS, RuleContent, make_content, pointed_row
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, storable
 from trace_site.lib.worddiff import opcodes
 
 KEPT = {"type", "properties", "items", "maxLength", "maxItems"}
-FIELDS = {"target": "tool_name", "confusables": "confusables", "text": "rule_text"} | {
-    name: name for name in ("clauses", "tests")
+# field of a draft -> field of the exchange format
+FIELDS = {
+    "target": "tool_name",
+    "confusables": "confusables",
+    "text": "rule_text",
+    "clauses": "clauses",
+    "tests": "tests",
 }
-TYPES = {"object": "an object", "array": "a list", "string": "text", "boolean": "true or false"}
 
 
 def _loosened(schema: Any) -> Any:
-    return {
-        key: {name: _loosened(part) for name, part in value.items()}
-        if key == "properties"
-        else _loosened(value)
-        if key == "items"
-        else value
-        for key, value in schema.items()
-        if key in KEPT
-    }
+    kept = {key: value for key, value in schema.items() if key in KEPT}
+    if "properties" in kept:
+        kept["properties"] = {name: _loosened(part) for name, part in kept["properties"].items()}
+    if "items" in kept:
+        kept["items"] = _loosened(kept["items"])
+    return kept
 
 
 _validator = Draft202012Validator(_loosened(RULE_SCHEMA))
@@ -48,8 +47,14 @@ def draft_problems(content: Any) -> list[tuple[str, str]]:
     given = {FIELDS[key]: value for key, value in content.items() if key in FIELDS}
     problems = []
     for error in islice(_validator.iter_errors(given), MOST_PROBLEMS):
-        pointer = "".join(f"/{part}" for part in error.absolute_path)
-        problems.append((pointer, _sentence(error)))
+        value: Any = error.instance
+        limit: Any = error.validator_value
+        if error.validator == "type":
+            sentence = f"must be {TYPE_WORDS.get(str(limit), limit)}."
+        else:
+            unit = "entries" if error.validator == "maxItems" else "characters"
+            sentence = f"is too long: {len(value):,} {unit}, at most {limit:,}."
+        problems.append(("".join(f"/{part}" for part in error.absolute_path), sentence))
     if not problems and not all(map(storable, _texts(given))):
         problems.append(("", "holds a NUL or half a character, which no text can."))
     return problems
@@ -79,15 +84,7 @@ def fill_draft(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def draft_of(content: RuleContent) -> dict[str, Any]:
     """A version's content as the draft that begins from it."""
-    return fill_draft(
-        {
-            "target": content.target,
-            "confusables": content.confusables,
-            "text": content.text,
-            "clauses": content.clauses,
-            "tests": content.tests,
-        }
-    )
+    return fill_draft(asdict(content))
 
 
 def content_of(draft: Mapping[str, Any]) -> RuleContent:
@@ -98,20 +95,9 @@ def content_of(draft: Mapping[str, Any]) -> RuleContent:
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
-        for part in value.values():
+    elif isinstance(value, Mapping | list):
+        for part in value.values() if isinstance(value, Mapping) else value:
             yield from _texts(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _texts(part)
-
-
-def _sentence(error: ValidationError) -> str:
-    if error.validator == "type":
-        return f"must be {TYPES.get(str(error.validator_value), error.validator_value)}."
-    unit = "entries" if error.validator == "maxItems" else "characters"
-    value: Any = error.instance
-    return f"is too long: {len(value):,} {unit}, at most {error.validator_value:,}."
 
 
 # What changed between two versions of a rule, field by field, for people and for staleness.
@@ -119,7 +105,7 @@ def _sentence(error: ValidationError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RuleDiff:
-    """`text` is a list of (kind, words) pieces: same, added, removed."""
+    """`text` is a list of (kind, words) pieces; joining the same and added ones with spaces gives the new text back."""
 
     changed: tuple[str, ...]
     target: tuple[str, str] | None
@@ -133,33 +119,7 @@ class RuleDiff:
 
 
 def diff_rules(old: RuleContent, new: RuleContent) -> RuleDiff:
-    changed = [
-        name
-        for name, same in (
-            ("target", old.target == new.target),
-            ("confusables", set(old.confusables) == set(new.confusables)),
-            ("text", old.text == new.text),
-            ("clauses", old.clauses == new.clauses),
-            ("tests", old.tests == new.tests),
-        )
-        if not same
-    ]
-    return RuleDiff(
-        changed=tuple(changed),
-        target=(old.target, new.target) if old.target != new.target else None,
-        confusables_added=tuple(name for name in new.confusables if name not in old.confusables),
-        confusables_removed=tuple(name for name in old.confusables if name not in new.confusables),
-        text=diff_text(old.text, new.text),
-        clauses_added=tuple(clause for clause in new.clauses if clause not in old.clauses),
-        clauses_removed=tuple(clause for clause in old.clauses if clause not in new.clauses),
-        tests_added=tuple(test for test in new.tests if test not in old.tests),
-        tests_removed=tuple(test for test in old.tests if test not in new.tests),
-    )
-
-
-def diff_text(old: str, new: str) -> tuple[tuple[Literal["same", "added", "removed"], str], ...]:
-    """Word by word; joining the same and added pieces with spaces gives the new text back."""
-    left, right = old.split(), new.split()
+    left, right = old.text.split(), new.text.split()
     pieces: list[tuple[Literal["same", "added", "removed"], str]] = []
     for kind, i1, i2, j1, j2 in opcodes(left, right):
         if kind == "equal":
@@ -169,7 +129,18 @@ def diff_text(old: str, new: str) -> tuple[tuple[Literal["same", "added", "remov
             pieces.append(("removed", " ".join(left[i1:i2])))
         if j2 > j1:
             pieces.append(("added", " ".join(right[j1:j2])))
-    return tuple(pieces)
+    sides = [(asdict(one) | {"confusables": set(one.confusables)}) for one in (old, new)]
+    return RuleDiff(
+        changed=tuple(name for name in FIELDS if sides[0][name] != sides[1][name]),
+        target=(old.target, new.target) if old.target != new.target else None,
+        confusables_added=tuple(name for name in new.confusables if name not in old.confusables),
+        confusables_removed=tuple(name for name in old.confusables if name not in new.confusables),
+        text=tuple(pieces),
+        clauses_added=tuple(clause for clause in new.clauses if clause not in old.clauses),
+        clauses_removed=tuple(clause for clause in old.clauses if clause not in new.clauses),
+        tests_added=tuple(test for test in new.tests if test not in old.tests),
+        tests_removed=tuple(test for test in old.tests if test not in new.tests),
+    )
 
 
 # Two people changed one draft: theirs was saved first, mine goes on top of it.
@@ -187,29 +158,19 @@ class Merged:
     overlaps: int  # places that both changed, where mine was kept
 
 
-@dataclass(frozen=True, slots=True)
-class _Hunk:
-    """base[start:end] became `items`."""
-
-    start: int
-    end: int
-    items: list[str]
+_Hunk = tuple[int, int, list[str]]  # base[start:end] became these items
 
 
 def merge_contents(base: dict[str, Any], mine: dict[str, Any], theirs: dict[str, Any]) -> Merged:
     """Contents {target, confusables, text, clauses, tests}; missing fields count as empty."""
-    content: dict[str, Any] = {}
-    overlaps = 0
     old, ours, new = (one.get("target", "") for one in (base, mine, theirs))
-    content["target"] = new if ours == old else ours
-    overlaps += ours != old != new != ours
+    content: dict[str, Any] = {"target": new if ours == old else ours}
+    overlaps = int(ours != old != new != ours)
     for name in ("confusables", "clauses", "tests"):
-        merged, over = _merge_lists(*(one.get(name, []) for one in (base, mine, theirs)))
-        content[name] = merged
+        content[name], over = _merge_lists(*(one.get(name, []) for one in (base, mine, theirs)))
         overlaps += over
     content["confusables"] = list(dict.fromkeys(n for n in content["confusables"] if n != content["target"]))
-    texts = [WORD.findall(one.get("text", "")) for one in (base, mine, theirs)]
-    words, over = merge_sequences(*texts)
+    words, over = merge_sequences(*(WORD.findall(one.get("text", "")) for one in (base, mine, theirs)))
     content["text"] = "".join(words)
     return Merged(content, overlaps + over)
 
@@ -222,7 +183,14 @@ def merge_sequences(base: Sequence[str], mine: Sequence[str], theirs: Sequence[s
     ours, others = _hunks(base, mine), _hunks(base, theirs)
     merged: list[str] = []
     overlaps = at = 0
-    for start, end in _regions(ours + others):
+    # the places of `base` that change; hunks that touch share one
+    regions: list[tuple[int, int]] = []
+    for start, end in sorted((start, end) for start, end, _ in ours + others):
+        if regions and start <= regions[-1][1]:
+            regions[-1] = (regions[-1][0], max(end, regions[-1][1]))
+        else:
+            regions.append((start, end))
+    for start, end in regions:
         my_part, their_part = (_applied(base, start, end, hunks) for hunks in (ours, others))
         untouched = list(base[start:end])
         merged += base[at:start]
@@ -248,37 +216,25 @@ def _hunks(base: Sequence[str], side: Sequence[str]) -> list[_Hunk]:
     found: list[_Hunk] = []
     for kind, a, b, c, d in opcodes([word.strip() for word in base], [word.strip() for word in side]):
         if kind != "equal":
-            found.append(_Hunk(a, b, list(side[c:d])))
+            found.append((a, b, list(side[c:d])))
         else:
             pairs = zip(range(a, b), range(c, d), strict=True)
-            found += [_Hunk(i, i + 1, [side[j]]) for i, j in pairs if base[i] != side[j]]
+            found += [(i, i + 1, [side[j]]) for i, j in pairs if base[i] != side[j]]
     return found
-
-
-def _regions(hunks: Sequence[_Hunk]) -> list[tuple[int, int]]:
-    """The places of `base` that change; hunks that touch share one."""
-    spans = sorted((hunk.start, hunk.end) for hunk in hunks)
-    joined: list[tuple[int, int]] = []
-    for start, end in spans:
-        if joined and start <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-        else:
-            joined.append((start, end))
-    return joined
 
 
 def _applied(base: Sequence[str], start: int, end: int, hunks: Sequence[_Hunk]) -> list[str]:
     """base[start:end] with one side's hunks of that region."""
     result: list[str] = []
     at = start
-    for hunk in hunks:
-        if start <= hunk.start and hunk.end <= end:
-            result += [*base[at : hunk.start], *hunk.items]
-            at = hunk.end
+    for begin, stop, items in hunks:
+        if start <= begin and stop <= end:
+            result += [*base[at:begin], *items]
+            at = stop
     return result + list(base[at:end])
 
 
-# JSON pointers of the exchange format, as the editor names them
+# fields of the exchange format, as the editor names them
 PLACES = {
     "": "The rule",
     "tool_name": "The target",
@@ -293,12 +249,10 @@ PLACES = {
 
 def form_words(problem: dict[str, str]) -> str:
     """A problem {"pointer", "message"} of the exchange format in the editor's words."""
-    name, _, rest = problem.get("pointer", "").lstrip("/").partition("/")
-    number = rest.split("/")[0]
-    place = PLACES.get(name, name)
-    if name in ("clauses", "tests") and number.isdecimal():
-        place = f"{place} {int(number) + 1}"
-    message = problem["message"]
+    name, number = pointed_row(problem.get("pointer", ""))
+    place, message = PLACES.get(name, name), problem["message"]
+    if name in ("clauses", "tests") and number is not None:
+        place = f"{place} {number + 1}"
     return f"{place} {message}" if message.startswith("is ") else f"{place}: {message}"
 
 

@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Any
 
-from rules.core.checks.reading import ToolMentions
+from catalog.core.mentions import NameFinder
 
 Span = tuple[int, int]
 Clause = dict[str, Any]  # {when, route_to, exception, signals}
@@ -114,7 +114,7 @@ def compare(text: str, clauses: Sequence[Clause], tools: Iterable[str]) -> Compa
         left.remove(sentence)
         del open_clauses[number]
     _set_prose_aside(open_clauses, left)
-    named = ToolMentions(names).find(text)
+    named = {name for _, _, name in NameFinder(names).find(text)}
     unsaid = tuple(n for n, clause in open_clauses.items() if has_shape or clause["route_to"] not in named)
     return Comparison(agreed, dict(sorted(differing.items())), unsaid, tuple(left))
 

@@ -15,7 +15,7 @@ from rules import selectors
 from rules.book import rule_key
 from rules.changes.conflicts import request_conflicts
 from rules.changes.permits import OPEN, State, words_on
-from rules.core.checks.check import has_errors
+from rules.core.check import has_errors
 from rules.core.draft import draft_of, form_words, in_form_words
 from rules.core.sentences import compare, follow, said, say
 from rules.editor import saving

@@ -10,11 +10,11 @@ from typing import Any, Literal
 from django.db import transaction
 
 from rules.book import ToolNames, current_versions, latest_versions, rule_book, version_contents
-from rules.core.checks.check import OtherRule, check_rule
-from rules.core.exchange.document import RulesFile, read_rules
-from rules.core.exchange.entries import EntryProblems, KnownRule, RuleEntry, find_codes
-from rules.core.exchange.tables import write_table
+from rules.core.check import check_rule
 from rules.core.rule import to_json
+from rules.core.rule_book import OtherRule
+from rules.core.rules_file import EntryProblems, KnownRule, RuleEntry, RulesFile, find_codes, read_rules
+from rules.core.tables import write_table
 from rules.health import recheck
 from rules.models import Rule, RuleVersion
 from rules.services import build_version, publish_checked

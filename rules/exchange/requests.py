@@ -9,9 +9,8 @@ from django.db import transaction
 from rules.book import current_versions, latest_versions, version_contents
 from rules.changes.drafts import audit_request, request_create
 from rules.core.draft import RuleDiff, diff_rules, draft_of
-from rules.core.exchange.document import read_rules
-from rules.core.exchange.entries import RuleEntry
 from rules.core.rule import RuleContent
+from rules.core.rules_file import RuleEntry, read_rules
 from rules.exchange.files import Checked, Key, check_file
 from rules.models import ChangeRequest, RuleChange, RuleVersion
 from trace_site.lib.errors import TraceError

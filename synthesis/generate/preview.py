@@ -15,8 +15,8 @@ from django.db.models import Max
 
 from catalog.models import NeighbourList, Tool
 from catalog.selectors import tools_by_name
-from rules.core.exchange.entries import base_code
 from rules.core.rule import RuleContent, make_content
+from rules.core.rules_file import base_code
 from rules.models import Rule
 from synthesis.core.clauses import cases, reasons_unsupported
 from synthesis.core.few_shots import FewShots

@@ -57,7 +57,7 @@ def public_tools(data: Path) -> dict[str, Any]:
 
 
 def public_rules(data: Path) -> list[Any]:
-    from rules.core.exchange.entries import base_code
+    from rules.core.rules_file import base_code
     from synthesis.core.queries import RuleText
 
     found, seen = [], Counter[str]()

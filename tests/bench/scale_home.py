@@ -18,7 +18,7 @@ from catalog.lookalikes.clusters import _place_tools
 from catalog.lookalikes.neighbours import _store_embeddings, embedding_key
 from catalog.models import CatalogImport, Cluster, Clustering, Domain, NeighbourList, Tool
 from catalog.tokens import ledger_update
-from rules.core.checks.finding import Finding
+from rules.core.check import Finding
 from rules.models import Approval, ChangeRequest, Rule, RuleChange, RuleHealth, RuleVersion
 from synthesis.models import Sample, SynthesisRun
 from tests.bench.scale_words import MadeTool, made_tools

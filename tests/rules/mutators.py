@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from rules.core.checks.check import OtherRule, ToolState
 from rules.core.rule import RuleContent
+from rules.core.rule_book import OtherRule, ToolState
 from tests.rules.paraphrase import VERBATIM, paraphrase
 
 FIRST_CASE = re.compile(

@@ -1,6 +1,6 @@
 """Plants findings that show in a rule's tests, and next to other rules; see mutators.py."""
 
-from rules.core.checks.check import OtherRule
+from rules.core.rule_book import OtherRule
 from tests.rules.mutators import Field, Planted, added, clause, edited, main_case, mutator, planted, swapped
 from tests.rules.paraphrase import SPELLING, paraphrase
 

@@ -8,9 +8,9 @@ from django.db import transaction
 
 from catalog.models import Tool
 from rules.book import version_findings
-from rules.core.checks.check import Finding, has_errors
-from rules.core.exchange.entries import KnownRule, RuleEntry, find_codes
+from rules.core.check import Finding, has_errors
 from rules.core.rule import RuleContent, make_content
+from rules.core.rules_file import KnownRule, RuleEntry, find_codes
 from rules.health import recheck
 from rules.models import Rule, RuleVersion
 from rules.services import build_version, checked_entry, publish_checked

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from rules.core.checks.check import Finding, OtherRule, RuleBook, ToolState, check_rule
-from rules.core.checks.finding import Place
+from rules.core.check import Finding, check_rule
+from rules.core.reading import Place
 from rules.core.rule import RuleContent, make_content
+from rules.core.rule_book import OtherRule, RuleBook, ToolState
 
 NEW, OLD, THIRD, BANK = "Pay/new", "Pay/old", "Pay/third", "Bank/send"
 TOOLS = {name: ToolState() for name in (NEW, OLD, THIRD, BANK, "Tax/file", "Tax/read")}
@@ -197,7 +198,8 @@ def test_place_is_said_in_words(pointer: str, words: str) -> None:
 def test_findings_come_in_the_same_order_in_every_process() -> None:
     program = """
 from tests.rules.test_findings import CANCEL, TOOLS, rule
-from rules.core.checks.check import OtherRule, RuleBook, check_rule
+from rules.core.check import check_rule
+from rules.core.rule_book import OtherRule, RuleBook
 names = sorted(TOOLS)
 others = [OtherRule("hr", f"{a}{b}", rule(names[a], names[b])) for a in range(6) for b in range(6) if a != b]
 book = RuleBook(TOOLS, others)

@@ -11,8 +11,9 @@ from django.db import connection, transaction
 from catalog.hooks import tools_changed
 from catalog.models import Tool
 from rules.book import latest_versions, published_versions, rule_key, tool_states, version_contents
-from rules.core.checks import index
-from rules.core.checks.check import OtherRule, RuleBook, check_rule
+from rules.core import rule_book
+from rules.core.check import check_rule
+from rules.core.rule_book import OtherRule, RuleBook
 from rules.health import cached_book, recheck, recheck_missing
 from rules.models import Rule, RuleHealth, RuleVersion
 from rules.services import publish_checked, rule_withdraw
@@ -143,7 +144,7 @@ def test_after_any_changes_the_kept_findings_are_those_of_a_full_check(seed: int
 
 @pytest.mark.parametrize("seed", range(3))
 def test_phrases_that_become_common_or_rare_again_are_kept_right(seed: int, monkeypatch) -> None:
-    monkeypatch.setattr(index, "COMMON", 2)
+    monkeypatch.setattr(rule_book, "COMMON", 2)
     seen = follow(Story(seed, ("Pay", "PayV2", "Old", "Bank", "Tax", "Card")), 36)
     assert seen & {"contradiction", "test_clash"}
 
@@ -183,17 +184,17 @@ def test_book_is_read_again_only_when_something_moved(tools, django_assert_num_q
     with django_assert_num_queries(1):
         assert cached_book() is book
     saved(code="OTHER", publish=True)
-    assert set(cached_book().shelf.rules) == {("hr", "NEW_OLD"), ("hr", "OTHER")}
+    assert set(cached_book().rules) == {("hr", "NEW_OLD"), ("hr", "OTHER")}
 
 
 def test_book_forgets_what_was_rolled_back(tools):
     saved(publish=True)
     with pytest.raises(TraceError), transaction.atomic():
         saved(code="LOST", publish=True)
-        assert ("hr", "LOST") in cached_book().shelf.rules
+        assert ("hr", "LOST") in cached_book().rules
         raise TraceError("the writer gave up", code="conflict")
     saved(code="OTHER", publish=True)  # the counter has the value again that the lost rule gave it
-    assert set(cached_book().shelf.rules) == {("hr", "NEW_OLD"), ("hr", "OTHER")}
+    assert set(cached_book().rules) == {("hr", "NEW_OLD"), ("hr", "OTHER")}
 
 
 @pytest.mark.django_db(transaction=True)
@@ -209,7 +210,7 @@ def test_threads_of_a_process_share_one_book(tools):
     with ThreadPoolExecutor(6) as threads:
         books = list(threads.map(read, range(24)))
     assert len({id(book) for book in books}) == 1
-    assert set(books[0].shelf.rules) == {("hr", "NEW_OLD")}
+    assert set(books[0].rules) == {("hr", "NEW_OLD")}
 
 
 def test_rules_that_sql_wrote_are_checked_once(tools):

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from rules.core.checks.check import Finding, OtherRule, RuleBook, ToolState, check_rule, has_errors
-from rules.core.exchange.entries import RuleEntry, find_codes
+from rules.core.check import Finding, check_rule, has_errors
 from rules.core.rule import make_content
+from rules.core.rule_book import OtherRule, RuleBook, ToolState
+from rules.core.rules_file import RuleEntry, find_codes
 from tests.rules import mutators_between  # noqa: F401 - registers its mutators
 from tests.rules.mutators import MUTATORS, REWORDED, Field, Planted, edited
 from tests.rules.paraphrase import FREE, ORDER, SPELLING, STRENGTHS, SYNONYM, VERBATIM, paraphrase
@@ -69,7 +70,7 @@ def is_it(finding: Finding, planted: Planted) -> bool:
 
 def plants(name: str, strength: int, book: RuleBook) -> list[Planted]:
     rng = Random(f"{name} {strength}")
-    rules = sorted(book.shelf.rules.values(), key=lambda rule: rule.key)
+    rules = sorted(book.rules.values(), key=lambda rule: rule.key)
     at = Field(rules, book.tools.states, rng, strength)
     found = (MUTATORS[name](rule, at) for rule in rng.sample(rules, len(rules)))
     return [planted for planted in found if planted][:PLANTED]
@@ -97,7 +98,7 @@ def test_reworded_mistakes_are_found(name: str, strength: int, book: RuleBook, r
 
 def test_public_rules_give_no_error_and_only_known_warnings(book: RuleBook) -> None:
     told: Counter[str] = Counter()
-    for rule in book.shelf.rules.values():
+    for rule in book.rules.values():
         findings = check_rule(rule.content, book, rule.key)
         assert not has_errors(findings), rule.code
         told.update({finding.code for finding in findings})
@@ -108,7 +109,7 @@ def test_public_rules_give_no_error_and_only_known_warnings(book: RuleBook) -> N
 def test_a_rule_said_again_by_its_own_author_gives_no_error(strength: int, book: RuleBook) -> None:
     """Rewording in place is no mistake: no error, and no warning but those the rule had."""
     rng = Random(strength)
-    for rule in sorted(book.shelf.rules.values(), key=lambda rule: rule.key):
+    for rule in sorted(book.rules.values(), key=lambda rule: rule.key):
         before = {(found.code, found.other) for found in check_rule(rule.content, book, rule.key)}
         again = edited(rule, text=paraphrase(rule.content.text, list(rule.content.tools), rng, strength))
         after = check_rule(again.content, book.changed((), [again]), rule.key)
@@ -133,7 +134,6 @@ def test_right_answers_of_the_public_queries_contradict_no_rule() -> None:
 
 
 def test_every_code_of_the_checks_has_a_mutator(book: RuleBook) -> None:
-    files = (settings.BASE_DIR / "rules" / "core" / "checks").glob("*.py")
-    codes = {code for path in files for code in CODE.findall(path.read_text())}
+    codes = set(CODE.findall((settings.BASE_DIR / "rules" / "core" / "check.py").read_text()))
     assert len(codes) > 20
     assert codes == {plants(name, VERBATIM, book)[0].code for name in MUTATORS}

@@ -4,11 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catalog.core.near_duplicates import jaccard
+from catalog.core.words import stem
 from rules.core import wording as core_wording
-from rules.core.checks.index import COMMON, Phrases, SetIndex
-from rules.core.checks.reading import read_statements
-from rules.core.checks.rule_book import Redirects
-from rules.core.wording import jaccard, stem, wording
+from rules.core.reading import read_statements
+from rules.core.rule import make_content
+from rules.core.rule_book import COMMON, OtherRule, Phrases, RuleBook
+from rules.core.wording import wording
 
 NEW, OLD, THIRD, BANK = "Pay/new", "Pay/old", "Pay/third", "Bank/send"
 
@@ -99,12 +101,12 @@ WORDS = st.frozensets(st.sampled_from("abcdefghij"), min_size=1)
 def test_index_finds_every_near_set_and_stays_right_when_changed(
     first: list[frozenset[str]], more: list[frozenset[str]], dropped: set[int], asked: frozenset[str]
 ) -> None:
-    added = [(100 + number, words) for number, words in enumerate(more)]
-    index = SetIndex(enumerate(first), 0.7).changed(dropped, added)
-    held = {number: words for number, words in enumerate(first) if number not in dropped} | dict(added)
-    assert {key for key, _ in index.find(asked)} == {
-        key for key, words in held.items() if jaccard(words, asked) >= 0.7
-    }
+    held = {(("hr", f"OLD_{number}"), 0): words for number, words in enumerate(first)}
+    added = {(("hr", f"NEW_{number}"), 0): words for number, words in enumerate(more)}
+    gone = [(place, words) for number, (place, words) in enumerate(held.items()) if number in dropped]
+    phrases = Phrases(held.items(), 0.7).changed(gone, added.items())
+    left = {place: words for place, words in held.items() if (place, words) not in gone} | added
+    assert phrases.near(asked) == {key for (key, _), words in left.items() if jaccard(words, asked) >= 0.7}
 
 
 def test_phrase_of_very_many_rules_tells_no_case_apart() -> None:
@@ -116,17 +118,17 @@ def test_phrase_of_very_many_rules_tells_no_case_apart() -> None:
 
 
 def test_way_between_tools_is_the_shortest_and_always_the_same() -> None:
-    edges = [
-        ("a", ("b", ("hr", "AB"))),
-        ("b", ("c", ("hr", "BC"))),
-        ("a", ("d", ("hr", "AD"))),
-        ("d", ("c", ("hr", "DC"))),
+    ways = [("A_B", "b", "a"), ("B_C", "c", "b"), ("A_D", "d", "a"), ("D_C", "c", "d")]
+    rules = [
+        OtherRule("hr", code, make_content(target=target, confusables=[name], text="."))
+        for code, target, name in ways
     ]
+    book = RuleBook({}, rules)
     assert (
-        Redirects(edges).way("a", "c")
-        == Redirects(edges[::-1]).way("a", "c")
-        == [("b", ("hr", "AB")), ("c", ("hr", "BC"))]
+        book.way("a", "c")
+        == RuleBook({}, rules[::-1]).way("a", "c")
+        == [("b", ("hr", "A_B")), ("c", ("hr", "B_C"))]
     )
-    assert Redirects(edges).way("a", "c", without=("hr", "AB")) == [("d", ("hr", "AD")), ("c", ("hr", "DC"))]
-    assert Redirects(edges).way("c", "a") is None
-    assert Redirects(edges).leading_to(["c"]) == {"a", "b", "c", "d"}
+    assert book.way("a", "c", own=("hr", "A_B")) == [("d", ("hr", "A_D")), ("c", ("hr", "D_C"))]
+    assert book.way("c", "a") is None
+    assert book.leading_to(["c"]) == {"a", "b", "c", "d"}

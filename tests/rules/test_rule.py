@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.core.checks.check import OtherRule, RuleBook, ToolState, check_rule
-from rules.core.checks.reading import ToolMentions
-from rules.core.draft import diff_rules, diff_text
-from rules.core.exchange.entries import KnownRule, RuleEntry, base_code, find_codes, parse_document
+from catalog.core.mentions import NameFinder
+from rules.core.check import check_rule
+from rules.core.draft import diff_rules
 from rules.core.rule import RuleContent, make_content, to_json
+from rules.core.rule_book import OtherRule, RuleBook, ToolState
+from rules.core.rules_file import KnownRule, RuleEntry, base_code, find_codes, parse_document
 
 RULE: dict[str, Any] = {
     "tool_name": "Pay/get",
@@ -95,13 +96,11 @@ def test_json_round_trip_and_hash_ignore_the_order_of_confusables() -> None:
 
 
 def test_names_are_found_whole_and_longest_first() -> None:
-    mentions = ToolMentions(["Pay/get", "Pay/get.v2", "Pay/get now"])
-    assert mentions.find("Call Pay/get.v2, then Pay/get. Not Pay/getAll or xPay/get.") == [
-        "Pay/get.v2",
-        "Pay/get",
-    ]
-    assert mentions.find("Pay/get nowhere") == ["Pay/get"]
-    assert ToolMentions([]).find("Pay/get") == []
+    finder = NameFinder(["Pay/get", "Pay/get.v2", "Pay/get now"])
+    found = finder.find("Call Pay/get.v2, then Pay/get. Not Pay/getAll or xPay/get.")
+    assert [name for _, _, name in found] == ["Pay/get.v2", "Pay/get"]
+    assert [name for _, _, name in finder.find("Pay/get nowhere")] == ["Pay/get"]
+    assert NameFinder([]).find("Pay/get") == []
 
 
 TOOLS = {name: ToolState() for name in ("Pay/get", "Pay/getOld", "Pay/third")} | {
@@ -173,7 +172,7 @@ def test_findings_against_other_rules() -> None:
 
 @given(st.text(alphabet="ab ", max_size=30), st.text(alphabet="ab ", max_size=30))
 def test_text_difference_gives_both_texts_back(old: str, new: str) -> None:
-    pieces = diff_text(old, new)
+    pieces = diff_rules(RuleContent("", (), old), RuleContent("", (), new)).text
     for text, other in ((old, "added"), (new, "removed")):
         assert " ".join(words for kind, words in pieces if kind != other).split() == text.split()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rules.core.exchange.entries import base_code
+from rules.core.rules_file import base_code
 from synthesis.core.filters import Candidate, FilterContext
 from synthesis.core.names import ToolNames, rule_codes
 

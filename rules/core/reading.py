@@ -1,0 +1,208 @@
+"""What a rule says of each of its tools: use it for this, do not use it, or only what it does.
+
+In: a rule's content. Out: a `Reading`: the situations with the place they stand at, and the text's statements about
+the tools. Reading costs much more than comparing, so it is done once. English only; a text it cannot read gives few
+statements, never wrong names.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from catalog.core.mentions import Mention, NameFinder
+from rules.core.rule import RuleContent, pointed_row
+from rules.core.wording import LEAST_WORDS, Wording, wording
+
+Stance = Literal["use", "tells", "limits", "not", "dead"]
+
+END = re.compile(r"[.;!?:](?=\s|$)|\n")
+# what may stand between names that are spoken of together
+JOINS = re.compile(
+    r"\s*,?\s*(?:and|or|nor|as well as|/|&)\s*(?:also\s+|then\s+)?(?:with\s+|by\s+)?(?:the\s+)?|\s*,\s*|\s+",
+    re.I,
+)
+# the last of these between two names: where the words of the first end and those of the second begin
+LINK = r"\b(?:and|but|or|while|whereas|otherwise|else)\b"
+TURNS = re.compile(rf"(?:,\s*)?(?:{LINK}|\b(?:so|then)\b)(?!.*{LINK})|,(?!.*,)", re.I | re.S)
+
+FILLERS = r"(?:\s+(?:the|a|an|always|just|simply|then|please|also))*"
+WORD = r"\s+(?!that\b|which\b)[\w-]+"
+UP_TO = rf"{FILLERS}(?:{WORD}{FILLERS})?(?:(?!\s+(?:use|call)\b){WORD}{FILLERS}){{0,%d}}\s*$"
+AGAINST = re.compile(
+    rf"(?:\b(?:not|never|unlike|avoid|without|replac(?:es|ing)|supersed(?:es|ing))\b|n['’]t\b){UP_TO % 2}"
+    rf"|\b(?:instead{FILLERS} of|rather{FILLERS} than)\b{UP_TO % 5}|\bover\s*$",
+    re.I,
+)
+DEAD = re.compile(
+    r"deprecat|no longer (?:available|supported|exists|works|maintained|recommend)|\breplaced\b|\bretired\b|obsolete"
+    r"|discontinu|supersed|sunset|phased out|switched off|\bremoved\b|\b(?:old|legacy) (?:version|route|endpoint|api)\b"
+    r"|(?:must|should|may|can) (?:not|never|no longer) be (?:used|called)|\bnever (?:be )?(?:used|called)"
+    r"|(?:do not|don['’]t|never) (?:use|call)|not (?:be )?(?:supported|recommended)\b",
+    re.I,
+)
+DEAD_BEFORE = re.compile(
+    r"(?:deprecated|legacy|retired|obsolete|discontinued|superseded|no longer(?: \w+){1,2})\s*$", re.I
+)
+LIMITS = re.compile(r"\b(?:not|never|cannot|without|nothing|no)\b|n['’]t\b|\bonly\b|\bexclud", re.I)
+# a name behind one of these begins a clause of its own: it is spoken of, not called
+OPENS = re.compile(
+    r"(?:\b(?:that|which|because|since|as|while|whereas|though|although|and|but|or|if|when|where)|[,(])"
+    r"\s*(?:the\s+)?$",
+    re.I,
+)
+CALLS = re.compile(
+    r"(?:\b(?:please|always|now|must|should|you|we|then|directly|simply|just|only|instead)\s+)*\b(?:use|uses|using|used"
+    r"|call|calls|calling|choose|take|takes|prefer|pick|with|from|through|via|by|goes? to|go through)"
+    r"\s+(?:(?:the|please|always|just|simply|then)\s+)*$",
+    re.I,
+)
+REASON = re.compile(r"\bso that\b.*|,\s*(?:because|which|since|as|where)\b.*", re.I | re.S)
+CONDITION = re.compile(
+    r"\W*(?:(?:always|just|simply|please|then|also)\s+)*"
+    r"(?:when|whenever|if|unless|while|until|only|for|to|in case|as long as|provided|before|after|where)\b",
+    re.I,
+)
+
+
+PLACES = {"tool_name": "target", "confusables": "look-alikes", "rule_text": "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A JSON pointer into the exchange format; `start` and `end` count characters of the text it points to."""
+
+    pointer: str = ""
+    start: int | None = None
+    end: int | None = None
+
+    @property
+    def words(self) -> str:
+        """`/clauses/1/route_to` -> clause 2."""
+        name, number = pointed_row(self.pointer)
+        if number is None or name == "confusables":
+            return PLACES.get(name, name)
+        return f"{name.removesuffix('s')} {number + 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One place of the text: `tools` that are named together, how the words stand to them, words with names cut out."""
+
+    tools: tuple[str, ...]
+    stance: Stance
+    words: str
+    start: int
+    end: int
+
+
+def read_statements(text: str, tools: Sequence[str]) -> list[Statement]:
+    """In the order of the text."""
+    mentions = NameFinder(tools).find(text)
+    # parts between full stops and semicolons; a full stop inside a name ends nothing
+    ends = [
+        match.end()
+        for match in END.finditer(text)
+        if not any(start <= match.start() < end for start, end, _ in mentions)
+    ]
+    places = [0, *ends, len(text)]
+    found: list[Statement] = []
+    for begin, stop in zip(places, places[1:], strict=False):
+        inside = [mention for mention in mentions if begin <= mention[0] < stop]
+        found += _read_sentence(text, begin, stop, inside)
+    return found
+
+
+def _read_sentence(text: str, begin: int, stop: int, mentions: Sequence[Mention]) -> list[Statement]:
+    # names joined by nothing but commas and `and` are spoken of together
+    groups: list[tuple[tuple[str, ...], int, int]] = []
+    for start, end, name in mentions:
+        if groups and JOINS.fullmatch(text, groups[-1][2], start):
+            groups[-1] = ((*groups[-1][0], name), groups[-1][1], end)
+        else:
+            groups.append(((name,), start, end))
+    found = []
+    for place, (tools, start, end) in enumerate(groups):
+        tail = text[end : groups[place + 1][1] if place + 1 < len(groups) else stop]
+        if place + 1 < len(groups):  # some of the words up to the next name are that one's
+            turn = AGAINST.search(tail) or TURNS.search(tail)
+            tail = tail[: turn.start()] if turn else tail
+        lead = text[begin:start]
+        found.append(Statement(tools, _stance(lead, tail), _situation(lead, tail), begin, end + len(tail)))
+        begin = end + len(tail)
+    return found
+
+
+def _stance(lead: str, tail: str) -> Stance:
+    if AGAINST.search(lead):
+        return "not"
+    if DEAD.search(tail) or DEAD_BEFORE.search(lead):
+        return "dead"
+    said = lead.strip(" ,;.:\n")
+    if CALLS.search(lead) or (wording(said).telling and not OPENS.search(f"{said} ")):
+        return "use"
+    return "limits" if LIMITS.search(tail) else "tells"
+
+
+def _situation(lead: str, tail: str) -> str:
+    """The words that say when, without the call itself and the reason.
+
+    Where the words before the name say it, those behind count only if they go on with a condition or a purpose.
+    """
+    lead, tail = CALLS.sub(" ", lead), REASON.sub(" ", tail)
+    goes_on = len(wording(lead).telling) < LEAST_WORDS or CONDITION.match(tail)
+    return f"{lead} {tail}" if goes_on else lead
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """One case: who meets `wording` is led to `tool`. `said` are its words as they stand in the rule."""
+
+    tool: str
+    wording: Wording
+    said: str
+    place: Place
+
+
+class Reading:
+    """One rule, read. `said` are the situations of its text; `situations` begin with those of its clauses."""
+
+    def __init__(self, content: RuleContent) -> None:
+        self.content = content
+        self.statements = read_statements(content.text, content.tools)
+        clauses = [
+            Situation(
+                clause["route_to"], wording(clause["when"]), clause["when"], Place(f"/clauses/{number}")
+            )
+            for number, clause in enumerate(content.clauses)
+        ]
+        self.said = list(self._said())
+        self.situations = [*clauses, *self.said]
+        self.queries = [wording(test["query"]) for test in content.tests]
+
+    def _said(self) -> Iterator[Situation]:
+        for statement in self.statements:
+            place = Place("/rule_text", statement.start, statement.end)
+            said = self.content.text[statement.start : statement.end].strip()
+            for tool in statement.tools if statement.stance == "use" else ():
+                yield Situation(tool, wording(statement.words), said, place)
+
+    @cached_property
+    def signals(self) -> list[list[Wording]]:
+        """Of every clause the phrases that signal it."""
+        return [[wording(signal) for signal in clause["signals"]] for clause in self.content.clauses]
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """What near-duplicates share: the text's telling words, and the tools with how the text stands to them."""
+        told = {f"{statement.stance} {tool}" for statement in self.statements for tool in statement.tools}
+        return wording(without_names(self.content)).telling | told
+
+
+def without_names(content: RuleContent) -> str:
+    pieces, last = [], 0
+    for start, end, _ in NameFinder(content.tools).find(content.text):
+        pieces.append(content.text[last:start])
+        last = end
+    return " ".join([*pieces, content.text[last:]])
