@@ -500,8 +500,8 @@ def _invented(request: JudgeRequest, found: Sequence[TraceSentence]) -> list[str
     notes += [
         f"'{number}' stands in none of the texts." for number in NUMBER.findall(text) if number not in origin
     ]
-    for one in found:
-        strange = one.said - ground
-        if len(one.tools) == 1 and not one.cites and len(strange) > max(2, STRANGE * len(one.said)):
-            notes.append(f"'{one.text.strip()}' is mostly said by none of the texts.")
+    for sentence in found:
+        strange = sentence.said - ground
+        if len(sentence.tools) == 1 and not sentence.cites and len(strange) > max(2, STRANGE * len(sentence.said)):
+            notes.append(f"'{sentence.text.strip()}' is mostly said by none of the texts.")
     return notes[:2]
