@@ -31,9 +31,6 @@ from synthesis.core.recipe import QueryStage, TraceStage
 from synthesis.core.words import NearDuplicates, words
 from trace_site.lib.errors import TraceError
 
-# One sample as filter V sees it, what a run knows around it, and what a refusal says.
-
-
 LONGEST_EVIDENCE = 400  # characters, as many as the longest tool name
 
 
@@ -47,12 +44,8 @@ class Failure:
     span: tuple[int, int] = (0, 0)
 
     def as_dict(self) -> dict[str, object]:
-        return {
-            "check": self.check,
-            "message": self.message,
-            "evidence": self.evidence,
-            "span": list(self.span),
-        }
+        said = {"check": self.check, "message": self.message, "evidence": self.evidence}
+        return {**said, "span": list(self.span)}
 
 
 def failure_at(check: str, message: str, text: str, start: int, end: int) -> Failure:
@@ -157,7 +150,6 @@ def _marks(candidate: Candidate, context: FilterContext, plain: Plain) -> Iterat
 # Refused are words about pool, prompt, feedback or instructions, permission tags, and token strings. Tool names, the
 # query's own words and rule codes may hold such words; they are not the trace's voice.
 
-
 VOICE = re.compile(
     r"""\b(?:candidate\s(?:pool|set|list|tools?)|(?:tool|the|this|given)\spool|shortlist|
     (?:tools?|candidates?|options?|endpoints?)\s(?:that\s(?:are|were|is)\s)?(?:given|provided|supplied|listed)|
@@ -209,9 +201,7 @@ def _tags(candidate: Candidate) -> Iterator[tuple[int, int, str]]:
                 yield start, end, "The trace names a permission."
 
 
-__all__ = ["Candidate", "Failure", "FilterContext", "failures", "query_failures", "trace_failures"]
-
-TIER_SIZES = {"easy": (1, 1), "medium": (2, 3), "hard": (4, None)}
+TIER_SIZES = {"easy": range(1, 2), "medium": range(2, 4), "hard": range(4, 1000)}
 AFTER_COMMITTING = 25  # words that may end the committing sentence
 
 
@@ -224,7 +214,7 @@ def query_failures(candidate: Candidate, context: FilterContext) -> list[Failure
     found = [*grounding_of_answer(candidate, context), *well_formed(candidate), *target(candidate, context)]
     if candidate.branch != "imported":
         found += [
-            *length_of_query(candidate, context),
+            *_length("query", candidate.query, len(words(candidate.query)), context.query_words),
             *leakage(candidate, context),
             *near_duplicate(candidate, context),
         ]
@@ -236,7 +226,7 @@ def trace_failures(candidate: Candidate, context: FilterContext) -> list[Failure
     mentions = context.names.mentions(candidate.trace)
     strangers = unknown_names(candidate.trace, context, mentions)
     return [
-        *length_of_trace(candidate, context),
+        *_length("trace", candidate.trace, len(candidate.trace.split()), context.trace_words),
         *grounding_of_trace(candidate, context, mentions, strangers),
         *consistency(candidate, sorted([*mentions, *strangers]) if strangers else mentions),
         *attribution(candidate, context, mentions),
@@ -248,13 +238,10 @@ def grounding_of_answer(candidate: Candidate, context: FilterContext) -> list[Fa
     """A is a non-empty set of active tools, each within P."""
     if not candidate.answer:
         return [Failure("grounding", "The answer names no tool.")]
-    found = []
-    for name in candidate.answer:
-        if name not in context.names.known:
-            found.append(Failure("grounding", "The answer is no active tool of the catalog.", name))
-        elif name not in candidate.pool:
-            found.append(Failure("grounding", "The answer is outside the pool.", name))
-    return found
+    known = context.names.known
+    unknown, outside = "The answer is no active tool of the catalog.", "The answer is outside the pool."
+    strange = [name for name in candidate.answer if name not in known or name not in candidate.pool]
+    return [Failure("grounding", outside if name in known else unknown, name) for name in strange]
 
 
 def well_formed(candidate: Candidate) -> list[Failure]:
@@ -298,23 +285,10 @@ def target(candidate: Candidate, context: FilterContext) -> list[Failure]:
             found.append(Failure("target", message, ", ".join(answer)))
         if candidate.style == "exception" and main in answer:
             found.append(Failure("target", "An exception query answers with a confusable.", main))
-    if candidate.tier and not _fits(candidate.tier, len(answer)):
+    if candidate.tier and len(answer) not in TIER_SIZES.get(candidate.tier, ()):
         message = f"A {candidate.tier} query does not have {len(answer)} answers."
         found.append(Failure("target", message, ", ".join(answer)))
     return found
-
-
-def _fits(tier: str, size: int) -> bool:
-    low, high = TIER_SIZES.get(tier, (1, 0))
-    return low <= size and (high is None or size <= high)
-
-
-def length_of_query(candidate: Candidate, context: FilterContext) -> list[Failure]:
-    return _length("query", candidate.query, len(words(candidate.query)), context.query_words)
-
-
-def length_of_trace(candidate: Candidate, context: FilterContext) -> list[Failure]:
-    return _length("trace", candidate.trace, len(candidate.trace.split()), context.trace_words)
 
 
 def _length(what: str, text: str, count: int, limits: tuple[int, int]) -> list[Failure]:
@@ -334,26 +308,20 @@ def near_duplicate(candidate: Candidate, context: FilterContext) -> list[Failure
     if other is None:
         return []
     mine, its = set(words(candidate.query)), set(words(other))
-    message = (
-        f"The query almost repeats another one: {len(mine & its)} of {len(mine | its)} words are the same."
-    )
-    return [Failure("near_duplicate", message, other)]
+    same = f"{len(mine & its)} of {len(mine | its)} words are the same."
+    return [Failure("near_duplicate", f"The query almost repeats another one: {same}", other)]
 
 
 def grounding_of_trace(
     candidate: Candidate, context: FilterContext, mentions: Sequence[Mention], strangers: Sequence[Mention]
 ) -> list[Failure]:
     """Every tool the trace mentions exists, is in P, and is written as the catalog writes it."""
-    found = [
-        (start, end, "The trace mentions a tool outside the pool.")
-        for start, end, name in mentions
-        if name not in candidate.pool
-    ]
+    outside = "The trace mentions a tool outside the pool."
+    imitated = "The trace writes a tool's name in look-alike characters."
+    found = [(start, end, outside) for start, end, name in mentions if name not in candidate.pool]
     for start, end, name in strangers:
-        if Plain(name).text in context.names.known:
-            found.append((start, end, "The trace writes a tool's name in look-alike characters."))
-        else:
-            found.append((start, end, "The trace names a tool that does not exist."))
+        known = Plain(name).text in context.names.known
+        found.append((start, end, imitated if known else "The trace names a tool that does not exist."))
     return [failure_at("grounding", message, candidate.trace, start, end) for start, end, message in found]
 
 
@@ -400,15 +368,12 @@ def attribution(candidate: Candidate, context: FilterContext, mentions: Sequence
             message = f"The trace cites {other}, which is not the rule of this sample."
             found.append(failure_at("attribution", message, trace, start, end))
     if candidate.branch == "rule" and not any(whole_words(trace, code)):
-        found.append(_uncited(trace, code, mentions))
+        places = Plain(trace).places(letters_of(code)) if is_title(code) else iter(())
+        respelt = next((place for place in places if not within(place[0], mentions)), None)
+        message = f"The trace cites the rule, but not as {code}."
+        found.append(
+            failure_at("attribution", message, trace, *respelt)
+            if respelt
+            else Failure("attribution", f"The trace does not cite the rule {code}.")
+        )
     return found
-
-
-def _uncited(trace: str, code: str, mentions: Sequence[Mention]) -> Failure:
-    """No citation; the place where the code stands in another spelling, if it does."""
-    places = Plain(trace).places(letters_of(code)) if is_title(code) else iter(())
-    for start, end in places:
-        if not within(start, mentions):
-            message = f"The trace cites the rule, but not as {code}."
-            return failure_at("attribution", message, trace, start, end)
-    return Failure("attribution", f"The trace does not cite the rule {code}.")

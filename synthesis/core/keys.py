@@ -13,8 +13,7 @@ from hashlib import sha256
 from itertools import count
 from typing import Any
 
-from synthesis.core.queries import RuleText, ToolText, batch_of
-from synthesis.core.traces import carries_permissions
+from synthesis.core.queries import RuleText, ToolText, carries_permissions
 from trace_site.lib.files import canonical_json, content_hash
 
 SCHEMA = 1
@@ -97,12 +96,9 @@ def ground(
     return Ground(domain, of, rule, side(plain, content), side(granted, _content(said, granted)))
 
 
-def contents(
-    rule: RuleText | None, of: str, plain: Mapping[str, str], granted: Mapping[str, str]
-) -> tuple[str, str]:
-    """The `content` of both sides of a ground, without what its stages are made with."""
-    said = _said(rule, of)
-    return _content(said, plain)[:24], _content(said, granted)[:24]
+def contents(rule: RuleText | None, of: str, *sides: Mapping[str, str]) -> list[str]:
+    """The `content` of each side of a ground, without what its stages are made with."""
+    return [_content(_said(rule, of), tools)[:24] for tools in sides]
 
 
 def _said(rule: RuleText | None, of: str) -> list[Any]:
@@ -188,11 +184,6 @@ def shots_digest(shots: Iterable[str]) -> str:
     return "-".join(map(shot_mark, shots))
 
 
-def sample_key(inputs: Mapping[str, Any]) -> str:
-    """The key of a sample that was not planned: an imported query."""
-    return content_hash(inputs)
-
-
 def sample_seed(seed: int, *parts: object) -> int:
     """A seed of its own for every sample, from the run's seed and the sample's place; it outlives rule versions."""
     return random.Random(f"{seed}|{'|'.join(map(str, parts))}").getrandbits(31)
@@ -210,5 +201,4 @@ def seed_again(seed: int, critique: str, share: float) -> int:
 
 def batch_seed(seed: int, rule: RuleText, style: str, index: int, per_call: int) -> int:
     """The seed of a batch of rule queries: the same for every query that one call writes."""
-    batch = batch_of(index, per_call)
-    return sample_seed(seed, rule.domain, rule.code, style, "batch", batch, per_call)
+    return sample_seed(seed, rule.domain, rule.code, style, "batch", index // per_call, per_call)

@@ -1,12 +1,13 @@
-"""The slot plan: what of a target is there, what must be written again in place, what is missing.
+"""The slot plan: what of a target is there, what must be written again in place, what is missing; and a slot's pool.
 
 A slot is a place in the plan: (rule, style, index) or (anchor, tier, index). What stands in it is current, outdated
 (made by another prompt, model or recipe, still right) or stale (its rule or tools say something else now). A rejected
 or dropped sample blocks its slot only under the key that would be tried again.
 """
 
+import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import count, islice
@@ -127,3 +128,23 @@ def plan_style(of: str, kind: str, group: Group, goal: int, *, rewrite: bool, ke
 
 def kept(state: State, rewrite: bool) -> bool:
     return state == State.CURRENT or (state == State.OUTDATED and not rewrite)
+
+
+# Pools of look-alike tools (paper, appendix B): P(r) = T(r) + union of H_K(t) over t in T(r); P(t) = {t} + H_K(t).
+
+
+def pool_members(tools: Iterable[str], neighbours: Mapping[str, Sequence[str]]) -> set[str]:
+    found = set(tools)
+    return found.union(*(neighbours.get(tool, ()) for tool in found))
+
+
+def shuffled(names: Iterable[str], seed: int) -> list[str]:
+    """An order that depends on the set and the seed alone, so that it does not give the gold tool away."""
+    ordered = sorted(names)
+    random.Random(seed).shuffle(ordered)
+    return ordered
+
+
+def shuffled_pool(tools: Iterable[str], neighbours: Mapping[str, Sequence[str]], seed: int) -> list[str]:
+    """P(r) of T(r), or P(t) of a single tool."""
+    return shuffled(pool_members(tools, neighbours), seed)

@@ -1,17 +1,21 @@
 """What the three writers receive and return: tools, rules, requests, drafts, verdicts.
 
+The steps of a trace have one order: restate the intent -> permission step (only when the request carries permission
+targets) -> compare APIs -> narrow to endpoints -> apply the rule by its code and decisive clause -> commit.
+
 A query writer turns a request (branch, style or tier, pool, rule) into a draft (query, answer, why). A trace writer
 turns query and answer into a reasoning trace. A judge scores the result on four axes. Two implementations of each:
 `offline` (templates, deterministic by seed) and `llm`.
 """
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 RULE_STYLES = ("explicit", "implicit", "exception")
 TIERS = {"easy": (1, 1), "medium": (2, 3), "hard": (4, 6)}
-LOWEST, HIGHEST = 1, 5
+WRITERS = ("offline", "recorded", "llm")
 AXES = ("naturalness", "compliance", "label", "faithfulness")
 THRESHOLDS = {"naturalness": 3, "compliance": 3, "label": 4, "faithfulness": 4}
 
@@ -74,8 +78,8 @@ class RuleText:
 class QueryRequest:
     """One query to write.
 
-    `batch_seed` belongs to the batch of the request (`batch_of`): all requests of a batch carry the same one and the
-    same `few_shot`, chosen by it, so that a writer may ask for the whole batch in one call. None: one call a query.
+    `batch_seed`: queries of a rule and style with the same `index // per_call` carry the same one and the same
+    `few_shot`, chosen by it, so that a writer may ask for the whole batch in one call. None: one call a query.
     """
 
     branch: str
@@ -146,12 +150,9 @@ class Verdict:
     @property
     def failed_axes(self) -> tuple[str, ...]:
         """Axes under their threshold. Fails closed: a score that is missing, no whole number or outside 1..5 fails."""
-        return tuple(axis for axis in AXES if not self._reaches(axis))
-
-    def _reaches(self, axis: str) -> bool:
-        score: object = self.scores.get(axis)
-        whole = isinstance(score, int) and not isinstance(score, bool) and LOWEST <= score <= HIGHEST
-        return whole and axis in self.thresholds and self.scores[axis] >= self.thresholds[axis]
+        scores, least = self.scores, self.thresholds
+        whole = {axis for axis in AXES if type(scores.get(axis)) is int and 1 <= scores[axis] <= 5}
+        return tuple(axis for axis in AXES if not (axis in whole and scores[axis] >= least.get(axis, 6)))
 
     @property
     def passed(self) -> bool:
@@ -183,10 +184,6 @@ class Judge(Protocol):
     def made_with(self, branch: str) -> dict[str, Any]: ...
 
 
-def nothing_unsupported(rule: RuleText, tools: Mapping[str, ToolText]) -> dict[str, str]:
-    return {}
-
-
 def tiers_of_live(anchor: str, pool: Sequence[ToolText]) -> list[str]:
     """Tiers that the pool has enough live tools for."""
     live = sum(not tool.deprecated for tool in pool)
@@ -204,7 +201,7 @@ class Writers:
     query: QueryWriter
     trace: TraceWriter
     judge: Judge
-    unsupported: Callable[[RuleText, Mapping[str, ToolText]], dict[str, str]] = nothing_unsupported
+    unsupported: Callable[[RuleText, Mapping[str, ToolText]], dict[str, str]] = lambda rule, tools: {}
     tiers: Callable[[str, Sequence[ToolText]], list[str]] = tiers_of_live
 
     def made_with(self, branch: str) -> dict[str, dict[str, Any]]:
@@ -216,13 +213,27 @@ class Writers:
         }
 
 
-def batch_of(index: int, per_call: int) -> int:
-    """The batch that the query with this index (from 0) of a rule and style belongs to."""
-    return index // per_call
-
-
 def by_name(pool: Sequence[ToolText]) -> dict[str, ToolText]:
     return {tool.name: tool for tool in pool}
 
 
-WRITERS = ("offline", "recorded", "llm")
+def carries_permissions(share: float, seed: int) -> bool:
+    """Whether a sample belongs to the share whose requests carry permission targets."""
+    return random.Random(f"{seed}|permissions").random() < share
+
+
+def permission_targets(
+    answer: Sequence[str], pool: Sequence[ToolText], share: float, seed: int
+) -> tuple[str, ...]:
+    """For a share of samples: what the asking person may access, so that the permission step is learned.
+
+    Holds one permission of every answer that asks for one, and sometimes one more from the pool.
+    """
+    rng = random.Random(f"{seed}|permissions")
+    asking = [tool for tool in pool if tool.name in answer and tool.permissions]
+    if rng.random() >= share or not asking:
+        return ()
+    needed = [rng.choice(tool.permissions) for tool in asking]
+    others = sorted({tag for tool in pool for tag in tool.permissions} - set(needed))
+    extra = rng.sample(others, min(len(others), rng.choice((0, 1, 2))))
+    return tuple(sorted({*needed, *extra}))

@@ -20,6 +20,28 @@ CATALOG_FILES = ("tools.jsonl", "neighbours.jsonl", "tokens.jsonl")
 DERIVED_FILES = ("samples.parquet", "README.md")
 # why an approved sample that might have gone in did not, as `Composition.left_out` counts it
 BEYOND_K, OVER_RRB, OVER_BUDGET, TAKEN_OUT = "beyond_k", "over_rrb", "over_budget", "taken_out"
+WHY_LEFT_OUT = {
+    "stale": "stale: rule, tools or pool changed since",
+    "replaced": "a newer sample stands in the same place",
+    "benchmark": "repeats a benchmark query",
+    "few_shot": "repeats a few-shot query",
+    "beyond_k": "more than k of its rule",
+    "over_rrb": "more than the RRB samples asked for",
+    "over_budget": "over its domain's budget",
+    "taken_out": "RRB sample taken out by replace",
+}
+# what pages and cards call the ways of approval
+HOW = {
+    "read": "read by one person",
+    "edited": "read and edited by one person",
+    "second": "read by two people",
+    "adjudicated": "read by three people",
+    "bulk": "read in bulk",
+    "batch": "accepted with its batch, not read",
+    "policy": "by policy, not read",
+    "import": "imported as approved, not read",
+}
+UNREAD = ("batch", "policy", "import")
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,30 +47,21 @@ class Reason:
                 return self.what
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "what": self.what,
-            "was": self.was,
-            "is": self.now,
-            "content": self.content,
-            "text": str(self),
-        }
+        said = {"kind": self.kind, "what": self.what, "was": self.was, "is": self.now}
+        return {**said, "content": self.content, "text": str(self)}
 
 
 def reasons(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[Reason]:
     """Empty when nothing that enters the keys differs."""
-    found = [*_rule(was, now), *_tools(was["tools"], now["tools"])]
+    found = list(_tools(was["tools"], now["tools"]))
+    old, new = was.get("rule"), now.get("rule")
+    if old and new and old != new:
+        found.insert(0, Reason("rule", new["code"], f"v{old['version']}", f"v{new['version']}"))
     for stage in STAGES:
         found += _stage(stage, was["stages"][stage], now["stages"][stage])
     if not found and was["stages"]["judge"]["key"] != now["stages"]["judge"]["key"]:
         found.append(Reason("before", "keys are made in another way now"))
     return found
-
-
-def _rule(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Reason]:
-    old, new = was.get("rule"), now.get("rule")
-    if old and new and old != new:
-        yield Reason("rule", new["code"], f"v{old['version']}", f"v{new['version']}")
 
 
 def _tools(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reason]:

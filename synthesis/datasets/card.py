@@ -15,8 +15,8 @@ from django.db.models import Count, F, OuterRef, Q, Subquery
 
 from catalog.models import CatalogImport, LabelledQuery, Tool, ToolRevision
 from synthesis.core.keys import STAGES
-from synthesis.core.labels import HOW, REASONS, UNREAD
 from synthesis.core.review.agreement import agreeing, cohen_kappa, krippendorff_alpha, patterns_of, wilson
+from synthesis.core.snapshot import HOW, UNREAD, WHY_LEFT_OUT
 from synthesis.generate.selectors import OF_ATTEMPTS, OF_SAMPLES
 from synthesis.models import Attempt, Decision, ReviewItem, Sample, SynthesisRun
 from synthesis.samples.inputs import CHUNK
@@ -242,7 +242,7 @@ def _contents(facts: Facts) -> str:
 
 def _left_out(facts: Facts) -> str:
     rows = [
-        (REASONS.get(row["reason"], row["reason"]), row["domain"], row["branch"], row["count"])
+        (WHY_LEFT_OUT.get(row["reason"], row["reason"]), row["domain"], row["branch"], row["count"])
         for row in facts["left_out"]
     ]
     if not rows:

@@ -12,14 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from django.db.models import F
 
 from catalog.models import NeighbourList, TokenUnit, Tool
-from synthesis.core.line_parts import cut
 from synthesis.core.snapshot import catalog_hash
 from synthesis.models import FrozenLines, Sample
 from synthesis.samples.inputs import CHUNK
@@ -29,6 +28,35 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import sha256_file
 
 BATCH = 16  # parts in memory at once
+AVERAGE = 512  # a part ends after a line whose checksum is a multiple of this
+LONGEST = 4096
+
+
+class LinePart(NamedTuple):
+    digest: str  # sha256 of the bytes
+    rows: int
+    data: bytes
+
+
+def cut(lines: Iterable[bytes]) -> Iterator[LinePart]:
+    """Parts of about AVERAGE lines; joined they are the file, byte for byte. Never holds more than one part.
+
+    Parts end where the content says so: one changed line changes one part, wherever lines come and go, and equal parts
+    of many files can be kept once.
+    """
+    part: list[bytes] = []
+    for line in lines:
+        part.append(line)
+        if len(part) == LONGEST or zlib.crc32(line) % AVERAGE == 0:
+            yield _joined(part)
+            part = []
+    if part:
+        yield _joined(part)
+
+
+def _joined(lines: list[bytes]) -> LinePart:
+    data = b"".join(lines)
+    return LinePart(hashlib.sha256(data).hexdigest(), len(lines), data)
 
 
 @dataclass(slots=True)

@@ -14,8 +14,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from catalog.models import Domain
-from synthesis.core.labels import REASONS
-from synthesis.core.snapshot import DERIVED_FILES, FILES
+from synthesis.core.snapshot import DERIVED_FILES, FILES, WHY_LEFT_OUT
 from synthesis.datasets import build
 from synthesis.datasets.diff import SHOWS, Pair
 from synthesis.datasets.plans import preview
@@ -112,7 +111,7 @@ def snapshot_preview(request: HttpRequest) -> HttpResponse:
         found = preview(**{name: value for name, value in form.options().items() if name != "licence"})
     except TraceError as error:
         return render(request, "synthesis/_snapshot_preview.html", {"error": error})
-    return render(request, "synthesis/_snapshot_preview.html", {"preview": found, "why": REASONS})
+    return render(request, "synthesis/_snapshot_preview.html", {"preview": found, "why": WHY_LEFT_OUT})
 
 
 @require_GET
@@ -133,7 +132,7 @@ def snapshot_detail(request: HttpRequest, pk: int) -> HttpResponse:
             {"label": labels[name], "count": count, "tone": tones[name]} for name, count in totals.items()
         ],
         "manifest": snapshot.manifest,
-        "why": REASONS,
+        "why": WHY_LEFT_OUT,
         "rebuild": Job.objects.filter(kind="snapshot_rebuild", params__snapshot=pk).order_by("-pk").first(),
         "others": snapshots().exclude(pk=pk).order_by("-pk")[:20],
     }

@@ -15,14 +15,14 @@ from django.db.models import Exists, OuterRef, QuerySet
 from catalog.core.words import text_key
 from catalog.models import LabelledQuery
 from catalog.queries.registry import benchmark_firewall
-from synthesis.core.keys import sample_key, sample_seed
+from synthesis.core.keys import sample_seed
 from synthesis.models import RunUnit, Sample, SynthesisRun
 from synthesis.samples.decisions import decisions_unread
 from synthesis.samples.sources import CatalogView, load_catalog
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import read_jsonl
+from trace_site.lib.files import content_hash, read_jsonl
 
 MAX_QUERY = 2000
 LISTED = 50
@@ -63,9 +63,9 @@ def samples_import(*, path: Path, approve: bool = False, split: str = "train", a
     catalog = load_catalog(neighbours=False)
     counts = Counts()
     read = list(_rows(path, split, catalog, counts))
-    once = {sample_key(row.inputs): row for row in reversed(read)}  # the first of equal rows
+    once = {content_hash(row.inputs): row for row in reversed(read)}  # the first of equal rows
     counts.repeated = len(read) - len(once)
-    rows = _clean([row for row in dict.fromkeys(read) if once[sample_key(row.inputs)] == row], counts)
+    rows = _clean([row for row in dict.fromkeys(read) if once[content_hash(row.inputs)] == row], counts)
     if not rows:
         reason = counts.errors[0] if counts.errors else f"no row of split '{split}'"
         raise TraceError(f"nothing to import ({reason}).", code="nothing_imported", where=str(path))
@@ -124,7 +124,7 @@ def _clean(rows: list[Row], counts: Counts) -> list[Row]:
 def _write(
     rows: list[Row], name: str, approve: bool, catalog: CatalogView, counts: Counts, actor: Any
 ) -> None:
-    keys = {sample_key(row.inputs): row for row in rows}
+    keys = {content_hash(row.inputs): row for row in rows}
     known = set(Sample.objects.filter(branch="imported").values_list("key", flat=True))
     fresh = {key: row for key, row in keys.items() if key not in known}
     counts.imported, counts.unchanged = len(fresh), len(keys) - len(fresh)

@@ -8,8 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from synthesis.core.filters import Candidate, Failure, FilterContext, query_failures, trace_failures
-from synthesis.core.queries import JudgeRequest, QueryDraft, QueryRequest, TraceRequest, Writers
-from synthesis.core.traces import permission_targets
+from synthesis.core.queries import (
+    JudgeRequest,
+    QueryDraft,
+    QueryRequest,
+    TraceRequest,
+    Writers,
+    permission_targets,
+)
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import FATAL
 

@@ -18,8 +18,7 @@ from rules.models import RuleVersion
 from synthesis.core.anchors import plan_anchors, stratified
 from synthesis.core.clauses import reasons_unsupported
 from synthesis.core.keys import Ground
-from synthesis.core.plan import Group, Held, Planned, Slot, State, plan_style
-from synthesis.core.pools import shuffled
+from synthesis.core.plan import Group, Held, Planned, Slot, State, plan_style, shuffled
 from synthesis.core.queries import RULE_STYLES, RuleText, Writers
 from synthesis.core.recipe import Recipe, read_recipe
 from synthesis.generate.imports import spare, spoken_for

@@ -23,7 +23,7 @@ from synthesis.core.few_shots import FewShots
 from synthesis.core.filters import Failure, FilterContext, query_failures
 from synthesis.core.keys import sample_seed
 from synthesis.core.names import ToolNames, rule_codes
-from synthesis.core.pools import rule_pool
+from synthesis.core.plan import shuffled_pool
 from synthesis.core.queries import (
     RULE_STYLES,
     Clause,
@@ -32,7 +32,6 @@ from synthesis.core.queries import (
     RuleText,
     ToolText,
     Writers,
-    batch_of,
 )
 from synthesis.core.recipe import default_recipe
 from synthesis.core.words import NearDuplicates
@@ -243,9 +242,9 @@ def _request(
 ) -> QueryRequest:
     seed = sample_seed(0, text.domain, text.code, "preview", style, index)
     # a model writes the batch that holds this query, and so the next ones, in one call
-    place = batch_of(index, default_recipe().query.per_call)
+    place = index // default_recipe().query.per_call
     batch = sample_seed(0, text.domain, text.code, "preview", style, "batch", place)
-    names = rule_pool([name for name in text.tools if name in tools], near, seed)
+    names = shuffled_pool([name for name in text.tools if name in tools], near, seed)
     return QueryRequest(
         branch=SynthesisRun.Branch.RULE,
         domain=text.domain,

@@ -16,7 +16,7 @@ from django.db.models import Count, Max, Q, QuerySet
 from django.db.models.functions import Now
 
 from synthesis.core.keys import seed_again
-from synthesis.core.pools import shuffled
+from synthesis.core.plan import shuffled
 from synthesis.core.queries import Writers
 from synthesis.core.rejections import OF_TRACE, critique
 from synthesis.generate.estimates import RETRIES, Figure

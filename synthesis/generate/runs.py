@@ -15,7 +15,7 @@ from catalog.lookalikes.neighbours import await_look_alikes
 from catalog.models import NeighbourList
 from rules.models import RuleVersion
 from synthesis.core.few_shots import FewShots
-from synthesis.core.pools import rule_pool
+from synthesis.core.plan import shuffled_pool
 from synthesis.core.queries import QueryDraft, QueryRequest, RuleText, Writers
 from synthesis.core.recipe import Recipe, read_recipe
 from synthesis.generate.executor import written, written_here
@@ -233,7 +233,7 @@ def _planned(chunk: list[int]) -> list[tuple[Sample, RuleText | None]]:
 
 
 def _request(row: Sample, rule: RuleText | None, catalog: CatalogView, shots: FewShots) -> QueryRequest:
-    names = row.pool or rule_pool(row.answer, catalog.neighbours, row.seed)
+    names = row.pool or shuffled_pool(row.answer, catalog.neighbours, row.seed)
     batch = row.made_from.get("batch_seed")
     return QueryRequest(
         branch=row.branch,

@@ -14,7 +14,6 @@ from synthesis.core.queries import (
     TraceRequest,
     Verdict,
     Writers,
-    batch_of,
     by_name,
 )
 from synthesis.core.recipe import JudgeStage, QueryStage, Recipe, TraceStage
@@ -110,7 +109,7 @@ def _numbers(request: QueryRequest, recipe: QueryStage) -> tuple[list[int], int]
     """Which queries of the series the call asks for, counted from 1, and its seed."""
     if request.batch_seed is None or request.attempt > 1:
         return [request.index + 1], request.seed + request.attempt
-    first = batch_of(request.index, recipe.per_call) * recipe.per_call + 1
+    first = request.index // recipe.per_call * recipe.per_call + 1
     return list(range(first, first + recipe.per_call)), request.batch_seed
 
 

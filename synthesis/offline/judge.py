@@ -502,6 +502,10 @@ def _invented(request: JudgeRequest, found: Sequence[TraceSentence]) -> list[str
     ]
     for sentence in found:
         strange = sentence.said - ground
-        if len(sentence.tools) == 1 and not sentence.cites and len(strange) > max(2, STRANGE * len(sentence.said)):
+        if (
+            len(sentence.tools) == 1
+            and not sentence.cites
+            and len(strange) > max(2, STRANGE * len(sentence.said))
+        ):
             notes.append(f"'{sentence.text.strip()}' is mostly said by none of the texts.")
     return notes[:2]

@@ -13,7 +13,7 @@ from django.db.models import F
 from catalog.models import Tool
 from rules.models import RuleVersion
 from synthesis.core.clauses import reasons_unsupported
-from synthesis.core.pools import rule_pool
+from synthesis.core.plan import shuffled_pool
 from synthesis.core.queries import (
     RULE_STYLES,
     TIERS,
@@ -23,9 +23,9 @@ from synthesis.core.queries import (
     ToolText,
     TraceRequest,
     by_name,
+    permission_targets,
 )
 from synthesis.core.recipe import Recipe, default_recipe
-from synthesis.core.traces import permission_targets
 from synthesis.llm.endpoints import endpoints
 from synthesis.llm.prompts import FIELDS, prompt_hash
 from synthesis.llm.writers import Call, judge_call, query_call, trace_call
@@ -152,7 +152,7 @@ def _request(chosen: Chosen, recipe: Recipe) -> tuple[QueryRequest, int | None]:
         name = rule.target if rule else chosen.tool
         raise TraceError(f"'{name[:200]}' is no active tool.", code="unknown_tool", where="tool")
     own, batch = inputs.seeds(made, chosen.kind, chosen.index, chosen.seed)
-    pool = catalog.pool(rule_pool(named, catalog.neighbours, own))
+    pool = catalog.pool(shuffled_pool(named, catalog.neighbours, own))
     _check_kind(rule, chosen.kind, pool)
     request = QueryRequest(
         branch=branch,

@@ -25,11 +25,9 @@ from synthesis.core.keys import (
     slot_name,
     stage_keys,
 )
-from synthesis.core.plan import State
-from synthesis.core.pools import members
-from synthesis.core.queries import RuleText, ToolText, Writers
+from synthesis.core.plan import State, pool_members
+from synthesis.core.queries import RuleText, ToolText, Writers, carries_permissions
 from synthesis.core.recipe import Recipe
-from synthesis.core.traces import carries_permissions
 from synthesis.llm.endpoints import endpoints
 from synthesis.llm.writers import llm_writers
 from synthesis.models import Sample
@@ -139,7 +137,7 @@ def telling_writers(writer: str, recipe: Recipe, models: Mapping[str, str] | Non
 
 def pool_marks(catalog: CatalogView, own: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
     """P of these tools with their marks: without permissions, and with them."""
-    pool = members(own, catalog.neighbours)
+    pool = pool_members(own, catalog.neighbours)
     granted = {name: catalog.mark(name) for name in pool if name in catalog.tools}
     return {name: mark.partition("+")[0] for name, mark in granted.items()}, granted
 

@@ -17,15 +17,15 @@ from catalog.core.ledger import assign_slots
 from catalog.core.near_duplicates import DuplicateIndex
 from catalog.core.tool import embedding_text
 from synthesis.core.filters import FilterContext
-from synthesis.core.keys import sample_key, sample_seed
+from synthesis.core.keys import sample_seed
 from synthesis.core.names import ToolNames
-from synthesis.core.pools import rule_pool
+from synthesis.core.plan import shuffled_pool
 from synthesis.core.queries import QueryDraft, QueryRequest, ToolText
 from synthesis.core.recipe import default_recipe
 from synthesis.core.snapshot import FILES, catalog_hash, snapshot_hash
 from synthesis.generate.pipeline import Outcome, Pipeline, Unit
 from synthesis.offline.writer import offline_writers
-from trace_site.lib.files import read_jsonl, sha256_file, write_jsonl
+from trace_site.lib.files import content_hash, read_jsonl, sha256_file, write_jsonl
 
 NEIGHBOURS = 13
 DEV_SHARE = 10  # one in so many training queries is held out
@@ -100,7 +100,7 @@ def _samples(
     counts: Counter[str] = Counter()
     with asyncio.Runner() as runner:
         for number, row in enumerate(train, start=1):
-            key = sample_key({"branch": "imported", "query": row["query"], "answer": sorted(row["tools"])})
+            key = content_hash({"branch": "imported", "query": row["query"], "answer": sorted(row["tools"])})
             outcome = None
             if traces:
                 unit = _unit(number, row, key, known, near)
@@ -114,7 +114,7 @@ def _samples(
 
 def _unit(number: int, row: Row, key: str, known: dict[str, ToolText], near: dict[str, list[str]]) -> Unit:
     seed = sample_seed(0, key)
-    names = rule_pool(row["tools"], near, seed)
+    names = shuffled_pool(row["tools"], near, seed)
     request = QueryRequest("imported", "metatool", tuple(known[name] for name in names), seed, 0)
     share = default_recipe().trace.permission_share
     return Unit(number, request, share, QueryDraft(row["query"], tuple(row["tools"]), ""))

@@ -82,7 +82,7 @@ def write_rules(
     """The rule branch as a run plans it: an equal mix over the supported styles, then topped up."""
     from synthesis.core.clauses import reasons_unsupported
     from synthesis.core.queries import RULE_STYLES
-    from synthesis.offline.queries import unsupported
+    from synthesis.offline.writer import unsupported
 
     made, pipeline = Made(), _pipeline(tools)
     began = time.perf_counter()
@@ -128,12 +128,12 @@ def _make(
     pipeline: Any, rule: Any, style: str, index: int, tools: dict[str, Any], near: Any, seed: int
 ) -> Any:
     from synthesis.core.keys import sample_seed
-    from synthesis.core.pools import rule_pool
+    from synthesis.core.plan import shuffled_pool
     from synthesis.core.queries import QueryRequest
     from synthesis.generate.pipeline import Unit
 
     own = sample_seed(seed, rule.domain, rule.code, rule.version, style, index)
-    names = rule_pool([name for name in rule.tools if name in tools], near, own)
+    names = shuffled_pool([name for name in rule.tools if name in tools], near, own)
     pool = tuple(tools[name] for name in names)
     request = QueryRequest("rule", rule.domain, pool, own, index, style=style, rule=rule)
     return asyncio.run(pipeline.make(Unit(0, request, 0.1)))
@@ -142,17 +142,17 @@ def _make(
 def write_anchors(tools: dict[str, Any], neighbours: dict[str, list[str]], *, seed: int, count: int) -> Made:
     """The RRB branch over `count` anchors that no look-alike is like, the tiers in turn."""
     from synthesis.core.keys import sample_seed
-    from synthesis.core.pools import anchor_pool
+    from synthesis.core.plan import shuffled_pool
     from synthesis.core.queries import QueryRequest
     from synthesis.generate.pipeline import Unit
-    from synthesis.offline.queries import askable_tiers
+    from synthesis.offline.writer import askable_tiers
 
     made, pipeline = Made(), _pipeline(tools)
     alive = sorted(name for name, tool in tools.items() if not tool.deprecated and name in neighbours)
     began = time.perf_counter()
     for anchor in random.Random(seed).sample(alive, len(alive)):
         own = sample_seed(seed, anchor, 0)
-        pool = tuple(tools[name] for name in anchor_pool(anchor, neighbours, own))
+        pool = tuple(tools[name] for name in shuffled_pool([anchor], neighbours, own))
         if len(made.all) == count:
             break
         if not (fit := askable_tiers(anchor, pool)):
@@ -184,7 +184,7 @@ def common_grams(queries: Sequence[str], size: int = 4, share: float = 0.02) -> 
 
 def near_within(groups: Iterable[list[Any]], threshold: float = 0.8) -> float:
     """The mean over rules of the near-duplicate rate among the rule's own ready queries."""
-    from synthesis.core.words import near_duplicate_rate
+    from tests.synthesis.variety import near_duplicate_rate
 
     rates = [near_duplicate_rate([o.draft.query for o in group if o.ready], threshold) for group in groups]
     return statistics.fmean(rates) if rates else 0.0
@@ -200,7 +200,8 @@ def openings(traces: Sequence[str]) -> tuple[float, float]:
 
 def table(made: Made, title: str, per_rule: int = 12) -> list[str]:
     """The figures of one branch as lines."""
-    from synthesis.core.words import distinct_2, near_duplicate_rate, words
+    from synthesis.core.words import words
+    from tests.synthesis.variety import distinct_2, near_duplicate_rate
 
     queries, ready = made.queries, made.ready
     lengths = sorted(len(words(query)) for query in queries)

@@ -18,7 +18,7 @@ from django.conf import settings
 from catalog.core.clusters import top_k
 from synthesis.core.clauses import reasons_unsupported
 from synthesis.core.few_shots import FewShots
-from synthesis.core.pools import rule_pool
+from synthesis.core.plan import shuffled_pool
 from synthesis.core.queries import (
     RULE_STYLES,
     TIERS,
@@ -27,9 +27,9 @@ from synthesis.core.queries import (
     RuleText,
     ToolText,
     TraceRequest,
+    permission_targets,
 )
 from synthesis.core.recipe import Recipe, default_recipe, read_recipe
-from synthesis.core.traces import permission_targets
 from synthesis.llm import prompts
 from synthesis.llm.writers import judge_call, query_call, trace_call
 from trace_site.lib.files import content_hash
@@ -265,7 +265,7 @@ def sent(world: World, place: Place, seed: int, batch: int | None) -> tuple[byte
     branch, of, kind, index = place
     rule = world.rules[of] if branch == "rule" else None
     own = [name for name in (rule.tools if rule else (of,)) if name in world.tools]
-    pool = tuple(world.tools[name] for name in rule_pool(own, world.near, seed))
+    pool = tuple(world.tools[name] for name in shuffled_pool(own, world.near, seed))
     count = world.recipe.query.few_shots
     shots = _shots(tuple(world.shots), count).chosen(seed if batch is None else batch)
     request = QueryRequest(

@@ -12,9 +12,9 @@ from synthesis.core.filters import FilterContext
 from synthesis.core.names import ToolNames
 from synthesis.core.queries import AXES, RULE_STYLES, Clause, QueryRequest, RuleText, ToolText
 from synthesis.core.recipe import default_recipe
-from synthesis.core.words import distinct_2, near_duplicate_rate, word_overlap
 from synthesis.generate.pipeline import Pipeline, Unit
 from synthesis.offline.writer import offline_writers
+from tests.synthesis.variety import distinct_2, near_duplicate_rate, word_overlap
 from trace_site.lib.files import read_jsonl
 
 DEMO = settings.BASE_DIR / "trace_site" / "demo"

@@ -8,12 +8,9 @@ import pytest
 
 from synthesis.core.clauses import cases, derived, reasons_unsupported
 from synthesis.core.filters import Candidate, failures
-from synthesis.core.queries import RuleText, ToolText, TraceRequest, by_name
+from synthesis.core.queries import RuleText, ToolText, TraceRequest, by_name, permission_targets
 from synthesis.core.recipe import default_recipe
-from synthesis.core.traces import permission_targets
-from synthesis.offline.queries import unsupported
-from synthesis.offline.wishes import wish_of, wish_of_purpose
-from synthesis.offline.writer import offline_writers
+from synthesis.offline.writer import offline_writers, unsupported, wish_of, wish_of_purpose
 from tests.synthesis.texts import RULE, TOOLS, context, request
 from trace_site.lib.errors import TraceError
 

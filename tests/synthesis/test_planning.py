@@ -11,11 +11,9 @@ from rules.models import Rule
 from synthesis.core.anchors import plan_anchors, stratified
 from synthesis.core.few_shots import FewShots
 from synthesis.core.keys import shots_digest, slot_name
-from synthesis.core.plan import Group, Held, Slot, State, plan_style
-from synthesis.core.pools import rule_pool
-from synthesis.core.queries import ToolText
+from synthesis.core.plan import Group, Held, Slot, State, plan_style, shuffled_pool
+from synthesis.core.queries import ToolText, carries_permissions, permission_targets
 from synthesis.core.recipe import default_recipe
-from synthesis.core.traces import carries_permissions, permission_targets
 from synthesis.generate.planning import plan
 from synthesis.generate.services import synthesis_start
 from synthesis.models import Sample, SynthesisRun
@@ -127,8 +125,8 @@ def test_every_beginning_of_the_stratified_order_is_spread_over_the_groups():
 def test_a_pools_order_depends_on_its_set_and_seed_alone():
     near = {"t": ["a", "b", "c", "d"], "u": ["e"]}
     other = {"t": ["d", "c", "b", "a"], "u": ["e"]}
-    assert rule_pool(["t", "u"], near, 7) == rule_pool(["u", "t"], other, 7)
-    assert rule_pool(["t"], near, 7) != rule_pool(["t"], near, 8)
+    assert shuffled_pool(["t", "u"], near, 7) == shuffled_pool(["u", "t"], other, 7)
+    assert shuffled_pool(["t"], near, 7) != shuffled_pool(["t"], near, 8)
 
 
 def test_one_more_few_shot_query_changes_few_choices():

@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 
 from synthesis.core.clauses import cases, reasons_unsupported
-from synthesis.core.words import content_stems, distinct_2, near_duplicate_rate, words
+from synthesis.core.words import content_stems, words
 from tests.bench.public_yield import (
     openings,
     public_rules,
@@ -18,6 +18,7 @@ from tests.bench.public_yield import (
     write_anchors,
     write_rules,
 )
+from tests.synthesis.variety import distinct_2, near_duplicate_rate
 
 K = 13
 

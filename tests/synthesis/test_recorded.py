@@ -10,10 +10,11 @@ from synthesis.core.filters import FilterContext
 from synthesis.core.names import ToolNames, rule_codes
 from synthesis.core.queries import RULE_STYLES, QueryRequest
 from synthesis.core.recipe import default_recipe
-from synthesis.core.words import distinct_2, near_duplicate_rate, words
+from synthesis.core.words import words
 from synthesis.generate.pipeline import Pipeline, Unit
 from synthesis.offline.recorded import FILE, recorded_writers
 from tests.synthesis.test_demo_queries import demo_rules, demo_tools
+from tests.synthesis.variety import distinct_2, near_duplicate_rate
 from trace_site.lib.files import read_jsonl
 from trace_site.lib.llm import NoLedger
 

@@ -13,16 +13,14 @@ from django.db.models.functions import Now
 from rules.models import Rule
 from synthesis.core.filters import query_failures
 from synthesis.core.keys import seed_again
-from synthesis.core.queries import AXES, Verdict
+from synthesis.core.queries import AXES, Verdict, carries_permissions
 from synthesis.core.recipe import default_recipe
-from synthesis.core.traces import carries_permissions
 from synthesis.generate import pipeline, regeneration
 from synthesis.generate.planning import plan_counts
 from synthesis.generate.services import synthesis_start
 from synthesis.models import Regeneration, ReviewItem, Sample, SecondShare, SynthesisRun
 from synthesis.offline.judge import OfflineJudge
-from synthesis.offline.queries import TemplateQueryWriter
-from synthesis.offline.traces import TemplateTraceWriter
+from synthesis.offline.writer import TemplateQueryWriter, TemplateTraceWriter
 from synthesis.review import services as review_services
 from synthesis.samples.staleness import stale_map
 from tests.synthesis.rows import run_job

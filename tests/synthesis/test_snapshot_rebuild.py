@@ -9,9 +9,9 @@ from django.core.management import CommandError, call_command
 
 from catalog.models import NeighbourList, TokenUnit, Tool
 from rules.models import Rule
-from synthesis.core.line_parts import cut
 from synthesis.datasets import build as datasets_build
 from synthesis.datasets.build import rebuild, snapshot_dir
+from synthesis.datasets.files import cut
 from synthesis.models import FrozenLines, Sample, Snapshot
 from tests.factories import make_snapshot, make_tool
 from tests.synthesis.rows import make_book, make_sample, publish, run_job

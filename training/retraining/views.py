@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from synthesis.core.labels import REASONS
+from synthesis.core.snapshot import WHY_LEFT_OUT
 from synthesis.datasets.files import catalog_now
 from synthesis.datasets.plans import one_moment, plan, told
 from synthesis.generate.services import snapshot_params
@@ -201,7 +201,7 @@ def policy_list(request: HttpRequest) -> HttpResponse:
 def policy_preview(request: HttpRequest, pk: int) -> HttpResponse:
     """Fragment: the snapshot the policy would build now, and which stages it would reuse."""
     policy = get_object_or_404(RetrainPolicy, pk=pk)
-    context: dict[str, Any] = {"policy": policy, "why": REASONS}
+    context: dict[str, Any] = {"policy": policy, "why": WHY_LEFT_OUT}
     try:
         context |= would_train(policy)
     except TraceError as error:
