@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from catalog.core.words import stem
 from synthesis.core.clauses import HOLE, HOLE_MARKS, cases
 from synthesis.core.names import SENTENCE_END
 from synthesis.core.queries import TIERS, Clause, JudgeRequest, RuleText, ToolText, Verdict, by_name
-from synthesis.core.words import STOP, content_stems, spaced, stem, words
+from synthesis.core.words import STOP, content_stems, spaced, words
 
 Scored = tuple[int, str]  # score, what to change
 

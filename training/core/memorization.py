@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import Any
 
 from catalog.core.tokens import NameIndex, part_token, split_name
-from catalog.core.words import text_key
-from synthesis.core.words import STOP, content_stems, stem, words
+from catalog.core.words import stem, text_key
+from synthesis.core.words import STOP, content_stems, words
 from training.core.questions import Questions, taught
 from training.core.recipe import Recipe
 from training.core.records import (
