@@ -6,7 +6,6 @@ counts which answers met, so that no figure depends on how many there are.
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import hypot
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -15,7 +14,6 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from synthesis.core.review.agreement import (
-    Estimate,
     Rate,
     agreeing,
     cohen_kappa,
@@ -23,10 +21,12 @@ from synthesis.core.review.agreement import (
     patterns_of,
     wilson,
 )
+from trace_site.access import ADMIN, roles_of
 
 VERDICTS = ("approve", "edit", "reject")
 EDIT_APPROVES = (0, 0, 1)
 Table = list[list[int]]
+Row = dict[str, Any]  # plain values, a `Rate` or an `Estimate`: what pages, CSV files and the API show
 
 READ_TWICE = """
 SELECT two.domain_id, coalesce(nullif(two.style, ''), two.tier),
@@ -59,58 +59,57 @@ class Met(NamedTuple):
     units: int
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """alpha over approve, edit, reject; same_verdict of all read twice; same_outcome: same texts, or both refused."""
-
-    name: str
-    alpha: Estimate
-    same_verdict: Rate
-    same_outcome: Rate
+def only_own(viewer: Any) -> int | None:
+    """Of whom `viewer` sees figures by name, by id: an admin everybody (None), a reviewer totals and their own."""
+    return None if ADMIN in roles_of(viewer) else viewer.pk
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two reviewers by id: kappa over the three verdicts, and with an edit counted as an approval."""
+def agreements(*, reviewer: int | None = None, most_pairs: int = 50) -> Row:
+    """{"overall", "domains", "styles", "pairs": the most samples in common first, "more_pairs"}. Two queries.
 
-    one: int
-    other: int
-    kappa: Estimate
-    collapsed: Estimate
-    same_verdict: Rate
-
-
-@dataclass(frozen=True, slots=True)
-class Agreements:
-    overall: Agreement
-    domains: list[Agreement]
-    styles: list[Agreement]
-    pairs: list[Pair]  # the most samples in common first
-    more_pairs: int
-
-    def pairs_of(self, reviewer: int | None) -> list[Pair]:
-        return [pair for pair in self.pairs if reviewer in (None, pair.one, pair.other)]
-
-
-def agreements(*, reviewer: int | None = None, most_pairs: int = 50) -> Agreements:
-    """Everybody's, with the pairs of one reviewer alone when one is given. One query."""
+    reviewer: an id; the pairs of that one alone.
+    """
     rows = read_twice()
-    met = [row for row in rows if reviewer in (None, row.one, row.other)]
-    pairs = _by(met, lambda row: (row.one, row.other))
-    first = sorted(pairs, key=lambda ids: (-sum(row.units for row in pairs[ids]), ids))
-    return Agreements(
-        _agreement("all", rows),
-        [_agreement(name, found) for name, found in sorted(_by(rows, lambda row: row.domain).items())],
-        [_agreement(name, found) for name, found in sorted(_by(rows, lambda row: row.kind).items())],
-        [_pair(one, other, pairs[one, other]) for one, other in first[:most_pairs]],
-        max(0, len(first) - most_pairs),
-    )
+    by: dict[str, defaultdict[Any, list[Met]]] = {
+        name: defaultdict(list) for name in ("domain", "kind", "pair")
+    }
+    for row in rows:
+        by["domain"][row.domain].append(row)
+        by["kind"][row.kind].append(row)
+        if reviewer in (None, row.one, row.other):
+            by["pair"][row.one, row.other].append(row)
+    pairs = sorted(by["pair"].items(), key=lambda pair: (-sum(row.units for row in pair[1]), pair[0]))
+    people = {who for ids, _ in pairs[:most_pairs] for who in ids}
+    names = dict(User.objects.filter(pk__in=people).values_list("pk", "username"))
+    return {
+        "overall": _agreement("all", rows),
+        "domains": [_agreement(name, found) for name, found in sorted(by["domain"].items())],
+        "styles": [_agreement(name, found) for name, found in sorted(by["kind"].items())],
+        "pairs": [
+            _pair(names[one], names[other], table_of(found)) for (one, other), found in pairs[:most_pairs]
+        ],
+        "more_pairs": max(0, len(pairs) - most_pairs),
+    }
+
+
+def _agreement(name: str, rows: list[Met]) -> Row:
+    """alpha over approve, edit, reject; same_verdict of all read twice; same_outcome: same texts, or both refused."""
+    table, settled = table_of(rows), sum(row.units for row in rows if not row.disputed)
+    alpha = krippendorff_alpha(patterns_of(table))
+    outcome = wilson(settled, sum(row.units for row in rows))
+    verdict = wilson(*agreeing(table))
+    return {"name": name, "n": alpha.n, "alpha": alpha, "same_verdict": verdict, "same_outcome": outcome}
+
+
+def _pair(one: str, other: str, table: Table) -> Row:
+    """Two reviewers: kappa over the three verdicts, and with an edit counted as an approval."""
+    kappa = cohen_kappa(table)
+    found = {"kappa": kappa, "collapsed": cohen_kappa(table, collapse=EDIT_APPROVES)}
+    return {"one": one, "other": other, "n": kappa.n, **found, "same_verdict": wilson(*agreeing(table))}
 
 
 def read_twice() -> list[Met]:
-    with connection.cursor() as cursor:
-        cursor.execute(READ_TWICE)
-        return [Met(*row) for row in cursor.fetchall()]
+    return [Met(*row) for row in _rows(READ_TWICE)]
 
 
 def table_of(rows: Iterable[Met]) -> Table:
@@ -119,28 +118,6 @@ def table_of(rows: Iterable[Met]) -> Table:
     for row in rows:
         table[VERDICTS.index(row.of_one)][VERDICTS.index(row.of_other)] += row.units
     return table
-
-
-def _by(rows: Iterable[Met], key: Any) -> dict[Any, list[Met]]:
-    found: dict[Any, list[Met]] = defaultdict(list)
-    for row in rows:
-        found[key(row)].append(row)
-    return found
-
-
-def _agreement(name: str, rows: list[Met]) -> Agreement:
-    table = table_of(rows)
-    n = sum(row.units for row in rows)
-    settled = sum(row.units for row in rows if not row.disputed)
-    return Agreement(
-        name, krippendorff_alpha(patterns_of(table)), wilson(*agreeing(table)), wilson(settled, n)
-    )
-
-
-def _pair(one: int, other: int, rows: list[Met]) -> Pair:
-    table = table_of(rows)
-    collapsed = cohen_kappa(table, collapse=EDIT_APPROVES)
-    return Pair(one, other, cohen_kappa(table), collapsed, wilson(*agreeing(table)))
 
 
 # How good each reviewer's readings are: against adjudications, against what became of them, against the team.
@@ -180,93 +157,56 @@ SELECT who, sum(stand + back)::int, sum(back)::int FROM (
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Quality:
-    """One reviewer. Rates carry their n; `expected` is the rejection rate of the others on the same strata."""
-
-    reviewer: int
-    name: str
-    readings: int
-    adjudicated: Rate  # of the readings a third person decided about: those with the same outcome
-    reversed: Rate  # of the readings of samples read twice: those that ended otherwise
-    rejected: Rate
-    expected: float | None
-    compared: int  # readings in strata where others have read too
-    taken_back: Rate
-    stands_out: str  # high or low: rejects more or less than the others do on the same strata
+Strata = dict[tuple[str, str], tuple[int, int]]  # (domain, kind) -> (read, rejected)
 
 
-def qualities(reviewer: int | None = None) -> list[Quality]:
-    """One row a reviewer, the most readings first; or one reviewer's own row. Four queries."""
-    strata, read = _read()
-    ended = {who: tuple(counts) for who, *counts in _rows(ENDED)}
-    undone = {who: tuple(counts) for who, *counts in _rows(TAKEN_BACK)}
-    people = sorted(read, key=lambda who: (-sum(n for n, _ in read[who].values()), who))
+def qualities(reviewer: int | None = None) -> list[Row]:
+    """One row a reviewer, the most readings first; or one reviewer's own row. Four queries.
+
+    adjudicated: of the readings a third person decided about, those with the same outcome. reversed: of the readings of
+    samples read twice, those that ended otherwise. expected: the rejection rate of the others on the same strata.
+    compared: readings in strata where others have read too. stands_out: high or low, where one rejects more or less
+    than the others do on the same strata.
+    """
+    team: Strata = {}
+    read: dict[int, Strata] = defaultdict(dict)
+    for who, domain, kind, count, rejected in _rows(READ):
+        read[who][domain, kind] = count, rejected
+        before = team.get((domain, kind), (0, 0))
+        team[domain, kind] = before[0] + count, before[1] + rejected
+    ended = {who: counts for who, *counts in _rows(ENDED)}
+    undone = {who: counts for who, *counts in _rows(TAKEN_BACK)}
+    total = {who: sum(count for count, _ in own.values()) for who, own in read.items()}
+    people = sorted(read, key=lambda who: (-total[who], who))
     shown = [who for who in people if reviewer in (None, who)]
     # so wide that by chance alone 1 team in 20 has anybody who stands out
     wide = NormalDist().inv_cdf(1 - 0.025 / max(1, len(people)))
     names = dict(User.objects.filter(pk__in=shown).values_list("pk", "username"))
-    return [
-        _quality(who, names[who], read[who], strata, ended.get(who, (0, 0, 0)), undone.get(who, (0, 0)), wide)
-        for who in shown
-    ]
+    rows = []
+    for who in shown:
+        twice, judged, same = ended.get(who, (0, 0, 0))
+        kept, back = undone.get(who, (0, 0))
+        row: Row = {"reviewer": who, "name": names[who], "readings": total[who]}
+        row |= {"adjudicated": wilson(same, judged), "reversed": wilson(judged - same, twice)}
+        against, stands_out = _against_team(read[who], team, wide)
+        rows.append({**row, **against, "taken_back": wilson(back, kept), "stands_out": stands_out})
+    return rows
 
 
-Strata = dict[tuple[str, str], tuple[int, int]]  # (domain, kind) -> (read, rejected)
-
-
-def _read() -> tuple[Strata, dict[int, Strata]]:
-    """What was read and rejected per stratum: by all, and by each."""
-    everybody: Strata = {}
-    by: dict[int, Strata] = defaultdict(dict)
-    for who, domain, kind, read, rejected in _rows(READ):
-        by[who][domain, kind] = read, rejected
-        before = everybody.get((domain, kind), (0, 0))
-        everybody[domain, kind] = before[0] + read, before[1] + rejected
-    return everybody, by
-
-
-def _quality(
-    who: int,
-    name: str,
-    own: Strata,
-    team: Strata,
-    ended: tuple[int, ...],
-    undone: tuple[int, ...],
-    wide: float,
-) -> Quality:
-    twice, judged, same = ended
-    kept, back = undone
+def _against_team(own: Strata, team: Strata, wide: float) -> tuple[Row, str]:
+    """What one rejects, beside the others on the same strata; whether one stands out."""
     compared = {at: counts for at, counts in own.items() if team[at][0] > counts[0]}
-    shown = compared or own
-    n, rejected = (sum(counts[part] for counts in shown.values()) for part in (0, 1))
-    expected = _expected(compared, team)
-    return Quality(
-        reviewer=who,
-        name=name,
-        readings=sum(read for read, _ in own.values()),
-        adjudicated=wilson(same, judged),
-        reversed=wilson(judged - same, twice),
-        rejected=wilson(rejected, n),
-        expected=expected,
-        compared=n if compared else 0,
-        taken_back=wilson(back, kept),
-        stands_out=_stands_out(wilson(rejected, n, wide), _others(compared, team, expected, wide)),
-    )
-
-
-def _expected(compared: Strata, team: Strata) -> float | None:
-    """The rejection rate of the others, in the mixture of strata that one has read."""
-    rates = {at: (team[at][1] - rejected) / (team[at][0] - read) for at, (read, rejected) in compared.items()}
-    n = sum(read for read, _ in compared.values())
-    return sum(read * rates[at] for at, (read, _) in compared.items()) / n if n else None
-
-
-def _others(compared: Strata, team: Strata, expected: float | None, wide: float) -> Rate:
-    """`expected` with its interval: the mixture's variance is that of so many readings in one stratum."""
-    n = sum(read for read, _ in compared.values())
-    spread = sum(read**2 / (team[at][0] - read) for at, (read, _) in compared.items())
-    return wilson((expected or 0) * n**2 / spread, n**2 / spread, wide) if n else wilson(0, 0)
+    n, rejected = (sum(counts[part] for counts in (compared or own).values()) for part in (0, 1))
+    expected, stands_out = None, ""
+    if compared:
+        # the rejection rate of the others, in the mixture of strata that one has read; the mixture's variance is that
+        # of so many readings in one stratum
+        others = {at: (team[at][0] - read, team[at][1] - refused) for at, (read, refused) in compared.items()}
+        expected = sum(compared[at][0] * refused / read for at, (read, refused) in others.items()) / n
+        worth = n**2 / sum(compared[at][0] ** 2 / read for at, (read, _) in others.items())
+        stands_out = _stands_out(wilson(rejected, n, wide), wilson(expected * worth, worth, wide))
+    rates = {"rejected": wilson(rejected, n), "expected": expected, "compared": n if compared else 0}
+    return rates, stands_out
 
 
 def _stands_out(own: Rate, others: Rate) -> str:

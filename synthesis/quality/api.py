@@ -9,7 +9,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from synthesis.core.review.calibration import FLOOR, TARGET
-from synthesis.quality.reports import agreement_report, judge_report, reviewer_report
+from synthesis.quality.agreement import agreements, only_own, qualities
+from synthesis.quality.calibration import calibrations
 from trace_site.rest.examples import answer_example
 from trace_site.rest.schema import InputSerializer, Out, finite
 from trace_site.rest.views import ApiView
@@ -241,11 +242,12 @@ class ReviewQualityOne(ApiView):
         adjudications and the others. A reviewer gets totals, the own row and own pairs; an admin all.
         """
         given = self.read_query(QualityIn)
+        own = only_own(request.user)
         strict = given.pop("edits") == "reject"
         report = {
-            "agreement": agreement_report(request.user),
-            "judges": judge_report(strict=strict, **given),
-            "reviewers": reviewer_report(request.user),
+            "agreement": agreements(reviewer=own),
+            "judges": calibrations(strict=strict, **given),
+            "reviewers": qualities(own),
         }
         return Response(QualityOut(report).data)
 

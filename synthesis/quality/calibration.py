@@ -7,8 +7,9 @@ import hashlib
 import random
 import secrets
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
+from math import ceil
 from typing import Any, NamedTuple
 
 from django.db import connection, transaction
@@ -17,12 +18,12 @@ from synthesis.core.review.calibration import (
     FLOOR,
     TARGET,
     Matrix,
-    Proposal,
     Reads,
     pooled,
     proposal,
 )
 from synthesis.models import ReviewItem, Sample, SynthesisRun
+from synthesis.quality.agreement import Row
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 
@@ -81,28 +82,6 @@ class Stratum(NamedTuple):
     accepted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """One row of the page; without a domain or kind it is over all of them."""
-
-    judge: str
-    domain: str
-    kind: str
-    matrix: Matrix
-    proposal: Proposal
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """Of one judge."""
-
-    judge: str
-    overall: Slice
-    domains: list[Slice]
-    kinds: list[Slice]
-    cells: list[Slice]  # every domain and kind
-
-
 def judged_runs() -> dict[int, str]:
     """{run: its judge}: the model of the role judge, or the offline one."""
     runs = SynthesisRun.objects.filter(branch__in=JUDGED).values_list("pk", "writer", "params__endpoints")
@@ -119,15 +98,60 @@ def unread_refusals(*, judge: str = "", domain: str = "", kind: str = "") -> lis
     return [pk for (pk,) in _rows(UNREAD, runs, domain, domain, kind, kind, kind)]
 
 
-def calibrations(*, strict: bool = False, target: float = TARGET, floor: float = FLOOR) -> list[Calibration]:
-    """One for each judge people have read something of, or could; by name. Four queries."""
+def calibrations(*, strict: bool = False, target: float = TARGET, floor: float = FLOOR) -> list[Row]:
+    """One for each judge people have read something of, or could; by name: kappas, and rows over all, per domain, per
+    kind, and per domain and kind. Four queries.
+    """
     strata = readings()
+    asked = {"target": target, "floor": floor}
     return [
-        _calibration(
-            judge, {at: reads for at, reads in strata.items() if at.judge == judge}, strict, target, floor
-        )
+        _judge(judge, {at: reads for at, reads in strata.items() if at.judge == judge}, strict, asked)
         for judge in sorted({at.judge for at in strata})
     ]
+
+
+def _judge(judge: str, strata: Mapping[Stratum, Reads], strict: bool, asked: dict[str, float]) -> Row:
+    def rows(places: set[tuple[str, str]]) -> list[Row]:
+        return [_row(place, _matrix(strata, *place, strict), **asked) for place in sorted(places)]
+
+    overall = _matrix(strata, "", "", strict)
+    return {
+        "judge": judge,
+        "kappa": overall.weighted_kappa,
+        "raw_kappa": overall.raw_kappa,
+        "overall": _row(("", ""), overall, **asked),
+        "domains": rows({(at.domain, "") for at in strata}),
+        "kinds": rows({("", at.kind) for at in strata}),
+        "cells": rows({(at.domain, at.kind) for at in strata}),
+    }
+
+
+def _matrix(strata: Mapping[Stratum, Reads], domain: str, kind: str, strict: bool) -> Matrix:
+    """Of a domain and kind; "": of all of them."""
+    inside = [
+        (at.accepted, reads)
+        for at, reads in strata.items()
+        if domain in ("", at.domain) and kind in ("", at.kind)
+    ]
+    accepted, refused = (
+        pooled(reads for side, reads in inside if side == verdict) for verdict in (True, False)
+    )
+    return Matrix(accepted, refused, strict)
+
+
+def _row(place: tuple[str, str], matrix: Matrix, *, target: float, floor: float) -> Row:
+    asked = proposal(matrix.accepted, strict=matrix.strict, target=target, floor=floor)
+    row: Row = {"domain": place[0], "kind": place[1]}
+    for name, reads in (("accepted", matrix.accepted), ("refused", matrix.refused)):
+        counts = dict(zip(("approved", "edited", "rejected"), reads.counts, strict=True))
+        row[name] = {**counts, "read": reads.n, "effective": reads.effective, "samples": reads.population}
+    percent = ceil(round(100 * asked.share, 6))
+    return {
+        **row,
+        "false_accept": matrix.false_accept,
+        "false_refuse": matrix.false_refuse,
+        "proposal": {**asdict(asked), "percent": percent, "why": asked.why},
+    }
 
 
 def readings() -> dict[Stratum, Reads]:
@@ -144,33 +168,6 @@ def readings() -> dict[Stratum, Reads]:
     return {at: Reads(tuple(n), tuple(w), tuple(q), whole) for at, (n, w, q, whole) in counts.items()}
 
 
-def _calibration(
-    judge: str, strata: dict[Stratum, Reads], strict: bool, target: float, floor: float
-) -> Calibration:
-    def of(domain: str, kind: str) -> Slice:
-        def side(accepted: bool) -> Reads:
-            return pooled(
-                reads
-                for at, reads in strata.items()
-                if at.accepted == accepted and domain in ("", at.domain) and kind in ("", at.kind)
-            )
-
-        matrix = Matrix(side(True), side(False), strict)
-        asked = proposal(matrix.accepted, strict=strict, target=target, floor=floor)
-        return Slice(judge, domain, kind, matrix, asked)
-
-    def names(key: Callable[[Stratum], Any]) -> list[Any]:
-        return sorted({key(at) for at in strata})
-
-    return Calibration(
-        judge,
-        of("", ""),
-        [of(domain, "") for domain in names(lambda at: at.domain)],
-        [of("", kind) for kind in names(lambda at: at.kind)],
-        [of(*cell) for cell in names(lambda at: (at.domain, at.kind))],
-    )
-
-
 def _rows(sql: str, *given: Any) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(sql, given)
@@ -183,18 +180,11 @@ CONTROLS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
-    drawn: int
-    of: int  # samples it could have been
-    seed: int
-
-
 @transaction.atomic
 def calibration_draw(
     *, count: int, actor: Any, seed: int | None = None, judge: str = "", domain: str = "", kind: str = ""
-) -> Draw:
-    """Put `count` refused samples by lot into the queue, or all there are when they are fewer.
+) -> dict[str, int]:
+    """Put `count` refused samples by lot into the queue, or all there are when they are fewer: {"drawn", "of", "seed"}.
 
     seed: of the lot; None: one nobody could choose. Raises TraceError when there is nothing to draw from.
     """
@@ -206,18 +196,26 @@ def calibration_draw(
     locked = Sample.objects.select_for_update(no_key=True).filter(pk__in=chosen).order_by("pk")
     rows = list(locked.values_list("pk", flat=True))  # of two draws at once the later one sees the earlier
     samples = Sample.objects.filter(pk__in=rows, review_items=None).select_related("rule_version")
-    items = ReviewItem.objects.bulk_create(_item(sample) for sample in samples.order_by("key"))
+    copied = ("domain_id", "branch", "style", "tier", "rule_version_id")
+    items = ReviewItem.objects.bulk_create(
+        ReviewItem(
+            sample=sample,
+            calibration=True,
+            rule_id=sample.rule_version.rule_id if sample.rule_version else None,
+            **{name: getattr(sample, name) for name in copied},
+        )
+        for sample in samples.order_by("key")
+    )
     if not items:
         raise TraceError(
             "there is no refused sample left to draw.",
             code="nothing_to_draw",
             hint="The judge has refused none of this choice, or all of them were drawn before.",
         )
-    detail = {"drawn": len(items), "of": len(eligible), "seed": seed, "judge": judge, "domain": domain}
-    audit_models.record(
-        actor=actor, action="review.calibration", obj=items[0], detail={**detail, "kind": kind}
-    )
-    return Draw(len(items), len(eligible), seed)
+    drawn = {"drawn": len(items), "of": len(eligible), "seed": seed}
+    detail = {**drawn, "judge": judge, "domain": domain, "kind": kind}
+    audit_models.record(actor=actor, action="review.calibration", obj=items[0], detail=detail)
+    return drawn
 
 
 @transaction.atomic
@@ -238,16 +236,3 @@ def verdict_hidden(item: ReviewItem, sample: Sample) -> bool:
     """Whether a reader is not to see what the judge said before they decide, even when they ask."""
     digest = hashlib.sha256(f"calibration|{sample.key}".encode()).digest()
     return item.calibration or (item.round == 1 and int.from_bytes(digest[:8]) / 2**64 < CONTROLS)
-
-
-def _item(sample: Sample) -> ReviewItem:
-    return ReviewItem(
-        sample=sample,
-        calibration=True,
-        domain_id=sample.domain_id,
-        branch=sample.branch,
-        style=sample.style,
-        tier=sample.tier,
-        rule_id=sample.rule_version.rule_id if sample.rule_version else None,
-        rule_version_id=sample.rule_version_id,
-    )

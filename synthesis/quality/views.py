@@ -1,5 +1,6 @@
 """How good the readings are: agreement of readers, the judge against people, each reviewer."""
 
+from dataclasses import asdict
 from typing import Any
 
 from django import forms
@@ -9,17 +10,11 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from synthesis.core.review.acceptance import AQLS
-from synthesis.core.review.agreement import DRAWS, FEWEST, RELIABLE, SEED, TENTATIVE
+from synthesis.core.review.agreement import DRAWS, FEWEST, RELIABLE, SEED, TENTATIVE, Estimate, Rate
 from synthesis.core.review.calibration import FLOOR, TARGET
 from synthesis.models import ReviewItem, Sample
-from synthesis.quality.calibration import MOST, calibration_draw, calibration_withdraw
-from synthesis.quality.reports import (
-    Row,
-    agreement_report,
-    judge_report,
-    only_own,
-    reviewer_report,
-)
+from synthesis.quality.agreement import Row, agreements, only_own, qualities
+from synthesis.quality.calibration import MOST, calibration_draw, calibration_withdraw, calibrations
 from synthesis.quality.second import Place, share_table, shares_set
 from trace_site.lib.cells import csv_lines
 from trace_site.lib.charts import Bar, BarChart, bar_chart
@@ -57,7 +52,7 @@ class DrawForm(forms.Form):
 
 @require_GET
 def quality(request: HttpRequest) -> HttpResponse:
-    report = agreement_report(request.user)
+    report = agreements(reviewer=only_own(request.user))
     context = {"report": report, "charts": agreement_charts(report), "method": METHOD}
     return render(request, "synthesis/quality.html", {**context, "part": "agreement"})
 
@@ -65,7 +60,7 @@ def quality(request: HttpRequest) -> HttpResponse:
 @require_GET
 def quality_judge(request: HttpRequest) -> HttpResponse:
     chosen = JudgeForm(request.GET).chosen()
-    judges = judge_report(**chosen)
+    judges = calibrations(**chosen)
     drawn = ReviewItem.objects.filter(calibration=True)
     waiting = drawn.filter(state__in=[ReviewItem.State.OPEN, ReviewItem.State.CLAIMED]).count()
     for judge in judges:
@@ -89,7 +84,7 @@ def quality_judge(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def quality_reviewers(request: HttpRequest) -> HttpResponse:
-    rows = reviewer_report(request.user)
+    rows = qualities(only_own(request.user))
     context = {"rows": rows, "own": only_own(request.user) is not None, "part": "reviewers"}
     return render(request, "synthesis/quality_reviewers.html", context)
 
@@ -106,9 +101,7 @@ def draw(request: HttpRequest) -> HttpResponse:
     except TraceError as error:
         messages.error(request, str(error))
     else:
-        said = (
-            f"{found.drawn} of {found.of} refused samples are in the queue now, drawn with seed {found.seed}."
-        )
+        said = "{drawn} of {of} refused samples are in the queue now, drawn with seed {seed}.".format(**found)
         messages.success(request, f"{said} Nobody is shown which they are.")
     return redirect("synthesis:quality_judge")
 
@@ -131,10 +124,8 @@ def agreement_charts(report: Row) -> list[BarChart]:
 
 def _bar(row: Row) -> Bar:
     alpha = row["alpha"]
-    tone = TONES.get(alpha["verdict"], "wait")
-    return Bar(
-        row["name"], alpha["value"], alpha["low"], alpha["high"], row["n"], tone, note=alpha["verdict"]
-    )
+    tone = TONES.get(alpha.verdict, "wait")
+    return Bar(row["name"], alpha.value, alpha.low, alpha.high, row["n"], tone, note=alpha.verdict)
 
 
 def false_accept_chart(judge: Row, target: float) -> BarChart | None:
@@ -147,8 +138,8 @@ def false_accept_chart(judge: Row, target: float) -> BarChart | None:
 
 def _false_accepts(row: Row, target: float) -> Bar:
     rate = row["false_accept"]
-    value, low, high = (100 * rate[part] for part in ("value", "low", "high"))
-    tone = "warn" if rate["high"] > target else "good"
+    value, low, high = (100 * part for part in (rate.value, rate.low, rate.high))
+    tone = "warn" if rate.high > target else "good"
     return Bar(f"{row['domain']} {row['kind']}", value, low, high, row["accepted"]["read"], tone)
 
 
@@ -156,17 +147,17 @@ def _false_accepts(row: Row, target: float) -> Bar:
 def quality_csv(request: HttpRequest, table: str) -> HttpResponse:
     """The rows of one part for a spreadsheet; a cell that could be a formula begins with an apostrophe."""
     if table == "agreement":
-        report = agreement_report(request.user)
+        report = agreements(reviewer=only_own(request.user))
         groups = {"all": [report["overall"]], "domain": report["domains"], "style": report["styles"]}
         rows = [{"of": of, **row} for of, found in groups.items() for row in found]
     elif table == "pairs":
-        rows = agreement_report(request.user)["pairs"]
+        rows = agreements(reviewer=only_own(request.user))["pairs"]
     elif table == "reviewers":
-        rows = reviewer_report(request.user)
+        rows = qualities(only_own(request.user))
     elif table == "judge":
         rows = [
             {"judge": judge["judge"], **row}
-            for judge in judge_report(**JudgeForm(request.GET).chosen())
+            for judge in calibrations(**JudgeForm(request.GET).chosen())
             for row in (judge["overall"], *judge["domains"], *judge["kinds"], *judge["cells"])
         ]
     else:
@@ -183,6 +174,10 @@ def _flat(row: Row, before: str = "") -> dict[str, Any]:
     """{"alpha": {"low": 0.5}} -> {"alpha_low": 0.5}."""
     found: dict[str, Any] = {}
     for name, value in row.items():
+        if isinstance(value, Estimate):
+            value = value.as_dict()
+        elif isinstance(value, Rate):
+            value = asdict(value)
         if isinstance(value, dict):
             found |= _flat(value, f"{before}{name}_")
         else:

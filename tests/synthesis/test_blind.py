@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from synthesis.core.review.blind import Reading, score, share, sheet, without_end
-from synthesis.quality.blind import blind_readings
+from synthesis.management.commands.synthesis_blind import blind_readings
 from tests.synthesis.rows import make_book, make_sample
 from tests.synthesis.texts import TRACE
 

@@ -76,7 +76,7 @@ def test_only_what_the_judge_refused_in_the_end_can_be_drawn(texts):
 def test_a_draw_is_by_lot_and_the_same_for_the_same_seed(texts, ada):
     rows = [refused(**texts).pk for _ in range(12)]
     found = calibration_draw(count=5, actor=ada, seed=3)
-    assert (found.drawn, found.of, found.seed) == (5, 12, 3)
+    assert found == {"drawn": 5, "of": 12, "seed": 3}
     drawn = set(ReviewItem.objects.values_list("sample", flat=True))
     assert len(drawn) == 5 and drawn < set(rows)
     assert calibration_withdraw(actor=ada) == 5
@@ -91,7 +91,7 @@ def test_a_draw_is_by_lot_and_the_same_for_the_same_seed(texts, ada):
 
 def test_nothing_is_drawn_twice_and_an_empty_draw_says_why(texts, ada):
     refused(**texts), refused(**texts)
-    assert calibration_draw(count=MOST, actor=ada).drawn == 2
+    assert calibration_draw(count=MOST, actor=ada)["drawn"] == 2
     with pytest.raises(TraceError, match="no refused sample left"):
         calibration_draw(count=1, actor=ada)
     for count in (0, MOST + 1):
@@ -206,7 +206,7 @@ def test_what_a_batch_approves_unread_is_nobodys_reading(texts, ada):
     found = readings()[explicit(True)]
     assert (found.counts, found.population) == ((batch.sample_size, 0, 0), 20)
     assert found.weights[0] == pytest.approx(20)
-    assert [(row.name, row.readings) for row in qualities()] == [("ada", batch.sample_size)]
+    assert [(row["name"], row["readings"]) for row in qualities()] == [("ada", batch.sample_size)]
 
 
 def test_every_judge_is_measured_by_itself_whoever_wrote(texts, ada):
@@ -215,11 +215,11 @@ def test_every_judge_is_measured_by_itself_whoever_wrote(texts, ada):
     run = SynthesisRun.objects.create(branch="rule", writer="llm:writer", params={"endpoints": models})
     read(None, (ada, "reject"), **{**texts, "run": run})
     refused(**{**texts, "run": run})
-    found = {one.judge: one.overall.matrix for one in calibrations()}
+    found = {one["judge"]: one["overall"] for one in calibrations()}
     assert set(found) == {"llm:stern", "offline"}
-    assert found["offline"].accepted.counts == (1, 0, 0)
-    assert found["llm:stern"].accepted.counts == (0, 0, 1)
-    assert found["llm:stern"].refused.population == 1
+    assert found["offline"]["accepted"]["approved"] == found["offline"]["accepted"]["read"] == 1
+    assert found["llm:stern"]["accepted"]["rejected"] == found["llm:stern"]["accepted"]["read"] == 1
+    assert found["llm:stern"]["refused"]["samples"] == 1
 
 
 def test_rows_are_per_domain_style_and_both(texts, ada):
@@ -229,15 +229,15 @@ def test_rows_are_per_domain_style_and_both(texts, ada):
     other = make_tool("It/GetTicket", domain=make_domain("it"))
     read(None, (ada, "reject"), tools=[other, make_tool("It/Other", domain=make_domain("it"))])
     (found,) = calibrations(target=0.05, floor=0.1)
-    assert [(row.domain, row.matrix.accepted.n) for row in found.domains] == [("hr", 2), ("it", 1)]
-    assert [row.kind for row in found.kinds] == ["easy", "explicit", "implicit"]
-    assert [(row.domain, row.kind) for row in found.cells] == [
+    assert [(row["domain"], row["accepted"]["read"]) for row in found["domains"]] == [("hr", 2), ("it", 1)]
+    assert [row["kind"] for row in found["kinds"]] == ["easy", "explicit", "implicit"]
+    assert [(row["domain"], row["kind"]) for row in found["cells"]] == [
         ("hr", "explicit"),
         ("hr", "implicit"),
         ("it", "easy"),
     ]
-    assert found.overall.matrix.false_accept.value == pytest.approx(2 / 3)
-    assert (found.overall.proposal.target, found.overall.proposal.floor) == (0.05, 0.1)
+    assert found["overall"]["false_accept"].value == pytest.approx(2 / 3)
+    assert (found["overall"]["proposal"]["target"], found["overall"]["proposal"]["floor"]) == (0.05, 0.1)
 
 
 def test_all_counts_come_from_four_queries(texts, ada, django_assert_num_queries):

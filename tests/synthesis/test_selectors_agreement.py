@@ -30,7 +30,7 @@ def test_a_pair_is_the_first_and_the_second_reading_whoever_came_first(people, t
     read(None, (bob, "reject"), (ada, "approve"), **texts)
     assert table_of(read_twice()) == [[0, 0, 2], [0, 0, 0], [0, 0, 0]]
     assert [row.units for row in read_twice()] == [2]
-    assert agreements().overall.same_verdict.n == 2
+    assert agreements()["overall"]["same_verdict"].n == 2
 
 
 def test_a_sample_read_once_or_not_yet_twice_or_by_policy_is_no_pair(people, texts):
@@ -41,7 +41,7 @@ def test_a_sample_read_once_or_not_yet_twice_or_by_policy_is_no_pair(people, tex
     read(None, **texts)
     review_services.policy_approve(count=None)
     assert read_twice() == []
-    assert agreements().overall.alpha.why == "fewer than 2 units read twice"
+    assert agreements()["overall"]["alpha"].why == "fewer than 2 units read twice"
 
 
 def test_an_adjudication_is_no_reading_and_its_sample_is_not_settled_alike(people, texts):
@@ -49,9 +49,9 @@ def test_an_adjudication_is_no_reading_and_its_sample_is_not_settled_alike(peopl
     read_by_two()
     read(None, (ada, "approve"), (bob, "reject"), (cyd, "reject"), **texts)
     read(None, (ada, "approve"), (bob, "approve"), **texts)
-    found = agreements().overall
-    assert (found.same_verdict.hits, found.same_verdict.n) == (1, 2)
-    assert (found.same_outcome.hits, found.same_outcome.n) == (1, 2)
+    found = agreements()["overall"]
+    assert (found["same_verdict"].hits, found["same_verdict"].n) == (1, 2)
+    assert (found["same_outcome"].hits, found["same_outcome"].n) == (1, 2)
     assert {(row.one, row.other) for row in read_twice()} == {(ada.pk, bob.pk)}
 
 
@@ -65,16 +65,16 @@ def test_a_dispute_that_the_rule_overtook_stays_one(people, texts):
     rule.published = RuleVersion.objects.create(rule=rule, number=2, confusable_ids=[], **newer)
     rule.save()
     assert ReviewItem.objects.get(round=3).state == "withdrawn"
-    assert agreements().overall.same_outcome.hits == 0
-    assert qualities()[0].reversed.n == 0, "it has not ended"
+    assert agreements()["overall"]["same_outcome"].hits == 0
+    assert qualities()[0]["reversed"].n == 0, "it has not ended"
 
 
 def test_two_edits_to_different_texts_agree_in_verdict_and_not_in_outcome(people, texts):
     ada, bob, _ = people
     read_by_two()
     read(None, (ada, "edit", "this month"), (bob, "edit", "last month"), **texts)
-    found = agreements().overall
-    assert (found.same_verdict.hits, found.same_outcome.hits) == (1, 0)
+    found = agreements()["overall"]
+    assert (found["same_verdict"].hits, found["same_outcome"].hits) == (1, 0)
 
 
 def test_a_reading_taken_back_counts_no_more_and_the_new_one_does(people, texts):
@@ -86,7 +86,7 @@ def test_a_reading_taken_back_counts_no_more_and_the_new_one_does(people, texts)
     assert read_twice() == []
     read(sample, (bob, "approve"))
     assert table_of(read_twice()) == [[1, 0, 0], [0, 0, 0], [0, 0, 0]]
-    assert agreements().overall.same_outcome.hits == 1, "the dispute that was taken back is none"
+    assert agreements()["overall"]["same_outcome"].hits == 1, "the dispute that was taken back is none"
 
 
 def test_figures_are_per_domain_style_and_pair_and_a_reviewer_gets_own_pairs(people, texts):
@@ -97,30 +97,30 @@ def test_figures_are_per_domain_style_and_pair_and_a_reviewer_gets_own_pairs(peo
     read(None, (cyd, "reject"), (bob, "reject"), **texts, style="implicit")
     read(None, (ada, "reject"), (bob, "reject"))
     found = agreements()
-    assert [row.name for row in found.domains] == ["hr"]
-    assert [(row.name, row.same_verdict.n) for row in found.styles] == [
+    assert [row["name"] for row in found["domains"]] == ["hr"]
+    assert [(row["name"], row["same_verdict"].n) for row in found["styles"]] == [
         ("easy", 1),
         ("explicit", 2),
         ("implicit", 1),
     ]
-    assert [(pair.one, pair.other, pair.same_verdict.n) for pair in found.pairs] == [
-        (ada.pk, bob.pk, 2),
-        (ada.pk, cyd.pk, 1),
-        (bob.pk, cyd.pk, 1),
+    assert [(pair["one"], pair["other"], pair["same_verdict"].n) for pair in found["pairs"]] == [
+        ("ada", "bob", 2),
+        ("ada", "cyd", 1),
+        ("bob", "cyd", 1),
     ]
-    assert found.pairs[0].kappa.value == pytest.approx(1)
-    assert [(pair.one, pair.other) for pair in agreements(reviewer=cyd.pk).pairs] == [
-        (ada.pk, cyd.pk),
-        (bob.pk, cyd.pk),
+    assert found["pairs"][0]["kappa"].value == pytest.approx(1)
+    assert [(pair["one"], pair["other"]) for pair in agreements(reviewer=cyd.pk)["pairs"]] == [
+        ("ada", "cyd"),
+        ("bob", "cyd"),
     ]
     shown = agreements(most_pairs=1)
-    assert (len(shown.pairs), shown.more_pairs) == (1, 2)
+    assert (len(shown["pairs"]), shown["more_pairs"]) == (1, 2)
 
 
-def test_all_figures_come_from_one_query_however_many_pairs(people, texts, django_assert_num_queries):
+def test_all_figures_come_from_two_queries_however_many_pairs(people, texts, django_assert_num_queries):
     ada, bob, cyd = people
     read_by_two()
     for one, other in ((ada, bob), (bob, cyd), (cyd, ada)):
         read(None, (one, "approve"), (other, "approve"), **texts)
-    with django_assert_num_queries(1):
+    with django_assert_num_queries(2):
         agreements()

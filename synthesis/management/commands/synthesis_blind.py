@@ -3,14 +3,16 @@
 import csv
 import io
 import json
-from collections import Counter
+import random
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from synthesis.core.review.blind import COLUMNS, QUESTIONS, score, sheet
-from synthesis.quality.blind import blind_readings
+from catalog.models import Tool
+from synthesis.core.review.blind import COLUMNS, LETTERS, QUESTIONS, Reading, score, sheet
+from synthesis.models import Sample
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, read_text, write_atomic
@@ -20,6 +22,9 @@ ASKED = {
     "which_tools": "the same tools chosen from request and rule",
     "leads_to": "the reasoning, without its end, leads to the answer",
 }
+
+SHOWN = 10
+DESCRIPTION = 200
 
 
 class Command(TraceCommand):
@@ -44,7 +49,11 @@ class Command(TraceCommand):
             raise TraceError("A sheet needs at least one sample.", code="bad_count", where="--count")
         readings = blind_readings(run=options["run"], count=options["count"], seed=options["seed"])
         rows, key = sheet(readings, options["seed"])
-        write_atomic(options["sheet"], "\ufeff" + _csv(rows))
+        out = io.StringIO(newline="")
+        writer = csv.DictWriter(out, COLUMNS, lineterminator="\r\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_atomic(options["sheet"], "\ufeff" + out.getvalue())
         write_atomic(options["key"], json.dumps({"run": options["run"], **key}, indent=1))
         for stratum, number in sorted(Counter(reading.stratum for reading in readings).items()):
             self.echo(f"  {stratum:<18} {number:>4}")
@@ -65,14 +74,45 @@ class Command(TraceCommand):
                 )
         if not any(found[question] for question in QUESTIONS):
             raise TraceError("The sheet is not filled in.", code="bad_sheet", where=str(path))
-        return found, f"{found['open']} questions are open." if found[
-            "open"
-        ] else "every question is answered."
+        left = found["open"]
+        return found, f"{left} questions are open." if left else "every question is answered."
 
 
-def _csv(rows: list[dict[str, str]]) -> str:
-    out = io.StringIO(newline="")
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\r\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
+def blind_readings(*, run: int | None, count: int, seed: int) -> list[Reading]:
+    """`count` ready samples, or as many as there are; raises TraceError when there are none."""
+    ready = Sample.objects.filter(machine=Sample.Machine.READY, branch__in=("rule", "rrb"))
+    if run is not None:
+        ready = ready.filter(run_id=run)
+    strata: dict[str, list[int]] = defaultdict(list)
+    for pk, branch, style, tier in ready.order_by("pk").values_list("pk", "branch", "style", "tier"):
+        strata[f"{branch} {style or tier}".strip()].append(pk)
+    if not strata:
+        raise TraceError("No ready samples to read.", code="no_samples", hint="Run synthesis_run first.")
+    rng = random.Random(f"{seed}|blind sample")
+    queues = {name: rng.sample(pks, len(pks)) for name, pks in sorted(strata.items())}
+    picked: dict[int, str] = {}  # one from each stratum in turn until `count` or nothing is left
+    while len(picked) < count and any(queues.values()):
+        for name, queue in queues.items():
+            if queue and len(picked) < count:
+                picked[queue.pop()] = name
+    samples = Sample.objects.filter(pk__in=picked).select_related("rule_version").order_by("pk")
+    named = {name for sample in samples for name in sample.pool}
+    texts = dict(Tool.objects.filter(name__in=named).values_list("name", "description"))
+    return [_reading(sample, picked[sample.pk], texts, seed) for sample in samples]
+
+
+def _reading(sample: Sample, stratum: str, texts: dict[str, str], seed: int) -> Reading:
+    """With the answer, what the rule or the trace names, and others of the pool, shuffled."""
+    rng = random.Random(f"{seed}|{sample.pk}")
+    rule = sample.rule_version.text if sample.rule_version else ""
+    close = [name for name in sample.pool if name in sample.trace or name in rule]
+    rest = [name for name in sample.pool if name not in close and name not in sample.answer]
+    names = list(dict.fromkeys([*sample.answer, *close]))[: len(LETTERS)]
+    names += rng.sample(rest, min(len(rest), max(0, SHOWN - len(names))))
+    tools = tuple((name, _short(texts.get(name, ""))) for name in rng.sample(names, len(names)))
+    return Reading(sample.pk, stratum, sample.query, rule, tools, tuple(sample.answer), sample.trace)
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= DESCRIPTION else text[: DESCRIPTION - 1].rsplit(" ", 1)[0] + "…"
