@@ -14,6 +14,8 @@ from trace_site.database import frozen_error
 from trace_site.jobs import WAITS_FOR, Job, reap, run
 from trace_site.lib.errors import TraceError, declared
 
+PRINT_SECONDS = 4.0
+
 
 class TraceCommand(BaseCommand):
     """A thin shell: define `add_options` and `run`, which returns (result, sentence for people)."""
@@ -22,7 +24,7 @@ class TraceCommand(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--json", action="store_true", help="print the result as one JSON object, last line"
+            "--json", action="store_true", help="print the result as a JSON object, last line"
         )
         self.add_options(parser)
 
@@ -55,15 +57,22 @@ class TraceCommand(BaseCommand):
         self.stdout.flush()
 
 
-# A job run by a command, in the terminal: here, or followed while a worker has it.
-
-
 def run_inline(job: Job, echo: Callable[[str], None] = print) -> dict[str, Any]:
     """Run a job from a command line, or follow the worker that has it; returns its result.
 
-    Prints a progress line at least every 4 seconds. Raises TraceError when the job does not end well.
+    Prints a progress line every PRINT_SECONDS. Raises TraceError when the job does not end well.
     """
-    printer = _Printer(job.pk, echo)
+    ended = threading.Event()
+
+    def print_progress() -> None:
+        try:
+            while not ended.wait(PRINT_SECONDS):
+                echo(Job.objects.get(pk=job.pk).progress_line())
+        finally:
+            connection.close()
+
+    printer = threading.Thread(target=print_progress, daemon=True)
+    printer.start()
     try:
         while True:
             run(job.pk)
@@ -79,33 +88,11 @@ def run_inline(job: Job, echo: Callable[[str], None] = print) -> dict[str, Any]:
             "stopped; what was finished is kept.", code="interrupted", hint="Run the command again to go on."
         ) from error
     finally:
-        printer.close()
+        ended.set()
+        printer.join(timeout=5)
     echo(job.progress_line())
     if job.state != Job.State.DONE:
         raise TraceError(
             job.error or f"{job.title} was {job.state}.", code=declared(job.error_code, "job_failed")
         )
     return job.result or {}
-
-
-class _Printer:
-    """Prints a job's progress from its row while something else runs it."""
-
-    def __init__(self, job_id: int, echo: Callable[[str], None], every: float = 4.0) -> None:
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._loop, args=(job_id, echo, every), daemon=True)
-        self._thread.start()
-
-    def _loop(self, job_id: int, echo: Callable[[str], None], every: float) -> None:
-        try:
-            while not self._ended.wait(every):
-                echo(Job.objects.get(pk=job_id).progress_line())
-        finally:
-            connection.close()
-
-    def close(self) -> None:
-        self._ended.set()
-        self._thread.join(timeout=5)
-
-
-# Pages that follow a job: what polls, and what happens when the job ends.

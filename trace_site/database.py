@@ -43,9 +43,12 @@ WHERE p.pronamespace = current_schema()::regnamespace AND p.proowner = current_u
 """
 
 
-def become_owner() -> None:
-    """From here on this process speaks to the database as its owner: the test suite, which makes and empties one."""
-    _be(settings.DATABASE_OWNER)
+def become_owner(who: dict[str, Any] | None = None) -> None:
+    """From here on this process speaks to the database as its owner, as the test suite does, or as `who`."""
+    connection.close()
+    connection.settings_dict.update(
+        {key: (who or settings.DATABASE_OWNER)[key] for key in ("USER", "PASSWORD")}
+    )
 
 
 @contextmanager
@@ -59,12 +62,7 @@ def as_owner() -> Iterator[None]:
     try:
         yield
     finally:
-        _be(before)
-
-
-def _be(who: dict[str, Any]) -> None:
-    connection.close()
-    connection.settings_dict.update({key: who[key] for key in ("USER", "PASSWORD")})
+        become_owner(before)
 
 
 @transaction.atomic
@@ -83,7 +81,10 @@ def grant_rights() -> None:
         if rules_all or not known:  # a new password counts from the next migration on
             verb, name = "ALTER" if known else "CREATE", connection.ops.quote_name(role)
             try:
-                cursor.execute(f"{verb} ROLE {name} LOGIN PASSWORD %s", [_scram(role)])
+                password = str(settings.DATABASE_APPLICATION["PASSWORD"]).encode()
+                # as the server keeps it: its log may hold the statement
+                scrambled = connection.connection.pgconn.encrypt_password(password, role.encode()).decode()
+                cursor.execute(f"{verb} ROLE {name} LOGIN PASSWORD %s", [scrambled])
             except ProgrammingError as error:
                 raise TraceError(
                     f"{owner} may not make the role {role}, which DATABASE_URL names: {str(error).strip()}",
@@ -99,13 +100,6 @@ def grant_rights() -> None:
             if NARROW[table]:
                 _run(cursor, f"GRANT {NARROW[table]} ON {{table}} TO {{role}}", role=role, table=table)
         _close_functions(cursor, schema)
-
-
-def _scram(role: str) -> str:
-    """The application's password as the server keeps it: its log may hold the statement."""
-    password = str(settings.DATABASE_APPLICATION["PASSWORD"])
-    driver = connection.connection.pgconn
-    return str(driver.encrypt_password(password.encode(), role.encode()).decode())
 
 
 def _close_functions(cursor: CursorWrapper, schema: str) -> None:
@@ -139,12 +133,8 @@ def frozen_error(error: Exception) -> TraceError | None:
     if not isinstance(error, IntegrityError) or getattr(cause, "sqlstate", None) != RAISED:
         return None
     said = getattr(getattr(cause, "diag", None), "message_primary", None) or str(error)
-    return TraceError(
-        f"{said}.",
-        code="frozen",
-        hint="What is frozen stays as it is: make a new one instead.",
-        permanent=True,
-    )
+    hint = "What is frozen stays as it is: make a new one instead."
+    return TraceError(f"{said}.", code="frozen", hint=hint, permanent=True)
 
 
 # Counters that move with the data they name, so that a process knows when what it has cached is old.

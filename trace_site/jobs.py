@@ -137,9 +137,7 @@ class JobContext:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.params: dict[str, Any] = job.params
-        self.waited_for: int | None = job.params.get(
-            WAITS_FOR
-        )  # the job that the last attempt was put off for
+        self.waited_for: int | None = job.params.get(WAITS_FOR)  # what the last attempt was put off for
         self._lost = self._cancelled = False
         self._first: tuple[float, int] | None = None
         self._done = 0
@@ -252,6 +250,9 @@ def send_wake(job: Job) -> None:
         log.warning("broker is away (%s); job %s waits for the next poll", error, job.pk)
 
 
+Handler = Callable[[JobContext], dict[str, Any]]
+
+
 def claim(job_id: int) -> JobContext | None:
     """Take a queued job, or None when somebody else got there first."""
     taken = Job.objects.filter(pk=job_id, state=Job.State.QUEUED).update(
@@ -273,9 +274,7 @@ def run(job_id: int) -> Job | None:
     context = claim(job_id)
     if context is None:
         return None
-    handler: Callable[[JobContext], dict[str, Any]] = import_string(
-        settings.JOB_HANDLERS[context.job.kind][0]
-    )
+    handler: Handler = import_string(settings.JOB_HANDLERS[context.job.kind][0])
     try:
         with acting(context.job.created_by_id, f"job {job_id}"):
             result = handler(context)
@@ -298,7 +297,9 @@ def run(job_id: int) -> Job | None:
             note=str(reason)[:300],
             params={**_without_wait(context.params), **waits},
         )
-        _end_cancelled(job_id)
+        # a wish to cancel may have come in while the job was on its way back to the queue
+        wished = Job.objects.filter(pk=job_id, state=Job.State.QUEUED, cancel_requested=True)
+        wished.update(state=Job.State.CANCELLED, finished_at=Now())
     except TraceError as error:
         _finish(context, state=Job.State.FAILED, error=str(error), error_code=error.code)
     except Exception as error:
@@ -308,12 +309,6 @@ def run(job_id: int) -> Job | None:
     finally:
         context.close()
     return Job.objects.get(pk=job_id)
-
-
-def _end_cancelled(job_id: int) -> None:
-    """A wish to cancel that came in while the job was on its way back to the queue."""
-    waiting = Job.objects.filter(pk=job_id, state=Job.State.QUEUED, cancel_requested=True)
-    waiting.update(state=Job.State.CANCELLED, finished_at=Now())
 
 
 def _without_wait(params: dict[str, Any]) -> dict[str, Any]:
@@ -381,8 +376,5 @@ def retry(job: Job, *, actor: Any = None) -> bool:
 
 
 def queued_ids(queues: list[str]) -> list[int]:
-    return list(
-        Job.objects.filter(state=Job.State.QUEUED, queue__in=queues)
-        .order_by("id")
-        .values_list("pk", flat=True)
-    )
+    waiting = Job.objects.filter(state=Job.State.QUEUED, queue__in=queues)
+    return list(waiting.order_by("id").values_list("pk", flat=True))

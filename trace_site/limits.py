@@ -33,7 +33,6 @@ LARGER = {
 
 
 def most_bytes(path: str) -> int:
-    """Bytes that the body of a request to this address may have."""
     try:
         return LARGER.get(resolve(path).view_name, BODY)
     except Resolver404:
@@ -41,12 +40,8 @@ def most_bytes(path: str) -> int:
 
 
 def too_large(most: int) -> TraceError:
-    """The refusal of a body of more than `most` bytes."""
-    return TraceError(
-        f"the body is larger than the {most:,} bytes that this address reads.",
-        code="too_large",
-        hint="Send less at once.",
-    )
+    message = f"the body is larger than the {most:,} bytes that this address reads."
+    return TraceError(message, code="too_large", hint="Send less at once.")
 
 
 def length_said(header: str) -> int:

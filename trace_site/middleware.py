@@ -35,18 +35,17 @@ class trace_errors:  # noqa: N801 - used as a function in MIDDLEWARE
         exception = frozen_error(raised) or raised
         if not isinstance(exception, TraceError):
             return None
-        response = self.told(request, exception)
+        status = status_of(exception.code)
+        response: HttpResponse
+        if wants_json(request):
+            response = JsonResponse(exception.as_dict(), status=status)
+        else:
+            if request.headers.get("HX-Request"):
+                messages.error(request, str(exception))
+            response = render(request, "error.html", {"error": exception}, status=status)
         if "retry_after" in exception.extra:
             response["Retry-After"] = str(exception.extra["retry_after"])
         return response
-
-    def told(self, request: HttpRequest, error: TraceError) -> HttpResponse:
-        status = status_of(error.code)
-        if wants_json(request):
-            return JsonResponse(error.as_dict(), status=status)
-        if request.headers.get("HX-Request"):
-            messages.error(request, str(error))
-        return render(request, "error.html", {"error": error}, status=status)
 
 
 class RoleRequired(LoginRequiredMiddleware):

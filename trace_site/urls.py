@@ -12,8 +12,8 @@ job_urls = [
     path("", views.job_list, name="list"),
     path("<int:pk>/", views.job_detail, name="detail"),
     path("<int:pk>/card/", views.job_card, name="card"),
-    path("<int:pk>/cancel/", views.job_cancel, name="cancel"),
-    path("<int:pk>/retry/", views.job_retry, name="retry"),
+    path("<int:pk>/cancel/", views.job_steer, {"verb": "cancel"}, name="cancel"),
+    path("<int:pk>/retry/", views.job_steer, {"verb": "retry"}, name="retry"),
 ]
 
 API = [

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from django.views.defaults import page_not_found, server_error
 
 from trace_site import jobs
-from trace_site.access import ADMIN, roles_of
+from trace_site.access import ADMIN, refusal, roles_of
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
@@ -28,12 +28,16 @@ FORWARDING = ("X-Forwarded-For", "Forwarded", "X-Forwarded-Host", "X-Real-IP")
 
 @method_decorator(require_http_methods(["GET", "POST"]), name="dispatch")
 class Login(LoginView):
-    """Django's own, with the demo logins where `make demo` serves the site."""
+    """Django's own, with the demo logins where `make demo` serves it to the same machine and through no proxy."""
 
     redirect_authenticated_user = True
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        logins = demo_logins() if _is_demo(self.request) else []
+        host, here = split_domain_port(self.request.get_host())[0], address_of(self.request)
+        local = host in {"localhost", "127.0.0.1", "[::1]"} and here and ip_address(here).is_loopback
+        passed_on = any(name in self.request.headers for name in FORWARDING)
+        shown = settings.DEMO and not settings.HTTPS and local and not passed_on
+        logins = demo_logins() if shown else []
         return {**super().get_context_data(**kwargs), "demo_logins": logins}
 
 
@@ -68,15 +72,6 @@ def crashed(request: HttpRequest) -> HttpResponse:
         return server_error(request)
     told = {"message": "The server failed; the failure is logged.", "code": "crash", "extra": {}}
     return JsonResponse(told, status=500)
-
-
-def _is_demo(request: HttpRequest) -> bool:
-    """Whether `make demo` serves this page, to somebody at the same machine and through no proxy."""
-    host = split_domain_port(request.get_host())[0]
-    here = address_of(request)
-    local = host in {"localhost", "127.0.0.1", "[::1]"} and here and ip_address(here).is_loopback
-    passed_on = any(name in request.headers for name in FORWARDING)
-    return bool(settings.DEMO and not settings.HTTPS and local and not passed_on)
 
 
 @require_GET
@@ -121,37 +116,23 @@ def job_card(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "jobs/_card.html", {"job": job}, status=200 if job.is_active else 286)
 
 
-def _may_steer(request: HttpRequest, job: Job) -> bool:
-    return ADMIN in roles_of(request.user) or job.created_by_id == request.user.pk
-
-
 @require_POST
-def job_cancel(request: HttpRequest, pk: int) -> HttpResponse:
+def job_steer(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+    """Cancel or retry."""
     job = get_object_or_404(Job, pk=pk)
-    if not _may_steer(request, job):
-        return render(
-            request, "forbidden.html", {"needed": "admin, or the person who started it,"}, status=403
-        )
-    if not jobs.cancel(job, actor=request.user):
-        raise TraceError(f"{job.title} has already ended.", code="job_ended")
-    messages.success(
-        request, f"{job.title}: cancelling. What was finished is kept; Resume goes on from there."
-    )
-    return redirect("jobs:detail", pk)
-
-
-@require_POST
-def job_retry(request: HttpRequest, pk: int) -> HttpResponse:
-    job = get_object_or_404(Job, pk=pk)
-    if not _may_steer(request, job):
-        return render(
-            request, "forbidden.html", {"needed": "admin, or the person who started it,"}, status=403
-        )
-    if not jobs.retry(job, actor=request.user):
-        raise TraceError(
-            f"{job.title} is {job.state}.", code="job_state", hint="Only ended jobs are resumed."
-        )
-    messages.success(request, f"{job.title}: queued again; it goes on where it stopped.")
+    if ADMIN not in roles_of(request.user) and job.created_by_id != request.user.pk:
+        return refusal(request, "admin, or the person who started it,")
+    if verb == "cancel":
+        if not jobs.cancel(job, actor=request.user):
+            raise TraceError(f"{job.title} has already ended.", code="job_ended")
+        said = "cancelling. What was finished is kept; Resume goes on from there."
+    else:
+        if not jobs.retry(job, actor=request.user):
+            raise TraceError(
+                f"{job.title} is {job.state}.", code="job_state", hint="Only ended jobs are resumed."
+            )
+        said = "queued again; it goes on where it stopped."
+    messages.success(request, f"{job.title}: {said}")
     return redirect("jobs:detail", pk)
 
 

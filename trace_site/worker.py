@@ -26,16 +26,17 @@ from trace_site.audit_context import acting
 from trace_site.lib.provenance import hardware_facts
 from trace_site.webhooks.deliveries import deliver_due
 
-# Which workers are alive: each says so from its polling thread, also while a job of hours runs.
-#
-# A worker counts as alive for three polling intervals. All times are the database's.
-
-
+log = logging.getLogger(__name__)
+sweeping = threading.Lock()
+slots = threading.Semaphore(1)  # as many as the worker's concurrency, set when it starts
 KEPT = timedelta(days=1)
 
 
 class Worker(models.Model):
-    """One worker process and when it was last heard of."""
+    """One worker process and when it was last heard of: its polling thread says so, also while a job of hours runs.
+
+    It counts as alive for three polling intervals. All times are the database's.
+    """
 
     name = models.CharField(max_length=200, unique=True, help_text="host:process")
     queues = ArrayField(models.CharField(max_length=20))
@@ -61,8 +62,7 @@ def own_name() -> str:
 
 def report(queues: list[str]) -> None:
     """Say that this worker is alive; forget those that have been silent for a day."""
-    facts: dict[str, Any] = hardware_facts(settings.ML_THREADS)
-    fields = {"queues": queues, "hardware": facts, "seen_at": Now()}
+    fields = {"queues": queues, "hardware": hardware_facts(settings.ML_THREADS), "seen_at": Now()}
     Worker.objects.update_or_create(name=own_name(), defaults=fields)
     Worker.objects.filter(seen_at__lt=Now() - KEPT).delete()
 
@@ -76,11 +76,6 @@ def alive(queue: str) -> QuerySet[Worker]:
     """Workers of a queue that were heard of lately, the newest first."""
     silence = timedelta(seconds=3 * settings.JOB_POLL_SECONDS)
     return Worker.objects.filter(queues__contains=[queue], seen_at__gt=Now() - silence).order_by("-seen_at")
-
-
-log = logging.getLogger(__name__)
-sweeping = threading.Lock()
-slots = threading.Semaphore(1)  # as many as the worker's concurrency, set when it starts
 
 
 @shared_task(name="trace_site.worker.run_job")

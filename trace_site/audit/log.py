@@ -310,7 +310,7 @@ def all_lines(wanted: Wanted, *, most: int) -> Iterator[Line]:
 
 def changes_of(entry: AuditEntry) -> tuple[QuerySet[AuditChange], QuerySet[AuditChange]]:
     """The row changes of an event's transaction: those of its object, and the others."""
-    joined = AuditChange.objects.filter(txid=entry.txid).order_by("id")
+    joined = AuditChange.objects.filter(txid=entry.txid or 0).order_by("id")
     own = Q(table_name__in=tables_of(entry.object_type), row_id=entry.object_id)
     return joined.filter(own), joined.exclude(own)
 

@@ -205,7 +205,7 @@ def demo_logins() -> list[dict[str, str]]:
 
 def _kept() -> list[dict[str, str]]:
     path = settings.TRACE_HOME / DEMO_FILE
-    return json.loads(path.read_text()) if path.is_file() else []  # type: ignore[no-any-return]
+    return json.loads(path.read_text()) if path.is_file() else []
 
 
 def _demo_login(role: str, password: str) -> dict[str, str]:

@@ -115,10 +115,8 @@ def once(key: str, answer: Callable[[], HttpResponseBase]) -> HttpResponseBase:
             transaction.set_rollback(True)
         elif isinstance(response, Response):
             response.render()
-            request, secrets = (
-                response.renderer_context["request"],
-                response.renderer_context["view"].told_once,
-            )
+            context: Any = response.renderer_context  # type: ignore[attr-defined]
+            request, secrets = context["request"], context["view"].told_once
             body = response.content.decode()
             if secrets:  # they are null in what is kept
                 body = json.dumps({**json.loads(body), **dict.fromkeys(secrets)})
