@@ -4,6 +4,7 @@ from django.urls import path
 
 from evaluation import views as evaluation_views
 from evaluation.results import comparison, reliability, rule_tests, views
+from evaluation.retrieval import playground
 from evaluation.taught import views as taught_views
 
 app_name = "evaluation"
@@ -24,6 +25,6 @@ urlpatterns = [
     path("rule-tests/counts/", rule_tests.rule_test_counts, name="rule_test_counts"),
     path("of-rule-tests/<int:rule_id>/", rule_tests.of_rule_tests, name="of_rule_tests"),
     path("of-rule-tests/<int:rule_id>/start/", rule_tests.start_rule_tests, name="start_rule_tests"),
-    path("playground/", views.playground_page, name="playground"),
-    path("playground/answer/", views.playground_answer, name="answer"),
+    path("playground/", playground.playground_page, name="playground"),
+    path("playground/answer/", playground.playground_answer, name="answer"),
 ]

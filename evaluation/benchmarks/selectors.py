@@ -98,18 +98,16 @@ def matrix(
     found = evaluations().filter(benchmark=benchmark, metrics__isnull=False)
     if snapshot:
         found = found.filter(model__run__snapshot=snapshot) | found.filter(model=None)
-    return [
-        (
-            evaluation,
-            model_name(evaluation.model),
-            [
-                row | {"cells": [dict(row["cells"]).get(name, {}) for name in COLUMNS]}
-                for row in slice_rows(evaluation)
-                if row["domain"] == domain
-            ],
-        )
-        for evaluation in sorted(found, key=lambda one: (one.model is None, -(one.model_id or 0), one.decode))
-    ]
+    matrix = []
+    for of in sorted(found, key=lambda one: (one.model is None, -(one.model_id or 0), one.decode)):
+        rows = [
+            row | {"cells": [dict(row["cells"]).get(name, {}) for name in COLUMNS]}
+            for row in slice_rows(of)
+            if row["domain"] == domain
+        ]
+        if rows:
+            matrix.append((of, model_name(of.model), rows))
+    return matrix
 
 
 def probe_rows(snapshot: int | None = None) -> tuple[list[Benchmark], list[dict[str, Any]]]:

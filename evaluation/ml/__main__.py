@@ -10,19 +10,19 @@ from catalog.ml.child import run_command
 DECODES = ("fast", "trace", "trace-free", "beam", "letters")
 
 
-def predict(args: argparse.Namespace) -> None:
-    from evaluation.ml.predict import Work, predict_all  # torch loads only after the arguments are accepted
+def run_predict(args: argparse.Namespace) -> None:
+    from evaluation.ml.predict import Work, predict  # torch loads only after the arguments are accepted
 
     more = [Work(Path(source), Path(out), decode) for source, out, decode in args.also]
-    predict_all(args.model, [Work(args.input, args.out, args.decode), *more], args.k, args.threads)
+    predict(args.model, [Work(args.input, args.out, args.decode), *more], args.k, args.threads)
 
 
-def serve(args: argparse.Namespace) -> None:
-    from evaluation.ml.server import serve as run
+def run_serve(args: argparse.Namespace) -> None:
+    from evaluation.ml.server import serve
 
     names = [name.strip() for name in os.environ.get("ENGINE_HOSTS", "").split(",") if name.strip()]
     token = os.environ.get("ENGINE_TOKEN", "")
-    run(args.host, args.port, args.root, args.threads, token=token, names=names)
+    serve(args.host, args.port, args.root, args.threads, token=token, names=names)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         metavar=("IN", "OUT", "DECODE"),
         help="another file for the same model",
     )
-    command.set_defaults(run=predict)
+    command.set_defaults(run=run_predict)
     command = commands.add_parser("serve", help="POST /retrieve, GET /health")
     command.add_argument(
         "--host",
@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
         help="models below this folder are served; may be given again",
     )
     command.add_argument("--threads", type=int, default=2)
-    command.set_defaults(run=serve)
+    command.set_defaults(run=run_serve)
     # before transformers loads: exports are whole, nothing is fetched for them
     os.environ["HF_HUB_OFFLINE"] = "1"
     return run_command(parser, argv)

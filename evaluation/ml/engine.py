@@ -7,7 +7,7 @@ playground.
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
@@ -28,73 +28,10 @@ from evaluation.ml.trie import Mask
 from trace_site.lib.errors import TraceError
 from training.ml.bases.pocket import PocketConfig
 
-# What a request looks like to a model, in numbers that tell whether its answer can be relied on.
-#
-# In: the state right before the first tool, and the ranking found there. Out: per request its features, see
-# evaluation.core.confidence; those of the encoder only for a base that has one.
-
-
 Features = dict[str, Any]
-
-
-@torch.inference_mode()
-def request_features(
-    export: Export, state: State, rankings: Sequence[Ranking], banned: Sequence[Banned]
-) -> list[Features]:
-    """`rankings`: at least the BEST tools of each request."""
-    read = readings(state)
-    found = [ranking_features(ranking) for ranking in rankings]
-    if read is not None:
-        cosines = (read @ export.tool_rows.T).cpu()
-        for features, reading, near, skip in zip(found, read.cpu(), cosines, banned, strict=True):
-            features |= nearness(near, skip)
-            features["reading"] = [round(value, 4) for value in reading.tolist()]
-    return found
-
-
-def ranking_features(ranking: Ranking) -> Features:
-    scores = [score for _, score in ranking[:BEST]] or [FLOOR]
-    mass = sum(map(exp, scores))
-    return {
-        "first": round(max(FLOOR, scores[0]), 4),
-        "lead": round(min(-FLOOR, scores[0] - scores[1]) if len(scores) > 1 else -FLOOR, 4),
-        "best": round(log(mass) if mass else FLOOR, 4),
-    }
-
-
-def nearness(cosines: Tensor, banned: Banned) -> Features:
-    """How near the request lies to the tools that may be answered."""
-    allowed = torch.ones(len(cosines), dtype=torch.bool)
-    allowed[list(banned)] = False
-    ordered = cosines[allowed].sort(descending=True).values
-    if not len(ordered):
-        return {"nearest": 0.0, "near": 0.0, "usual": 0.0, "stands_out": 0.0}
-    nearest, usual = float(ordered[0]), float(ordered.mean())
-    return {
-        "nearest": round(nearest, 4),
-        "near": round(float(ordered[:NEAREST].mean()), 4),
-        "usual": round(usual, 4),
-        "stands_out": round((nearest - usual) / (float(ordered.std(correction=0)) + 1e-6), 4),
-    }
-
-
-def readings(state: State) -> Tensor | None:
-    """[requests, width], length 1: the mean state of each request's words, which pocket keeps in its cache."""
-    config = state.model.config
-    if config.model_type != PocketConfig.model_type:
-        return None
-    layer = state.layers[config.num_hidden_layers]
-    assert layer is not None
-    asked, states = layer[0][:, 0, :, 0], layer[1][:, 0]
-    mean = states.sum(dim=1) / asked.sum(dim=1, keepdim=True).clamp(min=1)
-    return functional.normalize(mean.float(), dim=-1)
-
-
-LISTS = ("trace", "trace-free")
-RANKINGS = ("fast", "beam")
+DECODES = ("fast", "beam", "trace", "trace-free", "letters")
 LETTERS = "letters"
-DECODES = (*RANKINGS, *LISTS, LETTERS)
-BATCH = {"fast": 32, "beam": 8, "trace": 32, "trace-free": 32, "letters": 16}
+BATCH = {"fast": 32, "beam": 8, "trace": 32, "trace-free": 32, LETTERS: 16}
 Item = dict[str, Any]
 Prompts = list[list[int]]
 
@@ -108,14 +45,19 @@ class Engine:
     ) -> Iterator[list[Item]]:
         """Predictions batch by batch. `done` ids are left out; batches stay what they would be without it, so
         that a resumed run computes what an uninterrupted one would."""
-        if decode not in DECODES:
-            raise TraceError(
-                f"unknown decode '{decode}'.", code="bad_decode", hint=f"Use one of {', '.join(DECODES)}."
-            )
+        run = {
+            "fast": self._fast,
+            "beam": self._beam,
+            "trace": self._trace,
+            "trace-free": self._trace_free,
+            LETTERS: self._letters,
+        }.get(decode)
+        if run is None:
+            hint = f"Use one of {', '.join(DECODES)}."
+            raise TraceError(f"unknown decode '{decode}'.", code="bad_decode", hint=hint)
         prompt = self.question_ids if decode == LETTERS else self.query_ids
         prompts = [prompt(item) for item in items]
         order = sorted(range(len(items)), key=lambda at: (len(prompts[at]), at))
-        run = self._decoder(decode)
         for begin in range(0, len(order), BATCH[decode]):
             chosen = order[begin : begin + BATCH[decode]]
             if all(str(items[at]["id"]) in done for at in chosen):
@@ -129,15 +71,6 @@ class Engine:
                 for row, about in zip(rows, read, strict=True)
                 if str(row["id"]) not in done
             ]
-
-    def _decoder(self, decode: str) -> Callable[[Sequence[Item], Prompts, int], list[Item]]:
-        return {
-            "fast": self._fast,
-            "beam": self._beam,
-            "trace": self._trace,
-            "trace-free": self._trace_free,
-            LETTERS: self._letters,
-        }[decode]
 
     def query_ids(self, item: Item) -> list[int]:
         return self.export.chat.query_ids(str(item["query"]), list(item.get("permissions") or ()))
@@ -164,10 +97,10 @@ class Engine:
     def _fast(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
         return [
             self._ranked(item, top.ranking[:k]) | {"exact": top.exact, "features": features}
-            for item, (top, features) in zip(items, self._looked_at(items, prompts, k), strict=True)
+            for item, (top, features) in zip(items, self._first_look(items, prompts, k), strict=True)
         ]
 
-    def _looked_at(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[tuple[Top, Features]]:
+    def _first_look(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[tuple[Top, Features]]:
         """What one pass without any thinking says of each request."""
         state, banned = write.no_thinking(self.export, prompts), self._banned(items)
         tops = top_k(state, self.export.root, max(k, BEST), banned)
@@ -180,28 +113,24 @@ class Engine:
         return [self._ranked(item, found[:k]) for item, found in zip(items, rankings, strict=True)]
 
     def _trace(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
-        banned = self._banned(items)
-        looked = self._looked_at(items, prompts, 1)
+        banned, looked = self._banned(items), self._first_look(items, prompts, 1)
         written = write.constrained(self.export, prompts, k, banned, [self._mask(item) for item in items])
-        return [
-            self._listed(item, result, skip) | {"features": self._with_list(features, top, result)}
-            for item, result, skip, (top, features) in zip(items, written, banned, looked, strict=True)
-        ]
-
-    def _with_list(self, features: Features, top: Top, result: write.Written) -> Features:
-        """The request's features beside those of the list that was written for it."""
-        first = result.tools[0] if result.tools else -1
-        listed = max(FLOOR, result.scores[0]) if result.tools else FLOOR
-        agrees = bool(top.ranking) and first == top.ranking[0][0]
-        return {**features, "listed": round(listed, 4), "agrees": float(agrees)}
+        rows = []
+        for item, result, skip, (top, features) in zip(items, written, banned, looked, strict=True):
+            listed = max(FLOOR, result.scores[0]) if result.tools else FLOOR
+            agrees = bool(top.ranking) and result.tools[:1] == [top.ranking[0][0]]
+            of_list = {"listed": round(listed, 4), "agrees": float(agrees)}
+            rows.append(self._listed(item, result, skip) | {"features": {**features, **of_list}})
+        return rows
 
     def _listed(self, item: Item, result: write.Written, banned: Banned) -> Item:
         """Tools the request may not use leave the answer after decoding, whatever the trace says."""
+        names = self.export.names
         kept = [at for at, tool in enumerate(result.tools) if tool not in banned]
-        return self._with_text(item, result, [self.export.names[tool] for tool in result.tools]) | {
-            "tools": [self.export.names[result.tools[at]] for at in kept],
+        return self._with_text(item, result, [names[tool] for tool in result.tools]) | {
+            "tools": [names[result.tools[at]] for at in kept],
             "scores": [round(result.scores[at], 6) for at in kept],
-            "ranked": [self.export.names[tool] for tool, _ in result.ranked],
+            "ranked": [names[tool] for tool, _ in result.ranked],
             "off_vocabulary": 0,
             "list_steps": result.list_steps,
             "overruled": result.overruled,
@@ -209,19 +138,18 @@ class Engine:
 
     def _trace_free(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
         written = write.unconstrained(self.export, prompts)
-        banned = self._banned(items)
-        return [self._parsed(*row) for row in zip(items, written, banned, strict=True)]
+        return [self._parsed(*row) for row in zip(items, written, self._banned(items), strict=True)]
 
     def _parsed(self, item: Item, result: write.Written, banned: Banned) -> Item:
-        entries = list_entries(self.export.text(result.answer))
-        found = list(
-            dict.fromkeys(self.export.index.tokens[e] for e in entries if e in self.export.index.tokens)
-        )
+        """What a free list names: its quoted entries up to the first closing bracket, valid JSON or not."""
+        tokens = self.export.index.tokens
+        entries = re.findall(r'"([^"]*)"', self.export.text(result.answer).partition("[")[2])
+        found = list(dict.fromkeys(tokens[entry] for entry in entries if entry in tokens))
         refused = {self.export.names[number] for number in banned}
         return self._with_text(item, result, found) | {
             "tools": [name for name in found if name not in refused],
             "scores": [],
-            "off_vocabulary": sum(entry not in self.export.index.tokens for entry in entries),
+            "off_vocabulary": sum(entry not in tokens for entry in entries),
         }
 
     def _letters(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
@@ -275,7 +203,60 @@ def open_engine(folder: Path, threads: int = 2) -> Engine:
     return Engine(load(folder, threads))
 
 
-def list_entries(text: str) -> list[str]:
-    """The quoted entries of a generated list, up to its first closing bracket; valid JSON or not."""
-    body = text.partition("[")[2]
-    return re.findall(r'"([^"]*)"', body)
+# What a request looks like to a model, in numbers that tell whether its answer can be relied on.
+#
+# In: the state right before the first tool, and the ranking found there. Out: per request its features, see
+# evaluation.core.confidence; those of the encoder only for a base that has one.
+
+
+@torch.inference_mode()
+def request_features(
+    export: Export, state: State, rankings: Sequence[Ranking], banned: Sequence[Banned]
+) -> list[Features]:
+    """`rankings`: at least the BEST tools of each request."""
+    read = readings(state)
+    found = [ranking_features(ranking) for ranking in rankings]
+    if read is not None:
+        cosines = (read @ export.tool_rows.T).cpu()
+        for features, reading, near, skip in zip(found, read.cpu(), cosines, banned, strict=True):
+            features |= nearness(near, skip)
+            features["reading"] = [round(value, 4) for value in reading.tolist()]
+    return found
+
+
+def ranking_features(ranking: Ranking) -> Features:
+    scores = [score for _, score in ranking[:BEST]] or [FLOOR]
+    mass = sum(map(exp, scores))
+    return {
+        "first": round(max(FLOOR, scores[0]), 4),
+        "lead": round(min(-FLOOR, scores[0] - scores[1]) if len(scores) > 1 else -FLOOR, 4),
+        "best": round(log(mass) if mass else FLOOR, 4),
+    }
+
+
+def nearness(cosines: Tensor, banned: Banned) -> Features:
+    """How near the request lies to the tools that may be answered."""
+    allowed = torch.ones(len(cosines), dtype=torch.bool)
+    allowed[list(banned)] = False
+    ordered = cosines[allowed].sort(descending=True).values
+    if not len(ordered):
+        return {"nearest": 0.0, "near": 0.0, "usual": 0.0, "stands_out": 0.0}
+    nearest, usual = float(ordered[0]), float(ordered.mean())
+    return {
+        "nearest": round(nearest, 4),
+        "near": round(float(ordered[:NEAREST].mean()), 4),
+        "usual": round(usual, 4),
+        "stands_out": round((nearest - usual) / (float(ordered.std(correction=0)) + 1e-6), 4),
+    }
+
+
+def readings(state: State) -> Tensor | None:
+    """[requests, width], length 1: the mean state of each request's words, which pocket keeps in its cache."""
+    config = state.model.config
+    if config.model_type != PocketConfig.model_type:
+        return None
+    layer = state.layers[config.num_hidden_layers]
+    assert layer is not None
+    asked, states = layer[0][:, 0, :, 0], layer[1][:, 0]
+    mean = states.sum(dim=1) / asked.sum(dim=1, keepdim=True).clamp(min=1)
+    return functional.normalize(mean.float(), dim=-1)

@@ -17,8 +17,7 @@ from transformers.utils import logging
 
 from catalog.core.tokens import NameIndex, tool_units
 from evaluation.ml import trie
-from evaluation.ml.manifest import verify
-from trace_site.lib.errors import TraceError
+from evaluation.ml.manifest import refused, verify
 from training.ml.bases.chat import Chat, load_chat
 from training.ml.bases.named import OURS, unloaded
 from training.ml.bases.pocket import PocketForCausalLM  # noqa: F401  registers the class that pocket exports name
@@ -78,7 +77,7 @@ class Export:
 
 
 def load(folder: Path, threads: int = 2) -> Export:
-    identity = verify(folder)
+    digest = verify(folder)
     logging.disable_progress_bar()
     torch.set_num_threads(threads)
     chat, spec = load_chat(folder)
@@ -87,7 +86,7 @@ def load(folder: Path, threads: int = 2) -> Export:
     names = [tool["name"] for tool in tools]
     return Export(
         folder=folder,
-        digest=identity,
+        digest=digest,
         model=_load_model(folder),
         chat=chat,
         spec=spec,
@@ -107,12 +106,8 @@ def _load_model(folder: Path) -> Any:
         )
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        raise TraceError(
-            f"the model could not be loaded ({reason}).", code="bad_export", where=str(folder), permanent=True
-        ) from error
+        raise refused(f"the model could not be loaded ({reason}).", folder, hint="") from error
     model, report = loaded
     if unloaded(model, report):
-        raise TraceError(
-            "tensors are missing in the checkpoint.", code="bad_export", where=str(folder), permanent=True
-        )
+        raise refused("tensors are missing in the checkpoint.", folder, hint="")
     return model.to(device).eval()

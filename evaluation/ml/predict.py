@@ -55,11 +55,7 @@ class Work:
     decode: str
 
 
-def predict(model: Path, source: Path, out: Path, decode: str, k: int, threads: int) -> None:
-    predict_all(model, [Work(source, out, decode)], k, threads)
-
-
-def predict_all(model: Path, works: Sequence[Work], k: int, threads: int) -> None:
+def predict(model: Path, works: Sequence[Work], k: int, threads: int) -> None:
     """Several files with one load of the model; `answered` is told as each is complete."""
     items = [read_items(work.source, work.decode) for work in works]
     progress = Progress(sum(map(len, items)), f"loading {model.name}")

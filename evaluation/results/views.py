@@ -1,4 +1,4 @@
-"""Pages of results: the matrix, one evaluation with its predictions, two compared, the playground."""
+"""Pages of results: one evaluation with its predictions, two compared, one model or tool."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,6 @@ from evaluation.benchmarks.selectors import evaluations, score_bar
 from evaluation.core.coverage import COVERED, GROUPS, UNCOVERED
 from evaluation.models import Benchmark
 from evaluation.results import predictions as reads
-from evaluation.retrieval import playground
 from synthesis.samples.lineage import Made
 from trace_site.lib.charts import bar_chart
 from trace_site.paging import keyset, number_of
@@ -86,21 +85,6 @@ def tool_benchmark(request: HttpRequest, tool_id: int) -> HttpResponse:
     """Fragment for a tool's page: benchmark queries it is gold for."""
     tool = get_object_or_404(Tool.objects.only("pk", "name"), pk=tool_id)
     return render(request, "evaluation/_tool_benchmark.html", {"tool": tool, **reads.tool_queries(tool)})
-
-
-@require_GET
-def playground_page(request: HttpRequest) -> HttpResponse:
-    """A query, one or two models, a mode; the answers load one by one beside each other."""
-    choice = playground.choice(request.GET)
-    return render(request, "evaluation/playground.html", {"choice": choice, **playground.page_facts(choice)})
-
-
-@require_GET
-def playground_answer(request: HttpRequest) -> HttpResponse:
-    """Fragment: one model's answer to the query."""
-    choice = playground.choice(request.GET)
-    context = playground.answered(choice) if choice.query and choice.model else {}
-    return render(request, "evaluation/_answer.html", {"choice": choice, **context})
 
 
 def made_of_snapshots(snapshots: list[int]) -> Iterator[Made]:

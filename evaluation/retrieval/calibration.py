@@ -62,34 +62,26 @@ def calibrate(ctx: JobContext, model: Model) -> None:
             if fresh is not None:
                 fresh.development = keys
                 fresh.save()
-    refusals_count(ctx, model)
+    count_refusals(ctx, model)
 
 
 def development(model: Model, decode: str) -> list[Evaluation]:
     """The model's finished evaluations on the newest development benchmarks of requests."""
-    chosen = [row.pk for row in newest_benchmarks() if row.is_development and row.kind in REQUESTS]
-    newest: dict[int, Evaluation] = {}
+    chosen = [row for row in newest_benchmarks() if row.is_development and row.kind in REQUESTS]
     found = Evaluation.objects.filter(model=model, decode=decode, benchmark__in=chosen, metrics__isnull=False)
-    for row in found.select_related("benchmark").order_by("pk"):
-        newest[row.benchmark_id] = row
-    return list(newest.values())
+    return list({row.benchmark_id: row for row in found.order_by("pk")}.values())
 
 
 def fitted(model: Model, decode: str, made: Sequence[Evaluation]) -> Calibration | None:
     """None with too few answers to learn from."""
+    stored = Prediction.objects.filter(evaluation__in=made).order_by("item")
     rows = [
-        (output["features"], tools, output["tools"])
-        for output, tools in Prediction.objects.filter(evaluation__in=made)
-        .order_by("item")
-        .values_list("output", "item__data__tools")
+        (output["features"], bool(gold), first_is_right(output["tools"], gold))
+        for output, gold in stored.values_list("output", "item__data__tools")
         if "features" in output
     ]
-    inside = [bool(gold) for _, gold, _ in rows]
-    found = confidence.fit(
-        [features for features, _, _ in rows],
-        inside,
-        [first_is_right(found, gold) for _, gold, found in rows],
-    )
+    inside = [has_tool for _, has_tool, _ in rows]
+    found = confidence.fit([features for features, _, _ in rows], inside, [right for *_, right in rows])
     if found is None:
         return None
     return Calibration(
@@ -107,17 +99,22 @@ def first_is_right(found: Sequence[str], gold: Sequence[str]) -> bool:
     return bool(found) and found[0] in gold
 
 
-def refusals_count(ctx: JobContext, model: Model) -> None:
-    """Write into every evaluation on outside requests which of them are refused now. The development half gets no
-    figure: the threshold was chosen on it."""
+def count_refusals(ctx: JobContext, model: Model) -> None:
+    """Write into every evaluation on outside requests which of them are refused now, where that is known. The
+    development half gets no figure: the threshold was chosen on it."""
+    fits = {
+        row.decode: Fit.of(row.fit)
+        for row in Calibration.objects.filter(model=model, threshold__isnull=False)
+    }
     outside = Evaluation.objects.filter(
         model=model, benchmark__kind=Benchmark.Kind.OUTSIDE, metrics__isnull=False
-    ).select_related("benchmark")
-    for evaluation in outside:
+    )
+    for evaluation in outside.select_related("benchmark"):
         predictions = list(Prediction.objects.filter(evaluation=evaluation).select_related("item"))
-        refused = refusals(model, evaluation.decode, [row.output for row in predictions])
-        for row, value in zip(predictions, refused, strict=True):
-            row.scores = {} if value is None else {"refused": float(value)}
+        fit = fits.get(evaluation.decode)
+        for row in predictions:
+            verdict = fit.verdict(row.output.get("features") or {}) if fit else UNKNOWN
+            row.scores = {} if verdict.fits is None else {"refused": float(not verdict.fits)}
         rows = [{**row.output, "id": str(row.item_id)} for row in predictions]
         items = [{"id": str(row.item_id), "domain": row.item.domain} for row in predictions]
         shown = not evaluation.benchmark.is_development
@@ -126,13 +123,3 @@ def refusals_count(ctx: JobContext, model: Model) -> None:
         with ctx.guard(), transaction.atomic():
             Prediction.objects.bulk_update(predictions, ["scores"], batch_size=1000)
             Evaluation.objects.filter(pk=evaluation.pk).update(metrics=metrics)
-
-
-def refusals(model: Model, decode: str, outputs: Sequence[Mapping[str, Any]]) -> list[bool | None]:
-    """Of each answer whether it is refused; None where that is not known."""
-    found = Calibration.objects.filter(model=model, decode=decode).first()
-    if found is None or found.threshold is None:
-        return [None] * len(outputs)
-    fit = Fit.of(found.fit)
-    verdicts = [fit.verdict(output.get("features") or {}) for output in outputs]
-    return [None if verdict.fits is None else not verdict.fits for verdict in verdicts]

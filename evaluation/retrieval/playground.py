@@ -1,13 +1,12 @@
-"""The playground: what may be chosen, and one model's answer as a page shows it.
-
-In: the address's parameters. Out: the choice, and an answer with its trace in spans, or why there is none.
-"""
+"""The playground: a query, one or two models, a mode; the answers load one by one beside each other."""
 
 from dataclasses import dataclass
 from math import exp
 from typing import Any
 
-from django.http import QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
 
 from catalog.models import Tool
 from evaluation.models import Benchmark, Prediction, RuleTestResult
@@ -33,137 +32,109 @@ class Choice:
     model: str  # an id, or empty
     other: str
 
+    @classmethod
+    def of(cls, given: QueryDict) -> "Choice":
+        mode = given.get("mode", "both")
+        return cls(
+            given.get("q", "").strip()[: retriever.LONGEST_QUERY],
+            mode if mode in retriever.MODES else "both",
+            given.get("model", "").strip(),
+            given.get("other", "").strip(),
+        )
 
-def choice(given: QueryDict) -> Choice:
-    mode = given.get("mode", "both")
-    return Choice(
-        given.get("q", "").strip()[: retriever.LONGEST_QUERY],
-        mode if mode in retriever.MODES else "both",
-        given.get("model", "").strip(),
-        given.get("other", "").strip(),
-    )
 
-
-def page_facts(chosen: Choice) -> dict[str, Any]:
+@require_GET
+def playground_page(request: HttpRequest) -> HttpResponse:
     """Models to choose from, the two taken when none is, examples, and whether the engine is there."""
-    known = list(models().filter(removed_at=None)[:200])
-    aliases = current_aliases()
-    first = chosen.model or default_model(known, aliases)
+    choice = Choice.of(request.GET)
+    known, aliases = list(models().filter(removed_at=None)[:200]), current_aliases()
+    default = aliases.get("champion") or (known[0] if known else None)
+    first = choice.model or (str(default.pk) if default else "")
     asked = next((one for one in known if str(one.pk) == first), None)
-    return {
+    second = choice.other
+    if not choice.other and not choice.model:
+        # to see what rules change: the newest model trained without them, else the previous champion
+        plain = [one for one in known if one.run.retrieval == Run.Retrieval.REASONED and str(one.pk) != first]
+        beside = plain[0] if plain else aliases.get("previous")
+        second = str(beside.pk) if beside and str(beside.pk) != first else ""
+    tools = newer_tools(asked) if asked else None
+    count, first_newer = (0, []) if tools is None else (tools.count(), list(tools[:NEWER]))
+    engine_error = ""
+    try:
+        retriever.running_engine()
+    except TraceError as error:
+        engine_error = str(error)
+    context = {
+        "choice": choice,
         "models": known,
         "aliases": alias_names(aliases),
         "first": first,
-        "second": chosen.other or ("" if chosen.model else default_other(known, aliases, first)),
-        "examples": [*examples(asked), *refusal_example(asked)],
-        "newer": newer_than(asked),
-        "engine_error": engine_error(),
+        "second": second,
+        "examples": examples(asked),
+        # the tools the chosen model has no token for
+        "newer": {"model": asked, "count": count, "first": first_newer} if first_newer else None,
+        "engine_error": engine_error,
     }
-
-
-def default_model(known: list[Model], aliases: dict[str, Model]) -> str:
-    """The champion, else the newest model."""
-    if "champion" in aliases:
-        return str(aliases["champion"].pk)
-    return str(known[0].pk) if known else ""
-
-
-def default_other(known: list[Model], aliases: dict[str, Model], first: str) -> str:
-    """To see what rules change: the newest model trained without them, else the previous champion."""
-    plain = [one for one in known if one.run.retrieval == Run.Retrieval.REASONED and str(one.pk) != first]
-    previous = aliases.get("previous")
-    other = plain[0] if plain else previous
-    return str(other.pk) if other is not None and str(other.pk) != first else ""
-
-
-def newer_than(model: Model | None) -> dict[str, Any] | None:
-    """The tools the chosen model has no token for; None without any."""
-    tools = newer_tools(model) if model else None
-    count = tools.count() if tools is not None else 0
-    return {"model": model, "count": count, "first": tools[:NEWER]} if tools is not None and count else None
+    return render(request, "evaluation/playground.html", context)
 
 
 def examples(model: Model | None) -> list[dict[str, str]]:
     """One test query of some published rules, spread over the domains; what the model fails at is left out once its
-    tests have been asked."""
+    tests have been asked. And a request that the model says no tool fits."""
     found = RuleVersion.objects.filter(pk__in=Rule.objects.values("published")).exclude(tests=[])
-    rows = (
-        found.select_related("rule")
-        .only("tests", "rule__code", "rule__domain")
-        .order_by("rule__domain", "rule__code")
-    )
-    failed = failed_tests(model)
+    rows = found.select_related("rule").only("tests", "rule__code", "rule__domain")
+    asked = RuleTestResult.objects.filter(model=model).values_list("results", flat=True)
+    failed = {
+        one["query"] for results in asked for one in results if not {*one["found"][:1]} & {*one["tools"]}
+    }
     known = [
         {"query": test["query"], "code": version.rule.code}
-        for version in rows
+        for version in rows.order_by("rule__domain", "rule__code")
         if (test := next((one for one in version.tests if one["query"] not in failed), None))
     ]
-    return known[:: max(1, len(known) // EXAMPLES)][:EXAMPLES]
-
-
-def failed_tests(model: Model | None) -> set[str]:
-    results = RuleTestResult.objects.filter(model=model).values_list("results", flat=True)
-    return {one["query"] for rows in results for one in rows if not set(one["found"][:1]) & set(one["tools"])}
-
-
-def refusal_example(model: Model | None) -> list[dict[str, str]]:
-    """A request that the model says no tool fits."""
     refused = Prediction.objects.filter(
         evaluation__model=model,
         evaluation__benchmark__kind=Benchmark.Kind.OUTSIDE,
         evaluation__benchmark__is_development=True,
         scores__refused=1,
     ).order_by("-evaluation", "item__position")
-    return [{"query": text, "code": ""} for text in refused.values_list("item__data__query", flat=True)[:1]]
+    outside = refused.values_list("item__data__query", flat=True)[:1]
+    spread = known[:: max(1, len(known) // EXAMPLES)][:EXAMPLES]
+    return [*spread, *({"query": text, "code": ""} for text in outside)]
 
 
-def engine_error() -> str:
+@require_GET
+def playground_answer(request: HttpRequest) -> HttpResponse:
+    """Fragment: one model's answer to the query; a refusal is part of the page."""
+    choice = Choice.of(request.GET)
+    context = answered(choice) if choice.query and choice.model else {}
+    return render(request, "evaluation/_answer.html", {"choice": choice, **context})
+
+
+def answered(choice: Choice) -> dict[str, Any]:
+    call: dict[str, Any] = {"query": choice.query, "model": choice.model, "mode": choice.mode}
     try:
-        retriever.running_engine()
-    except TraceError as error:
-        return str(error)
-    return ""
-
-
-def answered(chosen: Choice) -> dict[str, Any]:
-    """One model's answer; a refusal is part of the page."""
-    try:
-        answer = retriever.retrieve(
-            query=chosen.query, model=chosen.model, mode=chosen.mode, k=SHOWN, patience=PATIENCE
-        )
+        answer = retriever.retrieve(**call, k=SHOWN, patience=PATIENCE)
     except TraceError as error:
         return {"error": error}
-    rule = answer["cited_rule"]
     names = [row["name"] for row in answer["tools"]]
-    known = Tool.objects.filter(name__in=names) | Tool.objects.filter(
-        api__in={name.split("/")[0] for name in names}
-    )
-    spans = trace_spans(
-        answer["trace"], known.values_list("name", flat=True), names, [rule["code"]] if rule else []
-    )
-    tables = [
-        (title, with_chance(rows))
-        for title, rows in (
-            (list_title(answer["mode"]), answer["tools"]),
-            ("Ranked, fast mode", answer["ranked"]),
-        )
-        if rows
-    ]
+    apis = {name.split("/")[0] for name in names}
+    known = Tool.objects.filter(name__in=names) | Tool.objects.filter(api__in=apis)
+    codes = [answer["cited_rule"]["code"]] if answer["cited_rule"] else []
+    tables = []
+    for title, rows in (
+        ("Ranked, fast mode" if answer["mode"] == "fast" else "Committed to", answer["tools"]),
+        ("Ranked, fast mode", answer["ranked"]),
+    ):
+        for row in rows:  # scores are log-probabilities; people read per cent
+            row["chance"] = None if row["score"] is None else 100 * exp(row["score"])
+        if rows:
+            tables.append((title, rows))
     return {
         "answer": answer,
-        "notes": [
-            note for note in answer["notes"] if note != NO_TOOL_FITS
-        ],  # the page says it above the list
+        # the page says above the list that no tool fits
+        "notes": [note for note in answer["notes"] if note != NO_TOOL_FITS],
         "chance": 100 * (answer["confidence"] or 0),
-        "spans": spans,
+        "spans": trace_spans(answer["trace"], known.values_list("name", flat=True), names, codes),
         "tables": tables,
     }
-
-
-def list_title(mode: str) -> str:
-    return "Ranked, fast mode" if mode == "fast" else "Committed to"
-
-
-def with_chance(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Scores are log-probabilities; people read per cent."""
-    return [{**row, "chance": 100 * exp(row["score"]) if row["score"] is not None else None} for row in rows]

@@ -6,15 +6,10 @@ descriptions, deprecation, permission targets, and the published rule that a tra
 
 import json
 import secrets
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
@@ -26,27 +21,12 @@ from evaluation.core.metrics import NO_TRACE, cited_codes, trace_notes
 from evaluation.retrieval.calibration import NO_TOOL_FITS, judged
 from rules.models import Rule
 from trace_site.artefacts import store
-from trace_site.lib.child import tail
+from trace_site.lib.child import Event, run_child
 from trace_site.lib.errors import TraceError, declared
 from training.core.scripts import request_words
 from training.models import Model
 from training.registry.registry import export_dir, model_named, tools_of
 from training.runs.stages import child_env
-
-# What a model did not take in of a request, in plain sentences.
-
-
-def reading_notes(query: str, unread: Sequence[str] | None, cut_request: bool) -> list[str]:
-    """`unread`: the words the model's encoder cannot read; None: no encoder reads for it."""
-    notes = []
-    if unread:
-        count = len(request_words(query))
-        what = f"{len(unread)} of {count} words of this request" if len(unread) < count else "this request"
-        notes.append(f"The model cannot read {what}: its encoder has no words in that script.")
-    if cut_request:
-        notes.append("This request is longer than the model reads; what goes beyond was left out.")
-    return notes
-
 
 MODES = ("fast", "trace", "both")
 TIMEOUT_SECONDS = 60
@@ -64,9 +44,8 @@ def running_engine() -> Engine:
     """The engine behind ENGINE_URL, else the process `manage.py up` started here. Raises TraceError `unavailable`."""
     if settings.ENGINE_URL:
         return Engine(str(settings.ENGINE_URL).rstrip("/"), settings.ENGINE_TOKEN)
-    note = settings.TRACE_HOME / "engine.json"
     try:
-        told = json.loads(note.read_text())
+        told = json.loads((settings.TRACE_HOME / "engine.json").read_text())
         return Engine(str(told["url"]), str(told["token"]))
     except (OSError, ValueError, KeyError) as error:
         raise TraceError(
@@ -94,36 +73,65 @@ def retrieve(
     targets nothing is. Retired and blocked tools are left out of every list. `patience`: seconds to wait for a model
     that is loading.
     """
-    check(query, mode, k)
+    if not query.strip() or len(query) > LONGEST_QUERY:
+        raise TraceError(f"a query has 1 to {LONGEST_QUERY} characters.", code="bad_request", where="query")
+    if mode not in MODES:
+        raise TraceError(f"{mode!r} is not one of {', '.join(MODES)}.", code="bad_request", where="mode")
+    if not 1 <= k <= MOST_TOOLS:
+        raise TraceError(f"must lie in 1..{MOST_TOOLS}.", code="bad_request", where="k")
     chosen = model if isinstance(model, Model) else model_named(model)
-    folder = export_dir(chosen)
-    request = {"model": str(folder), "query": query, "mode": mode, "k": k}
-    lists = {"permissions": list(permissions or ()), "without": left_out(folder, chosen.store_digest)}
-    raw = ask(engine or running_engine(), {**request, **lists}, patience)
+    folder, masked = export_dir(chosen), masked_names()
+    without = sorted(masked & tools_of(folder, chosen.store_digest)) if masked else []
+    request = {"model": str(folder), "query": query, "mode": mode, "k": k, "without": without}
+    raw = ask(engine or running_engine(), {**request, "permissions": list(permissions or ())}, patience)
     fast, trace = (raw["fast"], raw["trace"]) if mode == "both" else (raw, raw)
     parts = [fast, trace] if mode == "both" else [raw]
-    catalog = _Catalog.of([name for part in parts for name in part["tools"]], permissions)
+    answer = fast if mode == "fast" else trace
+
+    granted = set(permissions or ())
+    names = {name for part in parts for name in part["tools"]}
+    tools = {tool.name: tool for tool in Tool.objects.filter(name__in=names).defer("embedding", "search")}
+    withheld = {
+        tool.name
+        for tool in tools.values()
+        if granted and tool.permissions and not granted & set(tool.permissions)
+    }
+
+    def rows(part: dict[str, Any]) -> list[dict[str, Any]]:
+        """A tool that has left the catalog since the model was trained is shown as retired."""
+        scores = [*part.get("scores", ()), *[None] * len(part["tools"])]
+        found = []
+        for name, score in zip(part["tools"], scores, strict=False):
+            tool = tools.get(name)
+            if name not in withheld:
+                found.append(
+                    {
+                        "name": name,
+                        "score": score,
+                        "description": tool.description if tool else "",
+                        "deprecated": bool(tool and tool.deprecated),
+                        "retired": tool is None or tool.status == Tool.Status.RETIRED,
+                    }
+                )
+        return found[:k]
+
     text = str(trace.get("trace") or "") if mode != "fast" else ""
     said = {name: trace.get(name, default) if text else default for name, default in NO_TRACE.items()}
     about = judged(chosen, "fast" if mode == "fast" else "trace", trace.get("features") or {})
     unread, cut = parts[0].get("unread"), bool(parts[0].get("cut_request"))
+    run = chosen.run
     return {
-        "model": {
-            "id": chosen.pk,
-            "cell": chosen.run.cell,
-            "base": chosen.run.base,
-            "snapshot": chosen.run.snapshot_id,
-        },
+        "model": {"id": chosen.pk, "cell": run.cell, "base": run.base, "snapshot": run.snapshot_id},
         "mode": mode,
-        "tools": catalog.rows((fast if mode == "fast" else trace), k),
-        "ranked": catalog.rows(fast, k) if mode == "both" else [],
+        "tools": rows(answer),
+        "ranked": rows(fast) if mode == "both" else [],
         "confidence": about.verdict.confidence,
         "fits": about.verdict.fits,
         "calibration": about.calibration,
         "trace": text,
         **said,
         "cited_rule": cited_rule(text, trace["tools"]) if text else None,
-        "withheld": catalog.withheld,
+        "withheld": len(withheld),
         "unread": unread,
         "cut_request": cut,
         "notes": [
@@ -135,47 +143,62 @@ def retrieve(
     }
 
 
-def left_out(folder: Path, digest: str) -> list[str]:
-    """The model's tools that no answer may name today."""
-    masked = masked_names()
-    return sorted(masked & tools_of(folder, digest)) if masked else []
+def reading_notes(query: str, unread: Sequence[str] | None, cut_request: bool) -> list[str]:
+    """What a model did not take in of a request, in plain sentences. `unread`: the words its encoder cannot read;
+    None: no encoder reads for it."""
+    notes = []
+    if unread:
+        count = len(request_words(query))
+        what = f"{len(unread)} of {count} words of this request" if len(unread) < count else "this request"
+        notes.append(f"The model cannot read {what}: its encoder has no words in that script.")
+    if cut_request:
+        notes.append("This request is longer than the model reads; what goes beyond was left out.")
+    return notes
 
 
-def check(query: str, mode: str, k: int) -> None:
-    if not query.strip() or len(query) > LONGEST_QUERY:
-        raise TraceError(f"a query has 1 to {LONGEST_QUERY} characters.", code="bad_request", where="query")
-    if mode not in MODES:
-        raise TraceError(f"{mode!r} is not one of {', '.join(MODES)}.", code="bad_request", where="mode")
-    if not 1 <= k <= MOST_TOOLS:
-        raise TraceError(f"must lie in 1..{MOST_TOOLS}.", code="bad_request", where="k")
+def cited_rule(trace: str, answer: Sequence[str]) -> dict[str, Any] | None:
+    """The first published rule whose code stands in the trace; of rules with equal codes the one about the answer."""
+    rules = Rule.objects.filter(published__isnull=False)
+    codes = cited_codes(trace, rules.values_list("code", flat=True))
+    if not codes:
+        return None
+    ids = set(Tool.objects.filter(name__in=answer).values_list("pk", flat=True))
+    rule = max(
+        rules.filter(code=codes[0]).select_related("published__target"),
+        key=lambda one: (len(ids & set(one.published.tool_ids)), -one.pk),  # type: ignore[union-attr]
+    )
+    assert rule.published is not None
+    return {
+        "id": rule.pk,
+        "code": rule.code,
+        "domain": rule.domain_id,
+        "version": rule.published.number,
+        "target": rule.published.target.name,
+        "text": rule.published.text,
+        "start": trace.find(rule.code),
+    }
 
 
 def ask(engine: Engine, request: dict[str, Any], patience: float = 0.0) -> dict[str, Any]:
     """The engine's answer; a model that is still loading after `patience` seconds reads as `unavailable`."""
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {engine.token}".rstrip()}
     deadline = time.monotonic() + patience
     while True:
         try:
-            return ask_once(engine, request)
-        except TraceError as error:
-            if error.extra.get("engine_code") != "loading" or time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
-
-
-def ask_once(engine: Engine, request: dict[str, Any]) -> dict[str, Any]:
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {engine.token}".rstrip()}
-    try:
-        answer = _http().post(f"{engine.url}/retrieve", content=json.dumps(request), headers=headers)
-        if answer.is_success:
-            found: dict[str, Any] = answer.json()
-            return found
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        raise TraceError(
-            "the engine does not answer.",
-            code="unavailable",
-            hint="It may be starting; try again in a moment. Its log is engine.log in TRACE_HOME/logs.",
-        ) from error
-    raise _refusal(answer)
+            answer = _http().post(f"{engine.url}/retrieve", content=json.dumps(request), headers=headers)
+            if answer.is_success:
+                found: dict[str, Any] = answer.json()
+                return found
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise TraceError(
+                "the engine does not answer.",
+                code="unavailable",
+                hint="It may be starting; try again in a moment. Its log is engine.log in TRACE_HOME/logs.",
+            ) from error
+        refusal = _refusal(answer)
+        if refusal.extra.get("engine_code") != "loading" or time.monotonic() > deadline:
+            raise refusal
+        time.sleep(0.2)
 
 
 @cache
@@ -191,10 +214,8 @@ def _refusal(answer: httpx.Response) -> TraceError:
     except ValueError:
         said = {}
     message = str(said.get("message") or f"the engine answered {answer.status_code}.")
-    if answer.status_code in (
-        401,
-        403,
-    ):  # the site is not known there; whoever asks the site has done nothing wrong
+    if answer.status_code in (401, 403):
+        # the site is not known there; whoever asks the site has done nothing wrong
         hint = (
             "Give the site the engine's ENGINE_TOKEN, and the engine the name in ENGINE_URL as ENGINE_HOSTS."
         )
@@ -205,130 +226,48 @@ def _refusal(answer: httpx.Response) -> TraceError:
     return TraceError(message, code=declared(str(said.get("code")), "engine_failed"), where="engine")
 
 
-@dataclass
-class _Catalog:
-    """What the catalog says about the tools of an answer, and which of them the caller may not use."""
-
-    tools: dict[str, Tool]
-    granted: frozenset[str]
-    withheld: int = 0
-
-    @classmethod
-    def of(cls, names: Sequence[str], permissions: Sequence[str] | None) -> "_Catalog":
-        found = Tool.objects.filter(name__in=names).defer("embedding", "search")
-        catalog = cls({tool.name: tool for tool in found}, frozenset(permissions or ()))
-        catalog.withheld = sum(not catalog.may_use(name) for name in set(names))
-        return catalog
-
-    def may_use(self, name: str) -> bool:
-        tool = self.tools.get(name)
-        if not self.granted or tool is None or not tool.permissions:
-            return True
-        return bool(self.granted & set(tool.permissions))
-
-    def rows(self, answer: dict[str, Any], k: int) -> list[dict[str, Any]]:
-        scores = [*answer.get("scores", ()), *[None] * len(answer["tools"])]
-        return [
-            self.row(name, score)
-            for name, score in zip(answer["tools"], scores, strict=False)
-            if self.may_use(name)
-        ][:k]
-
-    def row(self, name: str, score: float | None) -> dict[str, Any]:
-        """A tool that has left the catalog since the model was trained is shown as retired."""
-        tool = self.tools.get(name)
-        return {
-            "name": name,
-            "score": score,
-            "description": tool.description if tool else "",
-            "deprecated": bool(tool and tool.deprecated),
-            "retired": tool is None or tool.status == Tool.Status.RETIRED,
-        }
-
-
-def cited_rule(trace: str, answer: Sequence[str]) -> dict[str, Any] | None:
-    """The first published rule whose code stands in the trace; of rules with equal codes the one about the answer."""
-    rules = Rule.objects.filter(published__isnull=False).values_list("code", flat=True)
-    codes = cited_codes(trace, rules)
-    if not codes:
-        return None
-    candidates = list(
-        Rule.objects.filter(code=codes[0], published__isnull=False).select_related(
-            "published", "published__target"
-        )
-    )
-    ids = set(Tool.objects.filter(name__in=answer).values_list("pk", flat=True))
-    rule = max(candidates, key=lambda one: (len(ids & set(one.published.tool_ids)), -one.pk))  # type: ignore[union-attr]
-    assert rule.published is not None
-    return {
-        "id": rule.pk,
-        "code": rule.code,
-        "domain": rule.domain_id,
-        "version": rule.published.number,
-        "target": rule.published.target.name,
-        "text": rule.published.text,
-        "start": trace.find(rule.code),
-    }
-
-
 # An engine process for the length of one call: how a command line answers without `manage.py up`.
-
 
 ENGINE = "evaluation.ml"
 START_SECONDS = 60.0
 LOAD_SECONDS = 600.0  # a model of billions of parameters is read from disk first
 
 
+class Answered(Exception):
+    """Ends the engine that was started for one call; carries the answer."""
+
+
 def retrieve_once(**call: Any) -> dict[str, Any]:
-    """`retriever.retrieve` with an engine that lives no longer than the call."""
-    with engine(settings.TRACE_HOME) as started:
-        return retrieve(**call, engine=started, patience=LOAD_SECONDS)
-
-
-@contextmanager
-def engine(folder: Path) -> Iterator[Engine]:
-    """Start an engine on a free port, wait until it answers, and end it with the block."""
-    port = free_port()
-    started = Engine(f"http://127.0.0.1:{port}", secrets.token_urlsafe(32))
-    log = folder / "logs" / "engine-once.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", ENGINE, "--parent-pipe", "serve", "--port", str(port)]
-            + ["--root", str(store().on_this_machine)],
-            cwd=settings.BASE_DIR,
-            env={**child_env(), "ENGINE_TOKEN": started.token},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-        )
-    try:
-        wait_for_health(process, started.url, log)
-        yield started
-    finally:
-        process.terminate()
-        process.wait()
-        assert process.stdin is not None
-        process.stdin.close()
-
-
-def wait_for_health(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    """`retrieve` with an engine on a free port that lives no longer than the call."""
+    token, log = secrets.token_urlsafe(32), settings.TRACE_HOME / "logs" / "engine-once.log"
+    log.unlink(missing_ok=True)
     deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        with suppress(httpx.HTTPError):
-            if _http().get(f"{url}/health", timeout=5).is_success:
-                return
-        time.sleep(0.1)
-    words = tail(log).strip().splitlines()
-    raise TraceError(
-        words[-1] if words else "the engine did not start.",
-        code="engine_failed",
-        where=ENGINE,
-        hint=f"See {log}.",
-    )
+    failed: dict[str, Any] = {"code": "engine_failed", "where": ENGINE, "hint": f"See {log}."}
 
+    def on_event(event: Event) -> None:
+        if event.get("event") == "serving":
+            started = Engine(f"http://127.0.0.1:{event['port']}", token)
+            raise Answered(retrieve(**call, engine=started, patience=LOAD_SECONDS))
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    def tick() -> None:
+        if time.monotonic() > deadline:
+            raise TraceError("the engine did not start.", **failed)
+
+    try:
+        run_child(
+            ENGINE,
+            ["serve", "--port", "0", "--root", str(store().on_this_machine)],
+            cwd=settings.BASE_DIR,
+            log=log,
+            on_event=on_event,
+            tick=tick,
+            env={**child_env(), "ENGINE_TOKEN": token},
+        )
+    except Answered as done:
+        answer: dict[str, Any] = done.args[0]
+        return answer
+    except TraceError as error:
+        if error.code == "child_failed":
+            raise TraceError(error.message, **failed) from error
+        raise
+    raise TraceError("the engine ended before it answered.", **failed)

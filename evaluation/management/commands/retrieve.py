@@ -36,16 +36,12 @@ class Command(TraceCommand):
         for place, tool in enumerate(result["tools"], start=1):
             score = "" if tool["score"] is None else f"{tool['score']:9.3f}"
             self.echo(f"{place:3} {score} {tool['name']}{'  (deprecated)' if tool['deprecated'] else ''}")
-        if result["trace"]:
-            self.echo(result["trace"])
-        for note in result["notes"]:
-            if note != NO_TOOL_FITS:
-                self.echo(note)
-        if result["calibration"]:
-            self.echo(result["calibration"])
-        sure = "" if result["confidence"] is None else f", {result['confidence']:.0%} sure of the first tool"
-        cited = f", cites {result['cited_rule']['code']}" if result["cited_rule"] else ""
-        return (
-            result,
-            f"model {result['model']['id']} {result['mode']} in {result['seconds']:.3f} s{sure}{cited}",
-        )
+        notes = [note for note in result["notes"] if note != NO_TOOL_FITS]
+        for line in filter(None, (result["trace"], *notes, result["calibration"])):
+            self.echo(line)
+        said = f"model {result['model']['id']} {result['mode']} in {result['seconds']:.3f} s"
+        if result["confidence"] is not None:
+            said += f", {result['confidence']:.0%} sure of the first tool"
+        if result["cited_rule"]:
+            said += f", cites {result['cited_rule']['code']}"
+        return result, said
