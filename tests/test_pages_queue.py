@@ -10,7 +10,7 @@ from tests.factories import make_model, make_run, make_snapshot
 from trace_site.jobs import Job
 from trace_site.worker import Worker
 from training.models import RunMetric
-from training.runs.curves import MOST_COMPARED, chosen, compared_lines
+from training.runs.curves import MOST_COMPARED, chosen, compared_fields
 from training.runs.queue import queue
 from training.runs.stages import default_recipe
 
@@ -131,7 +131,7 @@ def test_runs_stand_side_by_side_with_what_differs(client_as, pair):
     a, b = pair
     page = client_as("expert").get(f"/training/compare/?run={a.pk}&run={b.pk}")
     text = page.content.decode()
-    assert [(line.name, line.values) for line in page.context["differing"]] == [
+    assert [(name, values) for name, _, values in page.context["differing"]] == [
         ("stage2.lr", [f"{default_recipe('pocket').stage2.lr:g}", "0.5"])
     ]
     ((title, charts),) = page.context["sections"]
@@ -177,6 +177,6 @@ def test_the_order_asked_for_is_kept_and_doubles_are_dropped(pair):
 
 def test_fields_that_one_recipe_lacks_are_said_to_be_missing():
     runs = [make_run(recipe={"seed": 1}), make_run(recipe={"seed": 1, "stage1": {"lr": 0.1}})]
-    assert [(line.name, line.values) for line in compared_lines(runs) if not line.same] == [
+    assert [(name, values) for name, _, values in compared_fields(runs) if len(set(values)) > 1] == [
         ("stage1.lr", ["–", "0.1"])
     ]

@@ -15,7 +15,7 @@ import torch
 from transformers import Gemma4ForCausalLM, Gemma4TextConfig
 
 from training.core.recipe import Lora, Recipe, Stage
-from training.ml.bases.model import Trainee, in_fp32, with_lora
+from training.ml.bases.model import Trainee, with_lora
 from training.ml.bases.named import grow_tables
 from training.ml.data import Example
 
@@ -95,7 +95,7 @@ def build(where: torch.device, toy: bool) -> tuple[Trainee, Sizes]:
     tools = list(range(text, text + new))
     chat: Any = SimpleNamespace(unit_ids=lambda _: tools, pad_id=0, markers=SimpleNamespace(added=()))
     snapshot: Any = SimpleNamespace(family_strings=lambda _: [])
-    wrapped = in_fp32(with_lora(model, chat, snapshot, recipe)).to(where)
+    wrapped = with_lora(model, chat, snapshot, recipe).to(where)
     trained = {name: w.numel() for name, w in wrapped.named_parameters() if w.requires_grad}
     rows = sum(count for name, count in trained.items() if name.endswith(".rows"))
     return Trainee(wrapped, chat, 0, "", pocket=False), Sizes(body, sum(trained.values()) - rows, head, rows)

@@ -32,8 +32,7 @@ from tests.training.killing import (
     write_files,
 )
 from trace_site.lib.errors import TraceError
-from training.core.publish import is_intact
-from training.core.rundir import RunDir
+from training.core.rundir import RunDir, is_intact
 
 
 def kill_runs(folder: Path, kills: int, draw: random.Random, max_steps: int = 0) -> list[str]:

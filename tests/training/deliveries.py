@@ -12,10 +12,9 @@ from synthesis.models import Snapshot
 from tests.training.small_snapshot import write_snapshot
 from trace_site.artefacts import store
 from trace_site.lib.files import content_hash, read_json, sha256_file
-from training.core.publish import publish_dir
 from training.core.recipe import Recipe
 from training.core.records import load_snapshot
-from training.core.rundir import RunDir
+from training.core.rundir import RunDir, publish_dir
 
 FIRST = 100  # id of the first tool token
 

@@ -12,8 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from training.core.publish import publish_dir
-from training.core.rundir import RunDir
+from training.core.rundir import RunDir, publish_dir
 
 
 def exit_with_parent() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.training.small_snapshot import write_snapshot
 from trace_site.lib.files import read_jsonl
 from training.core import estimate as sums
-from training.core.bases import E4B, base_of, base_of_config
+from training.core.estimate import E4B, base_of, base_of_config
 from training.core.memorization import stage1_records
 from training.core.recipe import Pocket, Recipe, Stage, load
 from training.core.records import load_snapshot, stage2_records

@@ -31,7 +31,7 @@ def prepared(tmp_path: Path, run: Path) -> tuple[checkpoints.Trainer, list[list[
     examples, _ = encode(stage2_records(snapshot, recipe), trainee.chat, 256)
     directory = RunDir(run)
     directory.checkpoints.mkdir(parents=True, exist_ok=True)
-    trainer = loop._prepare(trainee, examples, recipe.stage2, recipe, directory, "stage2", [])
+    trainer = loop.prepare(trainee, examples, recipe.stage2, recipe, directory, "stage2", [])
     trainee.model.train()
     return trainer, epoch_batches([len(one.ids) for one in examples], 4, 0, 0)
 

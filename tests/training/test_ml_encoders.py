@@ -18,9 +18,9 @@ from tests.training.small_encoder import quick_recipe, small_encoder, small_pock
 from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
 from trace_site.lib.files import sha256_file  # noqa: E402
-from training.core.bases import ENCODERS, encoder_digest  # noqa: E402
 from training.core.recipe import Recipe  # noqa: E402
 from training.core.records import Snapshot, load_snapshot  # noqa: E402
+from training.core.stages import ENCODERS, encoder_digest  # noqa: E402
 from training.ml import stage1, stage2  # noqa: E402
 from training.ml.bases import encoders
 from training.ml.bases import model as bases_model

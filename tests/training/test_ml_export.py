@@ -15,8 +15,8 @@ from tests.training.small_bases import write_gemma, write_untied  # noqa: E402
 from tests.training.small_encoder import quick_recipe  # noqa: E402
 from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
 from trace_site.lib.errors import TraceError  # noqa: E402
-from training.core.publish import is_intact  # noqa: E402
 from training.core.recipe import Lora, Recipe, Stage  # noqa: E402
+from training.core.rundir import is_intact  # noqa: E402
 from training.ml import stage1, stage2  # noqa: E402
 from training.ml.bases.chat import load_chat  # noqa: E402
 

@@ -422,7 +422,7 @@ def prepared(recipe: Recipe, snapshot: Snapshot, folder: Path, replay: bool = Fa
     again = encode(replay_records(snapshot, recipe), trainee.chat, recipe.max_seq_len)[0] if replay else []
     run = RunDir(folder)
     run.checkpoints.mkdir(parents=True)
-    found = loop._prepare(trainee, examples, recipe.stage2, recipe, run, "stage2", again)
+    found = loop.prepare(trainee, examples, recipe.stage2, recipe, run, "stage2", again)
     trainee.model.train()
     return found
 
@@ -530,17 +530,16 @@ def test_a_stage_keeps_its_share_of_what_encoder_and_rows_were_for_tools_that_no
         before = {name: value.detach().clone() for name, value in trainee.model.named_parameters()}
         trained: dict[str, torch.Tensor] = {}
 
-        train = loop._train
-
         def noting(
-            trainer: Trainer, meter: Any, train: Any = train, kept: dict[str, torch.Tensor] = trained
-        ) -> None:
-            train(trainer, meter)
+            trainer: Trainer, batch: Any, step: Any = loop.train_step, kept: dict[str, torch.Tensor] = trained
+        ) -> Any:
+            norm = step(trainer, batch)
             kept.update({name: value.detach().clone() for name, value in trainer.weights.items()})
+            return norm
 
         examples, _ = encode(records, trainee.chat, recipe.max_seq_len)
         with monkeypatch.context() as patch, run.locked():
-            patch.setattr(loop, "_train", noting)
+            patch.setattr(loop, "train_step", noting)
             loop.fit(trainee, examples, stage, recipe, run, "plain", silent)
         ends.append({name: value.detach().clone() for name, value in trainee.model.named_parameters()})
         for name, value in trained.items():

@@ -13,7 +13,7 @@ import torch  # noqa: E402
 from tests.training.small_bases import write_gemma  # noqa: E402
 from tests.training.test_ml_checkpoints import prepared, steps  # noqa: E402
 from training.core.recipe import Recipe  # noqa: E402
-from training.ml import loop, step  # noqa: E402
+from training.ml import checkpoints, loop, step  # noqa: E402
 from training.ml.checkpoints import Trainer  # noqa: E402
 from training.ml.data import Batch, Example, collate  # noqa: E402
 
@@ -154,7 +154,7 @@ def test_recomputed_activations_give_the_same_step(tmp_path: Path, base: str) ->
         examples, _ = encode(stage2_records(snapshot, changed), trainee.chat, 256)
         run = RunDir(tmp_path / str(wanted))
         run.checkpoints.mkdir(parents=True)
-        trainer = loop._prepare(trainee, examples, changed.stage2, changed, run, "stage2", [])
+        trainer = loop.prepare(trainee, examples, changed.stage2, changed, run, "stage2", [])
         trainee.model.train()
         longest = sorted(examples, key=lambda one: len(one.ids))[
             -2:
@@ -177,5 +177,5 @@ def test_a_diverged_loss_is_named_with_its_step_and_never_saved(tmp_path: Path) 
         next(iter(trainer.weights.values())).fill_(float("nan"))
     steps(trainer, batches, 1)
     with pytest.raises(TraceError, match="the loss is nan at step 1"):
-        loop._save(trainer)
+        checkpoints.save(trainer)
     assert trainer.run.latest_checkpoint() is None

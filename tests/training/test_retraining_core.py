@@ -27,10 +27,6 @@ def test_a_limit_of_zero_never_starts_it():
     assert not verdict.due and verdict.keeps == ["It has no trigger: a person starts it."]
 
 
-def test_rules_nobody_wrote_samples_for_start_nothing():
-    assert not judge(Facts(NOON, untaught=9), LIMITS).due
-
-
 def test_a_change_starts_nothing_before_it_has_been_quiet():
     verdict = judge(Facts(NOON, taught=2, changed_at=ago(12), change="rules changed"), LIMITS)
     assert verdict.earliest == datetime(2026, 3, 1, 12, 18, tzinfo=UTC) and verdict.keeps == [

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from trace_site.lib.errors import TraceError
-from training.core.publish import is_intact
-from training.core.rundir import RunDir
+from training.core.rundir import RunDir, is_intact
 
 
 def write_file(text: str):  # type: ignore[no-untyped-def]

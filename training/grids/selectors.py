@@ -1,7 +1,7 @@
 """Reads behind the pages of grids."""
 
-from collections import defaultdict
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet
@@ -20,13 +20,13 @@ class Square:
     """One cell as the matrix draws it. `reused`: [(stage, the run that trained it)]."""
 
     run: Run
-    score: Score | None = None
-    reused: list[tuple[str, int]] = field(default_factory=list)
-    grids: list[int] = field(default_factory=list)
+    score: Score | None
+    reused: list[tuple[str, int]]
+    grids: list[int]
 
 
 @dataclass(slots=True)
-class Row:
+class MatrixRow:
     """Everything but the retrieval mode is the same; one square (or none) per retrieval mode of the grid."""
 
     run: Run
@@ -36,7 +36,7 @@ class Row:
 @dataclass(slots=True)
 class Matrix:
     retrievals: list[str]
-    rows: list[Row]
+    rows: list[MatrixRow]
     counts: dict[str, int]
     snapshots: int
     seeds: int
@@ -62,61 +62,37 @@ def grids() -> QuerySet[Grid]:
     )
 
 
-def preparing() -> list[Job]:
-    """Grids that wait for their snapshots, or could not be made; the newest first."""
-    unfinished = Job.objects.filter(kind="grid").exclude(state=Job.State.DONE)
-    return list(unfinished.order_by("-pk")[:10])
-
-
 def matrix(grid: Grid) -> Matrix:
     """The cells of a grid as rows of squares; three queries and those of the scores."""
-    runs = [cell.run for cell in cells_of(grid)]
-    shared = other_grids(grid, runs)
+    cells = grid.cells.select_related("run__job", "run__snapshot", "run__model").defer(
+        "run__log_tail", "run__recipe", "run__snapshot__manifest", "run__model__card", "run__model__lineage"
+    )
+    runs = [cell.run for cell in cells]
+    others: defaultdict[int, list[int]] = defaultdict(list)
+    named = GridCell.objects.filter(run__in=runs).exclude(grid=grid).order_by("grid")
+    for pk, other in named.values_list("run", "grid"):
+        others[pk].append(other)
     scores = scores_of(run.model.pk for run in runs if hasattr(run, "model"))
     retrievals = [value for value in Run.Retrieval.values if any(run.retrieval == value for run in runs)]
-    rows: dict[tuple[Any, ...], Row] = {}
-    counts: defaultdict[str, int] = defaultdict(int)
-    for run in sorted(
-        runs, key=lambda run: (run.snapshot_id, run.seed, run.base, run.format, memo_place(run))
-    ):
+    memos = Run.Memo.values
+    runs.sort(key=lambda run: (run.snapshot_id, run.seed, run.base, run.format, memos.index(run.memo)))
+    rows: dict[tuple[Any, ...], MatrixRow] = {}
+    for run in runs:
         key = (run.snapshot_id, run.seed, run.base, run.format, run.memo)
-        row = rows.setdefault(key, Row(run, [None] * len(retrievals)))
+        row = rows.setdefault(key, MatrixRow(run, [None] * len(retrievals)))
         score = scores.get(run.model.pk) if hasattr(run, "model") else None
-        row.squares[retrievals.index(run.retrieval)] = Square(run, score, reused(run), shared.get(run.pk, []))
-        counts["trained" if hasattr(run, "model") else run.job.state if run.job else "none"] += 1
+        reused = [
+            (STAGES[stage], facts["reused_from_run"])
+            for stage, facts in run.summary.items()
+            if stage in STAGES and isinstance(facts, dict) and "reused_from_run" in facts
+        ]
+        row.squares[retrievals.index(run.retrieval)] = Square(run, score, reused, others.get(run.pk, []))
+    states = ("trained" if hasattr(run, "model") else run.job.state if run.job else "none" for run in runs)
     return Matrix(
         retrievals,
         list(rows.values()),
-        dict(counts),
+        dict(Counter(states)),
         snapshots=len({run.snapshot_id for run in runs}),
         seeds=len({run.seed for run in runs}),
         measure=next(iter(scores.values())).label if scores else "",
     )
-
-
-def memo_place(run: Run) -> int:
-    return Run.Memo.values.index(run.memo)
-
-
-def cells_of(grid: Grid) -> QuerySet[GridCell]:
-    return grid.cells.select_related("run__job", "run__snapshot", "run__model").defer(
-        "run__log_tail", "run__recipe", "run__snapshot__manifest", "run__model__card", "run__model__lineage"
-    )
-
-
-def other_grids(grid: Grid, runs: list[Run]) -> dict[int, list[int]]:
-    """{run: the other grids that name it}"""
-    found: defaultdict[int, list[int]] = defaultdict(list)
-    rows = GridCell.objects.filter(run__in=runs).exclude(grid=grid).order_by("grid")
-    for run, other in rows.values_list("run", "grid"):
-        found[run].append(other)
-    return found
-
-
-def reused(run: Run) -> list[tuple[str, int]]:
-    """[(stage in words, the run that trained it)] of the stages that this run did not train itself."""
-    return [
-        (STAGES[stage], facts["reused_from_run"])
-        for stage, facts in run.summary.items()
-        if stage in STAGES and isinstance(facts, dict) and "reused_from_run" in facts
-    ]

@@ -31,10 +31,6 @@ def plan_recipe(plan: Plan) -> Recipe:
     return recipes.stored(over_default(plan.base, plan.recipe))
 
 
-def recipe_of(plan: Plan, cell: Cell) -> Recipe:
-    return cell_recipe(plan_recipe(plan), plan.base, **cell.parts())
-
-
 def snapshots_of(plan: Plan) -> dict[Source, Snapshot]:
     """The snapshots that the plan names by number. Raises TraceError when one is not there."""
     asked = {source.id: source for source in plan.sources if source.id}
@@ -51,25 +47,23 @@ def grid_forecast(plan: Plan, snapshots: Mapping[Source, Snapshot] | None = None
     known = snapshots_of(plan) if snapshots is None else snapshots
     catalog = catalog_now() if len(known) < len(plan.sources) else ""
     base = plan_recipe(plan)
-    data = {source: data_of(source, known, catalog) for source in plan.sources}
+    # hashes of the snapshot, of its catalog, and of what passes without rule samples read
+    data: dict[Source, tuple[str, str, str]] = {}
+    for source in plan.sources:
+        if (snapshot := known.get(source)) is not None:
+            data[source] = snapshot.hash, snapshot.catalog_hash, plain_hash(snapshot)
+        else:
+            append = source.strategy == "append" or not source.per_rule  # the other samples stay as they are
+            name = f"to be built: {source if source.per_rule else 'no rule samples'}"
+            data[source] = name, catalog, f"{catalog}:rrb" if append else ""
 
     def steps_of(cell: Cell) -> list[stages.Step]:
-        recipe = cell_recipe(base, plan.base, **cell.parts())
-        return stages.steps(recipe, *data[cell.source])
+        return stages.steps(cell_recipe(base, plan.base, **cell.parts()), *data[cell.source])
 
     planned = plans.ordered(plan.cells(), steps_of)
     keys = {step.key for one in planned for step in one.steps}
     kept = TrainedStage.objects.filter(key__in=keys, removed_at=None).values_list("key", flat=True)
     return plans.forecast(planned, set(kept))
-
-
-def data_of(source: Source, known: Mapping[Source, Snapshot], catalog: str) -> tuple[str, str, str]:
-    """(snapshot hash, catalog hash, hash of what passes without rule samples read) of a source, built or not."""
-    if (snapshot := known.get(source)) is not None:
-        return snapshot.hash, snapshot.catalog_hash, plain_hash(snapshot)
-    append = source.strategy == "append" or not source.per_rule  # the other samples stay as they are
-    plain = f"{catalog}:rrb" if append else ""
-    return f"to be built: {source if source.per_rule else 'no rule samples'}", catalog, plain
 
 
 def grid_start(*, plan: Plan, actor: Any = None, wake: bool = True) -> Job:
@@ -91,13 +85,25 @@ def run_grid(ctx: JobContext) -> dict[str, Any]:
 
 
 def built_snapshots(ctx: JobContext, plan: Plan) -> dict[Source, Snapshot]:
-    """The plan's own snapshots. Raises JobPostponed until all are built, TraceError when one could not be."""
-    builds = start_builds(ctx, plan)
+    """The plan's own snapshots. Raises JobPostponed until all are built, TraceError when one could not be.
+
+    Which job builds which source is kept with the grid's job.
+    """
+    builds: dict[str, int] = dict(ctx.params.get("builds", {}))
+    with ctx.guard():
+        for source in plan.builds():
+            if str(source) not in builds:
+                options = plan.build_options(source)
+                builds[str(source)] = snapshot_start(**options, actor=ctx.job.created_by).pk
+        keep_builds(ctx, builds)
+    known = Job.objects.in_bulk(list(builds.values()))
     found: dict[Source, Snapshot] = {}
+    waiting: list[tuple[Source, Job]] = []
     for source in plan.builds():
-        job = builds[str(source)]
+        job = known[builds[str(source)]]
         if job.state in ENDED_BADLY:
-            drop_build(ctx, source)
+            with ctx.guard():
+                keep_builds(ctx, {name: pk for name, pk in builds.items() if name != str(source)})
             raise TraceError(
                 f"{source} could not be built: {job.error or job.state}",
                 code=declared(job.error_code, "no_snapshot"),
@@ -106,30 +112,13 @@ def built_snapshots(ctx: JobContext, plan: Plan) -> dict[Source, Snapshot]:
             )
         if job.state == Job.State.DONE:
             found[source] = Snapshot.objects.get(pk=(job.result or {})["id"])
+        else:
+            waiting.append((source, job))
     ctx.progress(len(found), len(plan.builds()), "building snapshots")
-    if waiting := [source for source in plan.builds() if source not in found]:
-        build = builds[str(waiting[0])]
-        raise JobPostponed(f"waits for {waiting[0]}, which job {build.pk} builds", build)
+    if waiting:
+        source, job = waiting[0]
+        raise JobPostponed(f"waits for {source}, which job {job.pk} builds", job)
     return found
-
-
-def start_builds(ctx: JobContext, plan: Plan) -> dict[str, Job]:
-    """{source: the job that builds it}; which jobs those are is kept with the grid's job."""
-    kept: dict[str, int] = dict(ctx.params.get("builds", {}))
-    with ctx.guard():
-        for source in plan.builds():
-            if str(source) not in kept:
-                options = plan.build_options(source)
-                kept[str(source)] = snapshot_start(**options, actor=ctx.job.created_by).pk
-        keep_builds(ctx, kept)
-    found = Job.objects.in_bulk(list(kept.values()))
-    return {name: found[number] for name, number in kept.items()}
-
-
-def drop_build(ctx: JobContext, source: Source) -> None:
-    kept = {name: pk for name, pk in ctx.params["builds"].items() if name != str(source)}
-    with ctx.guard():
-        keep_builds(ctx, kept)
 
 
 def keep_builds(ctx: JobContext, builds: dict[str, int]) -> None:
@@ -141,14 +130,17 @@ def keep_builds(ctx: JobContext, builds: dict[str, int]) -> None:
 def grid_create(*, plan: Plan, snapshots: Mapping[Source, Snapshot], actor: Any = None) -> Grid:
     """The grid with a run per cell, in training order. An equal plan made before is returned and goes on."""
     planned = grid_forecast(plan, snapshots)
-    keys = [run_key(snapshots[one.cell.source].hash, recipe_of(plan, one.cell)) for one in planned]
-    key = content_hash(sorted(set(keys)))
-    name = plan.name or default_name(plan)
+    recipe = plan_recipe(plan)
+    recipes_of = [cell_recipe(recipe, plan.base, **one.cell.parts()) for one in planned]
+    hashes = [snapshots[one.cell.source].hash for one in planned]
+    keys = {run_key(found, own) for found, own in zip(hashes, recipes_of, strict=True)}
+    sources = ", ".join(map(str, plan.sources))
+    name = plan.name or f"{len(plan.cells())} cells on {sources}, base {plan.base}"
     grid, created = Grid.objects.get_or_create(
-        key=key, defaults={"name": name[:200], "plan": plan.as_dict(), "created_by": actor}
+        key=content_hash(sorted(keys)),
+        defaults={"name": name[:200], "plan": plan.as_dict(), "created_by": actor},
     )
     runs: dict[int, Run] = {}
-    recipe = plan_recipe(plan)
     for one in planned:
         run = run_create(
             snapshot=snapshots[one.cell.source],
@@ -166,11 +158,6 @@ def grid_create(*, plan: Plan, snapshots: Mapping[Source, Snapshot], actor: Any 
         detail = {"name": grid.name, "cells": len(runs), **plans.totals(planned)}
         audit_models.record(actor=actor, action="grid.created", obj=grid, detail=detail)
     return grid
-
-
-def default_name(plan: Plan) -> str:
-    sources = ", ".join(map(str, plan.sources))
-    return f"{len(plan.cells())} cells on {sources}, base {plan.base}"
 
 
 @transaction.atomic
@@ -206,7 +193,8 @@ def grid_seconds(plan: Plan, planned: Iterable[Planned]) -> float | None:
             continue
         snapshot = known.get(one.cell.source, newest)
         try:
-            found = estimator.of(recipe_of(plan, one.cell), snapshot)
+            recipe = cell_recipe(plan_recipe(plan), plan.base, **one.cell.parts())
+            found = estimator.of(recipe, snapshot, {})
         except TraceError:
             return None
         seconds = {stage.stage: stage.seconds for stage in found.stages}

@@ -9,10 +9,11 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from synthesis.models import Snapshot
+from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.small_yaml import LONGEST
 from trace_site.paging import keyset
-from training.core.grid import Plan, read_plan, totals
+from training.core.grid import read_plan, totals
 from training.grids import selectors, services
 from training.grids.services import grid_seconds
 from training.models import Grid, Run
@@ -57,25 +58,19 @@ class GridForm(forms.Form):
             self.add_error("snapshots", "Mark one, or name a sweep.")
         if not self.errors:
             try:
-                data["plan"] = self.read(data)
+                data["plan"] = read_plan(
+                    {
+                        "name": data["name"].strip(),
+                        "base": data["base"],
+                        "snapshots": [*map(int, data["snapshots"]), *data["sweep"].replace(";", " ").split()],
+                        "seeds": [one.strip() for one in data["seeds"].split(",")],
+                        "recipe": read_yaml(data["recipe"], "recipe"),
+                        **{axis: data[axis] for axis in AXES},
+                    }
+                )
             except TraceError as error:
                 self.add_error(None, str(error))
         return data
-
-    @staticmethod
-    def read(data: dict[str, Any]) -> Plan:
-        """The plan that the fields declare. Raises TraceError naming the field."""
-        sweeps = data["sweep"].replace(";", " ").split()
-        return read_plan(
-            {
-                "name": data["name"].strip(),
-                "base": data["base"],
-                "snapshots": [*map(int, data["snapshots"]), *sweeps],
-                "seeds": [one.strip() for one in data["seeds"].split(",")],
-                "recipe": read_yaml(data["recipe"], "recipe"),
-                **{axis: data[axis] for axis in AXES},
-            }
-        )
 
 
 AT_ONCE = 100  # cells that a request queues itself
@@ -83,8 +78,10 @@ AT_ONCE = 100  # cells that a request queues itself
 
 @require_GET
 def grid_list(request: HttpRequest) -> HttpResponse:
+    """The grids, above them those that wait for their snapshots or could not be made."""
     page = keyset(selectors.grids(), request.GET.get("after", ""), newest=True)
-    context = {"page": page, "preparing": selectors.preparing()}
+    preparing = Job.objects.filter(kind="grid").exclude(state=Job.State.DONE).order_by("-pk")[:10]
+    context = {"page": page, "preparing": list(preparing)}
     return render(request, "training/grid_list.html", context)
 
 
@@ -93,20 +90,18 @@ def grid_create(request: HttpRequest) -> HttpResponse:
     asked = request.GET.getlist("snapshot") or [name for name, _ in snapshot_choices()[:1]]
     form = GridForm(request.POST or None, initial={"snapshots": asked})
     if request.method == "POST" and form.is_valid():
+        plan = form.cleaned_data["plan"]
         try:
-            return started(request, form.cleaned_data["plan"])
+            # a small plan on snapshots that are there is queued at once; the rest by a job, shown above the list
+            if plan.builds() or len(plan.cells()) > AT_ONCE:
+                services.grid_start(plan=plan, actor=request.user)
+                return redirect("training:grids")
+            snapshots = services.snapshots_of(plan)
+            grid = services.grid_create(plan=plan, snapshots=snapshots, actor=request.user)
+            return redirect("training:grid", grid.pk)
         except TraceError as error:
             form.add_error(None, str(error))
     return render(request, "training/grid_form.html", {"form": form}, status=422 if form.errors else 200)
-
-
-def started(request: HttpRequest, plan: Plan) -> HttpResponse:
-    """A small plan on snapshots that are there is queued at once; the rest by a job, shown above the list."""
-    if plan.builds() or len(plan.cells()) > AT_ONCE:
-        services.grid_start(plan=plan, actor=request.user)
-        return redirect("training:grids")
-    grid = services.grid_create(plan=plan, snapshots=services.snapshots_of(plan), actor=request.user)
-    return redirect("training:grid", grid.pk)
 
 
 @require_GET
@@ -126,25 +121,23 @@ def grid_preview(request: HttpRequest) -> HttpResponse:
     return render(request, "training/_grid_preview.html", context)
 
 
-def moving(grid: Grid) -> dict[str, Any]:
-    return {"grid": grid, "matrix": selectors.matrix(grid)}
-
-
 def found_grid(pk: int) -> Grid:
     return get_object_or_404(Grid.objects.select_related("created_by"), pk=pk)
 
 
 @require_GET
 def grid_detail(request: HttpRequest, pk: int) -> HttpResponse:
-    return render(request, "training/grid_detail.html", moving(found_grid(pk)))
+    grid = found_grid(pk)
+    return render(request, "training/grid_detail.html", {"grid": grid, "matrix": selectors.matrix(grid)})
 
 
 @require_GET
 def grid_live(request: HttpRequest, pk: int) -> HttpResponse:
     """The matrix; when the last cell has ended the page is loaded anew."""
-    context = moving(found_grid(pk))
-    response = render(request, "training/_grid.html", context)
-    if not context["matrix"].active:
+    grid = found_grid(pk)
+    matrix = selectors.matrix(grid)
+    response = render(request, "training/_grid.html", {"grid": grid, "matrix": matrix})
+    if not matrix.active:
         response["HX-Refresh"] = "true"
     return response
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trace_site.lib.errors import TraceError
 from training.core import recipe as recipes
-from training.core.publish import was_full
+from training.core.rundir import was_full
 
 STOPPED = 3
 ORPHANED = 4

@@ -5,7 +5,7 @@ Randomness and the order of the data are functions of (seed, step), so the step 
 """
 
 import json
-from collections.abc import Sequence
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -50,16 +50,35 @@ class Trainer:
     fingerprint: str
     steps: int  # of the whole stage
     team: Team
-    replay: Sequence[Example]
-    losses: list[torch.Tensor] = field(
-        default_factory=list
-    )  # of the steps since state.loss was brought up to date
+    # of the steps since state.loss was brought up to date
+    losses: list[torch.Tensor] = field(default_factory=list)
     real: int = 0  # tokens this process went through since it began, and with padding:
     computed: int = 0
 
 
+def settle(trainer: Trainer) -> None:
+    """Bring the smoothed loss up to date: reading losses one by one would hold an accelerator up at every step."""
+    state = trainer.state
+    if not trainer.losses:
+        return
+    first = state.step - len(trainer.losses)
+    for number, value in enumerate(torch.stack(trainer.losses).tolist(), first):
+        if not math.isfinite(value):
+            raise TraceError(
+                f"the loss is {value} at step {number}.",
+                code="diverged",
+                hint="Lower the learning rate, or train without bf16.",
+            )
+        state.loss = value if number == 0 else 0.9 * state.loss + 0.1 * value
+    trainer.losses.clear()
+
+
 def save(trainer: Trainer) -> bool:
-    """Write a checkpoint. On a full disk: False when an older one is intact, so that training may go on."""
+    """Write a checkpoint, in the first process of a team only. On a full disk: False when an older one is intact, so
+    that training may go on."""
+    settle(trainer)
+    if not trainer.run.writer:
+        return True
     try:
         trainer.run.save_checkpoint(
             trainer.state.step, lambda folder: _write(trainer, folder), checkpoint_bytes(trainer)
@@ -108,16 +127,14 @@ def resume(trainer: Trainer) -> None:
             hint="Use a new run directory.",
         )
     trainer.state = State(**facts)
-    where = device()
     stored = load_file(folder / "model.safetensors")
     with torch.no_grad():
         for key, value in trainer.weights.items():
             value.copy_(stored[key])
-    moments = load_file(folder / "optimizer.safetensors")
     found: dict[str, dict[str, torch.Tensor]] = {}
-    for name, moment in moments.items():
+    for name, moment in load_file(folder / "optimizer.safetensors").items():
         key, _, kind = name.rpartition(".")
-        found.setdefault(key, {})[kind] = moment.to(where)
-    for key, remembered in found.items():
-        trainer.optimizer.remember(trainer.weights[key], remembered)
+        found.setdefault(key, {})[kind] = moment.to(device())
+    for key, moments in found.items():
+        trainer.optimizer.remember(trainer.weights[key], moments)
     trainer.run.log(f"{trainer.name}: resumed from {folder.name}")

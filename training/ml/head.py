@@ -6,9 +6,8 @@ all of them together are small.
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -78,140 +77,115 @@ def summed_loss(head: Head, hidden: Tensor, targets: Tensor) -> Tensor:
     where = hidden.device.type
     mixed = torch.is_autocast_enabled(where)
     dtype = torch.get_autocast_dtype(where) if mixed else head.parts[0].weight.dtype
-    how = _How(head.scale, head.cap, dtype, sum(len(part.weight) for part in head.parts))
     tensors = [tensor for part in head.parts for tensor in (part.weight, part.bias)]
-    return _SummedLoss.apply(hidden, targets, how, *tensors)
+    return _SummedLoss.apply(hidden, targets, head.scale, head.cap, dtype, *tensors)
 
 
-@dataclass(frozen=True, slots=True)
-class _How:
-    scale: float
-    cap: float
-    dtype: torch.dtype  # of the products; everything else is at least float32
-    rows: int
-
-    @property
-    def exact(self) -> torch.dtype:
-        return torch.promote_types(self.dtype, torch.float32)
-
-
-class _SummedLoss(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, hidden: Tensor, targets: Tensor, how: _How, *tensors: Tensor | None) -> Tensor:
-        sums, kept = _Sums.empty(targets, how), []
-        keep = len(targets) * how.rows <= KEPT
-        with _no_autocast(hidden):
-            narrow = hidden.to(how.dtype)
-            for block in _blocks(tensors, len(targets), hidden.device.type, how):
-                shares = block.shares(narrow, how)
-                sums.add(block, shares, targets)
-                kept += shares.kept(how) if keep else []
-        ctx.how, ctx.inputs = how, len(tensors)
-        ctx.save_for_backward(hidden, targets, sums.total, *tensors, *kept)
-        return (sums.total - sums.wanted).sum()
-
-    @staticmethod
-    def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, targets, total, *rest = ctx.saved_tensors
-        tensors, kept = rest[: ctx.inputs], iter(rest[ctx.inputs :])
-        needs, how = ctx.needs_input_grad, ctx.how
-        with _no_autocast(hidden):
-            narrow, factor = hidden.to(how.dtype), outer[0] * how.scale
-            scaled = (hidden * factor).to(how.dtype)
-            d_hidden = torch.zeros_like(hidden, dtype=how.exact) if needs[0] else None
-            grads = [_zeros(tensor, need) for tensor, need in zip(tensors, needs[3:], strict=True)]
-            for block in _blocks(tensors, len(targets), hidden.device.type, how):
-                shares = _Shares.of(kept, how) or block.shares(narrow, how)
-                slope = block.slope(shares, targets, total, how)
-                d_weight, d_bias = grads[2 * block.part : 2 * block.part + 2]
-                if d_bias is not None:
-                    d_bias[block.rows] += slope.sum(dim=0) * factor
-                slope = slope.to(how.dtype)
-                if d_hidden is not None:
-                    _add_product(d_hidden[block.positions], slope, block.weight)
-                if d_weight is not None:
-                    _add_product(d_weight[block.rows], slope.T, scaled[block.positions])
-            if d_hidden is not None:
-                d_hidden = d_hidden.mul_(factor).to(hidden.dtype)
-        return d_hidden, None, None, *grads
-
-
-@dataclass(slots=True)
-class _Shares:
-    """What a block's logits become: softmax over the block alone, and their log-sum-exp."""
-
-    softmax: Tensor  # [positions, rows]
-    total: Tensor  # [positions, 1]
-    capped: Tensor  # the logits; under a soft cap as a share of it. Only a soft cap needs them again
-
-    def kept(self, how: _How) -> list[Tensor]:
-        return [self.softmax, self.total, self.capped] if how.cap else [self.softmax, self.total]
-
-    @staticmethod
-    def of(kept: Iterator[Tensor], how: _How) -> "_Shares | None":
-        softmax = next(kept, None)
-        if softmax is None:
-            return None
-        return _Shares(softmax, next(kept), next(kept) if how.cap else softmax)
-
-
-@dataclass(slots=True)
-class _Block:
+class _Block(NamedTuple):
     """A rectangle of the logits: some positions, some consecutive rows of one part."""
 
     part: int
-    positions: slice
+    at: slice  # positions
     rows: slice  # inside the part
     first: int  # id of the first row
     weight: Tensor
     bias: Tensor | None
 
-    def shares(self, hidden: Tensor, how: _How) -> _Shares:
-        capped = (hidden[self.positions] @ self.weight.T).to(how.exact)
-        if self.bias is not None:
-            capped += self.bias
-        if how.cap:
-            capped.mul_(how.scale / how.cap).tanh_()
-        elif how.scale != 1:
-            capped.mul_(how.scale)
-        logits = capped * how.cap if how.cap else capped
-        softmax = logits.softmax(dim=1)  # one pass over the block, where logsumexp takes four
-        total = logits.amax(dim=1, keepdim=True) - softmax.amax(dim=1, keepdim=True).log()
-        return _Shares(softmax, total, capped)
-
     def here(self, targets: Tensor) -> tuple[Tensor, Tensor]:
         """For each position its wanted row in this block (any, when elsewhere), and whether it is in this block."""
-        wanted = targets[self.positions, None] - self.first
+        wanted = targets[self.at, None] - self.first
         return wanted.clamp(0, len(self.weight) - 1), (wanted >= 0) & (wanted < len(self.weight))
 
-    def slope(self, shares: _Shares, targets: Tensor, total: Tensor, how: _How) -> Tensor:
-        """The derivative of the loss by the logits before scale and cap, without the factor `scale`."""
-        place, inside = self.here(targets)
-        slope = shares.softmax * (shares.total - total[self.positions, None]).exp()
-        slope.scatter_add_(1, place, -inside.to(slope.dtype))
-        return slope.addcmul_(slope * shares.capped, shares.capped, value=-1) if how.cap else slope
+    def softmax(self, hidden: Tensor, scale: float, cap: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Over this block alone, at least in float32: softmax, log-sum-exp, and the logits, under a soft cap as a share
+        of it."""
+        capped = (hidden[self.at] @ self.weight.T).to(_exact(hidden.dtype))
+        if self.bias is not None:
+            capped += self.bias
+        if cap:
+            capped.mul_(scale / cap).tanh_()
+        elif scale != 1:
+            capped.mul_(scale)
+        logits = capped * cap if cap else capped
+        softmax = logits.softmax(dim=1)  # one pass over the block, where logsumexp takes four
+        return softmax, logits.amax(dim=1, keepdim=True) - softmax.amax(dim=1, keepdim=True).log(), capped
 
 
-@dataclass(slots=True)
-class _Sums:
-    """What forward collects of each position's logits."""
-
-    how: _How
-    total: Tensor  # log-sum-exp of the rows so far
-    wanted: Tensor  # the logit of the wanted row
+class _SummedLoss(torch.autograd.Function):
+    """Products are made in `dtype`, everything else at least in float32; autocast is off, so every cast is written."""
 
     @staticmethod
-    def empty(targets: Tensor, how: _How) -> "_Sums":
-        zero = torch.zeros(len(targets), dtype=how.exact, device=targets.device)
-        return _Sums(how, torch.full_like(zero, -torch.inf), zero)
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        targets: Tensor,
+        scale: float,
+        cap: float,
+        dtype: torch.dtype,
+        *tensors: Tensor | None,
+    ) -> Tensor:
+        wanted = torch.zeros(
+            len(targets), dtype=_exact(dtype), device=targets.device
+        )  # logits of the wanted rows
+        total = torch.full_like(wanted, -torch.inf)  # log-sum-exp of the rows so far
+        rows = sum(len(weight) for weight in tensors[::2] if weight is not None)
+        kept: list[Tensor] = []
+        with torch.autocast(hidden.device.type, enabled=False):
+            narrow = hidden.to(dtype)
+            for block in _blocks(tensors, len(targets), hidden.device.type, dtype):
+                softmax, own_total, capped = block.softmax(narrow, scale, cap)
+                place, inside = block.here(targets)
+                wanted[block.at] += (capped.gather(1, place) * inside).squeeze(1) * (cap or 1.0)
+                total[block.at] = torch.logaddexp(total[block.at], own_total.squeeze(1))
+                if len(targets) * rows <= KEPT:
+                    kept += [softmax, own_total, capped] if cap else [softmax, own_total]
+        ctx.numbers, ctx.inputs = (scale, cap, dtype), len(tensors)
+        ctx.save_for_backward(hidden, targets, total, *tensors, *kept)
+        return (total - wanted).sum()
 
-    def add(self, block: _Block, shares: _Shares, targets: Tensor) -> None:
-        at, (place, inside), factor = block.positions, block.here(targets), self.how.cap or 1.0
-        self.wanted[at] += (shares.capped.gather(1, place) * inside).squeeze(1) * factor
-        self.total[at] = torch.logaddexp(self.total[at], shares.total.squeeze(1))
+    @staticmethod
+    def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, targets, total, *rest = ctx.saved_tensors
+        (scale, cap, dtype), needs = ctx.numbers, ctx.needs_input_grad
+        tensors, kept = rest[: ctx.inputs], iter(rest[ctx.inputs :])
+        with torch.autocast(hidden.device.type, enabled=False):
+            narrow, factor = hidden.to(dtype), outer[0] * scale
+            scaled = (hidden * factor).to(dtype)
+            d_hidden = torch.zeros_like(hidden, dtype=_exact(dtype)) if needs[0] else None
+            grads = [
+                torch.zeros_like(tensor) if tensor is not None and need else None
+                for tensor, need in zip(tensors, needs[5:], strict=True)
+            ]
+            for block in _blocks(tensors, len(targets), hidden.device.type, dtype):
+                if (softmax := next(kept, None)) is not None:
+                    own_total = next(kept)
+                    capped = next(kept) if cap else softmax
+                else:
+                    softmax, own_total, capped = block.softmax(narrow, scale, cap)
+                # the derivative of the loss by the logits before scale and cap, without the factor `scale`
+                place, inside = block.here(targets)
+                slope = softmax * (own_total - total[block.at, None]).exp()
+                slope.scatter_add_(1, place, -inside.to(slope.dtype))
+                if cap:
+                    slope = slope.addcmul_(slope * capped, capped, value=-1)
+                d_weight, d_bias = grads[2 * block.part : 2 * block.part + 2]
+                if d_bias is not None:
+                    d_bias[block.rows] += slope.sum(dim=0) * factor
+                slope = slope.to(dtype)
+                if d_hidden is not None:
+                    _add_product(d_hidden[block.at], slope, block.weight)
+                if d_weight is not None:
+                    _add_product(d_weight[block.rows], slope.T, scaled[block.at])
+            if d_hidden is not None:
+                d_hidden = d_hidden.mul_(factor).to(hidden.dtype)
+        return d_hidden, None, None, None, None, *grads
 
 
-def _blocks(tensors: Any, positions: int, where: str, how: _How) -> Iterator[_Block]:
+def _exact(dtype: torch.dtype) -> torch.dtype:
+    return torch.promote_types(dtype, torch.float32)
+
+
+def _blocks(tensors: Any, positions: int, where: str, dtype: torch.dtype) -> Iterator[_Block]:
     """Rows outside, positions inside: each piece of the weight is cast, and its gradient touched, in one go."""
     high, wide = BLOCK.get(where, BLOCK["cpu"])
     first = 0
@@ -219,15 +193,11 @@ def _blocks(tensors: Any, positions: int, where: str, how: _How) -> Iterator[_Bl
         weight, bias = tensors[2 * part : 2 * part + 2]
         for start in range(0, len(weight), wide):
             rows = slice(start, min(start + wide, len(weight)))
-            piece = weight[rows].detach().to(how.dtype)
+            piece = weight[rows].detach().to(dtype)
             shift = None if bias is None else bias[rows].detach()
             for top in range(0, positions, high):
                 yield _Block(part, slice(top, top + high), rows, first + start, piece, shift)
         first += len(weight)
-
-
-def _zeros(tensor: Tensor | None, needed: bool) -> Tensor | None:
-    return torch.zeros_like(tensor) if tensor is not None and needed else None
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
@@ -235,8 +205,3 @@ def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
         total.addmm_(left, right)
     else:
         total += left @ right
-
-
-def _no_autocast(like: Tensor) -> AbstractContextManager[Any]:
-    """Every cast here is written out."""
-    return torch.autocast(like.device.type, enabled=False)

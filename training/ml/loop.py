@@ -21,7 +21,6 @@ from typing import Any
 
 import torch
 from peft import PeftModel
-from torch import nn
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
@@ -31,7 +30,7 @@ from trace_site.lib.files import content_hash
 from training.core.recipe import Recipe, Stage
 from training.core.rundir import RunDir
 from training.ml.bases.model import Trainee, device
-from training.ml.checkpoints import State, Trainer, resume, save
+from training.ml.checkpoints import State, Trainer, resume, save, settle
 from training.ml.data import Example, epoch_batches, replayed
 from training.ml.optimizer import Optimizer, early_stop, known_before, learning_rate, peak
 from training.ml.step import check_head, train_step
@@ -123,26 +122,33 @@ Reporter = Callable[[dict[str, Any]], None]
 def reporter(run: RunDir, stage: str) -> Iterator[Reporter]:
     """A callable that passes a row on. Raises TraceError for an unknown name or a package that is not installed."""
     wanted = os.environ.get(VARIABLE, "") if run.writer else ""
-    if wanted not in WAYS:
+    if wanted not in ("", "tensorboard", "mlflow"):
         raise TraceError(
             f"'{wanted}' is not a place metrics can be sent to.",
             code="bad_setting",
             where=VARIABLE,
             hint="Set it to tensorboard, to mlflow, or to nothing.",
         )
-    with WAYS[wanted](run, stage) as tell:
-        yield tell
-
-
-@contextmanager
-def _nowhere(run: RunDir, stage: str) -> Iterator[Reporter]:
-    yield lambda row: None
-
-
-@contextmanager
-def _tensorboard(run: RunDir, stage: str) -> Iterator[Reporter]:
-    """Event files under RUN/tensorboard: `tensorboard --logdir RUN`."""
-    _require("tensorboard")
+    if not wanted:
+        yield lambda row: None
+        return
+    try:
+        package = import_module(wanted)
+    except ImportError as error:
+        raise TraceError(
+            f"{VARIABLE} is {wanted}, which is not installed.",
+            code="not_installed",
+            where=VARIABLE,
+            hint="Install the report extra: pip install -e '.[report]' -c constraints/constraints.txt.",
+        ) from error
+    if wanted == "mlflow":  # at the server of MLFLOW_TRACKING_URI; a resume goes on in the same MLflow run
+        kept = run.root / "mlflow.txt"
+        known = kept.read_text().strip() if kept.exists() else None
+        title = None if known else f"{run.root.name} {stage}"
+        with package.start_run(run_id=known or None, run_name=title) as active:
+            kept.write_text(active.info.run_id)
+            yield lambda row: package.log_metrics(figures(row), step=row["step"])
+        return
     writer = import_module("torch.utils.tensorboard").SummaryWriter(str(run.root / "tensorboard"))
 
     def tell(row: dict[str, Any]) -> None:
@@ -155,41 +161,12 @@ def _tensorboard(run: RunDir, stage: str) -> Iterator[Reporter]:
         writer.close()
 
 
-@contextmanager
-def _mlflow(run: RunDir, stage: str) -> Iterator[Reporter]:
-    """One MLflow run a stage, at the server of MLFLOW_TRACKING_URI; it keeps its id in RUN/mlflow.txt for a resume."""
-    mlflow = _require("mlflow")
-    kept = run.root / "mlflow.txt"
-    known = kept.read_text().strip() if kept.exists() else None
-    with mlflow.start_run(
-        run_id=known or None, run_name=None if known else f"{run.root.name} {stage}"
-    ) as active:
-        kept.write_text(active.info.run_id)
-        yield lambda row: mlflow.log_metrics(figures(row), step=row["step"])
-
-
-WAYS: dict[str, Callable[[RunDir, str], Any]] = {"": _nowhere, "tensorboard": _tensorboard, "mlflow": _mlflow}
-
-
 def figures(row: dict[str, Any]) -> dict[str, float]:
     """The numbers of a row that make a curve."""
-    return {
-        name: float(value)
-        for name, value in row.items()
-        if name != "step" and isinstance(value, (int, float))
+    numbers = {
+        name: value for name, value in row.items() if isinstance(value, (int, float)) and name != "step"
     }
-
-
-def _require(package: str) -> Any:
-    try:
-        return import_module(package)
-    except ImportError as error:
-        raise TraceError(
-            f"{VARIABLE} is {package}, which is not installed.",
-            code="not_installed",
-            where=VARIABLE,
-            hint="Install the report extra: pip install -e '.[report]' -c constraints/constraints.txt.",
-        ) from error
+    return {name: float(value) for name, value in numbers.items()}
 
 
 METRICS_SECONDS = 1.0
@@ -221,29 +198,87 @@ def fit(
     """
     torch.set_num_threads(recipe.threads)
     reuse_freed_memory()
-    trainer = _prepare(trainee, examples, stage, recipe, run, name, replay)
-    before = {
-        key: value.detach().clone()
-        for key, value in known_before(trainee, trainer.weights).items()
-        if stage.keep
-    }
+    trainer = prepare(trainee, examples, stage, recipe, run, name, replay)
+    steps, team = trainer.steps, trainer.team
+    known = known_before(trainee, trainer.weights) if stage.keep else {}
+    before = {key: value.detach().clone() for key, value in known.items()}
     resume(trainer)
-    trainer.team.require_same(trainer.fingerprint, trainer.state.step)
+    state = trainer.state
+    team.require_same(trainer.fingerprint, state.step)
     check_head(trainee, examples)
     trainee.model.train()
+
+    lengths = [len(example.ids) for example in examples]
+    per_epoch = math.ceil(len(lengths) / stage.batch_size)
+    most = round(recipe.replay * stage.batch_size)
+    pools = [(thinks, [one for one in replay if one.thinks == thinks]) for thinks in (False, True)]
+    batches: list[list[int]] = []
+    started = saved = wrote = time.monotonic()
+    seconds, tokens = state.seconds, state.tokens
     with reporter(run, name) as tell, float32_attention(trainee.model):
-        _train(trainer, _Meter(trainer, report, tell))
+        while state.step < steps and not state.spent:
+            epoch, position = divmod(state.step, per_epoch)
+            if not batches or position == 0:
+                batches = epoch_batches(lengths, stage.batch_size, recipe.seed, epoch)
+            own = [examples[number] for number in batches[position]]
+            again: list[Example] = []
+            for thinks, pool in pools:
+                chosen = replayed(len(pool), most, recipe.seed, state.step)
+                count = round(recipe.replay * sum(example.thinks == thinks for example in own))
+                again += [pool[number] for number in chosen[:count]]
+            norm = train_step(trainer, [*own, *again])
+            now = time.monotonic()
+            state.seconds = seconds + now - started
+
+            stop = False
+            if state.step % team.rhythm == 0:
+                spent = 0 < stage.max_seconds <= state.seconds
+                stop, state.spent = team.agree(run.stop_requested(), spent)
+            last = state.spent or state.step >= steps
+
+            # about every second a row of metrics; every step and token is in one
+            passed = now - wrote
+            if last or passed >= METRICS_SECONDS or state.step == 1:
+                settle(trainer)
+                if run.writer:
+                    rate = (state.tokens - tokens) / max(passed, 1e-6)
+                    row = {
+                        "stage": name,
+                        "step": state.step,
+                        "steps": steps,
+                        "tokens": state.tokens,
+                        "loss": round(state.loss, 4),
+                        "lr": learning_rate(stage, (state.step - 1) / steps),
+                        "grad_norm": round(norm.item(), 4),
+                        "tokens_per_second": round(rate, 1),
+                        "computed_ratio": round(trainer.computed / max(trainer.real, 1), 4),
+                        "memory_mb": round(peak_memory_mb()),
+                        "seconds": round(state.seconds, 2),
+                        "epoch": round(state.step / per_epoch, 3),
+                    }
+                    run.add_metrics(row)
+                    tell(row)
+                    report(state.step, steps, f"{name}: loss {state.loss:.3f}, {rate:,.0f} tokens/s")
+                wrote, tokens = now, state.tokens
+
+            if state.spent or (not last and (stop or now - saved >= recipe.checkpoint_seconds)):
+                kept = save(trainer)
+                saved = time.monotonic()
+            if stop and not last:
+                note = "" if kept else "; the disk is full, so it goes on from an older checkpoint"
+                raise Stopped(f"stopped on request at step {state.step} of {steps}{note}")
+
     share = kept_share(trainee, examples, stage) if before else 0.0
     with torch.no_grad():
         for key, value in before.items():
             trainer.weights[key].lerp_(value, share)
     trainee.model.eval()
-    trainer.team.leave()
-    if early := early_stop(stage, trainer.state.step, len(examples)):
+    team.leave()
+    if early := early_stop(stage, state.step, len(examples)):
         run.log(f"{name}: stopped at {early['Stopped at']}; it is not a finished run")
     if not run.writer:
         raise HelperDone
-    return trainer.state
+    return state
 
 
 def kept_share(trainee: Trainee, examples: Sequence[Example], stage: Stage) -> float:
@@ -260,68 +295,7 @@ def kept_share(trainee: Trainee, examples: Sequence[Example], stage: Stage) -> f
     return stage.keep * (1 - len(named) / count)
 
 
-def _train(trainer: Trainer, meter: "_Meter") -> None:
-    state, stage, recipe, team = trainer.state, trainer.stage, trainer.recipe, trainer.team
-    started = saved = time.monotonic()
-    before = state.seconds
-    lengths = [len(example.ids) for example in trainer.examples]
-    per_epoch = math.ceil(len(lengths) / stage.batch_size)
-    most = round(recipe.replay * stage.batch_size)
-    pools = [[one for one in trainer.replay if one.thinks == thinks] for thinks in (False, True)]
-    batches: list[list[int]] = []
-    while state.step < trainer.steps and not state.spent:
-        epoch, position = divmod(state.step, per_epoch)
-        if not batches or position == 0:
-            batches = epoch_batches(lengths, stage.batch_size, recipe.seed, epoch)
-        own = [trainer.examples[number] for number in batches[position]]
-        again = [
-            pool[number]
-            for pool, thinks in zip(pools, (False, True), strict=True)
-            for number in replayed(len(pool), most, recipe.seed, state.step)[
-                : round(recipe.replay * sum(example.thinks == thinks for example in own))
-            ]
-        ]
-        norm = train_step(trainer, [*own, *again])
-        now = time.monotonic()
-        state.seconds = before + now - started
-        stop = False
-        if state.step % team.rhythm == 0:
-            spent = 0 < stage.max_seconds <= state.seconds
-            stop, state.spent = team.agree(trainer.run.stop_requested(), spent)
-        last = state.spent or state.step >= trainer.steps
-        meter.row(norm, state.step / per_epoch, last)
-        if state.spent or (not last and (stop or now - saved >= recipe.checkpoint_seconds)):
-            kept = _save(trainer)
-            saved = time.monotonic()
-        if stop and not last:
-            note = "" if kept else "; the disk is full, so it goes on from an older checkpoint"
-            raise Stopped(f"stopped on request at step {state.step} of {trainer.steps}{note}")
-
-
-def _save(trainer: Trainer) -> bool:
-    """Save in the first process of the team only."""
-    _settle(trainer)
-    return save(trainer) if trainer.run.writer else True
-
-
-def _settle(trainer: Trainer) -> None:
-    """Bring the smoothed loss up to date: reading losses one by one would hold an accelerator up at every step."""
-    state = trainer.state
-    if not trainer.losses:
-        return
-    first = state.step - len(trainer.losses)
-    for number, value in enumerate(torch.stack(trainer.losses).tolist(), first):
-        if not math.isfinite(value):
-            raise TraceError(
-                f"the loss is {value} at step {number}.",
-                code="diverged",
-                hint="Lower the learning rate, or train without bf16.",
-            )
-        state.loss = value if number == 0 else 0.9 * state.loss + 0.1 * value
-    trainer.losses.clear()
-
-
-def _prepare(
+def prepare(
     trainee: Trainee,
     examples: list[Example],
     stage: Stage,
@@ -330,78 +304,21 @@ def _prepare(
     name: str,
     replay: Sequence[Example],
 ) -> Trainer:
+    """The weights that train and what moves them, at step 0."""
     if not examples:
         raise TraceError(f"there is nothing to train {name} on.", code="no_records")
     team = Team()
-    model: nn.Module = trainee.model.to(device())
+    model: Any = trainee.model.to(device())
     if recipe.activation_checkpointing:
-        _recompute_activations(model)
-    weights = {
-        key: value
-        for key, value in model.named_parameters()
-        if value.requires_grad and peak(trainee, key, stage)
-    }
+        base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
+        base.activation_checkpointing_enable()
+    weights = {}
     for key, value in model.named_parameters():
-        value.requires_grad_(key in weights)
-    steps = stage.steps(len(examples))
+        value.requires_grad_(value.requires_grad and peak(trainee, key, stage) > 0)
+        if value.requires_grad:
+            weights[key] = value
     ids = [example.ids for example in (*examples, *replay)]
     fingerprint = content_hash([asdict(stage), recipe.seed, recipe.replay, name, ids])
-    state, optimizer = State(), Optimizer(trainee, weights, stage)
-    return Trainer(
-        trainee,
-        examples,
-        stage,
-        recipe,
-        run,
-        name,
-        state,
-        optimizer,
-        weights,
-        fingerprint,
-        steps,
-        team,
-        replay,
-    )
-
-
-def _recompute_activations(model: nn.Module) -> None:
-    base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
-    base.activation_checkpointing_enable()
-
-
-class _Meter:
-    """Writes a row of metrics about every second; every step and token is in one."""
-
-    def __init__(self, trainer: Trainer, report: Progress, tell: Reporter) -> None:
-        self.trainer, self.report, self.tell = trainer, report, tell
-        self.wrote = time.monotonic()
-        self.tokens = trainer.state.tokens
-
-    def row(self, norm: torch.Tensor, epoch: float, last: bool) -> None:
-        trainer, state, now = self.trainer, self.trainer.state, time.monotonic()
-        passed = now - self.wrote
-        if not (last or passed >= METRICS_SECONDS or state.step == 1):
-            return
-        _settle(trainer)
-        if not trainer.run.writer:
-            self.wrote = now
-            return
-        rate = (state.tokens - self.tokens) / max(passed, 1e-6)
-        row = {
-            "stage": trainer.name,
-            "step": state.step,
-            "steps": trainer.steps,
-            "tokens": state.tokens,
-            "loss": round(state.loss, 4),
-            "lr": learning_rate(trainer.stage, (state.step - 1) / trainer.steps),
-            "grad_norm": round(norm.item(), 4),
-            "tokens_per_second": round(rate, 1),
-            "computed_ratio": round(trainer.computed / max(trainer.real, 1), 4),
-            "memory_mb": round(peak_memory_mb()),
-            "seconds": round(state.seconds, 2),
-            "epoch": round(epoch, 3),
-        }
-        trainer.run.add_metrics(row)
-        self.tell(row)
-        self.report(state.step, trainer.steps, f"{trainer.name}: loss {state.loss:.3f}, {rate:,.0f} tokens/s")
-        self.wrote, self.tokens = now, state.tokens
+    optimizer, steps = Optimizer(trainee, weights, stage), stage.steps(len(examples))
+    parts = (run, name, State(), optimizer, weights, fingerprint, steps, team)
+    return Trainer(trainee, examples, stage, recipe, *parts)

@@ -46,11 +46,11 @@ def model_named(reference: str | int) -> Model:
     if text.isdecimal():
         model = models.filter(pk=int(text)).first()
         if model is None:
-            raise TraceError(
-                f"there is no model {text}.",
-                code="not_found",
-                hint=f"The models are: {_known() or 'none yet'}.",
+            known = (
+                ", ".join(map(str, models.order_by("-id").values_list("pk", flat=True)[:10])) or "none yet"
             )
+            hint = f"The models are: {known}."
+            raise TraceError(f"there is no model {text}.", code="not_found", hint=hint)
         return model
     if text not in Alias.values:
         raise TraceError(
@@ -68,10 +68,6 @@ def model_named(reference: str | int) -> Model:
 
 def newest(alias: str) -> AliasMove | None:
     return AliasMove.objects.filter(alias=alias).order_by("-id").first()
-
-
-def _known() -> str:
-    return ", ".join(map(str, Model.objects.order_by("-id").values_list("pk", flat=True)[:10]))
 
 
 @transaction.atomic
@@ -227,14 +223,10 @@ def scores_of(models: Iterable[int]) -> dict[int, Score]:
 # Which tools a model has tokens for, as its export says, and which came to the catalog after it.
 
 
+@lru_cache(maxsize=16)
 def tools_of(folder: Path, digest: str) -> frozenset[str]:
     """Names from an export's trace.json; equal content is read once."""
-    return _tools_of(str(folder), digest)
-
-
-@lru_cache(maxsize=16)
-def _tools_of(folder: str, digest: str) -> frozenset[str]:
-    return frozenset(tool["name"] for tool in read_json(Path(folder) / "trace.json")["tools"])
+    return frozenset(tool["name"] for tool in read_json(folder / "trace.json")["tools"])
 
 
 def newer_tools(model: Model) -> QuerySet[Tool] | None:

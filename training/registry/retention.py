@@ -5,7 +5,6 @@ which the next run removes; the other order would leave rows that promise files.
 meanwhile is looked up again and its rows are given back. Aliases move under the same lock.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from training.models import Model, Retraining, Run, TrainedStage
 from training.registry.registry import alias_lock, current_aliases, export_dir
+from training.registry.selectors import alias_names
 
 # What may leave the artefact store: folders that nothing needed lives in.
 #
@@ -97,13 +97,10 @@ def held(keep: int) -> list[Held]:
 
 def _needed_models(models: Iterable[Model], keep: int) -> dict[int, str]:
     """{model: what needs it}, newest first."""
-    aliases: defaultdict[int, list[str]] = defaultdict(list)
-    for alias, model in current_aliases().items():
-        aliases[model.pk].append(alias)
-    asked, why = _asked(), {}
+    aliases, asked, why = alias_names(current_aliases()), _asked(), {}
     for place, model in enumerate(models):
         why[model.pk] = (
-            ", ".join(sorted(aliases[model.pk]))
+            ", ".join(sorted(aliases.get(model.pk, ())))
             or (f"kept: {model.kept_because}" if model.kept_because else "")
             or ("being evaluated" if model.pk in asked else "")
             or (f"one of the newest {keep}" if place < keep else "")

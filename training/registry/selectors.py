@@ -1,6 +1,5 @@
 """Reads behind the pages of runs and models."""
 
-from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,7 +12,7 @@ from django.urls import reverse
 from synthesis.samples.impact import stale
 from synthesis.samples.lineage import Made
 from trace_site.impact import Impact, Subject
-from training.models import AliasMove, Model, Run, RunMetric, TrainedStage
+from training.models import Model, Run, RunMetric
 from training.registry.registry import current_aliases
 
 LAST_FIRST = ("stage2", "plain", "stage1")
@@ -53,15 +52,6 @@ def alias_names(current: dict[str, Model]) -> dict[int, list[str]]:
     return names
 
 
-def alias_history(limit: int = 50) -> list[AliasMove]:
-    return list(AliasMove.objects.select_related("model__run", "actor")[:limit])
-
-
-def siblings(of: Run) -> QuerySet[Run]:
-    """Other runs on the same snapshot, to compare with."""
-    return runs().filter(snapshot=of.snapshot_id).exclude(pk=of.pk)
-
-
 def card_parts(card: str) -> list[tuple[str, Any]]:
     """A model card's Markdown as headings, paragraphs and two-column tables; nothing in it is taken as markup."""
     parts: list[tuple[str, Any]] = []
@@ -81,16 +71,6 @@ def card_parts(card: str) -> list[tuple[str, Any]]:
     return [(kind, content[1:] if kind == "table" else content) for kind, content in parts]
 
 
-# Reads behind a model's page: what it was made from, and which of its parts are kept.
-
-
-def stages_of(run: Run) -> list[dict[str, Any]]:
-    """[{"stage", "key", "made"}]: the run's stages in order, with the TrainedStage that holds each; one query."""
-    keys = [row["key"] for row in run.stages]
-    made = TrainedStage.objects.in_bulk(keys, field_name="key")
-    return [{**row, "made": made.get(row["key"])} for row in run.stages]
-
-
 # What was trained on snapshots, for the lineage of a sample.
 
 
@@ -102,9 +82,7 @@ def made_of_snapshots(snapshots: list[int]) -> Iterator[Made]:
         .only(*("snapshot", "format", "memo", "retrieval", "base", "job__state", "model__run"))
         .order_by("pk")
     )
-    aliases: defaultdict[int, list[str]] = defaultdict(list)
-    for alias, model in current_aliases().items():
-        aliases[model.pk].append(alias)
+    aliases = alias_names(current_aliases())
     for run in runs:
         state = run.job.state if run.job else "done"
         address = reverse("training:detail", args=[run.pk])
@@ -113,7 +91,7 @@ def made_of_snapshots(snapshots: list[int]) -> Iterator[Made]:
         if hasattr(run, "model"):
             made = run.model.pk
             address = reverse("training:model", args=[made])
-            yield Made("model", made, run.pk, f"model {made}", address, aliases=aliases[made])
+            yield Made("model", made, run.pk, f"model {made}", address, aliases=aliases.get(made, []))
 
 
 # Which models a change of rules or tools makes stale: those trained on snapshots that hold its samples.

@@ -1,5 +1,7 @@
 """Pages of models: the list with its aliases, one model with its lineage, moving aliases, what retention removes."""
 
+from collections.abc import Callable
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -9,7 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from catalog.models import Tool
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
-from training.models import AliasMove, Model
+from training.models import AliasMove, Model, TrainedStage
 from training.registry import registry, retention, selectors
 from training.registry.registry import newer_tools
 
@@ -22,7 +24,7 @@ def model_list(request: HttpRequest) -> HttpResponse:
         "page": page,
         "current": current,
         "aliases": selectors.alias_names(current),
-        "history": selectors.alias_history(),
+        "history": AliasMove.objects.select_related("model__run", "actor")[:50],
     }
     return render(request, "training/model_list.html", context)
 
@@ -32,6 +34,7 @@ def model_detail(request: HttpRequest, pk: int) -> HttpResponse:
     model = get_object_or_404(selectors.models().defer(None).defer("run__snapshot__manifest"), pk=pk)
     current = registry.current_aliases()
     moves = list(model.alias_moves.select_related("actor"))
+    made = TrainedStage.objects.in_bulk([row["key"] for row in model.run.stages], field_name="key")
     context = {
         "model": model,
         "card": selectors.card_parts(model.card),
@@ -39,7 +42,7 @@ def model_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "champion": current.get("champion"),
         "was_champion": any(move.alias == AliasMove.Alias.CHAMPION for move in moves),
         "moves": moves,
-        "stages": selectors.stages_of(model.run),
+        "stages": [{**row, "made": made.get(row["key"])} for row in model.run.stages],
         "newer": newer.count() if (newer := newer_tools(model)) is not None else 0,
     }
     return render(request, "training/model_detail.html", context)
@@ -55,63 +58,47 @@ def model_newer(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "training/model_newer.html", context)
 
 
-def note_of(request: HttpRequest) -> str:
-    return request.POST.get("note", "").strip()[:300]
-
-
-def moved(request: HttpRequest, pk: int, said: str) -> HttpResponse:
-    messages.success(request, said)
-    return redirect("training:model", pk)
-
-
-def refused(request: HttpRequest, pk: int, error: TraceError) -> HttpResponse:
-    messages.error(request, str(error))
+def changed(request: HttpRequest, pk: int, change: Callable[[Model, str], object], said: str) -> HttpResponse:
+    """Back to the model's page, with what was done or why not."""
+    model, note = get_object_or_404(Model, pk=pk), request.POST.get("note", "").strip()[:300]
+    try:
+        change(model, note)
+    except TraceError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, said)
     return redirect("training:model", pk)
 
 
 @require_POST
 def model_promote(request: HttpRequest, pk: int) -> HttpResponse:
-    model = get_object_or_404(Model, pk=pk)
-    try:
-        move = registry.promote(model=model, actor=request.user, note=note_of(request))
-    except TraceError as error:
-        return refused(request, pk, error)
-    said = f"Model {move.model_id} is champion: the playground and the API answer with it now."
-    return moved(request, pk, said)
+    said = f"Model {pk} is champion: the playground and the API answer with it now."
+    promote = registry.promote
+    return changed(request, pk, lambda it, note: promote(model=it, actor=request.user, note=note), said)
 
 
 @require_POST
 def model_rollback(request: HttpRequest, pk: int) -> HttpResponse:
     """Go back to this model, which was champion before."""
-    model = get_object_or_404(Model, pk=pk)
-    try:
-        move = registry.roll_back(to=model, actor=request.user, note=note_of(request))
-    except TraceError as error:
-        return refused(request, pk, error)
-    return moved(request, pk, f"Gone back: model {move.model_id} is champion again.")
+    back = registry.roll_back
+    said = f"Gone back: model {pk} is champion again."
+    return changed(request, pk, lambda it, note: back(to=it, actor=request.user, note=note), said)
 
 
 @require_POST
 def model_challenger(request: HttpRequest, pk: int) -> HttpResponse:
-    model = get_object_or_404(Model, pk=pk)
-    try:
-        registry.set_challenger(model=model, actor=request.user, note=note_of(request))
-    except TraceError as error:
-        return refused(request, pk, error)
-    return moved(request, pk, f"Model {pk} is challenger: rules are tested with it beside the champion.")
+    said = f"Model {pk} is challenger: rules are tested with it beside the champion."
+    challenge = registry.set_challenger
+    return changed(request, pk, lambda it, note: challenge(model=it, actor=request.user, note=note), said)
 
 
 @require_POST
 def model_keep(request: HttpRequest, pk: int) -> HttpResponse:
     """Mark a model as kept by hand; without a reason the mark goes."""
-    model = get_object_or_404(Model, pk=pk)
-    try:
-        model = retention.keep_by_hand(model=model, because=note_of(request), actor=request.user)
-    except TraceError as error:
-        return refused(request, pk, error)
-    return moved(
-        request, pk, "Retention passes it by." if model.kept_because else "It is kept by hand no more."
-    )
+    kept = request.POST.get("note", "").strip()
+    said = "Retention passes it by." if kept else "It is kept by hand no more."
+    keep = retention.keep_by_hand
+    return changed(request, pk, lambda it, note: keep(model=it, because=note, actor=request.user), said)
 
 
 @require_http_methods(["GET", "POST"])

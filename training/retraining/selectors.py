@@ -8,7 +8,7 @@ from django.db import connection
 from django.db.models import Count, F, Max, QuerySet
 
 from rules.models import Rule, RuleVersion
-from synthesis.models import Decision, Sample
+from synthesis.models import Decision, Sample, Snapshot
 from trace_site.audit.models import AuditEntry
 from trace_site.jobs import Job
 from training.core.retraining import Facts, Failure, Limits, Verdict, judge
@@ -81,27 +81,28 @@ def standing(policy: RetrainPolicy) -> Standing:
     own, failed_job = own_jobs(policy, last)
     rules = changed_rules(policy, last)
     failed = failed_job or failed_run
+    failure = None
+    if failed is not None and failed.finished_at is not None:
+        what = "The last snapshot was not built" if failed.kind == KIND else "The last run made no model"
+        failure = Failure(f"{what}: {failed.error or failed.state}", failed.finished_at)
+    # one retraining at a time, whoever asked for it
+    training = Job.objects.filter(kind__in=("training", KIND), state__in=ACTIVE).order_by("id").first()
     changed_at, change = newest_change()
-    facts = Facts(
-        now=database_now(),
-        approved=new_samples(policy, last).count(),
-        taught=sum(rule.taught for rule in rules),
-        untaught=sum(not rule.taught for rule in rules),
-        change=change,
-        changed_at=changed_at,
-        writing=Job.objects.filter(kind="synthesis", state__in=ACTIVE).count(),
-        busy=training_now(),
-        failure=failure_of(failed),
-    )
-    limits = Limits(policy.approved_samples, policy.changed_rules, timedelta(minutes=policy.quiet_minutes))
-    return Standing(policy, facts, judge(facts, limits), last, own, failed, rules)
-
-
-def database_now() -> datetime:
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         now: datetime = cursor.fetchone()[0]
-        return now
+    facts = Facts(
+        now=now,
+        approved=new_samples(policy, last).count(),
+        taught=sum(rule.taught for rule in rules),
+        change=change,
+        changed_at=changed_at,
+        writing=Job.objects.filter(kind="synthesis", state__in=ACTIVE).count(),
+        busy=f"job {training.pk} ({training.title}) is {training.state}" if training else "",
+        failure=failure,
+    )
+    limits = Limits(policy.approved_samples, policy.changed_rules, timedelta(minutes=policy.quiet_minutes))
+    return Standing(policy, facts, judge(facts, limits), last, own, failed, rules)
 
 
 def last_of(policy: RetrainPolicy) -> tuple[Retraining | None, Job | None]:
@@ -129,30 +130,17 @@ def own_jobs(policy: RetrainPolicy, last: Retraining | None) -> tuple[Job | None
     return None, failed
 
 
-def failure_of(job: Job | None) -> Failure | None:
-    if job is None or job.finished_at is None:
-        return None
-    what = "The last snapshot was not built" if job.kind == KIND else "The last run made no model"
-    return Failure(f"{what}: {job.error or job.state}", job.finished_at)
-
-
-def training_now() -> str:
-    """What the queue trains or prepares, in words; one retraining at a time, whoever asked for it."""
-    job = Job.objects.filter(kind__in=("training", KIND), state__in=ACTIVE).order_by("id").first()
-    return f"job {job.pk} ({job.title}) is {job.state}" if job else ""
-
-
 def newest_change() -> tuple[datetime | None, str]:
     """When rules, catalog or review changed last, and which of them."""
-    found = [(entry.at, CHANGES[entry.action]) for action in CHANGES if (entry := _newest_entry(action))]
+    found = []
+    for action, change in CHANGES.items():
+        entries = AuditEntry.objects.filter(action=action).order_by("-at", "-id")
+        if (at := entries.values_list("at", flat=True).first()) is not None:
+            found.append((at, change))
     decided = Decision.objects.order_by("-id").values_list("at", flat=True).first()
     if decided is not None:
         found.append((decided, "samples reviewed"))
     return max(found) if found else (None, "")
-
-
-def _newest_entry(action: str) -> AuditEntry | None:
-    return AuditEntry.objects.filter(action=action).order_by("-at", "-id").only("at", "action").first()
 
 
 def new_samples(policy: RetrainPolicy, last: Retraining | None) -> QuerySet[Sample]:
@@ -178,14 +166,28 @@ def changed_rules(policy: RetrainPolicy, last: Retraining | None) -> list[Change
     if policy.retrieval != Run.Retrieval.RULES or "rule" not in policy.snapshot["branches"]:
         return []
     domain = policy.snapshot.get("domain") or ""
-    was = _rules_of(last, domain)
-    now = _published(domain)
-    changed = {key for key in was.keys() | now.keys() if key not in was or key not in now}
-    changed |= {key for key in was.keys() & now.keys() if was[key][1] != now[key][1]}
-    ids = {
-        (rule.domain_id, rule.code): rule.pk for rule in Rule.objects.filter(code__in={c for _, c in changed})
-    }
-    samples = _approved_of([now[key][2] for key in changed if key in now])
+    # {(domain, code): (version, content hash)} of the last snapshot, with the id of the version of what is published
+    was: dict[tuple[str, str], tuple[int, str]] = {}
+    if last is not None:
+        held = Snapshot.objects.values_list("manifest__rules", flat=True).get(pk=last.run.snapshot_id)
+        for row in held or []:
+            if not domain or row["domain"] == domain:
+                was[row["domain"], row["code"]] = row["version"], row["hash"]
+    published = RuleVersion.objects.filter(rule__published_id=F("pk")).order_by()
+    if domain:
+        published = published.filter(rule__domain=domain)
+    columns = published.values_list("rule__domain", "rule__code", "number", "content_hash", "pk")
+    now = {(slug, code): (number, content, pk) for slug, code, number, content, pk in columns}
+    changed = sorted(
+        key
+        for key in was.keys() | now.keys()
+        if key not in was or key not in now or was[key][1] != now[key][1]
+    )
+    rules = Rule.objects.filter(code__in={code for _, code in changed})
+    ids = {(rule.domain_id, rule.code): rule.pk for rule in rules}
+    versions = [now[key][2] for key in changed if key in now]
+    approved = Sample.objects.filter(**APPROVED, rule_version__in=versions).order_by()
+    samples = dict(approved.values_list("rule_version").annotate(Count("pk")))
     return [
         ChangedRule(
             ids.get(key),
@@ -194,30 +196,5 @@ def changed_rules(policy: RetrainPolicy, last: Retraining | None) -> list[Change
             now[key][0] if key in now else None,
             samples.get(now[key][2], 0) if key in now else 0,
         )
-        for key in sorted(changed)
+        for key in changed
     ]
-
-
-def _rules_of(last: Retraining | None, domain: str) -> dict[tuple[str, str], tuple[int, str]]:
-    """{(domain, code): (version, content hash)} of the last snapshot."""
-    if last is None:
-        return {}
-    held = (
-        type(last.run.snapshot).objects.values_list("manifest__rules", flat=True).get(pk=last.run.snapshot_id)
-    )
-    rows = [row for row in held or [] if not domain or row["domain"] == domain]
-    return {(row["domain"], row["code"]): (row["version"], row["hash"]) for row in rows}
-
-
-def _published(domain: str) -> dict[tuple[str, str], tuple[int, str, int]]:
-    """{(domain, code): (version, content hash, id of the version)} of what is published."""
-    rows = RuleVersion.objects.filter(rule__published_id=F("pk"))
-    if domain:
-        rows = rows.filter(rule__domain=domain)
-    found = rows.order_by().values_list("rule__domain", "rule__code", "number", "content_hash", "pk")
-    return {(slug, code): (number, content, pk) for slug, code, number, content, pk in found}
-
-
-def _approved_of(versions: list[int]) -> dict[int, int]:
-    rows = Sample.objects.filter(**APPROVED, rule_version__in=versions).order_by()
-    return dict(rows.values_list("rule_version").annotate(Count("pk")))

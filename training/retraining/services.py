@@ -183,8 +183,12 @@ def tell_admins(text: str, key: str) -> None:
 
 def run_retraining(ctx: JobContext) -> dict[str, Any]:
     """The job's handler; params: those of a snapshot, and {policy, cell, recipe, reasons}."""
-    if row := Retraining.objects.filter(reasons__job=ctx.job.pk).select_related("run").first():
-        return result(row)
+    row = Retraining.objects.filter(reasons__job=ctx.job.pk).select_related("run").first()
+    row = row or _retraining(ctx)
+    return {"policy": row.policy_id, "retraining": row.pk, "run": row.run_id, "snapshot": row.run.snapshot_id}
+
+
+def _retraining(ctx: JobContext) -> Retraining:
     decision = newest_decision()  # before samples are chosen: what is approved from here on counts as new
     built = run_snapshot(ctx)
     snapshot = Snapshot.objects.get(pk=built["id"])
@@ -206,8 +210,4 @@ def run_retraining(ctx: JobContext) -> dict[str, Any]:
         )
         detail = {"run": run.pk, "snapshot": snapshot.pk, "job": ctx.job.pk}
         audit_models.record(actor=actor, action="retraining.queued", obj=policy, detail=detail)
-    return result(row)
-
-
-def result(row: Retraining) -> dict[str, Any]:
-    return {"policy": row.policy_id, "retraining": row.pk, "run": row.run_id, "snapshot": row.run.snapshot_id}
+    return row

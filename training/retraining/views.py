@@ -21,7 +21,6 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.small_yaml import LONGEST
 from training.core import estimate as sums
 from training.core import stages
-from training.core.estimate import Lengths
 from training.core.recipe import STAGES, Recipe, from_dict
 from training.models import Retraining, RetrainPolicy, Run, TrainedStage
 from training.retraining import services
@@ -119,12 +118,6 @@ SHOWN = 20
 NEW = "not frozen yet"  # stands for the hash of a snapshot that is not there: no stage has been trained on it
 
 
-def policy_history(limit: int = 30) -> list[Retraining]:
-    """What policies started, newest first; one query."""
-    rows = Retraining.objects.select_related("policy", "run__job", "run__model", "actor")
-    return list(rows.defer("run__log_tail", "run__model__card", "run__recipe")[:limit])
-
-
 def would_train(policy: RetrainPolicy) -> dict[str, Any]:
     """{"preview", "stages", "seconds"}: counted live, nothing is written. Raises TraceError."""
     with one_moment():
@@ -134,27 +127,15 @@ def would_train(policy: RetrainPolicy) -> dict[str, Any]:
     rows = stage_rows(recipe, [entry.id for entry in found.composition.chosen if entry.branch != "rule"])
     last, _ = last_of(policy)
     like = last.run.snapshot if last else Snapshot.objects.defer("manifest", "parts").first()
-    return {"preview": counts, "stages": rows, "seconds": seconds_of(recipe, counts, rows, like)}
+    seconds = Figure(None, "nothing was frozen yet, so nobody knows how long its rows are")
+    if like is not None:
+        seconds = seconds_of(recipe, counts, [row["stage"] for row in rows if row["reused"] is None], like)
+    return {"preview": counts, "stages": rows, "seconds": seconds}
 
 
-def seconds_of(
-    recipe: Recipe, counts: dict[str, Any], rows: list[dict[str, Any]], like: Snapshot | None
-) -> Figure:
-    """How long the stages that are not reused would take, with rows as long as those of the snapshot `like`."""
-    if like is None:
-        return Figure(None, "nothing was frozen yet, so nobody knows how long its rows are")
-    lengths = _lengths(like, counts)
-    amounts = {one.stage: one for one in sums.amounts(recipe, lengths)}
-    size = sums.size_of(recipe, lengths, base_facts(recipe.base))
-    rate, basis = Estimator([recipe.base]).speed(recipe, lengths, size)
-    if rate is None:
-        return Figure(None, basis)
-    todo = [amounts[row["stage"]] for row in rows if row["reused"] is None]
-    return Figure(sum(sums.stage_seconds(one, rate) + sums.START for one in todo), basis)
-
-
-def _lengths(like: Snapshot, counts: dict[str, Any]) -> Lengths:
-    """The row lengths of a snapshot with other counts; a branch it lacks is taken to be as long as the rest."""
+def seconds_of(recipe: Recipe, counts: dict[str, Any], todo: list[str], like: Snapshot) -> Figure:
+    """How long these stages would take, with rows as long as those of the snapshot `like`; a branch that it lacks is
+    taken to be as long as the rest."""
     known = lengths_of(like)
     samples = {branch: counts[branch] for branch in ("rrb", "rule", "imported") if counts.get(branch)}
 
@@ -162,7 +143,13 @@ def _lengths(like: Snapshot, counts: dict[str, Any]) -> Lengths:
         usual = sum(lengths.values()) / max(1, len(lengths))
         return {branch: lengths.get(branch, usual) for branch in samples}
 
-    return replace(known, samples=samples, query=filled(known.query), trace=filled(known.trace))
+    lengths = replace(known, samples=samples, query=filled(known.query), trace=filled(known.trace))
+    size = sums.size_of(recipe, lengths, base_facts(recipe.base))
+    rate, basis = Estimator([recipe.base]).speed(recipe, lengths, size)
+    if rate is None:
+        return Figure(None, basis)
+    amounts = [one for one in sums.amounts(recipe, lengths) if one.stage in todo]
+    return Figure(sum(sums.stage_seconds(one, rate) + sums.START for one in amounts), basis)
 
 
 def stage_rows(recipe: Recipe, plain: list[int]) -> list[dict[str, Any]]:
@@ -179,21 +166,12 @@ def stage_rows(recipe: Recipe, plain: list[int]) -> list[dict[str, Any]]:
     ]
 
 
-def newest_samples(policy: RetrainPolicy) -> dict[str, Any]:
-    """{"samples", "total"}: those that count as newly approved."""
-    last, _ = last_of(policy)
-    found = new_samples(policy, last)
-    rows = found.select_related("rule_version__rule").only(
-        "query", "branch", "domain", "approved_by", "rule_version__number", "rule_version__rule__code"
-    )
-    return {"samples": list(rows.order_by("-pk")[:SHOWN]), "total": found.count()}
-
-
 @require_GET
 def policy_list(request: HttpRequest) -> HttpResponse:
     """Every policy as it stands; the snapshot each would build is counted by a fragment."""
     rows = [standing(policy) for policy in RetrainPolicy.objects.select_related("changed_by")]
-    history = policy_history()
+    started = Retraining.objects.select_related("policy", "run__job", "run__model", "actor")
+    history = started.defer("run__log_tail", "run__model__card", "run__recipe")[:30]
     return render(request, "training/policy_list.html", {"rows": rows, "history": history})
 
 
@@ -213,7 +191,13 @@ def policy_preview(request: HttpRequest, pk: int) -> HttpResponse:
 def policy_samples(request: HttpRequest, pk: int) -> HttpResponse:
     """Fragment: the newest of the samples that count as new."""
     policy = get_object_or_404(RetrainPolicy, pk=pk)
-    return render(request, "training/_policy_samples.html", {"policy": policy, **newest_samples(policy)})
+    last, _ = last_of(policy)
+    found = new_samples(policy, last)
+    rows = found.select_related("rule_version__rule").only(
+        "query", "branch", "domain", "approved_by", "rule_version__number", "rule_version__rule__code"
+    )
+    context = {"policy": policy, "samples": rows.order_by("-pk")[:SHOWN], "total": found.count()}
+    return render(request, "training/_policy_samples.html", context)
 
 
 @require_http_methods(["GET", "POST"])

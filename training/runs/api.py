@@ -9,7 +9,6 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from trace_site import jobs
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import answer_example, page_example, request_example
 from trace_site.rest.schema import page_of
@@ -170,9 +169,7 @@ class TrainingRunCancel(ApiView):
     )
     def post(self, request: Request, pk: int) -> Response:
         """Cancel a training run. It stops at the next step; the last checkpoint is kept, and resume goes on from it."""
-        run = run_row(pk)
-        if run.job is None or not jobs.cancel(run.job, actor=request.user):
-            raise TraceError("the run has already ended.", code="job_state", where=str(run))
+        services.run_cancel(run=run_row(pk), actor=request.user)
         return Response(TrainingRunDetail(detail_of(run_row(pk))).data)
 
 
@@ -185,11 +182,7 @@ class TrainingRunResume(ApiView):
         """Resume a training run. Queues a run that failed or was cancelled again; it goes on from its last
         checkpoint.
         """
-        run = run_row(pk)
-        if run.job is None or not jobs.retry(run.job, actor=request.user):
-            raise TraceError(
-                "only a run that failed or was cancelled can be resumed.", code="job_state", where=str(run)
-            )
+        services.run_resume(run=run_row(pk), actor=request.user)
         return Response(TrainingRunDetail(detail_of(run_row(pk))).data)
 
 

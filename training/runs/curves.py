@@ -19,7 +19,7 @@ from training.registry.selectors import runs
 
 BUCKETS = 120  # groups of steps a stage; a plot is about 700 pixels wide
 ROWS = 24  # of the table under a figure
-ORDER = tuple(STAGES)
+ORDER = {stage: number for number, stage in enumerate(STAGES)}
 SHOWN = ("loss", "grad_norm", "lr", "tokens_per_second", "memory_mb", "computed_ratio")
 AXES = {"step": "optimiser step", "tokens": "tokens read", "seconds": "seconds of training"}
 # field -> (question in the title, y label, may be drawn on a logarithmic scale)
@@ -88,16 +88,10 @@ def series(name: str, found: list[Bucket], field: str, axis: str = "step") -> Se
     return Series(name, points, [(x, low, high) for x, (_, low, high) in rows])
 
 
-@dataclass(frozen=True, slots=True)
-class Curves:
-    charts: list[LineChart]
-    points: int
-
-
-def curves(of: Run, *, log: bool = False) -> Curves:
-    """Every figure of a run, a curve a stage; one query."""
+def curves(of: Run, *, log: bool = False) -> dict[str, Any]:
+    """{"charts", "points"}: every figure of a run, a curve a stage; one query."""
     found = {stage: rows for (_, stage), rows in buckets([of.pk]).items()}
-    stages = sorted(found, key=_rank)
+    stages = sorted(found, key=lambda stage: ORDER.get(stage, len(ORDER)))
     total = sum(bucket.points for rows in found.values() for bucket in rows)
     note = told(total, sum(map(len, found.values())))
     charts = []
@@ -108,7 +102,7 @@ def curves(of: Run, *, log: bool = False) -> Curves:
         )
         note = note if not chart.curves else ""  # said once, under the first figure
         charts += [chart] if chart.curves else []
-    return Curves(charts, total)
+    return {"charts": charts, "points": total}
 
 
 def told(points: int, groups: int) -> str:
@@ -127,16 +121,12 @@ def newest_points(of: Run) -> dict[str, dict[str, Any]]:
         rows.filter(stage=stage).order_by("-step").values_list("stage", "step", "data")[:1] for stage in ORDER
     ]
     found = {stage: {**data, "step": step} for stage, step, data in parts[0].union(*parts[1:], all=True)}
-    return dict(sorted(found.items(), key=lambda item: _rank(item[0])))
+    return {stage: found[stage] for stage in ORDER if stage in found}
 
 
 def seen(points: Mapping[str, Mapping[str, Any]]) -> str:
     """Names the newest points, so that curves are sent again only when there are others."""
     return "-".join(f"{stage}.{data['step']}" for stage, data in points.items())
-
-
-def _rank(stage: str) -> int:
-    return ORDER.index(stage) if stage in ORDER else len(ORDER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,20 +163,15 @@ def stage_states(of: Run, newest: Mapping[str, dict[str, Any]]) -> list[StageSta
             stopped = maker.stopped_at.get(stage, "")
             states.append(StageState(stage, key, "reused", {}, reused, stopped))
         else:
-            state = _state(of, stage, stage in newest, stage == current, key in made and maker == of)
+            if (key in made and maker == of) or stage in of.summary or (stage in newest and stage != current):
+                state = "done"
+            elif stage in newest:
+                state = of.job.state if of.job is not None else "done"
+            else:
+                state = "waiting" if of.job is not None and of.job.is_active else "not trained"
             stopped = of.stopped_at.get(stage, "")
             states.append(StageState(stage, key, state, newest.get(stage, {}), stopped_at=stopped))
     return states
-
-
-def _state(of: Run, stage: str, began: bool, newest: bool, made: bool) -> str:
-    if made or stage in of.summary:
-        return "done"
-    if not began:
-        return "waiting" if of.job is not None and of.job.is_active else "not trained"
-    if not newest:
-        return "done"
-    return of.job.state if of.job is not None else "done"
 
 
 # Two to six runs beside each other: curves on one plot, the recipe fields that differ, their snapshots.
@@ -198,19 +183,6 @@ POINTS = 90  # buckets a curve: six runs stay readable
 NOT_THERE = "–"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One row of the table of differences: a value for each run; `same`: none differs."""
-
-    name: str
-    label: str
-    values: list[str]
-
-    @property
-    def same(self) -> bool:
-        return len(set(self.values)) == 1
-
-
 def chosen(keys: Sequence[str]) -> list[Run]:
     """The runs in the order they were asked for, at most six; unknown ones are left out. One query."""
     wanted = list(dict.fromkeys(numbers_of(keys)))
@@ -218,49 +190,48 @@ def chosen(keys: Sequence[str]) -> list[Run]:
     return [found[key] for key in wanted if key in found][:MOST_COMPARED]
 
 
-def compared_lines(compared: Sequence[Run]) -> list[Line]:
-    """Every field of the recipes, the cell first."""
+def compared_fields(compared: Sequence[Run]) -> list[tuple[str, str, list[str]]]:
+    """[(name, label, a value for each run)] of every field of the recipes, the cell first."""
     values = [flat(run.recipe) for run in compared]
-    names = dict.fromkeys([*CELL, *FIELDS, *(name for own in values for name in own)])
-    labels = {name: f"{field.label}" for name, field in FIELDS.items()}
-    found = [
-        Line(name, labels.get(name, name), [shown(own[name]) if name in own else NOT_THERE for own in values])
-        for name in names
-        if any(name in own for own in values)
+    there = {name for own in values for name in own} - {"threads"}
+    return [
+        (
+            name,
+            FIELDS[name].label if name in FIELDS else name,
+            [shown(own[name]) if name in own else NOT_THERE for own in values],
+        )
+        for name in dict.fromkeys([*CELL, *FIELDS, *(name for own in values for name in own)])
+        if name in there
     ]
-    return [line for line in found if line.name != "threads"]
 
 
 def charts(compared: Sequence[Run], axis: str, log: bool) -> list[tuple[str, list[LineChart]]]:
-    """[(stage, figures)], a curve a run; one query."""
+    """[(stage, figures)], a curve a run; one query. No bands: six over each other hide more than they tell."""
     found = buckets([run.pk for run in compared], DRAWN, POINTS)
     sections = []
-    for stage in ORDER:
+    for stage, title in STAGES.items():
         here = [(run, found[run.pk, stage]) for run in compared if (run.pk, stage) in found]
-        drawn = [_chart(stage, field, here, axis, log) for field in DRAWN]
-        if drawn := [chart for chart in drawn if chart.curves]:
-            sections.append((STAGES[stage], drawn))
+        groups = [bucket for _, rows in here for bucket in rows]
+        note = told(sum(bucket.points for bucket in groups), len(groups))
+        drawn = []
+        for field in DRAWN:
+            question, label, may_log = FIGURES[field]
+            curves = [
+                Series(f"run {run.pk} {run.cell}", series("", rows, field, axis).points) for run, rows in here
+            ]
+            chart = line_chart(
+                f"{title}: {question}",
+                curves,
+                x_label=AXES[axis],
+                y_label=label,
+                log=log and may_log,
+                note=note.replace("; band: their smallest and largest", ""),
+                rows=ROWS,
+            )
+            drawn += [chart] if chart.curves else []
+        if drawn:
+            sections.append((title, drawn))
     return sections
-
-
-def _chart(stage: str, field: str, here: list[tuple[Run, list[Bucket]]], axis: str, log: bool) -> LineChart:
-    title, label, may_log = FIGURES[field]
-    points = sum(bucket.points for _, rows in here for bucket in rows)
-    curves = [series(f"run {run.pk} {run.cell}", rows, field, axis) for run, rows in here]
-    lone = [
-        Series(one.name, one.points) for one in curves
-    ]  # six bands over each other hide more than they tell
-    return line_chart(
-        f"{STAGES[stage]}: {title}",
-        lone,
-        x_label=AXES[axis],
-        y_label=label,
-        log=log and may_log,
-        note=told(points, sum(len(rows) for _, rows in here)).replace(
-            "; band: their smallest and largest", ""
-        ),
-        rows=ROWS,
-    )
 
 
 def pairs(compared: Sequence[Run]) -> list[dict[str, Any]]:

@@ -6,23 +6,26 @@ snapshot's files; what nobody measured is a rule of thumb of core/estimate.py an
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Exists, OuterRef
 
 from synthesis.models import Snapshot
 from trace_site import worker as trace_site_worker
 from trace_site.artefacts import store
+from trace_site.jobs import Job
+from trace_site.lib.errors import TraceError
 from trace_site.lib.provenance import hardware_facts
 from training.core import estimate as sums
-from training.core.bases import Base, base_of, base_of_config
-from training.core.estimate import Amount, Lengths, Memory, Size
+from training.core import recipe as recipes
+from training.core.estimate import Amount, Base, Lengths, Memory, Size, base_of, base_of_config
 from training.core.recipe import POCKET, STAGES, Recipe, shown
-from training.models import Run, TrainedStage
-from training.runs.selectors import Measured, measured
+from training.models import Run, RunMetric, TrainedStage
 from training.runs.services import run_steps
 
 # How long a snapshot's rows are, read from a bounded part of its files; and how large a named base is.
@@ -44,11 +47,15 @@ def base_facts(name: str) -> Base | None:
 
 
 def lengths_of(snapshot: Snapshot) -> Lengths:
-    """Of a frozen snapshot's rows; usual lengths where its files are out of reach."""
+    """Of a frozen snapshot's rows; where its files are out of reach usual lengths and the counts of the database."""
     try:
         return _lengths(snapshot.hash, snapshot.store_key)
     except (OSError, ValueError, KeyError):
-        return _from_counts(snapshot)
+        counts = {name: snapshot.counts.get(name, 0) for name in ("tools", "rrb", "rule", "imported")}
+        rows = [{"branch": name, "query": "x" * 90, "trace": "x" * 600, "answer": ["x"]} for name in counts]
+        families = {"flat": counts["tools"], "part": 2 * counts["tools"], "wrap": 2}
+        tools = [{"description": "x" * 160}]
+        return sums.lengths_of(tools, rows, counts=counts, families=families, look_alikes=13)
 
 
 @lru_cache(maxsize=64)
@@ -58,24 +65,14 @@ def _lengths(snapshot_hash: str, store_key: str) -> Lengths:
     read = place.filesystem.cat_file
     manifest = json.loads(read(f"{folder}/manifest.json"))
     ledger = read(f"{folder}/tokens.jsonl")
-    families = {name: ledger.count(f'"family": "{name}"'.encode()) for name in ("flat", "part", "wrap")}
     near = _rows(place, f"{folder}/neighbours.jsonl", 1)
     return sums.lengths_of(
         _rows(place, f"{folder}/tools.jsonl"),
         _rows(place, f"{folder}/samples.jsonl"),
         counts={"tools": manifest["files"]["tools.jsonl"]["rows"], **manifest["counts"]},
-        families=families,
+        families={name: ledger.count(f'"family": "{name}"'.encode()) for name in ("flat", "part", "wrap")},
         look_alikes=sum(len(row["neighbours"]) for row in near) / max(1, len(near)),
     )
-
-
-def _from_counts(snapshot: Snapshot) -> Lengths:
-    """When the files cannot be read: usual lengths, and the counts that the database keeps."""
-    counts = {name: snapshot.counts.get(name, 0) for name in ("tools", "rrb", "rule", "imported")}
-    rows = [{"branch": name, "query": "x" * 90, "trace": "x" * 600, "answer": ["x"]} for name in counts]
-    tools = [{"description": "x" * 160}]
-    families = {"flat": counts["tools"], "part": 2 * counts["tools"], "wrap": 2}
-    return sums.lengths_of(tools, rows, counts=counts, families=families, look_alikes=13)
 
 
 def _rows(place: Any, path: str, blocks: int = BLOCKS) -> list[dict[str, Any]]:
@@ -93,8 +90,10 @@ def _rows(place: Any, path: str, blocks: int = BLOCKS) -> list[dict[str, Any]]:
     return rows
 
 
-NEAR, FAR = 1.25, 4.0  # two models of at most this ratio in size train alike; speeds scale up to that one
+NEAR = 1.25  # two models of at most this ratio in size train alike
 TIGHT = 0.9  # of the memory there is
+RECENT = 5  # runs of a base that speeds are taken from
+LONG_ENOUGH = 5.0  # seconds a stage must have trained to say anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +147,44 @@ class Estimate:
     assumes: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One trained stage of an earlier run. Tokens are real ones, padding not counted."""
+
+    run: int
+    base: str
+    recipe: Recipe
+    tokens: float
+    seconds: float
+    memory_mb: float
+
+
+def measured(bases: Iterable[str], machine: Mapping[str, Any]) -> list[Measured]:
+    """The stages of the newest ended runs of these bases on the same hardware; a query a base and one more."""
+    runs: dict[int, tuple[str, Recipe]] = {}
+    trained = Exists(RunMetric.objects.filter(run=OuterRef("pk")))
+    for base in sorted(bases):
+        ended = Run.objects.filter(trained, base=base, job__state=Job.State.DONE)
+        rows = ended.order_by("-pk").values_list("pk", "recipe", "hardware")[: 2 * RECENT]
+        same = ("cpu", "gpu", "threads")  # speeds carry over
+        alike = [row for row in rows if all(row[2].get(name) == machine.get(name) for name in same)]
+        for pk, recipe, _ in alike[:RECENT]:
+            with suppress(TraceError):  # a recipe of an earlier version says nothing about this one
+                runs[pk] = (base, recipes.stored(recipe))
+    points = RunMetric.objects.filter(run__in=runs).order_by("run_id", "stage", "-step")
+    found = []
+    for run, data in points.distinct("run_id", "stage").values_list("run_id", "data"):
+        tokens, seconds = data.get("tokens") or 0, data.get("seconds") or 0.0
+        if seconds >= LONG_ENOUGH and tokens:
+            found.append(Measured(run, *runs[run], tokens, seconds, data.get("memory_mb") or 0))
+    return found
+
+
 def estimate(recipe: Recipe, snapshot: Snapshot) -> Estimate:
     """Starts and changes nothing. Four queries and one bounded read of the snapshot's files."""
-    return Estimator([recipe.base]).of(recipe, snapshot)
+    keys = {step.key: step.stage for step in run_steps(recipe, snapshot)}
+    known = TrainedStage.objects.filter(key__in=keys, removed_at=None).values_list("key", "run_id")
+    return Estimator([recipe.base]).of(recipe, snapshot, {keys[key]: run for key, run in known})
 
 
 class Estimator:
@@ -160,26 +194,36 @@ class Estimator:
         self.machine = machine()
         self.history = measured(set(bases), self.machine.hardware)
 
-    def of(self, recipe: Recipe, snapshot: Snapshot, made: Mapping[str, int] | None = None) -> Estimate:
-        """`made`: {stage: run} of the stages that are there already; asked of the database when it is not given."""
+    def of(self, recipe: Recipe, snapshot: Snapshot, made: Mapping[str, int]) -> Estimate:
+        """`made`: {stage: run} of the stages that are there already."""
         lengths = lengths_of(snapshot)
         size = sums.size_of(recipe, lengths, base_facts(recipe.base))
         amounts = sums.amounts(recipe, lengths)
-        made = _made(recipe, snapshot) if made is None else made
         rate, basis = self.speed(recipe, lengths, size)
-        stages = [_stage(amount, rate, made.get(amount.stage)) for amount in amounts]
+        stages = []
+        for one in amounts:
+            known = one.stage in made
+            seconds = 0.0 if known else None if rate is None else sums.stage_seconds(one, rate)
+            row = (one.stage, one.records, one.tokens, one.epochs, one.steps, seconds, made.get(one.stage))
+            stages.append(StageFigure(*row))
         read = sum(round(one.tokens * one.epochs) for one in stages if one.reused_from is None)
         parts = sums.memory_of(recipe, size, amounts, gpu=self.machine.gpu) if size else None
         memory = self._memory(recipe, parts)
-        seconds = None if rate is None else sum(one.seconds or 0 for one in stages) + sums.START * len(stages)
+        total = None if rate is None else sum(one.seconds or 0 for one in stages) + sums.START * len(stages)
+        if size is None:
+            sized = "its name says no size, and it is no folder on this machine"
+        elif recipe.base == POCKET:
+            sized = "counted from the recipe and the catalog"
+        else:
+            sized = f"{size.trained / 1e6:,.0f} M of them train; from the base's configuration or name"
         return Estimate(
             stages,
-            Figure(round(size.parameters) if size else None, _sized(recipe, size)),
+            Figure(round(size.parameters) if size else None, sized),
             Figure(read, "from the lengths of the snapshot's rows; what is reused is not counted"),
-            Figure(seconds and round(seconds), basis),
+            Figure(total and round(total), basis),
             memory,
             self.machine,
-            [*self._warnings(recipe, memory), *_cut_short(amounts, rate, made)],
+            list(self._warnings(recipe, memory, [one for one in amounts if one.stage not in made], rate)),
             sums.refusal(recipe, snapshot.counts),
             self._assumed(recipe, size, parts, memory.value == parts.peak) if size and parts else "",
         )
@@ -189,34 +233,27 @@ class Estimator:
         if size is None:
             return None, "nothing says how large this base is"
         need = sums.flops_a_token(recipe, size)
-        known = [one for one in self.history if one.base == recipe.base]
-        sizes = [(one, self._flops(one, lengths)) for one in known]
-        alike = [
-            (one, flops) for one, flops in sizes if flops and max(flops, need) <= NEAR * min(flops, need)
-        ]
-        if found := alike or [(one, flops) for one, flops in sizes if flops]:
+        sized: list[tuple[Measured, float]] = []
+        for one in self.history:
+            own = sums.size_of(one.recipe, lengths, base_facts(one.base))
+            if one.base == recipe.base and own:
+                sized.append((one, sums.flops_a_token(one.recipe, own)))
+        alike = [(one, flops) for one, flops in sized if max(flops, need) <= NEAR * min(flops, need)]
+        if found := alike or sized:
             work = sum(one.tokens * flops for one, flops in found)
             rate = work / sum(one.seconds for one, _ in found) / need
-            runs = len({one.run for one, _ in found})
             other = "" if alike else " of another size, scaled"
-            plural = "s" if runs > 1 else ""
-            return rate, f"from {runs} earlier run{plural} on this hardware{other}: {rate:,.0f} tokens/s"
+            runs = _earlier_runs(one for one, _ in found)
+            return rate, f"from {runs} on this hardware{other}: {rate:,.0f} tokens/s"
         threads = int(self.machine.hardware.get("threads") or settings.ML_THREADS)
         rate = sums.thumb_flops(recipe, threads, self.machine.gpu) / need
         return rate, f"a rule of thumb, nothing like it ran here yet: {rate:,.0f} tokens/s"
 
-    def _flops(self, one: Measured, lengths: Lengths) -> float:
-        size = sums.size_of(one.recipe, lengths, base_facts(one.base))
-        return sums.flops_a_token(one.recipe, size) if size else 0.0
-
     def _memory(self, recipe: Recipe, parts: Memory | None) -> Figure:
         alike = [one for one in self.history if one.base == recipe.base and _same_memory(one.recipe, recipe)]
         if alike:
-            runs = len({one.run for one in alike})
             peak = max(one.memory_mb for one in alike) * 2**20
-            return Figure(
-                peak, f"the peak of {runs} earlier run{'s' if runs > 1 else ''} with these settings here"
-            )
+            return Figure(peak, f"the peak of {_earlier_runs(alike)} with these settings here")
         if parts is None:
             return Figure(None, "nothing says how large this base is")
         basis = "a rule of thumb from parameters, optimizer, batch and length; may be off by half"
@@ -228,18 +265,21 @@ class Estimator:
         def took(bytes_: float) -> str:
             return f" ({bytes_ / 2**30:,.1f} GB)" if counted else ""
 
-        gpu, room = self.machine.gpu, self.machine.memory_gb
+        gpu, room, kind = self.machine.gpu, self.machine.memory_gb, "bf16" if self.machine.gpu else "fp32"
         said = [
             f"{'One GPU' if gpu else 'No GPU; memory'} of {room} GB." if room else "Memory of unknown size."
         ]
+        trains = "all but the word rows of the encoder"
         if recipe.base != POCKET:
-            kind = "bf16" if gpu else "fp32"
-            said.append(
+            frozen = (
                 f"{_many(size.parameters)} numbers of the base stay frozen in {kind}{took(parts.frozen)}."
             )
+            said.append(frozen)
+            tables = "whole token tables" if recipe.embeddings == "full" else "tool rows of the token tables"
+            trains = f"LoRA of rank {recipe.lora.rank} and the {tables}"
         said.append(
             f"{_many(size.trained)} train in fp32, each with its gradient and two moments of AdamW"
-            f"{took(parts.trained)}: {_what_trains(recipe)}."
+            f"{took(parts.trained)}: {trains}."
         )
         if parts.sequences:
             kind = "bf16" if gpu and recipe.bf16 else "fp32"
@@ -250,7 +290,9 @@ class Estimator:
             )
         return " ".join(said)
 
-    def _warnings(self, recipe: Recipe, memory: Figure) -> Iterable[str]:
+    def _warnings(
+        self, recipe: Recipe, memory: Figure, todo: Iterable[Amount], rate: float | None
+    ) -> Iterable[str]:
         room = self.machine.memory_gb
         if memory.value and room and memory.value > TIGHT * room * 2**30:
             whose = "the accelerator" if self.machine.gpu else "the machine"
@@ -262,6 +304,19 @@ class Estimator:
             yield "The worker has no accelerator; a named base trains very slowly on a processor."
         if not self.machine.alive:
             yield "No training worker is running: the run will wait in the queue until one starts."
+        for amount in todo:
+            limit, needed = amount.max_seconds, sums.all_seconds(amount, rate) if rate else 0.0
+            if limit and needed > limit:
+                yield (
+                    f"{STAGES[amount.stage]} needs about {needed:,.0f} s; its time limit of {shown(limit)} s stops it "
+                    f"at about {100 * limit / needed:.0f} % of its steps, with its schedule unfinished. Set fewer "
+                    "epochs or steps instead."
+                )
+
+
+def _earlier_runs(found: Iterable[Measured]) -> str:
+    count = len({one.run for one in found})
+    return f"{count} earlier run{'s' if count > 1 else ''}"
 
 
 def machine() -> Machine:
@@ -272,49 +327,6 @@ def machine() -> Machine:
     if run is not None:
         return Machine(run[0], f"where run {run[1]} trained", False)
     return Machine(hardware_facts(settings.ML_THREADS), "where this site runs", False)
-
-
-def _made(recipe: Recipe, snapshot: Snapshot) -> dict[str, int]:
-    """{stage: the run that trained it} of the stages that need not train again."""
-    keys = {step.key: step.stage for step in run_steps(recipe, snapshot)}
-    known = TrainedStage.objects.filter(key__in=keys, removed_at=None).values_list("key", "run_id")
-    return {keys[key]: run for key, run in known}
-
-
-def _stage(amount: Amount, rate: float | None, made: int | None) -> StageFigure:
-    seconds = 0.0 if made is not None else None if rate is None else sums.stage_seconds(amount, rate)
-    return StageFigure(
-        amount.stage, amount.records, amount.tokens, amount.epochs, amount.steps, seconds, made
-    )
-
-
-def _cut_short(amounts: Iterable[Amount], rate: float | None, made: Mapping[str, int]) -> Iterable[str]:
-    """A line for each stage whose time limit is expected to stop it."""
-    for amount in amounts:
-        if rate is None or amount.stage in made or not amount.max_seconds:
-            continue
-        needed = sums.all_seconds(amount, rate)
-        if needed > amount.max_seconds:
-            yield (
-                f"{STAGES[amount.stage]} needs about {needed:,.0f} s; its time limit of {shown(amount.max_seconds)} s"
-                f" stops it at about {100 * amount.max_seconds / needed:.0f} % of its steps, with its schedule"
-                " unfinished. Set fewer epochs or steps instead."
-            )
-
-
-def _sized(recipe: Recipe, size: Size | None) -> str:
-    if size is None:
-        return "its name says no size, and it is no folder on this machine"
-    if recipe.base == POCKET:
-        return "counted from the recipe and the catalog"
-    return f"{size.trained / 1e6:,.0f} M of them train; from the base's configuration or name"
-
-
-def _what_trains(recipe: Recipe) -> str:
-    if recipe.base == POCKET:
-        return "all but the word rows of the encoder"
-    tables = "the whole token tables" if recipe.embeddings == "full" else "the tool rows of the token tables"
-    return f"LoRA of rank {recipe.lora.rank} and {tables}"
 
 
 def _many(count: float) -> str:

@@ -73,14 +73,24 @@ def adopt(folder: Path, *, actor: Any = None, guard: Guard = transaction.atomic)
             last.folder,
             "Train stage2 on its export and bring both.",
         )
-    snapshot = snapshot_of(last)
+    snapshot = Snapshot.objects.filter(hash=last.spec["snapshot_hash"]).first()
+    if snapshot is None:
+        raise refuse(
+            f"it was trained on snapshot {last.spec['snapshot_hash'][:12]}, which is none of ours.",
+            last.export / "trace.json",
+            "Train on a snapshot downloaded from this installation.",
+            "not_found",
+        )
     recipe = normal(last.recipe.with_cell(memo=last.spec["memo"], retrieval=last.spec["retrieval"]))
     plan = run_steps(recipe, snapshot)
     steps = steps_of(found, plan, snapshot)
     check_ledger(found, snapshot)
     key = run_key(snapshot.hash, recipe)
     proven = chain_is_proven(found, steps, plan)
-    stored = [put(one, key) for one in found]
+    stored = []
+    for one in found:  # under a key of its content: adopting it again writes nothing
+        target = f"models/{key}/{one.stage}-import-{one.manifest[:16]}"
+        stored.append(Trained(one.export, target, store().put_dir(one.export, target)))
     with guard():
         run, is_new = run_for(key, recipe, snapshot, plan, stored[-1], actor)
         if is_new:
@@ -99,18 +109,6 @@ def adopt(folder: Path, *, actor: Any = None, guard: Guard = transaction.atomic)
         **{"run": run.pk, "model": model.pk, "new": is_new, "stages_shared": proven},
         "evaluation_job": evaluation.pk if evaluation else None,
     }
-
-
-def snapshot_of(one: Delivery) -> Snapshot:
-    found = Snapshot.objects.filter(hash=one.spec["snapshot_hash"]).first()
-    if found is None:
-        raise refuse(
-            f"it was trained on snapshot {one.spec['snapshot_hash'][:12]}, which is none of ours.",
-            one.export / "trace.json",
-            "Train on a snapshot downloaded from this installation.",
-            "not_found",
-        )
-    return found
 
 
 def steps_of(found: list[Delivery], plan: list[Step], snapshot: Snapshot) -> list[Step]:
@@ -162,12 +160,6 @@ def chain_is_proven(found: list[Delivery], steps: list[Step], plan: list[Step]) 
         return False
     manifest = store().get_dir(before.store_key, before.store_digest) / "manifest.json"
     return manifest.is_file() and sha256_file(manifest) == found[0].init
-
-
-def put(one: Delivery, key: str) -> Trained:
-    """Into the store, under a key of its content: adopting it again writes nothing."""
-    target = f"models/{key}/{one.stage}-import-{one.manifest[:16]}"
-    return Trained(one.export, target, store().put_dir(one.export, target))
 
 
 def run_for(

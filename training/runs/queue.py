@@ -17,7 +17,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.worker import Worker
 from training.core import recipe as recipes
 from training.models import Run, TrainedStage
-from training.runs.estimates import Estimate, Estimator
+from training.runs.estimates import Estimator
 
 QUEUE = "gpu"
 MOST = 100  # jobs shown; the rest is counted
@@ -49,16 +49,29 @@ def queue() -> Queue:
     """Everything on one page; the number of queries does not grow with the queue."""
     active = Job.objects.filter(queue=QUEUE, state__in=[Job.State.RUNNING, Job.State.QUEUED])
     jobs = list(active.select_related("created_by").order_by("-state", "id")[: MOST + 1])
-    runs = {
-        run.job_id: run
-        for run in Run.objects.filter(job__in=jobs)
-        .select_related("snapshot")
-        .defer("log_tail", "snapshot__manifest", "snapshot__parts")
-    }
+    rows = Run.objects.filter(job__in=jobs).select_related("snapshot")
+    runs = {run.job_id: run for run in rows.defer("log_tail", "snapshot__manifest", "snapshot__parts")}
     estimator = Estimator({run.base for run in runs.values()}) if runs else None
     usual = usual_seconds({job.kind for job in jobs})
-    made = _made(runs.values())
-    entries = [_entry(job, runs.get(job.pk), estimator, usual, made) for job in jobs[:MOST]]
+    keys = {stage["key"] for run in runs.values() for stage in run.stages}
+    known = (
+        TrainedStage.objects.filter(key__in=keys, removed_at=None) if keys else TrainedStage.objects.none()
+    )
+    made = dict(known.values_list("key", "run_id"))
+    entries = []
+    for job in jobs[:MOST]:
+        run = runs.get(job.pk)
+        if run is not None and estimator is not None:
+            entries.append(_training(job, run, estimator, made))
+        elif job.state == Job.State.RUNNING and job.seconds_left is not None:
+            entries.append(Entry(job, run, float(job.seconds_left), "from its own rate"))
+        else:
+            told = (
+                "the median of earlier jobs of its kind"
+                if job.kind in usual
+                else "no earlier job of its kind"
+            )
+            entries.append(Entry(job, run, usual.get(job.kind), told))
     running = [one for one in entries if one.job.state == Job.State.RUNNING]
     waiting = [one for one in entries if one.job.state == Job.State.QUEUED]
     found = list(workers.alive(QUEUE))
@@ -75,33 +88,11 @@ def usual_seconds(kinds: Iterable[str]) -> dict[str, float]:
     """{kind: median of its newest ended jobs}; one query."""
     took: dict[str, list[float]] = {}
     ended = Job.objects.filter(kind__in=kinds, state=Job.State.DONE, started_at__isnull=False)
-    for kind, span in ended.order_by("-finished_at").values_list("kind", F("finished_at") - F("started_at"))[
-        :50
-    ]:
+    spans = ended.order_by("-finished_at").values_list("kind", F("finished_at") - F("started_at"))
+    for kind, span in spans[:50]:
         if len(of := took.setdefault(kind, [])) < RECENT:
             of.append(span.total_seconds())
     return {kind: median(spans) for kind, spans in took.items()}
-
-
-def _made(runs: Iterable[Run]) -> dict[str, int]:
-    """{content key: the run that trained it} of the stages these runs need; one query."""
-    keys = {stage["key"] for run in runs for stage in run.stages}
-    known = (
-        TrainedStage.objects.filter(key__in=keys, removed_at=None) if keys else TrainedStage.objects.none()
-    )
-    return dict(known.values_list("key", "run_id"))
-
-
-def _entry(
-    job: Job, run: Run | None, estimator: Estimator | None, usual: dict[str, float], made: dict[str, int]
-) -> Entry:
-    if run is not None and estimator is not None:
-        return _training(job, run, estimator, made)
-    known = usual.get(job.kind)
-    if job.state == Job.State.RUNNING and job.seconds_left is not None:
-        return Entry(job, run, float(job.seconds_left), "from its own rate")
-    basis = "the median of earlier jobs of its kind" if known is not None else "no earlier job of its kind"
-    return Entry(job, run, known, basis)
 
 
 def _training(job: Job, run: Run, estimator: Estimator, made: dict[str, int]) -> Entry:
@@ -114,22 +105,16 @@ def _training(job: Job, run: Run, estimator: Estimator, made: dict[str, int]) ->
     made |= {stage["key"]: made.get(stage["key"], run.pk) for stage in run.stages}
     seconds = found.seconds.value
     if job.state == Job.State.RUNNING and job.seconds_left is not None:
-        rest = _stages_after(found, job)
-        return Entry(
-            job, run, job.seconds_left + rest, "this stage from its own rate, later stages estimated"
-        )
+        # the job shows the progress of one stage; its note begins with the stage's name
+        told, names = job.note.lower(), [one.stage for one in found.stages]
+        here = "plain" if "plain" in told else "stage2" if told.startswith("stage 2") else "stage1"
+        later = found.stages[names.index(here) + 1 :] if here in names else []
+        rest = sum(one.seconds or 0.0 for one in later)
+        basis = "this stage from its own rate, later stages estimated"
+        return Entry(job, run, job.seconds_left + rest, basis)
     if job.state == Job.State.RUNNING and job.started_at is not None and seconds is not None:
         seconds = max(0.0, seconds - (timezone.now() - job.started_at).total_seconds())
     return Entry(job, run, seconds, found.seconds.basis)
-
-
-def _stages_after(found: Estimate, job: Job) -> float:
-    """The stages that come after the one whose progress the job shows; its note begins with the stage's name."""
-    names = [one.stage for one in found.stages]
-    told = job.note.lower()
-    here = "plain" if "plain" in told else "stage2" if told.startswith("stage 2") else "stage1"
-    later = found.stages[names.index(here) + 1 :] if here in names else []
-    return sum(one.seconds or 0.0 for one in later)
 
 
 def _plan(running: list[Entry], waiting: list[Entry], slots: int) -> None:

@@ -1,23 +1,20 @@
-"""Reads over many runs: the filtered list, and what earlier runs measured."""
+"""Reads behind the pages of runs: the filtered list, and what a run's page tells beside its curves."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import QuerySet
 
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from training.core import recipe as recipes
 from training.core.recipe import FIELDS, Recipe, differing
-from training.models import Run, RunMetric
+from training.models import Run
 from training.runs.stages import base_folder, stage_folder
 
-RECENT = 5  # runs of a base that speeds are taken from
-LONG_ENOUGH = 5.0  # seconds a stage must have trained to say anything
 # parameter of a list -> column
 FILTERS = {
     "snapshot": "snapshot",
@@ -56,51 +53,6 @@ def choices() -> dict[str, list[Any]]:
         "why": Run.Why.choices,
         "by": [(name, name) for name in people.values_list("created_by__username", flat=True).distinct()],
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One trained stage of an earlier run. Tokens are real ones, padding not counted."""
-
-    run: int
-    base: str
-    recipe: Recipe
-    stage: str
-    tokens: float
-    seconds: float
-    memory_mb: float
-
-
-def measured(bases: Iterable[str], machine: Mapping[str, Any]) -> list[Measured]:
-    """The stages of the newest ended runs of these bases on the same hardware; two queries."""
-    runs: dict[int, tuple[str, Recipe]] = {}
-    for base in sorted(bases):
-        ended = Run.objects.filter(base=base, job__state=Job.State.DONE).filter(
-            Exists(RunMetric.objects.filter(run=OuterRef("pk")))
-        )
-        rows = ended.order_by("-pk").values_list("pk", "recipe", "hardware")[: 2 * RECENT]
-        alike = [(pk, found) for pk, found, own in rows if same_hardware(own, machine)]
-        for pk, found in alike[:RECENT]:
-            try:
-                runs[pk] = (base, recipes.stored(found))
-            except TraceError:  # a recipe of an earlier version says nothing about this one
-                continue
-    last = (
-        RunMetric.objects.filter(run__in=runs)
-        .order_by("run_id", "stage", "-step")
-        .distinct("run_id", "stage")
-    )
-    found = []
-    for run, stage, data in last.values_list("run_id", "stage", "data"):
-        tokens, seconds = data.get("tokens") or 0, data.get("seconds") or 0.0
-        if seconds >= LONG_ENOUGH and tokens:
-            found.append(Measured(run, *runs[run], stage, tokens, seconds, data.get("memory_mb") or 0))
-    return found
-
-
-def same_hardware(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """The same processor or accelerator and as many threads: speeds carry over."""
-    return all(one.get(name) == other.get(name) for name in ("cpu", "gpu", "threads"))
 
 
 # What a run's page tells beside its curves: its recipe against the defaults, its logs, what a clone changed.

@@ -142,3 +142,16 @@ def _again(run: Run, chosen: Recipe, actor: Any) -> None:
         audit_models.record(actor=actor, action="run.repeated", obj=run, detail={"model": model.pk})
     elif model is None and run.job is not None and jobs.retry(run.job, actor=actor):
         Run.objects.filter(pk=run.pk).update(recipe=asdict(chosen))
+
+
+def run_cancel(*, run: Run, actor: Any) -> None:
+    """Stop at the next step; the last checkpoint is kept. Raises TraceError `job_state`."""
+    if run.job is None or not jobs.cancel(run.job, actor=actor):
+        raise TraceError("the run has already ended.", code="job_state", where=str(run))
+
+
+def run_resume(*, run: Run, actor: Any) -> None:
+    """Queue it again; it goes on from its last checkpoint. Raises TraceError `job_state`."""
+    if run.job is None or not jobs.retry(run.job, actor=actor):
+        problem = "only a run that failed or was cancelled can be resumed."
+        raise TraceError(problem, code="job_state", where=str(run))

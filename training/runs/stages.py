@@ -23,8 +23,8 @@ from trace_site.lib.child import Event, run_child, tail
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
 from training.core import recipe as recipes
-from training.core.publish import is_intact
 from training.core.recipe import POCKET, Recipe, flat, nested
+from training.core.rundir import is_intact
 from training.models import Run, RunMetric
 
 log = logging.getLogger(__name__)

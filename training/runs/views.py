@@ -10,7 +10,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from synthesis.models import Snapshot
-from trace_site import jobs
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset, number_of
 from trace_site.views import refresh_at_end
@@ -24,7 +23,7 @@ from training.runs.curves import (
     MOST_COMPARED,
     charts,
     chosen,
-    compared_lines,
+    compared_fields,
     curves,
     newest_points,
     pairs,
@@ -79,7 +78,7 @@ def run_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "clones": list(run.clones.order_by("pk").values_list("pk", flat=True)[:20]),
         "report_to": report_to(),
     }
-    others = selectors.siblings(run).order_by("-pk")[:10]
+    others = selectors.runs().filter(snapshot=run.snapshot_id).exclude(pk=pk).order_by("-pk")[:10]
     return render(request, "training/run_detail.html", {**context, **table(others)})
 
 
@@ -165,25 +164,25 @@ def found_run(pk: int) -> Run:
 
 @require_POST
 def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
-    run = found_run(pk)
-    if run.job is not None and jobs.cancel(run.job, actor=request.user):
-        messages.success(
-            request, "Stopping at the next step. The last checkpoint is kept; resume goes on from it."
-        )
+    try:
+        services.run_cancel(run=found_run(pk), actor=request.user)
+    except TraceError as error:
+        messages.error(request, str(error))
     else:
-        messages.error(request, "The run has already ended.")
-    return (
-        redirect("training:queue") if request.POST.get("next") == "queue" else redirect("training:detail", pk)
-    )
+        said = "Stopping at the next step. The last checkpoint is kept; resume goes on from it."
+        messages.success(request, said)
+    from_queue = request.POST.get("next") == "queue"
+    return redirect("training:queue") if from_queue else redirect("training:detail", pk)
 
 
 @require_POST
 def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
-    run = found_run(pk)
-    if run.job is not None and jobs.retry(run.job, actor=request.user):
-        messages.success(request, "Queued again. It goes on from its last checkpoint.")
+    try:
+        services.run_resume(run=found_run(pk), actor=request.user)
+    except TraceError as error:
+        messages.error(request, str(error))
     else:
-        messages.error(request, "Only a run that failed or was cancelled can be resumed.")
+        messages.success(request, "Queued again. It goes on from its last checkpoint.")
     return redirect("training:detail", pk)
 
 
@@ -209,12 +208,12 @@ def run_compare(request: HttpRequest) -> HttpResponse:
     log = request.GET.get("scale") == "log"
     context = {"runs": runs, "asked": len(set(asked)), "most": MOST_COMPARED, "axes": AXES, "axis": axis}
     if len(runs) > 1:
-        lines = compared_lines(runs)
+        rows = compared_fields(runs)
         context |= {
             **table(runs),
-            "differing": [line for line in lines if not line.same],
-            "equal": [line for line in lines if line.same],
-            "fields": len(lines),
+            "differing": [row for row in rows if len(set(row[2])) > 1],
+            "equal": [row for row in rows if len(set(row[2])) == 1],
+            "fields": len(rows),
             "sections": charts(runs, axis, log),
             "pairs": pairs(runs),
             "models": [run.model for run in runs if hasattr(run, "model")],

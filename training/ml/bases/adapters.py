@@ -63,9 +63,8 @@ class Markers:
     close: str
     empty: str
     family: str = ""  # the adapter's name
-    added: tuple[
-        str, ...
-    ] = ()  # control tokens that `prepare` gave the base; they come right before the tool tokens
+    # control tokens that `prepare` gave the base; they come right before the tool tokens
+    added: tuple[str, ...] = ()
 
 
 def pocket_markers() -> Markers:
@@ -101,11 +100,8 @@ def template_markers(tokenizer: Any, added: tuple[str, ...] = ()) -> Markers:
     if not (slot and answered):
         raise _bad("does not write what a turn says")
     end = _first_control(tokenizer, behind)
-    return Markers(before, _unopened(after, adapter), end, *_thinking(adapter), adapter.name, added)
-
-
-def _thinking(adapter: Adapter) -> tuple[str, str, str]:
-    return adapter.open, adapter.close, adapter.empty
+    thinking = (adapter.open, adapter.close, adapter.empty)
+    return Markers(before, _unopened(after, adapter), end, *thinking, adapter.name, added)
 
 
 def _unopened(after: str, adapter: Adapter) -> str:

@@ -21,8 +21,8 @@ from transformers import AutoModel, AutoTokenizer
 from catalog.ml.encoder import locate
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
-from training.core.bases import encoder_digest
 from training.core.recipe import Recipe
+from training.core.stages import encoder_digest
 from training.ml.bases.chat import Chat
 from training.ml.bases.named import autocast
 

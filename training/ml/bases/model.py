@@ -20,9 +20,9 @@ from catalog.core.tokens import NameIndex, split_name
 from catalog.core.tool import embedding_text
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
-from training.core.bases import encoder_digest
 from training.core.recipe import POCKET, Recipe
 from training.core.records import Snapshot
+from training.core.stages import encoder_digest
 from training.ml.bases.adapters import WORDS, prepare, template_markers
 from training.ml.bases.chat import Chat, chat_of
 from training.ml.bases.encoders import Progress, embed, kept, load_encoder
@@ -209,27 +209,18 @@ def _fresh_pocket(recipe: Recipe, snapshot: Snapshot, cache: Path | None, report
     chat = Chat(tokenizer, "pocket", longest, encoder_words=words)
     model = pocket_model(recipe, encoder, chat)
     init_pocket_rows(model, chat, snapshot, recipe, cache, report)
-    return _splitting(
-        Trainee(
-            model,
-            chat,
-            min(chat.unit_ids(snapshot.family_strings(recipe.format))),
-            POCKET_METHODS[recipe.token_init],
-            pocket=True,
-            licence=base_licence(str(encoder.name_or_path)),
-        ),
-        snapshot,
-        recipe,
-    )
+    licence = base_licence(str(encoder.name_or_path))
+    first = split_tool_rows(model, chat, snapshot, recipe)
+    return Trainee(model, chat, first, POCKET_METHODS[recipe.token_init], pocket=True, licence=licence)
 
 
-def _splitting(trainee: Trainee, snapshot: Snapshot, recipe: Recipe) -> Trainee:
-    """The rows of the pocket model's tool tokens as a parameter of their own, since they move at their own rate."""
-    ids = trainee.chat.unit_ids(snapshot.family_strings(recipe.format))
-    model: Any = trainee.model
+def split_tool_rows(model: Any, chat: Chat, snapshot: Snapshot, recipe: Recipe) -> int:
+    """The rows of the pocket model's tool tokens as a parameter of their own, since they move at their own rate; the
+    id of the first."""
+    ids = chat.unit_ids(snapshot.family_strings(recipe.format))
     model.config.tools = [ids[0], len(ids)]
     split_rows(model, ids, frozen=False)
-    return trainee
+    return min(ids)
 
 
 def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> Trainee:
@@ -239,16 +230,10 @@ def _fresh_named(recipe: Recipe, snapshot: Snapshot) -> Trainee:
     grow_tables(model, len(tokenizer))
     chat = Chat(tokenizer, "chat", recipe.max_prompt_tokens, template_markers(tokenizer, added))
     init_rows(model, chat, snapshot, recipe)
-    model = in_fp32(with_lora(model, chat, snapshot, recipe))
-    return Trainee(
-        model,
-        chat,
-        min(chat.unit_ids(snapshot.family_strings(recipe.format))),
-        METHODS[recipe.token_init],
-        pocket=False,
-        source=recipe.base,
-        licence=base_licence(recipe.base),
-    )
+    model = with_lora(model, chat, snapshot, recipe)
+    first, about = min(chat.unit_ids(snapshot.family_strings(recipe.format))), METHODS[recipe.token_init]
+    licence = base_licence(recipe.base)
+    return Trainee(model, chat, first, about, pocket=False, source=recipe.base, licence=licence)
 
 
 def _from_export(recipe: Recipe, snapshot: Snapshot, init: Path, report: Progress) -> Trainee:
@@ -281,9 +266,11 @@ def _from_export(recipe: Recipe, snapshot: Snapshot, init: Path, report: Progres
             init_pocket_rows(model, chat, snapshot, recipe, None, report, fresh)
         else:
             init_rows(model, chat, snapshot, recipe, fresh)
-    if not pocket:
-        model = in_fp32(with_lora(model, chat, snapshot, recipe))
-    trainee = Trainee(
+    if pocket:
+        split_tool_rows(model, chat, snapshot, recipe)
+    else:
+        model = with_lora(model, chat, snapshot, recipe)
+    return Trainee(
         model,
         chat,
         min(chat.unit_ids(strings)),
@@ -295,12 +282,11 @@ def _from_export(recipe: Recipe, snapshot: Snapshot, init: Path, report: Progres
         stages=list(spec.get("stages", [])),
         grown=len(fresh),
     )
-    return _splitting(trainee, snapshot, recipe) if pocket else trainee
 
 
 def with_lora(model: Any, chat: Chat, snapshot: Snapshot, recipe: Recipe) -> nn.Module:
     """LoRA on every text linear layer; tables in full (as in the paper) or their tool rows only. Ties are kept."""
-    tables = embedding_tables(model)
+    tables = sorted({name.rsplit(".", 1)[-1] for name in token_tables(model)})  # as PEFT wants them named
     text = model.config.get_text_config()
     tied = bool(getattr(text, "tie_word_embeddings", False))
     options: dict[str, Any] = {}
@@ -320,17 +306,8 @@ def with_lora(model: Any, chat: Chat, snapshot: Snapshot, recipe: Recipe) -> nn.
     if recipe.embeddings == "new_rows":
         strings = [*chat.markers.added, *snapshot.family_strings(recipe.format)]
         split_rows(wrapped, chat.unit_ids(strings))
-    return wrapped
-
-
-def in_fp32(model: nn.Module) -> nn.Module:
-    """What trains is kept in fp32: in bf16 most steps of a small learning rate would round to nothing."""
-    for weight in model.parameters():
+    # what trains is kept in fp32: in bf16 most steps of a small learning rate would round to nothing
+    for weight in wrapped.parameters():
         if weight.requires_grad:
             weight.data = weight.data.float()
-    return model
-
-
-def embedding_tables(model: Any) -> list[str]:
-    """The last name of every table that has a row per token, as PEFT wants them named."""
-    return sorted({name.rsplit(".", 1)[-1] for name in token_tables(model)})
+    return wrapped
