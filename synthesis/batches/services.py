@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from rules.models import RuleVersion
 from synthesis.batches.selectors import LARGEST_LOT, LISTED, lot_items, progress, published_version
-from synthesis.core.review.acceptance import draw, plan
+from synthesis.core.acceptance import draw, plan
 from synthesis.models import Batch, Decision, ReviewItem, Sample
 from synthesis.samples.checks import Checker
 from synthesis.samples.decisions import approve_unread

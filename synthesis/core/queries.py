@@ -118,6 +118,16 @@ class TraceRequest:
     critique: str = ""
 
 
+def trace_request(
+    request: QueryRequest, draft: QueryDraft, permissions: tuple[str, ...] = ()
+) -> TraceRequest:
+    """For the draft of a query."""
+    return TraceRequest(
+        *(draft.query, draft.answer, request.pool, request.seed, request.rule),
+        *(permissions, draft.explanation, request.attempt, request.critique),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class TraceDraft:
     trace: str
@@ -135,6 +145,13 @@ class JudgeRequest:
     style: str = ""
     tier: str = ""
     rule: RuleText | None = None
+
+
+def judge_request(request: QueryRequest, draft: QueryDraft, trace: str, id: str = "") -> JudgeRequest:
+    return JudgeRequest(
+        *(id, request.branch, draft.query, trace, draft.answer, request.pool),
+        *(request.style, request.tier, request.rule),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from typing import Any
 from django.db.models import Count, F, OuterRef, Q, Subquery
 
 from catalog.models import CatalogImport, LabelledQuery, Tool, ToolRevision
+from synthesis.core.agreement import agreeing, cohen_kappa, krippendorff_alpha, patterns_of, wilson
 from synthesis.core.keys import STAGES
-from synthesis.core.review.agreement import agreeing, cohen_kappa, krippendorff_alpha, patterns_of, wilson
 from synthesis.core.snapshot import HOW, UNREAD, WHY_LEFT_OUT
 from synthesis.generate.selectors import OF_ATTEMPTS, OF_SAMPLES
 from synthesis.models import Attempt, Decision, ReviewItem, Sample, SynthesisRun

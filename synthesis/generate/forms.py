@@ -8,7 +8,7 @@ from rules.models import Rule
 from synthesis.core.queries import AXES
 from synthesis.core.recipe import Recipe, default_recipe, read_recipe
 from synthesis.generate.services import ANCHORS, PER_RULE
-from synthesis.llm.endpoints import configured
+from synthesis.llm.writers import configured
 from synthesis.models import SynthesisRun
 from synthesis.samples.forms import domain_choices
 from trace_site.lib.errors import TraceError

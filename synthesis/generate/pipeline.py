@@ -9,12 +9,12 @@ from typing import Any
 
 from synthesis.core.filters import Candidate, Failure, FilterContext, query_failures, trace_failures
 from synthesis.core.queries import (
-    JudgeRequest,
     QueryDraft,
     QueryRequest,
-    TraceRequest,
     Writers,
+    judge_request,
     permission_targets,
+    trace_request,
 )
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import FATAL
@@ -155,36 +155,13 @@ class Pipeline:
     async def _trace(
         self, request: QueryRequest, draft: QueryDraft, permissions: tuple[str, ...], tried: Tried
     ) -> None:
-        written = await self.writers.trace.write(
-            TraceRequest(
-                query=draft.query,
-                answer=draft.answer,
-                pool=request.pool,
-                seed=request.seed,
-                rule=request.rule,
-                permissions=permissions,
-                explanation=draft.explanation,
-                attempt=tried.number,
-                critique=request.critique,
-            )
-        )
+        written = await self.writers.trace.write(trace_request(request, draft, permissions))
         tried.trace = written.trace
         tried.calls += written.calls
 
     async def _judged(self, unit: Unit, request: QueryRequest, draft: QueryDraft, tried: Tried) -> None:
-        found = await self.writers.judge.judge(
-            JudgeRequest(
-                id=str(unit.sample_id),
-                branch=request.branch,
-                query=draft.query,
-                trace=tried.trace,
-                answer=draft.answer,
-                pool=request.pool,
-                style=request.style,
-                tier=request.tier,
-                rule=request.rule,
-            )
-        )
+        asked = judge_request(request, draft, tried.trace, str(unit.sample_id))
+        found = await self.writers.judge.judge(asked)
         verdict = found.of(str(unit.sample_id))
         tried.calls += verdict.calls
         tried.judge = {**verdict.scores, "critique": verdict.critique, "failed": list(verdict.failed_axes)}

@@ -36,9 +36,8 @@ from synthesis.core.queries import (
 from synthesis.core.recipe import default_recipe
 from synthesis.core.words import NearDuplicates
 from synthesis.generate.pipeline import candidate_of
-from synthesis.llm.endpoints import clients, configured, endpoints
 from synthesis.llm.ledger import DatabaseLedger
-from synthesis.llm.writers import llm_writers
+from synthesis.llm.writers import clients, configured, endpoints, llm_writers
 from synthesis.models import Sample, SynthesisRun
 from synthesis.offline.writer import offline_writers
 from synthesis.samples.inputs import telling_writers

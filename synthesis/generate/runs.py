@@ -24,11 +24,10 @@ from synthesis.generate.pipeline import Outcome, Pipeline, Unit
 from synthesis.generate.planning import plan
 from synthesis.generate.regeneration import plan_again, settle
 from synthesis.generate.yields import run_counts
-from synthesis.llm.endpoints import clients, endpoints
 from synthesis.llm.ledger import DatabaseLedger, patiently
 from synthesis.llm.prompts import source
 from synthesis.llm.usage import LIMITS, LOST, run_budget, spent
-from synthesis.llm.writers import llm_writers
+from synthesis.llm.writers import clients, endpoints, llm_writers
 from synthesis.models import Attempt, ModelCall, PromptVersion, Sample, SynthesisRun
 from synthesis.offline.recorded import NAME as RECORDED
 from synthesis.offline.recorded import recorded_writers

@@ -10,8 +10,8 @@ from catalog.models import Domain
 from rules.models import Rule
 from synthesis.core.queries import WRITERS
 from synthesis.core.recipe import Recipe, default_recipe
-from synthesis.llm.endpoints import clients, endpoints, recorded
 from synthesis.llm.usage import read_budget, refuse_spent, spent
+from synthesis.llm.writers import clients, endpoints, recorded
 from synthesis.models import Snapshot, SynthesisRun
 from trace_site import jobs
 from trace_site.audit import models as audit_models

@@ -195,9 +195,6 @@ class ReviewSkip(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["item", "reviewer"], name="one_skip")]
 
-    def __str__(self) -> str:
-        return f"{self.reviewer_id} skipped {self.item_id}"
-
 
 class SecondShare(models.Model):
     """What share of first readings gets a blind second one; the most specific row counts, none means none."""

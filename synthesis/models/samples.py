@@ -234,9 +234,6 @@ class SampleCount(models.Model):
     class Meta:
         indexes = [models.Index(fields=["level", "rule_version"], name="sample_counts_of_level")]
 
-    def __str__(self) -> str:
-        return f"{self.n:+}"
-
 
 class ReviewCount(models.Model):
     """Rollup: items that wait (open, claimed or held) by what the queue filters on, as above; a claim changes none."""
@@ -257,9 +254,6 @@ class ReviewCount(models.Model):
     class Meta:
         indexes = [models.Index(fields=["level", "rule"], name="review_counts_of_level")]
 
-    def __str__(self) -> str:
-        return f"{self.n:+}"
-
 
 # What of a run its samples do not tell.
 
@@ -277,9 +271,6 @@ class RunUnit(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "sample"], name="one_unit_of_a_run")]
-
-    def __str__(self) -> str:
-        return f"unit of synthesis {self.run_id}"
 
 
 # What was asked of language models: prompts by hash, replies by content, and the ledger of calls.

@@ -56,9 +56,6 @@ class SnapshotSample(models.Model):
             models.UniqueConstraint(fields=["snapshot", "position"], name="one_sample_a_position"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.snapshot_id}:{self.sample_id}"
-
 
 class FrozenLines(models.Model):
     """A part of a snapshot's file as it was written, kept once however many snapshots hold it; append-only."""
@@ -69,6 +66,3 @@ class FrozenLines(models.Model):
 
     class Meta:
         verbose_name_plural = "frozen lines"
-
-    def __str__(self) -> str:
-        return self.digest[:12]

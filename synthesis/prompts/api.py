@@ -11,8 +11,17 @@ from rest_framework.response import Response
 
 from synthesis.core.queries import TIERS
 from synthesis.generate import examples
-from synthesis.prompts.preview import MOST_CRITIQUE, STYLES, Chosen, PromptPreview, prompt_preview
-from synthesis.prompts.versions import Prompt, earlier_versions, prompts, samples_by_prompt
+from synthesis.prompts.selectors import (
+    MOST_CRITIQUE,
+    STYLES,
+    Chosen,
+    Prompt,
+    PromptPreview,
+    earlier_versions,
+    prompt_preview,
+    prompts,
+    samples_by_prompt,
+)
 from trace_site.rest.examples import answer_example
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.views import ApiView

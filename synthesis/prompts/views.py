@@ -10,8 +10,18 @@ from django.views.decorators.http import require_GET
 from catalog.search import ToolFilter, find_tools
 from synthesis.core.queries import TIERS
 from synthesis.llm.prompts import prompt_sources
-from synthesis.prompts.preview import MOST_CRITIQUE, STYLES, Chosen, example_of, prompt_preview
-from synthesis.prompts.versions import PURPOSE, earlier_versions, few_shot_counts, prompts, samples_by_prompt
+from synthesis.prompts.selectors import (
+    MOST_CRITIQUE,
+    PURPOSE,
+    STYLES,
+    Chosen,
+    earlier_versions,
+    example_of,
+    few_shot_counts,
+    prompt_preview,
+    prompts,
+    samples_by_prompt,
+)
 from trace_site.lib.errors import TraceError
 from trace_site.paging import number_of, numbers_of
 

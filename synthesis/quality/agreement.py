@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from django.contrib.auth.models import User
 from django.db import connection
 
-from synthesis.core.review.agreement import (
+from synthesis.core.agreement import (
     Rate,
     agreeing,
     cohen_kappa,

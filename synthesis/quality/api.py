@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from synthesis.core.review.calibration import FLOOR, TARGET
+from synthesis.core.agreement import FLOOR, TARGET
 from synthesis.quality.agreement import agreements, only_own, qualities
 from synthesis.quality.calibration import calibrations
 from trace_site.rest.examples import answer_example

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection, transaction
 
-from synthesis.core.review.calibration import (
+from synthesis.core.agreement import (
     FLOOR,
     TARGET,
     Matrix,

@@ -9,9 +9,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from synthesis.core.review.acceptance import AQLS
-from synthesis.core.review.agreement import DRAWS, FEWEST, RELIABLE, SEED, TENTATIVE, Estimate, Rate
-from synthesis.core.review.calibration import FLOOR, TARGET
+from synthesis.core.acceptance import AQLS
+from synthesis.core.agreement import DRAWS, FEWEST, FLOOR, RELIABLE, SEED, TARGET, TENTATIVE, Estimate, Rate
 from synthesis.models import ReviewItem, Sample
 from synthesis.quality.agreement import Row, agreements, only_own, qualities
 from synthesis.quality.calibration import MOST, calibration_draw, calibration_withdraw, calibrations

@@ -15,7 +15,7 @@ from rules.models import RuleVersion
 from synthesis.batches import selectors as reads
 from synthesis.batches.selectors import published_version, waiting_rules
 from synthesis.batches.services import batch_create, batch_withdraw
-from synthesis.core.review.acceptance import AQLS, LEVELS, Plan, plan
+from synthesis.core.acceptance import AQLS, LEVELS, SamplingPlan, plan
 from synthesis.models import Sample
 from synthesis.review import bulk
 from synthesis.review import queue as review_queue
@@ -161,7 +161,7 @@ def preview(request: HttpRequest) -> HttpResponse:
 def batch(request: HttpRequest, pk: int) -> HttpResponse:
     row = reads.batch(pk)
     decided = reads.standing_decisions([pk]).select_related("reviewer", "sample").order_by("pk")
-    found = Plan(row.lot_size, row.level, row.aql, row.letter, row.sample_size, row.accept)
+    found = SamplingPlan(row.lot_size, row.level, row.aql, row.letter, row.sample_size, row.accept)
     context = {
         "batch": row,
         "tone": TONES[row.state],
@@ -183,11 +183,11 @@ def withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("synthesis:batch", pk)
 
 
-def promise(found: Plan) -> dict[str, Any]:
+def promise(found: SamplingPlan) -> dict[str, Any]:
     return {"plan": found, "producers": 100 * found.producers_risk, "chart": chart(found)}
 
 
-def chart(found: Plan) -> LineChart:
+def chart(found: SamplingPlan) -> LineChart:
     """The operating characteristic of a plan; where its curve ends says nothing."""
     drawn = line_chart(
         "How often a lot is accepted",

@@ -15,7 +15,7 @@ from django.utils.http import urlencode
 
 from catalog.models import Tool
 from rules.models import Rule
-from synthesis.llm.endpoints import configured
+from synthesis.llm.writers import configured
 from synthesis.models import Attempt, Sample, SnapshotSample, SynthesisRun
 from synthesis.samples.staleness import without_stale
 from synthesis.samples.standing import REPLACED

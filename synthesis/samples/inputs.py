@@ -28,8 +28,7 @@ from synthesis.core.keys import (
 from synthesis.core.plan import State, pool_members
 from synthesis.core.queries import RuleText, ToolText, Writers, carries_permissions
 from synthesis.core.recipe import Recipe
-from synthesis.llm.endpoints import endpoints
-from synthesis.llm.writers import llm_writers
+from synthesis.llm.writers import endpoints, llm_writers
 from synthesis.models import Sample
 from synthesis.offline.recorded import NAME as RECORDED
 from synthesis.offline.recorded import recorded_writers

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synthesis.core.review.acceptance import (
+from synthesis.core.acceptance import (
     ACCEPT,
     AQLS,
     CELLS,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synthesis.core.review.agreement import (
+from synthesis.core.agreement import (
     DRAWS,
     FEWEST,
     Estimate,

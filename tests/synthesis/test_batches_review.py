@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from synthesis.batches import services as batches_services
 from synthesis.batches.selectors import progress
 from synthesis.batches.services import batch_create
-from synthesis.core.review.acceptance import draw
+from synthesis.core.acceptance import draw
 from synthesis.models import Batch, Decision, ReviewItem, Sample, SecondShare
 from synthesis.review import queue as review_queue
 from synthesis.review import services as review_services

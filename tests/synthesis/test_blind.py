@@ -1,4 +1,4 @@
-"""Reading blind: the sheet gives nothing away, the key opens it, and a filled sheet is scored."""
+"""BlindReading blind: the sheet gives nothing away, the key opens it, and a filled sheet is scored."""
 
 import csv
 import io
@@ -7,13 +7,13 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
-from synthesis.core.review.blind import Reading, score, share, sheet, without_end
+from synthesis.core.blind import BlindReading, score, share, sheet, without_end
 from synthesis.management.commands.synthesis_blind import blind_readings
 from tests.synthesis.rows import make_book, make_sample
 from tests.synthesis.texts import TRACE
 
 READINGS = [
-    Reading(n, "rule explicit" if n % 2 else "rrb easy", f"request {n}", f"text {n}" if n % 2 else "",
+    BlindReading(n, "rule explicit" if n % 2 else "rrb easy", f"request {n}", f"text {n}" if n % 2 else "",
             (("A/one", "first"), ("B/two", "second"), ("C/three", "third")), ("B/two",), f"Words of {n}. So B/two.")
     for n in range(8)
 ]  # fmt: skip
@@ -86,7 +86,9 @@ def test_the_last_sentence_is_cut_off_and_a_single_one_leaves_nothing():
 
 
 def test_a_cell_that_a_spreadsheet_would_run_is_quoted():
-    rows, _ = sheet([Reading(1, "s", "=1+1", "", (("A/one", "x"),), ("A/one",), "Because. So A/one.")], 0)
+    rows, _ = sheet(
+        [BlindReading(1, "s", "=1+1", "", (("A/one", "x"),), ("A/one",), "Because. So A/one.")], 0
+    )
     assert rows[0]["request"][0] == "'"
 
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synthesis.core.review.agreement import wilson
-from synthesis.core.review.calibration import FLOOR, TARGET, Matrix, Reads, pooled, proposal
+from synthesis.core.agreement import FLOOR, TARGET, Matrix, Reads, pooled, proposal, wilson
 
 
 def reads(*counts: int, population: int = 0, weight: float = 1.0) -> Reads:

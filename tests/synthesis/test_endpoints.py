@@ -2,7 +2,7 @@
 
 import pytest
 
-from synthesis.llm.endpoints import endpoints
+from synthesis.llm.writers import endpoints
 from trace_site.lib.errors import TraceError
 
 

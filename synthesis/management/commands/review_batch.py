@@ -6,7 +6,7 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import CommandParser
 
 from synthesis.batches.services import batch_create
-from synthesis.core.review.acceptance import AQLS, LEVELS
+from synthesis.core.acceptance import AQLS, LEVELS
 from synthesis.models import Sample
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import TraceError

@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from catalog.models import Tool
-from synthesis.core.review.blind import COLUMNS, LETTERS, QUESTIONS, Reading, score, sheet
+from synthesis.core.blind import COLUMNS, LETTERS, QUESTIONS, BlindReading, score, sheet
 from synthesis.models import Sample
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import TraceError
@@ -78,7 +78,7 @@ class Command(TraceCommand):
         return found, f"{left} questions are open." if left else "every question is answered."
 
 
-def blind_readings(*, run: int | None, count: int, seed: int) -> list[Reading]:
+def blind_readings(*, run: int | None, count: int, seed: int) -> list[BlindReading]:
     """`count` ready samples, or as many as there are; raises TraceError when there are none."""
     ready = Sample.objects.filter(machine=Sample.Machine.READY, branch__in=("rule", "rrb"))
     if run is not None:
@@ -101,7 +101,7 @@ def blind_readings(*, run: int | None, count: int, seed: int) -> list[Reading]:
     return [_reading(sample, picked[sample.pk], texts, seed) for sample in samples]
 
 
-def _reading(sample: Sample, stratum: str, texts: dict[str, str], seed: int) -> Reading:
+def _reading(sample: Sample, stratum: str, texts: dict[str, str], seed: int) -> BlindReading:
     """With the answer, what the rule or the trace names, and others of the pool, shuffled."""
     rng = random.Random(f"{seed}|{sample.pk}")
     rule = sample.rule_version.text if sample.rule_version else ""
@@ -110,7 +110,7 @@ def _reading(sample: Sample, stratum: str, texts: dict[str, str], seed: int) -> 
     names = list(dict.fromkeys([*sample.answer, *close]))[: len(LETTERS)]
     names += rng.sample(rest, min(len(rest), max(0, SHOWN - len(names))))
     tools = tuple((name, _short(texts.get(name, ""))) for name in rng.sample(names, len(names)))
-    return Reading(sample.pk, stratum, sample.query, rule, tools, tuple(sample.answer), sample.trace)
+    return BlindReading(sample.pk, stratum, sample.query, rule, tools, tuple(sample.answer), sample.trace)
 
 
 def _short(text: str) -> str:

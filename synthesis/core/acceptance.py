@@ -21,40 +21,15 @@ CONSUMERS_RISK = 0.10  # the quality that is accepted this seldom is a plan's li
 
 # Table 1. The last lot size of a row, then its letters by level, in the order of LEVELS.
 LETTERS = {
-    8: "AAAAAAB",
-    15: "AAAAABC",
-    25: "AABBBCD",
-    50: "ABBCCDE",
-    90: "BBCCCEF",
-    150: "BBCDDFG",
-    280: "BCDEEGH",
-    500: "BCDEFHJ",
-    1_200: "CCEFGJK",
-    3_200: "CDEGHKL",
-    10_000: "CDFGJLM",
-    35_000: "CDFHKMN",
-    150_000: "DEGJLNP",
-    500_000: "DEGJMPQ",
-    inf: "DEHKNQR",
-}
-SIZES = {
-    "A": 2,
-    "B": 3,
-    "C": 5,
-    "D": 8,
-    "E": 13,
-    "F": 20,
-    "G": 32,
-    "H": 50,
-    "J": 80,
-    "K": 125,
-    "L": 200,
-    "M": 315,
-    "N": 500,
-    "P": 800,
-    "Q": 1250,
-    "R": 2000,
-}
+    8: "AAAAAAB", 15: "AAAAABC", 25: "AABBBCD", 50: "ABBCCDE", 90: "BBCCCEF", 150: "BBCDDFG", 280: "BCDEEGH",
+    500: "BCDEFHJ", 1_200: "CCEFGJK", 3_200: "CDEGHKL", 10_000: "CDFGJLM", 35_000: "CDFHKMN", 150_000: "DEGJLNP",
+    500_000: "DEGJMPQ", inf: "DEHKNQR",
+}  # fmt: skip
+SIZES = dict(
+    zip(
+        "ABCDEFGHJKLMNPQR", (2, 3, 5, 8, 13, 20, 32, 50, 80, 125, 200, 315, 500, 800, 1250, 2000), strict=True
+    )
+)
 # Table 2-A, in the order of AQLS: Ac, or v and ^ for the first plan below and above. Re is always Ac + 1.
 ACCEPT = {
     "A": "v v v v v v v v v v v v v v 0 v",
@@ -79,7 +54,7 @@ CELLS = {letter: row.split() for letter, row in ACCEPT.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SamplingPlan:
     """Read `size` of `lot_size` items; the lot is accepted with at most `accept` defects among them."""
 
     lot_size: int
@@ -120,7 +95,7 @@ class Plan:
         return [(100 * count / self.lot_size, 100 * self.accepted(count)) for count in counts]
 
 
-def plan(lot_size: int, *, level: str = "II", aql: float = 1.0) -> Plan:
+def plan(lot_size: int, *, level: str = "II", aql: float = 1.0) -> SamplingPlan:
     """The single sampling plan of the tables. Raises TraceError for what they do not hold."""
     first = code_letter(lot_size, level)
     if aql not in AQLS:
@@ -131,7 +106,7 @@ def plan(lot_size: int, *, level: str = "II", aql: float = 1.0) -> Plan:
             hint=f"One of: {', '.join(f'{value:g}' for value in AQLS)}.",
         )
     letter, accept = _followed(first, AQLS.index(aql))
-    return Plan(lot_size, level, aql, letter, min(SIZES[letter], lot_size), accept)
+    return SamplingPlan(lot_size, level, aql, letter, min(SIZES[letter], lot_size), accept)
 
 
 def code_letter(lot_size: int, level: str) -> str:

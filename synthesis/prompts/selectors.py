@@ -1,40 +1,109 @@
-"""A prompt filled in as a run would fill it: any rule or tool, any style or tier, any place in the series.
+"""The prompts: each as its file says now and said before, what was made with it, and filled in as a run would fill it.
 
-In: what is chosen. Out: the call that a run with this seed sends for that slot, byte by byte. Trace and judge stand on
-a query: the newest sample of the rule or tool, or, where there is none, one of the offline writers'.
+A preview takes any rule or tool, any style or tier, any place in the series. It is the call that a run with this seed
+sends for that slot, byte by byte. Trace and judge stand on a query: the newest sample of the rule or tool, or, where
+there is none, one of the offline writers'.
 """
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
-from django.db.models import F
+from django.db import connection
+from django.db.models import Count, F
 
-from catalog.models import Tool
+from catalog.models import LabelledQuery, Tool
 from rules.models import RuleVersion
 from synthesis.core.clauses import reasons_unsupported
 from synthesis.core.plan import shuffled_pool
 from synthesis.core.queries import (
     RULE_STYLES,
     TIERS,
-    JudgeRequest,
+    QueryDraft,
     QueryRequest,
     RuleText,
-    ToolText,
-    TraceRequest,
     by_name,
+    judge_request,
     permission_targets,
+    trace_request,
 )
 from synthesis.core.recipe import Recipe, default_recipe
-from synthesis.llm.endpoints import endpoints
-from synthesis.llm.prompts import FIELDS, prompt_hash
-from synthesis.llm.writers import Call, judge_call, query_call, trace_call
-from synthesis.models import Sample
+from synthesis.llm.prompts import FIELDS, PromptSource, prompt_hash, prompt_sources
+from synthesis.llm.writers import Call, endpoints, judge_call, query_call, trace_call
+from synthesis.models import PromptVersion, Sample
 from synthesis.offline.writer import offline_writers
 from synthesis.samples.inputs import Inputs, telling_writers
 from synthesis.samples.sources import catalog_around, rule_texts
 from synthesis.samples.standing import GONE
 from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash
+
+PURPOSE = {
+    "query_rule": "Writes the queries of a rule, a batch a call.",
+    "query_rrb": "Writes a query for a tool of the catalog.",
+    "trace": "Writes the reasoning from a query to its tools.",
+    "judge": "Scores a sample on four axes.",
+}
+STAGE = {"query_rule": "query", "query_rrb": "query", "trace": "trace", "judge": "judge"}
+SHOWN_VERSIONS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt's file today. `first_used` is None before a run used it; `versions` counts the texts before it."""
+
+    now: PromptSource
+    purpose: str
+    first_used: datetime | None
+    versions: int
+
+
+def prompts() -> list[Prompt]:
+    rows = PromptVersion.objects.values_list("name", "hash", "first_used")
+    used = {digest: at for _, digest, at in rows}
+    return [
+        Prompt(
+            one,
+            PURPOSE[one.name],
+            used.get(one.hash),
+            sum(name == one.name and digest != one.hash for name, digest, _ in rows),
+        )
+        for one in prompt_sources()
+    ]
+
+
+def earlier_versions(prompt: PromptSource) -> list[PromptVersion]:
+    """The texts this prompt had before, the newest first."""
+    rows = PromptVersion.objects.filter(name=prompt.name).exclude(hash=prompt.hash)
+    return list(rows.order_by("-first_used")[:SHOWN_VERSIONS])
+
+
+def samples_by_prompt(name: str) -> dict[str, int]:
+    """{hash of the prompt: samples written with it}."""
+    path = f"made_from__stages__{STAGE[name]}"
+    rows = Sample.objects.exclude(machine=Sample.Machine.PENDING).filter(**{f"{path}__prompt": name})
+    counted = rows.order_by().values_list(f"{path}__prompt_hash").annotate(n=Count("pk"))
+    return {str(digest): count for digest, count in counted}
+
+
+SHOWN_TO = """
+SELECT shot, count(*) FROM synthesis_sample, jsonb_array_elements_text(made_from #> '{stages,query,few_shot}') AS shot
+WHERE machine <> 'pending' AND jsonb_typeof(made_from #> '{stages,query,few_shot}') = 'array' AND shot = ANY(%s)
+GROUP BY shot"""
+
+
+def few_shot_counts(pks: Sequence[int]) -> dict[int, int]:
+    """{few-shot query: samples whose writer was shown it}."""
+    rows = LabelledQuery.objects.filter(pk__in=pks, use=LabelledQuery.Use.FEW_SHOT)
+    marks = {pk: content_hash(text)[:12] for pk, text in rows.values_list("pk", "text")}
+    with connection.cursor() as cursor:
+        cursor.execute(SHOWN_TO, [list(marks.values())])
+        counts: dict[str, int] = dict(cursor.fetchall())
+    return {pk: counts.get(mark, 0) for pk, mark in marks.items()}
+
+
+# A preview: the call that a run with this seed sends for a slot.
 
 STYLES = (*RULE_STYLES, "underspecified")
 ROLE = {"query_rule": "generator", "query_rrb": "generator", "trace": "teacher", "judge": "judge"}
@@ -76,64 +145,36 @@ class PromptPreview:
         return len(self.call.text.split())
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    query: str
-    answer: tuple[str, ...]
-    explanation: str
-    trace: str
-    permissions: tuple[str, ...]
-    stands_on: str
-    sample: int | None = None
-
-
 def prompt_preview(chosen: Chosen) -> PromptPreview:
     """Raises TraceError for what cannot be filled in."""
     recipe = default_recipe()
     request, version = _request(chosen, recipe)
-    call, written = _call(chosen, request, version, recipe)
-    return PromptPreview(
-        prompt=chosen.prompt,
-        hash=prompt_hash(chosen.prompt),
-        role=ROLE[chosen.prompt],
-        model=endpoints()[ROLE[chosen.prompt]].model,
-        call=call,
-        stands_on=written.stands_on if written else "",
-        sample=written.sample if written else None,
-    )
-
-
-def _call(
-    chosen: Chosen, request: QueryRequest, version: int | None, recipe: Recipe
-) -> tuple[Call, _Written | None]:
+    role = ROLE[chosen.prompt]
+    shown = (chosen.prompt, prompt_hash(chosen.prompt), role, endpoints()[role].model)
     if chosen.prompt.startswith("query"):
-        return query_call(request, recipe.query), None
-    written = _written(request, version, chosen, recipe)
+        return PromptPreview(*shown, query_call(request, recipe.query))
+    # a query with its trace to show: the newest sample's, or the offline writers'
+    rows = Sample.objects.exclude(GONE).exclude(trace="").filter(branch=request.branch)
+    if version is not None:
+        rows = rows.filter(rule_version=version, style=request.style)
+    else:
+        rows = rows.filter(anchor__name=request.anchor, tier=request.tier)
+    sample = rows.order_by("-pk").first()
+    if sample is not None and {tool.name for tool in request.pool}.issuperset(sample.answer):
+        draft, written = QueryDraft(sample.query, tuple(sample.answer), sample.explanation), sample.trace
+        stands_on, pk = f"sample {sample.pk}", sample.pk
+    else:
+        draft, written = asyncio.run(_offline(request, recipe))
+        stands_on, pk = "the offline writers", None
+    share = 1.0 if chosen.permissions else 0.0
+    permissions = permission_targets(draft.answer, request.pool, share, request.seed)
+    if chosen.permissions and not permissions:
+        raise TraceError("none of these tools asks for a permission.", code="bad_input", where="permissions")
     if chosen.prompt == "trace":
-        trace = TraceRequest(
-            query=written.query,
-            answer=written.answer,
-            pool=request.pool,
-            seed=request.seed,
-            rule=request.rule,
-            permissions=written.permissions,
-            explanation=written.explanation,
-            attempt=request.attempt,
-            critique=request.critique,
-        )
-        return trace_call(trace, recipe.trace), written
-    judged = JudgeRequest(
-        id="",
-        branch=request.branch,
-        query=written.query,
-        trace=written.trace,
-        answer=written.answer,
-        pool=request.pool,
-        style=request.style,
-        tier=request.tier,
-        rule=request.rule,
-    )
-    return judge_call(judged, recipe.judge), written
+        call = trace_call(trace_request(request, draft, permissions), recipe.trace)
+    else:
+        call = judge_call(judge_request(request, draft, written), recipe.judge)
+    return PromptPreview(*shown, call, stands_on, pk)
 
 
 def _request(chosen: Chosen, recipe: Recipe) -> tuple[QueryRequest, int | None]:
@@ -153,7 +194,13 @@ def _request(chosen: Chosen, recipe: Recipe) -> tuple[QueryRequest, int | None]:
         raise TraceError(f"'{name[:200]}' is no active tool.", code="unknown_tool", where="tool")
     own, batch = inputs.seeds(made, chosen.kind, chosen.index, chosen.seed)
     pool = catalog.pool(shuffled_pool(named, catalog.neighbours, own))
-    _check_kind(rule, chosen.kind, pool)
+    reason = ""
+    if rule:
+        reason = reasons_unsupported(rule, by_name(pool)).get(chosen.kind, "")
+    elif sum(not tool.deprecated for tool in pool) < TIERS[chosen.kind][0]:
+        reason = f"a {chosen.kind} query needs {TIERS[chosen.kind][0]} live tools in the pool."
+    if reason:
+        raise TraceError(f"no run writes this: {reason}", code="bad_input", where="kind")
     request = QueryRequest(
         branch=branch,
         domain=made.domain,
@@ -186,17 +233,6 @@ def _check(chosen: Chosen) -> None:
         raise TraceError(f"choose one of {', '.join(kinds)}.", code="bad_input", where="kind")
 
 
-def _check_kind(rule: RuleText | None, kind: str, pool: Sequence[ToolText]) -> None:
-    """Refuse a style that the rule does not support, and a tier for which too few tools live."""
-    reason = ""
-    if rule:
-        reason = reasons_unsupported(rule, by_name(pool)).get(kind, "")
-    elif sum(not tool.deprecated for tool in pool) < TIERS[kind][0]:
-        reason = f"a {kind} query needs {TIERS[kind][0]} live tools in the pool."
-    if reason:
-        raise TraceError(f"no run writes this: {reason}", code="bad_input", where="kind")
-
-
 def _rule(name: str) -> tuple[RuleText, int]:
     """The published version of DOMAIN/CODE, or of CODE where one domain has it."""
     domain, _, code = name.rpartition("/")
@@ -208,34 +244,10 @@ def _rule(name: str) -> tuple[RuleText, int]:
     return rule_texts(found)[0], found[0].pk
 
 
-def _written(request: QueryRequest, version: int | None, chosen: Chosen, recipe: Recipe) -> _Written:
-    """A query with its trace to show: the newest sample's, or the offline writers'."""
-    rows = Sample.objects.exclude(GONE).exclude(trace="").filter(branch=request.branch)
-    if version is not None:
-        rows = rows.filter(rule_version=version, style=request.style)
-    else:
-        rows = rows.filter(anchor__name=request.anchor, tier=request.tier)
-    names = {tool.name for tool in request.pool}
-    sample = rows.order_by("-pk").first()
-    if sample is not None and names.issuperset(sample.answer):
-        query, answer, said = sample.query, tuple(sample.answer), sample.explanation
-        trace, stands_on = sample.trace, f"sample {sample.pk}"
-    else:
-        sample = None
-        query, answer, said, trace = asyncio.run(_offline(request, recipe))
-        stands_on = "the offline writers"
-    share = 1.0 if chosen.permissions else 0.0
-    permissions = permission_targets(answer, request.pool, share, request.seed)
-    if chosen.permissions and not permissions:
-        raise TraceError("none of these tools asks for a permission.", code="bad_input", where="permissions")
-    return _Written(query, answer, said, trace, permissions, stands_on, sample.pk if sample else None)
-
-
-async def _offline(request: QueryRequest, recipe: Recipe) -> tuple[str, tuple[str, ...], str, str]:
+async def _offline(request: QueryRequest, recipe: Recipe) -> tuple[QueryDraft, str]:
     writers = offline_writers(recipe)
     draft = await writers.query.write(request)
-    trace = TraceRequest(draft.query, draft.answer, request.pool, request.seed, request.rule)
-    return draft.query, draft.answer, draft.explanation, (await writers.trace.write(trace)).trace
+    return draft, (await writers.trace.write(trace_request(request, draft))).trace
 
 
 def example_of(prompt: str) -> Chosen:

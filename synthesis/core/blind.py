@@ -1,4 +1,4 @@
-"""Reading samples blind: a sheet that a person fills in without knowing the answers, and how far the answers agree.
+"""BlindReading samples blind: a sheet that a person fills in without knowing the answers, and how far the answers agree.
 
 In: samples as (id, stratum, query, rule text, tools, answer, trace). Out: the rows of a sheet, its key, and from a
 filled sheet the shares of agreement with 95 % Wilson intervals. Part 1 of the sheet asks of each request whether it is
@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from synthesis.core.agreement import wilson
 from synthesis.core.names import SENTENCE_END
-from synthesis.core.review.agreement import wilson
 from trace_site.lib.cells import guard
 from trace_site.lib.errors import TraceError
 
@@ -24,7 +24,7 @@ QUESTIONS = ("natural", "which_tools", "leads_to")
 
 
 @dataclass(frozen=True)
-class Reading:
+class BlindReading:
     """One sample as it is laid before a reader: `tools` are (name, description), already shuffled."""
 
     id: int
@@ -36,7 +36,7 @@ class Reading:
     trace: str
 
 
-def sheet(readings: Sequence[Reading], seed: int) -> tuple[list[dict[str, str]], dict[str, Any]]:
+def sheet(readings: Sequence[BlindReading], seed: int) -> tuple[list[dict[str, str]], dict[str, Any]]:
     """(rows of the sheet in random order, the key to it)."""
     rng = random.Random(f"{seed}|blind")
     first, second = rng.sample(readings, len(readings)), rng.sample(readings, len(readings))
@@ -57,7 +57,7 @@ def sheet(readings: Sequence[Reading], seed: int) -> tuple[list[dict[str, str]],
     return rows, {"seed": seed, "rows": key}
 
 
-def _row(part: int, number: int, reading: Reading, **cells: str) -> dict[str, str]:
+def _row(part: int, number: int, reading: BlindReading, **cells: str) -> dict[str, str]:
     tools = "\n".join(
         f"{letter}. {name}: {text}" for letter, (name, text) in zip(LETTERS, reading.tools, strict=False)
     )
@@ -65,7 +65,7 @@ def _row(part: int, number: int, reading: Reading, **cells: str) -> dict[str, st
     return {column: guard(shown.get(column, "")) for column in COLUMNS}
 
 
-def _letter(reading: Reading, name: str) -> str:
+def _letter(reading: BlindReading, name: str) -> str:
     return LETTERS[[tool for tool, _ in reading.tools].index(name)]
 
 
