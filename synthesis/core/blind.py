@@ -1,4 +1,4 @@
-"""BlindReading samples blind: a sheet that a person fills in without knowing the answers, and how far the answers agree.
+"""Reading samples blind: a sheet that a person fills in without knowing the answers, and how far the answers agree.
 
 In: samples as (id, stratum, query, rule text, tools, answer, trace). Out: the rows of a sheet, its key, and from a
 filled sheet the shares of agreement with 95 % Wilson intervals. Part 1 of the sheet asks of each request whether it is

@@ -1,4 +1,4 @@
-"""BlindReading blind: the sheet gives nothing away, the key opens it, and a filled sheet is scored."""
+"""Reading blind: the sheet gives nothing away, the key opens it, and a filled sheet is scored."""
 
 import csv
 import io
