@@ -10,7 +10,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import examples, selectors
-from catalog.blocks import tool_block, tool_unblock
 from catalog.models import ToolRevision
 from catalog.search import RANKED, ToolFilter, find_tools
 from catalog.serializers import (
@@ -25,6 +24,7 @@ from catalog.serializers import (
     ToolsIn,
     TwinOut,
 )
+from catalog.services import tool_block, tool_unblock
 from trace_site.rest.examples import answer_example, page_example, request_example
 from trace_site.rest.schema import TextList, page_of
 from trace_site.rest.views import ApiView, keyset_response, page_limit

@@ -4,9 +4,9 @@ from typing import Any
 
 from rest_framework import serializers
 
-from catalog.blocks import LONGEST_REASON
 from catalog.models import Cluster, Domain, Tool, ToolRevision
 from catalog.selectors import token_strings
+from catalog.services import LONGEST_REASON
 from trace_site.rest.schema import InputSerializer
 
 Out = serializers.Serializer[Any]

@@ -6,10 +6,10 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from catalog import selectors
-from catalog.blocks import tool_block, tool_unblock
 from catalog.imports.previews import revision_changes
 from catalog.search import ToolFilter, apis, find_tools
 from catalog.selectors import ruled_tools
+from catalog.services import tool_block, tool_unblock
 from trace_site.lib.errors import TraceError
 
 SHOWN_REVISIONS = 50

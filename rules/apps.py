@@ -52,10 +52,10 @@ class RulesConfig(AppConfig):
     impact = {"tools": "rules.selectors.rules_of_tools"}
 
     def ready(self) -> None:
-        from catalog import hooks
+        from catalog import services
         from catalog.selectors import tell_ruled_tools
         from rules.health import recheck_tools
         from rules.selectors import ruled_tools
 
         tell_ruled_tools(ruled_tools)
-        hooks.on_tools_changed(recheck_tools)
+        services.on_tools_changed(recheck_tools)

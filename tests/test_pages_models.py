@@ -30,7 +30,7 @@ def form(**fields):
 
 
 def ledger():
-    from catalog.tokens import ledger_update
+    from catalog.services import ledger_update
 
     ledger_update()
 

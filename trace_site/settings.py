@@ -201,7 +201,7 @@ CELERY_BEAT_SCHEDULE = {
 # kind -> (handler, queue). A handler takes a JobContext and returns a JSON-able dict.
 JOB_HANDLERS = {
     # encodes, so it needs the worker that has torch
-    "catalog": ("catalog.lookalikes.neighbours.catalog_refresh", "gpu"),
+    "catalog": ("catalog.lookalikes.catalog_refresh", "gpu"),
     "synthesis": ("synthesis.generate.runs.run_synthesis", "default"),
     "snapshot": ("synthesis.datasets.build.run_snapshot", "default"),
     "snapshot_rebuild": ("synthesis.datasets.build.run_rebuild", "default"),

@@ -23,9 +23,8 @@ from catalog.core.tool import (
 )
 from catalog.core.twins import api_family
 from catalog.core.words import trigrams, vocabulary
-from catalog.hooks import tools_changed
 from catalog.models import CatalogImport, CatalogWord, Domain, Tool, ToolRevision
-from catalog.tokens import catalog_lock, ledger_update
+from catalog.services import catalog_lock, ledger_update, tools_changed
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, sha256_file

@@ -13,10 +13,9 @@ from django.db.models import Max, Min, Q
 from django.urls import reverse
 from django.utils import timezone
 
-from catalog.hooks import tools_changed
 from catalog.imports.services import ToolContent, chunks, contents_write, import_told, tools_set_active
 from catalog.models import CatalogImport, Tool, ToolRevision
-from catalog.tokens import catalog_lock, ledger_update
+from catalog.services import catalog_lock, ledger_update, tools_changed
 from trace_site.audit import models as audit_models
 from trace_site.impact import Impact, impact_of
 from trace_site.lib.errors import TraceError

@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from catalog import selectors
-from catalog.forms import ImportForm
+from catalog.core.importers.detect import FORMATS
 from catalog.imports.previews import (
     Upload,
     applied_import,
@@ -20,11 +21,55 @@ from catalog.imports.previews import (
 )
 from catalog.imports.services import ImportResult
 from catalog.imports.undo import import_undo, undo_plan
-from catalog.lookalikes.neighbours import catalog_refresh_start, refresh_job, tools_behind
+from catalog.lookalikes import catalog_refresh_start, refresh_job, tools_behind
 from trace_site.lib.errors import TraceError, quoted
+from trace_site.limits import CATALOG_FILE
 from trace_site.paging import keyset
 
+MEGABYTES = CATALOG_FILE // 1_000_000
+LABELS = {
+    "jsonl": "JSON lines",
+    "csv": "CSV",
+    "openapi": "OpenAPI 3",
+    "swagger": "Swagger 2",
+    "odata": "OData $metadata",
+    "mcp": "MCP tools",
+}
 SHOWN_COUNTS = ("added", "changed", "unchanged", "removed", "deprecated", "returned", "skipped")
+
+
+class ImportForm(forms.Form):
+    file = forms.FileField(
+        label="File",
+        help_text="OpenAPI or Swagger (JSON, YAML), OData $metadata, MCP tools, JSONL or CSV; at most 100 MB.",
+    )
+    domain = forms.CharField(
+        label="Domain",
+        max_length=60,
+        help_text="An existing domain, or a new one such as HR. Tools its APIs no longer list are retired.",
+        widget=forms.TextInput(attrs={"list": "domains", "autocomplete": "off"}),
+    )
+    format = forms.ChoiceField(
+        label="Format",
+        choices=[("auto", "recognise it"), *((name, LABELS.get(name, name)) for name in FORMATS)],
+    )
+    licence = forms.CharField(
+        label="Licence",
+        max_length=100,
+        required=False,
+        help_text="What the file may be used for: an SPDX identifier such as CC-BY-4.0, or a few words. Datasets name "
+        "it. Empty: not recorded.",
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
+
+    def clean_file(self) -> object:
+        upload = self.cleaned_data["file"]
+        if upload.size > MEGABYTES * 1_000_000:
+            raise forms.ValidationError(
+                f"The file has {upload.size / 1e6:,.0f} MB; a catalog has at most {MEGABYTES}. "
+                "Split it by API."
+            )
+        return upload
 
 
 @require_GET

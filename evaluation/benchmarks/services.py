@@ -12,10 +12,10 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from catalog.blocks import retired_names
 from catalog.core.words import text_key
 from catalog.models import LabelledQuery, NeighbourList, Tool
 from catalog.queries.registry import few_shots_withdraw
+from catalog.services import retired_names
 from evaluation.benchmarks.selectors import newest_benchmarks
 from evaluation.core.items import (
     DEVELOPMENT,

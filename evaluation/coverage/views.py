@@ -1,13 +1,13 @@
 """The coverage pages: a domain's clusters as a ranked list of gaps, one cluster, CSV."""
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
 from django.views.decorators.http import require_GET, require_POST
 
-from catalog.forms import DismissForm
-from catalog.lookalikes import clusters as services
+from catalog import lookalikes
 from catalog.models import Cluster, Domain
 from evaluation.coverage import map, pages
 from rules.models import Rule
@@ -19,6 +19,13 @@ GAP_COLUMNS = (
     *("mean_similarity", "rules", "tools", "reason"),
 )
 CLUSTERS = Cluster.objects.select_related("clustering__domain", "dismissed_by")
+
+
+class DismissForm(forms.Form):
+    reason = forms.CharField(
+        max_length=500,
+        error_messages={"required": "Say why these tools need no rule; the reason stays with the cluster."},
+    )
 
 
 @require_GET
@@ -101,7 +108,7 @@ def cluster_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
     if not form.is_valid():
         return _cluster_page(request, pk, form)
     cluster = get_object_or_404(CLUSTERS.all(), pk=pk)
-    services.cluster_dismiss(cluster=cluster, reason=form.cleaned_data["reason"], actor=request.user)
+    lookalikes.cluster_dismiss(cluster=cluster, reason=form.cleaned_data["reason"], actor=request.user)
     messages.success(request, f"{cluster.label} is out of the denominator.")
     return redirect("cluster", pk)
 
@@ -109,7 +116,7 @@ def cluster_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def cluster_restore(request: HttpRequest, pk: int) -> HttpResponse:
     cluster = get_object_or_404(CLUSTERS.all(), pk=pk)
-    services.cluster_restore(cluster=cluster, actor=request.user)
+    lookalikes.cluster_restore(cluster=cluster, actor=request.user)
     messages.success(request, f"{cluster.label} counts again.")
     return redirect("cluster", pk)
 

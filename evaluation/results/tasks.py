@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from django.conf import settings
 
-from catalog.lookalikes.neighbours import await_look_alikes, half_embedded
+from catalog.lookalikes import await_look_alikes, half_embedded
 from catalog.models import Tool
 from evaluation.benchmarks.services import EMBEDDING_K, K, Unit, plan
 from evaluation.models import Benchmark, Evaluation

@@ -15,8 +15,8 @@ from typing import Any
 import httpx2 as httpx
 from django.conf import settings
 
-from catalog.blocks import masked_names
 from catalog.models import Tool
+from catalog.services import masked_names
 from evaluation.core.metrics import NO_TRACE, cited_codes, trace_notes
 from evaluation.retrieval.calibration import NO_TOOL_FITS, judged
 from rules.models import Rule

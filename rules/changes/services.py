@@ -12,7 +12,7 @@ from typing import Any
 from django.db import DatabaseError, transaction
 from django.utils import timezone
 
-from catalog.tokens import catalog_lock
+from catalog.services import catalog_lock
 from rules.book import ToolNames, version_contents
 from rules.changes.apply import carry_out, check_clear, check_complete, title_of
 from rules.changes.conflicts import Conflict, changes_of, proposals_of, request_conflicts

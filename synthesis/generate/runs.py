@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from catalog.lookalikes.neighbours import await_look_alikes
+from catalog.lookalikes import await_look_alikes
 from catalog.models import NeighbourList
 from rules.models import RuleVersion
 from synthesis.core.few_shots import FewShots

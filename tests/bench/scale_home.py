@@ -14,10 +14,9 @@ from django.db import models
 
 from catalog.core.tool import ToolRecord
 from catalog.imports.services import ToolContent, contents_write
-from catalog.lookalikes.clusters import _place_tools
-from catalog.lookalikes.neighbours import _store_embeddings, embedding_key
+from catalog.lookalikes import _place_tools, _store_embeddings, embedding_key
 from catalog.models import CatalogImport, Cluster, Clustering, Domain, NeighbourList, Tool
-from catalog.tokens import ledger_update
+from catalog.services import ledger_update
 from rules.core.check import Finding
 from rules.models import Approval, ChangeRequest, Rule, RuleChange, RuleHealth, RuleVersion
 from synthesis.models import Sample, SynthesisRun

@@ -3,8 +3,8 @@
 import pytest
 from rest_framework.test import APIClient
 
-from catalog.blocks import masked_names, retired_names
 from catalog.models import Tool
+from catalog.services import masked_names, retired_names
 from tests.factories import make_tool
 from trace_site.audit.models import AuditChange, AuditEntry
 

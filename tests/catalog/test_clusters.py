@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.core.clusters import MAX_SIZE, choose_tau, cluster_label, find_clusters, mutual_edges
-from catalog.lookalikes.clusters import cluster_dismiss, cluster_restore, clusters_update
+from catalog.lookalikes import cluster_dismiss, cluster_restore, clusters_update
 from catalog.models import Cluster, Clustering, NeighbourList, Tool
 from tests.factories import make_tool
 from trace_site.audit.models import AuditEntry

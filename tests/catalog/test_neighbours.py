@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from catalog import lookalikes
 from catalog.core.clusters import top_k
-from catalog.lookalikes import neighbours
 from catalog.models import NeighbourList, Tool
 from tests.factories import make_tool
 from trace_site.lib.errors import TraceError
@@ -47,7 +47,7 @@ def encoder(monkeypatch) -> list[str]:
         rows = np.array([[1 + row["text"].count(c) for c in "abcxyz"] for row in texts], dtype=np.float32)
         return [row["id"] for row in texts], rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
-    monkeypatch.setattr(neighbours, "encode_texts", encode)
+    monkeypatch.setattr(lookalikes, "encode_texts", encode)
     return seen
 
 
@@ -55,20 +55,20 @@ def encoder(monkeypatch) -> list[str]:
 def test_only_changed_texts_are_encoded_and_only_changed_lists_written(encoder: list[str]) -> None:
     for name in ("A/aa", "A/ab", "A/xyz", "A/xy"):
         make_tool(name)
-    first = neighbours.neighbours_update(k=2)
+    first = lookalikes.neighbours_update(k=2)
     assert (first["encoded"], first["changed"]) == (4, 4)
-    assert neighbours.neighbours_update(k=2)["changed"] == 0
+    assert lookalikes.neighbours_update(k=2)["changed"] == 0
     Tool.objects.filter(name="A/xy").update(description="yyyyyyyyyyy")
     encoder.clear()
-    assert neighbours.neighbours_update(k=2)["encoded"] == len(encoder) == 1
+    assert lookalikes.neighbours_update(k=2)["encoded"] == len(encoder) == 1
 
 
 @pytest.mark.django_db
 def test_retired_tool_leaves_every_list(encoder: list[str]) -> None:
     tools = [make_tool(f"A/{'x' * n}") for n in range(1, 5)]
-    neighbours.neighbours_update(k=3)
+    lookalikes.neighbours_update(k=3)
     Tool.objects.filter(pk=tools[0].pk).update(status="retired")
-    assert neighbours.neighbours_update(k=3)["removed"] == 1
+    assert lookalikes.neighbours_update(k=3)["removed"] == 1
     assert all(tools[0].pk not in row.neighbour_ids for row in NeighbourList.objects.all())
     stored = NeighbourList.objects.get(pk=tools[1].pk)
     assert len(stored.neighbour_ids) == len(stored.scores) == 2
@@ -77,11 +77,11 @@ def test_retired_tool_leaves_every_list(encoder: list[str]) -> None:
 @pytest.mark.django_db
 def test_stored_embedding_is_a_unit_vector(encoder: list[str]) -> None:
     make_tool("A/abc")
-    neighbours.neighbours_update()
+    lookalikes.neighbours_update()
     assert np.linalg.norm(Tool.objects.get().embedding) == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.django_db
 def test_empty_catalog_is_said_so() -> None:
     with pytest.raises(TraceError, match="there are no tools"):
-        neighbours.neighbours_update()
+        lookalikes.neighbours_update()

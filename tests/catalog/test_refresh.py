@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from catalog.lookalikes import neighbours
+from catalog import lookalikes
 from catalog.models import NeighbourList, Tool
 from tests.factories import make_tool
 from trace_site import jobs
@@ -21,7 +21,7 @@ def refreshed(monkeypatch, settings):
         rows = np.array([[1 + row["text"].count(c) for c in "abcxyz"] for row in texts], dtype=np.float32)
         return [row["id"] for row in texts], rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
-    monkeypatch.setattr("catalog.lookalikes.neighbours.encode_texts", encode)
+    monkeypatch.setattr("catalog.lookalikes.encode_texts", encode)
     return lambda: jobs.run(Job.objects.get(kind="catalog").pk)
 
 
@@ -67,13 +67,13 @@ def test_reviewer_may_not_refresh(client_as):
 def test_a_tool_imported_between_the_two_steps_is_looked_at_too(client_as, refreshed, monkeypatch):
     make_tool("A/aa"), make_tool("A/ab")
     client_as("expert").post("/catalog/refresh/")
-    update = neighbours.clusters_update
+    update = lookalikes.clusters_update
 
     def imported(**options):
         if not Tool.objects.filter(name="A/ac").exists():
             make_tool("A/ac")
         return update(**options)
 
-    monkeypatch.setattr(neighbours, "clusters_update", imported)
+    monkeypatch.setattr(lookalikes, "clusters_update", imported)
     assert refreshed().state == "done"
     assert NeighbourList.objects.count() == 3

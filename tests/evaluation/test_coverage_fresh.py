@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 
-from catalog.lookalikes.clusters import cluster_dismiss, cluster_restore
+from catalog.lookalikes import cluster_dismiss, cluster_restore
 from catalog.models import Cluster, Clustering, Tool
 from evaluation.coverage import facts
 from evaluation.coverage import selectors as pages

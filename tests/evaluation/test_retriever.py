@@ -8,7 +8,7 @@ import pytest
 from django.core.management import call_command
 from rest_framework.test import APIClient
 
-from catalog.blocks import tool_block, tool_unblock
+from catalog.services import tool_block, tool_unblock
 from evaluation.core import confidence
 from evaluation.models import Calibration
 from evaluation.retrieval import retriever

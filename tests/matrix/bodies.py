@@ -7,7 +7,7 @@ from typing import Any
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
-from catalog.blocks import tool_block
+from catalog.services import tool_block
 
 TEXT = "Requests of one person go to Loose/One from 2024 on, those of a group to Loose/Two, in every country."
 RULE = {"tool_name": "Loose/One", "confusables": ["Loose/Two"], "rule_text": TEXT}

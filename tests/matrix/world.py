@@ -12,7 +12,7 @@ from catalog.core.query_files import GivenQuery
 from catalog.imports.services import catalog_import
 from catalog.models import LabelledQuery, NeighbourList, Tool
 from catalog.queries.imports import queries_import
-from catalog.tokens import ledger_update
+from catalog.services import ledger_update
 from rules.book import version_contents
 from rules.changes.drafts import change_draft
 from rules.changes.services import (

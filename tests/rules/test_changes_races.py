@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from catalog.models import Tool
-from catalog.tokens import catalog_lock
+from catalog.services import catalog_lock
 from rules.changes import services as changes_services
 from rules.models import Approval, ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.services import rule_withdraw

@@ -8,8 +8,8 @@ import pytest
 from django.core.management import call_command
 from django.db import connection, transaction
 
-from catalog.hooks import tools_changed
 from catalog.models import Tool
+from catalog.services import tools_changed
 from rules.book import latest_versions, published_versions, rule_key, tool_states, version_contents
 from rules.core import rule_book
 from rules.core.check import check_rule

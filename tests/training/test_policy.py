@@ -7,7 +7,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
-from catalog.tokens import ledger_update
+from catalog.services import ledger_update
 from synthesis.models import Decision, Sample, Snapshot
 from tests.factories import make_rule, make_sample, make_tool
 from trace_site import jobs

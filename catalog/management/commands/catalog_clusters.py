@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from catalog.lookalikes.clusters import clusters_update
+from catalog.lookalikes import clusters_update
 from trace_site.commands import TraceCommand
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from catalog.lookalikes.neighbours import K, neighbours_update
+from catalog.lookalikes import K, neighbours_update
 from trace_site.commands import TraceCommand
 
 

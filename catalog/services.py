@@ -1,0 +1,104 @@
+"""What every writer of the catalog shares: its lock, its token ledger, who hears of changes; and blocking a tool."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from catalog.core.ledger import LedgerRow, assign_slots
+from catalog.models import TokenUnit, Tool
+from trace_site.audit import models as audit_models
+from trace_site.lib.errors import TraceError
+
+CATALOG_LOCK = 0x7472_6163  # one writer of the catalog at a time
+LONGEST_REASON = 300
+
+_listeners: list[Callable[[list[int]], None]] = []
+
+
+def catalog_lock() -> None:
+    """Hold the catalog for this transaction: two imports must not hand out the same slot."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CATALOG_LOCK])
+
+
+def ledger_update() -> int:
+    """Give every active tool's tokens a permanent slot and make tombstones of the rest; returns how many rows changed.
+
+    Call it in the transaction that changed the tools, under `catalog_lock`.
+    """
+    stored = TokenUnit.objects.values_list("family", "slot", "string", "state")
+    before = {LedgerRow(*row) for row in stored}
+    names = Tool.objects.filter(status=Tool.Status.ACTIVE).values_list("name", flat=True)
+    rows = [
+        TokenUnit(family=row.family, slot=row.slot, string=row.string, state=row.state)
+        for row in assign_slots(list(before), names.iterator(chunk_size=5000))
+        if row not in before
+    ]
+    TokenUnit.objects.bulk_create(
+        rows,
+        batch_size=2000,
+        update_conflicts=True,
+        unique_fields=["family", "slot"],
+        update_fields=["state"],
+    )
+    return len(rows)
+
+
+def on_tools_changed(listener: Callable[[list[int]], None]) -> None:
+    """Be called with the ids of the tools that an import or an undo added, changed, retired or brought back.
+
+    Apps to the right register in their AppConfig.ready(). It runs inside the writer's transaction: what it raises
+    undoes the write.
+    """
+    if listener not in _listeners:
+        _listeners.append(listener)
+
+
+def tools_changed(ids: Iterable[int]) -> None:
+    if changed := sorted(set(ids)):
+        for listener in _listeners:
+            listener(changed)
+
+
+def masked_names() -> frozenset[str]:
+    """Tools that no answer may name: retired or blocked."""
+    masked = Tool.objects.filter(Q(status=Tool.Status.RETIRED) | Q(blocked_at__isnull=False)).order_by()
+    return frozenset(masked.values_list("name", flat=True))
+
+
+def retired_names() -> frozenset[str]:
+    retired = Tool.objects.filter(status=Tool.Status.RETIRED).order_by()
+    return frozenset(retired.values_list("name", flat=True))
+
+
+@transaction.atomic
+def tool_block(*, tool: Tool, because: str, actor: Any) -> None:
+    """From the next request on no answer names it; training and rules stay.
+
+    Raises TraceError: bad_input without a reason, bad_state when it is blocked already.
+    """
+    because = because.strip()
+    if not 0 < len(because) <= LONGEST_REASON:
+        message = f"a reason of 1 to {LONGEST_REASON} characters is needed."
+        raise TraceError(message, code="bad_input", where="because")
+    tool = Tool.objects.select_for_update().defer("embedding", "search").get(pk=tool.pk)
+    if tool.blocked_at is not None:
+        raise TraceError(f"{tool.name} is blocked already.", code="bad_state")
+    tool.blocked_at, tool.blocked_by, tool.blocked_because = timezone.now(), actor, because
+    tool.save(update_fields=["blocked_at", "blocked_by", "blocked_because"])
+    audit_models.record(actor=actor, action="tool.blocked", obj=tool, detail={"because": because})
+
+
+@transaction.atomic
+def tool_unblock(*, tool: Tool, actor: Any) -> None:
+    """Raises TraceError bad_state when it is not blocked."""
+    tool = Tool.objects.select_for_update().defer("embedding", "search").get(pk=tool.pk)
+    if tool.blocked_at is None:
+        raise TraceError(f"{tool.name} is not blocked.", code="bad_state")
+    detail = {"because": tool.blocked_because, "since": tool.blocked_at.isoformat()}
+    tool.blocked_at, tool.blocked_by, tool.blocked_because = None, None, ""
+    tool.save(update_fields=["blocked_at", "blocked_by", "blocked_because"])
+    audit_models.record(actor=actor, action="tool.unblocked", obj=tool, detail=detail)
