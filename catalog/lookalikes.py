@@ -62,8 +62,10 @@ def neighbours_update(*, k: int = K, echo: Echo = silent, actor: Any = None) -> 
     tools = sorted(active.order_by("pk").values_list("name", "pk", "embedding"), key=lambda row: row[0])
     if not tools:
         raise TraceError("there are no tools.", code="empty", hint="Import a catalog first.")
-    vectors = (row.to_numpy() if hasattr(row, "to_numpy") else row for _, _, row in tools)
-    rows = np.array([np.asarray(vector) for vector in vectors], dtype=np.float32)
+    vectors: list[Any] = [vector for _, _, vector in tools]
+    rows = np.array(
+        [one.to_numpy() if hasattr(one, "to_numpy") else one for one in vectors], dtype=np.float32
+    )
     echo(f"{len(tools):,} tools: exact top {k} by cosine")
     tick = Ticker(echo, "neighbours")
     positions, cosines = top_k(rows, k, lambda done: tick(done, len(tools)))
@@ -71,9 +73,9 @@ def neighbours_update(*, k: int = K, echo: Echo = silent, actor: Any = None) -> 
         pk: ([tools[other][1] for other in positions[place]], cosines[place].tolist())
         for place, (_, pk, _) in enumerate(tools)
     }
-    result = {"tools": len(tools), "encoded": encoded, **_store_lists(fresh), "k": k}
-    result["encoder"] = settings.ENCODER
-    if encoded or result["changed"] or result["removed"]:
+    counts = {"tools": len(tools), "encoded": encoded, **_store_lists(fresh), "k": k}
+    result = {**counts, "encoder": settings.ENCODER}
+    if encoded or counts["changed"] or counts["removed"]:
         domains = Domain.objects.filter(tools__status=Tool.Status.ACTIVE).distinct()
         told = [(domain, result) for domain in domains]
         audit_models.record_all(actor=actor, action="catalog.neighbours_updated", objects=told)

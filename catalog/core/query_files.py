@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import PurePath
-from typing import Any
 
 from trace_site.lib.errors import TraceError
 
@@ -28,59 +27,54 @@ class GivenQuery:
 
 def read_queries(content: bytes | str, filename: str = "") -> list[GivenQuery]:
     """Rows that say something. Raises TraceError for what is no such file, or too much of one."""
-    size = len(content) if isinstance(content, bytes) else len(content.encode("utf-8", "replace"))
-    if size > MOST_BYTES:
-        raise _refused(f"has {size:,} bytes; the limit is {MOST_BYTES:,}", "too_large", hint="Split it.")
-    text = content if isinstance(content, str) else _decoded(content)
+    raw = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
+    if len(raw) > MOST_BYTES:
+        raise _refused(f"has {len(raw):,} bytes; the limit is {MOST_BYTES:,}", "too_large", hint="Split it.")
+    try:
+        text = content if isinstance(content, str) else content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise _refused("is not UTF-8 text", "bad_encoding", hint="Save it as UTF-8.") from None
     if "\0" in text:
         raise _refused("is not text: it holds NUL characters", "bad_text")
-    rows = [row for row in _rows(text, PurePath(filename).suffix.lower()) if row.text.strip()]
+    suffix = PurePath(filename).suffix.lower()
+    if suffix in (".jsonl", ".ndjson", ".json") or (not suffix and text.lstrip()[:1] == "{"):
+        found = _json_lines(text)
+    elif suffix in (".csv", ".tsv"):
+        found = _csv_rows(text, suffix)
+    else:
+        found = (GivenQuery(number, line.strip()) for number, line in enumerate(text.split("\n"), start=1))
+    rows = [row for row in found if row.text.strip()]
     if not rows:
         raise _refused("holds no query", "empty", hint="Write one query a line.")
     if len(rows) > MOST_ROWS:
-        raise _refused(
-            f"holds {len(rows):,} queries; the limit is {MOST_ROWS:,}", "too_many", hint="Split it."
-        )
+        problem = f"holds {len(rows):,} queries; the limit is {MOST_ROWS:,}"
+        raise _refused(problem, "too_many", hint="Split it.")
     return rows
 
 
-def _rows(text: str, suffix: str) -> Iterator[GivenQuery]:
-    if suffix in (".jsonl", ".ndjson", ".json") or (not suffix and text.lstrip()[:1] == "{"):
-        return _json_lines(text)
-    if suffix in (".csv", ".tsv"):
-        return _csv_rows(text, "\t" if suffix == ".tsv" else None)
-    return (GivenQuery(number, line.strip()) for number, line in enumerate(text.split("\n"), start=1))
-
-
 def _json_lines(text: str) -> Iterator[GivenQuery]:
+    hint = 'Each line is {"query": "..."}.'
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
-            raise _refused(
-                "is not valid JSON", "bad_json", number, 'Each line is {"query": "..."}.'
-            ) from None
-        said = row if isinstance(row, str) else _named(row) if isinstance(row, dict) else None
+            raise _refused("is not valid JSON", "bad_json", number, hint) from None
+        said = next((row[name] for name in COLUMNS if name in row), None) if isinstance(row, dict) else row
         if not isinstance(said, str):
-            raise _refused('has no text under "query"', "bad_row", number, 'Each line is {"query": "..."}.')
+            raise _refused('has no text under "query"', "bad_row", number, hint)
         yield GivenQuery(number, said)
 
 
-def _named(row: dict[str, Any]) -> Any:
-    return next((row[name] for name in COLUMNS if name in row), None)
-
-
-def _csv_rows(text: str, delimiter: str | None) -> Iterator[GivenQuery]:
-    if delimiter is None:
-        delimiter = ";" if text.partition("\n")[0].count(";") > text.partition("\n")[0].count(",") else ","
+def _csv_rows(text: str, suffix: str) -> Iterator[GivenQuery]:
+    first = text.partition("\n")[0]
+    mark = "\t" if suffix == ".tsv" else ";" if first.count(";") > first.count(",") else ","
     try:
-        rows = list(csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True))
+        rows = list(csv.reader(StringIO(text, newline=""), delimiter=mark, strict=True))
     except csv.Error:
-        raise _refused(
-            "is not a CSV that can be read", "bad_csv", hint="Quote texts that hold commas."
-        ) from None
+        hint = "Quote texts that hold commas."
+        raise _refused("is not a CSV that can be read", "bad_csv", hint=hint) from None
     heading = [cell.strip().casefold() for cell in rows[0]] if rows else []
     column = next((heading.index(name) for name in COLUMNS if name in heading), None)
     if column is None and len(heading) > 1:
@@ -88,13 +82,6 @@ def _csv_rows(text: str, delimiter: str | None) -> Iterator[GivenQuery]:
     for number, row in enumerate(rows, start=1):
         if column is None or number > 1:
             yield GivenQuery(number, row[column or 0] if len(row) > (column or 0) else "")
-
-
-def _decoded(content: bytes) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise _refused("is not UTF-8 text", "bad_encoding", hint="Save it as UTF-8.") from None
 
 
 def _refused(problem: str, code: str, number: int = 0, hint: str = "") -> TraceError:

@@ -56,8 +56,7 @@ class Imported:
     refused: list[Proposal]
 
     @classmethod
-    def of(cls, proposals: Iterable[Proposal]) -> "Imported":
-        proposals = list(proposals)
+    def of(cls, proposals: list[Proposal]) -> "Imported":
         return cls([one for one in proposals if not one.code], [one for one in proposals if one.code])
 
     def counts(self) -> dict[str, Any]:
@@ -70,13 +69,33 @@ class Imported:
 
 
 def queries_preview(given: Sequence[GivenQuery], *, no_person: Iterable[int] = ()) -> list[Proposal]:
-    """What would become of every row; nothing is stored.
+    """What would become of every row; nothing is stored. The first reason to refuse a row stands.
 
     `no_person`: numbers of rows in which what looks like a name is none.
     """
     spared = frozenset(no_person)
-    proposals = [_scrubbed(row, spare_names=row.number in spared) for row in given]
-    _check(proposals)
+    proposals = []
+    for row in given:
+        if len(row.text) > 4 * MAX_CHARACTERS:
+            empty = Scrubbed("", "", ())
+            proposals.append(Proposal(row.number, empty, "too_long", _too_long(len(row.text))))
+        else:
+            spare = ("name",) if row.number in spared else ()
+            proposals.append(Proposal(row.number, scrub(row.text, spare=spare)))
+    tools, firewall = _tool_finder(), benchmark_firewall()
+    kept = LabelledQuery.objects.filter(use__in=USES).order_by("pk")
+    stored = list(kept.values_list("use", "collection", "text"))
+    index = DuplicateIndex([*(text for _, _, text in stored), *(one.text for one in proposals)])
+    for place, one in enumerate(proposals):
+        if one.code:
+            continue
+        if found := _no_request(one.text) or _names_a_tool(one.text, tools):
+            one.code, one.reason = found
+        elif hit := firewall.check(one.text):
+            how = "is" if hit.kind == "exact" else "is nearly"
+            one.code, one.reason = "benchmark", f"{how} a query of the benchmark {hit.collection}"
+        elif repeated := _repeats(one.text, place, index, stored, proposals):
+            one.code, one.reason = "duplicate", repeated
     return proposals
 
 
@@ -90,7 +109,18 @@ def queries_import(
         raise TraceError("the collection has no name.", code="bad_input", where="collection")
     registry_lock()
     done = Imported.of(queries_preview(given, no_person=no_person))
-    rows = LabelledQuery.objects.bulk_create(_row(one, collection) for one in done.taken)
+    rows = LabelledQuery.objects.bulk_create(
+        LabelledQuery(
+            collection=collection,
+            use=LabelledQuery.Use.FEW_SHOT,
+            text=one.text,
+            text_key=text_key(one.text),
+            tools=[],
+            source=collection,
+            extra={"replaced": one.done.kinds} if one.done.found else {},
+        )
+        for one in done.taken
+    )
     if rows:
         detail = {"collection": collection, **done.counts()}
         audit_models.record(actor=actor, action="queries.imported", obj=rows[0], detail=detail)
@@ -106,51 +136,8 @@ def query_remove(*, row: LabelledQuery, actor: Any) -> None:
     row.delete()
 
 
-def _row(one: Proposal, collection: str) -> LabelledQuery:
-    return LabelledQuery(
-        collection=collection,
-        use=LabelledQuery.Use.FEW_SHOT,
-        text=one.text,
-        text_key=text_key(one.text),
-        tools=[],
-        source=collection,
-        extra={"replaced": one.done.kinds} if one.done.found else {},
-    )
-
-
-def _scrubbed(row: GivenQuery, *, spare_names: bool = False) -> Proposal:
-    if len(row.text) > 4 * MAX_CHARACTERS:
-        return _refuse(Proposal(row.number, Scrubbed("", "", ())), "too_long", _too_long(len(row.text)))
-    return Proposal(row.number, scrub(row.text, spare=("name",) if spare_names else ()))
-
-
 def _too_long(characters: int) -> str:
     return f"has {characters:,} characters; a request has at most {MAX_CHARACTERS}"
-
-
-def _refuse(one: Proposal, code: str, reason: str) -> Proposal:
-    one.code, one.reason = code, reason
-    return one
-
-
-def _check(proposals: list[Proposal]) -> None:
-    """Refuse what is no request, names a tool, repeats a benchmark or another query; the first reason stands."""
-    tools = _tool_finder()
-    firewall = benchmark_firewall()
-    stored = list(
-        LabelledQuery.objects.filter(use__in=USES).order_by("pk").values_list("use", "collection", "text")
-    )
-    index = DuplicateIndex([*(text for _, _, text in stored), *(one.text for one in proposals)])
-    for place, one in enumerate(proposals):
-        if one.code:
-            continue
-        if found := _no_request(one.text) or _names_a_tool(one.text, tools):
-            _refuse(one, *found)
-        elif hit := firewall.check(one.text):
-            how = "is" if hit.kind == "exact" else "is nearly"
-            _refuse(one, "benchmark", f"{how} a query of the benchmark {hit.benchmark}")
-        elif found := _repeats(one, place, index, stored, proposals):
-            _refuse(one, *found)
 
 
 def _no_request(text: str) -> tuple[str, str] | None:
@@ -186,18 +173,14 @@ def _tool_finder() -> NameFinder:
 
 
 def _repeats(
-    one: Proposal,
-    place: int,
-    index: DuplicateIndex,
-    stored: list[tuple[str, str, str]],
-    proposals: list[Proposal],
-) -> tuple[str, str] | None:
-    for found in index.find(one.text):
+    text: str, place: int, index: DuplicateIndex, stored: list[tuple[str, str, str]], rows: list[Proposal]
+) -> str:
+    for found in index.find(text):
         how = "is" if found.kind == "exact" else "is nearly"
         before = found.position - len(stored)
         if before < 0:
             use, collection, _ = stored[found.position]
-            return "duplicate", f"{how} {USES[LabelledQuery.Use(use)]} ({collection})"
-        if before < place and not proposals[before].code:
-            return "duplicate", f"{how} row {proposals[before].number}"
-    return None
+            return f"{how} {USES[LabelledQuery.Use(use)]} ({collection})"
+        if before < place and not rows[before].code:
+            return f"{how} row {rows[before].number}"
+    return ""

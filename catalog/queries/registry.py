@@ -1,7 +1,7 @@
 """The registry of labelled queries kept apart: benchmarks from everything that teaches.
 
-The firewall says whether a text repeats a benchmark query; the one for what is frozen to train on looks at few-shot
-queries too. A benchmark that comes later takes the few-shot queries out that repeat it. Both sides hold
+A firewall says whether a text repeats a registered query: a benchmark's, or, for what is frozen to train on, a few-shot
+query too. A benchmark that comes later takes the few-shot queries out that repeat it. Both sides hold
 `registry_lock`, so that neither misses the other.
 """
 
@@ -23,40 +23,6 @@ GUARDED = (LabelledQuery.Use.BENCHMARK, LabelledQuery.Use.FEW_SHOT)
 
 
 @dataclass(frozen=True, slots=True)
-class BenchmarkHit:
-    """A text repeats a benchmark query: exactly, or nearly (word sets, Jaccard 0.85)."""
-
-    kind: str
-    benchmark: str
-    query: str
-
-
-class BenchmarkFirewall:
-    """All benchmark queries, indexed once; `check` says whether a text repeats one of them."""
-
-    def __init__(self) -> None:
-        stored = LabelledQuery.objects.filter(use=LabelledQuery.Use.BENCHMARK).order_by("id")
-        self._rows = list(stored.values_list("collection", "text"))
-        self._index = DuplicateIndex(text for _, text in self._rows)
-
-    def check(self, text: str) -> BenchmarkHit | None:
-        """The worst repetition, or None."""
-        found = self._index.find(text) if self._rows else []
-        return BenchmarkHit(found[0].kind, *self._rows[found[0].position]) if found else None
-
-
-def benchmark_firewall() -> BenchmarkFirewall:
-    """The firewall as the registry stands; indexed again only when queries have come or gone."""
-    rows = LabelledQuery.objects.filter(use=LabelledQuery.Use.BENCHMARK)
-    return _indexed(**rows.aggregate(count=Count("pk"), newest=Max("pk")))
-
-
-@lru_cache(maxsize=1)
-def _indexed(count: int, newest: int | None) -> BenchmarkFirewall:
-    return BenchmarkFirewall()
-
-
-@dataclass(frozen=True, slots=True)
 class Repeat:
     """A text repeats a registered query: exactly, or nearly. `similarity`: Jaccard of the word sets, 0.85 to 1."""
 
@@ -67,11 +33,11 @@ class Repeat:
     query: str
 
 
-class TeachingFirewall:
-    """All benchmark and few-shot queries, indexed once: none of them may be in what a model is trained on."""
+class Firewall:
+    """All queries of some uses, indexed once; `check` says whether a text repeats one of them."""
 
-    def __init__(self) -> None:
-        stored = LabelledQuery.objects.filter(use__in=GUARDED).order_by("use", "id")  # benchmarks first
+    def __init__(self, uses: tuple[str, ...]) -> None:
+        stored = LabelledQuery.objects.filter(use__in=uses).order_by("use", "id")  # benchmarks first
         self._rows = list(stored.values_list("use", "collection", "text"))
         self._index = DuplicateIndex(text for _, _, text in self._rows)
 
@@ -84,15 +50,24 @@ class TeachingFirewall:
         return Repeat(worst.kind, round(worst.score, 3), *self._rows[worst.position])
 
 
-def teaching_firewall() -> TeachingFirewall:
+@lru_cache(maxsize=2)
+def _indexed(uses: tuple[str, ...], count: int, newest: int | None) -> Firewall:
+    return Firewall(uses)
+
+
+def benchmark_firewall() -> Firewall:
     """The firewall as the registry stands; indexed again only when queries have come or gone."""
-    rows = LabelledQuery.objects.filter(use__in=GUARDED)
-    return _indexed_for_teaching(**rows.aggregate(count=Count("pk"), newest=Max("pk")))
+    return _firewall(GUARDED[:1])
 
 
-@lru_cache(maxsize=1)
-def _indexed_for_teaching(count: int, newest: int | None) -> TeachingFirewall:
-    return TeachingFirewall()
+def teaching_firewall() -> Firewall:
+    """Of benchmark and few-shot queries: none of them may be in what a model is trained on."""
+    return _firewall(GUARDED)
+
+
+def _firewall(uses: tuple[str, ...]) -> Firewall:
+    rows = LabelledQuery.objects.filter(use__in=uses)
+    return _indexed(uses, **rows.aggregate(count=Count("pk"), newest=Max("pk")))
 
 
 def registry_lock() -> None:
@@ -108,16 +83,10 @@ def few_shots_withdraw(*, texts: Iterable[str], because: str, actor: Any) -> int
     index = DuplicateIndex(texts)
     stored = LabelledQuery.objects.filter(use=LabelledQuery.Use.FEW_SHOT)
     gone = [row for row in stored if index.find(row.text)]
-    audit_models.record_all(
-        actor=actor,
-        action="query.removed",
-        objects=[(row, {"collection": row.collection, "because": f"repeats {because}"}) for row in gone],
-    )
+    told = [(row, {"collection": row.collection, "because": f"repeats {because}"}) for row in gone]
+    audit_models.record_all(actor=actor, action="query.removed", objects=told)
     stored.filter(pk__in=[row.pk for row in gone]).delete()
     return len(gone)
-
-
-# Reads of the registry's real queries.
 
 
 def real_queries(search: str = "", collection: str = "") -> QuerySet[LabelledQuery]:
@@ -126,12 +95,6 @@ def real_queries(search: str = "", collection: str = "") -> QuerySet[LabelledQue
     for word in search.split():
         rows = rows.filter(text__icontains=word)
     return rows.filter(collection=collection) if collection else rows
-
-
-def collections() -> list[tuple[str, int]]:
-    """(name, how many queries) of every collection of real queries."""
-    counted = real_queries().order_by().values_list("collection").annotate(n=Count("pk"))
-    return sorted(counted)
 
 
 def real_query(pk: int) -> LabelledQuery:

@@ -1,11 +1,11 @@
 """Pages of the real queries: the list, and the import from file to what is stored."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
 from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -13,14 +13,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from catalog.core.query_files import GivenQuery, read_queries
 from catalog.queries.imports import Proposal, queries_import, queries_preview, query_remove
-from catalog.queries.registry import collections, real_queries, real_query
+from catalog.queries.registry import real_queries, real_query
 from trace_site.access import may
 from trace_site.lib.errors import TraceError
 from trace_site.limits import QUERIES_FILE
 from trace_site.paging import keyset
-
-# Forms of the real queries' pages.
-
 
 MOST_ON_A_PAGE = 300
 KILOBYTES = QUERIES_FILE // 1000
@@ -62,28 +59,9 @@ class QueriesForm(forms.Form):
         return cleaned
 
 
-@dataclass(frozen=True, slots=True)
-class Reviewed:
-    """What the editor made of the preview."""
-
-    collection: str
-    given: list[GivenQuery]
-    no_person: list[int]
-
-    @classmethod
-    def read(cls, data: Mapping[str, str]) -> "Reviewed":
-        """`text-N` is a row, `leave-N` leaves it out, `person-N` says that its names are none."""
-        numbers = sorted(
-            int(tail)
-            for head, _, tail in (name.partition("-") for name in data)
-            if head == "text" and tail.isascii() and tail.isdecimal() and len(tail) < 9
-        )[:MOST_ON_A_PAGE]
-        kept = [number for number in numbers if f"leave-{number}" not in data]
-        return cls(
-            data.get("collection", ""),
-            [GivenQuery(number, data[f"text-{number}"]) for number in kept],
-            [number for number in kept if f"person-{number}" in data],
-        )
+def _collections() -> list[tuple[str, int]]:
+    """(name, how many queries) of every collection of real queries."""
+    return sorted(real_queries().order_by().values_list("collection").annotate(n=Count("pk")))
 
 
 @require_GET
@@ -93,7 +71,7 @@ def query_list(request: HttpRequest) -> HttpResponse:
     context = {
         "page": keyset(rows, request.GET.get("after", ""), newest=True),
         "total": rows.count(),
-        "collections": collections(),
+        "collections": _collections(),
         "chosen": chosen,
     }
     return render(request, "catalog/queries.html", context)
@@ -104,28 +82,22 @@ def query_list(request: HttpRequest) -> HttpResponse:
 def query_import(request: HttpRequest) -> HttpResponse:
     """Choose a file or paste; what can be read is answered with what would be stored. Nothing is kept meanwhile."""
     form = QueriesForm(request.POST or None, request.FILES or None)
-    context: dict[str, Any] = {"form": form, "collections": collections()}
+    context: dict[str, Any] = {"form": form, "collections": _collections()}
     if request.method == "POST" and form.is_valid():
         chosen = form.cleaned_data
+        upload = chosen["file"]
         try:
-            proposals = _proposals(chosen)
+            given = read_queries(upload.read(), upload.name) if upload else read_queries(chosen["pasted"])
+            if len(given) > MOST_ON_A_PAGE:
+                raise TraceError(
+                    f"{len(given):,} queries are too many to read on one page; the limit is {MOST_ON_A_PAGE}.",
+                    code="too_many",
+                    hint="Split them, or use manage.py queries_import.",
+                )
+            return _preview(request, chosen["collection"], queries_preview(given))
         except TraceError as error:
             context["problem"] = error
-        else:
-            return _preview(request, chosen["collection"], proposals)
     return render(request, "catalog/queries_import.html", context, status=422 if form.is_bound else 200)
-
-
-def _proposals(chosen: dict[str, Any]) -> list[Proposal]:
-    upload = chosen["file"]
-    given = read_queries(upload.read(), upload.name) if upload else read_queries(chosen["pasted"])
-    if len(given) > MOST_ON_A_PAGE:
-        raise TraceError(
-            f"{len(given):,} queries are too many to read on one page; the limit is {MOST_ON_A_PAGE}.",
-            code="too_many",
-            hint="Split them, or use manage.py queries_import.",
-        )
-    return queries_preview(given)
 
 
 def _preview(
@@ -143,16 +115,25 @@ def _preview(
 @never_cache
 @require_POST
 def query_apply(request: HttpRequest) -> HttpResponse:
-    """Store the rows as the editor left them; scrubbed and checked again, the refused ones come back."""
-    reviewed = Reviewed.read(request.POST)
+    """Store the rows as the editor left them; scrubbed and checked again, the refused ones come back.
+
+    `text-N` is a row, `leave-N` leaves it out, `person-N` says that its names are none.
+    """
+    data = request.POST
+    found = (re.fullmatch(r"text-(0|[1-9][0-9]{0,7})", name) for name in data)
+    numbers = sorted(int(match[1]) for match in found if match)[:MOST_ON_A_PAGE]
+    kept = [number for number in numbers if f"leave-{number}" not in data]
+    collection = data.get("collection", "")
     done = queries_import(
-        given=reviewed.given, collection=reviewed.collection, actor=request.user, no_person=reviewed.no_person
+        given=[GivenQuery(number, data[f"text-{number}"]) for number in kept],
+        collection=collection,
+        actor=request.user,
+        no_person=[number for number in kept if f"person-{number}" in data],
     )
     if done.refused:
-        return _preview(request, reviewed.collection, done.refused, len(done.taken), status=422)
-    messages.success(
-        request, f"{len(done.taken)} queries are in the registry." if done.taken else "Nothing was stored."
-    )
+        return _preview(request, collection, done.refused, len(done.taken), status=422)
+    stored = f"{len(done.taken)} queries are in the registry." if done.taken else "Nothing was stored."
+    messages.success(request, stored)
     return redirect("catalog:queries" if may(request.user, "catalog:queries") else "catalog:queries_import")
 
 

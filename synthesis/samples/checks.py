@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from catalog.queries.registry import BenchmarkFirewall, benchmark_firewall
+from catalog.queries.registry import Firewall, benchmark_firewall
 from rules.models import RuleVersion
 from synthesis.core.filters import Candidate, Failure, FilterContext, query_failures, trace_failures
 from synthesis.core.names import ToolNames, last_sentence
@@ -47,7 +47,7 @@ class Checker:
         return load_catalog(neighbours=False)
 
     @cached_property
-    def _firewall(self) -> BenchmarkFirewall:
+    def _firewall(self) -> Firewall:
         return benchmark_firewall()
 
     def _repeated(self, query: str) -> list[Failure]:

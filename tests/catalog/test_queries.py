@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from catalog.core.near_duplicates import THRESHOLD, DuplicateIndex, jaccard, word_set
 from catalog.models import LabelledQuery
-from catalog.queries.registry import BenchmarkHit, benchmark_firewall
+from catalog.queries.registry import Repeat, benchmark_firewall
 
 WORDS = ["pay", "slip", "march", "leave", "net", "gross", "old", "new", "tax"]
 TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=9))
@@ -39,7 +39,7 @@ def test_firewall_sees_exact_and_near_repetitions_of_benchmarks_only() -> None:
         LabelledQuery.objects.create(collection="prb", use=use, text=text, text_key=text, tools=[])
     firewall = benchmark_firewall()
     exact = firewall.check("Send the March invoice to ACME again!")
-    assert exact == BenchmarkHit("exact", "prb", "send the march invoice to acme again")
+    assert exact == Repeat("exact", 1.0, "benchmark", "prb", "send the march invoice to acme again")
     near = firewall.check("please send march invoice to acme again")
     assert near is not None and near.kind == "near"
     assert firewall.check("cancel the order of acme today") is None
