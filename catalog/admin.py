@@ -30,61 +30,36 @@ class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
         return False
 
 
-@admin.register(Domain)
-class DomainAdmin(ReadOnly):
-    list_display = ["slug", "title"]
-
-
-@admin.register(Tool)
-class ToolAdmin(ReadOnly):
-    list_display = ["name", "domain", "status", "deprecated", "version"]
-    list_filter = ["domain", "status", "deprecated"]
-    search_fields = ["name"]
-    list_select_related = ["domain"]
-    exclude = ["embedding", "search"]
-
-
-@admin.register(CatalogImport)
-class CatalogImportAdmin(ReadOnly):
-    list_display = ["filename", "format", "domain", "actor", "at"]
-    list_select_related = ["domain", "actor"]
-
-
-@admin.register(ToolRevision)
-class ToolRevisionAdmin(ReadOnly):
-    list_display = ["tool", "content_hash", "at"]
-    search_fields = ["tool__name"]
-    list_select_related = ["tool"]
-
-
-@admin.register(NeighbourList)
-class NeighbourListAdmin(ReadOnly):
-    list_display = ["tool"]
-    search_fields = ["tool__name"]
-    list_select_related = ["tool"]
-
-
-@admin.register(Clustering)
-class ClusteringAdmin(ReadOnly):
-    list_display = ["domain", "version", "tau", "algorithm", "created_at"]
-    list_select_related = ["domain"]
-
-
-@admin.register(Cluster)
-class ClusterAdmin(ReadOnly):
-    list_display = ["label", "clustering", "position", "mean_similarity", "dismissed_reason"]
-    list_select_related = ["clustering"]
-
-
-@admin.register(TokenUnit)
-class TokenUnitAdmin(ReadOnly):
-    list_display = ["family", "slot", "string", "state"]
-    list_filter = ["family", "state"]
-    search_fields = ["string"]
-
-
-@admin.register(LabelledQuery)
-class LabelledQueryAdmin(ReadOnly):
-    list_display = ["text", "collection", "use", "source"]
-    list_filter = ["use", "collection"]
-    search_fields = ["text"]
+admin.site.register(Domain, ReadOnly, list_display=["slug", "title"])
+admin.site.register(
+    Tool,
+    ReadOnly,
+    list_display=["name", "domain", "status", "deprecated", "version"],
+    list_filter=["domain", "status", "deprecated"],
+    search_fields=["name"],
+    list_select_related=["domain"],
+    exclude=["embedding", "search"],
+)
+imports = ["filename", "format", "domain", "actor", "at"]
+admin.site.register(CatalogImport, ReadOnly, list_display=imports, list_select_related=["domain", "actor"])
+of_tool: dict[str, list[str]] = {"search_fields": ["tool__name"], "list_select_related": ["tool"]}
+admin.site.register(ToolRevision, ReadOnly, list_display=["tool", "content_hash", "at"], **of_tool)
+admin.site.register(NeighbourList, ReadOnly, list_display=["tool"], **of_tool)
+clusterings = ["domain", "version", "tau", "algorithm", "created_at"]
+admin.site.register(Clustering, ReadOnly, list_display=clusterings, list_select_related=["domain"])
+clusters = ["label", "clustering", "position", "mean_similarity", "dismissed_reason"]
+admin.site.register(Cluster, ReadOnly, list_display=clusters, list_select_related=["clustering"])
+admin.site.register(
+    TokenUnit,
+    ReadOnly,
+    list_display=["family", "slot", "string", "state"],
+    list_filter=["family", "state"],
+    search_fields=["string"],
+)
+admin.site.register(
+    LabelledQuery,
+    ReadOnly,
+    list_display=["text", "collection", "use", "source"],
+    list_filter=["use", "collection"],
+    search_fields=["text"],
+)

@@ -1,4 +1,8 @@
-"""What an import would do, or did, in a form for people and programs: fields before and after, impact, bad rows."""
+"""What an import would do, or did, for people and programs: fields before and after, impact, bad rows.
+
+Uploaded files wait between preview and apply in the folder of who sent them, named by a signed ticket. What is refused
+is removed at once; of what waits, the oldest gives way when a person has sent too much.
+"""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,136 +19,80 @@ from django.core import signing
 from django.core.files.base import File
 from django.db.models import Exists, OuterRef
 
-from catalog.core.tool import RowError, ToolRecord
 from catalog.imports.services import ImportResult, catalog_import
 from catalog.models import CatalogImport, Tool, ToolRevision
-from trace_site.impact import Impact, impact_of
+from trace_site.impact import impact_of
 from trace_site.lib.errors import TraceError
 
 SHOWN = 200  # rows of each kind that are written out; the counts name all
 COMPARED = ("description", "permissions", "deprecated", "version")
+SALT = "catalog.upload.2"
+HOURS = 24
+PART = ".part-"  # begins the name of what is still being written
+MOST_FILES = 5  # of one person that wait
+MOST_BYTES = 250_000_000  # of them together
 
 
-@dataclass(frozen=True, slots=True)
-class FieldChange:
-    field: str
-    before: Any
-    after: Any
+def preview_of(result: ImportResult) -> dict[str, Any]:
+    """The first SHOWN rows of every kind; `counts` has the whole numbers.
 
-
-@dataclass(frozen=True, slots=True)
-class ChangedTool:
-    tool: Tool
-    changes: list[FieldChange]
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """The first SHOWN rows of every kind; `result.counts` has the whole numbers."""
-
-    result: ImportResult
-    added: list[ToolRecord]
-    changed: list[ChangedTool]
-    returning: list[str]
-    removed: list[Tool]
-    deprecated: list[str]
-    skipped: list[RowError]
-    notes: list[RowError]
-    impact: list[Impact]
-
-    @property
-    def counts(self) -> dict[str, Any]:
-        return {**self.result.counts, "returned": len(self.result.diff.returning)}
-
-
-def preview_of(result: ImportResult) -> Preview:
-    """Three queries and what the apps to the right ask for their part of the impact."""
+    Three queries and what the apps to the right ask for their part of the impact.
+    """
     diff, known = result.diff, result.known
-    changed = diff.changed[:SHOWN]
-    tools = _tools([known[name] for name in [*(r.name for r in changed), *diff.removed[:SHOWN]]])
-    returning = sorted(diff.returning)
-    stale = sorted(known[name] for name in [*(r.name for r in diff.changed), *diff.removed])
-    return Preview(
-        result=result,
-        added=[record for record in diff.added if record.name not in diff.returning][:SHOWN],
-        changed=[
-            ChangedTool(tools[known[r.name]], _changes(_said(tools[known[r.name]]), r.content(result.domain)))
-            for r in changed
+    changed, removed = diff.changed[:SHOWN], diff.removed[:SHOWN]
+    tools = _tools([known[name] for name in [*(record.name for record in changed), *removed]])
+    pairs = [(tools[known[record.name]], record.content(result.domain)) for record in changed]
+    stale = sorted(known[name] for name in [*(record.name for record in diff.changed), *diff.removed])
+    return {
+        "result": result,
+        "counts": {**result.counts, "returned": len(diff.returning)},
+        "added": [record for record in diff.added if record.name not in diff.returning][:SHOWN],
+        "changed": [
+            {"tool": tool, "changes": _changes({name: getattr(tool, name) for name in COMPARED}, content)}
+            for tool, content in pairs
         ],
-        returning=returning[:SHOWN],
-        removed=[tools[known[name]] for name in diff.removed[:SHOWN]],
-        deprecated=diff.deprecated[:SHOWN],
-        skipped=result.errors[:SHOWN],
-        notes=result.notes[:SHOWN],
-        impact=[line for line in impact_of("tools", stale) if line.count],
-    )
+        "returning": sorted(diff.returning)[:SHOWN],
+        "removed": [tools[known[name]] for name in removed],
+        "deprecated": diff.deprecated[:SHOWN],
+        "skipped": result.errors[:SHOWN],
+        "notes": result.notes[:SHOWN],
+        "impact": [line for line in impact_of("tools", stale) if line.count],
+    }
 
 
 def _tools(ids: Iterable[int]) -> dict[int, Tool]:
     return Tool.objects.defer("embedding", "search", "words").in_bulk(list(ids))
 
 
-def _said(tool: Tool) -> dict[str, Any]:
-    return {name: getattr(tool, name) for name in COMPARED}
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
+    pairs = ((name, before.get(name), after.get(name)) for name in COMPARED)
+    return [{"field": name, "before": old, "after": new} for name, old, new in pairs if old != new]
 
 
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldChange]:
-    return [
-        FieldChange(name, before.get(name), after.get(name))
-        for name in COMPARED
-        if before.get(name) != after.get(name)
-    ]
+def applied_import(row: CatalogImport) -> dict[str, list[Any]]:
+    """What an applied import did, told by its revisions; at most SHOWN tools of each kind, in the file's order.
 
-
-@dataclass(frozen=True, slots=True)
-class AppliedImport:
-    """What an applied import did, told by its revisions; at most SHOWN tools of each kind, in the file's order."""
-
-    added: list[Tool]
-    changed: list[ChangedTool]
-    returned: list[Tool]
-    retired: list[Tool]
-
-
-def applied_import(row: CatalogImport) -> AppliedImport:
-    """Six queries, however many tools it touched."""
+    Six queries, however many tools it touched.
+    """
     own = row.revisions.exclude(tool__in=row.returned_ids).order_by("pk")
     earlier = Exists(ToolRevision.objects.filter(tool=OuterRef("tool"), pk__lt=OuterRef("pk")))
     added = list(own.exclude(earlier).values_list("tool_id", flat=True)[:SHOWN])
     after = list(own.filter(earlier)[:SHOWN]) if row.counts.get("changed") else []
     ids = [revision.tool_id for revision in after]
     older = ToolRevision.objects.filter(tool__in=ids, pk__lt=after[0].pk if after else 0)
-    before = {found.tool_id: found for found in older.order_by("tool_id", "-pk").distinct("tool_id")}
-    returned, retired = row.returned_ids[:SHOWN], row.retired_ids[:SHOWN]
-    tools = _tools([*added, *ids, *returned, *retired])
-    return AppliedImport(
-        added=[tools[pk] for pk in added],
-        changed=[
-            ChangedTool(tools[new.tool_id], _changes(before[new.tool_id].data, new.data)) for new in after
-        ],
-        returned=[tools[pk] for pk in returned],
-        retired=[tools[pk] for pk in retired],
-    )
-
-
-def revision_changes(revisions: Sequence[ToolRevision]) -> list[tuple[ToolRevision, list[FieldChange]]]:
-    """A tool's history, newest first, each with what it changed against the one before it."""
-    return [
-        (new, _changes(old.data, new.data) if old else [])
-        for new, old in zip_longest(revisions, revisions[1:])
+    before = {found.tool_id: found.data for found in older.order_by("tool_id", "-pk").distinct("tool_id")}
+    kinds = {"added": added, "returned": row.returned_ids[:SHOWN], "retired": row.retired_ids[:SHOWN]}
+    tools = _tools([*ids, *(pk for pks in kinds.values() for pk in pks)])
+    changed = [
+        {"tool": tools[new.tool_id], "changes": _changes(before[new.tool_id], new.data)} for new in after
     ]
+    return {"changed": changed, **{kind: [tools[pk] for pk in pks] for kind, pks in kinds.items()}}
 
 
-# Uploaded files between preview and apply: kept in the folder of who sent them, named by a signed ticket.
-#
-# What is refused is removed at once; of what waits, the oldest gives way when a person has sent too much.
-
-
-SALT = "catalog.upload.2"
-HOURS = 24
-PART = ".part-"  # begins the name of what is still being written
-MOST_FILES = 5  # of one person that wait
-MOST_BYTES = 250_000_000  # of them together
+def revision_changes(revisions: Sequence[ToolRevision]) -> list[tuple[ToolRevision, list[dict[str, Any]]]]:
+    """A tool's history, newest first, each with what it changed against the one before it."""
+    pairs = zip_longest(revisions, revisions[1:])
+    return [(new, _changes(old.data, new.data) if old else []) for new, old in pairs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +106,22 @@ class Upload:
 
     @property
     def path(self) -> Path:
-        return _folder(self.user) / f"{self.digest}{Path(self.filename).suffix.lower()[:8]}"
+        return _uploads() / str(self.user) / f"{self.digest}{Path(self.filename).suffix.lower()[:8]}"
 
     def ticket(self, plan: str) -> str:
         """What the preview showed, signed, so that apply does exactly that."""
         return signing.dumps({"upload": asdict(self), "plan": plan}, salt=SALT)
+
+    def read(self, **options: Any) -> ImportResult:
+        """The import of this file; `options` are those of `catalog_import`."""
+        return catalog_import(
+            path=self.path,
+            domain=self.domain,
+            fmt=self.format,
+            filename=self.filename,
+            licence=self.licence,
+            **options,
+        )
 
 
 @contextmanager
@@ -173,8 +132,11 @@ def upload_kept(
 
     A second upload of the same bytes is the same file, and waits as before when it is refused in another way.
     """
+    digest = sha256()
+    for chunk in file.chunks():
+        digest.update(chunk)
     name = Path(file.name or "upload").name[:200]
-    upload = Upload(user.pk, sha256_of(file), name, domain, fmt, licence)
+    upload = Upload(user.pk, digest.hexdigest(), name, domain, fmt, licence)
     waited = upload.path.is_file()
     if waited:
         upload.path.touch()
@@ -188,13 +150,6 @@ def upload_kept(
         raise
 
 
-def sha256_of(file: "File[Any]") -> str:
-    digest = sha256()
-    for chunk in file.chunks():
-        digest.update(chunk)
-    return digest.hexdigest()
-
-
 def _store(file: "File[Any]", path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=path.parent, prefix=PART, delete=False) as out:
@@ -206,20 +161,14 @@ def _store(file: "File[Any]", path: Path) -> None:
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
-    _make_room(path)
-
-
-def _make_room(kept: Path) -> None:
-    """The oldest uploads of a person give way to a new one. It stands already, so that of several which come at once
-    the last counts them all; what is still being written is left to its request.
-    """
-    whole = [found for found in _files(kept.parent) if not found[0].name.startswith(PART)]
-    newest = sorted(whole, key=lambda found: (found[0] != kept, -found[1]))
+    # The oldest uploads of a person give way to the new one. It stands already, so that of several which come at once
+    # the last counts them all; what is still being written is left to its request.
+    whole = [found for found in _files(path.parent) if not found[0].name.startswith(PART)]
     size = 0
-    for number, (path, _, used) in enumerate(newest, start=1):
+    for number, (other, _, used) in enumerate(sorted(whole, key=lambda one: (one[0] != path, -one[1])), 1):
         size += used
-        if path != kept and (number > MOST_FILES or size > MOST_BYTES):
-            path.unlink(missing_ok=True)
+        if other != path and (number > MOST_FILES or size > MOST_BYTES):
+            other.unlink(missing_ok=True)
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, float, int]]:
@@ -246,48 +195,23 @@ def _uploads() -> Path:
     return Path(settings.TRACE_HOME) / "uploads"
 
 
-def _folder(user: int) -> Path:
-    return _uploads() / str(user)
-
-
 def file_import(file: "File[Any]", **options: Any) -> ImportResult:
     """Import bytes that came in one request, without a ticket; `options` are those of catalog_import."""
-    folder = _uploads()
-    folder.mkdir(parents=True, exist_ok=True)
+    _uploads().mkdir(parents=True, exist_ok=True)
     name = Path(file.name or "upload").name[:200]
-    with NamedTemporaryFile(dir=folder, suffix=Path(name).suffix.lower()[:8]) as out:
+    with NamedTemporaryFile(dir=_uploads(), suffix=Path(name).suffix.lower()[:8]) as out:
         for chunk in file.chunks():
             out.write(chunk)
         out.flush()
         return catalog_import(path=Path(out.name), filename=name, **options)
 
 
-def upload_preview(upload: Upload) -> ImportResult:
-    return catalog_import(
-        path=upload.path,
-        domain=upload.domain,
-        fmt=upload.format,
-        dry_run=True,
-        skip_bad_rows=True,
-        filename=upload.filename,
-        licence=upload.licence,
-    )
-
-
 def upload_apply(ticket: str, *, skip_bad_rows: bool, actor: Any) -> ImportResult:
     """Apply what was previewed; refused when the catalog has changed since and the file would do something else."""
-    upload, plan = _open(ticket, actor)
+    data = read_ticket(ticket, SALT, actor)
+    upload = Upload(**data["upload"])
     try:
-        result = catalog_import(
-            path=upload.path,
-            domain=upload.domain,
-            fmt=upload.format,
-            skip_bad_rows=skip_bad_rows,
-            filename=upload.filename,
-            plan=plan,
-            licence=upload.licence,
-            actor=actor,
-        )
+        result = upload.read(skip_bad_rows=skip_bad_rows, plan=data["plan"], actor=actor)
     except TraceError as error:
         if error.code == "stale_preview":
             upload.path.unlink(missing_ok=True)
@@ -298,33 +222,25 @@ def upload_apply(ticket: str, *, skip_bad_rows: bool, actor: Any) -> ImportResul
 
 def upload_discard(ticket: str, *, actor: Any) -> Upload:
     """The file is refused: forget it."""
-    upload, _ = _open(ticket, actor)
+    upload = Upload(**read_ticket(ticket, SALT, actor)["upload"])
     upload.path.unlink(missing_ok=True)
     return upload
 
 
-def _open(ticket: str, actor: Any) -> tuple[Upload, str]:
-    data = read_ticket(ticket, SALT, actor)
-    return Upload(**data["upload"]), data["plan"]
-
-
 def read_ticket(ticket: str, salt: str, actor: Any) -> dict[str, Any]:
     """What a preview signed. Raises TraceError `stale_preview` for who else, later, or without its file."""
+    problem, hint = "", ""
     try:
         data: dict[str, Any] = signing.loads(ticket, salt=salt, max_age=HOURS * 3600)
-    except signing.BadSignature as error:
-        raise TraceError(
-            "the preview is too old.", code="stale_preview", hint="Preview the file again."
-        ) from error
-    upload = Upload(**data["upload"])
-    if upload.user != actor.pk:
-        raise TraceError(
-            "somebody else chose this file.", code="stale_preview", hint="Choose it again under your name."
-        )
-    if not upload.path.is_file():
-        raise TraceError(
-            "this file is no longer kept: it was taken, refused, or gave way to later ones.",
-            code="stale_preview",
-            hint="See what was imported, or choose the file again.",
-        )
+        upload = Upload(**data["upload"])
+    except signing.BadSignature:
+        problem, hint = "the preview is too old.", "Preview the file again."
+    else:
+        if upload.user != actor.pk:
+            problem, hint = "somebody else chose this file.", "Choose it again under your name."
+        elif not upload.path.is_file():
+            problem = "this file is no longer kept: it was taken, refused, or gave way to later ones."
+            hint = "See what was imported, or choose the file again."
+    if problem:
+        raise TraceError(problem, code="stale_preview", hint=hint)
     return data

@@ -15,7 +15,6 @@ from catalog.core.tool import (
     CatalogDiff,
     RowError,
     StoredTool,
-    ToolRecord,
     VersionStep,
     diff_catalog,
     search_words,
@@ -31,26 +30,12 @@ from trace_site.lib.files import content_hash, sha256_file
 from trace_site.lib.provenance import licence_of
 from trace_site.webhooks.services import emit
 
-# Writes what tools say: their rows, a revision each, and the words a search may mean by them.
-#
-# Imports and undo share it; call it under `catalog_lock`, in the transaction of the whole change.
-
-
 BATCH = 1000
 MANY = 5000  # names or ids in one query
-CONTENT_FIELDS = [
-    "description",
-    "permissions",
-    "deprecated",
-    "version",
-    "family",
-    "api_version",
-    "source",
-    "status",
-    "content_hash",
-    "words",
-    "updated_at",
-]
+KEPT_ERRORS = 1000
+AUDITED_NAMES = 200
+CONTENT_FIELDS = ["description", "permissions", "deprecated", "version", "family", "api_version", "source"]
+CONTENT_FIELDS += ["status", "content_hash", "words", "updated_at"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +48,15 @@ class ToolContent:
 
 
 def contents_write(contents: Sequence[ToolContent], **origin: CatalogImport) -> dict[str, int]:
-    """Write the tools with one revision each; `origin` is `catalog_import` or `undo_of`. Returns ids by name."""
+    """Write the tools with one revision each, and the words a search may mean by them. Returns ids by name.
+
+    `origin` is `catalog_import` or `undo_of`. Call it under `catalog_lock`, in the transaction of the whole change.
+    """
     tools = [_tool(content) for content in contents]
-    known = _known([tool.name for tool in tools])
+    before: dict[str, tuple[str, str]] = {}
+    for some in chunks([tool.name for tool in tools]):
+        rows = Tool.objects.filter(name__in=some).values_list("name", "description", "status")
+        before |= {name: (description, status) for name, description, status in rows}
     try:
         Tool.objects.bulk_create(
             tools,
@@ -77,17 +68,18 @@ def contents_write(contents: Sequence[ToolContent], **origin: CatalogImport) -> 
     except DataError as error:
         where = next((row.filename for row in origin.values()), "")
         raise TraceError(f"a row cannot be stored ({error}).", code="bad_rows", where=where) from error
-    ToolRevision.objects.bulk_create(
-        [
-            ToolRevision(tool=tool, content_hash=tool.content_hash, data=content.data, **origin)
-            for tool, content in zip(tools, contents, strict=True)
-        ],
-        batch_size=BATCH,
-    )
-    _forget_embeddings(
-        [tool.pk for tool in tools if known.get(tool.name) not in (None, (tool.description, tool.status))]
-    )
-    _keep_words(tools)
+    revisions = [
+        ToolRevision(tool=tool, content_hash=tool.content_hash, data=content.data, **origin)
+        for tool, content in zip(tools, contents, strict=True)
+    ]
+    ToolRevision.objects.bulk_create(revisions, batch_size=BATCH)
+    known = [tool for tool in tools if tool.name in before]
+    _forget_embeddings([one.pk for one in known if before[one.name] != (one.description, one.status)])
+    words = sorted({word for tool in tools for word in vocabulary(tool.name, tool.description)})
+    for some in chunks(words):
+        stored = set(CatalogWord.objects.filter(word__in=some).values_list("word", flat=True))
+        fresh = [CatalogWord(word=word, trigrams=trigrams(word)) for word in some if word not in stored]
+        CatalogWord.objects.bulk_create(fresh, batch_size=BATCH, ignore_conflicts=True)
     return {tool.name: tool.pk for tool in tools}
 
 
@@ -110,14 +102,10 @@ def _tool(content: ToolContent) -> Tool:
     api, _, endpoint = data["name"].partition("/")
     family, version = api_family(api)
     return Tool(
-        name=data["name"],
+        **{key: data[key] for key in ("name", "description", "permissions", "deprecated", "version")},
         api=api,
         endpoint=endpoint,
-        description=data["description"],
         domain_id=data["domain"],
-        permissions=data["permissions"],
-        deprecated=data["deprecated"],
-        version=data["version"],
         family=family,
         api_version=version,
         source=data.get("source", ""),
@@ -127,34 +115,10 @@ def _tool(content: ToolContent) -> Tool:
     )
 
 
-def _known(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Description and status as they are before the write."""
-    known: dict[str, tuple[str, str]] = {}
-    for some in chunks(names):
-        rows = Tool.objects.filter(name__in=some).values_list("name", "description", "status")
-        known |= {name: (description, status) for name, description, status in rows}
-    return known
-
-
 def _forget_embeddings(ids: Sequence[int]) -> None:
     """An empty key says that look-alikes were found for another text, or while the tool was retired."""
     for some in chunks(ids):
         Tool.objects.filter(pk__in=some).update(embedding_key="")
-
-
-def _keep_words(tools: Iterable[Tool]) -> None:
-    words: set[str] = set()
-    for tool in tools:
-        words |= vocabulary(tool.name, tool.description)
-    known: set[str] = set()
-    for some in chunks(sorted(words)):
-        known |= set(CatalogWord.objects.filter(word__in=some).values_list("word", flat=True))
-    rows = [CatalogWord(word=word, trigrams=trigrams(word)) for word in sorted(words - known)]
-    CatalogWord.objects.bulk_create(rows, batch_size=BATCH, ignore_conflicts=True)
-
-
-KEPT_ERRORS = 1000
-AUDITED_NAMES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +166,9 @@ def catalog_import(
     if not skip_bad_rows:
         _refuse(read.errors)
     if not read.records:
-        raise TraceError("the file holds no tools.", code="empty", where=shown, extra=_extra(read.errors))
+        raise TraceError(
+            "the file holds no tools.", code="empty", where=shown, extra={"errors": _listed(read.errors)}
+        )
     with transaction.atomic():
         if not dry_run:
             catalog_lock()
@@ -212,9 +178,8 @@ def catalog_import(
         if dry_run:
             return found
         if plan and plan != found.plan:
-            raise TraceError(
-                "the catalog changed since the preview.", code="stale_preview", hint="Preview the file again."
-            )
+            hint = "Preview the file again."
+            raise TraceError("the catalog changed since the preview.", code="stale_preview", hint=hint)
         return _apply(found, shown, sha256_file(path), licence, actor)
 
 
@@ -222,20 +187,13 @@ def domain_slug(value: str) -> str:
     """`HR` -> `hr`; raises TraceError when nothing usable is left."""
     slug = slugify(value)[:60]
     if not slug:
-        raise TraceError(
-            f"'{value}' is not a domain.", code="bad_domain", hint="Use letters, digits and dashes."
-        )
+        hint = "Use letters, digits and dashes."
+        raise TraceError(f"'{value}' is not a domain.", code="bad_domain", hint=hint)
     return slug
 
 
-def domain_get_or_create(slug: str) -> Domain:
-    """A domain whose title is its slug: short ones are acronyms (HR), long ones are words (Finance)."""
-    title = slug.upper() if len(slug) <= 3 else slug.replace("-", " ").capitalize()
-    return Domain.objects.get_or_create(slug=slug, defaults={"title": title})[0]
-
-
-def _extra(errors: list[RowError]) -> dict[str, Any]:
-    return {"errors": [str(error) for error in errors[:KEPT_ERRORS]]}
+def _listed(errors: list[RowError]) -> list[str]:
+    return [str(error) for error in errors[:KEPT_ERRORS]]
 
 
 def _refuse(errors: list[RowError]) -> None:
@@ -249,7 +207,7 @@ def _refuse(errors: list[RowError]) -> None:
         code="bad_rows",
         where=errors[0].where,
         hint=f"({count}; nothing was imported. Correct the file, or skip the bad rows.)",
-        extra=_extra(errors),
+        extra={"errors": _listed(errors)},
     )
 
 
@@ -267,50 +225,43 @@ def _compare(read: CatalogFile, domain: str) -> ImportResult:
     if any(not error.name for error in read.errors):
         diff.removed = []  # a row whose name could not be read may be any of them
     errors = read.errors + diff.errors
-    touched = [*(record.name for record in diff.changed), *diff.removed, *diff.returning]
-    return ImportResult(
-        counts=_counts(diff, errors),
-        diff=diff,
-        format=read.format,
-        domain=domain,
-        errors=errors,
-        notes=read.notes,
-        versions=_versions(diff.added, stored.values()),
-        known={name: ids[name] for name in touched},
-        plan=_plan(diff, domain),
-    )
-
-
-def _versions(added: Iterable[ToolRecord], stored: Iterable[StoredTool]) -> list[VersionStep]:
-    """How the APIs that are new to the catalog stand to the other versions of their families."""
-    active = [(tool.api, tool.name) for tool in stored if tool.active]
+    written = [[(r.name, r.content_hash(domain)) for r in records] for records in (diff.added, diff.changed)]
+    # how the APIs that are new to the catalog stand to the other versions of their families
+    active = [(tool.api, tool.name) for tool in stored.values() if tool.active]
     held = {api for api, _ in active}
-    fresh = {record.api: record.name for record in added if record.api not in held}
+    fresh = {record.api for record in diff.added} - held
     families = {api_family(api)[0] for api in fresh}
     kin = {api for api in held if api_family(api)[0] in families}
-    names = [record.name for record in added if record.api in fresh]
-    return version_steps(fresh, [*names, *(name for api, name in active if api in kin)])
-
-
-def _plan(diff: CatalogDiff, domain: str) -> str:
-    written = [[(r.name, r.content_hash(domain)) for r in records] for records in (diff.added, diff.changed)]
-    return content_hash([domain, *written, diff.removed, sorted(diff.returning)])
-
-
-def _counts(diff: CatalogDiff, errors: list[RowError]) -> dict[str, Any]:
-    return {
+    names = [record.name for record in diff.added if record.api in fresh]
+    counts = {
         "added": len(diff.added),
         "changed": len(diff.changed),
         "unchanged": diff.unchanged,
         "removed": len(diff.removed),
         "deprecated": len(diff.deprecated),
         "skipped": len(errors),
-        "errors": [str(error) for error in errors[:KEPT_ERRORS]],
+        "errors": _listed(errors),
     }
+    touched = [*(record.name for record in diff.changed), *diff.removed, *diff.returning]
+    return ImportResult(
+        counts=counts,
+        diff=diff,
+        format=read.format,
+        domain=domain,
+        errors=errors,
+        notes=read.notes,
+        versions=version_steps(fresh, [*names, *(name for api, name in active if api in kin)]),
+        known={name: ids[name] for name in touched},
+        plan=content_hash([domain, *written, diff.removed, sorted(diff.returning)]),
+    )
 
 
 def _apply(found: ImportResult, shown: str, digest: str, licence: str, actor: Any) -> ImportResult:
-    domain, diff = domain_get_or_create(found.domain), found.diff
+    slug, diff = found.domain, found.diff
+    # short names are acronyms (HR), long ones are words (Finance)
+    title = slug.upper() if len(slug) <= 3 else slug.replace("-", " ").capitalize()
+    domain, _ = Domain.objects.get_or_create(slug=slug, defaults={"title": title})
+    returned = sorted(diff.returning)
     row = CatalogImport.objects.create(
         filename=shown[-300:],
         format=found.format,
@@ -319,32 +270,28 @@ def _apply(found: ImportResult, shown: str, digest: str, licence: str, actor: An
         licence=licence,
         counts={
             **found.counts,
-            "returned": len(diff.returning),
+            "returned": len(returned),
             "versions": [str(step) for step in found.versions],
-            "notes": [str(note) for note in found.notes[:KEPT_ERRORS]],
+            "notes": _listed(found.notes),
         },
         retired_ids=[found.known[name] for name in diff.removed],
-        returned_ids=[found.known[name] for name in sorted(diff.returning)],
+        returned_ids=[found.known[name] for name in returned],
         actor=actor,
     )
-    written = contents_write(
-        [_content(record, domain.pk) for record in (*diff.added, *diff.changed)], catalog_import=row
-    )
+    contents = [
+        ToolContent({**record.content(slug), "source": record.source}, record.content_hash(slug))
+        for record in (*diff.added, *diff.changed)
+    ]
+    written = contents_write(contents, catalog_import=row)
     tools_set_active(row.retired_ids, False)
     if diff.added or diff.removed:
         ledger_update()
     detail = {**found.counts, "errors": len(found.errors), "import": row.pk}
-    detail["retired"] = diff.removed[:AUDITED_NAMES]
-    detail["returned"] = sorted(diff.returning)[:AUDITED_NAMES]
+    detail |= {"retired": diff.removed[:AUDITED_NAMES], "returned": returned[:AUDITED_NAMES]}
     audit_models.record(actor=actor, action="catalog.imported", obj=row, detail=detail)
     tools_changed([*written.values(), *row.retired_ids])
     emit("catalog.imported", import_told(row))
     return replace(found, catalog_import=row)
-
-
-def _content(record: ToolRecord, domain: str) -> ToolContent:
-    data = {**record.content(domain), "source": record.source}
-    return ToolContent(data, record.content_hash(domain))
 
 
 def import_told(row: CatalogImport) -> dict[str, Any]:

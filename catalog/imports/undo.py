@@ -61,15 +61,22 @@ class UndoPlan:
 def undo_plan(row: CatalogImport) -> UndoPlan:
     """Reads only: what `import_undo` would do now."""
     written = set(row.revisions.values_list("tool_id", flat=True))
-    earlier = _earlier(row)
+    # the newest revision of each tool from before the import; one writer at a time makes their ids a history
+    first = row.revisions.aggregate(first=Min("pk"))["first"] or 0
+    older = ToolRevision.objects.filter(pk__lt=first, tool__in=row.revisions.values("tool_id"))
+    earlier = dict(older.order_by().values_list("tool_id").annotate(Max("pk")))
     retire = sorted((written - earlier.keys()) | (set(row.returned_ids) & written))
     touched = sorted(written | set(row.retired_ids))
     impact = impact_of("tools", touched)
-    blocked = impact if retire == touched else impact_of("tools", retire)
-    reasons = _own_reasons(row) or [
-        *_later_imports(row, set(touched)),
-        *(Reason(line.blocks, line.url) for line in blocked if line.blocks and line.count),
-    ]
+    if row.undone_at is not None:
+        reasons = [Reason(f"It was undone on {row.undone_at:%-d %B %Y} at {row.undone_at:%H:%M} UTC.")]
+    elif "returned" not in row.counts:
+        why = "It was applied before imports kept what undoing needs. Import the earlier file again."
+        reasons = [Reason(why)]
+    else:
+        blocked = impact if retire == touched else impact_of("tools", retire)
+        reasons = _later_imports(row, set(touched))
+        reasons += [Reason(line.blocks, line.url) for line in blocked if line.blocks and line.count]
     counted = [line for line in impact if line.count]
     return UndoPlan(retire, earlier, sorted(row.retired_ids), reasons, counted)
 
@@ -80,10 +87,25 @@ def import_undo(*, row: CatalogImport, actor: Any) -> CatalogImport:
     with transaction.atomic():
         catalog_lock()
         row = CatalogImport.objects.select_for_update().get(pk=row.pk)
-        _lock_tools(row)
+        # wait for whoever is just writing a rule that leads to one of the tools, and make later ones wait for us
+        tools = Tool.objects.filter(pk__in=row.revisions.values("tool_id")).order_by("pk")
+        list(tools.select_for_update().values_list("pk"))
         plan = undo_plan(row)
-        _refuse(row, plan.reasons)
-        contents_write(_contents(plan), undo_of=row)
+        if plan.reasons:
+            told = [reason.sentence for reason in plan.reasons]
+            raise TraceError(
+                f"the import cannot be undone. {' '.join(told[:LISTED])}",
+                code="bad_state" if row.undone_at else "conflict",
+                where=f"import {row.pk}",
+                extra={"reasons": told},
+            )
+        retired = set(plan.retire)
+        contents = [
+            ToolContent(revision.data, revision.content_hash, revision.tool_id not in retired)
+            for some in chunks(sorted(plan.earlier.values()))
+            for revision in ToolRevision.objects.filter(pk__in=some).order_by("pk")
+        ]
+        contents_write(contents, undo_of=row)
         tools_set_active(plan.retire, False)
         tools_set_active(plan.bring_back, True)
         ledger_update()
@@ -95,67 +117,21 @@ def import_undo(*, row: CatalogImport, actor: Any) -> CatalogImport:
     return row
 
 
-def _earlier(row: CatalogImport) -> dict[int, int]:
-    """Tool id -> its newest revision from before the import; one writer at a time makes their ids a history."""
-    first = row.revisions.aggregate(first=Min("pk"))["first"] or 0
-    older = ToolRevision.objects.filter(pk__lt=first, tool__in=row.revisions.values("tool_id"))
-    return dict(older.order_by().values_list("tool_id").annotate(Max("pk")))
-
-
-def _own_reasons(row: CatalogImport) -> list[Reason]:
-    if row.undone_at is not None:
-        return [Reason(f"It was undone on {row.undone_at:%-d %B %Y} at {row.undone_at:%H:%M} UTC.")]
-    if "returned" not in row.counts:
-        return [
-            Reason("It was applied before imports kept what undoing needs. Import the earlier file again.")
-        ]
-    return []
-
-
 def _later_imports(row: CatalogImport, touched: set[int]) -> list[Reason]:
     """Imports since then, themselves not undone, that touched one of the same tools."""
     later = CatalogImport.objects.filter(pk__gt=row.pk, undone_at=None)
     same = Q(tool__in=row.revisions.values("tool_id")) | Q(tool__in=row.retired_ids)
     rewritten = ToolRevision.objects.filter(same, catalog_import__in=later)
-    counts: dict[int, set[int]] = defaultdict(set)
+    both: dict[int, set[int]] = defaultdict(set)
     for other, tool in rewritten.order_by().values_list("catalog_import_id", "tool_id"):
-        counts[other].add(tool)
+        both[other].add(tool)
     for other, retired in later.values_list("pk", "retired_ids"):
-        counts[other] |= touched.intersection(retired)
-    names = dict(
-        later.filter(pk__in=[pk for pk, tools in counts.items() if tools]).values_list("pk", "filename")
-    )
+        both[other] |= touched.intersection(retired)
+    named = later.filter(pk__in=[pk for pk, tools in both.items() if tools]).order_by("-pk")
     return [
         Reason(
-            f"The later import {pk} ({name}) touched {len(counts[pk]):,} of the same tools. Undo that one first.",
+            f"The later import {pk} ({name}) touched {len(both[pk]):,} of the same tools. Undo that one first.",
             reverse("catalog:import_detail", args=[pk]),
         )
-        for pk, name in sorted(names.items(), reverse=True)
+        for pk, name in named.values_list("pk", "filename")
     ]
-
-
-def _refuse(row: CatalogImport, reasons: list[Reason]) -> None:
-    if not reasons:
-        return
-    raise TraceError(
-        f"the import cannot be undone. {' '.join(reason.sentence for reason in reasons[:LISTED])}",
-        code="bad_state" if row.undone_at else "conflict",
-        where=f"import {row.pk}",
-        extra={"reasons": [reason.sentence for reason in reasons]},
-    )
-
-
-def _lock_tools(row: CatalogImport) -> None:
-    """Wait for whoever is just writing a rule that leads to one of the tools, and make later ones wait for us."""
-    rows = Tool.objects.filter(pk__in=row.revisions.values("tool_id")).order_by("pk").select_for_update()
-    list(rows.values_list("pk"))
-
-
-def _contents(plan: UndoPlan) -> list[ToolContent]:
-    retired = set(plan.retire)
-    contents = []
-    for some in chunks(sorted(plan.earlier.values())):
-        for revision in ToolRevision.objects.filter(pk__in=some).order_by("pk"):
-            active = revision.tool_id not in retired
-            contents.append(ToolContent(revision.data, revision.content_hash, active))
-    return contents

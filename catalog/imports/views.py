@@ -10,18 +10,10 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from catalog import selectors
 from catalog.core.importers.detect import FORMATS
-from catalog.imports.previews import (
-    Upload,
-    applied_import,
-    preview_of,
-    upload_apply,
-    upload_discard,
-    upload_kept,
-    upload_preview,
-)
-from catalog.imports.services import ImportResult
+from catalog.imports.previews import applied_import, preview_of, upload_apply, upload_discard, upload_kept
 from catalog.imports.undo import import_undo, undo_plan
 from catalog.lookalikes import catalog_refresh_start, refresh_job, tools_behind
+from catalog.models import Domain
 from trace_site.lib.errors import TraceError, quoted
 from trace_site.limits import CATALOG_FILE
 from trace_site.paging import keyset
@@ -65,10 +57,8 @@ class ImportForm(forms.Form):
     def clean_file(self) -> object:
         upload = self.cleaned_data["file"]
         if upload.size > MEGABYTES * 1_000_000:
-            raise forms.ValidationError(
-                f"The file has {upload.size / 1e6:,.0f} MB; a catalog has at most {MEGABYTES}. "
-                "Split it by API."
-            )
+            size = f"The file has {upload.size / 1e6:,.0f} MB; a catalog has at most {MEGABYTES}."
+            raise forms.ValidationError(f"{size} Split it by API.")
         return upload
 
 
@@ -86,36 +76,29 @@ def import_list(request: HttpRequest) -> HttpResponse:
 def import_form(request: HttpRequest) -> HttpResponse:
     """Choose a file; one that can be read is answered with what it would change."""
     form = ImportForm(request.POST or None, request.FILES or None)
-    context: dict[str, Any] = {"form": form, "domains": selectors.domains()}
+    context: dict[str, Any] = {"form": form, "domains": Domain.objects.all()}
     if request.method == "POST" and form.is_valid():
         chosen = form.cleaned_data
+        file, fmt = chosen.pop("file"), chosen.pop("format")
         try:
-            with upload_kept(
-                chosen["file"],
-                user=request.user,
-                domain=chosen["domain"],
-                fmt=chosen["format"],
-                licence=chosen["licence"],
-            ) as upload:
-                return _preview(request, upload, upload_preview(upload))
+            with upload_kept(file, user=request.user, fmt=fmt, **chosen) as upload:
+                result = upload.read(dry_run=True, skip_bad_rows=True)
+                preview = preview_of(result)
+                counts = preview["counts"]
+                touched = [row["tool"].name for row in preview["changed"]]
+                shown = {
+                    "upload": upload,
+                    "preview": preview,
+                    "counts": counts,
+                    "figures": _figures(counts),
+                    "ticket": upload.ticket(result.plan),
+                    "total": counts["added"] + counts["changed"] + counts["removed"],
+                    "touched": touched + [tool.name for tool in preview["removed"]],
+                }
+                return render(request, "catalog/import_preview.html", shown)
         except TraceError as error:
             context["problem"] = error
     return render(request, "catalog/import_form.html", context, status=422 if form.is_bound else 200)
-
-
-def _preview(request: HttpRequest, upload: Upload, result: ImportResult) -> HttpResponse:
-    preview = preview_of(result)
-    counts = preview.counts
-    context = {
-        "upload": upload,
-        "preview": preview,
-        "counts": counts,
-        "figures": _figures(counts),
-        "ticket": upload.ticket(result.plan),
-        "total": counts["added"] + counts["changed"] + counts["removed"],
-        "touched": [*(row.tool.name for row in preview.changed), *(tool.name for tool in preview.removed)],
-    }
-    return render(request, "catalog/import_preview.html", context)
 
 
 def _figures(counts: dict[str, Any]) -> list[tuple[str, int]]:
@@ -165,11 +148,7 @@ def undo(request: HttpRequest, pk: int) -> HttpResponse:
     row = selectors.import_row(pk)
     if request.method == "GET":
         return render(request, "catalog/_undo.html", {"row": row, "plan": undo_plan(row)})
-    return _undo(request, pk)
-
-
-def _undo(request: HttpRequest, pk: int) -> HttpResponse:
-    row = import_undo(row=selectors.import_row(pk), actor=request.user)
+    import_undo(row=row, actor=request.user)
     messages.success(request, f"{row.filename} is undone; every tool says again what it said before.")
     return redirect("catalog:import_detail", pk)
 
