@@ -75,14 +75,14 @@ class ToolOne(ApiView):
     @extend_schema(responses=ToolDetail, examples=[answer_example(examples.DETAIL)])
     def get(self, request: Request, pk: int) -> Response:
         """Read a tool."""
-        return Response(ToolDetail(selectors.tool(pk)).data)
+        return Response(ToolDetail(selectors.tool(pk=pk)).data)
 
 
 class ToolReadByName(ApiView):
     @extend_schema(responses=ToolDetail, examples=[answer_example(examples.DETAIL)])
     def get(self, request: Request, name: str) -> Response:
         """Read a tool by its name. The name as it is, `API/ENDPOINT`; an endpoint may hold slashes."""
-        return Response(ToolDetail(selectors.tool_named(name)).data)
+        return Response(ToolDetail(selectors.tool(name=name)).data)
 
 
 class ToolBlock(ApiView):
@@ -101,9 +101,9 @@ class ToolBlock(ApiView):
         """Block a tool. From the next request on no answer of any model names it. Training and rules are not
         touched.
         """
-        tool = selectors.tool(pk)
+        tool = selectors.tool(pk=pk)
         tool_block(tool=tool, actor=request.user, **self.read(BlockIn))
-        return Response(ToolDetail(selectors.tool(pk)).data)
+        return Response(ToolDetail(selectors.tool(pk=pk)).data)
 
     @extend_schema(
         responses={200: ToolDetail, 409: OpenApiResponse(description="bad_state: it is not blocked")},
@@ -111,8 +111,8 @@ class ToolBlock(ApiView):
     )
     def delete(self, request: Request, pk: int) -> Response:
         """Unblock a tool. Answers may name it again at once."""
-        tool_unblock(tool=selectors.tool(pk), actor=request.user)
-        return Response(ToolDetail(selectors.tool(pk)).data)
+        tool_unblock(tool=selectors.tool(pk=pk), actor=request.user)
+        return Response(ToolDetail(selectors.tool(pk=pk)).data)
 
 
 class ToolNeighbours(ApiView):
@@ -122,7 +122,7 @@ class ToolNeighbours(ApiView):
     )
     def get(self, request: Request, pk: int) -> Response:
         """Look-alikes of a tool. The nearest tools by cosine, the best first; none before look-alikes were found."""
-        found = selectors.neighbours(selectors.tool(pk))
+        found = selectors.neighbours(selectors.tool(pk=pk))
         return Response({"results": NeighbourOut(found, many=True).data})
 
 
@@ -135,14 +135,14 @@ class ToolTwins(ApiView):
         """Other versions of a tool. The active tools that are the same endpoint in other versions of its API,
         the newest first.
         """
-        return Response({"results": TwinOut(selectors.twins(selectors.tool(pk)), many=True).data})
+        return Response({"results": TwinOut(selectors.twins(selectors.tool(pk=pk)), many=True).data})
 
 
 class ToolRevisions(ApiView):
     @extend_schema(responses=page_of(RevisionOut), examples=[page_example(examples.REVISION, "90")])
     def get(self, request: Request, pk: int) -> Response:
         """History of a tool. Every content it ever had, newest first, with the import behind each."""
-        rows = ToolRevision.objects.filter(tool=selectors.tool(pk))
+        rows = ToolRevision.objects.filter(tool=selectors.tool(pk=pk))
         return keyset_response(request, rows, RevisionOut, newest=True)
 
 

@@ -1,14 +1,16 @@
 """Reads of the catalog pages and resources: one tool with everything known about it, imports, domains."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from django.apps import apps
 from django.db.models import Count, Q, QuerySet
 from django.shortcuts import get_object_or_404
+from django.utils.module_loading import import_string
 
-from catalog.core.tokens import FORMATS, tool_units
 from catalog.core.twins import newest_first, twin_key
-from catalog.models import CatalogImport, Cluster, Clustering, Domain, NeighbourList, Tool, ToolRevision
+from catalog.models import CatalogImport, Cluster, Clustering, Domain, NeighbourList, Tool
 
 HEAVY = ("embedding", "search", "words")
 
@@ -27,10 +29,6 @@ class Twin:
     newer: bool
 
 
-def domains() -> QuerySet[Domain]:
-    return Domain.objects.all()
-
-
 def domains_counted() -> QuerySet[Domain]:
     """With `active`, `deprecated` and `retired` tools."""
     active, deprecated = Q(tools__status=Tool.Status.ACTIVE), Q(tools__deprecated=True)
@@ -41,27 +39,19 @@ def domains_counted() -> QuerySet[Domain]:
     )
 
 
-def current_clusterings() -> QuerySet[Clustering]:
-    """The newest frozen clustering of every domain."""
-    return Clustering.objects.order_by("domain_id", "-version").distinct("domain_id")
-
-
 def clusters(domain: str = "") -> QuerySet[Cluster]:
-    """Those of the newest clusterings."""
-    rows = Cluster.objects.filter(clustering__in=current_clusterings().values("pk"))
+    """Those of every domain's newest clustering."""
+    newest = Clustering.objects.order_by("domain_id", "-version").distinct("domain_id")
+    rows = Cluster.objects.filter(clustering__in=newest.values("pk"))
     if domain:
         rows = rows.filter(clustering__domain=domain)
     return rows.select_related("clustering", "dismissed_by")
 
 
-def tool_named(name: str) -> Tool:
+def tool(**one: Any) -> Tool:
+    """By `pk` or `name`."""
     rows = Tool.objects.select_related("domain", "cluster", "blocked_by").defer(*HEAVY)
-    return get_object_or_404(rows, name=name)
-
-
-def tool(pk: int) -> Tool:
-    rows = Tool.objects.select_related("domain", "cluster", "blocked_by").defer(*HEAVY)
-    return get_object_or_404(rows, pk=pk)
+    return get_object_or_404(rows, **one)
 
 
 def tools_by_id(ids: Sequence[int]) -> list[Tool]:
@@ -96,17 +86,6 @@ def twins(tool: Tool) -> list[Twin]:
     return [Twin(other, ordered.index(name) < place) for name, other in found.items()]
 
 
-def token_strings(tool: Tool) -> list[tuple[str, str]]:
-    """(format, the tokens that name the tool in it)."""
-    return [(fmt, "".join(tool_units(tool.name, fmt))) for fmt in FORMATS]
-
-
-def revisions(tool: Tool) -> QuerySet[ToolRevision]:
-    """Newest first, with the import that wrote each or the one whose undoing did."""
-    rows = ToolRevision.objects.filter(tool=tool)
-    return rows.select_related("catalog_import__actor", "undo_of__undone_by")
-
-
 def imports() -> QuerySet[CatalogImport]:
     """Without the id lists, which no list shows."""
     rows = CatalogImport.objects.select_related("domain", "actor", "undone_by")
@@ -117,18 +96,7 @@ def import_row(pk: int) -> CatalogImport:
     return get_object_or_404(CatalogImport.objects.select_related("domain", "actor", "undone_by"), pk=pk)
 
 
-# Which tools a rule holds, as the app that knows rules says it in its AppConfig.ready(); nothing imports right.
-
-
-RuledTools = Callable[[], Q]
-_ruled: list[RuledTools] = []
-
-
-def tell_ruled_tools(teller: RuledTools) -> None:
-    """Give the condition on Tool behind the list's filter "held by a rule"."""
-    _ruled[:] = [teller]
-
-
 def ruled_tools() -> Q | None:
-    """The condition; None where no app knows rules."""
-    return _ruled[0]() if _ruled else None
+    """The condition on Tool behind the filter "held by a rule": an app to the right names it in its AppConfig."""
+    named = (getattr(app, "ruled_tools", "") for app in apps.get_app_configs())
+    return next((import_string(name)() for name in named if name), None)

@@ -4,8 +4,8 @@ from typing import Any
 
 from rest_framework import serializers
 
+from catalog.core.tokens import FORMATS, tool_units
 from catalog.models import Cluster, Domain, Tool, ToolRevision
-from catalog.selectors import token_strings
 from catalog.services import LONGEST_REASON
 from trace_site.rest.schema import InputSerializer
 
@@ -89,7 +89,7 @@ class ToolDetail(ToolRow):
         ]
 
     def get_tokens(self, tool: Tool) -> dict[str, str]:
-        return dict(token_strings(tool))
+        return {fmt: "".join(tool_units(tool.name, fmt)) for fmt in FORMATS}
 
 
 class NeighbourOut(Out):

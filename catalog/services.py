@@ -1,11 +1,13 @@
 """What every writer of the catalog shares: its lock, its token ledger, who hears of changes; and blocking a tool."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
+from django.apps import apps
 from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.module_loading import import_string
 
 from catalog.core.ledger import LedgerRow, assign_slots
 from catalog.models import TokenUnit, Tool
@@ -14,8 +16,6 @@ from trace_site.lib.errors import TraceError
 
 CATALOG_LOCK = 0x7472_6163  # one writer of the catalog at a time
 LONGEST_REASON = 300
-
-_listeners: list[Callable[[list[int]], None]] = []
 
 
 def catalog_lock() -> None:
@@ -47,20 +47,14 @@ def ledger_update() -> int:
     return len(rows)
 
 
-def on_tools_changed(listener: Callable[[list[int]], None]) -> None:
-    """Be called with the ids of the tools that an import or an undo added, changed, retired or brought back.
-
-    Apps to the right register in their AppConfig.ready(). It runs inside the writer's transaction: what it raises
-    undoes the write.
-    """
-    if listener not in _listeners:
-        _listeners.append(listener)
-
-
 def tools_changed(ids: Iterable[int]) -> None:
+    """Tell the apps to the right, which name a function in their AppConfig (`tools_changed`), that an import or an undo
+    added, changed, retired or brought back these tools. It runs inside the writer's transaction: what it raises undoes
+    the write."""
     if changed := sorted(set(ids)):
-        for listener in _listeners:
-            listener(changed)
+        for app in apps.get_app_configs():
+            if name := getattr(app, "tools_changed", ""):
+                import_string(name)(changed)
 
 
 def masked_names() -> frozenset[str]:

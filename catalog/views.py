@@ -6,9 +6,10 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from catalog import selectors
+from catalog.core.tokens import FORMATS, tool_units
 from catalog.imports.previews import revision_changes
+from catalog.models import Domain
 from catalog.search import ToolFilter, apis, find_tools
-from catalog.selectors import ruled_tools
 from catalog.services import tool_block, tool_unblock
 from trace_site.lib.errors import TraceError
 
@@ -18,19 +19,18 @@ FILTERS = ("domain", "api", "state", "clustered", "ruled")
 
 @require_GET
 def tool_list(request: HttpRequest) -> HttpResponse:
-    chosen = ToolFilter(
-        search=request.GET.get("q", "").strip(), **{key: request.GET.get(key, "").strip() for key in FILTERS}
-    )
+    given = {key: request.GET.get(key, "").strip() for key in ("q", *FILTERS)}
+    chosen = ToolFilter(search=given.pop("q"), **given)
     found = find_tools(chosen, request.GET.get("after", ""))
     context = {
         "found": found,
         "page": found.page,
         "chosen": chosen,
-        "has_rule_filter": ruled_tools() is not None,
+        "has_rule_filter": selectors.ruled_tools() is not None,
     }
     if request.headers.get("HX-Request"):
         return render(request, "catalog/_tools.html", context)
-    return render(request, "catalog/tool_list.html", {**context, "domains": selectors.domains()})
+    return render(request, "catalog/tool_list.html", {**context, "domains": Domain.objects.all()})
 
 
 @require_GET
@@ -42,18 +42,19 @@ def api_options(request: HttpRequest) -> HttpResponse:
 @require_GET
 def tool_named(request: HttpRequest, name: str) -> HttpResponse:
     """A name that a text mentions, to the page of its tool."""
-    return redirect("catalog:detail", selectors.tool_named(name).pk)
+    return redirect("catalog:detail", selectors.tool(name=name).pk)
 
 
 @require_GET
 def tool_detail(request: HttpRequest, pk: int) -> HttpResponse:
-    tool = selectors.tool(pk)
-    history = revision_changes(list(selectors.revisions(tool)[: SHOWN_REVISIONS + 1]))
+    tool = selectors.tool(pk=pk)
+    revisions = tool.revisions.select_related("catalog_import__actor", "undo_of__undone_by")
+    history = revision_changes(list(revisions[: SHOWN_REVISIONS + 1]))
     context = {
         "tool": tool,
         "neighbours": selectors.neighbours(tool),
         "twins": selectors.twins(tool),
-        "tokens": selectors.token_strings(tool),
+        "tokens": [(fmt, "".join(tool_units(tool.name, fmt))) for fmt in FORMATS],
         "history": history[:SHOWN_REVISIONS],
         "more_history": len(history) > SHOWN_REVISIONS,
     }
@@ -63,7 +64,7 @@ def tool_detail(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def tool_block_toggle(request: HttpRequest, pk: int) -> HttpResponse:
     """Block the tool for the posted reason, or with `unblock` let answers name it again."""
-    tool = selectors.tool(pk)
+    tool = selectors.tool(pk=pk)
     try:
         if "unblock" in request.POST:
             tool_unblock(tool=tool, actor=request.user)

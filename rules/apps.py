@@ -50,12 +50,5 @@ class RulesConfig(AppConfig):
         "rules_changecomment": "request__title",
     }
     impact = {"tools": "rules.selectors.rules_of_tools"}
-
-    def ready(self) -> None:
-        from catalog import services
-        from catalog.selectors import tell_ruled_tools
-        from rules.health import recheck_tools
-        from rules.selectors import ruled_tools
-
-        tell_ruled_tools(ruled_tools)
-        services.on_tools_changed(recheck_tools)
+    tools_changed = "rules.health.recheck_tools"  # see catalog.services
+    ruled_tools = "rules.selectors.ruled_tools"  # see catalog.selectors

@@ -45,7 +45,7 @@ def rule_detail(request: HttpRequest, pk: int, number: int | None = None) -> Htt
 
 @require_GET
 def rules_of_tool(request: HttpRequest, pk: int) -> HttpResponse:
-    tool = catalog_selectors.tool(pk)
+    tool = catalog_selectors.tool(pk=pk)
     return render(request, "rules/_of_tool.html", {"tool": tool, "versions": selectors.rules_holding(tool)})
 
 

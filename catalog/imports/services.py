@@ -219,8 +219,8 @@ def _compare(read: CatalogFile, domain: str) -> ImportResult:
     )
     for pk, name, api, tool_domain, known_hash, deprecated, status in rows.iterator(10_000):
         ids[name] = pk
-        active = status == Tool.Status.ACTIVE
-        stored[name] = StoredTool(name, api, tool_domain, known_hash, deprecated, active)
+        is_active = status == Tool.Status.ACTIVE
+        stored[name] = StoredTool(name, api, tool_domain, known_hash, deprecated, is_active)
     diff = diff_catalog(read.records, stored, domain, keep={error.name for error in read.errors})
     if any(not error.name for error in read.errors):
         diff.removed = []  # a row whose name could not be read may be any of them

@@ -8,8 +8,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from catalog.models import Tool
-from catalog.selectors import domains
+from catalog.models import Domain, Tool
 from rules.editor.forms import RuleForm
 from rules.models import Rule
 from synthesis.core.queries import RULE_STYLES
@@ -283,7 +282,7 @@ def yields(request: HttpRequest) -> HttpResponse:
         one = told.get(row.rule_id)
         row.rejections = one.short if one and one.rejected else ""
     page = Page(rows[start : start + ROWS], after, str(start + ROWS) if len(rows) > start + ROWS else None)
-    context = {"book": book, "page": page, "shown": len(rows), "chosen": chosen, "domains": domains()}
+    context = {"book": book, "page": page, "shown": len(rows), "chosen": chosen, "domains": Domain.objects.all()}
     return render(request, "synthesis/yield.html", {**context, "heads": heads(request, chosen["order"])})
 
 

@@ -8,7 +8,6 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 
-from catalog import services
 from catalog.imports.services import ImportResult, catalog_import
 from catalog.models import CatalogImport, TokenUnit, Tool, ToolRevision
 from trace_site.audit.models import AuditEntry
@@ -171,7 +170,7 @@ def test_changed_text_waits_for_look_alikes_and_other_changes_do_not(load) -> No
 
 def test_import_tells_listeners_and_webhooks(load, monkeypatch, user_with) -> None:
     heard: list[list[int]] = []
-    monkeypatch.setattr(services, "_listeners", [heard.append])
+    monkeypatch.setattr("rules.health.recheck_tools", heard.append)
     hook = {"url": "https://hooks.example/", "salt": "s", "events": ["catalog.imported"]}
     Webhook.objects.create(**hook, created_by=user_with("admin"))
     row = load(rows("A/x")).catalog_import
