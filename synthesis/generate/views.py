@@ -282,7 +282,13 @@ def yields(request: HttpRequest) -> HttpResponse:
         one = told.get(row.rule_id)
         row.rejections = one.short if one and one.rejected else ""
     page = Page(rows[start : start + ROWS], after, str(start + ROWS) if len(rows) > start + ROWS else None)
-    context = {"book": book, "page": page, "shown": len(rows), "chosen": chosen, "domains": Domain.objects.all()}
+    context = {
+        "book": book,
+        "page": page,
+        "shown": len(rows),
+        "chosen": chosen,
+        "domains": Domain.objects.all(),
+    }
     return render(request, "synthesis/yield.html", {**context, "heads": heads(request, chosen["order"])})
 
 
