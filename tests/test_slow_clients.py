@@ -18,7 +18,8 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.urls import get_resolver, path
 
 from trace_site import asgi
-from trace_site.dev.supervisor import children, first_free_port
+from trace_site.dev.services import first_free_port
+from trace_site.dev.supervisor import children
 
 ran: list[str] = []
 gate = threading.Event()

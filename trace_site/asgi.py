@@ -24,7 +24,7 @@ from django.conf import settings
 from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
-from django.http import HttpResponse, HttpResponseBase
+from django.http import HttpResponseBase
 from django.urls import Resolver404, resolve, set_script_prefix
 
 from trace_site.dev.supervisor import die_with_parent
@@ -91,7 +91,11 @@ class Site(ASGIHandler):
                 gone = asyncio.ensure_future(receive())  # after a whole body only its end can come
                 await self.answer(scope, body, gone, send)
             except TraceError as error:
-                await self.send_response(closing(refusal(scope["path"], error)), patient(send))
+                response = refusal(scope["path"], error)
+                response["Connection"] = (
+                    "close"  # what was not read of a body would be taken for the next request
+                )
+                await self.send_response(response, patient(send))
             except (RequestAborted, TimeoutError):
                 return
             finally:
@@ -102,6 +106,7 @@ class Site(ASGIHandler):
     async def take_body(self, scope: dict[str, Any], receive: Receive, body: IO[bytes]) -> int:
         """Fill `body` with what the client sends; how many bytes that is.
 
+        What is beyond BODY is counted in `large`.
         Raises TraceError `too_large`, `not_authenticated`, `unavailable`, `too_slow`; RequestAborted.
         """
         most, refused = most_taken(scope)
@@ -116,7 +121,12 @@ class Site(ASGIHandler):
                     if taken > most + UNREAD_BYTES:
                         break
                     if taken <= most:
-                        self.make_room(body, taken)
+                        if taken > BODY:
+                            self.large[body] = taken
+                            if self.large.total() > AT_ONCE:
+                                sentence = "too many files are being sent at once."
+                                hint = "Send it again in a moment."
+                                raise TraceError(sentence, code="unavailable", hint=hint)
                         body.write(part)
         except TimeoutError as error:
             raise TraceError("the body did not come whole in time.", code="too_slow") from error
@@ -124,18 +134,6 @@ class Site(ASGIHandler):
             raise refused
         body.seek(0)
         return taken
-
-    def make_room(self, body: IO[bytes], size: int) -> None:
-        """Count what has come of a large body. Raises TraceError `unavailable` when all together are too much."""
-        if size <= BODY:
-            return
-        self.large[body] = size
-        if self.large.total() > AT_ONCE:
-            raise TraceError(
-                "too many files are being sent at once.",
-                code="unavailable",
-                hint="Send it again in a moment.",
-            )
 
     async def answer(self, scope: dict[str, Any], body: IO[bytes], gone: Task[Any], send: Send) -> None:
         request, refused = self.create_request(scope, body)
@@ -195,18 +193,14 @@ def most_taken(scope: dict[str, Any]) -> tuple[int, TraceError]:
 
     Who asks is found out later, by the view; here it is enough that the request says who.
     """
-    most = most_bytes(scope["path"])
-    if most <= BODY or says_who(scope["headers"]):
+    most, session = most_bytes(scope["path"]), f"{settings.SESSION_COOKIE_NAME}=".encode()
+    if most <= BODY or any(
+        name == b"authorization" or (name == b"cookie" and session in value)
+        for name, value in scope["headers"]
+    ):
         return most, too_large(most)
     what = f"a body of more than {BODY:,} bytes is read of people who are signed in."
     return BODY, TraceError(what, code="not_authenticated", hint="Sign in, or send a token.")
-
-
-def says_who(headers: list[tuple[bytes, bytes]]) -> bool:
-    session = f"{settings.SESSION_COOKIE_NAME}=".encode()
-    return any(
-        name == b"authorization" or (name == b"cookie" and session in value) for name, value in headers
-    )
 
 
 def with_length(headers: list[tuple[bytes, bytes]], size: int) -> list[tuple[bytes, bytes]]:
@@ -223,12 +217,6 @@ async def parts_of(receive: Receive) -> AsyncIterator[bytes]:
             raise RequestAborted
         yield message.get("body", b"")
         more = message.get("more_body", False)
-
-
-def closing(response: HttpResponse) -> HttpResponse:
-    """What was not read of a body would be taken for the next request."""
-    response["Connection"] = "close"
-    return response
 
 
 def patient(send: Send) -> Send:

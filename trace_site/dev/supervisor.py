@@ -10,7 +10,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -50,16 +49,8 @@ def children(port: int, engine_port: int | None, engine_token: str = "") -> list
     """What makes up a running installation on this machine."""
     python = sys.executable
     celery = [python, "-m", "celery", "-A", "trace_site", "--quiet"]
-    worker = [
-        *celery,
-        "worker",
-        "--pool",
-        "threads",
-        "--without-mingle",
-        "--without-gossip",
-        "--loglevel",
-        "WARNING",
-    ]
+    worker = [*celery, "worker", "--pool", "threads", "--without-mingle", "--without-gossip"]
+    worker += ["--loglevel", "WARNING"]
     web = [python, "-m", "granian", *SERVER, "--host", "127.0.0.1", "--port", str(port)]
     schedule = str(services.home() / "beat-schedule")
     parts = [
@@ -98,10 +89,15 @@ def address_served() -> str:
 
 
 def _serve_locked(folder: Path, port: int, echo: Callable[[str], None]) -> None:
-    wanted, port = port, first_free_port(port)
+    wanted, port = port, services.first_free_port(port)
     if port != wanted:
         echo(f"port {wanted} is taken; using {port}")
-    engine_port = _engine_port(echo)
+    engine_port = None
+    if not os.environ.get("ENGINE_URL"):
+        if find_spec("torch") is not None:
+            engine_port = services.first_free_port(0)
+        else:
+            echo("the ml extra is not installed: the playground has no engine (pip install -e '.[ml]')")
     url = f"http://127.0.0.1:{port}"
     write_atomic(folder / "up.json", json.dumps({"url": url}), private=True)
     engine = {"url": f"http://127.0.0.1:{engine_port}", "token": secrets.token_urlsafe(32)}
@@ -123,15 +119,6 @@ def _serve_locked(folder: Path, port: int, echo: Callable[[str], None]) -> None:
         stop(parts)
         for name in ("up.json", "engine.json"):
             (folder / name).unlink(missing_ok=True)
-
-
-def _engine_port(echo: Callable[[str], None]) -> int | None:
-    if os.environ.get("ENGINE_URL"):
-        return None
-    if find_spec("torch") is None:
-        echo("the ml extra is not installed: the playground has no engine (pip install -e '.[ml]')")
-        return None
-    return first_free_port(0)
 
 
 def _watch(parts: list[Child], folder: Path, ending: list[int], echo: Callable[[str], None]) -> None:
@@ -204,15 +191,3 @@ def _wait_for_site(url: str, parts: list[Child], ending: list[int], seconds: int
                 hint="The log says why.",
             )
         time.sleep(0.1)
-
-
-def first_free_port(wanted: int) -> int:
-    """`wanted` or one of the ten after it; any free one when all are taken or `wanted` is 0."""
-    for candidate in [*range(wanted, wanted + 11), 0] if wanted else [0]:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with suppress(OSError):
-                probe.bind(("127.0.0.1", candidate))
-                port: int = probe.getsockname()[1]
-                return port
-    raise TraceError("no free TCP port.", code="no_port", hint="Set PORT to a free one.")

@@ -138,66 +138,41 @@ def line_chart(
 
     `log`: powers of ten on the y axis, values of zero and less left out.
     """
-    kept = [_drawable(one, most, log) for one in series if one.points]
-    kept = [one for one in kept if one.points]
-    xs = [x for one in kept for x, _ in one.points] or [0.0]
-    ys = [y for one in kept for _, y in one.points] + [
-        y for one in kept for _, *ends in one.band for y in ends
-    ]
-    ys = ys or [0.0]
+    kept = []
+    for one in series:
+        points, band = _thin(one.points, most), one.band
+        if log:
+            points = [(x, log10(y)) for x, y in points if y > 0]
+            band = [(x, log10(low), log10(high)) for x, low, high in band if low > 0]
+        if points:
+            kept.append((one.name, points, band))
+    xs = [x for _, points, _ in kept for x, _ in points] or [0.0]
+    ys = [y for _, points, _ in kept for _, y in points]
+    ys = [*ys, *(y for _, _, band in kept for _, *ends in band for y in ends)] or [0.0]
     x_low, x_high = min(xs), max(max(xs), min(xs) + 1)
     ticks = log_ticks(min(ys), max(ys)) if log else nice_ticks(min(0.0, min(ys)), max(ys))
-    frame = Frame(x_low, x_high, ticks[0], ticks[-1])
-    curves = [
-        Curve(
-            one.name,
-            frame.line(one.points),
-            format_tick(_back(one.points[-1][1], log)),
-            number,
-            frame.area(one.band),
-        )
-        for number, one in enumerate(kept, start=1)
-    ]
+
+    def place(x: float, y: float) -> str:
+        """In per cent of the plot, y downwards."""
+        across = 100 * (x - x_low) / (x_high - x_low)
+        return f"{across:.2f},{100 - 100 * (y - ticks[0]) / (ticks[-1] - ticks[0]):.2f}"
+
+    def told(value: float) -> float:
+        return 10.0**value if log else value
+
+    curves = []
+    for number, (name, points, band) in enumerate(kept, start=1):
+        path = "M" + " L".join(place(x, y) for x, y in points)
+        area = ""
+        if any(high > low for _, low, high in band):
+            around = [*((x, low) for x, low, _ in band), *((x, high) for x, _, high in reversed(band))]
+            area = "M" + " L".join(place(x, y) for x, y in around) + " Z"
+        curves.append(Curve(name, path, format_tick(told(points[-1][1])), number, area))
     across = [x_low + (x_high - x_low) * share / 4 for share in range(5)]
     x_ticks = [format_tick(round(x) if x_high - x_low >= 8 else x) for x in across]
-    table = [(one.name, x, _back(y, log)) for one in kept for x, y in _thin(one.points, rows)]
-    y_ticks = [format_tick(_back(t, log)) for t in reversed(ticks)]
+    table = [(name, x, told(y)) for name, points, _ in kept for x, y in _thin(points, rows)]
+    y_ticks = [format_tick(told(tick)) for tick in reversed(ticks)]
     return LineChart(title, x_label, y_label, curves, x_ticks, y_ticks, table, note)
-
-
-def _drawable(one: Series, most: int, log: bool) -> Series:
-    points, band = _thin(one.points, most), one.band
-    if not log:
-        return Series(one.name, points, band)
-    lows = [(x, log10(low), log10(high)) for x, low, high in band if low > 0]
-    return Series(one.name, [(x, log10(y)) for x, y in points if y > 0], lows)
-
-
-def _back(value: float, log: bool) -> float:
-    return 10.0**value if log else value
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """The plot's bounds: turns values into per cent of the plot, y downwards."""
-
-    x_low: float
-    x_high: float
-    y_low: float
-    y_high: float
-
-    def place(self, x: float, y: float) -> str:
-        across = 100 * (x - self.x_low) / (self.x_high - self.x_low)
-        return f"{across:.2f},{100 - 100 * (y - self.y_low) / (self.y_high - self.y_low):.2f}"
-
-    def line(self, points: Sequence[tuple[float, float]]) -> str:
-        return "M" + " L".join(self.place(x, y) for x, y in points)
-
-    def area(self, band: Sequence[tuple[float, float, float]]) -> str:
-        if not any(high > low for _, low, high in band):
-            return ""
-        lower = [self.place(x, low) for x, low, _ in band]
-        return "M" + " L".join([*lower, *(self.place(x, high) for x, _, high in reversed(band))]) + " Z"
 
 
 def bar_chart(title: str, bars: Iterable[Bar], *, unit: str = "", top: float | None = 1.0) -> BarChart:
@@ -205,7 +180,11 @@ def bar_chart(title: str, bars: Iterable[Bar], *, unit: str = "", top: float | N
     rows = list(bars)
     reach = [bound for bar in rows for bound in (bar.value, bar.high) if bound is not None]
     end = top if top is not None else nice_ticks(0.0, max(reach, default=1.0))[-1]
-    drawn = [DrawnBar(bar, _share(bar.value or 0.0, end), _whisker(bar, end)) for bar in rows]
+    drawn = []
+    for bar in rows:
+        known = bar.low is not None and bar.high is not None
+        whisker = (_share(bar.low or 0.0, end), _share(bar.high or 0.0, end)) if known else None
+        drawn.append(DrawnBar(bar, _share(bar.value or 0.0, end), whisker))
     return BarChart(title, unit, drawn, [format_tick(end * share / 4) for share in range(5)])
 
 
@@ -243,9 +222,3 @@ def _thin(points: Sequence[tuple[float, float]], most: int) -> list[tuple[float,
 
 def _share(value: float, end: float) -> float:
     return round(min(100.0, max(0.0, 100.0 * value / end)), 2) if end else 0.0
-
-
-def _whisker(bar: Bar, end: float) -> tuple[float, float] | None:
-    if bar.low is None or bar.high is None:
-        return None
-    return _share(bar.low, end), _share(bar.high, end)

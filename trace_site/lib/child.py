@@ -58,7 +58,12 @@ def run_child(
         _end(process, ask_to_stop(reason))
         raise
     finally:
-        _close(process)
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                stream.close()
     if process.returncode:
         raise TraceError(_failure(process.returncode, log, start), code="child_failed", where=module)
     return last
@@ -79,7 +84,11 @@ def _follow(
             continue
         if line is None:
             break
-        if event := _event(line):
+        try:
+            event = json.loads(line)
+        except ValueError:  # a library may print to stdout as well: what is not a JSON object is no event
+            continue
+        if isinstance(event, dict) and event:
             last = event
             on_event(event)
     while process.poll() is None:  # stdout may close a moment before the process ends
@@ -101,15 +110,6 @@ def _read(stream: IO[bytes], lines: "queue.Queue[bytes | None]") -> None:
         lines.put(None)
 
 
-def _event(line: bytes) -> Event | None:
-    """A library may print to stdout as well: what is not a JSON object is no event."""
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return None
-    return event if isinstance(event, dict) else None
-
-
 def _end(process: subprocess.Popen[bytes], grace: float) -> None:
     for wait, stop in ((grace, None), (TERMINATE_SECONDS, process.terminate), (None, process.kill)):
         if stop is not None:
@@ -119,15 +119,6 @@ def _end(process: subprocess.Popen[bytes], grace: float) -> None:
             return
         except subprocess.TimeoutExpired:
             continue
-
-
-def _close(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.kill()
-        process.wait()
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            stream.close()
 
 
 def _failure(status: int, log: Path, start: int) -> str:

@@ -9,13 +9,14 @@ import smtplib
 import threading
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
 from django.db import models, transaction
-from django.db.models import F, QuerySet
+from django.db.models import F
 from django.db.models.functions import Now
 
 from trace_site.impact import declared_by_apps
@@ -90,7 +91,10 @@ def tell(recipients: Iterable[Any], kind: str, text: str, *, link: str, key: str
     text = " ".join(text.split())  # one line: what a person typed must not look like more of a mail
     if not people:
         return
-    mailed = _by_mail(people, kind)
+    mailed: set[int] = set()
+    if settings.EMAIL_HOST:
+        asked = MailChoice.objects.filter(user__in=people, kinds__contains=[kind], user__is_active=True)
+        mailed = set(asked.exclude(user__email="").values_list("user", flat=True))
     rows = [
         Notice(
             recipient_id=person,
@@ -108,14 +112,6 @@ def tell(recipients: Iterable[Any], kind: str, text: str, *, link: str, key: str
         unread.exclude(text=text[:300], link=link).update(text=text[:300], link=link, at=Now())
 
 
-def _by_mail(people: set[int], kind: str) -> set[int]:
-    """Who of them wants this kind by e-mail, has an address, and works at a site that sends any."""
-    if not settings.EMAIL_HOST:
-        return set()
-    asked = MailChoice.objects.filter(user__in=people, kinds__contains=[kind], user__is_active=True)
-    return set(asked.exclude(user__email="").values_list("user", flat=True))
-
-
 def unread(person: Any) -> models.QuerySet[Notice]:
     return Notice.objects.filter(recipient=person, read_at=None)
 
@@ -130,16 +126,11 @@ def choose_mail(*, person: Any, kinds: Iterable[str]) -> None:
     """Take these kinds by e-mail from now on. Raises TraceError `bad_input`."""
     chosen = sorted(set(kinds))
     if unknown := set(chosen) - set(KINDS):
-        raise TraceError(
-            f"there is no kind of notice {min(unknown)!r}.",
-            code="bad_input",
-            where="kinds",
-            hint=f"Kinds: {', '.join(KINDS)}.",
-        )
+        wrong, hint = f"there is no kind of notice {min(unknown)!r}.", f"Kinds: {', '.join(KINDS)}."
+        raise TraceError(wrong, code="bad_input", where="kinds", hint=hint)
     MailChoice.objects.update_or_create(user=person, defaults={"kinds": chosen})
-    Notice.objects.filter(recipient=person).exclude(kind__in=chosen).exclude(mail_due_at=None).update(
-        mail_due_at=None
-    )
+    unwanted = Notice.objects.filter(recipient=person).exclude(kind__in=chosen)
+    unwanted.exclude(mail_due_at=None).update(mail_due_at=None)
 
 
 def forget_old() -> int:
@@ -187,7 +178,8 @@ def _claim() -> Mails:
     rows = list(
         waiting.select_for_update(skip_locked=True, of=("self",)).select_related("recipient").order_by("id")
     )
-    _all(rows).update(mail_due_at=Now() + LEASE, mail_tries=F("mail_tries") + 1)
+    claimed = Notice.objects.filter(pk__in=[row.pk for row in rows])
+    claimed.update(mail_due_at=Now() + LEASE, mail_tries=F("mail_tries") + 1)
     mails: Mails = defaultdict(list)
     for row in rows:
         mails[row.recipient_id].append(row)
@@ -211,30 +203,20 @@ def _talk(mails: Mails, told: dict[int, str]) -> None:
         try:
             backend.open()
             for person, notices in mails.items():
-                told[person] = _sent(message_of(notices), backend)
+                message = message_of(notices)
+                message.connection = backend
+                try:
+                    message.send()
+                    told[person] = ""
+                except smtplib.SMTPServerDisconnected:
+                    raise
+                except (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused, ValueError) as error:
+                    told[person] = _reason(error)  # ValueError: an address no mail can be sent to
         except (OSError, smtplib.SMTPException) as error:
             told.update({person: _reason(error) for person in mails if person not in told})
         finally:
-            _close(backend)
-
-
-def _sent(message: EmailMessage, backend: Any) -> str:
-    """Why this mail was refused, empty when it was taken. Raises what ends the whole connection."""
-    message.connection = backend
-    try:
-        message.send()
-    except smtplib.SMTPServerDisconnected:
-        raise
-    except (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused, ValueError) as error:
-        return _reason(error)  # ValueError: an address no mail can be sent to
-    return ""
-
-
-def _close(backend: Any) -> None:
-    try:
-        backend.close()
-    except (OSError, smtplib.SMTPException):
-        log.debug("the mail server hung up first")
+            with suppress(OSError, smtplib.SMTPException):  # the server may have hung up first
+                backend.close()
 
 
 def _reason(error: Exception) -> str:
@@ -275,7 +257,3 @@ def _settle(notices: list[int], error: str) -> None:
         again = rows.filter(mail_tries=tries, mail_due_at__isnull=False)
         again.update(mail_due_at=Now() + pause, mail_error=error)
     rows.filter(mail_tries__gte=TRIES).update(mail_due_at=None, mail_error=error)
-
-
-def _all(rows: Iterable[Notice]) -> QuerySet[Notice]:
-    return Notice.objects.filter(pk__in=[row.pk for row in rows])

@@ -83,7 +83,13 @@ def note_sign_in(request: Any, address: str) -> None:
 
 def sessions_of(user: Any, key: str | None) -> list[OpenSession]:
     """The user's sessions, the newest use first; `key` is that of the session that asks."""
-    return [_open(row, key) for row in _open_rows(user).order_by("-seen_at")]
+    found = []
+    for row in _open_rows(user).order_by("-seen_at"):
+        came = row.get_decoded().get(CAME, {})
+        since = parse_datetime(came["at"]) if came else None
+        address, agent = came.get("address", ""), came.get("agent", "")
+        found.append(OpenSession(mark_of(row.pk), row.pk == key, since, row.seen_at, address, agent))
+    return found
 
 
 def session_end(*, user: Any, mark: str) -> bool:
@@ -108,15 +114,3 @@ def forget_old() -> int:
 
 def _open_rows(user: Any) -> QuerySet[Session]:
     return Session.objects.filter(account=user.pk, expire_date__gt=Now())
-
-
-def _open(row: Session, key: str | None) -> OpenSession:
-    came = row.get_decoded().get(CAME, {})
-    return OpenSession(
-        mark=mark_of(row.pk),
-        is_this=row.pk == key,
-        since=parse_datetime(came["at"]) if came else None,
-        seen_at=row.seen_at,
-        address=came.get("address", ""),
-        agent=came.get("agent", ""),
-    )

@@ -80,13 +80,11 @@ def navigation(context: template.Context) -> list[dict[str, Any]]:
     return items
 
 
-def _breakable(text: str) -> SafeString:
+@register.filter
+def breakable(text: str) -> SafeString:
     """Escaped text that may break at word boundaries inside an identifier."""
     first, *rest = BREAKS.split(text)
     return format_html("{}{}", first, format_html_join("", "<wbr>{}", ((piece,) for piece in rest)))
-
-
-register.filter("breakable", _breakable)
 
 
 @register.simple_tag
@@ -115,8 +113,8 @@ def _tool(name: str, key: int | None, link: bool) -> SafeString:
     api, _, endpoint = name.partition("/")
     body = format_html(
         '<span class="tool-api">{}/</span><wbr><strong class="tool-end">{}</strong>',
-        _breakable(api),
-        _breakable(endpoint),
+        breakable(api),
+        breakable(endpoint),
     )
     if not link:
         return format_html('<span class="tool">{}</span>', body)
@@ -286,13 +284,15 @@ def name_marks(text: str, names: Iterable[str], code: str = "") -> SafeString:
     if not words:
         return conditional_escape(text)
     pieces = re.split(rf"(?<!\w)({'|'.join(words)})(?!\w)", text)
-    return format_html_join("", "{}", ((_mark_piece(piece, known, code),) for piece in pieces))
-
-
-def _mark_piece(piece: str, known: Sequence[str], code: str) -> str:
-    if code and piece == code:
-        return format_html('<mark class="rule-mark">{}</mark>', piece)
-    return tool_name(piece) if piece in known else piece
+    marked = [
+        format_html('<mark class="rule-mark">{}</mark>', piece)
+        if code and piece == code
+        else tool_name(piece)
+        if piece in known
+        else piece
+        for piece in pieces
+    ]
+    return format_html_join("", "{}", ((piece,) for piece in marked))
 
 
 @register.filter

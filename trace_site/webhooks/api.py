@@ -4,13 +4,13 @@ from typing import Any
 
 from django.shortcuts import get_object_or_404
 from django.urls import path
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from trace_site.audit import models as audit_models
-from trace_site.rest.examples import answer_example, page_example
+from trace_site.rest.examples import answer_example, page_example, request_example
 from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.views import ApiView, keyset_response
 from trace_site.webhooks.deliveries import deliver_now, ping
@@ -125,10 +125,7 @@ class WebhooksList(ApiView):
     @extend_schema(
         request=WebhookIn,
         responses={201: WebhookMade},
-        examples=[
-            OpenApiExample("rules and requests", EXAMPLE, request_only=True),
-            answer_example(MADE, 201),
-        ],
+        examples=[request_example(EXAMPLE, "rules and requests"), answer_example(MADE, 201)],
     )
     def post(self, request: Request) -> Response:
         """Add a webhook. The answer holds its secret, which is not told again."""
@@ -147,10 +144,7 @@ class WebhooksOne(ApiView):
     @extend_schema(
         request=WebhookChange(partial=True),
         responses=WebhookOut,
-        examples=[
-            OpenApiExample("pause", {"active": False}, request_only=True),
-            answer_example({**HOOK, "active": False}),
-        ],
+        examples=[request_example({"active": False}, "pause"), answer_example({**HOOK, "active": False})],
     )
     def patch(self, request: Request, pk: int) -> Response:
         """Change, pause or resume a webhook."""

@@ -190,26 +190,18 @@ def _settle(delivery: WebhookDelivery, entry: dict[str, Any]) -> None:
         row.state = WebhookDelivery.State.DELIVERED
         hook.exclude(failures=0).update(failures=0)
     else:
-        _plan(row)
+        done = row.attempt - 1
+        if row.event not in EVENTS or done >= len(BACKOFF):  # a test is never repeated
+            row.state = WebhookDelivery.State.FAILED
+        else:
+            row.next_at = timezone.now() + BACKOFF[done]
         hook.update(failures=F("failures") + 1)
-        _pause_if_hopeless(row.webhook_id, entry["error"])
+        sentence = f"{PAUSE_AFTER} attempts in a row failed, the last one so: {entry['error']}"[:300]
+        for hopeless in hook.filter(active=True, failures__gte=PAUSE_AFTER).select_for_update():
+            hook.update(active=False, paused_because=sentence)
+            detail = {"reason": sentence}
+            audit_models.record(actor=None, action="webhook.paused", obj=hopeless, detail=detail)
     row.save(update_fields=["log", "status", "state", "next_at"])
-
-
-def _plan(row: WebhookDelivery) -> None:
-    done = row.attempt - 1
-    if row.event not in EVENTS or done >= len(BACKOFF):  # a test is never repeated
-        row.state = WebhookDelivery.State.FAILED
-    else:
-        row.next_at = timezone.now() + BACKOFF[done]
-
-
-def _pause_if_hopeless(webhook_id: int, reason: str) -> None:
-    hopeless = Webhook.objects.filter(pk=webhook_id, active=True, failures__gte=PAUSE_AFTER)
-    sentence = f"{PAUSE_AFTER} attempts in a row failed, the last one so: {reason}"[:300]
-    for hook in hopeless.select_for_update():
-        hopeless.filter(pk=hook.pk).update(active=False, paused_because=sentence)
-        audit_models.record(actor=None, action="webhook.paused", obj=hook, detail={"reason": sentence})
 
 
 def forget_old() -> int:
