@@ -5,7 +5,6 @@ text and reader; only tokens are approved. Each item stands for itself: it is ap
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from django.core import signing
@@ -26,25 +25,6 @@ MOST = 20
 SALT = "synthesis.review.bulk"
 TOKEN_SECONDS = 3600
 State = ReviewItem.State
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A row that was opened. Without a token it is not for bulk approval, because filter V refuses it."""
-
-    sample: Sample
-    failures: list[Failure]
-    token: str
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one posted row; `why` says what stood in the way."""
-
-    sample: int
-    approved: bool = False
-    second: bool = False
-    why: str = ""
 
 
 def bulk_take(*, reviewer: Any, version: RuleVersion) -> int:
@@ -73,23 +53,22 @@ def bulk_keep(*, reviewer: Any, version: RuleVersion) -> int:
     return held_items(reviewer, version).order_by().update(claimed_until=Now() + review_queue.LEASE)
 
 
-def bulk_open(*, reviewer: Any, item: int) -> Opened:
-    """The whole sample of an item, claimed by the reader. Raises TraceError "conflict", or "not_bulk"."""
+def bulk_open(*, reviewer: Any, item: int) -> tuple[Sample, list[Failure], str]:
+    """The whole sample of an item, claimed by the reader; what filter V refuses it for, and else the token that says it
+    was opened. Raises TraceError "conflict", or "not_bulk".
+    """
     row = review_queue.claim_item(reviewer, item)
     if row.round != ReviewItem.Round.FIRST or row.calibration or row.batch_id or not row.rule_version_id:
-        raise TraceError(
-            "it is read one by one: only first readings of a rule's samples are approved in bulk.",
-            code="not_bulk",
-            where=f"sample {row.sample_id}",
-        )
+        message = "it is read one by one: only first readings of a rule's samples are approved in bulk."
+        raise TraceError(message, code="not_bulk", where=f"sample {row.sample_id}")
     sample = _samples([row.sample_id]).get()
     failures = [failure for _, found in Checker().failing([sample]) for failure in found]
     said = {"item": row.pk, "claim": str(row.claim), "seen": seen_key(sample), "user": reviewer.pk}
-    return Opened(sample, failures, "" if failures else signing.dumps(said, salt=SALT))
+    return sample, failures, "" if failures else signing.dumps(said, salt=SALT)
 
 
-def bulk_approve(*, reviewer: Any, tokens: Iterable[str]) -> list[Outcome]:
-    """Approve what was opened, each for itself.
+def bulk_approve(*, reviewer: Any, tokens: Iterable[str]) -> list[dict[str, Any]]:
+    """Approve what was opened, each for itself: [{"sample", "approved", "second", "why": what stood in the way}].
 
     Raises TraceError when nothing of it may be approved: forged, too many, of two rule versions.
     """
@@ -105,53 +84,39 @@ def bulk_approve(*, reviewer: Any, tokens: Iterable[str]) -> list[Outcome]:
         raise TraceError("the samples belong to different rule versions.", code="mixed_rules")
     samples = {sample.pk: sample for sample in _samples([item.sample_id for item in items.values()])}
     refused = {sample.pk: failures for sample, failures in Checker().failing(samples.values())}
-    return [
-        _approved(reviewer, samples[item.sample_id], refused.get(item.sample_id, []), opened[pk])
-        for pk, item in sorted(items.items())
-    ]
-
-
-def _approved(reviewer: Any, sample: Sample, failures: list[Failure], said: dict[str, Any]) -> Outcome:
-    if failures:
-        return Outcome(sample.pk, why=" ".join(f"{one.check}: {one.message}" for one in failures))
-    try:
-        row = review_services.approve(
-            sample=sample, reviewer=reviewer, claim=said["claim"], seen=said["seen"], how=Sample.How.BULK
-        )
-    except TraceError as error:
-        return Outcome(sample.pk, why=error.message)
-    return Outcome(
-        sample.pk, approved=row.human == Sample.Human.APPROVED, second=row.human == Sample.Human.SECOND
-    )
+    outcomes = []
+    for pk, item in sorted(items.items()):
+        human, why = "", " ".join(f"{one.check}: {one.message}" for one in refused.get(item.sample_id, []))
+        if not why:
+            shown = {"claim": opened[pk]["claim"], "seen": opened[pk]["seen"], "how": Sample.How.BULK}
+            try:
+                row = review_services.approve(sample=samples[item.sample_id], reviewer=reviewer, **shown)
+                human = row.human
+            except TraceError as error:
+                why = error.message
+        ended = {"approved": human == Sample.Human.APPROVED, "second": human == Sample.Human.SECOND}
+        outcomes.append({"sample": item.sample_id, **ended, "why": why})
+    return outcomes
 
 
 def _read(token: str, reviewer: Any) -> dict[str, Any]:
     """What a token says. Raises TraceError for one that is forged, another reader's, or too old."""
     try:
         said: dict[str, Any] = signing.loads(token, salt=SALT, max_age=TOKEN_SECONDS)
+        if said["user"] != reviewer.pk:
+            raise signing.BadSignature("another reader's")
+        return said
     except signing.BadSignature as error:
-        raise _bad_token() from error
-    if said["user"] != reviewer.pk:
-        raise _bad_token()
-    return said
-
-
-def _bad_token() -> TraceError:
-    return TraceError(
-        "a sample was not opened by you on this page, or too long ago.",
-        code="not_opened",
-        hint="Open it again: what is not opened is not approved.",
-    )
+        raise TraceError(
+            "a sample was not opened by you on this page, or too long ago.",
+            code="not_opened",
+            hint="Open it again: what is not opened is not approved.",
+        ) from error
 
 
 def _first_readings(version: RuleVersion) -> QuerySet[ReviewItem]:
-    return ReviewItem.objects.filter(
-        rule=version.rule_id,
-        rule_version=version,
-        round=ReviewItem.Round.FIRST,
-        calibration=False,
-        batch=None,
-    )
+    first = ReviewItem.objects.filter(round=ReviewItem.Round.FIRST, calibration=False, batch=None)
+    return first.filter(rule=version.rule_id, rule_version=version)  # the rule has the index
 
 
 def _samples(pks: list[int]) -> QuerySet[Sample]:

@@ -13,7 +13,6 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from rules.models import RuleVersion
 from synthesis.batches import selectors as reads
-from synthesis.batches.selectors import published_version, waiting_rules
 from synthesis.batches.services import batch_create, batch_withdraw
 from synthesis.core.acceptance import AQLS, LEVELS, SamplingPlan, plan
 from synthesis.models import Sample
@@ -21,7 +20,7 @@ from synthesis.review import bulk
 from synthesis.review import queue as review_queue
 from synthesis.review.selectors import not_blind
 from synthesis.samples.checks import trace_spans
-from trace_site.lib.charts import LineChart, Series, line_chart
+from trace_site.lib.charts import Series, line_chart
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
 
@@ -32,14 +31,14 @@ from trace_site.paging import keyset
 def page(request: HttpRequest) -> HttpResponse:
     """The rows the reader holds of one rule; without a rule, the rules of which samples wait."""
     code = request.GET.get("rule", "")
-    version = published_version(code) if code else None
+    version = reads.published_version(code) if code else None
     return shown(request, version, code=code)
 
 
 def shown(request: HttpRequest, version: RuleVersion | None, status: int = 200, **more: Any) -> HttpResponse:
     context: dict[str, Any] = {"version": version, "most": bulk.MOST, **more}
     if version is None:
-        context["rules"] = waiting_rules()
+        context["rules"] = reads.waiting_rules()
     else:
         context["rows"] = bulk.held_items(request.user, version)
     return render(request, "synthesis/bulk.html", context, status=status)
@@ -56,13 +55,13 @@ def take(request: HttpRequest) -> HttpResponse:
 def opened(request: HttpRequest, pk: int) -> HttpResponse:
     """Fragment: one sample whole, with the token that says it was opened."""
     try:
-        found = bulk.bulk_open(reviewer=request.user, item=pk)
+        sample, failures, token = bulk.bulk_open(reviewer=request.user, item=pk)
     except TraceError as error:
         return render(request, "synthesis/_bulk_open.html", {"error": error})
-    sample = found.sample
-    code = sample.rule_version.rule.code if sample.rule_version else ""
-    spans = trace_spans(sample.trace, sample.pool, sample.answer, [code] if code else [])
-    return render(request, "synthesis/_bulk_open.html", {"opened": found, "sample": sample, "spans": spans})
+    codes = [sample.rule_version.rule.code] if sample.rule_version else []
+    spans = trace_spans(sample.trace, sample.pool, sample.answer, codes)
+    context = {"failures": failures, "token": token, "sample": sample, "spans": spans}
+    return render(request, "synthesis/_bulk_open.html", context)
 
 
 @require_POST
@@ -91,19 +90,15 @@ def release(request: HttpRequest) -> HttpResponse:
 
 def asked(request: HttpRequest) -> RuleVersion:
     """Raises Http404 for a rule that is not published."""
-    version = published_version(request.POST.get("rule", ""))
+    version = reads.published_version(request.POST.get("rule", ""))
     if version is None:
         raise Http404
     return version
 
 
-# Bulk approval: rules to choose from, the samples held for the reader, one opened, and what became of them.
-
-
-# The form of a new batch: which samples, and how sure one wants to be.
-
-
 class BatchForm(forms.Form):
+    """Which samples, and how sure one wants to be."""
+
     rule = forms.CharField(max_length=200)
     style = forms.ChoiceField(choices=[("", "every style"), *Sample.Style.choices], required=False)
     level = forms.ChoiceField(choices=[(level, level) for level in LEVELS], initial="II")
@@ -111,9 +106,6 @@ class BatchForm(forms.Form):
         choices=[(str(aql), f"{aql:g} %") for aql in AQLS], coerce=float, initial="1.0"
     )
     seed = forms.IntegerField(required=False, min_value=0, max_value=2**31 - 1)
-
-    def options(self) -> dict[str, Any]:
-        return {name: self.cleaned_data[name] for name in ("rule", "style", "level", "aql", "seed")}
 
 
 TONES = {"sampling": "run", "accepted": "good", "failed": "bad", "withdrawn": "idle"}
@@ -132,7 +124,7 @@ def create(request: HttpRequest) -> HttpResponse:
     form = BatchForm(request.POST or None, initial={"rule": request.GET.get("rule", "")})
     if request.method == "POST" and form.is_valid():
         try:
-            made = batch_create(**form.options(), actor=request.user)
+            made = batch_create(**form.cleaned_data, actor=request.user)
         except TraceError as error:
             form.add_error(None, f"{error.message} {error.hint}".strip())
         else:
@@ -147,7 +139,7 @@ def preview(request: HttpRequest) -> HttpResponse:
     form = BatchForm(request.GET)
     context: dict[str, Any] = {}
     if form.is_valid():
-        asked = form.options()
+        asked = form.cleaned_data
         version = reads.published_version(asked["rule"])
         waiting = reads.lot_items(version, asked["style"]).count() if version else 0
         context = {"version": version, "waiting": waiting, "largest": reads.LARGEST_LOT}
@@ -184,15 +176,12 @@ def withdraw(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def promise(found: SamplingPlan) -> dict[str, Any]:
-    return {"plan": found, "producers": 100 * found.producers_risk, "chart": chart(found)}
-
-
-def chart(found: SamplingPlan) -> LineChart:
-    """The operating characteristic of a plan; where its curve ends says nothing."""
+    """A plan and its operating characteristic; where the curve ends says nothing."""
     drawn = line_chart(
         "How often a lot is accepted",
         [Series(f"n {found.size}, c {found.accept}", found.curve())],
         x_label="defects in the lot, %",
         y_label="accepted, of 100 such lots",
     )
-    return replace(drawn, curves=[replace(curve, last="") for curve in drawn.curves])
+    chart = replace(drawn, curves=[replace(curve, last="") for curve in drawn.curves])
+    return {"plan": found, "producers": 100 * found.producers_risk, "chart": chart}

@@ -1,7 +1,5 @@
 """/api/v1/review/assignments, and the comments of /api/v1/synthesis/samples."""
 
-from typing import Any
-
 from django.contrib.auth.models import User
 from django.shortcuts import get_object_or_404
 from django.urls import path
@@ -10,19 +8,13 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from synthesis.models import Assignment, ReviewItem, Sample, SynthesisRun
-from synthesis.team.selectors import assignments, assignments_all, visible_to
+from synthesis.models import ReviewItem, Sample, SynthesisRun
+from synthesis.team.selectors import assignments, visible_to
 from synthesis.team.services import LONGEST, MOST, assign, assignment_row, comment_add, take_back
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import AT, answer_example, page_example, request_example
-from trace_site.rest.schema import InputSerializer, page_of
+from trace_site.rest.schema import InputSerializer, Out, page_of
 from trace_site.rest.views import ApiView, keyset_response
-
-# What the API reads and answers about assignments and comments.
-
-
-Out = serializers.Serializer[Any]
-BIGGEST = 2**62
 
 
 class QueueFiltersIn(InputSerializer):
@@ -34,7 +26,7 @@ class QueueFiltersIn(InputSerializer):
     tier = serializers.ChoiceField(choices=Sample.Tier.choices, required=False)
     round = serializers.ChoiceField(choices=ReviewItem.Round.choices, required=False)
     rule = serializers.CharField(required=False, max_length=120, help_text="code")
-    batch = serializers.IntegerField(required=False, min_value=1, max_value=BIGGEST)
+    batch = serializers.IntegerField(required=False, min_value=1, max_value=2**62)
 
 
 class AssignmentIn(InputSerializer):
@@ -133,14 +125,12 @@ class AssignmentsList(ApiView):
         not given. Reviewers take for themselves.
         """
         given = self.read(AssignmentIn)
-        row = assign(
-            assignee=_person(given["assignee"]) if given.get("assignee") else request.user,
-            actor=request.user,
-            filters=given.get("filters", {}),
-            count=given["count"],
-            note=given["note"],
-        )
-        return Response(AssignmentOut(_one(row.pk)).data, status=201)
+        name = given.pop("assignee", None) or request.user.username
+        assignee = User.objects.filter(username=name).first()
+        if assignee is None:
+            raise TraceError(f"there is no user {name!r}.", code="bad_input", where="assignee")
+        row = assign(assignee=assignee, actor=request.user, **{"filters": {}, **given})
+        return Response(AssignmentOut(assignments(None).get(pk=row.pk)).data, status=201)
 
 
 class AssignmentOne(ApiView):
@@ -149,7 +139,7 @@ class AssignmentOne(ApiView):
     @extend_schema(responses=AssignmentOut, examples=[answer_example(ASSIGNMENT)])
     def get(self, request: Request, pk: int) -> Response:
         """Read an assignment."""
-        return Response(AssignmentOut(_one(pk)).data)
+        return Response(AssignmentOut(get_object_or_404(assignments(None), pk=pk)).data)
 
     @extend_schema(
         responses={
@@ -169,7 +159,7 @@ class SampleCommentsList(ApiView):
         """List the comments on a sample. Newest first. Who may still read the sample in the queue gets only
         their own.
         """
-        rows = visible_to(request.user).filter(sample=_sample(pk))
+        rows = visible_to(request.user).filter(sample=get_object_or_404(Sample.objects.only("pk"), pk=pk))
         return keyset_response(request, rows, CommentOut, newest=True)
 
     @extend_schema(
@@ -181,25 +171,9 @@ class SampleCommentsList(ApiView):
         """Comment on a sample. A comment stays as it is written. Who decided the sample, and who is
         mentioned, is told.
         """
-        sample = _sample(pk)
+        sample = get_object_or_404(Sample.objects.only("pk"), pk=pk)
         row = comment_add(sample=sample, author=request.user, text=self.read(SampleCommentIn)["text"])
         return Response(CommentOut(row).data, status=201)
-
-
-def _one(pk: int) -> Assignment:
-    row: Assignment = get_object_or_404(assignments_all(), pk=pk)
-    return row
-
-
-def _sample(pk: int) -> Sample:
-    return get_object_or_404(Sample.objects.only("pk"), pk=pk)
-
-
-def _person(username: str) -> User:
-    person = User.objects.filter(username=username).first()
-    if person is None:
-        raise TraceError(f"there is no user {username!r}.", code="bad_input", where="assignee")
-    return person
 
 
 urlpatterns = [

@@ -5,21 +5,14 @@ here says whose readings are good: see `quality.agreement`.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import connection
-from django.db.models import (
-    Count,
-    Max,
-    Min,
-    Q,
-    QuerySet,
-    Sum,
-)
+from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 from django.utils import timezone
 
 from synthesis.models import Assignment, ReviewItem, SampleComment
@@ -103,92 +96,56 @@ def team(now: datetime | None = None) -> Team:
     now = now or timezone.now()
     day = now.replace(hour=0, minute=0, second=0, microsecond=0)
     names = dict(reviewers().values_list("pk", "username"))
-    decided = _decided(names, day)
-    paces = _paces(names, day)
-    assigned = _assigned()
-    held = _held()
+    week = day - timedelta(days=day.weekday())
+    rows = ReviewItem.objects.filter(decided_by__in=names, decided_at__gte=week).order_by()
+    today = Count("pk", filter=Q(decided_at__gte=day))
+    decided = {
+        who: found for who, *found in rows.values_list("decided_by").annotate(today=today, week=Count("pk"))
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(PACE, (list(names), day, str(BREAK)))
+        paces = {who: Pace(int(items), float(seconds)) for who, items, seconds in cursor.fetchall()}
+    waiting = in_queue({}).filter(held=False, assigned_to__gt=0).order_by()
+    assigned = dict(waiting.values_list("assigned_to").annotate(sum=Sum("n")))
+    claimed = ReviewItem.objects.filter(state=ReviewItem.State.CLAIMED).order_by().values_list("claimed_by")
+    held = {who: found for who, *found in claimed.annotate(count=Count("pk"), frees=Min("claimed_until"))}
     members = [
         Member(
-            pk,
-            name,
-            *decided.get(pk, (0, 0)),
-            paces.get(pk, Pace()),
-            assigned.get(pk, 0),
-            *held.get(pk, (0, None)),
+            *(who, name, *decided.get(who, (0, 0))),
+            paces.get(who, Pace()),
+            assigned.get(who, 0),
+            *held.get(who, (0, None)),
         )
-        for pk, name in names.items()
+        for who, name in names.items()
     ]
     return Team(members, waiting_total())
 
 
-def _decided(people: Collection[int], day: datetime) -> dict[int, tuple[int, int]]:
-    """{person: (decisions that stand today, since Monday)}"""
-    week = day - timedelta(days=day.weekday())
-    rows = ReviewItem.objects.filter(decided_by__in=people, decided_at__gte=week).order_by()
-    counted = rows.values("decided_by").annotate(
-        today=Count("pk", filter=Q(decided_at__gte=day)), week=Count("pk")
-    )
-    return {row["decided_by"]: (row["today"], row["week"]) for row in counted}
+def assignments(ended: bool | None = False) -> QuerySet[Assignment, Any]:
+    """Running assignments, those that ended, or (None) both, newest first.
 
-
-def _paces(people: Collection[int], day: datetime) -> dict[int, Pace]:
-    with connection.cursor() as cursor:
-        cursor.execute(PACE, (list(people), day, str(BREAK)))
-        return {pk: Pace(int(items), float(seconds)) for pk, items, seconds in cursor.fetchall()}
-
-
-def _assigned() -> dict[int, int]:
-    """{person: items that wait for them alone}"""
-    rows = in_queue({}).filter(held=False, assigned_to__gt=0).order_by()
-    return dict(rows.values_list("assigned_to").annotate(sum=Sum("n")))
-
-
-def _held() -> dict[int, tuple[int, datetime | None]]:
-    rows = ReviewItem.objects.filter(state=ReviewItem.State.CLAIMED).order_by()
-    counted = rows.values("claimed_by").annotate(count=Count("pk"), frees=Min("claimed_until"))
-    return {row["claimed_by"]: (row["count"], row["frees"]) for row in counted}
-
-
-def assignments(ended: bool = False) -> QuerySet[Assignment, Any]:
-    """Running assignments, or those that ended, newest first."""
-    return assignments_all().filter(ended_at__isnull=not ended).order_by("-pk")
-
-
-def assignments_all() -> QuerySet[Assignment, Any]:
-    """With `done`, `left` and `gone` of their items and the time of the last decision. `gone` items wait no more:
-    their sample or rule was replaced.
+    With `done`, `left` and `gone` of their items and the time of the `last` decision. `gone` items wait no more: their
+    sample or rule was replaced.
     """
     state = ReviewItem.State
-    rows: QuerySet[Assignment, Any] = Assignment.objects.select_related("assignee", "assigned_by").annotate(
+    rows: QuerySet[Assignment, Any] = Assignment.objects.select_related("assignee", "assigned_by")
+    if ended is not None:
+        rows = rows.filter(ended_at__isnull=not ended)
+    return rows.order_by("-pk").annotate(
         done=Count("items", filter=Q(items__state=state.DECIDED)),
         left=Count("items", filter=Q(items__state__in=WAITS)),
         gone=Count("items", filter=Q(items__state=state.WITHDRAWN)),
         last=Max("items__decided_at"),
     )
-    return rows
 
 
-# Reads of comments: who sees which, and the people they mention.
+# Comments: who sees which, and the people they mention.
 #
 # A reading is independent of what others say: while a sample waits for its first or second reading, one sees only
 # one's own comments on it, whatever page asks. Adjudicators, and those who have decided, see all.
 
 
 MENTION = re.compile(r"(?<![\w.@+-])@([\w.@+-]{1,150})")  # of Django's user names
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A piece of a comment; `mention` is true where it names an account."""
-
-    text: str
-    mention: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    comment: SampleComment
-    parts: list[Part]
 
 
 def visible_to(viewer: Any) -> QuerySet[SampleComment]:
@@ -202,25 +159,21 @@ def names_in(text: str) -> set[str]:
     return found | {name.rstrip(".-+@") for name in found}
 
 
-def mentioned(text: str) -> QuerySet[User]:
-    return User.objects.filter(username__in=names_in(text), is_active=True)
-
-
-def said(comments: Sequence[SampleComment]) -> list[Said]:
-    """Comments with their mentions marked; one query."""
+def with_mentions(comments: Sequence[SampleComment]) -> list[dict[str, Any]]:
+    """[{"comment", "parts": [{"text", "mention": whether it names an account}]}]; one query."""
     names = set().union(*(names_in(comment.text) for comment in comments))
-    known = (
-        set(User.objects.filter(username__in=names).values_list("username", flat=True)) if names else set()
-    )
-    return [Said(comment, _parts(comment.text, known)) for comment in comments]
-
-
-def _parts(text: str, known: set[str]) -> list[Part]:
-    parts, end = [], 0
-    for found in MENTION.finditer(text):
-        name = next((n for n in (found[1], found[1].rstrip(".-+@")) if n in known), "")
-        if name:
-            stop = found.start() + 1 + len(name)
-            parts += [Part(text[end : found.start()], False), Part(text[found.start() : stop], True)]
-            end = stop
-    return [part for part in [*parts, Part(text[end:], False)] if part.text]
+    rows = User.objects.filter(username__in=names).values_list("username", flat=True)
+    known = set(rows) if names else set()
+    found = []
+    for comment in comments:
+        text, parts, end = comment.text, [], 0
+        for match in MENTION.finditer(text):
+            name = next((name for name in (match[1], match[1].rstrip(".-+@")) if name in known), "")
+            if name:
+                stop = match.start() + 1 + len(name)
+                parts += [(text[end : match.start()], False), (text[match.start() : stop], True)]
+                end = stop
+        parts.append((text[end:], False))
+        shown = [{"text": part, "mention": mention} for part, mention in parts if part]
+        found.append({"comment": comment, "parts": shown})
+    return found

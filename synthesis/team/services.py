@@ -7,29 +7,22 @@ where they are. Taking back returns what is not decided to everybody; a claim so
 from collections.abc import Mapping
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 from django.urls import reverse
 
 from synthesis.models import Assignment, Decision, ReviewItem, Sample, SampleComment, SavedView
-from synthesis.review.queue import open_to
+from synthesis.review.queue import WAITS, State, open_to
 from synthesis.review.selectors import in_filters
-from synthesis.team.selectors import mentioned
+from synthesis.team.selectors import names_in
 from trace_site.access import ADMIN, REVIEWER, roles_of
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 from trace_site.notices.services import tell
 
-State = ReviewItem.State
-UNDECIDED = (State.HELD, State.OPEN, State.CLAIMED, State.WITHDRAWN)
-WAITS = (State.HELD, State.OPEN, State.CLAIMED)
 MOST = 10_000  # items of one assignment: nobody else is served those that are locked while they are given
-
-
-def count_free(assignee: Any, filters: Mapping[str, Any]) -> int:
-    """How many `assign` finds free; MOST + 1 means more than MOST."""
-    return assignable(assignee, filters)[: MOST + 1].count()
 
 
 def assignable(assignee: Any, filters: Mapping[str, Any]) -> QuerySet[ReviewItem]:
@@ -59,7 +52,7 @@ def take_back(*, assignment: Assignment, actor: Any) -> int:
     count = _free(row)
     audit_models.record(actor=actor, action="assignment.taken_back", obj=row, detail={"items": count})
     if row.assignee_id != actor.pk and count:
-        text = f"{actor} took back {_samples(count)} that were assigned to you."
+        text = f"{actor} took back {count:,} sample{'' if count == 1 else 's'} that were assigned to you."
         tell([row.assignee], "assignment", text, link=reverse("synthesis:review"), key=f"assignment {row.pk}")
     return count
 
@@ -78,9 +71,8 @@ def reassign(*, assignment: Assignment, assignee: Any, actor: Any) -> Assignment
     _free(row)  # and hold what it frees
     free = assignable(assignee, {}).filter(pk__in=ids)
     new = _give(free, assignee, actor, row.filters, row.note)
-    audit_models.record(
-        actor=actor, action="assignment.reassigned", obj=row, detail={"to": new.pk, "items": new.count}
-    )
+    detail = {"to": new.pk, "items": new.count}
+    audit_models.record(actor=actor, action="assignment.reassigned", obj=row, detail=detail)
     return new
 
 
@@ -119,21 +111,18 @@ def _give(
         assignee=assignee, assigned_by=actor, filters=dict(filters), count=len(ids), note=note[:300]
     )
     ReviewItem.objects.filter(pk__in=ids).update(assignment=row, assigned_to=assignee)
-    audit_models.record(
-        actor=actor,
-        action="assignment.made",
-        obj=row,
-        detail={"assignee": str(assignee), "items": len(ids), "filters": row.filters},
-    )
+    detail = {"assignee": str(assignee), "items": len(ids), "filters": row.filters}
+    audit_models.record(actor=actor, action="assignment.made", obj=row, detail=detail)
     if assignee.pk != actor.pk:
-        text = f"{actor} gave you {_samples(len(ids))} to review{': ' + note if note else '.'}"
+        samples = f"{len(ids):,} sample{'' if len(ids) == 1 else 's'}"
+        text = f"{actor} gave you {samples} to review{': ' + note if note else '.'}"
         tell([assignee], "assignment", text, link=reverse("synthesis:review"), key=f"assignment {row.pk}")
     return row
 
 
 def _free(row: Assignment) -> int:
     """What is not decided belongs to everybody; how many items still waited."""
-    left = row.items.filter(state__in=UNDECIDED).order_by("-sample", "-round")
+    left = row.items.filter(state__in=(*WAITS, State.WITHDRAWN)).order_by("-sample", "-round")
     states = dict(left.select_for_update(no_key=True).values_list("pk", "state"))
     ReviewItem.objects.filter(pk__in=states).update(assignment=None, assigned_to=None)
     Assignment.objects.filter(pk=row.pk).update(ended_at=Now())
@@ -143,35 +132,21 @@ def _free(row: Assignment) -> int:
 def _running(assignment: Assignment, actor: Any) -> Assignment:
     row = Assignment.objects.select_for_update(of=("self",)).select_related("assignee").get(pk=assignment.pk)
     if not may_end(actor, row):
-        raise TraceError(
-            "only an admin, or the person who took it for themselves, may change this assignment.",
-            code="not_allowed",
-            where=f"assignment {row.pk}",
-        )
+        message = "only an admin, or the person who took it for themselves, may change this assignment."
+        raise TraceError(message, code="not_allowed", where=f"assignment {row.pk}")
     if row.ended_at is not None:
-        raise TraceError(
-            "it has ended: all of it is decided, or it was taken back.",
-            code="bad_state",
-            where=f"assignment {row.pk}",
-        )
+        message = "it has ended: all of it is decided, or it was taken back."
+        raise TraceError(message, code="bad_state", where=f"assignment {row.pk}")
     return row
 
 
 def _check_may_give(actor: Any, assignee: Any) -> None:
     if ADMIN not in roles_of(actor) and not (REVIEWER in roles_of(actor) and assignee.pk == actor.pk):
-        raise TraceError(
-            "reviewers take items for themselves; only an admin gives them to others.",
-            code="not_allowed",
-            where="assignee",
-        )
+        message = "reviewers take items for themselves; only an admin gives them to others."
+        raise TraceError(message, code="not_allowed", where="assignee")
     if not (assignee.is_active and roles_of(assignee) & {REVIEWER, ADMIN}):
-        raise TraceError(
-            f"{assignee} does not review.", code="bad_input", where="assignee", hint="Choose a reviewer."
-        )
-
-
-def _samples(count: int) -> str:
-    return f"{count:,} sample{'' if count == 1 else 's'}"
+        message = f"{assignee} does not review."
+        raise TraceError(message, code="bad_input", where="assignee", hint="Choose a reviewer.")
 
 
 # What people say about a sample: plain text, append-only. Who decided it, and who is mentioned, is told that
@@ -192,19 +167,16 @@ def comment_add(*, sample: Sample, author: Any, text: str) -> SampleComment:
         raise TraceError(wrong, code="bad_input", where="text", hint=f"Write 1 to {LONGEST:,} characters.")
     row = SampleComment.objects.create(sample=sample, author=author, text=text)
     audit_models.record(actor=author, action="sample.commented", obj=row)
-    _tell(row)
+    link = f"{reverse('synthesis:sample', args=[sample.pk])}#comments"
+    mentioned = User.objects.filter(username__in=names_in(text), is_active=True)
+    named = set(mentioned.values_list("pk", flat=True)) - {author.pk}
+    decided = Decision.objects.filter(sample=sample, policy="", reviewer__is_active=True)
+    readers = set(decided.values_list("reviewer", flat=True)) - named - {author.pk, None}
+    about = f"a comment on sample {sample.pk}"
+    tell(named, "comment", f"{author} mentioned you in {about}.", link=link)
+    key = f"comment {sample.pk} {author.pk}"
+    tell(readers, "comment", f"{author} wrote {about}, which you decided.", link=link, key=key)
     return row
-
-
-def _tell(row: SampleComment) -> None:
-    link = f"{reverse('synthesis:sample', args=[row.sample_id])}#comments"
-    named = set(mentioned(row.text).values_list("pk", flat=True)) - {row.author_id}
-    decided = Decision.objects.filter(sample=row.sample_id, policy="", reviewer__is_active=True)
-    readers = set(decided.values_list("reviewer", flat=True)) - named - {row.author_id, None}
-    about = f"a comment on sample {row.sample_id}"
-    tell(named, "comment", f"{row.author} mentioned you in {about}.", link=link)
-    key = f"comment {row.sample_id} {row.author_id}"
-    tell(readers, "comment", f"{row.author} wrote {about}, which you decided.", link=link, key=key)
 
 
 # Named selections of the queue and of the sample list: one's own, or shared with everybody.
@@ -215,12 +187,6 @@ def _tell(row: SampleComment) -> None:
 MOST_SAVED = 50  # a person and page
 
 
-def views_of(person: Any, page: str) -> QuerySet[SavedView]:
-    """Own and shared ones, by name."""
-    rows = SavedView.objects.filter(Q(owner=person) | Q(shared=True), page=page)
-    return rows.select_related("owner").order_by("name", "id")
-
-
 @transaction.atomic
 def view_save(*, owner: Any, page: str, name: str, query: str, shared: bool = False) -> SavedView:
     """Save under a name; one's own view of that name is replaced. Raises TraceError `bad_input`."""
@@ -229,18 +195,11 @@ def view_save(*, owner: Any, page: str, name: str, query: str, shared: bool = Fa
         raise TraceError("the filters are too long to save.", code="bad_input", where="query")
     mine = SavedView.objects.filter(owner=owner, page=page)
     if not mine.filter(name=name).exists() and mine.count() >= MOST_SAVED:
-        raise TraceError(
-            f"you have {MOST_SAVED} saved views here.",
-            code="bad_input",
-            where="name",
-            hint="Delete one first.",
-        )
-    row, _ = SavedView.objects.update_or_create(
-        owner=owner, page=page, name=name, defaults={"query": query, "shared": shared}
-    )
-    audit_models.record(
-        actor=owner, action="saved_view.saved", obj=row, detail={"query": query, "shared": shared}
-    )
+        message = f"you have {MOST_SAVED} saved views here."
+        raise TraceError(message, code="bad_input", where="name", hint="Delete one first.")
+    given = {"query": query, "shared": shared}
+    row, _ = SavedView.objects.update_or_create(owner=owner, page=page, name=name, defaults=given)
+    audit_models.record(actor=owner, action="saved_view.saved", obj=row, detail=given)
     return row
 
 
@@ -249,11 +208,9 @@ def view_change(*, view: int, actor: Any, name: str, shared: bool) -> SavedView:
     """Rename it, share it or keep it to oneself."""
     row = _own(view, actor)
     name = _name(name)
-    taken = SavedView.objects.filter(owner=row.owner, page=row.page, name=name).exclude(pk=row.pk)
-    if taken.exists():
-        raise TraceError(
-            f"there is a view {name!r} already.", code="bad_input", where="name", hint="Choose another name."
-        )
+    if SavedView.objects.filter(owner=row.owner, page=row.page, name=name).exclude(pk=row.pk).exists():
+        message = f"there is a view {name!r} already."
+        raise TraceError(message, code="bad_input", where="name", hint="Choose another name.")
     row.name, row.shared = name, shared
     row.save(update_fields=["name", "shared"])
     audit_models.record(actor=actor, action="saved_view.changed", obj=row, detail={"shared": shared})

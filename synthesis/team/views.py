@@ -1,11 +1,12 @@
 """The team page: progress, speed, what is left, assignments, and who holds what."""
 
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -18,14 +19,12 @@ from synthesis.review.selectors import is_blind, reviewers
 from synthesis.samples.counts import waiting_total
 from synthesis.samples.forms import SampleFilters
 from synthesis.team import selectors, services
-from synthesis.team.selectors import said, visible_to
+from synthesis.team.selectors import visible_to, with_mentions
 from synthesis.team.services import LONGEST, MOST, comment_add
 from trace_site.access import ADMIN, roles_of
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError, status_of
 from trace_site.paging import keyset, number_of
-
-# Forms of the team page.
 
 
 class AssignForm(forms.Form):
@@ -45,11 +44,6 @@ class AssignForm(forms.Form):
         super().__init__(*args, **options)
         self.fields["assignee"].queryset = reviewers()  # type: ignore[attr-defined]
 
-    @property
-    def first_mistake(self) -> str:
-        name, errors = next(iter(self.errors.items()))
-        return f"{self.fields[name].label}: {errors[0]}"
-
 
 ENDED = 10  # assignments that ended and are still shown
 
@@ -68,7 +62,9 @@ def _page(
         "team": found,
         "me": next((member for member in found.members if member.pk == request.user.pk), None),
         "for_me": waiting_total(request.user),
-        "running": [_row(request, row) for row in selectors.assignments()],
+        "running": [
+            {"row": row, "may_end": services.may_end(request.user, row)} for row in selectors.assignments()
+        ],
         "ended": selectors.assignments(ended=True)[:ENDED],
         "filters": filters,
         "form": form or AssignForm(initial={"assignee": request.user.pk}),
@@ -78,19 +74,16 @@ def _page(
     return render(request, "synthesis/team.html", context, status=status_of(error.code) if error else 200)
 
 
-def _row(request: HttpRequest, row: Any) -> dict[str, Any]:
-    return {"row": row, "may_end": services.may_end(request.user, row)}
-
-
 @require_GET
 def assignable(request: HttpRequest) -> HttpResponse:
     """Fragment: how many items of the selection are free for this person."""
     form = AssignForm(request.GET)
     form.is_valid()
     person = form.cleaned_data.get("assignee") or request.user
+    free = services.assignable(person, QueueFilters(request.GET).values())
     context = {
-        "free": services.count_free(person, QueueFilters(request.GET).values()),
-        "most": services.MOST,
+        "free": free[: MOST + 1].count(),  # MOST + 1 means more than MOST
+        "most": MOST,
         "count": form.cleaned_data.get("count"),
         "person": person,
     }
@@ -101,7 +94,9 @@ def assignable(request: HttpRequest) -> HttpResponse:
 def assign(request: HttpRequest) -> HttpResponse:
     form = AssignForm(request.POST)
     if not form.is_valid():
-        return _page(request, form, TraceError(form.first_mistake, code="bad_input"))
+        name, errors = next(iter(form.errors.items()))
+        mistake = f"{form.fields[name].label}: {errors[0]}"
+        return _page(request, form, TraceError(mistake, code="bad_input"))
     given = form.cleaned_data
     try:
         row = services.assign(
@@ -143,9 +138,7 @@ def team_release(request: HttpRequest, pk: int) -> HttpResponse:
     """Free what a colleague holds; what they are reading may go to somebody else, and their decision then fails."""
     person = get_object_or_404(User, pk=pk)
     count = review_queue.release(person)
-    audit_models.record(
-        actor=cast(User, request.user), action="review.released", obj=person, detail={"items": count}
-    )
+    audit_models.record(actor=request.user, action="review.released", obj=person, detail={"items": count})
     messages.success(request, f"{count} held by {person} freed.")
     return redirect("synthesis:team")
 
@@ -167,7 +160,7 @@ def sample_comments(request: HttpRequest, pk: int) -> HttpResponse:
     newest = list(visible_to(request.user).filter(sample=sample).order_by("-id")[:MOST_COMMENTS])
     context: dict[str, Any] = {
         "sample": sample,
-        "comments": said(newest[::-1]),
+        "comments": with_mentions(newest[::-1]),
         "blind": is_blind(request.user, sample),
         "longest": LONGEST,
     }
@@ -179,7 +172,7 @@ def comment_list(request: HttpRequest) -> HttpResponse:
     """Everything said lately, newest first, with the way to the sample."""
     rows = visible_to(request.user).select_related("author", "sample").defer("sample__trace")
     page = keyset(rows, request.GET.get("after", ""), newest=True)
-    return render(request, "synthesis/comments.html", {"page": page, "comments": said(page.rows)})
+    return render(request, "synthesis/comments.html", {"page": page, "comments": with_mentions(page.rows)})
 
 
 # Saved views of the queue and of the sample list: one fragment for both pages.
@@ -202,9 +195,8 @@ def views(request: HttpRequest) -> HttpResponse:
     """Fragment: the views of ?page=; POST saves the filters of the page it is on under a name."""
     page = (request.POST if request.method == "POST" else request.GET).get("page", "")
     if page not in SavedView.Page.values:
-        raise TraceError(
-            f"there is no page {page!r}.", code="bad_input", where="page", hint="review or samples."
-        )
+        message = f"there is no page {page!r}."
+        raise TraceError(message, code="bad_input", where="page", hint="review or samples.")
     if request.method == "POST":
         at = request.headers.get("HX-Current-URL", "")
         query = at.partition("#")[0].partition("?")[2] if at else request.POST.get("query", "")
@@ -219,9 +211,10 @@ def views(request: HttpRequest) -> HttpResponse:
 
 
 def fragment(request: HttpRequest, page: str) -> HttpResponse:
+    rows = SavedView.objects.filter(Q(owner=request.user.pk) | Q(shared=True), page=page)
     found = [
         {"row": row, "filters": checked(page, row.query), "mine": row.owner_id == request.user.pk}
-        for row in services.views_of(request.user, page)
+        for row in rows.select_related("owner").order_by("name", "id")
     ]
     context = {
         "views": found,

@@ -37,13 +37,13 @@ def opened(reviewer, version, count=3):
     samples = [make_sample(version) for _ in range(count)]
     bulk_take(reviewer=reviewer, version=version)
     rows = {sample.pk: ReviewItem.objects.get(sample=sample).pk for sample in samples}
-    return samples, [bulk_open(reviewer=reviewer, item=rows[sample.pk]).token for sample in samples]
+    return samples, [bulk_open(reviewer=reviewer, item=rows[sample.pk])[2] for sample in samples]
 
 
 def test_what_was_opened_is_approved_one_decision_each(ada, version):
     samples, tokens = opened(ada, version)
     outcomes = bulk_approve(reviewer=ada, tokens=tokens[:2])
-    assert [(one.sample, one.approved, one.why) for one in outcomes] == [
+    assert [(one["sample"], one["approved"], one["why"]) for one in outcomes] == [
         (samples[0].pk, True, ""),
         (samples[1].pk, True, ""),
     ]
@@ -92,13 +92,13 @@ def test_each_item_stands_for_itself_and_says_what_stood_in_the_way(ada, bob, ve
     review_queue.release(ada, [item.pk])
     review_queue.claim_item(bob, item.pk)
     review_services.reject(sample=decided, reviewer=ada, reason="leak")
-    why = {one.sample: one for one in bulk_approve(reviewer=ada, tokens=tokens)}
-    assert why[good.pk].approved
-    assert not any(why[sample.pk].approved for sample in samples[:4])
-    assert "changed" in why[changed.pk].why
-    assert "near_duplicate" in why[repeated.pk].why
-    assert "bob has it now" in why[lost.pk].why
-    assert "otherwise" in why[decided.pk].why
+    why = {one["sample"]: one for one in bulk_approve(reviewer=ada, tokens=tokens)}
+    assert why[good.pk]["approved"]
+    assert not any(why[sample.pk]["approved"] for sample in samples[:4])
+    assert "changed" in why[changed.pk]["why"]
+    assert "near_duplicate" in why[repeated.pk]["why"]
+    assert "bob has it now" in why[lost.pk]["why"]
+    assert "otherwise" in why[decided.pk]["why"]
     assert list(Sample.objects.filter(human="approved").values_list("pk", flat=True)) == [good.pk]
 
 
@@ -106,7 +106,7 @@ def test_the_same_tokens_sent_twice_are_one_decision_each(ada, version):
     _, tokens = opened(ada, version, 2)
     bulk_approve(reviewer=ada, tokens=tokens)
     again = bulk_approve(reviewer=ada, tokens=[*tokens, *tokens])
-    assert [one.approved for one in again] == [True, True]
+    assert [one["approved"] for one in again] == [True, True]
     assert Decision.objects.count() == 2
 
 
@@ -123,15 +123,15 @@ def test_a_rule_published_anew_meanwhile_stops_it(ada, version):
     _, tokens = opened(ada, version, 1)
     publish(2)
     (outcome,) = bulk_approve(reviewer=ada, tokens=tokens)
-    assert not outcome.approved
-    assert "published anew" in outcome.why
+    assert not outcome["approved"]
+    assert "published anew" in outcome["why"]
 
 
 def test_a_sample_drawn_for_a_second_reading_goes_there(ada, version):
     SecondShare.objects.create(share=1.0)
     samples, tokens = opened(ada, version, 1)
     (outcome,) = bulk_approve(reviewer=ada, tokens=tokens)
-    assert (outcome.approved, outcome.second) == (False, True)
+    assert (outcome["approved"], outcome["second"]) == (False, True)
     assert ReviewItem.objects.get(sample=samples[0], round=2).state == "open"
 
 
@@ -139,8 +139,8 @@ def test_what_filter_v_refuses_by_now_opens_without_a_token(ada, version):
     sample = make_sample(version)
     make_benchmark_query(sample.query)
     bulk_take(reviewer=ada, version=version)
-    found = bulk_open(reviewer=ada, item=ReviewItem.objects.get().pk)
-    assert (found.token, found.failures[0].check) == ("", "near_duplicate")
+    _, failures, token = bulk_open(reviewer=ada, item=ReviewItem.objects.get().pk)
+    assert (token, failures[0].check) == ("", "near_duplicate")
 
 
 def test_batches_second_readings_and_calibration_are_not_for_bulk(ada, version):
@@ -166,7 +166,7 @@ class TestPages:
         fragment = client.get(reverse("synthesis:bulk_open", args=[item.pk]))
         assert 'name="token"' in fragment.content.decode()
         assert "span-tool" in fragment.content.decode()
-        assert fragment.context["opened"].token
+        assert fragment.context["token"]
 
     def test_posting_tokens_tells_what_became_of_each(self, client, ada, version):
         samples, tokens = opened(ada, version, 2)
@@ -174,7 +174,7 @@ class TestPages:
         Sample.objects.filter(pk=samples[1].pk).update(query="i need my pay document from December 2022")
         answer = client.post(reverse("synthesis:bulk_approve"), {"rule": version.rule.code, "token": tokens})
         assert answer.status_code == 200
-        assert [one.approved for one in answer.context["outcomes"]] == [True, False]
+        assert [one["approved"] for one in answer.context["outcomes"]] == [True, False]
         assert "it was changed" in answer.content.decode()
 
     def test_nothing_ticked_is_refused_on_the_page(self, client, ada, version):
