@@ -96,11 +96,13 @@ def team(now: datetime | None = None) -> Team:
     now = now or timezone.now()
     day = now.replace(hour=0, minute=0, second=0, microsecond=0)
     names = dict(reviewers().values_list("pk", "username"))
-    week = day - timedelta(days=day.weekday())
-    rows = ReviewItem.objects.filter(decided_by__in=names, decided_at__gte=week).order_by()
-    today = Count("pk", filter=Q(decided_at__gte=day))
+    monday = day - timedelta(days=day.weekday())
+    rows = ReviewItem.objects.filter(decided_by__in=names, decided_at__gte=monday).order_by()
     decided = {
-        who: found for who, *found in rows.values_list("decided_by").annotate(today=today, week=Count("pk"))
+        who: counts
+        for who, *counts in rows.values_list("decided_by").annotate(
+            today=Count("pk", filter=Q(decided_at__gte=day)), week=Count("pk")
+        )
     }
     with connection.cursor() as cursor:
         cursor.execute(PACE, (list(names), day, str(BREAK)))
@@ -109,15 +111,11 @@ def team(now: datetime | None = None) -> Team:
     assigned = dict(waiting.values_list("assigned_to").annotate(sum=Sum("n")))
     claimed = ReviewItem.objects.filter(state=ReviewItem.State.CLAIMED).order_by().values_list("claimed_by")
     held = {who: found for who, *found in claimed.annotate(count=Count("pk"), frees=Min("claimed_until"))}
-    members = [
-        Member(
-            *(who, name, *decided.get(who, (0, 0))),
-            paces.get(who, Pace()),
-            assigned.get(who, 0),
-            *held.get(who, (0, None)),
-        )
-        for who, name in names.items()
-    ]
+    members = []
+    for who, name in names.items():
+        (today, week), (count, frees) = decided.get(who, (0, 0)), held.get(who, (0, None))
+        member = Member(who, name, today, week, paces.get(who, Pace()), assigned.get(who, 0), count, frees)
+        members.append(member)
     return Team(members, waiting_total())
 
 
