@@ -159,9 +159,6 @@ class Comparison(models.Model):
             models.UniqueConstraint(fields=["evaluation", "against"], name="one_comparison_per_pair")
         ]
 
-    def __str__(self) -> str:
-        return f"{self.evaluation_id} against {self.against_id}"
-
 
 class ClusterPlace(models.Model):
     """Where a cluster lies on the map of its clustering; computed once, when somebody first looks."""
@@ -170,9 +167,6 @@ class ClusterPlace(models.Model):
     x = models.IntegerField()
     y = models.IntegerField()
     radius = models.IntegerField()
-
-    def __str__(self) -> str:
-        return f"{self.cluster_id} at {self.x}, {self.y}"
 
 
 class RuleTestResult(models.Model):
@@ -193,6 +187,3 @@ class RuleTestResult(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["model", "version"], name="one_test_result_per_version")
         ]
-
-    def __str__(self) -> str:
-        return f"{self.passed} of {self.total} with model {self.model_id}"

@@ -143,7 +143,7 @@ def test_groups_are_counted_again_when_they_moved(measured):
     part.champion.metrics["groups"] = {"hash": "moved", "definition": "covered: told apart"}
     part.champion.save()
     again = taught().parts[0]
-    assert again.cells["all", "uncovered"].n == 1 and again.definition == "covered: told apart"
+    assert again.cells["all", "uncovered"].n == 1 and again.champion.definition == "covered: told apart"
 
 
 @pytest.mark.parametrize("path", ["/", "/evaluation/"])

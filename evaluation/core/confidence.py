@@ -99,7 +99,7 @@ class Fit:
             return Verdict(None, None, None)
         chance, extra = None, []
         if self.fits is not None:
-            logit = self.fits.logits(_columns([features], _of_request(self.names), with_reading=True))
+            logit = self.fits.logits(_columns([features], self.names, of_request=True))
             chance, extra = float(logistic(logit)[0]), [float(logit[0])]
         row = np.column_stack([_columns([features], self.names), *([extra] if extra else [])])
         confidence = float(logistic(self.right.logits(row))[0])
@@ -117,7 +117,7 @@ def fit(features: Sequence[Features], has_tool: Sequence[bool], is_right: Sequen
     rows = _columns(features, names)
     if not enough(inside):
         return Fit(names, fit_logistic(rows, right), None, None)
-    asked = _columns(features, _of_request(names), with_reading=True)
+    asked = _columns(features, names, of_request=True)
     unseen = out_of_fold(asked, inside)
     chosen = threshold(logistic(unseen[inside == 1]).tolist())
     return Fit(
@@ -145,13 +145,10 @@ def threshold(inside: Sequence[float], most: float = REFUSED_INSIDE) -> float:
     return round(sorted(inside)[int(most * len(inside))], 6)
 
 
-def _of_request(names: Sequence[str]) -> list[str]:
-    return [name for name in names if name not in OF_LISTS]
-
-
-def _columns(features: Sequence[Features], names: Sequence[str], with_reading: bool = False) -> Table:
-    columns = [name for name in names if name != READING]
-    reading = READING in names and with_reading
+def _columns(features: Sequence[Features], names: Sequence[str], of_request: bool = False) -> Table:
+    """The features as rows; those of the request alone have its reading too and nothing of a list."""
+    columns = [name for name in names if name != READING and not (of_request and name in OF_LISTS)]
+    reading = of_request and READING in names
     rows = [
         [float(row[name]) for name in columns] + (list(row[READING]) if reading else []) for row in features
     ]

@@ -63,41 +63,32 @@ def resampled_means(scores: Table, draws: int, seed: int) -> Table:
 
 
 def bootstrap_table(
-    scores: Sequence[Sequence[float]] | Table, *, seed: int = 0, draws: int = DRAWS, level: float = LEVEL
+    scores: Sequence[Sequence[float]] | Table, *, seed: int = 0, draws: int = DRAWS
 ) -> list[Interval]:
     """One interval per column of (queries, metrics)."""
     table = np.asarray(scores, dtype=np.float64)
     assert table.ndim == 2 and len(table), "needs one row of scores per query"
     means = resampled_means(table, draws, seed)
-    tail = 50 * (1 - level)
+    tail = 50 * (1 - LEVEL)
     low, high = np.percentile(means, [tail, 100 - tail], axis=0)
     centre = table.mean(axis=0)
     columns = zip(centre, low, high, strict=True)
-    return [Interval(float(m), float(a), float(b), len(table), draws, seed, level) for m, a, b in columns]
+    return [Interval(float(m), float(a), float(b), len(table), draws, seed) for m, a, b in columns]
 
 
-def bootstrap(
-    scores: Sequence[float], *, seed: int = 0, draws: int = DRAWS, level: float = LEVEL
-) -> Interval:
-    return bootstrap_table([[score] for score in scores], seed=seed, draws=draws, level=level)[0]
+def bootstrap(scores: Sequence[float], *, seed: int = 0, draws: int = DRAWS) -> Interval:
+    return bootstrap_table([[score] for score in scores], seed=seed, draws=draws)[0]
 
 
-def compare(
-    a: Sequence[float], b: Sequence[float], *, seed: int = 0, draws: int = DRAWS, level: float = LEVEL
-) -> PairedTest:
+def compare(a: Sequence[float], b: Sequence[float], *, seed: int = 0, draws: int = DRAWS) -> PairedTest:
     """Paired: query i of A against query i of B. McNemar counts a query as right where its score is 1."""
     difference = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
     means = resampled_means(difference[:, None], draws, seed)[:, 0]
     p_value = 2 * min(float(np.mean(means <= 0)), float(np.mean(means >= 0)))
     only_a = sum(x >= 1 > y for x, y in zip(a, b, strict=True))
     only_b = sum(y >= 1 > x for x, y in zip(a, b, strict=True))
-    return PairedTest(
-        difference=bootstrap(difference.tolist(), seed=seed, draws=draws, level=level),
-        p_value=min(1.0, p_value),
-        only_a=only_a,
-        only_b=only_b,
-        mcnemar_p=mcnemar(only_a, only_b),
-    )
+    interval = bootstrap(difference.tolist(), seed=seed, draws=draws)
+    return PairedTest(interval, min(1.0, p_value), only_a, only_b, mcnemar(only_a, only_b))
 
 
 def mcnemar(only_a: int, only_b: int) -> float:

@@ -85,7 +85,7 @@ class Engine:
                 hint="Build the probes from the catalog the model was trained on.",
             )
         return self.export.chat.choice_ids(
-            item["question"], item["choices"], self.export.units(tool) if tool else ()
+            item["question"], item["choices"], self.export.index.units[tool] if tool else ()
         )
 
     def reading(self, item: Item) -> Item:

@@ -15,7 +15,7 @@ from torch.nn import functional
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
-from catalog.core.tokens import NameIndex, tool_units
+from catalog.core.tokens import NameIndex
 from evaluation.ml import trie
 from evaluation.ml.manifest import refused, verify
 from training.ml.bases.chat import Chat, load_chat
@@ -34,9 +34,6 @@ class Export:
     index: NameIndex
     root: trie.Node
     masks: dict[tuple[str, ...], trie.Mask] = field(default_factory=dict)
-
-    def units(self, name: str) -> list[str]:
-        return tool_units(name, self.spec["format"])
 
     def banned(self, permissions: list[str]) -> frozenset[int]:
         """Tools that need permissions of which the request carries none; without targets nothing is dropped."""

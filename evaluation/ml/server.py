@@ -15,7 +15,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
@@ -36,6 +35,7 @@ READ_SECONDS = 10.0  # for a whole request, however its bytes come
 MOST_CONNECTIONS = 32
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MODES = ("fast", "trace", "trace-free", "beam", "both")
+DEFAULTS = {"model": None, "query": None, "mode": "fast", "k": 10}
 Answer = dict[str, Any]
 
 
@@ -53,13 +53,6 @@ class Slot:
         self.engine: Any = None
         self.error: TraceError | None = None
         self.failed_at = 0.0
-
-    @property
-    def state(self) -> str:
-        return "loading" if not self.ready.is_set() else "failed" if self.error else "ready"
-
-    def may_be_tried_again(self) -> bool:
-        return self.error is not None and time.monotonic() - self.failed_at > FAILED_SECONDS
 
 
 class Models:
@@ -89,12 +82,12 @@ class Models:
     def _slot(self, path: Path, identity: str) -> Slot:
         with self.lock:
             slot = self.slots.get(str(path))
-            if slot is None or slot.identity != identity or slot.may_be_tried_again():
+            again = slot and slot.error and time.monotonic() - slot.failed_at > FAILED_SECONDS
+            if slot is None or slot.identity != identity or again:
                 slot = Slot(identity)
                 threading.Thread(target=self._load, args=(path, slot), daemon=True).start()
-                self.slots[str(path)] = (
-                    slot  # not before: where no thread can be started, the next request tries
-                )
+                # not before: where no thread can be started, the next request tries
+                self.slots[str(path)] = slot
             self.slots.move_to_end(str(path))
             while len(self.slots) > MODELS:
                 self.slots.popitem(last=False)
@@ -115,10 +108,11 @@ class Models:
 
     def health(self) -> Answer:
         with self.lock:
-            rows = [
-                {"model": path, "digest": slot.identity, "state": slot.state}
-                for path, slot in self.slots.items()
-            ]
+            slots = list(self.slots.items())
+        rows = []
+        for path, slot in slots:
+            state = "loading" if not slot.ready.is_set() else "failed" if slot.error else "ready"
+            rows.append({"model": path, "digest": slot.identity, "state": state})
         return {"status": "ok", "models": rows}
 
 
@@ -134,24 +128,23 @@ def read_request(body: bytes) -> Answer:
         raise TraceError("the body is not JSON.", code="bad_request") from error
     if not isinstance(data, dict):
         raise TraceError("the body is not a JSON object.", code="bad_request")
-    query, mode, k = data.get("query"), data.get("mode", "fast"), data.get("k", 10)
+    model, query, mode, k = (data.get(name, default) for name, default in DEFAULTS.items())
     lists = {name: data.get(name) or [] for name in ("permissions", "without")}
-    if not isinstance(data.get("model"), str) or not data["model"]:
-        raise _bad("model", "must be the folder of an exported model.")
-    if not isinstance(query, str) or not query.strip() or len(query) > LONGEST_QUERY:
-        raise _bad("query", f"must be a text of 1..{LONGEST_QUERY} characters.")
-    if mode not in MODES:
-        raise _bad("mode", f"must be one of {', '.join(MODES)}.")
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_TOOLS:
-        raise _bad("k", f"must be a whole number in 1..{MOST_TOOLS}.")
+    query_fits = isinstance(query, str) and query.strip() and len(query) <= LONGEST_QUERY
+    k_fits = isinstance(k, int) and not isinstance(k, bool) and 1 <= k <= MOST_TOOLS
+    checks: list[tuple[str, object, str]] = [
+        ("model", isinstance(model, str) and model, "must be the folder of an exported model."),
+        ("query", query_fits, f"must be a text of 1..{LONGEST_QUERY} characters."),
+        ("mode", mode in MODES, f"must be one of {', '.join(MODES)}."),
+        ("k", k_fits, f"must be a whole number in 1..{MOST_TOOLS}."),
+    ]
     for name, entries in lists.items():
-        if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
-            raise _bad(name, "must be a list of texts.")
-    return {"model": data["model"], "query": query, "mode": mode, "k": k, **lists}
-
-
-def _bad(name: str, message: str) -> TraceError:
-    return TraceError(message, code="bad_request", where=f"/{name}")
+        are_texts = isinstance(entries, list) and all(isinstance(entry, str) for entry in entries)
+        checks.append((name, are_texts, "must be a list of texts."))
+    for name, holds, message in checks:
+        if not holds:
+            raise TraceError(message, code="bad_request", where=f"/{name}")
+    return {"model": model, "query": query, "mode": mode, "k": k, **lists}
 
 
 def retrieve(models: Models, request: Answer) -> Answer:
@@ -223,30 +216,36 @@ class Handler(BaseHTTPRequestHandler):
         if not self.is_for_us():
             return
         if self.path != "/health":
-            return self.fail(HTTPStatus.NOT_FOUND, "unknown address.", "not_found")
-        self.answer(HTTPStatus.OK, self.house.models.health() if self.knows_token() else {"status": "ok"})
+            return self.fail(404, "unknown address.", "not_found")
+        self.answer(200, self.house.models.health() if self.knows_token() else {"status": "ok"})
 
     def do_POST(self) -> None:
         if not self.is_for_us():
             return
         if not self.knows_token():
-            message = "the engine's token is missing or wrong."
-            return self.fail(HTTPStatus.UNAUTHORIZED, message, "not_authenticated")
+            return self.fail(401, "the engine's token is missing or wrong.", "not_authenticated")
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal():
             message = "the request must say in Content-Length how long its body is."
-            return self.fail(HTTPStatus.LENGTH_REQUIRED, message, "bad_request")
+            return self.fail(411, message, "bad_request")
         if len(length) > 18 or int(length) > LONGEST_BODY:
-            message = f"needs a body of at most {LONGEST_BODY} bytes."
-            return self.fail(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, "too_large")
+            return self.fail(413, f"needs a body of at most {LONGEST_BODY} bytes.", "too_large")
         body = self.rfile.read(int(length))
         self.patience.cancel()
         if len(body) < int(length):
-            message = f"the request did not come whole within {READ_SECONDS:.0f} s."
-            return self.fail(HTTPStatus.REQUEST_TIMEOUT, message, "too_slow")
+            return self.fail(408, f"the request did not come whole within {READ_SECONDS:.0f} s.", "too_slow")
         if self.path != "/retrieve":
-            return self.fail(HTTPStatus.NOT_FOUND, "unknown address.", "not_found")
-        self.respond(body)
+            return self.fail(404, "unknown address.", "not_found")
+        try:
+            data = retrieve(self.house.models, read_request(body))
+        except Loading:
+            self.fail(503, "the model is loading.", "loading", {"Retry-After": RETRY_AFTER})
+        except TraceError as error:
+            self.answer(404 if error.code == "no_export" else 400, error.as_dict())
+        except Exception as error:  # noqa: BLE001 - a damaged model raises anything; whoever asks is told
+            self.fail(500, f"the model failed ({said(error)}).", "engine_failed")
+        else:
+            self.answer(200, data)
 
     def is_for_us(self) -> bool:
         """A name that leads here without being ours is a page's in somebody's browser."""
@@ -256,34 +255,17 @@ class Handler(BaseHTTPRequestHandler):
             name = None
         if name in self.house.names:
             return True
-        self.fail(HTTPStatus.FORBIDDEN, "is not asked under this name.", "forbidden_host")
+        self.fail(403, "is not asked under this name.", "forbidden_host")
         return False
 
     def knows_token(self) -> bool:
         given = self.headers.get("Authorization", "").removeprefix("Bearer ")
         return not self.house.token or hmac.compare_digest(given.encode(), self.house.token.encode())
 
-    def respond(self, body: bytes) -> None:
-        try:
-            data = retrieve(self.house.models, read_request(body))
-        except Loading:
-            message = "the model is loading."
-            self.fail(HTTPStatus.SERVICE_UNAVAILABLE, message, "loading", {"Retry-After": RETRY_AFTER})
-        except TraceError as error:
-            status = HTTPStatus.NOT_FOUND if error.code == "no_export" else HTTPStatus.BAD_REQUEST
-            self.answer(status, error.as_dict())
-        except Exception as error:  # noqa: BLE001 - a damaged model raises anything; whoever asks is told
-            message = f"the model failed ({said(error)})."
-            self.fail(HTTPStatus.INTERNAL_SERVER_ERROR, message, "engine_failed")
-        else:
-            self.answer(HTTPStatus.OK, data)
-
-    def fail(
-        self, status: HTTPStatus, message: str, code: str, headers: dict[str, str] | None = None
-    ) -> None:
+    def fail(self, status: int, message: str, code: str, headers: dict[str, str] | None = None) -> None:
         self.answer(status, {"message": message, "code": code, "extra": {}}, headers)
 
-    def answer(self, status: HTTPStatus, data: Answer, headers: dict[str, str] | None = None) -> None:
+    def answer(self, status: int, data: Answer, headers: dict[str, str] | None = None) -> None:
         payload = json.dumps(data, ensure_ascii=False).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json; charset=utf-8")

@@ -166,16 +166,20 @@ class ListWriter:
 
     def _take(self, state: State, place: int, cursor: Cursor, result: Written) -> int:
         """Choose the best valid token, move the cursor over it, and log where the model wanted another."""
-        if cursor.node.leaf:
-            self._turn(cursor)
-        valid = self._valid(cursor, len(result.tools))
-        if not valid:
-            return self._end(cursor, result)
+        if cursor.node.leaf:  # a tool is followed by a separator or the end; a separator by a tool
+            cursor.inside = not cursor.inside
+            cursor.node = self.export.root if cursor.inside else self.after
+            cursor.score, cursor.path = 0.0, []
         scores = state.scores[place]
-        if cursor.inside and result.tools:
-            every = self._offered(cursor)
-            if every[int(scores[every].argmax())] not in valid:
-                return self._end(cursor, result)
+        valid = self._valid(cursor, len(result.tools))
+        ends = not valid
+        if valid and cursor.inside and result.tools:  # would it repeat a tool, if it might?
+            every = [token for token, child in cursor.node.children.items() if not cursor.mask.hides(child)]
+            ends = every[int(scores[every].argmax())] not in valid
+        if ends:  # after the last whole tool; what is fed now is read by nobody
+            result.answer[cursor.whole :] = self.export.chat.list_close_ids
+            cursor.ended = True
+            return self.export.chat.pad_id
         token = valid[int(scores[valid].argmax())]
         result.answer.append(token)
         result.list_steps += 1
@@ -184,13 +188,17 @@ class ListWriter:
             text = self.export.text
             result.overruled.append({"wanted": text([wish]), "taken": text([token])})
         cursor.node = cursor.node.children[token]
-        if cursor.inside:
-            cursor.path.append(cursor.node)
-            cursor.score += float(scores[token])
-            if cursor.node.leaf:
-                self._commit(cursor, result)
-        else:
+        if not cursor.inside:
             cursor.ended = cursor.node.tool == 1
+            return token
+        cursor.path.append(cursor.node)
+        cursor.score += float(scores[token])
+        if cursor.node.leaf:
+            result.tools.append(cursor.node.tool)
+            result.scores.append(cursor.score)
+            cursor.whole = len(result.answer)
+            for node in cursor.path:
+                cursor.used[id(node)] = cursor.used.get(id(node), 0) + 1
         return token
 
     def _valid(self, cursor: Cursor, listed: int) -> list[int]:
@@ -204,29 +212,6 @@ class ListWriter:
         if listed >= min(LONGEST_LIST, self.export.root.size - len(cursor.mask.tools)):
             return [token for token, child in children.items() if 1 in trie.leaves(child)]
         return list(children)
-
-    def _offered(self, cursor: Cursor) -> list[int]:
-        """What could be written here if nothing were listed yet."""
-        return [token for token, child in cursor.node.children.items() if not cursor.mask.hides(child)]
-
-    def _commit(self, cursor: Cursor, result: Written) -> None:
-        result.tools.append(cursor.node.tool)
-        result.scores.append(cursor.score)
-        cursor.whole = len(result.answer)
-        for node in cursor.path:
-            cursor.used[id(node)] = cursor.used.get(id(node), 0) + 1
-
-    def _end(self, cursor: Cursor, result: Written) -> int:
-        """Close the list after its last whole tool; what is fed now is read by nobody."""
-        result.answer[cursor.whole :] = self.export.chat.list_close_ids
-        cursor.ended = True
-        return self.export.chat.pad_id
-
-    def _turn(self, cursor: Cursor) -> None:
-        """A tool is followed by a separator or the end; a separator by a tool."""
-        cursor.inside = not cursor.inside
-        cursor.node = self.export.root if cursor.inside else self.after
-        cursor.score, cursor.path = 0.0, []
 
 
 def unconstrained(export: Export, prompts: Sequence[Sequence[int]]) -> list[Written]:

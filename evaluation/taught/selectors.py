@@ -41,7 +41,7 @@ class TaughtPart:
 
     benchmark: Benchmark
     decode: str
-    champion: Evaluation
+    champion: Evaluation  # with `definition`: what covered, uncovered and outside mean, as stored with it
     control: Evaluation | None
     embedding: Evaluation | None
     cells: dict[tuple[str, str], TaughtCell]
@@ -57,11 +57,6 @@ class TaughtPart:
     @property
     def short(self) -> str:
         return self.title.partition(":")[0]
-
-    @property
-    def definition(self) -> str:
-        """What covered, uncovered and outside mean, as it was stored with the evaluation."""
-        return str(getattr(self.champion, "definition", None) or "")
 
     def of(self, domain: str) -> list[TaughtCell]:
         return [cell for key, cell in self.cells.items() if key[0] == domain]
@@ -90,11 +85,6 @@ class Taught:
             return ""
         run = self.model.run
         return f"({run.format}, {run.memo}, {LEARNED[Run.Retrieval(run.retrieval)]})"
-
-    @property
-    def make_control(self) -> str:
-        """The launch form with the champion's recipe."""
-        return f"{reverse('training:create')}?from={self.model.run_id}" if self.model else ""
 
     @property
     def headline(self) -> list[TaughtPart]:
@@ -133,10 +123,8 @@ class Taught:
 def taught() -> Taught:
     """Three queries, and one more for each part that this process has not computed yet."""
     model, alias = shown_model()
-    if model is None:
-        return Taught(model, alias)
-    control = control_of(model)
-    return Taught(model, alias, control, list(_parts(model, control)))
+    control = control_of(model) if model else None
+    return Taught(model, alias, control, list(_parts(model, control)) if model else [])
 
 
 def control_of(model: Model) -> Model | None:

@@ -31,14 +31,7 @@ class Command(TraceCommand):
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         names = ("path", "kind", "name", "tier", "part", "domain", "seed")
         benchmark, created = benchmark_import(**{name: options[name] for name in names})
-        result = {
-            "id": benchmark.pk,
-            "name": benchmark.name,
-            "version": benchmark.version,
-            "count": benchmark.count,
-            "hash": benchmark.hash,
-            "random_baseline": benchmark.random_baseline,
-            "created": created,
-        }
+        told = ("id", "name", "version", "count", "hash", "random_baseline")
+        result = {name: getattr(benchmark, name) for name in told} | {"created": created}
         state = "frozen" if created else "unchanged, already frozen"
         return result, f"{benchmark}: {benchmark.count:,} items {state}"
