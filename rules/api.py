@@ -10,7 +10,7 @@ from rules import examples, selectors
 from rules.book import cached_book, version_contents, version_findings
 from rules.changes import api as changes_api
 from rules.changes.selectors import compare_versions
-from rules.core.draft import fill_draft
+from rules.core.draft import content_of
 from rules.core.rule import to_json
 from rules.health import light_of, recheck_missing
 from rules.models import RuleVersion
@@ -132,7 +132,7 @@ class RuleCheck(ApiView):
         given = self.read(CheckIn)
         known = given.get("rule")
         rule = selectors.rule(known) if known is not None else None
-        findings = rule_preview(**fill_draft(draft_input(given)), rule=rule, book=cached_book())
+        findings = rule_preview(content=content_of(draft_input(given)), rule=rule, book=cached_book())
         answer = {"light": light_of(findings), "findings": [finding.as_dict() for finding in findings]}
         return Response(Checked(answer).data)
 

@@ -3,19 +3,22 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import cached_property
 from threading import RLock
+from typing import NamedTuple
 
 from django.db.models import F
 
 from catalog.core.words import name_words
 from catalog.imports.services import domain_slug
-from catalog.models import Domain, Tool
+from catalog.models import Tool
 from rules.core.check import Finding, check_rule
-from rules.core.rule import RuleContent
+from rules.core.rule import RuleContent, to_json
 from rules.core.rule_book import OtherRule, RuleBook, RuleKey, ToolState
-from rules.core.rules_file import EntryProblems, RuleEntry
+from rules.core.rules_file import EntryProblems, RuleEntry, parse_entry
 from rules.models import Rule, RuleVersion
 from trace_site.database import generation_key
+from trace_site.lib.errors import TraceError
 
 
 def tool_states() -> dict[str, ToolState]:
@@ -150,32 +153,41 @@ def rule_key(rule: Rule) -> tuple[str, str]:
     return (rule.domain_id, rule.code)
 
 
-# Checks the tool names of a rule against the catalog and says what was probably meant.
+# What stands against an entry: the exchange format, then the catalog, with what was probably meant.
 
 
+OPTIONAL = ("code", "domain")
 CLOSEST = 3
 CANDIDATES = 400
 MOST_MEANT = 100  # unknown names of one file that get a suggestion; each costs a look at the whole catalog
 
 
+class NamedTool(NamedTuple):
+    domain: str
+    active: bool
+
+
 class ToolNames:
-    """All tools of the catalog: name -> (id, domain, active). Two queries, however many rules are checked."""
+    """The tools with these names, else all of the catalog. One query, and one more for the first unknown name."""
 
-    def __init__(self) -> None:
-        rows = Tool.objects.values_list("name", "pk", "domain_id", "status")
-        self.tools = {name: (pk, domain, status == Tool.Status.ACTIVE) for name, pk, domain, status in rows}
-        self.domains = set(Domain.objects.values_list("slug", flat=True))
-        self._told: dict[str, str] = {}
+    def __init__(self, names: Iterable[str] | None = None) -> None:
+        tools = Tool.objects.all() if names is None else Tool.objects.filter(name__in=set(names))
+        rows = tools.values_list("name", "domain_id", "status")
+        self.tools = {name: NamedTool(domain, status == Tool.Status.ACTIVE) for name, domain, status in rows}
+        self._meant: dict[str, str] = {}
 
-    def ids(self) -> dict[str, int]:
-        return {name: values[0] for name, values in self.tools.items()}
+    def is_retired(self, name: str) -> bool:
+        return name in self.tools and not self.tools[name].active
 
     def check(self, entry: RuleEntry, problems: EntryProblems) -> None:
         """Unknown names anywhere, and a retired target, are errors at their place."""
         for pointer, name in entry.content.names():
             if name not in self.tools:
-                problems.add(entry.pointer + pointer, f"'{name}' is not in the catalog.{self._meant(name)}")
-            elif pointer == "/tool_name" and not self.tools[name][2]:
+                if name not in self._meant and len(self._meant) < MOST_MEANT:
+                    self._meant[name] = self._closest(name)
+                meant = self._meant.get(name, "")
+                problems.add(entry.pointer + pointer, f"'{name}' is not in the catalog.{meant}")
+            elif pointer == "/tool_name" and not self.tools[name].active:
                 problems.add(entry.pointer + pointer, f"the target '{name}' is retired.")
 
     def with_domain(self, entry: RuleEntry, problems: EntryProblems) -> RuleEntry | None:
@@ -183,24 +195,43 @@ class ToolNames:
         known = self.tools.get(entry.content.target)
         if known is None:
             return None
-        slug = domain_slug(entry.domain) if entry.domain else known[1]
-        if slug != known[1]:
+        if entry.domain and domain_slug(entry.domain) != known.domain:
             problems.add(
                 f"{entry.pointer}/domain",
-                f"the target belongs to the domain '{known[1]}', not to '{entry.domain}'.",
+                f"the target belongs to the domain '{known.domain}', not to '{entry.domain}'.",
             )
             return None
-        return replace(entry, domain=slug)
-
-    def _meant(self, name: str) -> str:
-        """The closest names; only names that share most words are compared letter by letter."""
-        if name not in self._told and len(self._told) < MOST_MEANT:
-            self._told[name] = self._closest(name)
-        return self._told.get(name, "")
+        return replace(entry, domain=known.domain)
 
     def _closest(self, name: str) -> str:
+        """Only names that share most words are compared letter by letter."""
         words = set(name_words(name))
-        shared = ((len(words & set(name_words(known))), known) for known in self.tools)
+        shared = ((len(words & set(name_words(known))), known) for known in self._catalog)
         near = sorted(shared, key=lambda pair: (-pair[0], pair[1]))[:CANDIDATES]
         found = get_close_matches(name, [known for _, known in near], n=CLOSEST, cutoff=0.5)
         return f" Closest: {', '.join(found)}." if found else ""
+
+    @cached_property
+    def _catalog(self) -> list[str]:
+        return list(Tool.objects.values_list("name", flat=True))
+
+
+def entry_of(
+    content: RuleContent, code: str, domain: str, names: ToolNames
+) -> tuple[RuleEntry | None, list[tuple[str, str]]]:
+    """The content as a checked entry with its domain, or else (JSON pointer, sentence) for what is wrong with it."""
+    problems = EntryProblems()
+    item = to_json(content, code=code, domain=domain)
+    given = {key: value for key, value in item.items() if value != "" or key not in OPTIONAL}
+    entry = parse_entry(given, "", problems)
+    if entry:
+        names.check(entry, problems)
+        entry = names.with_domain(entry, problems)
+    return None if problems.items else entry, problems.items
+
+
+def refused_entry(problems: list[tuple[str, str]]) -> TraceError:
+    """Code `bad_rule`; extra: problems with JSON pointers."""
+    pointer, sentence = problems[0]
+    listed = [{"pointer": place, "message": text} for place, text in problems]
+    return TraceError(sentence, code="bad_rule", where=pointer, extra={"problems": listed})

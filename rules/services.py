@@ -5,18 +5,15 @@ from typing import Any
 
 from django.db import transaction
 
-from rules.book import ToolNames, rule_book, rule_key
+from catalog.models import Tool
+from rules.book import ToolNames, entry_of, refused_entry, rule_key
 from rules.core.check import Finding, check_rule
-from rules.core.rule import RuleContent, make_content, to_json
+from rules.core.rule import RuleContent
 from rules.core.rule_book import RuleBook
-from rules.core.rules_file import EntryProblems, RuleEntry, parse_entry
 from rules.health import recheck
 from rules.models import Rule, RuleVersion
 from trace_site.audit import models as audit_models
-from trace_site.lib.errors import TraceError
 from trace_site.webhooks.services import emit, emit_all
-
-OPTIONAL = ("code", "domain")
 
 
 @transaction.atomic
@@ -34,54 +31,53 @@ def rule_withdraw(*, rule: Rule, actor: Any = None, detail: dict[str, Any] | Non
     return rule
 
 
-def rule_preview(
-    *,
-    target: str,
-    confusables: Sequence[str],
-    text: str,
-    clauses: Iterable[dict[str, Any]] = (),
-    tests: Iterable[dict[str, Any]] = (),
-    rule: Rule | None = None,
-    book: RuleBook | None = None,
-) -> list[Finding]:
-    """The findings a form's content would get; writes nothing. Raises TraceError code `bad_rule`."""
-    content = make_content(target=target, confusables=confusables, text=text, clauses=clauses, tests=tests)
-    checked_entry(content, rule.code if rule else "", rule.domain_id if rule else "")
-    return check_rule(content, book or rule_book(), rule_key(rule) if rule else None)
+def rule_preview(*, content: RuleContent, rule: Rule | None, book: RuleBook) -> list[Finding]:
+    """The findings that a content would get; writes nothing. Raises TraceError code `bad_rule`."""
+    code, domain = (rule.code, rule.domain_id) if rule else ("", "")
+    _, problems = entry_of(content, code, domain, ToolNames(name for _, name in content.names()))
+    if problems:
+        raise refused_entry(problems)
+    return check_rule(content, book, rule_key(rule) if rule else None)
 
 
-def checked_entry(content: RuleContent, code: str, domain: str, names: ToolNames | None = None) -> RuleEntry:
-    """Apply the exchange format's checks and the catalog's to what a form holds.
+def versions_save(
+    drafts: Sequence[tuple[Rule, RuleContent, str, Any]], detail: dict[str, Any] | None = None
+) -> list[RuleVersion]:
+    """For every (rule, content, note, author) the rule's newest version where it says the same, else the next one.
 
-    Raises TraceError code `bad_rule` (extra: problems with JSON pointers). `names` saves reading the catalog again.
+    The caller holds the rules; the number of queries does not grow with them. `detail` is added to the audit entries.
     """
-    problems = EntryProblems()
-    item = to_json(content, code=code, domain=domain)
-    given = {key: value for key, value in item.items() if value != "" or key not in OPTIONAL}
-    entry = parse_entry(given, "", problems)
-    if entry:
-        names = names or ToolNames()
-        names.check(entry, problems)
-        entry = names.with_domain(entry, problems)
-    if entry is None or problems.items:
-        listed = [{"pointer": pointer, "message": sentence} for pointer, sentence in problems.items]
-        pointer, sentence = problems.items[0]
-        raise TraceError(sentence, code="bad_rule", where=pointer, extra={"problems": listed})
-    return entry
-
-
-def build_version(rule: Rule, number: int, content: RuleContent, ids: dict[str, int]) -> RuleVersion:
-    """An unsaved version."""
-    return RuleVersion(
-        rule=rule,
-        number=number,
-        target_id=ids[content.target],
-        confusable_ids=[ids[name] for name in content.confusables],
-        text=content.text,
-        clauses=list(content.clauses),
-        tests=list(content.tests),
-        content_hash=content.content_hash(),
-    )
+    rows = RuleVersion.objects.filter(rule__in=[rule.pk for rule, *_ in drafts])
+    newest = {version.rule_id: version for version in rows.order_by("rule_id", "-number").distinct("rule_id")}
+    names = {name for _, content, *_ in drafts for name in content.tools}
+    ids: dict[str, int] = dict(Tool.objects.filter(name__in=names).values_list("name", "pk"))
+    made, versions = [], []
+    for rule, content, note, author in drafts:
+        version, said = newest.get(rule.pk), content.content_hash()
+        if version is None or version.content_hash != said:
+            version = RuleVersion(
+                number=version.number + 1 if version else 1,
+                target_id=ids[content.target],
+                confusable_ids=[ids[name] for name in content.confusables],
+                text=content.text,
+                clauses=list(content.clauses),
+                tests=list(content.tests),
+                content_hash=said,
+                note=note[:300],
+                author=author,
+            )
+            made.append(version)
+        version.rule = rule
+        versions.append(version)
+    RuleVersion.objects.bulk_create(made, batch_size=500)
+    for author in {version.author for version in made}:
+        saved = [
+            (version.rule, {"version": version.number, "note": version.note, **(detail or {})})
+            for version in made
+            if version.author == author
+        ]
+        audit_models.record_all(actor=author, action="rule.saved", objects=saved)
+    return versions
 
 
 def publish_checked(versions: Iterable[RuleVersion], actor: Any, detail: dict[str, Any] | None = None) -> int:

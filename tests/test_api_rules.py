@@ -7,7 +7,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from rest_framework.test import APIClient
 
-from rules.exchange.files import as_text, rules_export
+from rules.exchange.services import as_text, rules_export
 from rules.models import ChangeRequest, Rule
 from rules.services import rule_withdraw
 from tests.factories import make_tool

@@ -11,8 +11,8 @@ from typing import Any
 from django.db import transaction
 
 from rules.book import version_contents
-from rules.changes.conflicts import change_label
 from rules.changes.permits import WRITERS, State, refusal, words_on
+from rules.changes.proposals import change_label
 from rules.core.draft import draft_of, draft_problems, fill_draft
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from trace_site.access import ADMIN, EXPERT, ROLE_LABELS, roles_of

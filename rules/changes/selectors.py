@@ -13,7 +13,8 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
 from rules.book import version_contents
-from rules.changes.conflicts import (
+from rules.changes.permits import OPEN, VERBS, WRITERS, State, Word, approvals_missing, refusal, words_on
+from rules.changes.proposals import (
     Conflict,
     change_label,
     changes_of,
@@ -21,7 +22,6 @@ from rules.changes.conflicts import (
     request_conflicts,
     request_findings,
 )
-from rules.changes.permits import OPEN, VERBS, WRITERS, State, Word, approvals_missing, refusal, words_on
 from rules.core.check import Finding
 from rules.core.draft import RuleDiff, content_of, diff_rules
 from rules.core.rule import RuleContent
@@ -83,7 +83,7 @@ class ChangeView:
     before: RuleContent | None
     after: RuleContent | None
     diff: RuleDiff
-    problems: tuple[tuple[str, str], ...] = ()
+    problems: Sequence[tuple[str, str]] = ()
     findings: list[Finding] | None = None
     conflicts: list[Conflict] = field(default_factory=list)
 
@@ -239,7 +239,7 @@ def _views(request: ChangeRequest, changes: Sequence[RuleChange]) -> list[Change
     proposals = proposals_of(changes) if is_open else []
     problems = {one.change.pk: one.problems for one in proposals}
     findings = request_findings(changes, proposals)
-    conflicts = request_conflicts(request, changes) if is_open else []
+    conflicts = request_conflicts(request, changes, proposals) if is_open else []
     return [
         _view(
             change,

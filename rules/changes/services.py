@@ -5,17 +5,15 @@ reopened. Every verb holds the request's row, may name the revision that the per
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, IntegrityError, transaction
 from django.utils import timezone
 
 from catalog.services import catalog_lock
-from rules.book import ToolNames, version_contents
-from rules.changes.apply import carry_out, check_clear, check_complete, title_of
-from rules.changes.conflicts import Conflict, changes_of, proposals_of, request_conflicts
+from rules.book import version_contents
 from rules.changes.drafts import (
     audit_request,
     change_add,
@@ -31,13 +29,14 @@ from rules.changes.drafts import (
     tell,
 )
 from rules.changes.permits import State, approvals_missing, words_on
+from rules.changes.proposals import change_label, changes_of, check_clear, check_complete, proposals_of
 from rules.core.draft import draft_of
 from rules.models import Approval, ChangeComment, ChangeRequest, Rule, RuleChange, RuleVersion
+from rules.services import publish_checked, rule_withdraw, versions_save
 from trace_site.impact import impact_of
 from trace_site.lib.errors import TraceError
 
 __all__ = [
-    "Conflict",
     "apply_due",
     "change_add",
     "change_draft",
@@ -49,7 +48,6 @@ __all__ = [
     "request_bypass",
     "request_cancel",
     "request_comment",
-    "request_conflicts",
     "request_create",
     "request_describe",
     "request_reject",
@@ -68,7 +66,7 @@ def request_submit(*, request: ChangeRequest, actor: Any, revision: int) -> Chan
     possible("submit", request, actor)
     changes = changes_of(request)
     proposals = proposals_of(changes)
-    check_complete(changes, proposals, ToolNames())
+    check_complete(changes, proposals)
     check_clear(request, changes, proposals)
     request.title = request.title or title_of(changes)
     request.reason = ""
@@ -240,11 +238,44 @@ def _apply_one(pk: int) -> bool:
 
 
 def _apply(request: ChangeRequest, actor: Any) -> ChangeRequest:
-    touched = [change.rule_id for change in request.changes.all() if change.rule_id]
-    impact = [line.as_dict() for line in impact_of("rules", touched)]  # told before it is so
-    versions = carry_out(request, actor)
-    request.applied_at, request.applied_by = timezone.now(), actor
-    request.blocked = ""
+    """Check everything again under locks, then make and publish what the request proposes, all of it or nothing.
+
+    The caller holds the catalog and the request. Raises TraceError `conflict`, `findings`, `bad_rule` or `bad_state`.
+    """
+    edited = [change.rule_id for change in request.changes.all() if change.rule_id]
+    impact = [line.as_dict() for line in impact_of("rules", edited)]  # told before it is so
+    list(Rule.objects.select_for_update(no_key=True).filter(pk__in=edited).order_by("pk"))
+    changes = changes_of(request)
+    proposals = proposals_of(changes)
+    check_clear(request, changes, proposals)
+    check_complete(changes, proposals)
+    new = {
+        one.change.pk: Rule(domain_id=one.domain, code=one.code) for one in proposals if not one.change.rule
+    }
+    try:
+        with transaction.atomic():
+            Rule.objects.bulk_create(new.values(), batch_size=500)
+    except IntegrityError as error:
+        raise TraceError(
+            "A rule with one of the new codes was made meanwhile.",
+            code="duplicate_code",
+            where="/code",
+            hint="Look at the conflicts of the request, and choose another code.",
+        ) from error
+    detail = {"request": request.pk}
+    drafts = []
+    for one in proposals:
+        note = one.change.note or f"change request {request.pk}"
+        drafts.append((one.change.rule or new[one.change.pk], one.content, note, one.change.edited_by))
+    versions = versions_save(drafts, detail)
+    for one, version in zip(proposals, versions, strict=True):
+        one.change.version = version
+    RuleChange.objects.bulk_update([one.change for one in proposals], ["version"], batch_size=500)
+    publish_checked(versions, actor, detail)
+    for change in changes:
+        if change.rule and change.action == RuleChange.Action.WITHDRAW:
+            rule_withdraw(rule=change.rule, actor=actor, detail=detail)
+    request.applied_at, request.applied_by, request.blocked = timezone.now(), actor, ""
     made = [str(version) for version in versions]
     _move(request, State.APPLIED, "applied", actor, published=made, impact=impact)
     tell("applied", request, actor, bypassed=request.bypassed, published=made)
@@ -258,6 +289,15 @@ def _move(
     request.save()
     audit_request(action, request, actor, before=before, **detail)
     return request
+
+
+def title_of(changes: Sequence[RuleChange]) -> str:
+    """A title made from what is changed, for a request that was given none."""
+    withdrawn = RuleChange.Action.WITHDRAW
+    title = ", ".join(
+        f"{'Withdraw ' if change.action == withdrawn else ''}{change_label(change)}" for change in changes
+    )
+    return title if len(title) <= 200 else f"{title[:199]}…"
 
 
 # Changes that begin from the rule page: publish a version again, or withdraw the rule. Both go through review.

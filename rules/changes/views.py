@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
@@ -13,7 +14,7 @@ from rules.changes import selectors, services
 from rules.core.draft import form_words, in_form_words
 from rules.models import ChangeRequest, RuleChange
 from trace_site.lib.errors import TraceError, status_of
-from trace_site.paging import keyset
+from trace_site.paging import keyset, number_of
 
 
 @require_GET
@@ -46,15 +47,15 @@ def request_count(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-def request_page(request: HttpRequest, pk: int) -> HttpResponse:
-    return _page(request, pk)
-
-
-@require_GET
 def request_impact(request: HttpRequest, pk: int) -> HttpResponse:
     """Fragment: what applying makes stale."""
     total, each = selectors.request_impact(pk)
     return render(request, "rules/_request_impact.html", {"total": total, "each": each})
+
+
+@require_GET
+def request_page(request: HttpRequest, pk: int) -> HttpResponse:
+    return _page(request, pk)
 
 
 def _page(request: HttpRequest, pk: int, problem: TraceError | None = None, tried: str = "") -> HttpResponse:
@@ -79,21 +80,17 @@ def _page(request: HttpRequest, pk: int, problem: TraceError | None = None, trie
 
 def request_action(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
     """One verb on a request; the form carries the revision that the person saw."""
-    if verb not in ACTIONS:
+    if verb not in VERBS and verb not in CHANGE_VERBS:
         raise Http404
+    row = selectors.request_row(pk)
     if request.method != "POST":
         # where a login that ran out leads back to: nothing was done, and the request is where it was
-        context = {"change_request": selectors.request_row(pk), "verb": verb}
+        context = {"change_request": row, "verb": verb}
         response = render(request, "rules/request_not_sent.html", context, status=405)
         response["Allow"] = "POST"
         return response
-    return _act(request, pk, verb)
-
-
-def _act(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
-    row = selectors.request_row(pk)
     try:
-        done = ACTIONS[verb](request, row)
+        done = _done(request, row, verb)
     except TraceError as error:
         told = in_form_words(error)
         told.where = error.extra.get("label", told.where)
@@ -102,47 +99,68 @@ def _act(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
     return redirect("rules:request", pk)
 
 
-def _revision(request: HttpRequest, name: str = "revision") -> int:
-    """The revision that the form was printed with. Raises TraceError `stale_revision` for none."""
-    given = request.POST.get(name, "")
-    if given.isascii() and given.isdecimal() and len(given) < 10:
-        return int(given)
-    raise TraceError(
-        "The form does not say which revision you saw.",
-        code="stale_revision",
-        hint="Read the request again, then decide.",
-    )
+# verb -> (service, the fields it takes beside the revision, what is said afterwards)
+VERBS: dict[str, tuple[Callable[..., Any], tuple[str, ...], str]] = {
+    "submit": (
+        services.request_submit,
+        (),
+        "Request {row.pk} is submitted. Somebody who did not write in it decides.",
+    ),
+    "approve": (services.request_approve, ("comment",), "You approved revision {row.revision}; {next}."),
+    "reject": (
+        services.request_reject,
+        ("reason",),
+        "Request {row.pk} is rejected; {row.author.username} is told why.",
+    ),
+    "schedule": (
+        services.request_schedule,
+        ("at",),
+        "It is applied on {row.apply_at:%-d %b %Y at %H:%M} UTC, unless something newer stands in the way.",
+    ),
+    "unschedule": (services.request_unschedule, (), "It is off the schedule and still approved."),
+    "apply": (services.request_apply, (), "Request {row.pk} is applied."),
+    "bypass": (
+        services.request_bypass,
+        ("reason",),
+        "Request {row.pk} is applied without approval; the audit names you and the reason.",
+    ),
+    "cancel": (services.request_cancel, ("reason",), "Request {row.pk} is cancelled; it can be reopened."),
+    "reopen": (services.request_reopen, (), "Request {row.pk} is a draft again."),
+    "comment": (services.request_comment, ("text",), "Your comment is added."),
+    "describe": (
+        services.request_describe,
+        ("title", "description"),
+        "The title and the description are saved.",
+    ),
+}
+CHANGE_VERBS = {"remove": services.change_remove, "rebase": services.change_rebase}
 
 
-def _text(request: HttpRequest, name: str) -> str:
-    return request.POST.get(name, "")
-
-
-def _submit(request: HttpRequest, row: ChangeRequest) -> str:
-    services.request_submit(request=row, actor=request.user, revision=_revision(request))
-    return f"Request {row.pk} is submitted. Somebody who did not write in it decides."
-
-
-def _approve(request: HttpRequest, row: ChangeRequest) -> str:
-    revision = _revision(request)
-    done = services.request_approve(
-        request=row, actor=request.user, revision=revision, comment=_text(request, "comment")
-    )
-    state = "it can be applied or scheduled" if done.state == "approved" else "more approvals are needed"
-    return f"You approved revision {revision}; {state}."
-
-
-def _reject(request: HttpRequest, row: ChangeRequest) -> str:
-    services.request_reject(
-        request=row, actor=request.user, revision=_revision(request), reason=_text(request, "reason")
-    )
-    return f"Request {row.pk} is rejected; {row.author.username} is told why."
-
-
-def _schedule(request: HttpRequest, row: ChangeRequest) -> str:
-    at = _time(_text(request, "at"))
-    services.request_schedule(request=row, actor=request.user, at=at, revision=_revision(request))
-    return f"It is applied on {at:%-d %b %Y at %H:%M} UTC, unless something newer stands in the way."
+def _done(request: HttpRequest, row: ChangeRequest, verb: str) -> str:
+    """Do it, and say what was done. Raises TraceError, `stale_revision` when the form names no revision."""
+    revision = number_of(request.POST.get("revision", ""), digits=9)
+    if not revision and verb != "comment":
+        raise TraceError(
+            "The form does not say which revision you saw.",
+            code="stale_revision",
+            hint="Read the request again, then decide.",
+        )
+    if verb in CHANGE_VERBS:
+        change = get_object_or_404(RuleChange, pk=number_of(request.POST.get("change", "")), request=row)
+        done = CHANGE_VERBS[verb](change=change, expected=revision, actor=request.user)
+        if isinstance(done, RuleChange):
+            return f"The change now stands on {done.base}; approvals of the earlier revision do not count."
+        return "The change is taken out of the request."
+    call, names, sentence = VERBS[verb]
+    given: dict[str, Any] = {name: request.POST.get(name, "") for name in names}
+    if verb != "comment":
+        given["revision"] = revision
+    if "at" in given:
+        given["at"] = _time(given["at"])
+    row = call(request=row, actor=request.user, **given)
+    approved = verb == "approve" and row.state == "approved"
+    next_step = "it can be applied or scheduled" if approved else "more approvals are needed"
+    return sentence.format(row=row, next=next_step)
 
 
 def _time(text: str) -> datetime:
@@ -152,90 +170,6 @@ def _time(text: str) -> datetime:
     except ValueError:
         found = None
     if found is None:
-        raise TraceError(
-            f"'{text[:40]}' is no date and time.",
-            code="bad_time",
-            hint="Write it as 2027-01-31T09:00, in UTC.",
-        )
+        hint = "Write it as 2027-01-31T09:00, in UTC."
+        raise TraceError(f"'{text[:40]}' is no date and time.", code="bad_time", hint=hint)
     return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def _unschedule(request: HttpRequest, row: ChangeRequest) -> str:
-    services.request_unschedule(request=row, actor=request.user, revision=_revision(request))
-    return "It is off the schedule and still approved."
-
-
-def _apply(request: HttpRequest, row: ChangeRequest) -> str:
-    services.request_apply(request=row, actor=request.user, revision=_revision(request))
-    return f"Request {row.pk} is applied."
-
-
-def _bypass(request: HttpRequest, row: ChangeRequest) -> str:
-    services.request_bypass(
-        request=row, actor=request.user, reason=_text(request, "reason"), revision=_revision(request)
-    )
-    return f"Request {row.pk} is applied without approval; the audit names you and the reason."
-
-
-def _cancel(request: HttpRequest, row: ChangeRequest) -> str:
-    services.request_cancel(
-        request=row, actor=request.user, reason=_text(request, "reason"), revision=_revision(request)
-    )
-    return f"Request {row.pk} is cancelled; it can be reopened."
-
-
-def _reopen(request: HttpRequest, row: ChangeRequest) -> str:
-    services.request_reopen(request=row, actor=request.user, revision=_revision(request))
-    return f"Request {row.pk} is a draft again."
-
-
-def _comment(request: HttpRequest, row: ChangeRequest) -> str:
-    services.request_comment(request=row, actor=request.user, text=_text(request, "text"))
-    return "Your comment is added."
-
-
-def _describe(request: HttpRequest, row: ChangeRequest) -> str:
-    services.request_describe(
-        request=row,
-        actor=request.user,
-        title=_text(request, "title"),
-        description=_text(request, "description"),
-        revision=_revision(request),
-    )
-    return "The title and the description are saved."
-
-
-def _remove(request: HttpRequest, row: ChangeRequest) -> str:
-    change = _change(request, row)
-    services.change_remove(change=change, expected=_revision(request), actor=request.user)
-    return "The change is taken out of the request."
-
-
-def _rebase(request: HttpRequest, row: ChangeRequest) -> str:
-    change = _change(request, row)
-    done = services.change_rebase(change=change, expected=_revision(request), actor=request.user)
-    return f"The change now stands on {done.base}; approvals of the earlier revision do not count."
-
-
-def _change(request: HttpRequest, row: ChangeRequest) -> RuleChange:
-    """The change that the form names, when it is one of this request."""
-    given = request.POST.get("change", "")
-    known = given.isascii() and given.isdecimal() and len(given) < 16
-    return get_object_or_404(RuleChange, pk=int(given) if known else 0, request=row)
-
-
-ACTIONS: dict[str, Callable[[HttpRequest, ChangeRequest], str]] = {
-    "submit": _submit,
-    "approve": _approve,
-    "reject": _reject,
-    "schedule": _schedule,
-    "unschedule": _unschedule,
-    "apply": _apply,
-    "bypass": _bypass,
-    "cancel": _cancel,
-    "reopen": _reopen,
-    "comment": _comment,
-    "describe": _describe,
-    "remove": _remove,
-    "rebase": _rebase,
-}

@@ -9,8 +9,8 @@ from pgvector.django import CosineDistance
 
 from catalog.models import Cluster, NeighbourList, Tool
 from catalog.selectors import twins
-from rules.changes.conflicts import change_label
 from rules.changes.permits import OPEN
+from rules.changes.proposals import change_label
 from rules.models import ChangeRequest, Rule, RuleChange
 
 SUGGESTED = 12

@@ -13,8 +13,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from catalog.search import ToolFilter, find_tools
 from rules import selectors
 from rules.book import rule_key
-from rules.changes.conflicts import request_conflicts
 from rules.changes.permits import OPEN, State, words_on
+from rules.changes.proposals import proposals_of, request_conflicts
 from rules.core.check import has_errors
 from rules.core.draft import draft_of, form_words, in_form_words
 from rules.core.sentences import compare, follow, said, say
@@ -210,7 +210,7 @@ def _around(change: RuleChange) -> dict[str, Any]:
     submitted = change.request.state != State.DRAFT
     return {
         "behind": saving.is_behind(change),
-        "conflicts": request_conflicts(change.request, [change]),
+        "conflicts": request_conflicts(change.request, [change], proposals_of([change])),
         "submitted": submitted,
         "approvals": sum(word.counts for word in words_on(change.request)) if submitted else 0,
         "many": change.request.changes.count(),

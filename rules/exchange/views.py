@@ -11,8 +11,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from catalog.imports.previews import Upload, read_ticket, upload_kept
-from rules.exchange.files import Format, as_text, rules_export
-from rules.exchange.requests import FilePreview, file_preview, file_request
+from rules.exchange.services import FilePreview, Format, as_text, file_preview, file_request, rules_export
 from rules.health import recheck_missing
 from rules.selectors import RuleFilter, rule_ids
 from trace_site.lib.errors import TraceError, status_of

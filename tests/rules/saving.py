@@ -6,15 +6,13 @@ from typing import Any
 
 from django.db import transaction
 
-from catalog.models import Tool
-from rules.book import version_findings
+from rules.book import ToolNames, entry_of, refused_entry, version_findings
 from rules.core.check import Finding, has_errors
-from rules.core.rule import RuleContent, make_content
-from rules.core.rules_file import KnownRule, RuleEntry, find_codes
+from rules.core.rule import make_content
+from rules.core.rules_file import RuleEntry, new_code
 from rules.health import recheck
 from rules.models import Rule, RuleVersion
-from rules.services import build_version, checked_entry, publish_checked
-from trace_site.audit import models as audit_models
+from rules.services import publish_checked, versions_save
 from trace_site.lib.errors import TraceError
 
 
@@ -50,12 +48,14 @@ def rule_save(
     leave the version saved and unpublished.
     """
     content = make_content(target=target, confusables=confusables, text=text, clauses=clauses, tests=tests)
-    entry = checked_entry(content, rule.code if rule else code, rule.domain_id if rule else domain)
+    code, domain = (rule.code, rule.domain_id) if rule else (code, domain)
+    entry, problems = entry_of(content, code, domain, ToolNames(name for _, name in content.names()))
+    if entry is None:
+        raise refused_entry(problems)
     rule = new_rule(entry) if rule is None else Rule.objects.select_for_update().get(pk=rule.pk)
-    version, changed = next_version(rule, content, note=note, actor=actor)
-    if changed:
-        detail = {"version": version.number, "note": note}
-        audit_models.record(actor=actor, action="rule.saved", obj=rule, detail=detail)
+    before = rule.versions.count()
+    (version,) = versions_save([(rule, content, note, actor)])
+    changed = rule.versions.count() > before
     findings = version_findings(version)
     if publish and not has_errors(findings):
         publish_checked([version], actor)
@@ -69,7 +69,7 @@ def new_rule(entry: RuleEntry) -> Rule:
     domain, code = entry.domain, entry.code
     if not code:
         taken = Rule.objects.filter(domain_id=domain).values_list("code", flat=True)
-        code = find_codes([entry], [KnownRule(name, "", frozenset()) for name in taken])[0]
+        code = new_code(entry.content.target, set(taken))
     rule, created = Rule.objects.get_or_create(domain_id=domain, code=code)
     if not created:
         raise TraceError(
@@ -79,16 +79,3 @@ def new_rule(entry: RuleEntry) -> Rule:
             hint="Edit that rule, or choose another code.",
         )
     return rule
-
-
-def next_version(rule: Rule, content: RuleContent, *, note: str, actor: Any) -> tuple[RuleVersion, bool]:
-    """The newest version if it says the same, else a new one; and whether it is new. The caller holds the rule."""
-    newest = rule.versions.order_by("-number").first()
-    content_hash = content.content_hash()
-    if newest is not None and newest.content_hash == content_hash:
-        return newest, False
-    ids: dict[str, int] = dict(Tool.objects.filter(name__in=content.tools).values_list("name", "pk"))
-    version = build_version(rule, (newest.number if newest else 0) + 1, content, ids)
-    version.note, version.author = note[:300], actor
-    version.save(force_insert=True)
-    return version, True

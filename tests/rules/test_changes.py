@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from rules.book import version_contents
 from rules.changes import services as changes_services
-from rules.changes.conflicts import request_conflicts, request_findings
+from rules.changes.proposals import changes_of, proposals_of, request_conflicts, request_findings
 from rules.changes.services import version_propose
 from rules.core.draft import draft_of
 from rules.models import Approval, ChangeRequest, Rule, RuleVersion
@@ -171,11 +171,20 @@ def test_publishing_an_unpublished_version_reuses_it(world):
     assert world.rule.published == draft and world.rule.versions.count() == 2
 
 
+def conflicts_of(request):
+    changes = changes_of(request)
+    return request_conflicts(request, changes, proposals_of(changes))
+
+
+def findings_of(changes):
+    return request_findings(changes, proposals_of(changes))
+
+
 def test_conflict_is_settled_by_putting_the_change_on_top(world):
     request = world.after("approved > newer")
     change = request.changes.get()
     changes_services.change_rebase(change=change, expected=1, actor=world["erin"])
-    assert request_conflicts(ChangeRequest.objects.get()) == []
+    assert conflicts_of(ChangeRequest.objects.get()) == []
     request = changes_services.request_approve(request=request, actor=world["rui"], revision=3)
     changes_services.request_apply(request=request, actor=world["rui"])
     world.rule.refresh_from_db()
@@ -184,33 +193,33 @@ def test_conflict_is_settled_by_putting_the_change_on_top(world):
 
 def test_retired_look_alike_is_shown_and_does_not_block(world):
     request = world.after("approved > retired A/Old")
-    (conflict,) = request_conflicts(request)
+    (conflict,) = conflicts_of(request)
     assert "look-alike A/Old is retired" in conflict.sentence and not conflict.blocks
 
 
 def test_same_new_code_in_two_open_requests_is_shown_on_both(world):
     first, second = world.new_rule("SAME"), world.new_rule("SAME")
     for one, other in ((first, second), (second, first)):
-        (conflict,) = request_conflicts(one)
+        (conflict,) = conflicts_of(one)
         assert conflict.other_request == other and not conflict.blocks
 
 
 def test_changes_of_one_request_are_checked_against_each_other(world):
     twin = rule_save(**content(), code="TWIN", publish=True).version.rule
     request = world.draft(TEXT + " Ever.")
-    before = request_findings(list(request.changes.select_related("rule")))
+    before = findings_of(list(request.changes.select_related("rule")))
     other = content(
         "The yearly statement for the tax office comes from A/New; A/Odd prints it for banks.",
         confusables=["A/Odd"],
     )
     changes_services.change_add(request=request, actor=world["erin"], rule=twin, content=other)
     both = list(request.changes.select_related("rule"))
-    codes = [{finding.code for finding in found[both[0].pk]} for found in (before, request_findings(both))]
+    codes = [{finding.code for finding in found[both[0].pk]} for found in (before, findings_of(both))]
     assert "near_duplicate" in codes[0] and "near_duplicate" not in codes[1]
     changes_services.change_remove(change=both[1], expected=1, actor=world["erin"])
     changes_services.change_add(request=request, actor=world["erin"], rule=twin, action="withdraw")
     both = list(request.changes.select_related("rule"))
-    assert "near_duplicate" not in {finding.code for finding in request_findings(both)[both[0].pk]}
+    assert "near_duplicate" not in {finding.code for finding in findings_of(both)[both[0].pk]}
 
 
 def test_request_with_several_changes_is_applied_whole_or_not_at_all(world):

@@ -9,7 +9,9 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 
 from catalog.models import Tool
-from rules.exchange.files import RulesResult, rules_export, rules_import
+from rules.book import cached_book
+from rules.core.rule import make_content
+from rules.exchange.services import RulesResult, rules_export, rules_import
 from rules.models import Rule, RuleVersion
 from rules.services import rule_preview, rule_withdraw
 from tests.factories import make_tool
@@ -155,7 +157,8 @@ def test_form_mistakes_carry_pointers_and_write_nothing() -> None:
 
 
 def test_preview_writes_nothing_and_withdrawing_keeps_versions() -> None:
-    assert [finding.code for finding in rule_preview(**FORM)] == ["no_test"]
+    findings = rule_preview(content=make_content(**FORM), rule=None, book=cached_book())
+    assert [finding.code for finding in findings] == ["no_test"]
     assert not Rule.objects.exists()
     rule = rule_save(**FORM, publish=True).version.rule
     assert rule_withdraw(rule=rule).published is None

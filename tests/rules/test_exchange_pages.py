@@ -9,8 +9,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from catalog.models import Tool
-from rules.exchange.files import as_text, rules_export
-from rules.exchange.requests import file_preview, file_request
+from rules.exchange.services import as_text, file_preview, file_request, rules_export
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.services import rule_withdraw
 from tests.factories import make_tool

@@ -9,7 +9,7 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rules.exchange.files import Format, as_text, rules_export, rules_import
+from rules.exchange.services import Format, as_text, rules_export, rules_import
 from rules.models import Rule
 from tests.factories import make_tool
 from tests.rules.contents import rules

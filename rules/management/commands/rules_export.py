@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from rules.exchange.files import as_text, rules_export
+from rules.exchange.services import as_text, rules_export
 from trace_site.commands import TraceCommand
 from trace_site.lib.files import write_atomic
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from rules.exchange.files import rules_import
+from rules.exchange.services import rules_import
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import TraceError
 

@@ -24,7 +24,7 @@ from catalog.queries.registry import real_queries
 from evaluation.benchmarks.services import probe_benchmarks_build
 from evaluation.models import Benchmark, Evaluation
 from rules.changes.services import request_submit
-from rules.exchange.requests import file_preview, file_request
+from rules.exchange.services import file_preview, file_request
 from rules.models import ChangeRequest, Rule
 from synthesis.models import Guideline, Snapshot, SynthesisRun
 from synthesis.team.guidelines import guideline_save

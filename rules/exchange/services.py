@@ -9,24 +9,25 @@ from typing import Any, Literal
 
 from django.db import transaction
 
-from rules.book import ToolNames, current_versions, latest_versions, rule_book, version_contents
+from rules.book import ToolNames, current_versions, latest_versions, rule_book, rule_key, version_contents
+from rules.changes.drafts import audit_request, request_create
 from rules.core.check import check_rule
-from rules.core.rule import to_json
-from rules.core.rule_book import OtherRule
+from rules.core.draft import RuleDiff, diff_rules, draft_of
+from rules.core.rule import RuleContent, to_json
+from rules.core.rule_book import OtherRule, RuleKey
 from rules.core.rules_file import EntryProblems, KnownRule, RuleEntry, RulesFile, find_codes, read_rules
 from rules.core.tables import write_table
 from rules.health import recheck
-from rules.models import Rule, RuleVersion
-from rules.services import build_version, publish_checked
-from trace_site.audit import models as audit_models
+from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
+from rules.services import publish_checked, versions_save
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_bytes
+from trace_site.limits import RULES_FILE
 
 KEPT_ERRORS = 1000
 MOST_RULES = 50_000  # from the command line
 
 Format = Literal["json", "csv"]
-Key = tuple[str, str]  # (domain, code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,6 @@ class Checked:
     errors: list[str]
     skipped: int
     ignored: dict[str, int]
-    ids: dict[str, int]
 
     def counts(self) -> dict[str, Any]:
         return {"skipped": self.skipped, "errors": self.errors[:KEPT_ERRORS], "ignored": self.ignored}
@@ -111,7 +111,7 @@ def check_file(
     whole = any(pointer.count("/") < 1 for pointer, _ in problems.items)
     if problems.items and (whole or not skip_bad_rows or not good):
         raise _refusal(file)
-    return Checked(good, _told(file), len(_bad(problems)), dict(problems.ignored), names.ids())
+    return Checked(good, _told(file), len(_bad(problems)), dict(problems.ignored))
 
 
 def _told(file: RulesFile) -> list[str]:
@@ -161,7 +161,7 @@ def _with_codes(entries: list[RuleEntry], latest: Sequence[RuleVersion], file: R
     for entry in entries:
         by_domain[entry.domain].append(entry)
     coded: list[RuleEntry] = []
-    seen: dict[Key, str] = {}
+    seen: dict[RuleKey, str] = {}
     for domain, group in by_domain.items():
         for entry, code in zip(group, find_codes(group, known[domain]), strict=True):
             first = seen.setdefault((domain, code), entry.pointer)
@@ -184,64 +184,159 @@ def _check_findings(entries: list[RuleEntry], problems: EntryProblems) -> None:
 def _write(
     found: Checked, latest: Sequence[RuleVersion], *, publish: bool, dry_run: bool, actor: Any, filename: str
 ) -> RulesResult:
-    keys = {(entry.domain, entry.code) for entry in found.entries}
-    current = {
-        key: version for version in latest if (key := (version.rule.domain_id, version.rule.code)) in keys
-    }
-    added = [entry for entry in found.entries if (entry.domain, entry.code) not in current]
+    keys = {_key(entry) for entry in found.entries}
+    newest = {key: version for version in latest if (key := rule_key(version.rule)) in keys}
+    added = [entry for entry in found.entries if _key(entry) not in newest]
     changed = [
         entry
         for entry in found.entries
-        if (version := current.get((entry.domain, entry.code)))
-        and version.content_hash != entry.content.content_hash()
+        if (version := newest.get(_key(entry))) and version.content_hash != entry.content.content_hash()
     ]
     published = 0
     if not dry_run:
-        rules = _rules(added, current)
-        written = _versions([*added, *changed], rules, current, found.ids, actor, filename)
-        kept = {key: version for key, version in current.items() if key not in written}
+        made = Rule.objects.bulk_create([Rule(domain_id=entry.domain, code=entry.code) for entry in added])
+        ids = [version.rule_id for version in newest.values()]
+        held = Rule.objects.select_for_update().filter(pk__in=ids).order_by("pk")
+        rules = {rule_key(rule): rule for rule in [*made, *held]}
+        note = f"imported from {filename}"
+        versions = versions_save(
+            [(rules[_key(entry)], entry.content, note, actor) for entry in found.entries]
+        )
         if publish:
-            live = [*written.values(), *kept.values()]
-            published = publish_checked(live, actor, {"via": "import", "file": filename})
-        elif written:
-            recheck(version.rule_id for version in written.values())
+            published = publish_checked(versions, actor, {"via": "import", "file": filename})
+        elif added or changed:
+            recheck(rules[_key(entry)].pk for entry in [*added, *changed])
     unchanged = len(found.entries) - len(added) - len(changed)
     counts = {"added": len(added), "changed": len(changed), "unchanged": unchanged, **found.counts()}
-    return RulesResult(counts, _labels(added), _labels(changed), published)
+    names = [f"{entry.domain}/{entry.code}" for entry in [*added, *changed]]
+    return RulesResult(counts, names[: len(added)], names[len(added) :], published)
 
 
-def _labels(entries: list[RuleEntry]) -> list[str]:
-    return [f"{entry.domain}/{entry.code}" for entry in entries]
+def _key(entry: RuleEntry) -> RuleKey:
+    return (entry.domain, entry.code)
 
 
-def _rules(added: list[RuleEntry], current: dict[Key, RuleVersion]) -> dict[Key, Rule]:
-    """The rule of every entry: rows of new ones are made, rows of old ones are locked."""
-    made = Rule.objects.bulk_create([Rule(domain_id=entry.domain, code=entry.code) for entry in added])
-    ids = [version.rule_id for version in current.values()]
-    locked = Rule.objects.select_for_update().filter(pk__in=ids).order_by("pk")
-    rules = {(rule.domain_id, rule.code): rule for rule in [*made, *locked]}
-    for key, version in current.items():
-        version.rule = rules[key]
-    return rules
+# A file becomes one change request: first what it would change, then a draft that people submit.
 
 
-def _versions(
-    entries: list[RuleEntry],
-    rules: dict[Key, Rule],
-    current: dict[Key, RuleVersion],
-    ids: dict[str, int],
-    actor: Any,
-    filename: str,
-) -> dict[Key, RuleVersion]:
-    versions = {}
+MOST_REQUESTED = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What the file does to one rule. `draft`: it repeats a rule that says the same and is not published."""
+
+    kind: Literal["added", "changed", "draft"]
+    entry: RuleEntry
+    newest: RuleVersion | None = None
+    was: RuleContent | None = None
+
+    @property
+    def label(self) -> str:
+        return f"{self.entry.domain}/{self.entry.code}"
+
+    @property
+    def diff(self) -> RuleDiff | None:
+        return diff_rules(self.was, self.entry.content) if self.was else None
+
+
+@dataclass(frozen=True, slots=True)
+class FilePreview:
+    """`changes` in the order of the file."""
+
+    filename: str
+    format: str
+    changes: list[FileChange]
+    unchanged: int
+    checked: Checked
+
+    def of(self, kind: str) -> list[FileChange]:
+        return [change for change in self.changes if change.kind == kind]
+
+    def counts(self) -> dict[str, Any]:
+        kinds = {"added": "added", "changed": "changed", "unpublished": "draft"}
+        found = {name: len(self.of(kind)) for name, kind in kinds.items()}
+        return found | {"unchanged": self.unchanged} | self.checked.counts()
+
+
+def file_preview(*, data: bytes, filename: str, skip_bad_rows: bool = False) -> FilePreview:
+    """What a JSON or CSV file would change; writes nothing.
+
+    Raises TraceError `bad_rules` with every mistake, `too_large`, or what makes the file unreadable.
+    """
+    if len(data) > RULES_FILE:
+        raise TraceError(
+            f"the file has {len(data):,} bytes; the limit is {RULES_FILE:,}.",
+            code="too_large",
+            where=filename,
+            hint="Split the file, or have an operator import it with manage.py rules_import.",
+        )
+    file = read_rules(data, filename, MOST_REQUESTED)
+    latest = latest_versions()
+    checked = check_file(file, latest, skip_bad_rows=skip_bad_rows)
+    changes = _changes(checked.entries, latest)
+    return FilePreview(filename, file.format, changes, len(checked.entries) - len(changes), checked)
+
+
+def _changes(entries: Sequence[RuleEntry], latest: Sequence[RuleVersion]) -> list[FileChange]:
+    """The entries that say something new: against the published version, else the newest draft."""
+    newest = {rule_key(version.rule): version for version in latest}
+    keys = {_key(entry) for entry in entries}
+    current = {key: version for version in current_versions() if (key := rule_key(version.rule)) in keys}
+    contents = version_contents(current.values())
+    found = []
     for entry in entries:
-        key = (entry.domain, entry.code)
-        number = current[key].number + 1 if key in current else 1
-        versions[key] = build_version(rules[key], number, entry.content, ids)
-        versions[key].note, versions[key].author = f"imported from {filename}"[:300], actor
-    RuleVersion.objects.bulk_create(versions.values(), batch_size=500)
-    saved: list[tuple[Any, dict[str, Any]]] = [
-        (version.rule, {"version": version.number, "note": version.note}) for version in versions.values()
-    ]
-    audit_models.record_all(actor=actor, action="rule.saved", objects=saved)
-    return versions
+        key = _key(entry)
+        now = current.get(key)
+        if now is None:
+            found.append(FileChange("added", entry))
+        elif now.content_hash != entry.content.content_hash():
+            found.append(FileChange("changed", entry, newest[key], contents[now.pk]))
+        elif now.rule.published_id is None:
+            found.append(FileChange("draft", entry, newest[key]))
+    return found
+
+
+@transaction.atomic
+def file_request(
+    *, preview: FilePreview, actor: Any, title: str = "", description: str = "", drafts: bool = False
+) -> ChangeRequest:
+    """One draft request that holds every change of the file; with `drafts` it also publishes what is unpublished.
+
+    Raises TraceError `nothing_changes`, or `not_allowed` for who may not write rules.
+    """
+    changes = [change for change in preview.changes if drafts or change.kind != "draft"]
+    if not changes:
+        raise TraceError(
+            "The rules say already what the file says.",
+            code="nothing_changes",
+            where=preview.filename,
+            hint="There is nothing to request.",
+        )
+    request = request_create(
+        actor=actor, title=title or f"Import of {preview.filename}"[:200], description=description
+    )
+    note = f"imported from {preview.filename}"[:300]
+    RuleChange.objects.bulk_create(
+        [_rule_change(change, request, note, actor) for change in changes], batch_size=500
+    )
+    request.revision += 1
+    request.save(update_fields=["revision", "updated_at"])
+    counts = {kind: sum(change.kind == kind for change in changes) for kind in ("added", "changed", "draft")}
+    audit_request("edited", request, actor, before=request.state, imported=preview.filename, **counts)
+    return request
+
+
+def _rule_change(change: FileChange, request: ChangeRequest, note: str, actor: Any) -> RuleChange:
+    entry, newest = change.entry, change.newest
+    return RuleChange(
+        request=request,
+        rule=newest.rule if newest else None,
+        domain="" if newest else entry.domain,
+        code="" if newest else entry.code,
+        content=draft_of(entry.content),
+        note=note,
+        base=newest,
+        base_published_id=newest.rule.published_id if newest else None,
+        edited_by=actor,
+    )
