@@ -209,7 +209,10 @@ def test_old_content_comes_back_as_a_change(erin, ada, rule) -> None:
 
 def test_an_incomplete_rule_is_saved_but_not_submitted(erin) -> None:
     made = create(erin, {"rule_text": "half"})
-    assert {problem["pointer"] for problem in made["changes"][0]["problems"]} >= {"", "/confusables"}
+    assert {problem["pointer"] for problem in made["changes"][0]["problems"]} >= {
+        "/tool_name",
+        "/confusables",
+    }
     assert made["changes"][0]["findings"] is None
     refused = act(erin, made, "submit", revision=made["revision"])
     assert code_of(refused) == (400, "bad_rule") and refused.json()["extra"]["problems"]
