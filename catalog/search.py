@@ -14,7 +14,7 @@ from django.db.models.functions import Cast, Length
 
 from catalog.core.words import SHORTEST, inner_trigrams, name_words, spelt_alike, trigrams
 from catalog.models import CatalogWord, Tool
-from catalog.selectors import ruled_tools
+from catalog.selectors import HEAVY, ruled_tools
 from trace_site.paging import SIZE, Page, keyset
 
 RANKED = 5000  # so many matches are counted and ranked; more of them are listed by name
@@ -72,12 +72,19 @@ def find_tools(chosen: ToolFilter, after: str = "", size: int = SIZE) -> Found:
 
 def narrowed(chosen: ToolFilter) -> QuerySet[Tool]:
     """The filters without the search."""
-    rows = Tool.objects.select_related("domain").defer("embedding", "search", "words")
+    rows = Tool.objects.select_related("domain").defer(*HEAVY)
     if chosen.domain:
         rows = rows.filter(domain_id=chosen.domain)
-    if chosen.api:
-        rows = rows.filter(_of_api(chosen.api))
-    rows = _by_state(rows, chosen.state)
+    if chosen.api and Tool.objects.filter(api=chosen.api).exists():
+        rows = rows.filter(api=chosen.api)
+    elif chosen.api:  # a name that is none is taken as the beginning of some
+        begun = chosen.api.casefold()
+        rows = rows.filter(api__in=[api for api in apis() if api.casefold().startswith(begun)])
+    if chosen.state != "all":
+        retired = chosen.state == "retired"
+        rows = rows.filter(status=Tool.Status.RETIRED if retired else Tool.Status.ACTIVE)
+    if chosen.state in {"deprecated", "current"}:
+        rows = rows.filter(deprecated=chosen.state == "deprecated")
     if chosen.clustered in {"yes", "no"}:
         rows = rows.filter(cluster__isnull=chosen.clustered == "no")
     held = ruled_tools()
@@ -86,25 +93,9 @@ def narrowed(chosen: ToolFilter) -> QuerySet[Tool]:
     return rows
 
 
-def _of_api(typed: str) -> Q:
-    """An API by its whole name; a name that is none is taken as the beginning of some."""
-    if Tool.objects.filter(api=typed).exists():
-        return Q(api=typed)
-    return Q(api__in=[api for api in apis() if api.casefold().startswith(typed.casefold())])
-
-
 def apis(domain: str = "") -> list[str]:
     rows = Tool.objects.filter(domain_id=domain) if domain else Tool.objects.all()
     return list(rows.order_by("api").values_list("api", flat=True).distinct())
-
-
-def _by_state(rows: QuerySet[Tool], state: str) -> QuerySet[Tool]:
-    if state == "retired":
-        return rows.filter(status=Tool.Status.RETIRED)
-    if state == "all":
-        return rows
-    rows = rows.filter(status=Tool.Status.ACTIVE)
-    return rows.filter(deprecated=state == "deprecated") if state in {"deprecated", "current"} else rows
 
 
 def _query(words: Sequence[str], meant: dict[str, list[str]]) -> SearchQuery:
@@ -146,10 +137,8 @@ def _meant(word: str, nothing: bool) -> list[str]:
     if nothing and len(inner) < len(found):
         return []
     shortest = [one for one in inner if not any(less != one and less in one for less in inner)]
-    return shortest or (_alike(word) if nothing else [])
-
-
-def _alike(word: str) -> list[str]:
+    if shortest or not nothing:
+        return shortest
     grams = trigrams(word)
     shared = RawSQL("(SELECT count(*) FROM unnest(trigrams) AS gram WHERE gram = ANY (%s))", [grams])
     near = CatalogWord.objects.annotate(long=Length("word"), shared=shared).filter(

@@ -22,9 +22,12 @@ MAX_SIZE = 25
 SPLIT_OVER = 8  # smaller components are read as one set: splitting them separates tools that one rule names
 MEDIAN = (3, 12)
 COUNTED = 4
+BLOCK = 512  # rows of cosines at a time
+SCALE = 1_000_000  # cosines count to six decimals: equal texts tie whatever order the hardware adds in
 TAU_GRID = tuple(round(0.50 + 0.02 * step, 2) for step in range(24))  # 0.50 .. 0.96
 
 Edge = tuple[str, str, float]
+Rows = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,36 +91,32 @@ def cluster_label(tools: Sequence[str]) -> str:
         if shared:
             leading = {row[0] for row in words if row}
             if shared <= leading:
-                shared |= _commonest(counts, leading)
+                others = {word: n for word, n in counts.items() if word not in leading and not word.isdigit()}
+                most = max(others.values(), default=0)
+                shared |= {word for word, count in others.items() if count == most > 1}
             fullest = max(words, key=lambda row: len(shared & set(row)))
             return " ".join(word for word in fullest if word in shared)[:200]
     return split_name(min(tools))[1][:200]
 
 
-def _commonest(counts: Counter[str], leading: set[str]) -> set[str]:
-    """The word or words, not at the head of a name, that most names hold; none when no two share one."""
-    others = {word: count for word, count in counts.items() if word not in leading and not word.isdigit()}
-    most = max(others.values(), default=0)
-    return {word for word, count in others.items() if count == most} if most > 1 else set()
-
-
 def _components(edges: Iterable[Edge]) -> list[frozenset[str]]:
-    parent: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        parent.setdefault(name, name)
-        while parent[name] != name:
-            parent[name] = parent[parent[name]]
-            name = parent[name]
-        return name
-
+    """Ordered by their first names."""
+    near: defaultdict[str, set[str]] = defaultdict(set)
     for left, right, _ in edges:
-        a, b = sorted((root(left), root(right)))
-        parent[b] = a
-    groups: defaultdict[str, set[str]] = defaultdict(set)
-    for name in parent:
-        groups[root(name)].add(name)
-    return [frozenset(groups[name]) for name in sorted(groups)]
+        near[left].add(right)
+        near[right].add(left)
+    groups: list[frozenset[str]] = []
+    seen: set[str] = set()
+    for name in sorted(near):
+        if name not in seen:
+            group, waiting = {name}, [name]
+            while waiting:
+                fresh = near[waiting.pop()] - group
+                group |= fresh
+                waiting += fresh
+            groups.append(frozenset(group))
+            seen |= group
+    return groups
 
 
 def _split(component: frozenset[str], edges: Iterable[Edge]) -> list[frozenset[str]]:
@@ -156,22 +155,13 @@ def _split(component: frozenset[str], edges: Iterable[Edge]) -> list[frozenset[s
     return [frozenset(nodes[place] for place in group) for group in members.values()]
 
 
-# H_K(t), exactly: the K nearest tools by cosine, best first, ties by name (paper, appendix B).
-#
-# In: normalised rows in the order of the names. Out: positions and cosines, row by row. Cosines count to six
-# decimals, so that equal texts tie whatever order the hardware adds in.
-
-
-BLOCK = 512
-SCALE = 1_000_000
-
-Rows = npt.NDArray[np.float32]
-
-
 def top_k(
     rows: Rows, k: int, progress: Callable[[int], None] = lambda done: None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """(positions, cosines), each n x min(k, n - 1). The rows must be sorted by name: the order breaks ties."""
+    """H_K(t), exactly: the K nearest tools by cosine, best first, ties by name (paper, appendix B).
+
+    `rows` are normalised and sorted by name. Returns (positions, cosines), each n x min(k, n - 1).
+    """
     count = len(rows)
     k = min(k, count - 1)
     positions = np.zeros((count, max(k, 0)), dtype=np.int64)

@@ -4,13 +4,11 @@ In: rows of any importer. Out: checked `ToolRecord`s with a content hash, and a 
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from catalog.core.tokens import split_name
-from catalog.core.twins import api_family, newest_first, twin_key
 from catalog.core.words import name_words
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
@@ -73,18 +71,29 @@ def parse_tool(row: Mapping[str, Any], where: str) -> ToolRecord:
     except TraceError as error:
         raise _bad(where, f"{error.message} {error.hint}") from error
     if any(part != part.strip() for part in parts) or max(map(len, parts)) > MAX_PART:
-        raise _bad(
-            where,
-            f"the two parts of '{name[:80]}' must have no outer spaces and at most {MAX_PART} characters.",
-        )
+        limits = f"must have no outer spaces and at most {MAX_PART} characters"
+        raise _bad(where, f"the two parts of '{name[:80]}' {limits}.")
+    granted = row.get("permissions")
+    granted = [] if granted is None else granted
+    if not isinstance(granted, list) or not all(isinstance(item, str) for item in granted):
+        raise _bad(where, "'permissions' must be a list of texts.")
+    granted = [_text({"permissions": one}, "permissions", where, MAX_PART) for one in granted if one.strip()]
+    deprecated = row.get("deprecated")
+    if deprecated is not None and not isinstance(deprecated, bool):
+        raise _bad(where, f"'deprecated' must be true or false, not {deprecated!r}.")
+    optional = {"version": "", "source": ""}
+    for key, limit in (("version", MAX_VERSION), ("source", MAX_PART)):
+        value = row.get(key)
+        if value not in (None, ""):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            optional[key] = _text({key: str(value) if number else value}, key, where, limit)
     return ToolRecord(
         name=name,
         description=_text(row, "description", where, MAX_DESCRIPTION),
-        permissions=_permissions(row, where),
-        deprecated=_flag(row, where),
-        version=_optional(row, "version", where, MAX_VERSION),
-        source=_optional(row, "source", where, MAX_PART),
+        permissions=tuple(dict.fromkeys(granted)),
+        deprecated=bool(deprecated),
         where=where,
+        **optional,
     )
 
 
@@ -102,9 +111,8 @@ def _text(row: Mapping[str, Any], key: str, where: str, limit: int) -> str:
         raise _bad(where, f"'{key}' must be text, not {type(value).__name__}.")
     value = value.strip()
     if not value:
-        raise _bad(
-            where, f"'{key}' is empty; describe what the tool does." if key != "name" else "'name' is empty."
-        )
+        what = "" if key == "name" else "; describe what the tool does"
+        raise _bad(where, f"'{key}' is empty{what}.")
     if len(value) > limit:
         raise _bad(where, f"'{key}' has {len(value):,} characters; the limit is {limit:,}.")
     if unsafe := UNSTORABLE.search(value):
@@ -114,34 +122,6 @@ def _text(row: Mapping[str, Any], key: str, where: str, limit: int) -> str:
     return value
 
 
-def _optional(row: Mapping[str, Any], key: str, where: str, limit: int) -> str:
-    value = row.get(key)
-    if value in (None, ""):
-        return ""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        value = str(value)
-    return _text({key: value}, key, where, limit) if value != "" else ""
-
-
-def _permissions(row: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    value = row.get("permissions")
-    if value is None:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise _bad(where, "'permissions' must be a list of texts.")
-    for item in value:
-        if item.strip():
-            _text({"permissions": item}, "permissions", where, MAX_PART)
-    return tuple(dict.fromkeys(item.strip() for item in value if item.strip()))
-
-
-def _flag(row: Mapping[str, Any], where: str) -> bool:
-    value = row.get("deprecated", False)
-    if value is None or isinstance(value, bool):
-        return bool(value)
-    raise _bad(where, f"'deprecated' must be true or false, not {value!r}.")
-
-
 def refuse_duplicates(records: Iterable[ToolRecord]) -> tuple[list[ToolRecord], list[RowError]]:
     """Keep the first of each name; every later one is an error that names both places."""
     seen: dict[str, ToolRecord] = {}
@@ -149,11 +129,8 @@ def refuse_duplicates(records: Iterable[ToolRecord]) -> tuple[list[ToolRecord], 
     for record in records:
         first = seen.setdefault(record.name, record)
         if first is not record:
-            errors.append(
-                RowError(
-                    record.where, f"the name '{record.name}' is already used at {first.where}.", record.name
-                )
-            )
+            message = f"the name '{record.name}' is already used at {first.where}."
+            errors.append(RowError(record.where, message, record.name))
     return list(seen.values()), errors
 
 
@@ -196,30 +173,27 @@ def diff_catalog(
     for record in records:
         seen.add(record.name)
         apis.add(record.api)
-        _place(diff, record, stored.get(record.name), domain)
+        tool = stored.get(record.name)
+        if tool is not None and tool.domain != domain:
+            message = f"'{record.name}' already belongs to the domain '{tool.domain}'."
+            diff.errors.append(RowError(record.where, message, record.name))
+            continue
+        if tool is None or not tool.active:
+            diff.added.append(record)
+            if tool is not None:
+                diff.returning.add(record.name)
+        elif tool.content_hash != record.content_hash(domain):
+            diff.changed.append(record)
+        else:
+            diff.unchanged += 1
+        if record.deprecated and not (tool and tool.active and tool.deprecated):
+            diff.deprecated.append(record.name)
     diff.removed = sorted(
         tool.name
         for tool in stored.values()
         if tool.active and tool.domain == domain and tool.api in apis and tool.name not in seen
     )
     return diff
-
-
-def _place(diff: CatalogDiff, record: ToolRecord, tool: StoredTool | None, domain: str) -> None:
-    if tool is not None and tool.domain != domain:
-        message = f"'{record.name}' already belongs to the domain '{tool.domain}'."
-        diff.errors.append(RowError(record.where, message, record.name))
-        return
-    if tool is None or not tool.active:
-        diff.added.append(record)
-        if tool is not None:
-            diff.returning.add(record.name)
-    elif tool.content_hash != record.content_hash(domain):
-        diff.changed.append(record)
-    else:
-        diff.unchanged += 1
-    if record.deprecated and not (tool and tool.active and tool.deprecated):
-        diff.deprecated.append(record.name)
 
 
 def search_words(name: str) -> str:
@@ -230,70 +204,3 @@ def search_words(name: str) -> str:
 def embedding_text(name: str, description: str) -> str:
     """What the sentence encoder reads of a tool."""
     return f"{' '.join(name_words(name))}: {description}"
-
-
-# What a new version of an API brings: which endpoints have a twin in its neighbour version, are new, or are gone.
-#
-# In: tool names. Out: one step for every API that was asked about and has another version.
-
-
-@dataclass(frozen=True, slots=True)
-class VersionStep:
-    """`api` beside the version before it, or after it when there is none before. The lists hold tool names."""
-
-    api: str
-    other: str
-    newer: bool
-    twins: int
-    new: tuple[str, ...]
-    gone: tuple[str, ...]
-
-    def __str__(self) -> str:
-        twins = f"{self.twins} endpoint{' has' if self.twins == 1 else 's have'} a twin"
-        here, there = len(self.new), len(self.gone)
-        if self.newer:
-            rest = f"{here} {_be(here)} new, {there} {_be(there)} gone"
-        else:
-            rest = f"{here} {_be(here)} only here, {there} only there"
-        return f"{self.api} is {'a newer' if self.newer else 'an older'} version of {self.other}: {twins}, {rest}."
-
-
-def _be(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-def version_steps(apis: Iterable[str], names: Iterable[str]) -> list[VersionStep]:
-    """A step for each of `apis` that `names`, the tools of their families, hold in another version too.
-
-    The oldest version is told beside the next one only when that one was not asked about: one sentence a pair.
-    """
-    endpoints: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
-    families: dict[str, set[str]] = defaultdict(set)
-    for name in names:
-        api = split_name(name)[0]
-        endpoints[api][twin_key(name)] = name
-        families[api_family(api)[0]].add(api)
-    steps = []
-    asked = set(apis)
-    for api in sorted(asked & endpoints.keys()):
-        ordered = newest_first(families[api_family(api)[0]])
-        place = ordered.index(api)
-        older = ordered[place + 1 : place + 2]
-        later = [other for other in ordered[:place][-1:] if other not in asked]
-        for other in older or later:
-            steps.append(_step(api, other, bool(older), endpoints[api], endpoints[other]))
-    return steps
-
-
-def _step(
-    api: str, other: str, newer: bool, mine: dict[tuple[str, str], str], theirs: dict[tuple[str, str], str]
-) -> VersionStep:
-    new, gone = mine.keys() - theirs.keys(), theirs.keys() - mine.keys()
-    return VersionStep(
-        api,
-        other,
-        newer,
-        len(mine.keys() & theirs.keys()),
-        tuple(sorted(mine[key] for key in new)),
-        tuple(sorted(theirs[key] for key in gone)),
-    )

@@ -8,6 +8,7 @@ in `OAuth2`, `Office365` and `IPv6` are part of the name.
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from catalog.core.tokens import split_name
 
@@ -66,3 +67,51 @@ def _age(name: str) -> tuple[int, list[int], bool]:
     final, _, stage = re.sub(STAGE, " \\g<0>", suffix, flags=re.IGNORECASE).partition(" ")
     numbers = [int(number) for number in re.findall("[0-9]+", final)]
     return -1 if version is None else version, numbers, not stage
+
+
+@dataclass(frozen=True, slots=True)
+class VersionStep:
+    """`api` beside the version before it, or after it when there is none before. The lists hold tool names."""
+
+    api: str
+    other: str
+    newer: bool
+    twins: int
+    new: tuple[str, ...]
+    gone: tuple[str, ...]
+
+    def __str__(self) -> str:
+        twins = f"{self.twins} endpoint{' has' if self.twins == 1 else 's have'} a twin"
+        new = f"{len(self.new)} {'is' if len(self.new) == 1 else 'are'}"
+        gone = f"{len(self.gone)} {'is' if len(self.gone) == 1 else 'are'}"
+        age = "a newer" if self.newer else "an older"
+        rest = f"{new} new, {gone} gone" if self.newer else f"{new} only here, {len(self.gone)} only there"
+        return f"{self.api} is {age} version of {self.other}: {twins}, {rest}."
+
+
+def version_steps(apis: Iterable[str], names: Iterable[str]) -> list[VersionStep]:
+    """What a new version of an API brings: a step for each of `apis` that `names`, the tools of their families, hold in
+    another version too.
+
+    The oldest version is told beside the next one only when that one was not asked about: one sentence a pair.
+    """
+    endpoints: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
+    families: dict[str, set[str]] = defaultdict(set)
+    for name in names:
+        api = split_name(name)[0]
+        endpoints[api][twin_key(name)] = name
+        families[api_family(api)[0]].add(api)
+    steps = []
+    asked = set(apis)
+    for api in sorted(asked & endpoints.keys()):
+        ordered = newest_first(families[api_family(api)[0]])
+        place = ordered.index(api)
+        older = ordered[place + 1 : place + 2]
+        later = [other for other in ordered[:place][-1:] if other not in asked]
+        for other in older or later:
+            mine, theirs = endpoints[api], endpoints[other]
+            both = mine.keys() & theirs.keys()
+            new = tuple(sorted(mine[key] for key in mine.keys() - both))
+            gone = tuple(sorted(theirs[key] for key in theirs.keys() - both))
+            steps.append(VersionStep(api, other, bool(older), len(both), new, gone))
+    return steps

@@ -15,12 +15,10 @@ from catalog.core.tool import (
     CatalogDiff,
     RowError,
     StoredTool,
-    VersionStep,
     diff_catalog,
     search_words,
-    version_steps,
 )
-from catalog.core.twins import api_family
+from catalog.core.twins import VersionStep, api_family, version_steps
 from catalog.core.words import trigrams, vocabulary
 from catalog.models import CatalogImport, CatalogWord, Domain, Tool, ToolRevision
 from catalog.services import catalog_lock, ledger_update, tools_changed

@@ -1,6 +1,6 @@
 """What a new version of an API brings, in one sentence."""
 
-from catalog.core.tool import version_steps
+from catalog.core.twins import version_steps
 
 
 def names(api: str, *endpoints: str) -> list[str]:
