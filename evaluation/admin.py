@@ -2,8 +2,8 @@
 
 from django.contrib import admin
 
+from catalog.admin import ReadOnly
 from evaluation.models import Benchmark, BenchmarkItem, Calibration, Evaluation, Prediction
-from training.admin import ReadOnly
 
 
 @admin.register(Benchmark)

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from trace_site.lib.files import read_json
-from training.core.recipe import PLAIN, POCKET, Recipe, Stage
+from training.core.recipe import PLAIN, POCKET, Recipe
 from training.core.stages import passes
 
 UNITS = {"a": 1, "b": 2, "c": 4}  # token rows that name one tool
 FAMILIES = {"a": ("flat",), "b": ("part",), "c": ("wrap", "part")}
-CHARS_A_TOKEN = (
-    4.4  # of a named base, and about what an encoder reads; of what pocket writes see `chars_a_token`
-)
+# of a named base, and about what an encoder reads; of what pocket writes see `chars_a_token`
+CHARS_A_TOKEN = 4.4
 IN_TRACES = 1.3  # more, for a tool's name in a trace is one to four tokens
 TURN = {True: 8, False: 40}  # tokens around a record: cue or instruction, markers
 ASKED = 30  # tokens that every lettered question says
@@ -97,22 +96,16 @@ def lengths_of(
 
 def amounts(recipe: Recipe, lengths: Lengths) -> list[Amount]:
     """What each stage of the cell reads, in training order."""
-    found = []
-    if recipe.memo != "none":
-        records, tokens = _stage1(recipe, lengths)
-        found.append(_amount("stage1", recipe.stage1, records, tokens))
+    read = [("stage1", *_stage1(recipe, lengths))] if recipe.memo != "none" else []
     for retrieval in passes(recipe):
-        records, tokens = _stage2(recipe, retrieval, lengths)
-        name = "plain" if retrieval in PLAIN else "stage2"
-        found.append(_amount(name, getattr(recipe, name), records, tokens))
+        read.append(("plain" if retrieval in PLAIN else "stage2", *_stage2(recipe, retrieval, lengths)))
+    found = []
+    for name, records, tokens in read:
+        stage, count = getattr(recipe, name), round(records)
+        steps = stage.steps(count) if count else 0
+        epochs = steps / ceil(count / stage.batch_size) if count else 0.0
+        found.append(Amount(name, count, round(tokens), steps, epochs, stage.max_seconds))
     return found
-
-
-def _amount(name: str, stage: Stage, records: float, tokens: float) -> Amount:
-    count = round(records)
-    steps = stage.steps(count) if count else 0
-    epochs = steps / ceil(count / stage.batch_size) if count else 0.0
-    return Amount(name, count, round(tokens), steps, epochs, stage.max_seconds)
 
 
 def chars_a_token(recipe: Recipe) -> float:
@@ -250,9 +243,8 @@ def size_of(recipe: Recipe, lengths: Lengths, base: Base | None = None) -> Size 
     base = base or base_of(recipe.base)
     if base is None:
         return None
-    adapters = (
-        recipe.lora.rank * base.layers * 23 * base.hidden
-    )  # seven linear layers, feed-forward 4 times the width
+    # seven linear layers, feed-forward 4 times the width
+    adapters = recipe.lora.rank * base.layers * 23 * base.hidden
     row = base.tables / base.vocab  # numbers of one token over all tables
     tables = base.tables + rows * row if recipe.embeddings == "full" else rows * row
     head = base.vocab * base.hidden
@@ -290,36 +282,23 @@ def memory_of(recipe: Recipe, size: Size, stages: Iterable[Amount], *, gpu: bool
     merging = 0.0 if pocket else size.parameters * 4 + size.trained * 8
     process = CONTEXT if gpu and not pocket else PROCESS
     trained = size.trained * STATE_BYTES
+    # bytes of a token and width, over all layers
+    whole = ACTIVATION[pocket]
+    kept = RECOMPUTED * size.layers + whole if recipe.activation_checkpointing else whole * size.layers
+    each = (kept + GRADIENT) * (1 if gpu and recipe.bf16 else 2)
     found = [Memory(frozen, trained, 0.0, process, merging, 0, 0)]
     for amount in stages:
         stage = getattr(recipe, amount.stage)
         sequences = stage.micro_batch or stage.batch_size
         length = min(recipe.max_seq_len, LONG * amount.tokens / max(1, amount.records))
-        activations = sequences * length * size.hidden * activation_bytes(recipe, size.layers, gpu)
+        activations = sequences * length * size.hidden * each
         found.append(Memory(frozen, trained, activations, process, merging, sequences, round(length)))
     return max(found, key=lambda one: (one.peak, one.activations))
 
 
-def activation_bytes(recipe: Recipe, layers: int, gpu: bool) -> float:
-    """A token and width, over all layers."""
-    whole = ACTIVATION[recipe.base == POCKET]
-    kept = RECOMPUTED * layers + whole if recipe.activation_checkpointing else whole * layers
-    return (kept + GRADIENT) * (1 if gpu and recipe.bf16 else 2)
-
-
-def thumb_flops(recipe: Recipe, threads: int, gpu: bool) -> float:
-    """FLOP/s of a machine nobody measured yet."""
-    return GPU_FLOPS if gpu and recipe.base != POCKET else CPU_FLOPS * threads
-
-
-def all_seconds(amount: Amount, tokens_a_second: float) -> float:
-    """Of all steps, without the start."""
-    return amount.tokens * amount.epochs / tokens_a_second
-
-
 def stage_seconds(amount: Amount, tokens_a_second: float) -> float:
     """Without the start; a time limit stops the stage early."""
-    seconds = all_seconds(amount, tokens_a_second)
+    seconds = amount.tokens * amount.epochs / tokens_a_second
     return min(seconds, amount.max_seconds) if amount.max_seconds else seconds
 
 

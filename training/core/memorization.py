@@ -43,12 +43,6 @@ def choosing(tool: dict[str, Any], gold: Units, near: Near) -> Parts:
     return (*asked, *_compared(tool, near), "So it is ", gold, ".")
 
 
-def describing(tool: dict[str, Any], near: Near) -> Parts:
-    """From a token to its description."""
-    parts = _compared(tool, near)
-    return (*parts[:-1], str(parts[-1]).rstrip()) if parts else ("Nothing in the catalog stands near it.",)
-
-
 def without_a_rule(asked: str, gold: Units, near: Sequence[Units]) -> Parts:
     """From a request, `asked` of it in words, to a tool of which no rule speaks; `near`: its look-alikes, nearest
     first."""
@@ -88,18 +82,15 @@ def _compared(tool: dict[str, Any], near: Near) -> Parts:
     parts: list[Part] = []
     chosen = near[:LOOK_ALIKES]
     for number, (units, other) in enumerate(chosen):
-        parts += ["; " if number else "Near it stands ", units, f", {_told_apart(other, tool)}"]
+        different = own_words(other["description"], [tool["description"]])
+        says = f"which is about {', '.join(different)}" if different else "which says no more"
+        gone = " and is deprecated" if other["deprecated"] and not tool["deprecated"] else ""
+        parts += ["; " if number else "Near it stands ", units, f", {says}{gone}"]
     if chosen:
         parts.append(". ")
     if mine := own_words(tool["description"], [other["description"] for _, other in chosen]):
         parts.append(f"Only here: {', '.join(mine)}. ")
     return _joined(parts)
-
-
-def _told_apart(other: dict[str, Any], tool: dict[str, Any]) -> str:
-    different = own_words(other["description"], [tool["description"]])
-    says = f"which is about {', '.join(different)}" if different else "which says no more"
-    return f"{says} and is deprecated" if other["deprecated"] and not tool["deprecated"] else says
 
 
 def _joined(parts: Sequence[Part]) -> Parts:
@@ -188,30 +179,24 @@ class Catalog:
         """The thinking part of a Stage-1 record."""
         tool = self.tools[record.id]
         near: dict[Units, dict[str, Any]] = {}
-        for other in self._near(record):
-            near.setdefault(_named(record, other, self.index), self.tools[other])
+        # the look-alikes a record is about, nearest first, each by its API's token, its endpoint's or all of them
+        own_api, others = split_name(record.id)[0], self.look_alikes(record.id)
+        for other in others[: self.recipe.mcts_negatives] if record.kind == "mcts" else others:
+            api, endpoint = split_name(other)
+            part = {"desc2api": api, "api2endpoint": endpoint}.get(record.kind)
+            if part is None:
+                near.setdefault(self.units(other), self.tools[other])
+            elif (api == own_api) == (record.kind == "api2endpoint"):
+                near.setdefault(Units((part_token(part),)), self.tools[other])
         if record.kind == "token2desc":
-            return describing(tool, list(near.items()))
+            parts = _compared(tool, list(near.items()))
+            return (
+                (*parts[:-1], str(parts[-1]).rstrip())
+                if parts
+                else ("Nothing in the catalog stands near it.",)
+            )
         (gold,) = (part for part in record.answer if isinstance(part, Units))
         return choosing(tool, gold, list(near.items()))
-
-    def _near(self, record: Record) -> list[str]:
-        """The look-alikes a record is about, nearest first."""
-        api, near = split_name(record.id)[0], self.look_alikes(record.id)
-        if record.kind == "mcts":
-            return near[: self.recipe.mcts_negatives]
-        if record.kind == "desc2api":
-            return [other for other in near if split_name(other)[0] != api]
-        if record.kind == "api2endpoint":
-            return [other for other in near if split_name(other)[0] == api]
-        return near
-
-
-def _named(record: Record, name: str, index: NameIndex) -> Units:
-    """The tokens a record calls a tool by: its API's, its endpoint's or all of them."""
-    api, endpoint = split_name(name)
-    part = {"desc2api": api, "api2endpoint": endpoint}.get(record.kind)
-    return Units((part_token(part),) if part else tuple(index.units[name]))
 
 
 def replay_records(snapshot: Snapshot, recipe: Recipe) -> list[Record]:

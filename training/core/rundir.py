@@ -94,13 +94,15 @@ class RunDir:
         Raises TraceError with code disk_full before it writes when there is no room, and leaves nothing behind.
         """
         final = self.checkpoints / f"step-{step:06d}"
-        require_room(self.checkpoints, needed, f"the checkpoint of step {step}")
+        what = f"the checkpoint of step {step}"
+        if needed and shutil.disk_usage(self.checkpoints).free < needed + KEPT_FREE:
+            raise no_room(self.checkpoints, needed, what)
         try:
             publish_dir(self.checkpoints / f".{final.name}.{os.getpid()}", final, write, {"step": step})
             write_atomic(self.checkpoints / "latest", final.name)
         except TraceError as error:
             if error.code == "disk_full" or was_full(error):
-                raise no_room(self.checkpoints, needed, f"the checkpoint of step {step}") from error
+                raise no_room(self.checkpoints, needed, what) from error
             raise
         self._prune(final)
         return final
@@ -146,12 +148,6 @@ def whole_lines(descriptor: int) -> int:
     if end < size:
         os.ftruncate(descriptor, end)
     return end
-
-
-def require_room(folder: Path, needed: int, what: str) -> None:
-    """Raise disk_full when the disk has fewer than `needed` bytes and a reserve left."""
-    if needed and shutil.disk_usage(folder).free < needed + KEPT_FREE:
-        raise no_room(folder, needed, what)
 
 
 def no_room(folder: Path, needed: int, what: str) -> TraceError:

@@ -58,7 +58,16 @@ def policy_save(
     for field in (*CELL, *LIMITS, "recipe"):
         setattr(row, field, fields.get(field, getattr(row, field)))
     row.snapshot = {key: value for key, value in snapshot_params(**snapshot).items() if key != "actor"}
-    _check(row)
+    if row.retrieval == Run.Retrieval.NONE:
+        raise TraceError(
+            "a cell without Stage 2 learns neither from samples nor from rules.",
+            code="bad_input",
+            where="retrieval",
+            hint="Choose n, r, r+R or n>r.",
+        )
+    if row.quiet_minutes > LONGEST_QUIET:
+        raise TraceError("must be at most a week.", code="bad_input", where="quiet_minutes")
+    policy_recipe(row)
     row.changed_by = actor
     row.save()
     action = "retraining.policy_changed" if policy else "retraining.policy_created"
@@ -69,19 +78,6 @@ def policy_save(
 def said(policy: RetrainPolicy) -> dict[str, Any]:
     """A policy's settings, as the audit log keeps them."""
     return {name: getattr(policy, name) for name in (*CELL, *LIMITS, "active", "snapshot", "recipe")}
-
-
-def _check(policy: RetrainPolicy) -> None:
-    if policy.retrieval == Run.Retrieval.NONE:
-        raise TraceError(
-            "a cell without Stage 2 learns neither from samples nor from rules.",
-            code="bad_input",
-            where="retrieval",
-            hint="Choose n, r, r+R or n>r.",
-        )
-    if policy.quiet_minutes > LONGEST_QUIET:
-        raise TraceError("must be at most a week.", code="bad_input", where="quiet_minutes")
-    policy_recipe(policy)
 
 
 def policy_recipe(policy: RetrainPolicy) -> Recipe:

@@ -246,7 +246,8 @@ class Estimator:
             runs = _earlier_runs(one for one, _ in found)
             return rate, f"from {runs} on this hardware{other}: {rate:,.0f} tokens/s"
         threads = int(self.machine.hardware.get("threads") or settings.ML_THREADS)
-        rate = sums.thumb_flops(recipe, threads, self.machine.gpu) / need
+        on_gpu = self.machine.gpu and recipe.base != POCKET
+        rate = (sums.GPU_FLOPS if on_gpu else sums.CPU_FLOPS * threads) / need
         return rate, f"a rule of thumb, nothing like it ran here yet: {rate:,.0f} tokens/s"
 
     def _memory(self, recipe: Recipe, parts: Memory | None) -> Figure:
@@ -305,7 +306,7 @@ class Estimator:
         if not self.machine.alive:
             yield "No training worker is running: the run will wait in the queue until one starts."
         for amount in todo:
-            limit, needed = amount.max_seconds, sums.all_seconds(amount, rate) if rate else 0.0
+            limit, needed = amount.max_seconds, amount.tokens * amount.epochs / rate if rate else 0.0
             if limit and needed > limit:
                 yield (
                     f"{STAGES[amount.stage]} needs about {needed:,.0f} s; its time limit of {shown(limit)} s stops it "

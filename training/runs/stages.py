@@ -31,10 +31,8 @@ log = logging.getLogger(__name__)
 TRAINER = "training.ml"
 COPY_SECONDS = 1.0
 STOP_SECONDS = 30.0  # how long a trainer may take to write its last checkpoint
-CURVE = (
-    *("loss", "lr", "grad_norm", "tokens", "tokens_per_second", "computed_ratio", "memory_mb"),
-    *("seconds", "epoch", "steps"),
-)
+CURVE = ("loss", "lr", "grad_norm", "tokens", "tokens_per_second", "computed_ratio", "memory_mb")
+CURVE += ("seconds", "epoch", "steps")
 
 
 def run_stage(
@@ -46,7 +44,12 @@ def run_stage(
     if not finished(folder):
         wait_for_predecessor(ctx, folder)
     if not finished(folder):  # the one before us may have come to its end meanwhile
-        begin_anew_if_done(folder)
+        if (
+            folder / "done.json"
+        ).is_file():  # it has lost its export: its curves begin again with its first step
+            for name in ("done.json", "metrics.jsonl", "log.txt"):
+                (folder / name).unlink(missing_ok=True)
+            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
         write_atomic(asked, recipes.stored(run.recipe).to_yaml())
         arguments = [stage, "--snapshot", snapshot, "--run", folder, "--recipe", asked]
         arguments += ["--cache", settings.TRACE_HOME / "cache" / "encoded"]
@@ -103,14 +106,6 @@ def wait_for_predecessor(ctx: JobContext, folder: Path, seconds: float = 120.0) 
                     ) from error
                 time.sleep(0.5)
     (folder / "STOP").unlink(missing_ok=True)
-
-
-def begin_anew_if_done(folder: Path) -> None:
-    """A stage that was done and has lost its export is trained from its first step: its curves begin again."""
-    if (folder / "done.json").is_file():
-        for name in ("done.json", "metrics.jsonl", "log.txt"):
-            (folder / name).unlink(missing_ok=True)
-        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
 
 class Watcher:

@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
-from training.core.records import Part, Parts, Record, Units, choice_parts, query_parts
+from training.core.records import Parts, Record, Units, choice_parts, query_parts
 from training.core.scripts import readable_scripts, request_words, scripts_of
 from training.ml.bases.adapters import (
     ASSISTANT,
@@ -51,11 +51,13 @@ class PlainText:
         state["post_processor"] = state["padding"] = state["truncation"] = None
         state["normalizer"] = _unprefixed(state.get("normalizer"))
         state["pre_tokenizer"] = _unprefixed(state.get("pre_tokenizer"))
-        blanks = [token for token in state["added_tokens"] if _is_blank(token)]
-        self._tokenizer = _with_added(state, blanks)
+        # runs of spaces or line breaks are text, although some tokenizers add them as tokens
+        plain = (token for token in state["added_tokens"] if not token["special"])
+        blanks = [token for token in plain if not token["content"].replace(BLANK, " ").strip()]
+        self._tokenizer = Tokenizer.from_str(json.dumps({**state, "added_tokens": blanks}))
         if any(self._tokenizer.token_to_id(token["content"]) != token["id"] for token in blanks):
             blanks = []  # without the tokens between them they would get other ids
-            self._tokenizer = _with_added(state, blanks)
+            self._tokenizer = Tokenizer.from_str(json.dumps({**state, "added_tokens": []}))
         self.control = set(tokenizer.added_tokens_decoder) | set(tokenizer.all_special_ids)
         self.control -= {token["id"] for token in blanks}
         self._stands_for = self._stand_for_others(tokenizer)
@@ -91,14 +93,12 @@ class PlainText:
         """Places strictly inside the text, one in or beside every control token; [0] when it is one character."""
         found: set[int] = set()
         for number, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
-            if number in self.control or self._is_typed(number, text[start:end]):
+            # a text may also name a stand-in, such as `<unk>`: its letters are known, so nothing need be lost
+            typed = number in self._stands_for and self._stands_for[number] in text[start:end]
+            if number in self.control or typed:
                 found |= {start + 1} if end - start > 1 else {start, end}
         inside = sorted(place for place in found if 0 < place < len(text))
         return inside or ([len(text) // 2] if found else [])
-
-    def _is_typed(self, number: int, spelled: str) -> bool:
-        """Does the text name a stand-in, such as `<unk>`? Its letters are known, so nothing need be lost."""
-        return number in self._stands_for and self._stands_for[number] in spelled
 
     def _stand_in(self, character: str) -> tuple[int, ...]:
         """The character's compatible spelling, or a visible stand-in."""
@@ -112,15 +112,6 @@ class PlainText:
             code="no_plain_token",
             hint="Use another base model.",
         )
-
-
-def _with_added(state: dict[str, Any], tokens: list[dict[str, Any]]) -> Tokenizer:
-    return Tokenizer.from_str(json.dumps({**state, "added_tokens": tokens}))
-
-
-def _is_blank(token: dict[str, Any]) -> bool:
-    """Runs of spaces or line breaks are text, although some tokenizers add them as tokens."""
-    return not token["special"] and not token["content"].replace(BLANK, " ").strip()
 
 
 def _unprefixed(step: Any) -> Any:
@@ -227,11 +218,9 @@ class Chat:
                 raise TraceError(f"the model has no token {text}.", code="no_token")
         return ids
 
-    def part_ids(self, part: Part) -> list[int]:
-        return self.unit_ids(part.strings) if isinstance(part, Units) else self.text_ids(part)
-
     def parts_ids(self, parts: Parts) -> list[int]:
-        return [number for part in parts for number in self.part_ids(part)]
+        ids = (self.unit_ids(p.strings) if isinstance(p, Units) else self.text_ids(p) for p in parts)
+        return [number for part in ids for number in part]
 
     def prompt_ids(self, kind: str, parts: Parts) -> list[int]:
         """Everything up to where the model starts to write; texts of an overlong prompt are cut at their ends."""

@@ -39,9 +39,8 @@ from training.ml.bases.named import rounded
 SCALE = 20.0  # of the mean, whose length is 1: sentence-transformers' scale for cosines
 NEAREST = 5  # tools whose rows the decoder sees with a request
 KNOWN = 4096  # requests whose states are kept in training: about 300 MB
-GATE_OPEN = (
-    4.0  # the untrained gate: +4 where a list of tools begins, -4 elsewhere, before the logistic function
-)
+# the untrained gate: +4 where a list of tools begins, -4 elsewhere, before the logistic function
+GATE_OPEN = 4.0
 
 
 class PocketConfig(PretrainedConfig):
@@ -65,9 +64,8 @@ class PocketConfig(PretrainedConfig):
         if isinstance(encoder, dict):
             encoder = AutoConfig.for_model(**encoder)
         self.encoder = encoder if encoder is not None else AutoConfig.for_model("bert")
-        self.encoder.use_cache = (
-            False  # it reads a request once; asked for, recomputing activations would warn of it
-        )
+        # it reads a request once; asked for, recomputing activations would warn of it
+        self.encoder.use_cache = False
         self.writer = Qwen3Config(**writer) if isinstance(writer, dict) else writer or Qwen3Config()
         self.vocab_size = vocab_size
         self.hidden_size = self.writer.hidden_size
@@ -340,10 +338,7 @@ LISTS = ('["', '", "', '"]')  # one token, two (a space begins one) and one
 def writer_tokenizer(encoder_words: Any, vocab_size: int) -> PreTrainedTokenizerFast:
     """`encoder_words`: the encoder's tokenizer, whose vocabulary lists commoner words first."""
     known = encoder_words.get_vocab()
-    return _wrapped(_learned(tuple(sorted(known, key=lambda piece: known[piece])), vocab_size))
-
-
-def _wrapped(state: str) -> PreTrainedTokenizerFast:
+    state = _learned(tuple(sorted(known, key=lambda piece: known[piece])), vocab_size)
     tokenizer = Tokenizer.from_str(state)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token=PAD, eos_token=END, clean_up_tokenization_spaces=False
