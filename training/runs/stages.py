@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 TRAINER = "training.ml"
 COPY_SECONDS = 1.0
 STOP_SECONDS = 30.0  # how long a trainer may take to write its last checkpoint
-CURVE = ("loss", "lr", "grad_norm", "tokens", "tokens_per_second", "computed_ratio", "memory_mb")
-CURVE += ("seconds", "epoch", "steps")
+CURVE = ["loss", "lr", "grad_norm", "tokens", "tokens_per_second", "computed_ratio", "memory_mb"]
+CURVE += ["seconds", "epoch", "steps"]
 
 
 def run_stage(
