@@ -1,10 +1,19 @@
 """The pipeline of one sample: query -> filter -> trace -> filter -> judge, again with the critique until it passes.
 
 In: a Unit (what to write). Out: an Outcome with every attempt. No database: many units are under way in one event
-loop, and a killed run loses only those. The first try and `retries` more; then the sample is dropped.
+loop, and a killed run loses only those. The first try and `retries` more; then the sample is dropped. Below: many
+samples side by side, `written` in a thread of its own, `written_here` for writers that never wait.
 """
 
+import asyncio
+import queue
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 from typing import Any
 
 from synthesis.core.filters import Candidate, Failure, FilterContext, query_failures, trace_failures
@@ -100,7 +109,8 @@ class Pipeline:
             if tried.outcome == "ready":
                 return Outcome(unit.sample_id, True, draft, tried.trace, permissions, attempts, pool)
             critique = f"{unit.request.critique} {tried.critique}".strip()
-            if unit.given is None and self._query_is_bad(tried):
+            query_is_bad = not tried.trace or QUERY_AXES & set(tried.judge.get("failed", ()))
+            if unit.given is None and query_is_bad:
                 self._give_up(tried)
                 draft = None
         if unit.given is None:
@@ -115,9 +125,6 @@ class Pipeline:
             self.context.seen.discard(tried.passed.query)
             tried.passed = None
 
-    def _query_is_bad(self, tried: Tried) -> bool:
-        return not tried.trace or bool(QUERY_AXES & set(tried.judge.get("failed", ())))
-
     async def _attempt(
         self, unit: Unit, draft: QueryDraft | None, tried: Tried, critique: str
     ) -> tuple[QueryDraft, tuple[str, ...]]:
@@ -129,37 +136,24 @@ class Pipeline:
             tried.calls += draft.calls
         tried.query, tried.answer = draft.query, draft.answer
         candidate = candidate_of(request, draft)
-        if (fresh or unit.given) and not self._query_passes(candidate, tried, fresh, unit.refused):
-            return draft, ()
+        if fresh or unit.given:
+            tried.failures = query_failures(candidate, self.context)
+            if fresh and candidate.query in unit.refused:
+                tried.failures.append(Failure("near_duplicate", REFUSED, candidate.query))
+            if tried.failures:
+                tried.outcome, tried.critique = "filtered", _told(tried.failures)
+                return draft, ()
+            if fresh:  # remembered at once, so that no other unit writes its twin
+                self.context.seen.add(candidate.query)
         tried.passed = draft
         permissions = permission_targets(draft.answer, request.pool, unit.permission_share, request.seed)
-        await self._trace(request, draft, permissions, tried)
-        tried.failures = trace_failures(replace(candidate, trace=tried.trace), self.context)
-        if tried.failures:
-            tried.outcome, tried.critique = "filtered", _told(tried.failures)
-        else:
-            await self._judged(unit, request, draft, tried)
-        return draft, permissions
-
-    def _query_passes(self, candidate: Candidate, tried: Tried, fresh: bool, refused: frozenset[str]) -> bool:
-        """Filter the query; one that passes is remembered at once, so that no other unit writes its twin."""
-        tried.failures = query_failures(candidate, self.context)
-        if fresh and candidate.query in refused:
-            tried.failures.append(Failure("near_duplicate", REFUSED, candidate.query))
-        if not tried.failures and fresh:
-            self.context.seen.add(candidate.query)
-        if tried.failures:
-            tried.outcome, tried.critique = "filtered", _told(tried.failures)
-        return not tried.failures
-
-    async def _trace(
-        self, request: QueryRequest, draft: QueryDraft, permissions: tuple[str, ...], tried: Tried
-    ) -> None:
         written = await self.writers.trace.write(trace_request(request, draft, permissions))
         tried.trace = written.trace
         tried.calls += written.calls
-
-    async def _judged(self, unit: Unit, request: QueryRequest, draft: QueryDraft, tried: Tried) -> None:
+        tried.failures = trace_failures(replace(candidate, trace=tried.trace), self.context)
+        if tried.failures:
+            tried.outcome, tried.critique = "filtered", _told(tried.failures)
+            return draft, permissions
         asked = judge_request(request, draft, tried.trace, str(unit.sample_id))
         found = await self.writers.judge.judge(asked)
         verdict = found.of(str(unit.sample_id))
@@ -167,6 +161,7 @@ class Pipeline:
         tried.judge = {**verdict.scores, "critique": verdict.critique, "failed": list(verdict.failed_axes)}
         tried.outcome = "ready" if verdict.passed else "judged_out"
         tried.critique = "" if verdict.passed else verdict.critique or "Scored too low."
+        return draft, permissions
 
 
 def candidate_of(request: QueryRequest, draft: QueryDraft) -> Candidate:
@@ -186,3 +181,152 @@ def candidate_of(request: QueryRequest, draft: QueryDraft) -> Candidate:
 
 def _told(failures: list[Failure]) -> str:
     return " ".join(f"{failure.message} ({failure.evidence})" for failure in failures)
+
+
+# Many samples. The caller keeps the database and the job: units are drawn and batches committed in its thread. At most
+# `workers` + BATCH units are handed over and not committed, so memory is flat and a kill loses few. Closing the
+# generator (a cancelled job, a lost lease) cancels what is under way.
+
+Close = Callable[[], Awaitable[None]]
+BATCH = 100
+POLL = 0.2  # seconds between two looks at whether the job goes on
+# a batch waits for company a few times as long as the last one took to commit, so that commits stay cheap
+COMPANY = 4
+PAUSE = 0.25  # seconds, at most
+# the run ends, but what is under way is paid for and may end well
+GENTLE = frozenset({"llm_budget"})
+
+
+def written_here(pipeline: Pipeline, units: Iterable[Unit]) -> Iterator[list[Outcome]]:
+    """Outcomes in batches, one unit after the other, in the caller's thread."""
+
+    async def all_of(batch: list[Unit]) -> list[Outcome]:
+        return [await pipeline.make(unit) for unit in batch]
+
+    rest = iter(units)
+    with asyncio.Runner() as runner:
+        while batch := list(islice(rest, BATCH)):
+            yield runner.run(all_of(batch))
+
+
+def written(
+    pipeline: Pipeline,
+    units: Iterable[Unit],
+    workers: int,
+    *,
+    check: Callable[[], None] = lambda: None,
+    close: Close | None = None,
+) -> Iterator[list[Outcome]]:
+    """Outcomes in batches, in the order they end; at most `workers` units are under way.
+
+    `check` is called all the time and may raise; `close` is awaited at the end in the loop. Raises what a unit raises,
+    once what ended before it has been handed over.
+    """
+    rest = iter(units)
+    loop = _Loop(pipeline, workers, close)
+    under_way, pause = 0, 0.0
+    try:
+        while True:
+            fresh = list(islice(rest, workers + BATCH - under_way))
+            loop.feed(fresh)
+            under_way += len(fresh)
+            if not under_way or not (batch := loop.take(check, pause)):
+                break
+            began = time.monotonic()
+            yield batch
+            pause = min(PAUSE, COMPANY * (time.monotonic() - began))
+            under_way -= len(batch)
+        loop.end()
+    finally:
+        loop.cancel()
+
+
+class _Loop:
+    """The event loop's thread. Methods without an underscore belong to the caller's thread."""
+
+    def __init__(self, pipeline: Pipeline, workers: int, close: Close | None) -> None:
+        self._pipeline, self._workers, self._close = pipeline, workers, close
+        self._inbox: asyncio.Queue[Unit | None] = asyncio.Queue()
+        self._out: queue.SimpleQueue[Outcome | None] = queue.SimpleQueue()
+        self._stopped_by: TraceError | None = None
+        self._main: asyncio.Task[None] | None = None
+        self._over = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="writing")
+        self._ended = self._thread.submit(self._run)
+        self._ended.add_done_callback(lambda _: self._out.put(None))
+
+    def feed(self, units: Iterable[Unit | None]) -> None:
+        for unit in units:
+            self._tell(partial(self._inbox.put_nowait, unit))
+
+    def take(self, check: Callable[[], None], pause: float) -> list[Outcome]:
+        """What has ended `pause` seconds after the first; nothing when the loop has ended by itself."""
+        first = self._first(check)
+        batch: list[Outcome] = []
+        if first is not None and self._out.qsize() < BATCH:
+            time.sleep(pause)
+        while first is not None:
+            batch.append(first)
+            if len(batch) == BATCH or self._out.empty():
+                return batch
+            first = self._out.get()
+        self._out.put(None)
+        return batch
+
+    def end(self) -> None:
+        """Wait until all is done; raises what went wrong."""
+        self.feed([None] * self._workers)
+        self._ended.result()
+
+    def cancel(self) -> None:
+        """Cancel what is under way, wait until its books are closed."""
+        self._tell(self._stop)
+        self._thread.shutdown()
+
+    def _first(self, check: Callable[[], None]) -> Outcome | None:
+        while True:
+            check()
+            try:
+                return self._out.get(timeout=POLL)
+            except queue.Empty:
+                continue
+
+    def _tell(self, what: Callable[[], object]) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(what)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._all())
+
+    def _stop(self) -> None:
+        self._over = True
+        if self._main is not None:
+            self._main.cancel()
+
+    async def _all(self) -> None:
+        self._main = asyncio.current_task()
+        try:
+            if not self._over:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(self._workers):
+                        group.create_task(self._work())
+        except ExceptionGroup as errors:
+            told = errors.subgroup(TraceError) or errors
+            raise told.exceptions[0] from None
+        finally:
+            if self._close is not None:
+                await self._close()
+        if self._stopped_by is not None:
+            raise self._stopped_by
+
+    async def _work(self) -> None:
+        while (unit := await self._inbox.get()) is not None and not self._over:
+            try:
+                self._out.put(await self._pipeline.make(unit))
+            except TraceError as error:
+                if error.code not in GENTLE:
+                    raise
+                self._stopped_by, self._over = error, True
+                self.feed([None] * self._workers)

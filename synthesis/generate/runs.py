@@ -18,9 +18,8 @@ from synthesis.core.few_shots import FewShots
 from synthesis.core.plan import shuffled_pool
 from synthesis.core.queries import QueryDraft, QueryRequest, RuleText, Writers
 from synthesis.core.recipe import Recipe, read_recipe
-from synthesis.generate.executor import written, written_here
 from synthesis.generate.imports import untraced
-from synthesis.generate.pipeline import Outcome, Pipeline, Unit
+from synthesis.generate.pipeline import Outcome, Pipeline, Unit, written, written_here
 from synthesis.generate.planning import plan
 from synthesis.generate.regeneration import plan_again, settle
 from synthesis.generate.yields import run_counts
@@ -39,14 +38,13 @@ from trace_site.jobs import Job, JobContext, JobPostponed
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import Client
 
-# Who writes a run: the writers, the clients of their endpoints, the ledger; and what is put down when it starts.
-
-
 PER_SLOT = 2  # samples under way for each exchange an endpoint takes: one waits or is filtered, another asks
 
 
 @dataclass(frozen=True, slots=True)
 class Staff:
+    """Who writes a run: the writers, the clients of their endpoints, the ledger."""
+
     writers: Writers
     ledger: DatabaseLedger
     clients: list[Client] = field(default_factory=list)
@@ -57,12 +55,13 @@ class Staff:
         """Outcomes in batches. Offline writers never wait, so one thread is the fastest."""
         if not self.clients:
             return written_here(pipeline, units)
-        slots = {client.endpoint.base_url: client.endpoint.concurrency for client in self.clients}
-        return written(pipeline, units, PER_SLOT * sum(slots.values()), check=check, close=self._close)
 
-    async def _close(self) -> None:
-        for client in self.clients:
-            await client.close()
+        async def close() -> None:
+            for client in self.clients:
+                await client.close()
+
+        slots = {client.endpoint.base_url: client.endpoint.concurrency for client in self.clients}
+        return written(pipeline, units, PER_SLOT * sum(slots.values()), check=check, close=close)
 
 
 def run_staff(run: SynthesisRun, recipe: Recipe, job: Job) -> Staff:
@@ -77,23 +76,21 @@ def run_staff(run: SynthesisRun, recipe: Recipe, job: Job) -> Staff:
     return Staff(llm_writers(made, recipe), ledger, list(dict.fromkeys(made.values())))
 
 
-def open_books(ctx: JobContext, run: SynthesisRun, writers: Writers) -> None:
+def _open_books(ctx: JobContext, run: SynthesisRun, writers: Writers) -> None:
     """At the start of every attempt: keep the prompts' texts, close the rows that a killed process left open."""
+    used = writers.made_with(run.branch).values()
+    prompts = {part["prompt_hash"]: part["prompt"] for part in used if "prompt_hash" in part}
     with ctx.guard():
-        _keep_prompts(writers.made_with(run.branch))
+        PromptVersion.objects.bulk_create(
+            (PromptVersion(hash=digest, name=name, source=source(name)) for digest, name in prompts.items()),
+            ignore_conflicts=True,
+        )
         open_rows = ModelCall.objects.filter(job=ctx.job, state=ModelCall.State.SENT)
         open_rows.update(state=ModelCall.State.FAILED, error_code=LOST, ended_at=Now())
 
 
-def _keep_prompts(made_with: dict[str, dict[str, str]]) -> None:
-    prompts = {part["prompt_hash"]: part["prompt"] for part in made_with.values() if "prompt_hash" in part}
-    PromptVersion.objects.bulk_create(
-        (PromptVersion(hash=digest, name=name, source=source(name)) for digest, name in prompts.items()),
-        ignore_conflicts=True,
-    )
-
-
 CHUNK = 500  # planned samples read at once
+AS_TRIED = ("number", "query", "trace", "outcome", "judge", "critique", "error", "error_code", "calls")
 WRITTEN = [
     *("query", "answer", "explanation", "trace", "permissions", "pool"),
     *("machine", "writer", "run", "approved_by", "updated_at"),
@@ -112,11 +109,11 @@ def run_synthesis(ctx: JobContext) -> dict[str, Any]:
     catalog = _catalog(ctx, run)
     staff = run_staff(run, recipe, ctx.job)
     try:
-        open_books(ctx, run, staff.writers)
+        _open_books(ctx, run, staff.writers)
         (plan_again if run.params.get("regenerate") else plan)(ctx, run, staff.writers, catalog)
         _write_all(ctx, run, recipe, catalog, staff)
     except TraceError as error:
-        raise (told_budget(run, ctx.job) if error.code == "llm_budget" else error) from error
+        raise (_over_budget(run, ctx.job) if error.code == "llm_budget" else error) from error
     finally:
         staff.ledger.close()
     return patiently(lambda: run_counts(run))
@@ -185,22 +182,18 @@ def _write(ctx: JobContext, run: SynthesisRun, recipe: Recipe, catalog: CatalogV
     progress()
     if not (pending := _pending(run)).exists():
         return
-    context = catalog.filter_context(recipe, _queries_so_far(run), published_codes())
+    # every query that new ones must not almost repeat; what is being replaced is no rival of its replacement, and a
+    # query kept while its trace is written again stands in a row of this run already
+    rivals = Sample.objects.filter(STANDING, branch=run.branch).exclude(query="")
+    rivals = rivals.exclude(run=run, machine=Sample.Machine.PENDING)
+    queries = rivals.order_by("id").values_list("query", flat=True)
+    context = catalog.filter_context(recipe, queries, published_codes())
     pipeline = Pipeline(staff.writers, context, recipe.retries)
-    units = _units(run, recipe, pending, catalog)
-    for outcomes in staff.written(pipeline, units, progress):
+    for outcomes in staff.written(pipeline, _units(run, recipe, pending, catalog), progress):
         # a batch whose commit was not heard of is found committed
         patiently(partial(_commit, ctx, run, staff.writers, outcomes))
         done += len(outcomes)
         progress()
-
-
-def _queries_so_far(run: SynthesisRun) -> QuerySet[Sample, str]:
-    """Every query that new ones must not almost repeat; what is being replaced is no rival of its replacement."""
-    rows = Sample.objects.filter(STANDING, branch=run.branch).exclude(query="")
-    # a query kept while its trace is written again stands in a row of this run already
-    rows = rows.exclude(run=run, machine=Sample.Machine.PENDING)
-    return rows.order_by("id").values_list("query", flat=True)
 
 
 def _pending(run: SynthesisRun) -> QuerySet[Sample]:
@@ -218,9 +211,23 @@ def _units(
     share = recipe.trace.permission_share
     for chunk in (waiting[first : first + CHUNK] for first in range(0, len(waiting), CHUNK)):
         for row, rule in patiently(partial(_planned, chunk)):
+            batch, again = row.made_from.get("batch_seed"), row.made_from.get("again", {})
+            request = QueryRequest(
+                branch=row.branch,
+                domain=row.domain_id,
+                pool=catalog.pool(row.pool or shuffled_pool(row.answer, catalog.neighbours, row.seed)),
+                seed=row.seed,
+                index=int(row.made_from.get("index", 0)),
+                style=row.style,
+                tier=row.tier,
+                rule=rule,
+                anchor=row.anchor.name if row.anchor else "",
+                few_shot=shots.chosen(row.seed if batch is None else batch),
+                batch_seed=batch,
+                critique=again.get("critique", ""),
+            )
             given = QueryDraft(row.query, tuple(row.answer), row.explanation) if row.query else None
-            refused = frozenset(row.made_from.get("again", {}).get("refused", ()))
-            yield Unit(row.pk, _request(row, rule, catalog, shots), share, given, refused)
+            yield Unit(row.pk, request, share, given, frozenset(again.get("refused", ())))
 
 
 def _planned(chunk: list[int]) -> list[tuple[Sample, RuleText | None]]:
@@ -231,25 +238,6 @@ def _planned(chunk: list[int]) -> list[tuple[Sample, RuleText | None]]:
     return [(row, rules.get(row.rule_version_id or 0)) for row in rows]
 
 
-def _request(row: Sample, rule: RuleText | None, catalog: CatalogView, shots: FewShots) -> QueryRequest:
-    names = row.pool or shuffled_pool(row.answer, catalog.neighbours, row.seed)
-    batch = row.made_from.get("batch_seed")
-    return QueryRequest(
-        branch=row.branch,
-        domain=row.domain_id,
-        pool=catalog.pool(names),
-        seed=row.seed,
-        index=int(row.made_from.get("index", 0)),
-        style=row.style,
-        tier=row.tier,
-        rule=rule,
-        anchor=row.anchor.name if row.anchor else "",
-        few_shot=shots.chosen(row.seed if batch is None else batch),
-        batch_seed=batch,
-        critique=row.made_from.get("again", {}).get("critique", ""),
-    )
-
-
 def _commit(ctx: JobContext, run: SynthesisRun, writers: Writers, outcomes: list[Outcome]) -> None:
     """Publish a batch: attempts and samples together, or, when the job was taken over, nothing."""
     with ctx.guard():
@@ -257,14 +245,20 @@ def _commit(ctx: JobContext, run: SynthesisRun, writers: Writers, outcomes: list
         # two runs may trace the same imported samples: the first to commit has them
         taken = set(Attempt.objects.filter(sample__in=rows).values_list("sample_id", flat=True))
         fresh = [one for one in outcomes if one.sample_id in rows and one.sample_id not in taken]
-        Attempt.objects.bulk_create(_attempts(fresh))
+        Attempt.objects.bulk_create(
+            Attempt(
+                sample_id=outcome.sample_id,
+                answer=list(tried.answer),
+                filter_failures=[failure.as_dict() for failure in tried.failures],
+                **{name: getattr(tried, name) for name in AS_TRIED},
+            )
+            for outcome in fresh
+            for tried in outcome.attempts
+        )
         if run.branch == SynthesisRun.Branch.IMPORTED:  # they stay units of the import
             join_all((rows[one.sample_id].run_id, one.sample_id) for one in fresh)
-        changed = [
-            _finished(row, outcome, run, writers)
-            for outcome in fresh
-            if not _edited_meanwhile(row := rows[outcome.sample_id], outcome, run)
-        ]
+        ended = (_finished(rows[outcome.sample_id], outcome, run, writers) for outcome in fresh)
+        changed = [row for row in ended if row is not None]
         # the rows are there and locked: an upsert is an update, several times cheaper than bulk_update
         Sample.objects.bulk_create(
             changed, update_conflicts=True, unique_fields=["id"], update_fields=WRITTEN
@@ -272,34 +266,12 @@ def _commit(ctx: JobContext, run: SynthesisRun, writers: Writers, outcomes: list
         settle(changed)
 
 
-def _attempts(outcomes: list[Outcome]) -> list[Attempt]:
-    return [
-        Attempt(
-            sample_id=outcome.sample_id,
-            number=tried.number,
-            query=tried.query,
-            trace=tried.trace,
-            answer=list(tried.answer),
-            outcome=tried.outcome,
-            filter_failures=[failure.as_dict() for failure in tried.failures],
-            judge=tried.judge,
-            critique=tried.critique,
-            error=tried.error,
-            error_code=tried.error_code,
-            calls=tried.calls,
-        )
-        for outcome in outcomes
-        for tried in outcome.attempts
-    ]
-
-
-def _edited_meanwhile(row: Sample, outcome: Outcome, run: SynthesisRun) -> bool:
-    """An imported sample can be read while its trace is written: what a person typed stands."""
-    return run.branch == SynthesisRun.Branch.IMPORTED and bool(row.trace or row.query != outcome.draft.query)
-
-
-def _finished(row: Sample, outcome: Outcome, run: SynthesisRun, writers: Writers) -> Sample:
+def _finished(row: Sample, outcome: Outcome, run: SynthesisRun, writers: Writers) -> Sample | None:
+    """The row as it ended; None for an imported one that a person edited meanwhile: what they typed stands."""
+    draft = outcome.draft
     if run.branch == SynthesisRun.Branch.IMPORTED:
+        if row.trace or row.query != draft.query:
+            return None
         row.run = run
         if outcome.ready:
             row.trace, row.permissions, row.writer = outcome.trace, list(outcome.permissions), writers.name
@@ -307,37 +279,25 @@ def _finished(row: Sample, outcome: Outcome, run: SynthesisRun, writers: Writers
             if row.approved_by:
                 row.approved_by = f"{row.approved_by}; trace by {writers.name}, not read"[:200]
         return row
-    row.query, row.answer, row.explanation = (
-        outcome.draft.query,
-        list(outcome.draft.answer),
-        outcome.draft.explanation,
-    )
+    row.query, row.answer, row.explanation = draft.query, list(draft.answer), draft.explanation
     row.trace, row.permissions = outcome.trace, list(outcome.permissions)
     row.machine = Sample.Machine.READY if outcome.ready else Sample.Machine.DROPPED
     return row
 
 
-def told_budget(run: SynthesisRun, job: Job) -> TraceError:
+def _over_budget(run: SynthesisRun, job: Job) -> TraceError:
     """The sentence of a run that stopped at its budget, with the figures."""
     limits, used = run.params["budget"], spent(job)
+    told = {name: (getattr(used, name), limits[name]) for name in LIMITS if name in limits}
     figures = ", ".join(
-        f"{getattr(used, name):,.2f} of {limits[name]:,.2f} spent"
-        if name == "money"
-        else f"{getattr(used, name):,} of {limits[name]:,} {name}"
-        for name in LIMITS
-        if name in limits
+        f"{took:,.2f} of {most:,.2f} spent" if name == "money" else f"{took:,} of {most:,} {name}"
+        for name, (took, most) in told.items()
     )
     left = equation(run).missing
     return TraceError(
         f"stopped at its budget: {figures}; {left:,} samples are not written.",
         code="llm_budget",
         hint="Raise the budget and resume; what was paid is not paid again.",
-        extra={
-            "budget": limits,
-            "calls": used.calls,
-            "tokens": used.tokens,
-            "money": used.money,
-            "left": left,
-        },
+        extra={"budget": limits, **{name: getattr(used, name) for name in LIMITS}, "left": left},
         permanent=True,
     )

@@ -61,7 +61,7 @@ class Play:
         }
         order = ["start", *self.draw.choices(list(steps), [weight for weight, _ in steps.values()], k=STEPS)]
         for name in order:
-            with patch("synthesis.generate.executor.BATCH", SMALL):
+            with patch("synthesis.generate.pipeline.BATCH", SMALL):
                 self.told.append(f"{name}: {steps[name][1]()}")
             self.check()
         self.work_off()

@@ -147,11 +147,11 @@ def main() -> int:
     import django
 
     django.setup()
-    from synthesis.generate import executor
+    from synthesis.generate import pipeline
     from trace_site import jobs
 
     job, *batch = map(int, sys.argv[1:])
-    executor.BATCH = batch[0] if batch else executor.BATCH
+    pipeline.BATCH = batch[0] if batch else pipeline.BATCH
     done = jobs.run(job)
     if done is None or done.state != "done":
         print(done and (done.state, done.error), file=sys.stderr)

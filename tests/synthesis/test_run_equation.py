@@ -7,7 +7,7 @@ from django.test.utils import CaptureQueriesContext
 
 from catalog.models import NeighbourList, Tool
 from rules.models import Rule
-from synthesis.generate import executor, regeneration, runs, selectors
+from synthesis.generate import pipeline, regeneration, runs, selectors
 from synthesis.generate.estimates import estimate
 from synthesis.generate.imports import samples_import
 from synthesis.generate.planning import MOVED, NEWER, TAKEN, plan
@@ -58,7 +58,7 @@ def stop(run: SynthesisRun, written: int, reason: type[BaseException] = jobs.Job
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "_commit", stops)
-        patch.setattr(executor, "BATCH", 2)
+        patch.setattr(pipeline, "BATCH", 2)
         done = jobs.run(run.job.pk)
     assert done is not None
     return done

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from synthesis.core.recipe import default_recipe
-from synthesis.generate import executor, runs, services
+from synthesis.generate import pipeline, runs, services
 from synthesis.generate.services import rebuild_start, synthesis_start
 from synthesis.generate.yields import funnel_lines
 from synthesis.models import Attempt, ModelReply, Sample
@@ -93,7 +93,7 @@ def test_the_same_seed_gives_the_same_keys_and_texts():
 
 def test_a_killed_run_goes_on_without_loss_or_double(monkeypatch):
     make_book()
-    monkeypatch.setattr(executor, "BATCH", 2)
+    monkeypatch.setattr(pipeline, "BATCH", 2)
     run = start(per_rule=12)
     commit, committed = runs._commit, []
 

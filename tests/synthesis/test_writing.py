@@ -7,9 +7,8 @@ import time
 import pytest
 
 from synthesis.core.queries import QueryDraft
-from synthesis.generate import executor
-from synthesis.generate.executor import written, written_here
-from synthesis.generate.pipeline import Outcome, Unit
+from synthesis.generate import pipeline
+from synthesis.generate.pipeline import Outcome, Unit, written, written_here
 from trace_site.jobs import JobCancelled, LeaseLost
 from trace_site.lib.errors import TraceError
 
@@ -53,7 +52,7 @@ def test_units_are_drawn_only_as_batches_are_committed():
     done = 0
     for batch in found:
         done += len(batch)
-        assert len(drawn) <= done + 8 + executor.BATCH
+        assert len(drawn) <= done + 8 + pipeline.BATCH
     assert done == 5000
 
 
