@@ -31,6 +31,18 @@ class Progress(Out):
     error_code = serializers.CharField()
 
 
+# an example of it
+JOB = {
+    "state": "running",
+    "done": 9,
+    "total": 12,
+    "rate": 1.5,
+    "seconds_left": 2,
+    "error": "",
+    "error_code": "",
+}
+
+
 class RunRow(Out):
     id = serializers.IntegerField(source="pk")
     branch = serializers.ChoiceField(SynthesisRun.Branch.choices)

@@ -10,7 +10,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from synthesis.core.queries import TIERS
-from synthesis.generate import examples
 from synthesis.prompts.selectors import (
     MOST_CRITIQUE,
     STYLES,
@@ -22,7 +21,7 @@ from synthesis.prompts.selectors import (
     prompts,
     samples_by_prompt,
 )
-from trace_site.rest.examples import answer_example
+from trace_site.rest.examples import AT, answer_example
 from trace_site.rest.schema import InputSerializer
 from trace_site.rest.views import ApiView
 
@@ -83,10 +82,39 @@ class PreviewedPrompt(Out):
     stands_on = serializers.CharField(help_text="where query and trace come from; empty for a query's prompt")
 
 
+PROMPT = {
+    "name": "judge",
+    "purpose": "Scores a sample on four axes.",
+    "hash": "5f0c2a9be1d34c77",
+    "first_used": AT,
+    "versions": 0,
+}
+PROMPT_TEXT = {
+    "hash": "5f0c2a9be1d34c77",
+    "text": "You judge one sample ...",
+    "first_used": AT,
+    "samples": 36,
+}
+PREVIEWED_PROMPT = {
+    "prompt": "judge",
+    "hash": "5f0c2a9be1d34c77",
+    "role": "judge",
+    "model": "judge-large",
+    "text": "You judge one training sample ...",
+    "schema": {"type": "object"},
+    "temperature": 0.0,
+    "max_tokens": 600,
+    "seed": None,
+    "characters": 4120,
+    "words": 655,
+    "stands_on": "sample 812",
+}
+
+
 class PromptsList(ApiView):
     @extend_schema(
         responses=inline_serializer("PromptList", {"results": PromptRow(many=True)}),
-        examples=[answer_example({"results": [examples.PROMPT]})],
+        examples=[answer_example({"results": [PROMPT]})],
     )
     def get(self, request: Request) -> Response:
         """List prompts."""
@@ -96,7 +124,7 @@ class PromptsList(ApiView):
 class PromptOne(ApiView):
     @extend_schema(
         responses=PromptDetail,
-        examples=[answer_example({**examples.PROMPT, "texts": [examples.PROMPT_TEXT]})],
+        examples=[answer_example({**PROMPT, "texts": [PROMPT_TEXT]})],
     )
     def get(self, request: Request, prompt: str) -> Response:
         """Read a prompt. Its text today and before, and how many samples were written with each."""
@@ -117,7 +145,7 @@ class PromptFilled(ApiView):
     @extend_schema(
         parameters=[PreviewIn],
         responses=PreviewedPrompt,
-        examples=[answer_example(examples.PREVIEWED_PROMPT)],
+        examples=[answer_example(PREVIEWED_PROMPT)],
     )
     def get(self, request: Request, prompt: str) -> Response:
         """Fill a prompt in. The call that a run with this seed sends for this place in the series. Nothing is sent."""

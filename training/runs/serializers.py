@@ -5,8 +5,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from synthesis.generate.examples import JOB
-from synthesis.generate.serializers import Progress
+from synthesis.generate.serializers import JOB, Progress
 from synthesis.models import Snapshot
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
