@@ -6,7 +6,7 @@ old row; planning again when nothing is missing plans nothing.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
@@ -30,11 +30,16 @@ from synthesis.samples.units import alone, count, give_up, join, take_over
 from trace_site.jobs import JobContext
 from trace_site.lib.errors import TraceError
 
-# The plan of one run as an object: its parts by rule and style or by domain and tier, and what each slot stands on.
+REWRITE = "rewrite"  # or "keep": outdated samples stay, only stale and missing ones are written
+BATCH = 500
+# why a run gives up what it planned
+MOVED = "Its rule, tools, prompts or models have changed since it was planned."
+NEWER = "A newer sample stands in its place."
+TAKEN = "It was decided, frozen, or given a trace by a person meanwhile."
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PlanPart:
     """The plan of one rule and style, or of one domain and tier. `skipped`: why the style cannot be written."""
 
     domain: str
@@ -50,16 +55,15 @@ class Part:
 
 @dataclass(slots=True)
 class RunPlan:
-    """`rules`: {what a slot's `of` says: its rule}, empty for an RRB run, whose slots say the anchor."""
+    """The plan of one run, by rule and style or by domain and tier, and what each slot stands on.
+
+    `rules`: {what a slot's `of` says: its rule}, empty for an RRB run, whose slots say the anchor.
+    """
 
     inputs: Inputs
     seed: int
-    parts: list[Part] = field(default_factory=list)
+    parts: list[PlanPart] = field(default_factory=list)
     rules: dict[str, tuple[RuleVersion, RuleText]] = field(default_factory=dict)
-
-    def slots(self) -> Iterator[Slot]:
-        for part in self.parts:
-            yield from part.planned.slots()
 
     def ground(self, of: str) -> Ground:
         made = self.inputs.of_rule(self.rules[of][1]) if self.rules else self.inputs.of_anchor(of)
@@ -81,14 +85,6 @@ def inputs_of(
     return Inputs.today(catalog, rules, branch, writers, share)
 
 
-REWRITE = "rewrite"  # or "keep": outdated samples stay, only stale and missing ones are written
-BATCH = 500
-# why a run gives up what it planned
-MOVED = "Its rule, tools, prompts or models have changed since it was planned."
-NEWER = "A newer sample stands in its place."
-TAKEN = "It was decided, frozen, or given a trace by a person meanwhile."
-
-
 def plan(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: CatalogView) -> None:
     """Create the run's sample rows, once; a resumed run finds them made, and plans again what it had to give up."""
     with alone(ctx):
@@ -99,28 +95,29 @@ def plan(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: CatalogV
         if was_planned and not drop_overtaken(run, writers, catalog):
             return
         before = count(run) if was_planned else 0
-        if imported:
-            if not was_planned:
-                join(run, spare(run.params.get("domain", "")))
-        else:
-            _create(run, planned(run.branch, run.seed, run.params, writers, catalog), writers.name)
-        run.units = (before if run.units is None else run.units) + count(run) - before
-        run.params["planned"] = True
-        run.save(update_fields=["params", "skipped", "units"])
+        if not imported:
+            found = planned(run.branch, run.seed, run.params, writers, catalog)
+            run.skipped = [
+                {"rule": part.rule, "style": part.kind, "reason": part.skipped}
+                for part in found.parts
+                if part.skipped
+            ]
+            slots = (slot for part in found.parts for slot in part.planned.slots())
+            while some := list(islice(slots, BATCH)):  # a plan may have more rows than fit in memory
+                rows = [_sample(run, writers.name, found, slot) for slot in some]
+                Sample.objects.bulk_create(rows, ignore_conflicts=True)
+                # what another run planned and left is shared with it
+                join(run, Sample.objects.filter(key__in=[row.key for row in rows]))
+        elif not was_planned:
+            join(run, spare(run.params.get("domain", "")))
+        settle_plan(run, before)
 
 
-def _create(run: SynthesisRun, found: RunPlan, writer: str) -> None:
-    run.skipped = [
-        {"rule": part.rule, "style": part.kind, "reason": part.skipped}
-        for part in found.parts
-        if part.skipped
-    ]
-    slots = found.slots()
-    while some := list(islice(slots, BATCH)):  # a plan may have more rows than fit in memory
-        rows = [_sample(run, writer, found, slot) for slot in some]
-        Sample.objects.bulk_create(rows, ignore_conflicts=True)
-        # what another run planned and left is shared with it
-        join(run, Sample.objects.filter(key__in=[row.key for row in rows]))
+def settle_plan(run: SynthesisRun, before: int) -> None:
+    """The run is planned. before: how many units of the plan were there already."""
+    run.units = (before if run.units is None else run.units) + count(run) - before
+    run.params["planned"] = True
+    run.save(update_fields=["params", "skipped", "units"])
 
 
 def plan_counts(
@@ -147,10 +144,11 @@ def planned(
     rules = published_rules(params.get("domain", ""), params.get("rule", "")) if branch == "rule" else []
     texts = {version.pk: text for version, text in rules}
     found = RunPlan(inputs_of(branch, params, writers, catalog, texts), seed)
+    rewrite = params.get("outdated", REWRITE) == REWRITE
     if branch == "rule":
-        _rules(found, rules, params, writers)
+        _rules(found, rules, params, writers, rewrite)
     else:
-        _anchors(found, params, writers)
+        _anchors(found, params, writers, rewrite)
     return found
 
 
@@ -174,7 +172,11 @@ def drop_overtaken(run: SynthesisRun, writers: Writers, catalog: CatalogView) ->
 
 
 def _rules(
-    found: RunPlan, rules: Sequence[tuple[RuleVersion, RuleText]], params: Mapping[str, Any], writers: Writers
+    found: RunPlan,
+    rules: Sequence[tuple[RuleVersion, RuleText]],
+    params: Mapping[str, Any],
+    writers: Writers,
+    rewrite: bool,
 ) -> None:
     if not rules:
         raise TraceError(
@@ -191,11 +193,14 @@ def _rules(
         found.rules[of] = version, rule
         reasons = unsupported(rule, found.inputs.catalog, writers)
         for style in (style for style in wanted if style in reasons):
-            found.parts.append(Part(rule.domain, rule.code, style, Planned(), reasons[style]))
+            found.parts.append(PlanPart(rule.domain, rule.code, style, Planned(), reasons[style]))
         styles = [style for style in wanted if style not in reasons]
-        for style, goal in _shares(styles, params["per_rule"]).items():
-            slots = plan_style(of, style, groups[of], goal, rewrite=rewrites(params), key_of=found.key_of)
-            found.parts.append(Part(rule.domain, rule.code, style, slots))
+        # an equal mix: 12 over three styles is 4 each; a remainder goes to the first styles
+        each, left = divmod(params["per_rule"], len(styles) or 1)
+        for place, style in enumerate(styles):
+            goal = each + (place < left)
+            slots = plan_style(of, style, groups[of], goal, rewrite=rewrite, key_of=found.key_of)
+            found.parts.append(PlanPart(rule.domain, rule.code, style, slots))
 
 
 def unsupported(rule: RuleText, catalog: CatalogView, writers: Writers) -> dict[str, str]:
@@ -204,13 +209,7 @@ def unsupported(rule: RuleText, catalog: CatalogView, writers: Writers) -> dict[
     return {**reasons, "underspecified": reasons["explicit"]} if "explicit" in reasons else reasons
 
 
-def _shares(styles: list[str], per_rule: int) -> dict[str, int]:
-    """An equal mix: 12 over three styles is 4 each; a remainder goes to the first styles."""
-    each, left = divmod(per_rule, len(styles)) if styles else (0, 0)
-    return {style: each + (place < left) for place, style in enumerate(styles)}
-
-
-def _anchors(found: RunPlan, params: Mapping[str, Any], writers: Writers) -> None:
+def _anchors(found: RunPlan, params: Mapping[str, Any], writers: Writers, rewrite: bool) -> None:
     domain, catalog = params.get("domain", ""), found.inputs.catalog
     strata: defaultdict[str, list[str]] = defaultdict(list)
     for name, tool in catalog.tools.items():
@@ -224,16 +223,16 @@ def _anchors(found: RunPlan, params: Mapping[str, Any], writers: Writers) -> Non
         stratified(strata, 0),
         groups,
         params["anchors"],
-        rewrite=rewrites(params),
+        rewrite=rewrite,
         key_of=found.key_of,
         tiers_of=cache(lambda anchor: tiers_of(found.ground(anchor), catalog, writers)),
     )
-    found.parts += _by_domain(slots, catalog)
-
-
-def rewrites(params: Mapping[str, Any]) -> bool:
-    """Whether outdated samples are written again too."""
-    return bool(params.get("outdated", REWRITE) == REWRITE)
+    parts: defaultdict[tuple[str, str], Planned] = defaultdict(Planned)
+    for slot in slots.listed:
+        parts[catalog.domains[slot.of], slot.kind].listed.append(slot)
+    for (anchor, tier), number in slots.kept.items():
+        parts[catalog.domains[anchor], tier].kept[anchor, tier] += number
+    found.parts += [PlanPart(of, "", tier, part) for (of, tier), part in sorted(parts.items())]
 
 
 def _groups(
@@ -262,32 +261,31 @@ def tiers_of(made: Ground, catalog: CatalogView, writers: Writers) -> list[str]:
     return writers.tiers(made.of, [catalog.tools[name] for name in made.tools])
 
 
-def _by_domain(found: Planned, catalog: CatalogView) -> list[Part]:
-    parts: defaultdict[tuple[str, str], Planned] = defaultdict(Planned)
-    for slot in found.listed:
-        parts[catalog.domains[slot.of], slot.kind].listed.append(slot)
-    for (anchor, tier), number in found.kept.items():
-        parts[catalog.domains[anchor], tier].kept[anchor, tier] += number
-    return [Part(domain, "", tier, slots) for (domain, tier), slots in sorted(parts.items())]
-
-
 def _sample(run: SynthesisRun, writer: str, found: RunPlan, slot: Slot) -> Sample:
     inputs, made = found.inputs, found.ground(slot.of)
     own, batch = inputs.seeds(made, slot.kind, slot.index, found.seed)
-    key, behind = inputs.made_from(made, slot.kind, slot.index, own, batch)
-    rule = bool(found.rules)
+    name = inputs.slot(made, slot.kind, slot.index)
+    version = found.rules[slot.of][0].pk if found.rules else None
+    anchor = None if found.rules else inputs.catalog.ids[slot.of]
+    row = sample_row(run, writer, inputs, made, slot.kind, slot.index, own, batch)
+    row.slot, row.domain_id, row.rule_version_id, row.anchor_id = name, made.domain, version, anchor
+    return row
+
+
+def sample_row(
+    run: SynthesisRun,
+    writer: str,
+    inputs: Inputs,
+    made: Ground,
+    kind: str,
+    index: int,
+    seed: int,
+    batch: int | None = None,
+) -> Sample:
+    """A row to be written; its place (slot, domain, rule version or anchor) is the caller's to say."""
+    key, behind = inputs.made_from(made, kind, index, seed, batch)
+    kinds = {"style": kind} if made.rule else {"tier": kind}
+    pool = shuffled(made.tools, seed)
     return Sample(
-        run=run,
-        key=key,
-        slot=inputs.slot(made, slot.kind, slot.index),
-        branch=run.branch,
-        domain_id=made.domain,
-        rule_version=found.rules[slot.of][0] if rule else None,
-        anchor_id=None if rule else inputs.catalog.ids[slot.of],
-        style=slot.kind if rule else "",
-        tier="" if rule else slot.kind,
-        seed=own,
-        pool=shuffled(made.tools, own),
-        writer=writer,
-        made_from=behind,
+        run=run, key=key, branch=run.branch, seed=seed, pool=pool, writer=writer, made_from=behind, **kinds
     )

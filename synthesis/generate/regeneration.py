@@ -12,15 +12,22 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Max, Q, QuerySet
+from django.db.models import Count, Max, Q
 from django.db.models.functions import Now
 
 from synthesis.core.keys import seed_again
-from synthesis.core.plan import shuffled
 from synthesis.core.queries import Writers
 from synthesis.core.rejections import OF_TRACE, critique
 from synthesis.generate.estimates import RETRIES, Figure
-from synthesis.generate.planning import NEWER, drop_overtaken, inputs_of, tiers_of, unsupported
+from synthesis.generate.planning import (
+    NEWER,
+    drop_overtaken,
+    inputs_of,
+    sample_row,
+    settle_plan,
+    tiers_of,
+    unsupported,
+)
 from synthesis.generate.services import hold_starts, queue_run
 from synthesis.models import Decision, Regeneration, Sample, SynthesisRun
 from synthesis.samples.inputs import Inputs
@@ -34,6 +41,8 @@ from trace_site.lib.files import content_hash
 State = Regeneration.State
 MOST = 3  # replacements in one slot for one rule version
 TAKEN = "A later run writes it again."
+STOPPED = (Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED)
+HELD_BY_STOPPED = Q(state=State.WRITING, run__job__state__in=STOPPED)
 OPTIONS = ("recipe", "budget", "endpoints", "underspecified", "outdated")
 
 
@@ -78,7 +87,9 @@ def start(*, actor: Any = None, wake: bool = True) -> list[SynthesisRun]:
     waiting = Regeneration.objects.select_for_update(of=("self",)).filter(state=State.WAITING)
     groups: defaultdict[str, list[Regeneration]] = defaultdict(list)
     for asked in waiting.select_related("sample__run").order_by("pk"):
-        groups[_options(asked.sample.run)].append(asked)
+        run = asked.sample.run
+        options = {name: run.params.get(name) for name in OPTIONS}
+        groups[content_hash([run.branch, run.writer, options])].append(asked)
     return [_queued(group, actor, wake) for group in groups.values()]
 
 
@@ -89,10 +100,6 @@ def sweep() -> int:
     with transaction.atomic():
         hold_starts()
         return len(start()) if is_due() else 0
-
-
-def _options(run: SynthesisRun) -> str:
-    return content_hash([run.branch, run.writer, {name: run.params.get(name) for name in OPTIONS}])
 
 
 def _queued(group: list[Regeneration], actor: Any, wake: bool) -> SynthesisRun:
@@ -108,18 +115,12 @@ def _queued(group: list[Regeneration], actor: Any, wake: bool) -> SynthesisRun:
 
 def _release_stopped() -> None:
     """Take from stopped runs what they have not written; they give it up, and say so."""
-    held = Regeneration.objects.select_for_update(of=("self",)).filter(held_by_stopped())
+    held = Regeneration.objects.select_for_update(of=("self",)).filter(HELD_BY_STOPPED)
     taken = list(held.values_list("pk", "run"))
     unwritten = Sample.objects.filter(machine=Sample.Machine.PENDING, attempts__isnull=True)
     for run in SynthesisRun.objects.filter(pk__in={run for _, run in taken}):
         give_up(run, list(unwritten.filter(run=run).values_list("pk", flat=True)), TAKEN)
     Regeneration.objects.filter(pk__in=[pk for pk, _ in taken]).update(state=State.WAITING, run=None)
-
-
-# Reads behind rejections that are written again: what waits, who has it, how often a slot was tried.
-
-
-STOPPED = (Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED)
 
 
 def times_written(sample: Sample) -> int:
@@ -163,15 +164,11 @@ def again() -> Again:
 
 def runs_of_waiting() -> list[tuple[SynthesisRun, int, int]]:
     """[(a run, how many of its samples the button writes again, of how many the trace alone)]"""
-    rows = Regeneration.objects.filter(Q(state=State.WAITING) | held_by_stopped()).order_by()
+    rows = Regeneration.objects.filter(Q(state=State.WAITING) | HELD_BY_STOPPED).order_by()
     only = Count("pk", filter=Q(decision__reason="bad_trace"))
     counts = list(rows.values_list("sample__run").annotate(count=Count("pk"), traces=only))
     runs = SynthesisRun.objects.in_bulk([run for run, *_ in counts])
     return [(runs[run], count, traces) for run, count, traces in counts]
-
-
-def held_by_stopped() -> Q:
-    return Q(state=State.WRITING, run__job__state__in=STOPPED)
 
 
 def is_due() -> bool:
@@ -207,15 +204,13 @@ def plan_again(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: Ca
         before = count(run)
         texts = {version.pk: text for version, text in published_rules()}
         inputs = inputs_of(run.branch, run.params, writers, catalog, texts)
-        rows = _rows(run, writers, inputs, _taken(run))
+        rows = _rows(run, writers, inputs)
         taken = set(Sample.objects.filter(key__in=[row.key for _, row in rows]).values_list("key", flat=True))
         for asked, row in rows:
             if row.key in taken:
                 end(asked, SAME)
         Sample.objects.bulk_create(row for _, row in rows if row.key not in taken)
-        run.units = (before if run.units is None else run.units) + count(run) - before
-        run.params["planned"] = True
-        run.save(update_fields=["params", "units"])
+        settle_plan(run, before)
 
 
 def settle(rows: Iterable[Sample]) -> None:
@@ -237,20 +232,15 @@ def end(asked: Regeneration, why: str) -> None:
     Regeneration.objects.filter(pk=asked.pk).update(state=State.ENDED, why=why[:300], ended_at=Now())
 
 
-def _taken(run: SynthesisRun) -> QuerySet[Regeneration]:
-    """What the run has taken and has no row for yet."""
+def _rows(run: SynthesisRun, writers: Writers, inputs: Inputs) -> list[tuple[Regeneration, Sample]]:
+    """The rows to create for what the run has taken and has no row for yet; what cannot be written is ended."""
     made = [pk for pk in run.samples.values_list("made_from__again__of", flat=True) if pk]
-    rows = Regeneration.objects.filter(run=run, state=State.WRITING).exclude(sample__in=made)
-    return rows.select_related("run", "sample__anchor", "sample__rule_version__rule").order_by("pk")
-
-
-def _rows(
-    run: SynthesisRun, writers: Writers, inputs: Inputs, taken: QuerySet[Regeneration]
-) -> list[tuple[Regeneration, Sample]]:
-    """The rows to create; what cannot be written any more is ended."""
+    taken = Regeneration.objects.filter(run=run, state=State.WRITING).exclude(sample__in=made)
+    standing = Sample.objects.filter(slot__in=taken.values("sample__slot")).exclude(slot="")
+    standing = standing.exclude(GONE | ABANDONED)
+    newest = dict(standing.values_list("slot").annotate(newest=Max("pk")))
     found = []
-    newest = _newest_in(taken)
-    for asked in taken:
+    for asked in taken.select_related("run", "sample__anchor", "sample__rule_version__rule").order_by("pk"):
         old = asked.sample
         why = NEWER if newest.get(old.slot, 0) > old.pk else _overtaken(old, inputs, writers)
         if why:
@@ -258,13 +248,6 @@ def _rows(
         else:
             found.append((asked, _row(run, writers.name, inputs, asked)))
     return found
-
-
-def _newest_in(taken: QuerySet[Regeneration]) -> dict[str, int]:
-    """{slot: the newest sample that stands in it}"""
-    rows = Sample.objects.filter(slot__in=taken.values("sample__slot")).exclude(slot="")
-    rows = rows.exclude(GONE | ABANDONED)
-    return dict(rows.values_list("slot").annotate(newest=Max("pk")))
 
 
 def _overtaken(old: Sample, inputs: Inputs, writers: Writers) -> str:
@@ -289,38 +272,20 @@ def _row(run: SynthesisRun, writer: str, inputs: Inputs, asked: Regeneration) ->
     assert made is not None
     kind, index = old.style or old.tier, int(old.made_from["index"])
     seed = seed_again(old.seed, asked.critique, inputs.share)
-    key, behind = inputs.made_from(made, kind, index, seed, None)
-    keeps = asked.decision.reason in OF_TRACE and set(old.answer) <= set(made.tools)
-    again = {"of": old.pk, "critique": asked.critique, "refused": [] if keeps else _refused(old)}
-    kept: dict[str, Any] = {"query": old.query, "answer": old.answer, "explanation": old.explanation}
-    return Sample(
-        run=run,
-        key=key,
-        slot=old.slot,
-        branch=old.branch,
-        domain_id=old.domain_id,
-        rule_version_id=old.rule_version_id,
-        anchor_id=old.anchor_id,
-        style=old.style,
-        tier=old.tier,
-        seed=seed,
-        pool=shuffled(made.tools, seed),
-        writer=writer,
-        made_from={**behind, "again": again},
-        **(kept if keeps else {}),
-    )
-
-
-def _refused(old: Sample) -> list[str]:
-    """Its query and those rejected before it in its place."""
-    return [old.query, *old.made_from.get("again", {}).get("refused", ())]
-
-
-# What writing rejected samples again would ask of models.
+    row = sample_row(run, writer, inputs, made, kind, index, seed)
+    row.slot, row.domain_id = old.slot, old.domain_id
+    row.rule_version_id, row.anchor_id = old.rule_version_id, old.anchor_id
+    again: dict[str, Any] = {"of": old.pk, "critique": asked.critique, "refused": []}
+    if asked.decision.reason in OF_TRACE and set(old.answer) <= set(made.tools):
+        row.query, row.answer, row.explanation = old.query, old.answer, old.explanation
+    else:  # its query and those rejected before it in its place
+        again["refused"] = [old.query, *old.made_from.get("again", {}).get("refused", ())]
+    row.made_from["again"] = again
+    return row
 
 
 def calls_to_write_again(waiting: Iterable[tuple[SynthesisRun, int, int]]) -> Figure:
-    """waiting: (a run, how many of its samples, of how many the trace alone)."""
+    """What that would ask of models. waiting: (a run, how many of its samples, of how many the trace alone)."""
     asking = [(count, traces) for run, count, traces in waiting if run.writer.startswith("llm")]
     if not asking:
         return Figure(0, "the offline writers ask no model")
