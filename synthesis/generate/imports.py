@@ -30,7 +30,7 @@ BATCH = 2000
 
 
 @dataclass(slots=True)
-class Counts:
+class ImportCounts:
     """`rows` of the file = all other numbers together; `repeated` say what an earlier row of the file says."""
 
     rows: int = 0
@@ -49,7 +49,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class QueryRow:
     query: str
     tools: tuple[str, ...]
 
@@ -58,14 +58,19 @@ class Row:
         return {"branch": "imported", "query": self.query, "answer": sorted(self.tools)}
 
 
-def samples_import(*, path: Path, approve: bool = False, split: str = "train", actor: Any = None) -> Counts:
+def samples_import(
+    *, path: Path, approve: bool = False, split: str = "train", actor: Any = None
+) -> ImportCounts:
     """Import a file; rows already imported stay as they are. Everything is written in one transaction."""
     catalog = load_catalog(neighbours=False)
-    counts = Counts()
+    counts = ImportCounts()
     read = list(_rows(path, split, catalog, counts))
     once = {content_hash(row.inputs): row for row in reversed(read)}  # the first of equal rows
     counts.repeated = len(read) - len(once)
-    rows = _clean([row for row in dict.fromkeys(read) if once[content_hash(row.inputs)] == row], counts)
+    different = [row for row in dict.fromkeys(read) if once[content_hash(row.inputs)] == row]
+    firewall = benchmark_firewall()
+    rows = [row for row in different if firewall.check(row.query) is None]
+    counts.contaminated = len(different) - len(rows)
     if not rows:
         reason = counts.errors[0] if counts.errors else f"no row of split '{split}'"
         raise TraceError(f"nothing to import ({reason}).", code="nothing_imported", where=str(path))
@@ -95,7 +100,7 @@ def spoken_for(run: SynthesisRun) -> list[int]:
     return list(planned.exclude(pk__in=untraced().values("pk")).values_list("pk", flat=True))
 
 
-def _rows(path: Path, split: str, catalog: CatalogView, counts: Counts) -> Iterable[Row]:
+def _rows(path: Path, split: str, catalog: CatalogView, counts: ImportCounts) -> Iterable[QueryRow]:
     for number, data in read_jsonl(path):
         counts.rows += 1
         if split != "all" and data.get("split", split) != split:
@@ -110,19 +115,11 @@ def _rows(path: Path, split: str, catalog: CatalogView, counts: Counts) -> Itera
         elif unknown := [name for name in tools if name not in catalog.tools]:
             counts.refuse(where, f"'{unknown[0]}' is not in the catalog")
         else:
-            yield Row(" ".join(query.split()), tuple(dict.fromkeys(tools)))
-
-
-def _clean(rows: list[Row], counts: Counts) -> list[Row]:
-    """Without what repeats a benchmark query."""
-    firewall = benchmark_firewall()
-    kept = [row for row in rows if firewall.check(row.query) is None]
-    counts.contaminated = len(rows) - len(kept)
-    return kept
+            yield QueryRow(" ".join(query.split()), tuple(dict.fromkeys(tools)))
 
 
 def _write(
-    rows: list[Row], name: str, approve: bool, catalog: CatalogView, counts: Counts, actor: Any
+    rows: list[QueryRow], name: str, approve: bool, catalog: CatalogView, counts: ImportCounts, actor: Any
 ) -> None:
     keys = {content_hash(row.inputs): row for row in rows}
     known = set(Sample.objects.filter(branch="imported").values_list("key", flat=True))
@@ -147,7 +144,7 @@ def _write(
     )
 
 
-def _registered(rows: list[Row], collection: str) -> dict[Row, int]:
+def _registered(rows: list[QueryRow], collection: str) -> dict[QueryRow, int]:
     """The rows in the registry of labelled queries, by id."""
     LabelledQuery.objects.bulk_create(
         (
@@ -170,7 +167,7 @@ def _registered(rows: list[Row], collection: str) -> dict[Row, int]:
 
 
 def _sample(
-    key: str, row: Row, run: SynthesisRun, query_id: int, policy: str, catalog: CatalogView
+    key: str, row: QueryRow, run: SynthesisRun, query_id: int, policy: str, catalog: CatalogView
 ) -> Sample:
     return Sample(
         run=run,

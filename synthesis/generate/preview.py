@@ -24,15 +24,7 @@ from synthesis.core.filters import Failure, FilterContext, query_failures
 from synthesis.core.keys import sample_seed
 from synthesis.core.names import ToolNames, rule_codes
 from synthesis.core.plan import shuffled_pool
-from synthesis.core.queries import (
-    RULE_STYLES,
-    Clause,
-    QueryDraft,
-    QueryRequest,
-    RuleText,
-    ToolText,
-    Writers,
-)
+from synthesis.core.queries import RULE_STYLES, Clause, QueryDraft, QueryRequest, RuleText, Writers
 from synthesis.core.recipe import default_recipe
 from synthesis.core.words import NearDuplicates
 from synthesis.generate.pipeline import candidate_of
@@ -41,13 +33,10 @@ from synthesis.llm.writers import clients, configured, endpoints, llm_writers
 from synthesis.models import Sample, SynthesisRun
 from synthesis.offline.writer import offline_writers
 from synthesis.samples.inputs import telling_writers
-from synthesis.samples.sources import few_shot_queries, published_codes
+from synthesis.samples.sources import few_shot_queries, published_codes, tool_text
 from synthesis.samples.standing import GONE
 from trace_site.database import generation
 from trace_site.lib.errors import TraceError
-
-# Query drafts outside of a run: from the configured writer, within a limit of time, nothing stored as a sample.
-
 
 SECONDS = 20.0  # for all drafts together
 CONCURRENCY = 12
@@ -59,37 +48,35 @@ def drafted(requests: Sequence[QueryRequest]) -> tuple[str, list[QueryDraft | Tr
     The writer is the language model where an endpoint is configured, else the offline one. What a model is paid for
     stands in the ledger, and is not paid twice.
     """
-    if not configured():
-        writers = offline_writers(default_recipe())
-        return writers.name, asyncio.run(_drafts(writers, requests))
-    name, drafts = asyncio.run(_asked(requests))
+    name, drafts = asyncio.run(_drafts(requests))
     refusals = [draft for draft in drafts if isinstance(draft, TraceError)]
-    if refusals and len(refusals) == len(drafts) and len({refusal.code for refusal in refusals}) == 1:
+    if (
+        configured()
+        and refusals
+        and len(refusals) == len(drafts)
+        and len({one.code for one in refusals}) == 1
+    ):
         raise refusals[0]
     return name, drafts
 
 
-async def _asked(requests: Sequence[QueryRequest]) -> tuple[str, list[QueryDraft | TraceError]]:
+async def _drafts(requests: Sequence[QueryRequest]) -> tuple[str, list[QueryDraft | TraceError]]:
+    if not configured():
+        writers = offline_writers(default_recipe())
+        return writers.name, await asyncio.gather(*(_draft(writers, one) for one in requests))
     ledger = DatabaseLedger(None)
-    seconds = min(SECONDS, settings.LLM_TIMEOUT_SECONDS)
-    made = clients(
-        {
-            role: replace(one, timeout=seconds, concurrency=CONCURRENCY, retries=1)
-            for role, one in endpoints().items()
-        },
-        ledger,
-    )
+    limits: dict[str, Any] = {
+        "timeout": min(SECONDS, settings.LLM_TIMEOUT_SECONDS),
+        "concurrency": CONCURRENCY,
+    }
+    made = clients({role: replace(one, retries=1, **limits) for role, one in endpoints().items()}, ledger)
     try:
         writers = llm_writers(made, default_recipe())
-        return writers.name, await _drafts(writers, requests)
+        return writers.name, await asyncio.gather(*(_draft(writers, one) for one in requests))
     finally:
         for client in set(made.values()):
             await client.close()
         ledger.close()
-
-
-async def _drafts(writers: Writers, requests: Sequence[QueryRequest]) -> list[QueryDraft | TraceError]:
-    return list(await asyncio.gather(*(_draft(writers, one) for one in requests)))
 
 
 async def _draft(writers: Writers, request: QueryRequest) -> QueryDraft | TraceError:
@@ -152,7 +139,10 @@ def preview(
 ) -> Preview:
     """Raises TraceError when the form holds too little, or the writer's endpoint cannot serve at all."""
     said = make_content(**content)
-    _require(said)
+    if not said.target:
+        raise TraceError("Choose a target first; the pool is built around it.", code="incomplete")
+    if not said.text and not said.clauses:
+        raise TraceError("Write the rule first; the queries follow what it says.", code="incomplete")
     tools, near = _tools_around(said)
     text = _rule_text(said, tools, rule, code)
     styles = _styles(text, tools, underspecified)
@@ -163,15 +153,16 @@ def preview(
     context = _context(rule)
     writer, drafts = drafted(requests)
     for (style, _), request, draft in zip(asked, requests, drafts, strict=True):
-        style.queries.append(_checked(request, draft, context))
-    return Preview(_pool(said, tools), styles, writer, page)
-
-
-def _require(said: RuleContent) -> None:
-    if not said.target:
-        raise TraceError("Choose a target first; the pool is built around it.", code="incomplete")
-    if not said.text and not said.clauses:
-        raise TraceError("Write the rule first; the queries follow what it says.", code="incomplete")
+        if isinstance(draft, TraceError):
+            style.queries.append(SampleQuery(error=str(draft)))
+            continue
+        found = query_failures(candidate_of(request, draft), context)
+        if not found:
+            context.seen.add(draft.query)
+        style.queries.append(SampleQuery(draft, found))
+    roles = {**dict.fromkeys(said.confusables, "confusable"), said.target: "target"}
+    pool = [PoolTool(tool, roles.get(name, "neighbour")) for name, tool in tools.items()]
+    return Preview(sorted(pool, key=lambda row: row.role != "target"), styles, writer, page)
 
 
 def _tools_around(said: RuleContent) -> tuple[dict[str, Tool], dict[str, list[str]]]:
@@ -215,7 +206,7 @@ def _rule_text(said: RuleContent, tools: dict[str, Tool], rule: Rule | None, cod
 
 
 def _styles(text: RuleText, tools: dict[str, Tool], underspecified: bool) -> list[Style]:
-    known = {name: _text_of(tool) for name, tool in tools.items()}
+    known = {name: tool_text(tool) for name, tool in tools.items()}
     writers = telling_writers("llm" if configured() else "offline", default_recipe())
     wordless, never = writers.unsupported(text, known), reasons_unsupported(text, known)
     said = [one.clause for one in cases(text, known) if one.clause.route_to in text.text]
@@ -225,10 +216,6 @@ def _styles(text: RuleText, tools: dict[str, Tool], underspecified: bool) -> lis
         Style(name, never.get(name) or wordless.get(name, ""), wants if name in wordless else [])
         for name in wanted
     ]
-
-
-def _text_of(tool: Tool) -> ToolText:
-    return ToolText(tool.name, tool.description, tuple(tool.permissions), tool.deprecated, tool.content_hash)
 
 
 def _request(
@@ -247,7 +234,7 @@ def _request(
     return QueryRequest(
         branch=SynthesisRun.Branch.RULE,
         domain=text.domain,
-        pool=tuple(_text_of(tools[name]) for name in names),
+        pool=tuple(tool_text(tools[name]) for name in names),
         seed=seed,
         index=index,
         style=style,
@@ -275,20 +262,3 @@ def _catalog_names(stamp: tuple[int, ...]) -> tuple[ToolNames, frozenset[str]]:
     active = Tool.objects.filter(status=Tool.Status.ACTIVE).values_list("name", "deprecated")
     names = dict(active)
     return ToolNames(names), frozenset(name for name, dead in names.items() if dead)
-
-
-def _checked(request: QueryRequest, draft: QueryDraft | TraceError, context: FilterContext) -> SampleQuery:
-    if isinstance(draft, TraceError):
-        return SampleQuery(error=str(draft))
-    found = query_failures(candidate_of(request, draft), context)
-    if not found:
-        context.seen.add(draft.query)
-    return SampleQuery(draft, found)
-
-
-def _pool(said: RuleContent, tools: dict[str, Tool]) -> list[PoolTool]:
-    def role(name: str) -> str:
-        return "target" if name == said.target else "confusable" if name in said.confusables else "neighbour"
-
-    listed = [PoolTool(tool, role(name)) for name, tool in tools.items()]
-    return sorted(listed, key=lambda row: row.role != "target")

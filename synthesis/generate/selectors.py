@@ -1,29 +1,13 @@
 """Reads behind the synthesis pages: runs with their counts, what a run was started with, samples of a rule or tool."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import (
-    Case,
-    Count,
-    F,
-    Func,
-    JSONField,
-    Max,
-    OuterRef,
-    Q,
-    QuerySet,
-    Subquery,
-    Sum,
-    Value,
-    When,
-)
-from django.db.models.expressions import CombinedExpression
-from django.db.models.functions import Coalesce
+from django.db.models import Case, Count, F, Func, JSONField, Max, Q, QuerySet, Sum, Value, When
 
 from catalog.models import Tool
 from rules.models import Rule, RuleVersion
@@ -46,30 +30,6 @@ NEXT_STEPS = {
     "empty_catalog": "Import tools, then resume.",
     "poison": "Read the worker's log before you resume.",
 }
-
-
-def runs() -> QuerySet[SynthesisRun]:
-    """With counts of each run's samples, made for the rows of a page alone and from one index."""
-    return SynthesisRun.objects.select_related("job", "created_by").annotate(
-        planned=Coalesce("units", _samples(Q())),
-        ready=_samples(READY),
-        dropped=_samples(DROPPED),
-        approved=_samples(APPROVED),
-    )
-
-
-def _samples(which: Q) -> CombinedExpression:
-    """How many samples of the run are so: those it writes, and those it planned that another run wrote."""
-    own = Sample.objects.filter(which, run=OuterRef("pk")).values("run")
-    shared = Sample.objects.filter(
-        which, shared_by__run=OuterRef("pk"), shared_by__why="", attempts__number=1
-    )
-    written = shared.exclude(run=OuterRef("pk")).values("shared_by__run")
-    return _counted(own) + _counted(written)
-
-
-def _counted(rows: QuerySet[Sample, Any]) -> Coalesce:
-    return Coalesce(Subquery(rows.order_by().annotate(count=Count("pk")).values("count")), 0)
 
 
 def started_with(run: SynthesisRun) -> dict[str, Any]:
@@ -130,17 +90,14 @@ def tool_samples(tool: Tool) -> dict[str, Any]:
     return {**counts, "samples": list(found.select_related("rule_version__rule").order_by("-pk")[:5])}
 
 
-# How many samples each run of a list has, counted again only when a sample changed: one pass over an index.
-#
-# Those that a run planned and another run wrote are its own too.
-
-
-COUNTS = {
-    "planned": Count("pk"),
-    "ready": Count("pk", filter=READY),
-    "dropped": Count("pk", filter=DROPPED),
-    "approved": Count("pk", filter=APPROVED),
+OF_SAMPLES = {
+    "planned": Count("id"),
+    "ready": Count("id", filter=READY),
+    "dropped": Count("id", filter=DROPPED),
+    "approved": Count("id", filter=APPROVED),
+    "rejected": Count("id", filter=Q(human=Sample.Human.REJECTED)),
 }
+OWN = {name: OF_SAMPLES[name] for name in ("planned", "ready", "dropped", "approved")}
 SHARED = {
     "planned": Count("pk"),
     "ready": Count("pk", filter=Q(sample__machine=Sample.Machine.READY)),
@@ -151,18 +108,21 @@ _known: tuple[Any, dict[int, dict[str, int]]] = (None, {})
 
 
 def tell_counts(runs: Sequence[SynthesisRun]) -> None:
-    """Put `planned`, `ready`, `dropped` and `approved` on the rows. Three queries, one while no sample changes."""
+    """Put `planned`, `ready`, `dropped` and `approved` on the rows: how many samples each run has.
+
+    Those that a run planned and another run wrote are its own too. Three queries, one while no sample changes.
+    """
     global _known
     moved = moved_at()  # before counting: what is counted may be newer, never older
     counts = dict(_known[1]) if _known[0] == moved else {}
     if missing := [run.pk for run in runs if run.pk not in counts]:
-        own = Sample.objects.filter(run__in=missing).order_by().values("run").annotate(**COUNTS)
+        own = Sample.objects.filter(run__in=missing).order_by().values("run").annotate(**OWN)
         units = RunUnit.objects.filter(run__in=missing, why="", sample__attempts__number=1)
         shared = units.exclude(sample__run=F("run")).order_by().values("run").annotate(**SHARED)
-        counts |= {pk: dict.fromkeys(COUNTS, 0) for pk in missing}
+        counts |= {pk: dict.fromkeys(OWN, 0) for pk in missing}
         rows: list[Any] = [*own, *shared]
         for row in rows:
-            for name in COUNTS:
+            for name in OWN:
                 counts[row["run"]][name] += row[name]
         _known = (moved, counts)
     for run in runs:
@@ -189,13 +149,6 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "domain": ("domain_id",),
     "rule": ("domain_id", "rule_version_id"),
     "style": ("style", "tier"),
-}
-OF_SAMPLES = {
-    "planned": Count("id"),
-    "ready": Count("id", filter=READY),
-    "dropped": Count("id", filter=DROPPED),
-    "approved": Count("id", filter=APPROVED),
-    "rejected": Count("id", filter=Q(human=Sample.Human.REJECTED)),
 }
 OF_ATTEMPTS = {
     "attempts": Count("id"),
@@ -252,7 +205,7 @@ class Slice:
 
 
 @dataclass(slots=True)
-class Counts:
+class SliceCounts:
     """Of one slice. `written` samples have been tried; `filtered`, `judged_out` and `errors` are attempts."""
 
     slice: Slice
@@ -281,7 +234,7 @@ class Counts:
 class Funnel:
     """`given_up`: units of the whole run that are not written any more, by reason."""
 
-    total: Counts
+    total: SliceCounts
     checks: list[tuple[str, int]] = field(default_factory=list)
     axes: list[tuple[str, int]] = field(default_factory=list)
     errors: list[tuple[str, int]] = field(default_factory=list)
@@ -290,7 +243,7 @@ class Funnel:
 
 def funnel(part: Slice) -> Funnel:
     """A few queries whatever the size: samples once, attempts once by what they ended with."""
-    total = Counts(part, **part.samples().aggregate(**OF_SAMPLES))
+    total = SliceCounts(part, **part.samples().aggregate(**OF_SAMPLES))
     given_up: Counter[str] = Counter()
     if not part.narrowed:
         run = SynthesisRun.objects.only("units").get(pk=part.run)
@@ -319,32 +272,23 @@ def _listed(counts: Counter[str]) -> list[tuple[str, int]]:
     )
 
 
-def groups(part: Slice, by: str) -> list[Counts]:
+def groups(part: Slice, by: str) -> list[SliceCounts]:
     """The slice by domain, rule or style and tier, in that order of names; three queries at most."""
     keys = GROUPS[by]
     rows = list(part.samples().values(*keys).annotate(**OF_SAMPLES).order_by())
     prefixed = [f"sample__{name}" for name in keys]
     tried = part.attempts().values(*prefixed).annotate(**OF_ATTEMPTS).order_by()
-    rules = _rules(row["rule_version_id"] for row in rows) if by == "rule" else {}
-    found: dict[tuple[Any, ...], Counts] = {}
+    rules: dict[Any, tuple[str, int]] = {}  # {version: its rule's code and id}
+    if by == "rule":
+        versions = RuleVersion.objects.filter(pk__in={row["rule_version_id"] for row in rows} - {None})
+        rules = {pk: (code, rule) for pk, code, rule in versions.values_list("pk", "rule__code", "rule_id")}
+    found: dict[tuple[Any, ...], SliceCounts] = {}
     for row in [*rows, *tried]:
-        values = [row.pop(name if name in row else f"sample__{name}") for name in keys]
-        own, rule_id = _part(part, dict(zip(keys, values, strict=True)), rules)
-        counts = found.setdefault(tuple(own.narrowed.items()), Counts(own, rule_id))
+        values = {name: row.pop(name if name in row else f"sample__{name}") for name in keys}
+        code, rule = rules.get(values.pop("rule_version_id", None), ("", None))
+        named: dict[str, Any] = {name.removesuffix("_id"): value or "" for name, value in values.items()}
+        own = replace(part, **named, **({"rule": code} if code else {}))
+        counts = found.setdefault(tuple(own.narrowed.items()), SliceCounts(own, rule))
         for name, count in row.items():
             setattr(counts, name, getattr(counts, name) + count)
     return sorted(found.values(), key=lambda counts: tuple(counts.slice.narrowed.values()))
-
-
-def _rules(versions: Iterable[int | None]) -> dict[int, tuple[str, int]]:
-    """{rule version: its rule's code and id}"""
-    rows = RuleVersion.objects.filter(pk__in={pk for pk in versions if pk})
-    return {pk: (code, rule) for pk, code, rule in rows.values_list("pk", "rule__code", "rule_id")}
-
-
-def _part(part: Slice, values: dict[str, Any], rules: dict[int, tuple[str, int]]) -> tuple[Slice, int | None]:
-    code, rule = rules.get(values.pop("rule_version_id", None), ("", None))
-    own: dict[str, Any] = {name.removesuffix("_id"): value or "" for name, value in values.items()}
-    if code:
-        own["rule"] = code
-    return replace(part, **own), rule

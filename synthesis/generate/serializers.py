@@ -7,6 +7,7 @@ from rest_framework import serializers
 
 from synthesis.core.queries import WRITERS
 from synthesis.core.recipe import read_recipe
+from synthesis.generate.selectors import tell_counts
 from synthesis.generate.services import ANCHORS, PER_RULE
 from synthesis.llm.usage import MOST
 from synthesis.models import Sample, SynthesisRun
@@ -43,7 +44,19 @@ JOB = {
 }
 
 
+class RunRows(serializers.ListSerializer[Any]):
+    """Counts once for all rows."""
+
+    def to_representation(self, data: Any) -> Any:
+        rows = list(data)
+        tell_counts(rows)
+        return super().to_representation(rows)
+
+
 class RunRow(Out):
+    class Meta:
+        list_serializer_class = RunRows
+
     id = serializers.IntegerField(source="pk")
     branch = serializers.ChoiceField(SynthesisRun.Branch.choices)
     writer = serializers.CharField(help_text="offline, or llm:model")

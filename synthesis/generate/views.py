@@ -13,7 +13,7 @@ from rules.editor.forms import RuleForm
 from rules.models import Rule
 from synthesis.core.queries import RULE_STYLES
 from synthesis.generate import selectors, services
-from synthesis.generate.estimates import Estimate, estimate
+from synthesis.generate.estimates import estimate
 from synthesis.generate.forms import SynthesisForm
 from synthesis.generate.preview import preview
 from synthesis.generate.selectors import GROUPS, Slice, funnel, groups, tell_counts
@@ -103,7 +103,9 @@ def run_books(request: HttpRequest, pk: int) -> HttpResponse:
 def group_context(request: HttpRequest, run: SynthesisRun) -> dict[str, Any]:
     """One page of the table. What a slice has only one of is not worth a table by it."""
     part = part_of(request, run.pk)
-    levels = [name for name in GROUPS if name not in part.narrowed and name not in _fixed(run)]
+    alike = {name for name in ("domain", "rule") if run.params.get(name)}  # all samples of the run
+    alike |= set() if run.branch == SynthesisRun.Branch.RULE else {"rule"}
+    levels = [name for name in GROUPS if name not in part.narrowed and name not in alike]
     by = request.GET.get("by", "")
     by = by if by in levels else (levels or ["style"])[0]
     rows = groups(part, by)
@@ -111,12 +113,6 @@ def group_context(request: HttpRequest, run: SynthesisRun) -> dict[str, Any]:
     shown = rows[start : start + ROWS]
     page = Page(shown, str(start or ""), str(start + ROWS) if len(rows) > start + ROWS else None)
     return {"part": part, "by": by, "levels": levels, "groups": page, "groups_total": len(rows)}
-
-
-def _fixed(run: SynthesisRun) -> set[str]:
-    """What all samples of a run have in common."""
-    fixed = {name for name in ("domain", "rule") if run.params.get(name)}
-    return fixed if run.branch == SynthesisRun.Branch.RULE else {*fixed, "rule"}
 
 
 def _start(request: HttpRequest) -> int:
@@ -164,9 +160,6 @@ def tool_samples(request: HttpRequest, tool_id: int) -> HttpResponse:
     return render(request, "synthesis/_tool_samples.html", {"tool": tool, **selectors.tool_samples(tool)})
 
 
-# Starting a run: the form, and what it would do as it stands.
-
-
 MOST_SKIPPED = 20  # shown beside the form
 PREFILLED = ("branch", "writer", "domain", "rule", "per_rule", "anchors")
 
@@ -196,11 +189,8 @@ def configured() -> dict[str, Any]:
         return {"refusal": str(error)}
     if not all(one.base_url for one in found.values()):
         return {}
-    return {
-        "roles": {
-            role: {"model": one.model, "host": urlsplit(one.base_url).netloc} for role, one in found.items()
-        }
-    }
+    hosts = {role: urlsplit(one.base_url).netloc for role, one in found.items()}
+    return {"roles": {role: {"model": one.model, "host": hosts[role]} for role, one in found.items()}}
 
 
 @require_GET
@@ -210,22 +200,19 @@ def run_estimate(request: HttpRequest) -> HttpResponse:
     form.is_valid()
     context: dict[str, Any] = {"branch": form.data.get("branch", "rule")}
     try:
-        context |= shown_estimate(estimate(**form.options()))
+        found = estimate(**form.options())
     except TraceError as error:
         context["refusal"] = error
+    else:
+        context["estimate"] = found
+        context["skipped"] = [row for row in found.plan["rows"] if row.get("skipped")][:MOST_SKIPPED]
+        context["figures"] = [
+            ("Model calls", found.calls, ""),
+            ("Tokens", found.tokens, ""),
+            ("Cost", found.money, "money"),
+            ("Time", found.seconds, "time"),
+        ]
     return render(request, "synthesis/_estimate.html", context)
-
-
-def shown_estimate(found: Estimate) -> dict[str, Any]:
-    """The figures with what each rests on, and the first of the skipped styles."""
-    skipped = [row for row in found.plan.get("rows", ()) if row.get("skipped")]
-    figures = [
-        ("Model calls", found.calls, ""),
-        ("Tokens", found.tokens, ""),
-        ("Cost", found.money, "money"),
-        ("Time", found.seconds, "time"),
-    ]
-    return {"estimate": found, "figures": figures, "skipped": skipped[:MOST_SKIPPED]}
 
 
 @require_GET
@@ -239,12 +226,9 @@ def run_rules(request: HttpRequest) -> HttpResponse:
     return render(request, "synthesis/_codes.html", {"codes": names})
 
 
-# Fragment of the rule editor: what the rule as typed would teach.
-
-
 @require_POST
 def editor_preview(request: HttpRequest) -> HttpResponse:
-    """The pool, and three queries of each style; `page` turns to the next three. A refusal is one sentence."""
+    """Fragment of the rule editor: the pool, and three queries of each style; `page` turns to the next three."""
     form = RuleForm.read(request.POST)
     pk, page = (number_of(request.POST.get(name, ""), digits=9) for name in ("rule", "page"))
     underspecified = "underspecified" in request.POST
@@ -262,9 +246,6 @@ def editor_preview(request: HttpRequest) -> HttpResponse:
     return render(request, "synthesis/_editor_preview.html", context)
 
 
-# The yield page: every published rule, how far it is from its target, and why.
-
-
 COLUMNS = (
     *("domain", "code", "version", "target", "ready", "stale", "missing", "waiting", "approved", "dropped"),
     *("attempts", "per_ready", "near", "last_run"),
@@ -273,6 +254,7 @@ COLUMNS = (
 
 @require_GET
 def yields(request: HttpRequest) -> HttpResponse:
+    """Every published rule, how far it is from its target, and why."""
     chosen = chosen_from(request)
     book = rule_book(chosen["domain"], chosen["target"])
     rows = book.chosen(chosen["show"], chosen["order"])

@@ -5,7 +5,6 @@ something else since: they are counted apart.
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,12 +111,11 @@ class Book:
         if name not in ORDERS:
             name = ORDERS[0]
         down = order.startswith("-") != (name == "missing")
-        return sorted(rows, key=lambda row: _key(row, name), reverse=down)
-
-
-def _key(row: RuleYield, name: str) -> tuple[bool, Any]:
-    value = getattr(row, {"rule": "code"}.get(name, name))
-    return (value is not None, value)
+        column = "code" if name == "rule" else name
+        # what is not known comes first
+        return sorted(
+            rows, key=lambda row: ((value := getattr(row, column)) is not None, value), reverse=down
+        )
 
 
 def rule_book(domain: str = "", target: int = TARGET, *, code: str = "") -> Book:
@@ -135,18 +133,11 @@ def rule_book(domain: str = "", target: int = TARGET, *, code: str = "") -> Book
         goal = target if set(RULE_STYLES) - set(reasons) else 0
         row = RuleYield(version.rule_id, rule.code, rule.domain, rule.version, goal, reasons)
         rows[version.pk] = row
-    for counts in [*_sample_counts(list(rows)), *_attempt_counts(list(rows))]:
-        row = rows[counts.pop("version")]
-        for name, value in counts.items():
-            setattr(row, name, value)
-    return Book(list(rows.values()))
-
-
-def _sample_counts(versions: list[int]) -> Iterable[Any]:
-    rows = Sample.objects.filter(rule_version__in=versions).order_by()
+    samples = Sample.objects.filter(rule_version__in=list(rows)).order_by()
+    attempts = Attempt.objects.filter(sample__rule_version__in=list(rows)).order_by()
     made = Q(machine=Sample.Machine.READY) & ~GONE & Q(~REPLACED)
-    stale = content_stale(rows)
-    return rows.values(version=F("rule_version_id")).annotate(
+    stale = content_stale(samples)
+    of_samples = samples.values(version=F("rule_version_id")).annotate(
         ready=Count("id", filter=made & ~stale),
         stale=Count("id", filter=made & stale),
         waiting=Count("id", filter=Q(machine=Sample.Machine.PENDING, run__job__state__in=ACTIVE)),
@@ -154,20 +145,21 @@ def _sample_counts(versions: list[int]) -> Iterable[Any]:
         dropped=Count("id", filter=Q(machine=Sample.Machine.DROPPED)),
         last_run=Max("run_id"),
     )
-
-
-def _attempt_counts(versions: list[int]) -> Iterable[Any]:
-    rows = Attempt.objects.filter(sample__rule_version__in=versions).order_by()
-    return rows.values(version=F("sample__rule_version_id")).annotate(
+    of_attempts = attempts.values(version=F("sample__rule_version_id")).annotate(
         attempts=Count("id"), near=Count("id", filter=Q(filter_failures__contains=[{"check": NEAR}]))
     )
-
-
-# The yield funnel of a run: what was written, refused, ready and paid, from rows alone.
+    counted: list[Any] = [*of_samples, *of_attempts]
+    for counts in counted:
+        row = rows[counts.pop("version")]
+        for name, value in counts.items():
+            setattr(row, name, value)
+    return Book(list(rows.values()))
 
 
 def run_counts(run: SynthesisRun) -> dict[str, Any]:
-    """The yield funnel. written: samples; filtered, judged_out: attempts refused; ready, dropped: samples.
+    """The yield funnel of a run, from rows alone.
+
+    written, ready, dropped: samples; filtered, judged_out: attempts refused.
 
     planned = ready + dropped + those given up, by reason, + missing; whoever wrote them.
     calls: HTTP exchanges, lost and failed ones too; tokens and cost: what they took.

@@ -53,6 +53,10 @@ class CatalogView:
         )
 
 
+def tool_text(tool: Tool) -> ToolText:
+    return ToolText(tool.name, tool.description, tuple(tool.permissions), tool.deprecated, tool.content_hash)
+
+
 def load_catalog(*, neighbours: bool = True) -> CatalogView:
     """Every active tool; with its neighbours, which must have been computed."""
     view = _view(Tool.objects.filter(status=Tool.Status.ACTIVE))
