@@ -89,11 +89,7 @@ def check(*, sample: Sample, query: str, trace: str, answer: list[str] | None = 
     return Checker().failures(sample, query, trace, answer)
 
 
-# Texts cut into pieces a page can colour: mentions, rule codes and the commitment of a trace; what filter V refuses.
-#
-# In: a text with the names and codes that may stand in it, or with the failures told of it. Out: spans, in reading
-# order.
-
+# Texts cut into pieces a page can colour, in reading order: mentions, rule codes, the commitment of a trace; failures.
 
 QUOTE = 5  # words in a row that are no coincidence
 WORD = re.compile(r"\w+")

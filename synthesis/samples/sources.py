@@ -1,15 +1,15 @@
 """What synthesis reads of catalog and rules, as the pure objects that core and writers use."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
 
 from django.db.models import F, Q, QuerySet
 
-from catalog.models import LabelledQuery, NeighbourList, Tool
+from catalog.models import LabelledQuery, NeighbourList, Tool, ToolRevision
 from rules.models import Rule, RuleVersion
 from synthesis.core.filters import FilterContext
-from synthesis.core.keys import granted_mark
+from synthesis.core.keys import granted_mark, tool_mark
 from synthesis.core.names import ToolNames, rule_codes
 from synthesis.core.queries import Clause, RuleText, ToolText
 from synthesis.core.recipe import Recipe
@@ -55,6 +55,27 @@ class CatalogView:
 
 def tool_text(tool: Tool) -> ToolText:
     return ToolText(tool.name, tool.description, tuple(tool.permissions), tool.deprecated, tool.content_hash)
+
+
+MOST_REVISIONS = 50  # of one tool that are looked through
+
+
+def has_mark(tool: ToolText, mark: str) -> bool:
+    """Whether it says what the mark was made of: with its permissions where the mark has them."""
+    return mark == (granted_mark(tool) if "+" in mark else tool_mark(tool))
+
+
+def texts_then(marks: Mapping[str, str]) -> dict[str, tuple[str, datetime]]:
+    """{tool: (its description, since when)} of the newest revision with the mark kept of it."""
+    if not marks:
+        return {}
+    found: dict[str, tuple[str, datetime]] = {}
+    rows = ToolRevision.objects.filter(tool__name__in=marks).order_by("-id")
+    for data, at in rows.values_list("data", "at")[: MOST_REVISIONS * len(marks)]:
+        text = ToolText(data["name"], data["description"], tuple(data["permissions"]), data["deprecated"])
+        if text.name in marks and has_mark(text, marks[text.name]):
+            found.setdefault(text.name, (text.description, at))
+    return found
 
 
 def load_catalog(*, neighbours: bool = True) -> CatalogView:
@@ -116,11 +137,8 @@ def _neighbours(view: CatalogView, lists: QuerySet[NeighbourList]) -> dict[str, 
 
 def published_rules(domain: str = "", code: str = "") -> list[tuple[RuleVersion, RuleText]]:
     """The current version of every published rule (or of one), by domain and code."""
-    rows = RuleVersion.objects.filter(rule__published_id=F("pk"))
-    if domain:
-        rows = rows.filter(rule__domain_id=domain)
-    if code:
-        rows = rows.filter(rule__code=code)
+    named = {"rule__domain_id": domain, "rule__code": code}
+    rows = RuleVersion.objects.filter(rule__published_id=F("pk"), **{k: v for k, v in named.items() if v})
     versions = list(rows.select_related("rule").order_by("rule__domain_id", "rule__code"))
     return list(zip(versions, rule_texts(versions), strict=True))
 
@@ -142,17 +160,20 @@ def rule_texts(versions: Iterable[RuleVersion]) -> list[RuleText]:
             target=names[version.target_id],
             confusables=tuple(names[pk] for pk in version.confusable_ids),
             text=version.text,
-            clauses=tuple(_clause(entry) for entry in version.clauses),
+            clauses=tuple(
+                Clause(
+                    entry["when"],
+                    entry["route_to"],
+                    bool(entry.get("exception")),
+                    tuple(entry.get("signals", ())),
+                )
+                for entry in version.clauses
+            ),
             hash=version.content_hash,
             domain=version.rule.domain_id,
         )
         for version in versions
     ]
-
-
-def _clause(entry: dict[str, Any]) -> Clause:
-    signals = tuple(entry.get("signals", ()))
-    return Clause(entry["when"], entry["route_to"], bool(entry.get("exception")), signals)
 
 
 def few_shot_queries(limit: int = 200) -> list[str]:

@@ -15,25 +15,24 @@ from django.db.models import BooleanField, Exists, F, Func, OuterRef, Q, QuerySe
 from django.db.models.expressions import RawSQL
 from django.urls import reverse
 
-from catalog.models import Tool, ToolRevision
+from catalog.models import Tool
 from rules.models import RuleVersion
-from synthesis.core.keys import contents, tool_mark
+from synthesis.core.keys import contents
 from synthesis.core.plan import State
-from synthesis.core.queries import RuleText, ToolText
+from synthesis.core.queries import RuleText
 from synthesis.core.recipe import Recipe, default_recipe, read_recipe
 from synthesis.core.staleness import BEFORE_KEYS, Reason, reasons
 from synthesis.llm.prompts import source
 from synthesis.models import PromptVersion, Sample, SynthesisRun
 from synthesis.offline.recorded import NAME as RECORDED
 from synthesis.samples.inputs import Inputs, Old, Row, old_of, pool_marks, rows_of, telling_writers
-from synthesis.samples.sources import CatalogView, catalog_around, few_shot_queries, rule_texts
+from synthesis.samples.sources import CatalogView, catalog_around, few_shot_queries, rule_texts, texts_then
 from synthesis.samples.standing import OVERTAKEN
 from trace_site.database import generation_key
 
-# Which samples say what their rule and tools said once and say no more: content staleness over many rows at once.
-#
-# A sample is stale when its `content` is not what its rule version or anchor stands on today. Samples share few pairs
-# of those, and a process keeps what each stands on until the catalog, the look-alikes or a published rule move.
+# Content staleness over many rows at once: a sample is stale when its `content` is not what its rule version or anchor
+# stands on today. Samples share few pairs of those, and a process keeps what each stands on until the catalog, the
+# look-alikes or a published rule move.
 
 
 MOST_RULES_AROUND = 500  # rules and anchors whose pools are read one by one; for more the whole catalog is
@@ -43,16 +42,10 @@ NOTHING: frozenset[str] = frozenset()
 Base = tuple[int | None, int | None]  # what a sample stands on: (rule version, anchor), one of them None
 
 
-class _Kept:
-    """What bases stand on, as far as this process was asked; nothing for a retired or replaced one."""
-
-    def __init__(self) -> None:
-        self.lock = RLock()
-        self.moved: Mapping[str, object] = {"catalog": "unread"}
-        self.contents: dict[Base, frozenset[str]] = {}
-
-
-_kept = _Kept()
+# what bases stand on, as far as this process was asked, and what it was asked of; nothing for a retired one
+_lock = RLock()
+_moved: Mapping[str, object] = {"catalog": "unread"}
+_contents: dict[Base, frozenset[str]] = {}
 
 
 class AnswerChanged(Func):
@@ -75,13 +68,14 @@ RETIRED = Exists(Tool.objects.filter(pk=OuterRef("anchor")).exclude(status=Tool.
 
 def todays_contents(bases: set[Base]) -> Mapping[Base, frozenset[str]]:
     """{base: the contents that are current on it}, of these at least. One query when nothing moved, else eight."""
-    with _kept.lock:
+    global _moved, _contents
+    with _lock:
         moved = generation_key("catalog", "neighbours", "rules")
-        if moved != _kept.moved:
-            _kept.moved, _kept.contents = moved, {}
-        if unread := bases - _kept.contents.keys():
-            _kept.contents = {**_kept.contents, **dict.fromkeys(unread, NOTHING), **_read(unread)}
-        return _kept.contents
+        if moved != _moved:
+            _moved, _contents = moved, {}
+        if unread := bases - _contents.keys():
+            _contents = {**_contents, **dict.fromkeys(unread, NOTHING), **_read(unread)}
+        return _contents
 
 
 def _read(bases: set[Base]) -> dict[Base, frozenset[str]]:
@@ -148,11 +142,6 @@ class Staleness:
         return next(name for name, state in LEVELS.items() if state == self.state)
 
 
-def why(sample: Sample) -> list[Reason]:
-    """Empty for a current sample."""
-    return list(stale_map(Sample.objects.filter(pk=sample.pk))[sample.pk].reasons)
-
-
 def stale_map(samples: QuerySet[Sample]) -> dict[int, Staleness]:
     """{sample id: its state with reasons}, in a fixed number of queries. For a page of samples."""
     rows = list(rows_of(samples))
@@ -198,15 +187,10 @@ class Today:
     def __post_init__(self) -> None:
         self.numbers, self.rules, self.current = _published({row.version for row in self.rows if row.version})
         self.old = old_of([row.pk for row in self.rows if row.content is None])
-        self.catalog = self._catalog()
-
-    def _catalog(self) -> CatalogView:
-        if len(self.rows) > MOST_AROUND:
-            return catalog_around(None)
         names = {row.anchor for row in self.rows if row.anchor}
         names |= {name for rule in self.current.values() for name in rule.tools}
         names |= {name for old in self.old.values() for name in old.answer}
-        return catalog_around(names)
+        self.catalog = catalog_around(names if len(self.rows) <= MOST_AROUND else None)
 
     def states(self, rows: Iterable[Row]) -> list[tuple[Row, State]]:
         groups: dict[tuple[str, str], list[Row]] = {}
@@ -283,15 +267,9 @@ def _published(versions: set[int]) -> tuple[dict[int, int], dict[int, RuleText],
     return {pk: number for pk, number, _ in found}, {pk: current[now] for pk, _, now in found}, current
 
 
-# What a reason of staleness looks like to a reader: both texts of a prompt or a tool, the rule versions to compare.
-
-
-MOST_REVISIONS = 50  # of one tool that are looked through
-
-
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A reason; both texts where they are known and differ, else a link to where they can be compared."""
+class ReasonShown:
+    """A reason; both texts of a prompt or tool where they are known and differ, else where they can be compared."""
 
     reason: Reason
     before: str = ""
@@ -299,43 +277,24 @@ class Shown:
     url: str = ""
 
 
-def stale_shown(sample: Sample, reasons: Sequence[Reason]) -> list[Shown]:
+def stale_shown(sample: Sample, reasons: Sequence[Reason]) -> list[ReasonShown]:
     """At most one query for prompts and two for tools."""
-    prompts = _prompts(reasons)
-    tools = _tools([reason for reason in reasons if reason.kind == "tool" and reason.was])
+    hashes = {reason.was for reason in reasons if reason.kind == "prompt"}
+    prompts = (
+        dict(PromptVersion.objects.filter(hash__in=hashes).values_list("hash", "source")) if hashes else {}
+    )
+    marks = {one.what: one.was.partition("+")[0] for one in reasons if one.kind == "tool" and one.was}
+    tools = texts_then(marks)
+    now = dict(Tool.objects.filter(name__in=tools).values_list("name", "description")) if tools else {}
     found = []
     for reason in reasons:
-        before, after = prompts.get(reason.was, ("", "")) if reason.kind == "prompt" else ("", "")
-        if reason.kind == "tool":
-            before, after = tools.get(reason.what, ("", ""))
-        found.append(Shown(reason, before, after, _url(sample, reason)))
-    return found
-
-
-def _url(sample: Sample, reason: Reason) -> str:
-    if reason.kind == "rule" and sample.rule_version and reason.was:
-        numbers = int(reason.was.removeprefix("v")), int(reason.now.removeprefix("v"))
-        return reverse("rules:compare", args=[sample.rule_version.rule_id, *numbers])
-    return ""
-
-
-def _prompts(reasons: Iterable[Reason]) -> dict[str, tuple[str, str]]:
-    """{old hash: (its text, the text now)}"""
-    wanted = {reason.was: reason.what for reason in reasons if reason.kind == "prompt"}
-    rows = PromptVersion.objects.filter(hash__in=wanted) if wanted else PromptVersion.objects.none()
-    return {row.hash: (row.source, source(wanted[row.hash].removesuffix(".jinja"))) for row in rows}
-
-
-def _tools(reasons: Sequence[Reason]) -> dict[str, tuple[str, str]]:
-    """{tool: (what it said by the mark kept, what it says now)}, from its revisions."""
-    if not reasons:
-        return {}
-    marks = {reason.what: reason.was.partition("+")[0] for reason in reasons}
-    now = dict(Tool.objects.filter(name__in=marks).values_list("name", "description"))
-    found: dict[str, tuple[str, str]] = {}
-    revisions = ToolRevision.objects.filter(tool__name__in=marks).order_by("-id")
-    for data in revisions.values_list("data", flat=True)[: MOST_REVISIONS * len(marks)]:
-        text = ToolText(data["name"], data["description"], tuple(data["permissions"]), data["deprecated"])
-        if tool_mark(text) == marks.get(text.name):
-            found.setdefault(text.name, (text.description, now.get(text.name, "")))
+        before = after = url = ""
+        if reason.kind == "prompt" and reason.was in prompts:
+            before, after = prompts[reason.was], source(reason.what.removesuffix(".jinja"))
+        if reason.kind == "tool" and reason.what in tools:
+            before, after = tools[reason.what][0], now.get(reason.what, "")
+        if reason.kind == "rule" and sample.rule_version and reason.was:
+            numbers = int(reason.was.removeprefix("v")), int(reason.now.removeprefix("v"))
+            url = reverse("rules:compare", args=[sample.rule_version.rule_id, *numbers])
+        found.append(ReasonShown(reason, before, after, url))
     return found

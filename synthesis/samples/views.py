@@ -77,7 +77,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class AttemptShown:
     """One attempt as its page shows it: texts with the evidence in them, scores against their thresholds."""
 
     row: Attempt
@@ -86,10 +86,10 @@ class Shown:
     scores: list[Score]
 
 
-def shown(row: Attempt, least: dict[str, int]) -> Shown:
+def shown(row: Attempt, least: dict[str, int]) -> AttemptShown:
     query, trace = (failure_spans(text, row.filter_failures) for text in (row.query, row.trace))
     scores = [Score(axis, row.judge.get(axis), score) for axis, score in least.items()]
-    return Shown(row, query, trace, scores if row.judge else [])
+    return AttemptShown(row, query, trace, scores if row.judge else [])
 
 
 def costs(sample: Sample, attempts: list[Attempt]) -> dict[str, Any]:
@@ -99,9 +99,6 @@ def costs(sample: Sample, attempts: list[Attempt]) -> dict[str, Any]:
         return {}
     total = job_books(sample.run.job).total
     return {"calls": calls, "cost": calls * total.cost / total.calls if total.calls else None}
-
-
-# The lineage page of a sample, a path down from its rule to the models that learned from it; a snapshot's samples.
 
 
 @require_GET
@@ -125,11 +122,9 @@ def snapshot_members(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "synthesis/snapshot_members.html", context)
 
 
-# The fragment of a sample's page that says whether it is as it would be written today, and why not.
-
-
 @require_GET
 def sample_stale(request: HttpRequest, pk: int) -> HttpResponse:
+    """Fragment: whether it is as it would be written today, and why not."""
     sample = get_object_or_404(Sample.objects.select_related("rule_version"), pk=pk)
     if sample.machine == Sample.Machine.DROPPED or sample.human == Sample.Human.REJECTED:
         return HttpResponse()  # nobody learns from it, current or not

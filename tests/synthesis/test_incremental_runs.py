@@ -22,7 +22,7 @@ from synthesis.review import services as review_services
 from synthesis.review.queue import sweep_items, wrong_items
 from synthesis.samples.impact import of_rules, of_tools
 from synthesis.samples.sources import load_catalog
-from synthesis.samples.staleness import stale_filter, stale_map, why
+from synthesis.samples.staleness import stale_filter, stale_map
 from synthesis.samples.standing import replacement
 from tests.factories import make_domain, make_sample, make_tool
 from tests.llm_server import LlmServer
@@ -47,6 +47,10 @@ THINGS = (
 
 def waiting_items():
     return ReviewItem.objects.filter(state__in=["open", "claimed"])
+
+
+def why(sample):
+    return list(stale_map(Sample.objects.filter(pk=sample.pk))[sample.pk].reasons)
 
 
 @pytest.fixture(autouse=True)

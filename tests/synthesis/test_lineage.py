@@ -114,7 +114,7 @@ def test_every_sample_of_a_snapshot_that_models_wrote_resolves_to_prompt_model_a
         ("tester", "trace"),
         ("tester", "judge"),
     ]
-    assert line.calls.run == ModelCall.objects.count() > line.calls.own > 0
+    assert line.calls["run"] == ModelCall.objects.count() > line.calls["own"] > 0
 
 
 def test_a_prompt_whose_text_was_not_kept_is_said_to_be_so():
@@ -193,7 +193,7 @@ def used() -> Sample:
 
 def test_it_goes_on_to_runs_models_aliases_and_evaluations():
     line = lines.lineage(used().pk, nobody())
-    (member,), (made,), (model,), (evaluation,) = line.memberships, line.runs, line.models, line.evaluations
+    (member,), (made,), (model,), (evaluation,) = line.memberships, *line.of_kind.values()
     assert (made.of, model.of, evaluation.of) == (member.snapshot_id, made.id, model.id)
     assert model.aliases == ["champion"] and "R@gen" in evaluation.about
 
