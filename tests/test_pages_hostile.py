@@ -3,7 +3,7 @@
 import pytest
 from django.core.mail.backends.locmem import EmailBackend
 
-from synthesis.datasets.diff import Pair
+from synthesis.datasets.diff import SnapshotPair
 from synthesis.models import Sample
 from synthesis.review import services as review_services
 from synthesis.review.queue import claim_next
@@ -26,7 +26,7 @@ def test_a_key_that_is_none_starts_a_list_anew_or_ends_it(client_as, key):
         assert client.get(f"/synthesis/{page}", {"after": key}).status_code == 200, page
     assert client.get("/notices/", {"after": key}).status_code == 200
     assert client.get("/synthesis/samples/", {"q": key}).status_code == 200
-    assert Pair(*snapshots).page("changed", key).rows == []
+    assert SnapshotPair(*snapshots).page("changed", key).rows == []
     assert client.get("/synthesis/quality/judge/", {"target": key, "floor": key}).status_code == 200
 
 

@@ -12,7 +12,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from synthesis.datasets.diff import SHOWS, Pair
+from synthesis.datasets.diff import SHOWS, SnapshotPair
 from synthesis.datasets.views import NAMES, TYPES, card_of, file_response, snapshots
 from synthesis.models import Snapshot
 from trace_site.rest.examples import AT, answer_example, page_example
@@ -226,7 +226,7 @@ class SnapshotDiff(ApiView):
         changes that `show` names. `before` is null for what came in, `after` for what went.
         """
         given = self.read_query(DiffIn)
-        pair = Pair(snapshot_of(given["a"]), snapshot_of(given["b"]))
+        pair = SnapshotPair(snapshot_of(given["a"]), snapshot_of(given["b"]))
         page = pair.page(given["show"], request.query_params.get("after", ""), page_limit(request))
         answer: dict[str, Any] = {
             "a": pair.a,

@@ -20,7 +20,6 @@ SHOWS = ("changed", "added", "removed", "rules", "tools")
 SIZE = 50
 OPTIONS = ("strategy", "per_rule", "seed", "branches", "rrb", "domain", "budgets", "strict", "licence")
 SAID = ("id", "query", "trace", "answer", "permissions", "branch", "domain", "style", "tier", "writer")
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +28,8 @@ class Change:
 
     kind: str
     name: str
-    before: Row | None
-    after: Row | None
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
 
 
 @dataclass(slots=True)
@@ -40,7 +39,7 @@ class DiffPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class SnapshotPair:
     """Two snapshots, the older knowledge first."""
 
     a: Snapshot
@@ -48,18 +47,15 @@ class Pair:
 
     def counts(self) -> dict[str, int]:
         """{what `page` shows: how many}"""
-        found = {"changed": self._changed().count(), "added": self._added().count()}
-        found["removed"] = self._removed().count()
-        for name, changes in (("rules", self._rules()), ("tools", self._tools())):
-            found[name] = sum(1 for _ in changes)
-        return found
+        samples = {show: self._samples(show).count() for show in SHOWS[:3]}
+        return samples | {show: sum(1 for _ in self._lines(show)) for show in SHOWS[3:]}
 
-    def options(self) -> list[Row]:
+    def options(self) -> list[dict[str, Any]]:
         """Those that differ: [{option, before, after}]."""
         pairs = ((name, self.a.params.get(name), self.b.params.get(name)) for name in OPTIONS)
         return [{"option": name, "before": was, "after": now} for name, was, now in pairs if was != now]
 
-    def totals(self) -> list[Row]:
+    def totals(self) -> list[dict[str, Any]]:
         """Samples by branch, domain and style in both: [{branch, domain, style, before, after}]."""
         found: dict[tuple[str, str, str], list[int]] = {}
         for side, snapshot in enumerate((self.a, self.b)):
@@ -74,35 +70,34 @@ class Pair:
 
     def page(self, show: str, after: str = "", size: int = SIZE) -> DiffPage:
         """Some changes of one kind; `after`: the key the page before ended with."""
-        if show in ("rules", "tools"):
-            return _some(self._rules() if show == "rules" else self._tools(), after, size)
-        rows = {"changed": self._changed, "added": self._added, "removed": self._removed}[show]()
+        if show in SHOWS[3:]:
+            return _some(self._lines(show), after, size)
+        rows = self._samples(show)
         if after.isdecimal() and len(after) < 99:
             rows = rows.filter(pk__gt=int(after))
         found = list(rows.order_by("pk").values("pk", "other")[: size + 1])
         texts = _texts({row[name] for row in found for name in ("pk", "other") if row[name]})
-        changes = [_sample_change(show, row, texts) for row in found[:size]]
+        changes = []
+        for row in found[:size]:
+            own, other = texts[row["pk"]], texts.get(row["other"] or 0)
+            was, now = (own, None) if show == "removed" else (other, own)
+            changes.append(Change(show, f"sample {own['id']}", was, now))
         return DiffPage(changes, str(found[size - 1]["pk"]) if len(found) > size else None)
 
-    def _changed(self) -> QuerySet[Any, Any]:
-        return _only(self.b, self.a).filter(other__isnull=False)
+    def _samples(self, show: str) -> QuerySet[Any, Any]:
+        """Each with `other`, the sample that only the other snapshot holds in the same place."""
+        found = _only(self.a, self.b) if show == "removed" else _only(self.b, self.a)
+        return found.filter(other__isnull=show != "changed")
 
-    def _added(self) -> QuerySet[Any, Any]:
-        return _only(self.b, self.a).filter(other__isnull=True)
-
-    def _removed(self) -> QuerySet[Any, Any]:
-        return _only(self.a, self.b).filter(other__isnull=True)
-
-    def _rules(self) -> Iterator[Change]:
-        return _changes(
-            *_unshared(self.a, self.b, "rules.jsonl"), lambda row: f"{row['domain']}/{row['code']}"
-        )
-
-    def _tools(self) -> Iterator[Change]:
-        return _changes(*_unshared(self.a, self.b, "tools.jsonl"), lambda row: str(row["name"]))
+    def _lines(self, show: str) -> Iterator[Change]:
+        """Of rules or tools."""
+        left, right = _unshared(self.a, self.b, f"{show}.jsonl")
+        if show == "rules":
+            return _changes(left, right, lambda row: f"{row['domain']}/{row['code']}")
+        return _changes(left, right, lambda row: str(row["name"]))
 
 
-def _groups(snapshot: Snapshot) -> list[Row]:
+def _groups(snapshot: Snapshot) -> list[dict[str, Any]]:
     """Samples by branch, domain and style or tier; of a snapshot frozen before these were kept, from its members."""
     if "groups" in snapshot.manifest:
         return list(snapshot.manifest["groups"])
@@ -125,15 +120,9 @@ def _only(of: Snapshot, other: Snapshot) -> QuerySet[Any, Any]:
     return found.annotate(other=Subquery(partner.values("pk")[:1]))
 
 
-def _texts(ids: set[int]) -> dict[int, Row]:
+def _texts(ids: set[int]) -> dict[int, dict[str, Any]]:
     rows = Sample.objects.filter(pk__in=ids)
     return {row["id"]: row for row in rows.values(*SAID, rule=F("rule_version__rule__code"))}
-
-
-def _sample_change(show: str, row: Row, texts: dict[int, Row]) -> Change:
-    own, other = texts[row["pk"]], texts.get(row["other"] or 0)
-    before, after = (own, None) if show == "removed" else (other, own)
-    return Change(show, f"sample {own['id']}", before, after)
 
 
 def _unshared(a: Snapshot, b: Snapshot, name: str) -> tuple[Iterator[bytes], Iterator[bytes]]:
@@ -161,7 +150,9 @@ def _stored(snapshot: Snapshot, name: str) -> Iterator[bytes]:
         yield from handle
 
 
-def _changes(left: Iterable[bytes], right: Iterable[bytes], named: Callable[[Row], str]) -> Iterator[Change]:
+def _changes(
+    left: Iterable[bytes], right: Iterable[bytes], named: Callable[[dict[str, Any]], str]
+) -> Iterator[Change]:
     """By name; lines that are equal on both sides are no change."""
     before = dict.fromkeys(left)
     after: dict[str, bytes] = {}

@@ -19,7 +19,7 @@ from synthesis.core.budgets import Budget
 from synthesis.core.snapshot import Composition, Entry, compose, shortfall
 from synthesis.generate.services import snapshot_params
 from synthesis.models import Sample
-from synthesis.samples.inputs import CHUNK, Row, content_inputs, rows_of
+from synthesis.samples.inputs import CHUNK, SampleKeys, content_inputs, rows_of
 from synthesis.samples.sources import catalog_around, published_rules
 
 SHOWN = 20  # contaminated samples that a preview names
@@ -58,7 +58,7 @@ def plan(params: dict[str, Any]) -> SnapshotPlan:
 
     approved = Sample.objects.filter(machine=Sample.Machine.READY, human=Sample.Human.APPROVED)
     approved = approved.filter(branch__in=params["branches"], **({"domain": domain} if domain else {}))
-    newest: dict[tuple[Any, ...], Row] = {}
+    newest: dict[tuple[Any, ...], SampleKeys] = {}
     for row, why in content_inputs(catalog_around(None), rules).stale(rows_of(approved)):
         if why:
             found.stale[why] += 1

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from catalog.models import Domain
 from synthesis.core.snapshot import DERIVED_FILES, FILES, WHY_LEFT_OUT
 from synthesis.datasets import build
-from synthesis.datasets.diff import SHOWS, Pair
+from synthesis.datasets.diff import SHOWS, SnapshotPair
 from synthesis.datasets.plans import preview
 from synthesis.generate import services
 from synthesis.models import Sample, Snapshot, SynthesisRun
@@ -268,7 +268,7 @@ def snapshot_diff(request: HttpRequest) -> HttpResponse:
     if len(chosen) < 2:
         return render(request, "synthesis/snapshot_diff.html", {"every": every})
     a, b = (get_object_or_404(Snapshot, pk=key) for key in chosen)
-    pair = Pair(a, b)
+    pair = SnapshotPair(a, b)
     counts = pair.counts()
     show = request.GET.get("show", "")
     if show not in SHOWS:

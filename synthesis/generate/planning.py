@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from rules.models import RuleVersion
 from synthesis.core.anchors import plan_anchors, stratified
 from synthesis.core.clauses import reasons_unsupported
-from synthesis.core.keys import Ground
+from synthesis.core.keys import Ground, slot_name
 from synthesis.core.plan import Group, Held, Planned, Slot, State, plan_style, shuffled
 from synthesis.core.queries import RULE_STYLES, RuleText, Writers
 from synthesis.core.recipe import Recipe, read_recipe
@@ -264,7 +264,7 @@ def tiers_of(made: Ground, catalog: CatalogView, writers: Writers) -> list[str]:
 def _sample(run: SynthesisRun, writer: str, found: RunPlan, slot: Slot) -> Sample:
     inputs, made = found.inputs, found.ground(slot.of)
     own, batch = inputs.seeds(made, slot.kind, slot.index, found.seed)
-    name = inputs.slot(made, slot.kind, slot.index)
+    name = slot_name(run.branch, made.domain, made.of, slot.kind, slot.index)
     version = found.rules[slot.of][0].pk if found.rules else None
     anchor = None if found.rules else inputs.catalog.ids[slot.of]
     row = sample_row(run, writer, inputs, made, slot.kind, slot.index, own, batch)

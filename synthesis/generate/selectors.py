@@ -287,7 +287,8 @@ def groups(part: Slice, by: str) -> list[SliceCounts]:
         values = {name: row.pop(name if name in row else f"sample__{name}") for name in keys}
         code, rule = rules.get(values.pop("rule_version_id", None), ("", None))
         named: dict[str, Any] = {name.removesuffix("_id"): value or "" for name, value in values.items()}
-        own = replace(part, **named, **({"rule": code} if code else {}))
+        named |= {"rule": code} if code else {}
+        own = replace(part, **named)
         counts = found.setdefault(tuple(own.narrowed.items()), SliceCounts(own, rule))
         for name, count in row.items():
             setattr(counts, name, getattr(counts, name) + count)

@@ -7,6 +7,7 @@ what the writers say they are made with, and the few-shot queries.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 from django.db.models import QuerySet
@@ -22,7 +23,6 @@ from synthesis.core.keys import (
     made_from,
     sample_seed,
     shots_digest,
-    slot_name,
     stage_keys,
 )
 from synthesis.core.plan import State, pool_members
@@ -34,16 +34,13 @@ from synthesis.offline.recorded import NAME as RECORDED
 from synthesis.offline.recorded import recorded_writers
 from synthesis.offline.writer import offline_writers
 from synthesis.samples.sources import CatalogView, few_shot_queries
-from trace_site.lib.llm import Client, Endpoint
-
-# Samples as staleness reads them: keys and places, no texts; streamed in blocks whatever their number.
-
+from trace_site.lib.llm import Client
 
 CHUNK = 5000
 
 
-class Row(NamedTuple):
-    """A sample as staleness reads it: no texts, no pool."""
+class SampleKeys(NamedTuple):
+    """A sample as staleness reads it: its keys and place, no texts, no pool."""
 
     pk: int
     branch: str
@@ -98,9 +95,9 @@ class Old(NamedTuple):
     tools: dict[str, str]
 
 
-def rows_of(samples: QuerySet[Sample]) -> Iterator[Row]:
+def rows_of(samples: QuerySet[Sample]) -> Iterator[SampleKeys]:
     found = samples.order_by("pk").values_list(*COLUMNS).iterator(CHUNK)
-    return (Row(*row) for row in found)
+    return (SampleKeys(*row) for row in found)
 
 
 def old_of(pks: Sequence[int]) -> dict[int, Old]:
@@ -111,17 +108,10 @@ def old_of(pks: Sequence[int]) -> dict[int, Old]:
     return {pk: Old(answer, tools or {}) for pk, answer, tools in found}
 
 
-def blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
+def blocks(rows: Iterable[SampleKeys]) -> Iterator[list[SampleKeys]]:
     given = iter(rows)
     while block := list(islice(given, CHUNK)):
         yield block
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """Stands for a client where nothing is asked: writers only tell what they are made with."""
-
-    endpoint: Endpoint
 
 
 def telling_writers(writer: str, recipe: Recipe, models: Mapping[str, str] | None = None) -> Writers:
@@ -130,7 +120,9 @@ def telling_writers(writer: str, recipe: Recipe, models: Mapping[str, str] | Non
         return recorded_writers(recipe)
     if not writer.startswith("llm"):
         return offline_writers(recipe)
-    named = {role: cast(Client, _Named(endpoint)) for role, endpoint in endpoints(models).items()}
+    # what stands for their clients knows its endpoint alone: nothing is asked
+    found = endpoints(models).items()
+    named = {role: cast(Client, SimpleNamespace(endpoint=endpoint)) for role, endpoint in found}
     return llm_writers(named, recipe)
 
 
@@ -205,11 +197,8 @@ class Inputs:
             share=self.share,
         )
 
-    def of_row(self, row: Row) -> Ground | None:
-        """What the sample stands on today; None when its rule version is not published or its anchor retired."""
-        return self.of(row.version, row.anchor)
-
     def of(self, version: int | None, anchor: str | None) -> Ground | None:
+        """What a sample stands on today; None when its rule version is not published or its anchor retired."""
         if version is None:
             return self.of_anchor(anchor) if anchor else None
         if version not in self._versions:
@@ -232,9 +221,6 @@ class Inputs:
         granted = carries_permissions(self.share, own)
         return stage_keys(made, kind, index, own, batch, digest, granted)[-1]
 
-    def slot(self, made: Ground, kind: str, index: int) -> str:
-        return slot_name(self.branch, made.domain, made.of, kind, index)
-
     def made_from(
         self, made: Ground, kind: str, index: int, own: int, batch: int | None, granted: bool | None = None
     ) -> tuple[str, dict[str, Any]]:
@@ -251,7 +237,7 @@ class Inputs:
             told=self._told,
         )
 
-    def states(self, rows: Iterable[Row]) -> Iterator[tuple[Row, State]]:
+    def states(self, rows: Iterable[SampleKeys]) -> Iterator[tuple[SampleKeys, State]]:
         """Each row with its state under these inputs, at its own seed."""
         for block in blocks(rows):
             old = old_of([row.pk for row in block if row.content is None])
@@ -261,8 +247,8 @@ class Inputs:
             for row, seed in zip(block, seeds, strict=True):
                 yield row, self._state(row, digests[seed], old.get(row.pk))
 
-    def _state(self, row: Row, shots: str, old: Old | None) -> State:
-        made = self.of_row(row)
+    def _state(self, row: SampleKeys, shots: str, old: Old | None) -> State:
+        made = self.of(row.version, row.anchor)
         if old is not None or row.number is None:
             if self._stale_because(row, made, old or Old([], {})):
                 return State.STALE
@@ -273,10 +259,10 @@ class Inputs:
         key = stage_keys(made, row.kind, row.number, row.seed, row.batch, shots, row.granted)[-1]
         return State.CURRENT if key == row.key else State.OUTDATED
 
-    def stale(self, rows: Iterable[Row]) -> Iterator[tuple[Row, str]]:
+    def stale(self, rows: Iterable[SampleKeys]) -> Iterator[tuple[SampleKeys, str]]:
         """Each row with why its content is stale, in the words of a manifest; "" when it is not."""
         for block in blocks(rows):
-            grounds = [self.of_row(row) for row in block]
+            grounds = [self.of(row.version, row.anchor) for row in block]
             pairs = list(zip(block, grounds, strict=True))
             old = old_of(
                 [
@@ -288,7 +274,7 @@ class Inputs:
             for row, made in pairs:
                 yield row, self._stale_because(row, made, old[row.pk]) if row.pk in old else ""
 
-    def _stale_because(self, row: Row, made: Ground | None, old: Old) -> str:
+    def _stale_because(self, row: SampleKeys, made: Ground | None, old: Old) -> str:
         """For a row whose content is not today's, or is not known."""
         known, now = self.catalog.tools, made.side(row.granted).tools if made else {}
         if row.version is not None and row.version not in self.rules:

@@ -25,7 +25,7 @@ from synthesis.core.staleness import BEFORE_KEYS, Reason, reasons
 from synthesis.llm.prompts import source
 from synthesis.models import PromptVersion, Sample, SynthesisRun
 from synthesis.offline.recorded import NAME as RECORDED
-from synthesis.samples.inputs import Inputs, Old, Row, old_of, pool_marks, rows_of, telling_writers
+from synthesis.samples.inputs import Inputs, Old, SampleKeys, old_of, pool_marks, rows_of, telling_writers
 from synthesis.samples.sources import CatalogView, catalog_around, few_shot_queries, rule_texts, texts_then
 from synthesis.samples.standing import OVERTAKEN
 from trace_site.database import generation_key
@@ -175,7 +175,7 @@ def stale_filter(samples: QuerySet[Sample], level: str) -> QuerySet[Sample]:
 class Today:
     """Today's inputs for the given rows: their rules as published now, the tools around them, each writer's own."""
 
-    rows: Sequence[Row]
+    rows: Sequence[SampleKeys]
     catalog: CatalogView = field(init=False)
     numbers: dict[int, int] = field(init=False)  # {sample's version: its number}
     rules: dict[int, RuleText] = field(init=False)  # {sample's version: the version published now}
@@ -192,14 +192,14 @@ class Today:
         names |= {name for old in self.old.values() for name in old.answer}
         self.catalog = catalog_around(names if len(self.rows) <= MOST_AROUND else None)
 
-    def states(self, rows: Iterable[Row]) -> list[tuple[Row, State]]:
-        groups: dict[tuple[str, str], list[Row]] = {}
+    def states(self, rows: Iterable[SampleKeys]) -> list[tuple[SampleKeys, State]]:
+        groups: dict[tuple[str, str], list[SampleKeys]] = {}
         for row in rows:
             groups.setdefault(_writers_of(row), []).append(row)
         found = [pair for group in groups.values() for pair in self.inputs(group[0]).states(group)]
         return sorted(found, key=lambda pair: pair[0].pk)
 
-    def inputs(self, row: Row) -> Inputs:
+    def inputs(self, row: SampleKeys) -> Inputs:
         branch, writer = kind = _writers_of(row)
         if kind not in self._inputs:
             recipe, models = _newest(branch, writer)
@@ -212,7 +212,7 @@ class Today:
             )
         return self._inputs[kind]
 
-    def reasons(self, row: Row, state: State, made: Mapping[str, Any]) -> tuple[Reason, ...]:
+    def reasons(self, row: SampleKeys, state: State, made: Mapping[str, Any]) -> tuple[Reason, ...]:
         if state == State.CURRENT:
             return ()
         if row.version and row.version not in self.rules:
@@ -228,7 +228,7 @@ class Today:
         _, now = inputs.made_from(ground, row.kind, row.number, row.seed, row.batch, bool(row.granted))
         return tuple(reasons(made, now))
 
-    def _of_old(self, row: Row) -> Iterable[Reason]:
+    def _of_old(self, row: SampleKeys) -> Iterable[Reason]:
         if row.version and row.version not in self.current:
             now = self.rules[row.version]
             yield Reason("rule", now.code, f"v{self.numbers[row.version]}", f"v{now.version}")
@@ -240,7 +240,7 @@ class Today:
                 yield Reason("tool", name)
 
 
-def _writers_of(row: Row) -> tuple[str, str]:
+def _writers_of(row: SampleKeys) -> tuple[str, str]:
     return row.branch, next((name for name in ("llm", RECORDED) if row.writer.startswith(name)), "offline")
 
 

@@ -1,4 +1,9 @@
-"""The units of a run: joined, shared, taken over, given up, and counted."""
+"""The units of a run: joined, shared, taken over, given up, and counted.
+
+planned = ready + dropped + given up with a reason, once a run is done; what is missing is told, never passed over.
+A unit is a sample. The run that writes it is `Sample.run`; runs that planned the same sample count it through
+RunUnit.
+"""
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,12 +16,6 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 
 from synthesis.models import Attempt, RunUnit, Sample, SynthesisRun
 from trace_site.jobs import Job, JobContext
-
-# The units of a run, counted: how many it planned, whose they are, and what became of each.
-#
-# planned = ready + dropped + given up with a reason, once a run is done; what is missing is told, never passed over.
-# A unit is a sample. The run that writes it is `Sample.run`; runs that planned the same sample count it through
-# RunUnit.
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from rules.models import Rule
 from synthesis.llm.usage import job_books
 from synthesis.models import Attempt, Sample, Snapshot
 from synthesis.samples import selectors
-from synthesis.samples.checks import FailureSpan, failure_spans, trace_spans
+from synthesis.samples.checks import failure_spans, trace_spans
 from synthesis.samples.counts import rules_with_samples
 from synthesis.samples.forms import SampleFilters
 from synthesis.samples.impact import regeneration_calls, stale_of_rules
@@ -45,7 +45,15 @@ def sample_detail(request: HttpRequest, pk: int) -> HttpResponse:
     shown_decisions, context["hidden"] = decisions_shown(sample, request.user)
     context["decisions"] = shown_decisions[::-1]
     least = selectors.thresholds(sample)
-    context["tried"] = [shown(row, least) for row in context["attempts"]]
+    context["tried"] = [
+        {
+            "row": row,
+            "query": failure_spans(row.query, row.filter_failures),
+            "trace": failure_spans(row.trace, row.filter_failures),
+            "scores": [Score(axis, row.judge.get(axis), least[axis]) for axis in least] if row.judge else [],
+        }
+        for row in context["attempts"]
+    ]
     context["why"] = selectors.ended_with(context["attempts"][-1]) if context["attempts"] else ""
     context["costs"] = costs(sample, context["attempts"])
     return render(request, "synthesis/sample_detail.html", context)
@@ -74,22 +82,6 @@ class Score:
     @property
     def passed(self) -> bool:
         return self.value is not None and self.value >= self.least
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptShown:
-    """One attempt as its page shows it: texts with the evidence in them, scores against their thresholds."""
-
-    row: Attempt
-    query: list[FailureSpan]
-    trace: list[FailureSpan]
-    scores: list[Score]
-
-
-def shown(row: Attempt, least: dict[str, int]) -> AttemptShown:
-    query, trace = (failure_spans(text, row.filter_failures) for text in (row.query, row.trace))
-    scores = [Score(axis, row.judge.get(axis), score) for axis, score in least.items()]
-    return AttemptShown(row, query, trace, scores if row.judge else [])
 
 
 def costs(sample: Sample, attempts: list[Attempt]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def plan(keys: int) -> dict[str, Any]:
     from synthesis.core.few_shots import FewShots
     from synthesis.core.keys import stage_keys
     from synthesis.core.plan import Group, Held, plan_style
-    from synthesis.samples.inputs import Inputs, Row
+    from synthesis.samples.inputs import Inputs, SampleKeys
     from synthesis.samples.sources import CatalogView
     from tests.synthesis.edited_world import SEED, make_world
     from tests.synthesis.test_incremental_oracle import inputs_of, version_of
@@ -63,7 +63,7 @@ def plan(keys: int) -> dict[str, Any]:
         digest = base.shots.digests([own if batch is None else batch])[0]
         key = stage_keys(made, style, index, own, batch, digest, False)[-1]
         fields = ("rule", "all", version, None, style, "", own, key, "ready", "approved", "llm:m")
-        table.append(Row(len(table), *fields, made.plain.content, index, batch, False))
+        table.append(SampleKeys(len(table), *fields, made.plain.content, index, batch, False))
     prepared = time.perf_counter() - started
     edited = replace(rules[0], version=2, text=f"{rules[0].text} Twice.", hash="edited")
     now = {version_of(rule): rule for rule in (edited, *rules[1:])}

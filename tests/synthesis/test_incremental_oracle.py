@@ -13,7 +13,7 @@ from synthesis.core.keys import stage_keys
 from synthesis.core.plan import Group, Held, State, plan_style
 from synthesis.llm import prompts
 from synthesis.llm.writers import llm_writers
-from synthesis.samples.inputs import Inputs, Row
+from synthesis.samples.inputs import Inputs, SampleKeys
 from synthesis.samples.sources import CatalogView
 from tests.synthesis import edited_world
 from tests.synthesis.edited_world import SEED, SHOWN, Place, World, edited, make_world, places, sent
@@ -47,7 +47,7 @@ def version_of(rule: Any) -> int:
 class Written:
     """The samples of the world before its edits."""
 
-    rows: dict[Place, Row]
+    rows: dict[Place, SampleKeys]
     bytes: dict[Place, tuple[bytes, bytes, bytes]]
     keys: dict[Place, tuple[str, str, str]]
 
@@ -61,7 +61,7 @@ def written(world: World) -> Written:
         seed, batch = known.seeds(made, kind, index, SEED)
         key, behind = known.made_from(made, kind, index, seed, batch)
         rule = branch == "rule"
-        found.rows[place] = Row(
+        found.rows[place] = SampleKeys(
             number,
             branch,
             "all",
@@ -88,7 +88,7 @@ def ground(world: World, inputs: Inputs, place: Place) -> Any:
     return inputs.of_rule(world.rules[place[1]]) if place[0] == "rule" else inputs.of_anchor(place[1])
 
 
-def keys_now(inputs: Inputs, made: Any, row: Row) -> tuple[str, str, str]:
+def keys_now(inputs: Inputs, made: Any, row: SampleKeys) -> tuple[str, str, str]:
     digest = inputs.shots.digests([row.seed if row.batch is None else row.batch])[0]
     return stage_keys(made, row.kind, row.number or 0, row.seed, row.batch, digest, row.granted)
 

@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 
 from catalog.models import Tool
 from synthesis.datasets.build import snapshot_dir
-from synthesis.datasets.diff import Pair
+from synthesis.datasets.diff import SnapshotPair
 from synthesis.models import Sample, Snapshot, SnapshotSample
 from tests.factories import make_snapshot, make_tool
 from tests.synthesis.rows import make_book, make_sample, publish, run_job
@@ -30,7 +30,7 @@ def approved(version, number: int, **overrides) -> Sample:
 
 
 @pytest.fixture
-def pair(db) -> Pair:
+def pair(db) -> SnapshotPair:
     """b: the rule's second version, one sample written anew, one gone, one new, a tool edited and a tool added."""
     version = make_book()
     approved(version, 1, query="my pay slip of march")
@@ -41,7 +41,7 @@ def pair(db) -> Pair:
     second = publish(2)
     approved(second, 1, query="my pay slip of april")
     approved(second, 3, query="a slip that comes in")
-    return Pair(a, frozen(per_rule=7, budgets={"hr": {"rule": 6}}))
+    return SnapshotPair(a, frozen(per_rule=7, budgets={"hr": {"rule": 6}}))
 
 
 def test_samples_are_changed_in_place_added_or_removed(pair):
@@ -83,7 +83,7 @@ def test_the_cards_part_for_programs_is_folded_away(pair, client_as):
 
 
 def test_a_snapshot_does_not_differ_from_itself(pair):
-    same = Pair(pair.a, pair.a)
+    same = SnapshotPair(pair.a, pair.a)
     assert set(same.counts().values()) == {0} and same.options() == []
 
 
@@ -91,7 +91,7 @@ def test_pages_follow_each_other_without_loss_or_repeat(pair):
     version = Sample.objects.order_by("-pk").first().rule_version
     for number in range(10, 17):
         approved(version, number, query=f"one more slip {number}")
-    wider = Pair(pair.b, frozen(per_rule=99))
+    wider = SnapshotPair(pair.b, frozen(per_rule=99))
     seen, after = [], ""
     for _ in range(9):
         page = wider.page("added", after, size=3)
@@ -114,7 +114,7 @@ def test_the_diff_asks_as_many_queries_for_many_changes_as_for_few(pair, django_
 def test_snapshots_of_before_are_compared_by_their_folders(pair):
     old = Snapshot.objects.get(pk=pair.a.pk)
     old.parts = {}
-    assert Pair(old, pair.b).counts()["tools"] == 2
+    assert SnapshotPair(old, pair.b).counts()["tools"] == 2
 
 
 def test_the_page_marks_words_and_leads_from_page_to_page(pair, client_as):
