@@ -5,17 +5,15 @@ approvals and brings the request back to review.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from django.db import transaction
 
-from rules.book import version_contents
-from rules.changes.permits import WRITERS, State, refusal, words_on
+from rules.book import refused_entry, version_contents
+from rules.changes.permits import State, not_a_writer, refusal, words_on
 from rules.changes.proposals import change_label
 from rules.core.draft import draft_of, draft_problems, fill_draft
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
-from trace_site.access import ADMIN, EXPERT, ROLE_LABELS, roles_of
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import storable
@@ -56,25 +54,16 @@ def possible(verb: str, request: ChangeRequest, actor: Any) -> None:
 
 def writer(actor: Any) -> None:
     """Raise TraceError `not_allowed` unless the actor may write rules."""
-    if not actor.is_active or not roles_of(actor) & WRITERS:
-        raise TraceError(
-            f"Only the role {ROLE_LABELS[EXPERT]} or {ROLE_LABELS[ADMIN]} may do this.",
-            code="not_allowed",
-            hint="Ask an admin for the role.",
-        )
+    if error := not_a_writer(actor):
+        raise error
 
 
 def audit_request(
     action: str, request: ChangeRequest, actor: Any, *, before: str = "", **detail: Any
 ) -> None:
     """One entry `request.<action>` with the revision and the states before and after."""
-    states = {"before": before or None, "after": request.state}
-    audit_models.record(
-        actor=actor,
-        action=f"request.{action}",
-        obj=request,
-        detail={"revision": request.revision, **states, **detail},
-    )
+    facts = {"revision": request.revision, "before": before or None, "after": request.state, **detail}
+    audit_models.record(actor=actor, action=f"request.{action}", obj=request, detail=facts)
 
 
 def tell(event: str, request: ChangeRequest, actor: Any, **facts: Any) -> None:
@@ -108,11 +97,8 @@ def said(text: str, *, what: str, needed: bool = False) -> str:
 
 def checked_draft(content: Mapping[str, Any]) -> dict[str, Any]:
     """The content with every field. Raises TraceError `bad_rule` for wrong types and sizes."""
-    problems = draft_problems(content)
-    if problems:
-        pointer, sentence = problems[0]
-        listed = [{"pointer": place, "message": text} for place, text in problems]
-        raise TraceError(sentence, code="bad_rule", where=pointer, extra={"problems": listed})
+    if problems := draft_problems(content):
+        raise refused_entry(problems)
     return fill_draft(content)
 
 
@@ -184,6 +170,7 @@ def change_add(
             f"The request already changes {rule.code}.", code="conflict", hint="Edit that change."
         )
     began = _beginning(rule, action, base)
+    domain, code = ("", "") if rule else (domain.strip(), code.strip())
     if content is None:
         content = draft_of(version_contents([began])[began.pk]) if began and action == "save" else {}
     change = RuleChange.objects.create(
@@ -194,9 +181,7 @@ def change_add(
         base=began,
         base_published=rule.published if rule else None,
         edited_by=actor,
-        **short_texts(
-            domain="" if rule else domain.strip(), code="" if rule else code.strip(), note=note.strip()
-        ),
+        **short_texts(domain=domain, code=code, note=note.strip()),
     )
     _edited(request, actor, {"added": _words(change), "change": change.pk})
     return change
@@ -256,18 +241,13 @@ def change_save(
 
     Raises TraceError `edited_meanwhile` (extra: revision, by, at) when somebody saved after revision `expected`.
     """
-    request = locked(change.request_id)
-    possible("edit", request, actor)
-    change = _change(change)
+    request, change = _locked_change(change, actor)
     if change.action == RuleChange.Action.WITHDRAW:
         raise TraceError(
             "A withdrawal has no content.", code="bad_state", hint="Remove it, then add an edit."
         )
-    texts = short_texts(
-        domain="" if change.rule else domain.strip(),
-        code="" if change.rule else code.strip(),
-        note=note.strip(),
-    )
+    domain, code = ("", "") if change.rule else (domain.strip(), code.strip())
+    texts = short_texts(domain=domain, code=code, note=note.strip())
     fields = {"content": checked_draft(content), **texts}
     if all(getattr(change, name) == value for name, value in fields.items()):
         return change
@@ -285,9 +265,7 @@ def change_save(
 @transaction.atomic
 def change_rebase(*, change: RuleChange, expected: int, actor: Any) -> RuleChange:
     """Keep what the change says, on top of what the rule is now: settles a conflict with a newer version."""
-    request = locked(change.request_id)
-    possible("edit", request, actor)
-    change = _change(change)
+    request, change = _locked_change(change, actor)
     _meanwhile(change, expected)
     if change.rule is None:
         raise TraceError("A new rule begins from nothing.", code="bad_state", hint="Choose another code.")
@@ -301,9 +279,7 @@ def change_rebase(*, change: RuleChange, expected: int, actor: Any) -> RuleChang
 
 @transaction.atomic
 def change_remove(*, change: RuleChange, expected: int, actor: Any) -> ChangeRequest:
-    request = locked(change.request_id)
-    possible("edit", request, actor)
-    change = _change(change)
+    request, change = _locked_change(change, actor)
     _meanwhile(change, expected)
     detail = {"removed": _words(change), "change": change.pk, "content": change.content}
     change.delete()
@@ -311,21 +287,24 @@ def change_remove(*, change: RuleChange, expected: int, actor: Any) -> ChangeReq
     return request
 
 
-def _change(change: RuleChange) -> RuleChange:
-    """The row as it is now, locked; its request is locked already."""
+def _locked_change(change: RuleChange, actor: Any) -> tuple[ChangeRequest, RuleChange]:
+    """The request and the change as they are now, held until the transaction ends; refused when not to be edited."""
+    request = locked(change.request_id)
+    possible("edit", request, actor)
     rows = RuleChange.objects.select_for_update(of=("self",)).select_related("rule__published", "edited_by")
     found = rows.filter(pk=change.pk).first()
     if found is None:
         raise TraceError("The change was removed from its request meanwhile.", code="not_found")
-    return found
+    return request, found
 
 
 def _meanwhile(change: RuleChange, expected: int) -> None:
     if change.revision == expected:
         return
     who, at = change.edited_by.username, change.edited_at
+    when = f"{at:%H:%M:%S} UTC on {at:%-d %b %Y}"
     raise TraceError(
-        f"{who} saved this change at {_clock(at)}, after you opened it; nothing was overwritten.",
+        f"{who} saved this change at {when}, after you opened it; nothing was overwritten.",
         code="edited_meanwhile",
         hint="Compare it with yours, take over what you need, and save again.",
         extra={"revision": change.revision, "by": who, "at": at.isoformat()},
@@ -335,13 +314,7 @@ def _meanwhile(change: RuleChange, expected: int) -> None:
 def _words(change: RuleChange) -> str:
     """How the history speaks of the change."""
     withdraws = change.action == RuleChange.Action.WITHDRAW
-    return (
-        f"the withdrawal of {change_label(change)}" if withdraws else f"the change of {change_label(change)}"
-    )
-
-
-def _clock(at: datetime) -> str:
-    return f"{at:%H:%M:%S} UTC on {at:%-d %b %Y}"
+    return f"the {'withdrawal' if withdraws else 'change'} of {change_label(change)}"
 
 
 def _bump(change: RuleChange, actor: Any) -> None:

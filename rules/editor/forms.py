@@ -8,7 +8,7 @@ from typing import Any
 
 from django.http import QueryDict
 
-from rules.core.draft import draft_problems, fill_draft
+from rules.core.draft import FIELDS, draft_problems, fill_draft
 from trace_site.paging import number_of
 
 ROW = re.compile(r"(clause|test)-(\d+)-(\w+)")
@@ -48,9 +48,20 @@ class RuleForm:
             code=data.get("code", "").strip(),
             target=target,
             confusables=[name for name in names if name and name != target],
-            text=_lines(data.get("text", "")),
-            clauses=[_clause(row) for row in clauses.values()],
-            tests=[_test(row) for row in tests.values()],
+            text=data.get("text", "").replace("\r\n", "\n"),  # places in it are counted in what people see
+            clauses=[
+                {
+                    "when": row.get("when", ""),
+                    "route_to": row.get("route_to", ""),
+                    "exception": bool(row.get("exception")),
+                    "signals": _listed(row.get("signals", "")),
+                }
+                for row in clauses.values()
+            ],
+            tests=[
+                {"query": row.get("query", ""), "tools": _listed(row.get("tools", ""))}
+                for row in tests.values()
+            ],
             note=data.get("note", "").strip(),
             change=number_of(data.get("change", "")),
             revision=number_of(data.get("revision", "")),
@@ -87,15 +98,7 @@ class RuleForm:
 
     def content(self) -> dict[str, Any]:
         """What the rule says, as the services take it."""
-        return fill_draft(
-            {
-                "target": self.target,
-                "confusables": self.confusables,
-                "text": self.text,
-                "clauses": self.clauses,
-                "tests": self.tests,
-            }
-        )
+        return fill_draft({name: getattr(self, name) for name in FIELDS})
 
 
 def _rows(data: QueryDict, kind: str) -> dict[int, dict[str, str]]:
@@ -109,27 +112,9 @@ def _rows(data: QueryDict, kind: str) -> dict[int, dict[str, str]]:
     return {number: rows[number] for number in sorted(rows) if any(rows[number].get(name) for name in typed)}
 
 
-def _clause(row: dict[str, str]) -> dict[str, Any]:
-    return {
-        "when": row.get("when", ""),
-        "route_to": row.get("route_to", ""),
-        "exception": bool(row.get("exception")),
-        "signals": _listed(row.get("signals", "")),
-    }
-
-
-def _test(row: dict[str, str]) -> dict[str, Any]:
-    return {"query": row.get("query", ""), "tools": _listed(row.get("tools", ""))}
-
-
 def _listed(text: str) -> list[str]:
     """Things separated by line breaks or semicolons."""
     return [part.strip() for part in re.split(r"[;\n]", text) if part.strip()]
-
-
-def _lines(text: str) -> str:
-    """Browsers send CRLF; places in the text are counted in what people see."""
-    return text.replace("\r\n", "\n")
 
 
 def _draft(text: str) -> dict[str, Any]:

@@ -120,8 +120,7 @@ def is_behind(change: RuleChange) -> bool:
     newest = newest_version(rule) if rule else None
     if rule is None or newest is None:
         return False
-    moved = rule.published_id not in (change.base_published_id, change.base_id)
-    return moved or newest.pk != change.base_id
+    return rule.published_id not in (change.base_published_id, change.base_id) or newest.pk != change.base_id
 
 
 @transaction.atomic

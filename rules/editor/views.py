@@ -17,6 +17,7 @@ from rules.changes.permits import OPEN, State, words_on
 from rules.changes.proposals import proposals_of, request_conflicts
 from rules.core.check import has_errors
 from rules.core.draft import draft_of, form_words, in_form_words
+from rules.core.rule import pointed_row
 from rules.core.sentences import compare, follow, said, say
 from rules.editor import saving
 from rules.editor.forms import RuleForm
@@ -74,14 +75,17 @@ def change_edit(request: HttpRequest, pk: int) -> HttpResponse:
     if change.request.state not in OPEN or change.action == RuleChange.Action.WITHDRAW:
         messages.info(request, "This change cannot be edited any more; here is what became of it.")
         return redirect("rules:request", change.request_id)
-    return _editor(request, _form_of(change), change.rule, change=change)
+    domain = change.rule.domain_id if change.rule else change.domain
+    saved = {"code": change.code, "note": change.note, "change": change.pk, "revision": change.revision}
+    form = RuleForm.of(change.content, domain=domain, **saved)
+    return _editor(request, form, change.rule, change=change)
 
 
 @require_POST
 def change_save(request: HttpRequest) -> JsonResponse:
     """Autosave: {change, revision, base, at, place, url}; 409 with the page's words when somebody saved meanwhile."""
     form = RuleForm.read(request.POST)
-    rule = _rule_of(request)
+    rule = _rule(request)
     try:
         change = _save(request, form, rule)
     except Clash as clash:
@@ -173,22 +177,6 @@ def _save(request: HttpRequest, form: RuleForm, rule: Rule | None) -> RuleChange
     return change
 
 
-def _rule_of(request: HttpRequest) -> Rule | None:
-    return _rule(request.POST.get("rule", ""))
-
-
-def _form_of(change: RuleChange) -> RuleForm:
-    domain = change.rule.domain_id if change.rule else change.domain
-    return RuleForm.of(
-        change.content,
-        domain=domain,
-        code=change.code,
-        note=change.note,
-        change=change.pk,
-        revision=change.revision,
-    )
-
-
 def _editor(
     request: HttpRequest, form: RuleForm, rule: Rule | None, *, status: int = 200, **extra: Any
 ) -> HttpResponse:
@@ -238,7 +226,7 @@ FOUND = 12
 def rule_check(request: HttpRequest) -> HttpResponse:
     """Findings and problems, each with the field or row it belongs to, and what is out of step."""
     form = RuleForm.read(request.POST)
-    rule = _rule(request.POST.get("rule", ""))
+    rule = _rule(request)
     draft = form.content()
     checked = check_draft(draft, code="" if rule else form.code, own=rule_key(rule) if rule else None)
     context = {
@@ -270,9 +258,7 @@ def confusables(request: HttpRequest) -> HttpResponse:
 def fields(request: HttpRequest) -> HttpResponse:
     """The fields filled with what is posted: a copy that the browser kept comes back."""
     form = RuleForm.read(request.POST)
-    return render(
-        request, "rules/_fields.html", {**fields_context(form), "rule": _rule(request.POST.get("rule", ""))}
-    )
+    return render(request, "rules/_fields.html", {**fields_context(form), "rule": _rule(request)})
 
 
 @require_POST
@@ -281,17 +267,14 @@ def sentence_fix(request: HttpRequest) -> JsonResponse:
     form = RuleForm.read(request.POST)
     if form.is_too_long:
         return JsonResponse({"edit": None, "clauses": []})
-    row = request.POST.get("say", "")
-    if row.isdecimal() and int(row) in form.clause_rows:
-        edit = say(form.text, form.clauses, form.clause_rows.index(int(row)), form.names)
+    rows_said = {str(row): number for number, row in enumerate(form.clause_rows)}
+    if (number := rows_said.get(request.POST.get("say", ""))) is not None:
+        edit = say(form.text, form.clauses, number, form.names)
         return JsonResponse({"edit": [edit.start, edit.end, edit.words] if edit else None})
     told = follow(form.text, form.clauses, form.names, form.target)
-    rows: list[int | None] = [*form.clause_rows, *[None] * (len(told) - len(form.clauses))]
-    before = [*form.clauses, *[None] * (len(told) - len(form.clauses))]
-    changed = [
-        {"row": row, **clause} for row, clause, old in zip(rows, told, before, strict=True) if clause != old
-    ]
-    return JsonResponse({"clauses": changed})
+    missing = [None] * (len(told) - len(form.clauses))
+    rows = zip([*form.clause_rows, *missing], [*form.clauses, *missing], told, strict=True)
+    return JsonResponse({"clauses": [{"row": row, **new} for row, old, new in rows if new != old]})
 
 
 @require_GET
@@ -311,17 +294,16 @@ def rule_impact(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "rules/_impact.html", {"lines": lines})
 
 
-def _rule(given: str) -> Rule | None:
-    return Rule.objects.filter(pk=number_of(given)).first()
+def _rule(request: HttpRequest) -> Rule | None:
+    return Rule.objects.filter(pk=number_of(request.POST.get("rule", ""))).first()
 
 
 def _field(pointer: str, form: RuleForm) -> str:
     """The field or row that a JSON pointer of the exchange format means in this form; "" for the rule as a whole."""
-    name, _, rest = pointer.lstrip("/").partition("/")
-    number = rest.split("/")[0]
+    name, number = pointed_row(pointer)
     rows = {"clauses": form.clause_rows, "tests": form.test_rows}.get(name)
-    if rows is not None and number.isdecimal() and int(number) < len(rows):
-        return f"{name.removesuffix('s')}-{rows[int(number)]}"
+    if rows is not None and number is not None and number < len(rows):
+        return f"{name.removesuffix('s')}-{rows[number]}"
     fields = {"tool_name": "target", "code": "code", "confusables": "set", "rule_text": "text"}
     return fields.get(name, "")
 
