@@ -101,8 +101,7 @@ class ToolBlock(ApiView):
         """Block a tool. From the next request on no answer of any model names it. Training and rules are not
         touched.
         """
-        tool = selectors.tool(pk=pk)
-        tool_block(tool=tool, actor=request.user, **self.read(BlockIn))
+        tool_block(tool=selectors.tool(pk=pk), actor=request.user, **self.read(BlockIn))
         return Response(ToolDetail(selectors.tool(pk=pk)).data)
 
     @extend_schema(

@@ -47,21 +47,8 @@ class ToolRow(serializers.ModelSerializer[Tool]):
     class Meta:
         model = Tool
         fields = [
-            "id",
-            "name",
-            "api",
-            "endpoint",
-            "family",
-            "api_version",
-            "description",
-            "domain",
-            "permissions",
-            "deprecated",
-            "version",
-            "status",
-            "cluster",
-            "source",
-            "blocked",
+            *("id", "name", "api", "endpoint", "family", "api_version", "description", "domain"),
+            *("permissions", "deprecated", "version", "status", "cluster", "source", "blocked"),
         ]
 
     def get_blocked(self, tool: Tool) -> bool:
@@ -79,12 +66,7 @@ class ToolDetail(ToolRow):
     class Meta(ToolRow.Meta):
         fields = [
             *ToolRow.Meta.fields,
-            "blocked_at",
-            "blocked_by",
-            "blocked_because",
-            "tokens",
-            "content_hash",
-            "created_at",
+            *("blocked_at", "blocked_by", "blocked_because", "tokens", "content_hash", "created_at"),
             "updated_at",
         ]
 
@@ -136,13 +118,6 @@ class ClusterOut(serializers.ModelSerializer[Cluster]):
     class Meta:
         model = Cluster
         fields = [
-            "id",
-            "domain",
-            "clustering",
-            "label",
-            "tools",
-            "edges",
-            "mean_similarity",
-            "dismissed_reason",
-            "dismissed_by",
+            *("id", "domain", "clustering", "label", "tools", "edges", "mean_similarity"),
+            *("dismissed_reason", "dismissed_by"),
         ]

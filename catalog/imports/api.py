@@ -22,9 +22,6 @@ from trace_site.rest.examples import AT, answer_example, page_example, request_e
 from trace_site.rest.schema import InputSerializer, TextList, page_of
 from trace_site.rest.views import ApiView, keyset_response
 
-# What the API reads and answers about imports: the file, its preview, what it did, what undoing would do.
-
-
 Out = serializers.Serializer[Any]
 
 
@@ -132,18 +129,8 @@ class ImportRow(serializers.ModelSerializer[CatalogImport]):
     class Meta:
         model = CatalogImport
         fields = [
-            "id",
-            "filename",
-            "format",
-            "domain",
-            "digest",
-            "licence",
-            "counts",
-            "versions",
-            "actor",
-            "at",
-            "undone_at",
-            "undone_by",
+            *("id", "filename", "format", "domain", "digest", "licence", "counts", "versions", "actor"),
+            *("at", "undone_at", "undone_by"),
         ]
 
 

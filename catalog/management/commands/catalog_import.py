@@ -7,7 +7,6 @@ from django.core.management.base import CommandParser
 
 from catalog.core.importers.detect import FORMATS
 from catalog.core.importers.read import LISTED_ERRORS
-from catalog.core.tool import CatalogDiff
 from catalog.imports.services import catalog_import
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import TraceError
@@ -32,14 +31,8 @@ class Command(TraceCommand):
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         try:
-            result = catalog_import(
-                path=options["path"],
-                domain=options["domain"],
-                fmt=options["format"],
-                dry_run=options["dry_run"],
-                skip_bad_rows=options["skip_bad_rows"],
-                licence=options["licence"],
-            )
+            same = ("path", "domain", "dry_run", "skip_bad_rows", "licence")
+            result = catalog_import(fmt=options["format"], **{key: options[key] for key in same})
         except TraceError as error:
             for line in error.extra.get("errors", [])[1:LISTED_ERRORS]:
                 self.stderr.write(line)
@@ -51,20 +44,13 @@ class Command(TraceCommand):
         for step in result.versions[:LISTED_ERRORS]:
             self.echo(str(step))
         if options["dry_run"]:
-            self._show(result.diff)
-        return result.counts, _sentence(options, result.counts)
-
-    def _show(self, diff: CatalogDiff) -> None:
-        added, changed = ([record.name for record in records] for records in (diff.added, diff.changed))
-        rows = (("+", added), ("~", changed), ("-", diff.removed), ("deprecated", diff.deprecated))
-        for mark, names in rows:
-            for name in names[:SHOWN]:
-                self.echo(f"{mark} {name}")
-            if len(names) > SHOWN:
-                self.echo(f"{mark} ... and {len(names) - SHOWN:,} more")
-
-
-def _sentence(options: dict[str, Any], counts: dict[str, Any]) -> str:
-    verb = "would import" if options["dry_run"] else "imported"
-    parts = ", ".join(f"{counts[key]:,} {key}" for key in counts if key != "errors" and counts[key])
-    return f"{verb} {options['path'].name} into {options['domain']}: {parts or 'nothing'}."
+            added, changed = ([one.name for one in kind] for kind in (result.diff.added, result.diff.changed))
+            rows = (("+", added), ("~", changed), ("-", result.diff.removed))
+            for mark, names in (*rows, ("deprecated", result.diff.deprecated)):
+                for name in names[:SHOWN]:
+                    self.echo(f"{mark} {name}")
+                if len(names) > SHOWN:
+                    self.echo(f"{mark} ... and {len(names) - SHOWN:,} more")
+        verb, counts = "would import" if options["dry_run"] else "imported", result.counts
+        parts = ", ".join(f"{counts[key]:,} {key}" for key in counts if key != "errors" and counts[key])
+        return counts, f"{verb} {options['path'].name} into {options['domain']}: {parts or 'nothing'}."
