@@ -20,31 +20,23 @@ class LedgerRow:
     state: str = "active"
 
 
-def needed_strings(names: Iterable[str]) -> dict[str, set[str]]:
-    """The token strings of every family that a set of tools needs."""
+def assign_slots(ledger: Sequence[LedgerRow], names: Iterable[str]) -> list[LedgerRow]:
+    """The ledger once the catalog holds exactly `names`: slots stay, new strings follow, the rest retire."""
     owners: dict[str, str] = {}
     parts: set[str] = set()
     for name in names:
         owner = owners.setdefault(flat_token(name), name)
         if owner != name:
-            raise TraceError(
-                f"'{name}' and '{owner}' would share the token {flat_token(name)}.",
-                code="token_collision",
-                hint="Rename one of the two tools.",
-            )
+            message = f"'{name}' and '{owner}' would share the token {flat_token(name)}."
+            raise TraceError(message, code="token_collision", hint="Rename one of the two tools.")
         parts.update(part_token(part) for part in split_name(name))
-    return {"flat": set(owners), "part": parts, "wrap": {WRAP_OPEN, WRAP_CLOSE}}
-
-
-def assign_slots(ledger: Sequence[LedgerRow], names: Iterable[str]) -> list[LedgerRow]:
-    """The ledger once the catalog holds exactly `names`: slots stay, new strings follow, the rest retire."""
+    needed = {"flat": sorted(owners), "part": sorted(parts), "wrap": [WRAP_OPEN, WRAP_CLOSE]}
     result: list[LedgerRow] = []
-    for family, needed in needed_strings(names).items():
+    for family, strings in needed.items():
         rows = sorted((row for row in ledger if row.family == family), key=lambda row: row.slot)
-        result += [replace(row, state="active" if row.string in needed else "retired") for row in rows]
-        fresh = sorted(needed - {row.string for row in rows})
-        if family == "wrap":
-            fresh.sort(key=(WRAP_OPEN, WRAP_CLOSE).index)
+        wanted, known = set(strings), {row.string for row in rows}
+        result += [replace(row, state="active" if row.string in wanted else "retired") for row in rows]
         start = rows[-1].slot + 1 if rows else 0
-        result += [LedgerRow(family, start + offset, string) for offset, string in enumerate(fresh)]
+        fresh = [string for string in strings if string not in known]
+        result += [LedgerRow(family, slot, string) for slot, string in enumerate(fresh, start)]
     return result

@@ -13,7 +13,6 @@ from ahocorasick_rs import AhoCorasick
 JOINERS = frozenset(".-/&:")
 
 Mention = tuple[int, int, str]
-_start = itemgetter(1)
 
 
 class NameFinder:
@@ -30,7 +29,7 @@ class NameFinder:
         matches = self._automaton.find_matches_as_indexes(text, overlapping=True)
         # they come by their ends: by start, the longest first, after this
         matches.reverse()
-        matches.sort(key=_start)
+        matches.sort(key=itemgetter(1))
         found: list[Mention] = []
         floor = 0
         for number, start, end in matches:
