@@ -13,14 +13,7 @@ from typing import Any, NamedTuple
 from django.contrib.auth.models import User
 from django.db import connection
 
-from synthesis.core.agreement import (
-    Rate,
-    agreeing,
-    cohen_kappa,
-    krippendorff_alpha,
-    patterns_of,
-    wilson,
-)
+from synthesis.core.agreement import Rate, agreeing, cohen_kappa, krippendorff_alpha, patterns_of, wilson
 from trace_site.access import ADMIN, roles_of
 
 VERDICTS = ("approve", "edit", "reject")

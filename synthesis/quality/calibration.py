@@ -14,14 +14,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection, transaction
 
-from synthesis.core.agreement import (
-    FLOOR,
-    TARGET,
-    Matrix,
-    Reads,
-    pooled,
-    proposal,
-)
+from synthesis.core.agreement import FLOOR, TARGET, Matrix, Reads, pooled, proposal
 from synthesis.models import ReviewItem, Sample, SynthesisRun
 from synthesis.quality.agreement import Row
 from trace_site.audit import models as audit_models

@@ -5,16 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import (
-    BigIntegerField,
-    Count,
-    Exists,
-    ExpressionWrapper,
-    Min,
-    OuterRef,
-    Q,
-    QuerySet,
-)
+from django.db.models import BigIntegerField, Count, Exists, ExpressionWrapper, Min, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from rules.models import Rule

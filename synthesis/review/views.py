@@ -22,14 +22,7 @@ from synthesis.quality.calibration import verdict_hidden
 from synthesis.review import queue as review_queue
 from synthesis.review import services as review_services
 from synthesis.review.forms import QueueFilters
-from synthesis.review.selectors import (
-    Screen,
-    empty_queue,
-    next_screen,
-    progress,
-    screen_of,
-    shown_samples,
-)
+from synthesis.review.selectors import Screen, empty_queue, next_screen, progress, screen_of, shown_samples
 from synthesis.samples import checks
 from synthesis.samples import selectors as samples_selectors
 from synthesis.samples.checks import failure_spans, trace_spans

@@ -21,8 +21,6 @@ from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError, status_of
 from trace_site.paging import number_of
 
-# Reads of guidelines: how to review, for all samples, a domain, a style, or a style of a domain.
-
 
 def current() -> QuerySet[Guideline]:
     """The version that counts of every guideline, the general one first."""
@@ -46,11 +44,7 @@ def applying_to(domain: str, style: str) -> list[Guideline]:
     newest: dict[Any, Guideline] = {}
     for row in rows.select_related("domain").order_by("number"):
         newest[row.domain_id, row.style] = row
-    return sorted(newest.values(), key=_specific)
-
-
-def _specific(row: Guideline) -> tuple[bool, bool]:
-    return row.domain_id is None, row.style == ""
+    return sorted(newest.values(), key=lambda row: (row.domain_id is None, row.style == ""))
 
 
 LONGEST_TEXT = 20_000
@@ -61,20 +55,21 @@ VERDICTS = ("approve", "reject")
 
 @transaction.atomic
 def guideline_save(
-    *,
-    domain: str,
-    style: str,
-    text: str,
-    examples: Iterable[Mapping[str, Any]] = (),
-    author: Any,
-    base: int,
+    *, domain: str, style: str, text: str, examples: Iterable[Mapping[str, Any]] = (), author: Any, base: int
 ) -> Guideline:
     """A new version. domain, style: empty for all; base: the number of the version it was written from, 0 for none.
 
     Raises TraceError `bad_input`, `edited_meanwhile`; nothing is written when nothing changed.
     """
-    _check_place(domain, style)
-    text, kept = _text(text), [_example(number, example) for number, example in enumerate(examples, start=1)]
+    if style and style not in Sample.Style.values:
+        raise TraceError(f"there is no style {style!r}.", code="bad_input", where="style")
+    if domain and not Domain.objects.filter(pk=domain).exists():
+        raise TraceError(f"there is no domain {domain!r}.", code="bad_input", where="domain")
+    text = text.replace("\r\n", "\n").strip()
+    if len(text) > LONGEST_TEXT:
+        message = f"it has {len(text):,} characters."
+        raise TraceError(message, code="bad_input", where="text", hint="At most 20,000.")
+    kept = [_example(number, example) for number, example in enumerate(examples, start=1)]
     if not text and not kept:
         raise TraceError("a guideline needs a text or an example.", code="bad_input", where="text")
     if len(kept) > MOST_EXAMPLES:
@@ -84,7 +79,14 @@ def guideline_save(
         raise _meanwhile(last)
     if last and (last.text, last.examples) == (text, kept):
         return last
-    return _write(domain, style, base + 1, {"text": text, "examples": kept}, author)
+    given = {"style": style, "number": base + 1, "text": text, "examples": kept, "author": author}
+    try:
+        with transaction.atomic():
+            row = Guideline.objects.create(domain_id=domain or None, **given)
+    except IntegrityError as error:  # somebody saved in the same moment
+        raise _meanwhile(newest_of(domain, style)) from error
+    audit_models.record(actor=author, action="guideline.saved", obj=row, detail={"number": row.number})
+    return row
 
 
 @transaction.atomic
@@ -93,25 +95,21 @@ def example_copy(*, sample: Sample, actor: Any) -> Guideline:
 
     Raises TraceError `bad_state` for a sample that is not decided.
     """
-    verdict = {Sample.Human.APPROVED: "approve", Sample.Human.REJECTED: "reject"}.get(
-        Sample.Human(sample.human)
-    )
+    human = Sample.Human
+    verdict = {human.APPROVED: "approve", human.REJECTED: "reject"}.get(human(sample.human))
     if verdict is None:
         raise TraceError("it is not decided yet.", code="bad_state", where=f"sample {sample.pk}")
     last = newest_of(sample.domain_id, sample.style)
     examples: list[dict[str, Any]] = list(last.examples) if last else []
     if last and any(example.get("sample") == sample.pk for example in examples):
         return last
-    examples.append(
-        {
-            "verdict": verdict,
-            "query": sample.query[: LONGEST["query"]],
-            "trace": sample.trace[: LONGEST["trace"]],
-            "answer": sample.answer,
-            "why": _why(sample),
-            "sample": sample.pk,
-        }
+    said = (
+        Decision.objects.filter(sample=sample).exclude(verdict=Decision.Verdict.UNDO).order_by("-pk").first()
     )
+    why = ": ".join(filter(None, (REASONS.get(said.reason, said.reason), said.note))) if said else ""
+    texts = {"query": sample.query, "trace": sample.trace, "why": why}
+    example = {name: text[: LONGEST[name]] for name, text in texts.items()}
+    examples.append({**example, "verdict": verdict, "answer": sample.answer, "sample": sample.pk})
     return guideline_save(
         domain=sample.domain_id,
         style=sample.style,
@@ -120,29 +118,6 @@ def example_copy(*, sample: Sample, actor: Any) -> Guideline:
         author=actor,
         base=last.number if last else 0,
     )
-
-
-def _why(sample: Sample) -> str:
-    """What the last word on the sample gave as its reason."""
-    last = (
-        Decision.objects.filter(sample=sample).exclude(verdict=Decision.Verdict.UNDO).order_by("-pk").first()
-    )
-    if last is None:
-        return ""
-    said = [REASONS.get(last.reason, last.reason), last.note]
-    return ": ".join(part for part in said if part)[: LONGEST["why"]]
-
-
-def _write(domain: str, style: str, number: int, fields: dict[str, Any], author: Any) -> Guideline:
-    try:
-        with transaction.atomic():
-            row = Guideline.objects.create(
-                domain_id=domain or None, style=style, number=number, author=author, **fields
-            )
-    except IntegrityError as error:  # somebody saved in the same moment
-        raise _meanwhile(newest_of(domain, style)) from error
-    audit_models.record(actor=author, action="guideline.saved", obj=row, detail={"number": number})
-    return row
 
 
 def _meanwhile(last: Guideline | None) -> TraceError:
@@ -154,22 +129,6 @@ def _meanwhile(last: Guideline | None) -> TraceError:
         hint="What you typed is still here: compare, then save again.",
         extra={"current": last.number if last else 0},
     )
-
-
-def _check_place(domain: str, style: str) -> None:
-    if style and style not in Sample.Style.values:
-        raise TraceError(f"there is no style {style!r}.", code="bad_input", where="style")
-    if domain and not Domain.objects.filter(pk=domain).exists():
-        raise TraceError(f"there is no domain {domain!r}.", code="bad_input", where="domain")
-
-
-def _text(text: str) -> str:
-    text = text.replace("\r\n", "\n").strip()
-    if len(text) > LONGEST_TEXT:
-        raise TraceError(
-            f"it has {len(text):,} characters.", code="bad_input", where="text", hint="At most 20,000."
-        )
-    return text
 
 
 def _example(number: int, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,15 +150,12 @@ def _example(number: int, given: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-# Guidelines for reviewers: the list, one version with what changed, the editor, and the pane of the review screen.
-
-
 EXAMPLE_FIELD = re.compile(r"example-(\d{1,4})-verdict")
 
 
 @require_GET
 def guideline_list(request: HttpRequest) -> HttpResponse:
-    context = {"guidelines": current(), **_choices()}
+    context = {"guidelines": current(), "domains": domain_choices(), "styles": Sample.Style.choices}
     return render(request, "synthesis/guidelines.html", context)
 
 
@@ -294,7 +250,3 @@ def guideline_example(request: HttpRequest, pk: int) -> HttpResponse:
     row = example_copy(sample=sample, actor=request.user)
     messages.success(request, f"Sample {pk} is an example in version {row.number} of this guideline.")
     return redirect("synthesis:guideline", row.pk)
-
-
-def _choices() -> dict[str, Any]:
-    return {"domains": domain_choices(), "styles": Sample.Style.choices}

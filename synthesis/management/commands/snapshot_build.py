@@ -21,9 +21,7 @@ class Command(TraceCommand):
         parser.add_argument("--domain", default="")
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument(
-            "--strict",
-            action="store_true",
-            help="refuse when a sample repeats a benchmark or few-shot query",
+            "--strict", action="store_true", help="refuse when a sample repeats a benchmark or few-shot query"
         )
         parser.add_argument(
             "--budget",
