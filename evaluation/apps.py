@@ -25,12 +25,5 @@ class EvaluationConfig(AppConfig):
         Area(ROLES, ROLES, "evaluation:playground evaluation:answer api-retrieve"),
     ]
     audit_pages = {"benchmark": "evaluation:benchmark", "evaluation": "evaluation:detail"}
-
-    def ready(self) -> None:
-        from evaluation.results import scoring as own
-        from evaluation.results import views as results_views
-        from synthesis.samples import lineage as samples_lineage
-        from training.registry import registry
-
-        samples_lineage.register(results_views.made_of_snapshots)
-        registry.register(own.of_models)
+    made_of_snapshots = "evaluation.results.views.made_of_snapshots"
+    model_scores = "evaluation.results.scoring.of_models"

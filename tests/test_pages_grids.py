@@ -119,7 +119,7 @@ def test_trained_cells_show_model_score_and_what_they_reuse(client_as, grid, mon
     def told(models):
         return {first.model.pk: registry.Score(0.8125, 0.7, 0.9, 40, "hit@1, trace, PRB", "/evaluation/1/")}
 
-    monkeypatch.setattr(registry, "_tellers", [told])
+    monkeypatch.setattr("training.grids.selectors.scores_of", told)
     page = client_as("expert").get(f"/training/grids/{grid.pk}/").content.decode()
     assert "0.81" in page and "/evaluation/1/" in page and "hit@1, trace, PRB" in page
     assert f'Stage 1 of <a href="/training/{first.pk}/">run {first.pk}</a>' in page

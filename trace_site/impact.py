@@ -1,7 +1,8 @@
 """What the apps say of themselves in their AppConfigs, so that nothing imports to its right.
 
 `areas` (see access.py), `events` of webhooks, `notices`, `audit_pages`, `audit_names` and `audit_veils` of the audit
-list, and `impact`: {"tools" or "rules": a function of ids that counts what a change of them would touch}.
+list, `impact`: {"tools" or "rules": a function of ids that counts what a change of them would touch}, and the
+functions of ids `made_of_snapshots` (lineage of samples) and `model_scores` (figures of models).
 """
 
 from collections.abc import Callable, Iterable

@@ -44,9 +44,4 @@ class TrainingConfig(AppConfig):
         "rules": "training.registry.selectors.of_rules",
         "tools": "training.registry.selectors.of_tools",
     }
-
-    def ready(self) -> None:
-        from synthesis.samples import lineage as samples_lineage
-        from training.registry import selectors as registry_selectors
-
-        samples_lineage.register(registry_selectors.made_of_snapshots)
+    made_of_snapshots = "training.registry.selectors.made_of_snapshots"

@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
+from django.apps import apps
 from django.db.models import QuerySet
+from django.utils.module_loading import import_string
 
 from catalog.models import Tool
 from rules.models import RuleChange, RuleVersion
@@ -125,7 +127,8 @@ def members(snapshot: int, narrowed: Mapping[str, str]) -> QuerySet[SnapshotSamp
     return rows.order_by("position")
 
 
-# What was made of a snapshot by the apps to the right: runs, models, evaluations. They register a teller each.
+# What was made of a snapshot by the apps to the right: runs, models, evaluations. Each names its function in its
+# AppConfig.
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,20 +149,14 @@ class Made:
 
 
 KINDS = ("run", "model", "evaluation")
-Teller = Callable[[list[int]], Iterable[Made]]
-_tellers: list[Teller] = []
-
-
-def register(teller: Teller) -> None:
-    """teller: takes ids of snapshots."""
-    if teller not in _tellers:
-        _tellers.append(teller)
 
 
 def made_of(snapshots: Iterable[int]) -> list[Made]:
     """In the order of the apps."""
     ids = list(snapshots)
-    return [made for teller in _tellers for made in teller(ids)] if ids else []
+    named = [getattr(app, "made_of_snapshots", "") for app in apps.get_app_configs()]
+    tellers: list[Callable[[list[int]], Iterable[Made]]] = [import_string(name) for name in named if name]
+    return [made for teller in tellers for made in teller(ids)] if ids else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def test_grid_is_planned_queued_watched_and_compared(open_page, transactional_db
             for pk in models
         }
 
-    monkeypatch.setattr(registry, "_tellers", [told])
+    monkeypatch.setattr("training.grids.selectors.scores_of", told)
     page.wait_for_selector("#grid h2:has-text('20 cells to go')")  # by itself
     assert fits(page)
     shot(page, f"grid-{width}")

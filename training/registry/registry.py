@@ -10,9 +10,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import QuerySet
+from django.utils.module_loading import import_string
 
 from catalog.models import Tool
 from trace_site.artefacts import store
@@ -187,7 +189,7 @@ def _verified(store_url: str, key: str, digest: str, stamped: Stamp) -> Path:
     return store().get_dir(key, digest)
 
 
-# What models score, told by the app that evaluates; it registers a teller in its AppConfig.ready().
+# What models score, told by the function that the app which evaluates names in its AppConfig.
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,22 +204,12 @@ class Score:
     url: str
 
 
-Teller = Callable[[list[int]], dict[int, Score]]
-_tellers: list[Teller] = []
-
-
-def register(teller: Teller) -> None:
-    if teller not in _tellers:
-        _tellers.append(teller)
-
-
 def scores_of(models: Iterable[int]) -> dict[int, Score]:
     """{model id: its score} of the models that have one."""
     wanted = list(models)
-    found: dict[int, Score] = {}
-    for teller in _tellers if wanted else ():
-        found |= teller(wanted)
-    return found
+    named = [getattr(app, "model_scores", "") for app in apps.get_app_configs()]
+    tellers: list[Callable[[list[int]], dict[int, Score]]] = [import_string(name) for name in named if name]
+    return {pk: score for teller in tellers for pk, score in teller(wanted).items()} if wanted else {}
 
 
 # Which tools a model has tokens for, as its export says, and which came to the catalog after it.
