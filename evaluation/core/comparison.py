@@ -6,7 +6,7 @@ lengths of both stand beside every row: more tools find more.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,9 +51,6 @@ class Difference:
         if self.differ < FEWEST or self.low <= 0 <= self.high:
             return CANNOT_TELL
         return BETTER if self.low > 0 else WORSE
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def differences(ours: Scores, theirs: Scores, *, seed: int = 0, draws: int = DRAWS) -> list[Difference]:

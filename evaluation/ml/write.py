@@ -103,26 +103,22 @@ def constrained(
     its first place."""
     masks = masks or [trie.Mask()] * len(prompts)
     results = [Written() for _ in prompts]
+    batches: list[tuple[list[int], State]] = []
     if not export.spec["reasoning"]:
         batches = [(list(range(len(prompts))), no_thinking(export, prompts))]
     else:
-        batches = _by_pending(think(export, prompts, results))
+        contexts = think(export, prompts, results)
+        # joined where the tokens that must follow are equally many, with those tokens fed
+        for length in sorted({len(pending) for _, pending in contexts}):
+            rows = [row for row, (_, pending) in enumerate(contexts) if len(pending) == length]
+            state = join([contexts[row][0] for row in rows])
+            batches.append((rows, state.extend([contexts[row][1] for row in rows])))
     for rows, state in batches:
         tops = top_k(state, export.root, k, [banned[row] for row in rows])
         for row, top in zip(rows, tops, strict=True):
             results[row].ranked = top.ranking
         ListWriter(export, [results[row] for row in rows], [masks[row] for row in rows]).run(state)
     return results
-
-
-def _by_pending(contexts: Sequence[tuple[State, list[int]]]) -> list[tuple[list[int], State]]:
-    """Contexts joined into batches whose pending tokens are equally long, with those tokens fed."""
-    batches: list[tuple[list[int], State]] = []
-    for length in sorted({len(pending) for _, pending in contexts}):
-        rows = [row for row, (_, pending) in enumerate(contexts) if len(pending) == length]
-        state = join([contexts[row][0] for row in rows])
-        batches.append((rows, state.extend([contexts[row][1] for row in rows])))
-    return batches
 
 
 @dataclass
@@ -219,7 +215,9 @@ def unconstrained(export: Export, prompts: Sequence[Sequence[int]]) -> list[Writ
     chat, results = export.chat, [Written() for _ in prompts]
     reasoning = bool(export.spec["reasoning"])
     lead = chat.open_ids if reasoning else chat.empty_ids
-    brackets = closing_ids(export)
+    # text tokens that hold a closing bracket; tool tokens may hold one in their name and do not count
+    own = set(chat.tokenizer.added_tokens_decoder)
+    brackets = {at for token, at in chat.tokenizer.get_vocab().items() if "]" in token and at not in own}
     frontier = Frontier(start(export.model, [[*prompt, *lead] for prompt in prompts], chat.pad_id))
     thinking = [reasoning] * len(prompts)
     while frontier.live:
@@ -237,12 +235,3 @@ def unconstrained(export: Export, prompts: Sequence[Sequence[int]]) -> list[Writ
         if frontier.live:
             frontier.step(dict(enumerate(choice)), chat.pad_id)
     return results
-
-
-def closing_ids(export: Export) -> frozenset[int]:
-    """Text tokens that hold a closing bracket; tool tokens may hold one in their name and do not count."""
-    tokenizer = export.chat.tokenizer
-    own = set(tokenizer.added_tokens_decoder)
-    return frozenset(
-        number for token, number in tokenizer.get_vocab().items() if "]" in token and number not in own
-    )

@@ -5,7 +5,7 @@ their seed when they are first made, so that a page asks a constant number of qu
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -149,7 +149,7 @@ def _stored(pairs: list[tuple[Evaluation, Evaluation]]) -> dict[tuple[int, int],
         Comparison(
             evaluation_id=ours,
             against_id=theirs,
-            rows=[row.as_dict() for row in found],
+            rows=[asdict(row) for row in found],
             draws=DRAWS,
             seed=SEED,
         )

@@ -176,7 +176,10 @@ def stored_results(version: RuleVersion) -> list[dict[str, Any]]:
 @require_GET
 def of_rule_tests(request: HttpRequest, rule_id: int) -> HttpResponse:
     """What models made of the published version's tests, without asking anybody; polls while a job asks them."""
-    rule = get_object_or_404(Rule.objects.select_related("published"), pk=rule_id)
+    return _stored(request, get_object_or_404(Rule.objects.select_related("published"), pk=rule_id))
+
+
+def _stored(request: HttpRequest, rule: Rule) -> HttpResponse:
     version = rule.published
     results = stored_results(version) if version and version.tests else []
     missing = [row for row in results if row["result"] is None]
@@ -200,8 +203,7 @@ def start_rule_tests(request: HttpRequest, rule_id: int) -> HttpResponse:
     for row in stored_results(rule.published) if rule.published else []:
         if row["result"] is None:
             rule_tests_request(model=row["model"], actor=request.user)
-    request.method = "GET"
-    return of_rule_tests(request, rule_id)
+    return _stored(request, rule)
 
 
 @require_GET
