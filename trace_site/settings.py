@@ -34,10 +34,10 @@ def env_float(name: str, default: float) -> float:
     value = os.environ.get(name, "").strip()
     try:
         number = float(value) if value else default
+        if not 0 <= number < float("inf"):
+            raise ValueError(value)
     except ValueError as error:
-        raise TraceError(f"{value!r} is not a number.", code="bad_setting", where=name) from error
-    if not 0 <= number < float("inf"):
-        raise TraceError(f"{value!r} is not a number from 0 on.", code="bad_setting", where=name)
+        raise TraceError(f"{value!r} is not a number from 0 on.", code="bad_setting", where=name) from error
     return number
 
 
@@ -46,18 +46,14 @@ def env_url(name: str) -> str:
     value = os.environ.get(name, "").strip().rstrip("/")
     parts = urlparse(value)
     if value and (parts.scheme not in {"http", "https"} or not parts.netloc):
-        raise TraceError(
-            f"{value!r} is no address of a site.",
-            code="bad_setting",
-            where=name,
-            hint="Use https://trace.example.com.",
-        )
+        wrong, hint = f"{value!r} is no address of a site.", "Use https://trace.example.com."
+        raise TraceError(wrong, code="bad_setting", where=name, hint=hint)
     return value
 
 
-def env_list(name: str) -> list[str]:
+def env_list(name: str, default: str = "") -> list[str]:
     """What stands between commas, without spaces."""
-    return [part.strip() for part in os.environ.get(name, "").split(",") if part.strip()]
+    return [part.strip() for part in os.environ.get(name, default).split(",") if part.strip()]
 
 
 def env_secret(name: str) -> str:
@@ -74,12 +70,8 @@ def database(url: str) -> dict[str, object]:
     """A Django DATABASES entry from a postgresql:// URL."""
     parts = urlparse(url)
     if parts.scheme not in {"postgres", "postgresql"}:
-        raise TraceError(
-            f"{parts.scheme!r} is not supported.",
-            code="bad_setting",
-            where="DATABASE_URL",
-            hint="Use postgresql://user:password@host:5432/name.",
-        )
+        wrong, hint = f"{parts.scheme!r} is not supported.", "Use postgresql://user:password@host:5432/name."
+        raise TraceError(wrong, code="bad_setting", where="DATABASE_URL", hint=hint)
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": parts.path.lstrip("/"),
@@ -95,10 +87,8 @@ def database(url: str) -> dict[str, object]:
 
 DEBUG = env_bool("DEBUG", False)
 SECRET_KEY = env_secret("SECRET_KEY")
-ALLOWED_HOSTS = [
-    host.strip() for host in os.environ.get("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
-]
-CSRF_TRUSTED_ORIGINS = [origin for origin in os.environ.get("CSRF_TRUSTED_ORIGINS", "").split(",") if origin]
+ALLOWED_HOSTS = env_list("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = env_list("CSRF_TRUSTED_ORIGINS")
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -164,7 +154,7 @@ TEMPLATES = [
 ]
 
 DATABASES = {"default": database(services.database_url())}
-# who works and who migrates; of both only user and password are used, see database_roles.py
+# who works and who migrates; of both only user and password are used, see database.py
 DATABASE_APPLICATION, DATABASE_OWNER = database(services.database_url()), database(services.owner_url())
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

@@ -5,7 +5,7 @@ TRACE_HOME. Every process that uses them holds a shared lock on `services.lock`;
 Locks die with their process, so a killed process leaves nothing to clean up but servers, which the next one adopts.
 
 The database has two roles: OWNER migrates, APPLICATION works and is made by the first migration (see
-database_roles.py). Both passwords lie in `services.json`, so here this guards against SQL, not against the account that
+database.py). Both passwords lie in `services.json`, so here this guards against SQL, not against the account that
 runs the site.
 """
 

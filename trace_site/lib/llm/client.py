@@ -202,13 +202,14 @@ class Client:
         """The answer to one prompt: from the ledger or from a call under way when the same was asked before."""
         request = self._request(messages, schema, purpose, temperature, max_tokens, seed)
         key = content_hash(request)
-        return await self._flights.join(
-            key,
-            lambda: self._answer(
-                request, Exchange(key, purpose, self.base_url, self.endpoint.model, prompt_hash)
-            ),
-            lambda reply: replace(reply, shared=True),
-        )
+
+        async def answer() -> Reply:
+            if (kept := await self.ledger.kept(key)) is not None:
+                return Reply(kept, self.endpoint.model, cached=True)
+            first = Exchange(key, purpose, self.base_url, self.endpoint.model, prompt_hash)
+            return await self._until_deadline(self._call(request, first))
+
+        return await self._flights.join(key, answer, lambda reply: replace(reply, shared=True))
 
     def _request(
         self,
@@ -241,11 +242,6 @@ class Client:
                 raise
         finally:
             await prober.close()
-
-    async def _answer(self, request: dict[str, Any], first: Exchange) -> Reply:
-        if (kept := await self.ledger.kept(first.key)) is not None:
-            return Reply(kept, self.endpoint.model, cached=True)
-        return await self._until_deadline(self._call(request, first))
 
     def _call(self, request: dict[str, Any], first: Exchange) -> _Call:
         stated = {name: value for name, value in request.items() if value is not None}
