@@ -1,6 +1,7 @@
 """The house: who may import whom, and that the web process never loads torch."""
 
 import ast
+import functools
 import os
 import subprocess
 import sys
@@ -46,6 +47,7 @@ def modules() -> list[Path]:
     return [path for path in found if "migrations" not in path.parts]
 
 
+@functools.cache
 def imports_of(path: Path) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):

@@ -35,7 +35,7 @@ def home(tmp_path):
 
 
 def environment(home):
-    outside = {"DATABASE_URL", "REDIS_URL"}
+    outside = {"DATABASE_URL", "REDIS_URL", "PGOPTIONS"}  # which lets commits be forgotten
     return {key: value for key, value in os.environ.items() if key not in outside} | {"TRACE_HOME": str(home)}
 
 

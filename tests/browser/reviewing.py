@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import pytest
 from django.conf import settings
 from django.test import Client
 
 from synthesis.models import ReviewItem, Sample
 
 SETTLED_MS = 140  # keys rest for 120 ms after an item has appeared
+# what breaks a narrow page seldom breaks a wide one alone
+widths = pytest.mark.parametrize("width", [390, pytest.param(1280, marks=pytest.mark.long)])
 PATIENCE_MS = 60_000  # the first page of a cold browser on a busy machine took more than ten seconds
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.browser.reviewing import widths
 from tests.factories import make_model, make_snapshot
 from tests.training.deliveries import chain, small_snapshot
 from trace_site.jobs import Job
@@ -24,7 +25,9 @@ def shot(page, name: str) -> None:
         page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(390, "dark"), pytest.param(1280, "light", marks=pytest.mark.long)]
+)
 def test_grid_is_planned_queued_watched_and_compared(open_page, transactional_db, monkeypatch, width, scheme):
     snapshot = make_snapshot(counts={"samples": 120}, per_rule=3)
     page = open_page("admin", width=width, scheme=scheme)
@@ -77,7 +80,7 @@ def test_grid_is_planned_queued_watched_and_compared(open_page, transactional_db
     assert fits(page)
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@widths
 def test_folder_of_the_inbox_is_adopted_from_the_page(open_page, transactional_db, settings, tmp_path, width):
     settings.TRACE_HOME = tmp_path
     settings.STORE_URL = (tmp_path / "store").as_uri()

@@ -12,6 +12,7 @@ from synthesis.generate import pipeline, regeneration
 from synthesis.models import Regeneration, Sample
 from synthesis.offline.judge import OfflineJudge
 from synthesis.review import services as review_services
+from tests.browser.reviewing import widths
 from tests.synthesis.rows import run_job
 from tests.synthesis.test_incremental_runs import edit_rule, freeze, make_catalog, run
 from tests.synthesis.test_lineage import reader, revise
@@ -64,7 +65,7 @@ def fits(page, width: int, name: str) -> bool:
     return page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@widths
 def test_the_path_is_read_from_rule_to_snapshot_without_scrolling_sideways(replaced, open_page, width):
     page = open_page("reviewer", width=width)
     page.goto(f"/rules/{replaced.rule_version.rule_id}/#rejections")
@@ -89,7 +90,7 @@ def test_the_path_is_read_from_rule_to_snapshot_without_scrolling_sideways(repla
     assert fits(page, width, "sample")
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@widths
 def test_an_admin_has_what_waits_written_again_from_the_runs_page(replaced, open_page, width):
     page = open_page("admin", width=width)
     page.goto("/synthesis/yield/")

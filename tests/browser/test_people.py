@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.browser.reviewing import widths
+
 pytestmark = pytest.mark.browser
 NEW = "tall green bicycle"
 
@@ -10,7 +12,7 @@ def overflow(page) -> int:
     return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@widths
 def test_a_person_is_invited_sets_a_password_and_signs_in(open_page, browser, site, width):
     page = open_page("admin", width)
     page.goto("/people/")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.browser.reviewing import widths
 from tests.factories import make_domain
 from trace_site.audit import models as audit_models
 from trace_site.audit_context import acting
@@ -13,7 +14,7 @@ def overflow(page) -> int:
     return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@widths
 def test_the_api_docs_draw_every_operation_without_breaking_the_policy(open_page, width):
     page = open_page("admin", width)
     page.goto("/account/")
@@ -25,7 +26,7 @@ def test_the_api_docs_draw_every_operation_without_breaking_the_policy(open_page
     assert page.locator("text=Failed to load").count() == 0
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@widths
 def test_an_audit_line_unfolds_in_place(open_page, width, user_with):
     with acting(user_with("expert", username="erin"), "page /rules/1/edit/"):
         domain = make_domain("hr")
@@ -40,7 +41,7 @@ def test_an_audit_line_unfolds_in_place(open_page, width, user_with):
     assert overflow(page) <= 0
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@widths
 def test_a_webhook_is_added_by_hand(open_page, width):
     page = open_page("admin", width)
     page.goto("/webhooks/")

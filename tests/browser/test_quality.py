@@ -3,6 +3,7 @@
 import pytest
 
 from synthesis.models import ReviewItem, SecondShare, SynthesisRun
+from tests.browser.reviewing import widths
 from tests.factories import make_rule, make_tool
 from tests.synthesis.readings import read, read_by_two
 from tests.synthesis.test_calibration import refused
@@ -31,7 +32,7 @@ def readings(transactional_db, user_with):
         refused(**texts)
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@widths
 def test_pages_fit_and_show_figures_with_their_number(open_page, readings, width):
     page = open_page("admin", width)
     for part, wanted in (("", "ada and bob"), ("judge/", "Judge offline"), ("reviewers/", "bob")):
@@ -44,7 +45,7 @@ def test_pages_fit_and_show_figures_with_their_number(open_page, readings, width
     assert page.get_by_text("1,000 draws, seed 0").is_visible()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@widths
 def test_an_admin_sets_a_share_is_told_what_is_wrong_and_sets_it_back(open_page, readings, width):
     open_page.expected.append("422")
     page = open_page("admin", width)

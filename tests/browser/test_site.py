@@ -3,6 +3,7 @@
 import pytest
 
 from catalog.models import Clustering
+from tests.browser.reviewing import widths
 from tests.factories import make_cluster, make_rule
 
 pytestmark = pytest.mark.browser
@@ -34,7 +35,7 @@ def test_system_theme_is_followed_until_somebody_chooses(open_page):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
 
 
-@pytest.mark.parametrize("width", [390, 1280])
+@widths
 def test_no_page_scrolls_sideways(open_page, look_alikes, width):
     rule = make_rule(*look_alikes, code="A_RULE_WITH_A_VERY_LONG_CODE_THAT_NEVER_ENDS_ON_ONE_LINE_OF_A_PHONE")
     cluster = make_cluster(*look_alikes, clustering=Clustering.objects.get())

@@ -7,6 +7,7 @@ import pytest
 from django.db import connection
 
 from synthesis.models import Attempt, Sample, SynthesisRun
+from tests.browser.reviewing import widths
 from tests.synthesis.rows import make_book
 from tests.synthesis.runs_made import LEAK
 from trace_site import jobs
@@ -78,7 +79,7 @@ def test_a_refused_launch_shows_the_reason_beside_what_was_typed(open_page, tran
     assert (page.input_value("#id_rule"), page.input_value("#id_seed")) == ("NO_SUCH_RULE", "77")
 
 
-@pytest.mark.parametrize("width", [390, 1280])
+@widths
 def test_no_page_of_synthesis_scrolls_sideways(launched, width):
     page, run = launched, SynthesisRun.objects.get()
     work_off(run)

@@ -9,7 +9,9 @@ pytestmark = pytest.mark.browser
 measured = test_pages_taught.measured  # a fixture
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(390, "light"), pytest.param(1280, "dark", marks=pytest.mark.long)]
+)
 def test_pages_of_what_was_taught_fit_and_draw_their_figures(open_page, measured, rule, width, scheme):  # noqa: F811
     page = open_page("expert", width=width, scheme=scheme)
     for address in ("/", "/evaluation/", "/evaluation/before-after/", f"/rules/{rule.pk}/"):

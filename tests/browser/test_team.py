@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 
 from synthesis.models import Guideline, SampleComment, SavedView
 from synthesis.review import services as review_services
-from tests.browser.reviewing import SETTLED_MS
+from tests.browser.reviewing import SETTLED_MS, widths
 from tests.factories import make_rule, make_sample, make_tool
 from trace_site.notices.services import tell
 
@@ -21,7 +21,7 @@ def samples():
     return [make_sample(rule=rule, tools=tools) for _ in range(3)] + [make_sample()]
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@widths
 def test_filters_are_saved_under_a_name_and_come_back(open_page, samples, width):
     page = open_page("reviewer", width=width)
     page.goto("/synthesis/samples/")

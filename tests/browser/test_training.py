@@ -8,6 +8,7 @@ from django.db import connection
 
 pytest.importorskip("torch")
 
+from tests.browser.reviewing import widths
 from tests.factories import make_run, make_snapshot  # noqa: E402
 from tests.training.small_encoder import quick_recipe  # noqa: E402
 from tests.training.small_snapshot import write_snapshot  # noqa: E402
@@ -107,7 +108,7 @@ def test_an_admin_launches_a_run_with_the_keyboard_watches_compares_and_clones_i
     assert Run.objects.get(cloned_from=run).seed == 4
 
 
-@pytest.mark.parametrize("width", [390, 1280])
+@widths
 def test_another_base_brings_its_recipe_and_keeps_what_was_edited(open_page, snapshot, settings, width):
     settings.BASE_MODEL, settings.BASE_MODELS = (
         "google/gemma-4-E4B-it",
@@ -135,7 +136,7 @@ def test_another_base_brings_its_recipe_and_keeps_what_was_edited(open_page, sna
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize("width", [390, 1280])
+@widths
 def test_no_page_of_runs_scrolls_sideways(open_page, snapshot, width):
     runs = [drawn(make_run(snapshot=snapshot, recipe={"seed": seed, "base": "x" * 60})) for seed in (1, 2)]
     page = open_page("admin", width=width)

@@ -14,6 +14,9 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
 os.environ["TRACE_HOME"] = str(home)
 
+# a test waits for no disk: what a killed server forgets of it nobody misses
+os.environ.setdefault("PGOPTIONS", "-c synchronous_commit=off")
+
 from trace_site.dev.services import ensure_services  # noqa: E402
 
 ensure_services()
