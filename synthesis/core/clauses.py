@@ -68,7 +68,6 @@ TIME = re.compile(
     r"(?:use|call|choose|take)\s⟦",
     re.IGNORECASE,
 )
-LEADING = re.compile(r"^((?:In|With)\s[^,]+?)(?:,\s|\s(?=an?\s))", re.IGNORECASE)
 PASSIVE = re.compile(
     r"^(.+)\s(?:is|are)\s(\w+(?:ed|wn|ne|en)|read|sent|put|made|paid|found|kept|held|run|set)(\s\w+\s[A-Z]\w+)?"
     r"\s(?:with|through|by|from|via|in)\s⟦",
@@ -80,13 +79,7 @@ COMES = re.compile(
     re.IGNORECASE,
 )
 OWN = re.compile(r"^⟦\d+⟧\s(?:only\s|also\s)?(\w+)\s(.+)$")
-REST = re.compile(  # what the main case leaves over, told by its difference alone
-    r"^((?:(?:all|any)\s)?(?:smaller|larger|older|newer|earlier|later|younger|higher|lower|other|everything|everyone)\b.*?)"
-    r"\s(?:is|are|goes?|stays?|comes?)\s.*⟦",
-    re.IGNORECASE,
-)
 NEGATIVE = re.compile(r"^(?:does|do|cannot|will|must|should|has|have|excludes?|may|can)$|n't$", re.IGNORECASE)
-NEW = re.compile(r"^(?:for\s)?newe?r?\s(?:integrations?|implementations?)\s(?=\w)", re.IGNORECASE)
 IRREGULAR = {"read": "read", "paid": "pay", "found": "find", "kept": "keep", "held": "hold", "set": "set",
     "withdrawn": "withdraw", "undone": "undo", "sent": "send", "made": "make", "taken": "take",
     "run": "run", "put": "put", "done": "do", "given": "give", "seen": "see", "shown": "show"}  # fmt: skip
@@ -103,7 +96,7 @@ class Reading:
 
 def target_reading(part: str) -> str:
     """What a part says of the rule's main tool."""
-    part = NEW.sub("", PARENTHESES.sub("", part).strip(" .;,:"))
+    part = PARENTHESES.sub("", part).strip(" .;,:")
     if match := re.match(r"(?:to|in order to)\s(.+)$", part, re.IGNORECASE):
         newer = " in a newer integration" if "newer integrations use" in part else ""
         goal = HOW.split(match.group(1), maxsplit=1)[0].strip(" .,;:")
@@ -113,14 +106,14 @@ def target_reading(part: str) -> str:
     if match := TIME.match(part):
         return f"… {_low(match.group(1))}"
     if match := CONDITION.match(part[: part.find("⟧") + 1]):
-        return _conditional(match.group(1), match.group(2))
+        # `condition, to do it`; without a word of what to do the condition alone
+        then = HOW.split(f" {match.group(2)}", maxsplit=1)[0].strip(" ,")
+        then = re.sub(r"^(?:use|call|newer integrations use)$", "", then)
+        condition = match.group(1).strip(" ,")
+        return f"{condition}, to {_low(then)}" if len(words(then)) >= 2 else condition
     if match := FOR.match(part):
         return _purpose(f"get {match.group(1)} ⟦")
-    moved = LEADING.match(part)
-    if moved:
-        part = part[moved.end() :]
-    found = _statement(part)
-    return f"{found} {_low(moved.group(1))}" if moved and found else found
+    return _statement(part)
 
 
 def _statement(part: str) -> str:
@@ -156,22 +149,17 @@ def _purpose(text: str) -> str:
     return f"to {_low(goal)}" if len(said) >= 2 and said[0] in VERBS else ""
 
 
-def _conditional(condition: str, then: str) -> str:
-    """`condition, to do it`; without a word of what to do the condition alone."""
-    then = HOW.split(f" {then}", maxsplit=1)[0].strip(" ,")
-    then = re.sub(r"^(?:use|call|newer integrations use)$", "", then)
-    condition = condition.strip(" ,")
-    return f"{condition}, to {_low(then)}" if len(words(then)) >= 2 else condition
-
-
 def confusable_reading(part: str, target: str, task: str) -> Reading:
     """What a part says of a confusable. `target` is the main case in words, `task` its purpose alone."""
-    if CLASSIC.search(part):
-        return Reading(_classic(target))
+    if CLASSIC.search(part):  # the main case in the older integration
+        changed = NEWER.sub(lambda match: f"{match.group(1)} the classic {match.group(2)}", target)
+        return Reading(changed if changed != target else f"{target} in the classic integration")
     if DEAD.search(part):
         return Reading(open=False)
     if match := GERUND.search(part):
-        return Reading(f"to {_from_gerund(match.group(1))} {match.group(2)}")
+        verb = match.group(1).casefold().removesuffix("ing")
+        verb += "e" * verb.endswith(("at", "us", "as", "v", "c"))
+        return Reading(f"to {verb} {match.group(2)}")
     if INSTEAD.search(part):
         # a case of its own only where the main one is a condition that can fail
         return Reading(open=bool(re.match(r"\W*(?:when|if)\b", part, re.I) or " without " in part))
@@ -179,15 +167,13 @@ def confusable_reading(part: str, target: str, task: str) -> Reading:
     if match := OWN.match(part):
         return _own_reading(match.group(1).casefold(), match.group(2), task)
     if match := LATER.search(part):
-        return Reading(f"{_resolved(match.group(1), target)}, {task}" if task else match.group(1))
+        return Reading(f"{match.group(1)}, {task}" if task else match.group(1))
     if match := re.match(r"(?:when|if)\s(.+?),?\s(?:use|call)\s⟦", part, re.IGNORECASE):
-        return Reading(f"{_resolved(match.group(1), target)}, {task}".removesuffix(", "))
+        return Reading(f"{match.group(1)}, {task}".removesuffix(", "))
     if match := FOR.match(part):
-        return Reading(_swapped(task, match.group(1)))
+        return Reading(f"… for {match.group(1)}")
     if match := TIME.match(part):
         return Reading(f"… {_low(match.group(1))}")
-    if task and (match := REST.match(part)):
-        return Reading(f"{_low(match.group(1))}, {task}")
     return Reading(_statement(part))
 
 
@@ -198,7 +184,7 @@ def _own_reading(verb: str, rest: str, task: str) -> Reading:
     rest = re.sub(r"^only\s", "", rest)
     if verb in ("is", "are"):
         purpose = re.match(r"(?:only\s)?for\s(.+)$", rest)
-        return Reading(_swapped(task, purpose.group(1))) if purpose else Reading()
+        return Reading(f"… for {purpose.group(1)}") if purpose else Reading()
     if verb == "needs":
         return Reading(f"{rest} is known, {task}".removesuffix(", "))
     if verb in ("works", "applies"):
@@ -221,35 +207,6 @@ def base_form(verb: str) -> str:
     elif verb.endswith("s") and not verb.endswith("ss"):
         verb = verb[:-1]
     return "get" if verb in TO_GET else verb
-
-
-def _from_gerund(verb: str) -> str:
-    base = verb.casefold().removesuffix("ing")
-    return base + "e" if base.endswith(("at", "us", "as", "v", "c")) else base
-
-
-def _classic(target: str) -> str:
-    """The main case in the older integration."""
-    changed = NEWER.sub(lambda match: f"{match.group(1)} the classic {match.group(2)}", target)
-    return changed if changed != target else f"{target} in the classic integration"
-
-
-def _resolved(condition: str, target: str) -> str:
-    """`you do not have it`, `its time unit is hours`: the thing is the subject of the main case's condition."""
-    subject = re.search(r"(?:^|when\s)(the\s(?:\w+\s){1,2}?\w+)\s(?:is|was)\b", target)
-    if not subject:
-        return condition
-    condition = re.sub(r"^its\b", f"{subject.group(1)}'s", condition)
-    return re.sub(r"\bit$", subject.group(1), condition)
-
-
-def _swapped(task: str, noun: str) -> str:
-    """The main purpose with its last thing exchanged: `end a lease of the short kind` for `the long kind`."""
-    last = noun.split()[-1]
-    match = re.search(rf"\b(?:an?|the)\s(?:[\w-]+\s){{0,2}}{re.escape(last)}$", task)
-    if match:
-        return task[: match.start()] + noun
-    return f"… for {noun}"
 
 
 def _low(text: str) -> str:
@@ -317,16 +274,8 @@ def _filled(clause: Clause, tools: Mapping[str, ToolText]) -> Clause:
         return clause
     task = DETAIL.split(described_task(tools[clause.route_to].description))[0]
     limit = clause.when.removeprefix("… ")
-    if content_stems(limit) <= content_stems(task):
-        return replace(clause, when=task)
-    known = re.match(r"for (an? \w+) (.+)$", limit)
-    if known and known.group(1) in task:
-        return replace(clause, when=task.replace(known.group(1), f"{known.group(1)} {known.group(2)}", 1))
-    if (kind := re.match(r"for (\w+ (\w+)s)$", limit)) and (
-        one := re.search(rf"\ban? {kind.group(2)}\b", task)
-    ):
-        return replace(clause, when=task.replace(one.group(), kind.group(1)))
-    return replace(clause, when=f"{task} {limit}".strip())
+    said = content_stems(limit) <= content_stems(task)
+    return replace(clause, when=task if said else f"{task} {limit}")
 
 
 def _apart(clause: Clause, found: list[Clause], tools: Mapping[str, ToolText]) -> bool:

@@ -42,7 +42,7 @@ def offline_writers(recipe: Recipe) -> Writers:
 
 class TemplateQueryWriter:
     def made_with(self, branch: str) -> dict[str, Any]:
-        return {"writer": "template-queries-2"}
+        return {"writer": "template-queries-3"}
 
     async def write(self, request: QueryRequest) -> QueryDraft:
         """Raises TraceError where the rule or the tools give no words for what is asked."""
@@ -445,7 +445,7 @@ PIECE = re.compile(r"(?<=[.?!;:])\s+|\s[-(]\s?|,\s|[()]\s?")
 
 class TemplateTraceWriter:
     def made_with(self, branch: str) -> dict[str, Any]:
-        return {"writer": "template-traces-2"}
+        return {"writer": "template-traces-3"}
 
     async def write(self, request: TraceRequest) -> TraceDraft:
         rng = random.Random(f"{request.seed}|trace|{request.attempt}")
