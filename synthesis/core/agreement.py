@@ -257,7 +257,8 @@ class Matrix:
     @property
     def raw_kappa(self) -> Estimate:
         """Of the readings as they are: moves with how many refusals were drawn."""
-        rows = ([sum(r.counts[at] for at in side) for side in (self.good, self.bad)] for r in self._rows)
+        readings = (self.accepted, self.refused)
+        rows = ([sum(r.counts[at] for at in side) for side in (self.good, self.bad)] for r in readings)
         return self._one_sided or cohen_kappa(list(rows))
 
     @property
@@ -267,16 +268,17 @@ class Matrix:
         """
         if self._one_sided:
             return self._one_sided
-        generator, rows = np.random.default_rng(SEED), []
-        for row in self._rows:
+        generator, rows, readings = np.random.default_rng(SEED), [], (self.accepted, self.refused)
+        for row in readings:
             rate, size = row.rate(*self.bad).value or 0.0, row.effective
             drawn = generator.beta(rate * size + 0.5, (1 - rate) * size + 0.5, DRAWS)
             rows.append(row.population * np.concatenate([[rate], drawn]))
         bad = np.stack(rows, axis=1)
-        shares = np.array([row.population for row in self._rows], dtype=np.float64)
+        shares = np.array([row.population for row in readings], dtype=np.float64)
         value, *found = kappas(np.stack([shares - bad, bad], axis=2)).tolist()
         low, high = np.percentile(found, [2.5, 97.5])
-        return Estimate(value, min(float(low), value), max(float(high), value), self._n)
+        n = self.accepted.n + self.refused.n
+        return Estimate(value, min(float(low), value), max(float(high), value), n)
 
     @property
     def _one_sided(self) -> Estimate | None:
@@ -284,15 +286,8 @@ class Matrix:
         if self.accepted.n and self.refused.n:
             return None
         which = "refused" if self.accepted.n else "accepted"
-        return Estimate(None, None, None, self._n, why=f"nothing the judge {which} was read")
-
-    @property
-    def _n(self) -> int:
-        return self.accepted.n + self.refused.n
-
-    @property
-    def _rows(self) -> tuple[Reads, Reads]:
-        return self.accepted, self.refused
+        n = self.accepted.n + self.refused.n
+        return Estimate(None, None, None, n, why=f"nothing the judge {which} was read")
 
 
 @dataclass(frozen=True, slots=True)

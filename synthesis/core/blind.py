@@ -48,7 +48,11 @@ def sheet(readings: Sequence[BlindReading], seed: int) -> tuple[list[dict[str, s
         f"{part}-{number}": {
             "sample": reading.id,
             "stratum": reading.stratum,
-            "letters": "".join(sorted(_letter(reading, name) for name in reading.answer)),
+            "letters": "".join(
+                letter
+                for letter, (tool, _) in zip(LETTERS, reading.tools, strict=False)
+                if tool in reading.answer
+            ),
             "tools": len(reading.tools),
         }
         for part, order in ((1, first), (2, second))
@@ -63,10 +67,6 @@ def _row(part: int, number: int, reading: BlindReading, **cells: str) -> dict[st
     )
     shown = {"part": str(part), "number": str(number), "request": reading.query, "tools": tools, **cells}
     return {column: guard(shown.get(column, "")) for column in COLUMNS}
-
-
-def _letter(reading: BlindReading, name: str) -> str:
-    return LETTERS[[tool for tool, _ in reading.tools].index(name)]
 
 
 def without_end(trace: str) -> str:
@@ -86,9 +86,13 @@ def score(rows: Sequence[Mapping[str, str]], key: Mapping[str, Any]) -> dict[str
             if not said:
                 open_cells += 1
                 continue
-            agreed = (
-                _yes(said, row) if question == "natural" else _letters(said, known, row) == known["letters"]
-            )
+            if question != "natural":
+                agreed = _letters(said, known, row) == known["letters"]
+            elif said.casefold() in YES | NO:
+                agreed = said.casefold() in YES
+            else:
+                where = f"row {row['part']}-{row['number']}, column natural"
+                raise _bad(f"'{said}' is neither yes nor no", where)
             for group in ("all", known["stratum"]):
                 tally[question][group].append(agreed)
     shares = {
@@ -108,20 +112,10 @@ def _known(row: Mapping[str, str], key: Mapping[str, Any]) -> Mapping[str, Any]:
     return known
 
 
-def _yes(said: str, row: Mapping[str, str]) -> bool:
-    if said.casefold() in YES | NO:
-        return said.casefold() in YES
-    raise _bad(f"'{said}' is neither yes nor no", f"row {row['part']}-{row['number']}, column natural")
-
-
 def _letters(said: str, known: Mapping[str, Any], row: Mapping[str, str]) -> str:
     letters = sorted(set(re.findall(r"[A-Z]", said.upper())))
     allowed = LETTERS[: known["tools"]]
-    if (
-        not letters
-        or re.sub(r"[A-Za-z,;./+&\s]", "", said)
-        or any(letter not in allowed for letter in letters)
-    ):
+    if not letters or re.sub(r"[A-Za-z,;./+&\s]", "", said) or not set(letters) <= set(allowed):
         raise _bad(f"'{said}' is not letters of A to {allowed[-1]}", f"row {row['part']}-{row['number']}")
     return "".join(letters)
 

@@ -26,9 +26,6 @@ class Budget:
     rrb: int | None = None
     share: int | None = None
 
-    def most(self, branch: str) -> int | None:
-        return {"rule": self.rule, "rrb": self.rrb}.get(branch)
-
 
 Budgets = Mapping[str, Budget]
 
@@ -37,7 +34,20 @@ def within(
     entries: Sequence[E], budgets: Budgets, branch: str, most: int | None = None
 ) -> tuple[list[E], list[E], list[E]]:
     """(kept, over their domain's budget, over `most`), each in the order given."""
-    total, room = _room(Counter(entry.domain for entry in entries), budgets, branch, most)
+    found = Counter(entry.domain for entry in entries)
+    own = {domain: budgets.get(domain, Budget()) for domain in found}
+    branches = {domain: {"rule": one.rule, "rrb": one.rrb}.get(branch) for domain, one in own.items()}
+    fit = {domain: _least(count, branches[domain]) for domain, count in found.items()}
+    total = _least(sum(fit.values()), most)
+    shares = {domain: one.share for domain, one in own.items()}
+    while True:
+        room = {
+            domain: count if (share := shares[domain]) is None else min(count, total * share // 100)
+            for domain, count in fit.items()
+        }
+        if sum(room.values()) >= total:
+            break
+        total = sum(room.values())
     kept: list[E] = []
     over_budget: list[E] = []
     over_most: list[E] = []
@@ -50,23 +60,6 @@ def within(
             room[entry.domain] -= 1
             kept.append(entry)
     return kept, over_budget, over_most
-
-
-def _room(found: Counter[str], budgets: Budgets, branch: str, most: int | None) -> tuple[int, dict[str, int]]:
-    """How many are taken, and how many of each domain at most."""
-    none = Budget()
-    own = {domain: budgets.get(domain, none) for domain in found}
-    room = {domain: _least(count, own[domain].most(branch)) for domain, count in found.items()}
-    total = _least(sum(room.values()), most)
-    while True:
-        shared = {domain: _least(count, _part(total, own[domain].share)) for domain, count in room.items()}
-        if (fits := min(total, sum(shared.values()))) == total:
-            return total, shared
-        total = fits
-
-
-def _part(total: int, percent: int | None) -> int | None:
-    return None if percent is None else total * percent // 100
 
 
 def _least(count: int, most: int | None) -> int:

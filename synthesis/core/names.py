@@ -175,7 +175,8 @@ class ToolNames:
             place = slash.start()
             if place < read or within(place, mentions):
                 continue
-            start, read = _word_around(text, place)
+            end = text.find(" ", place)
+            start, read = text.rfind(" ", 0, place) + 1, len(text) if end < 0 else end
             for match in LOOKS_LIKE_NAME.finditer(text, start, read):
                 clear = not any(begin < match.end() and match.start() < end for begin, end, _ in mentions)
                 if clear and self._named_like_tool(match.group()):
@@ -187,12 +188,6 @@ class ToolNames:
         if api.casefold() in self.apis or CODE_LIKE.search(endpoint):
             return True
         return bool(CODE_LIKE.search(api) and "-" in endpoint)
-
-
-def _word_around(text: str, place: int) -> tuple[int, int]:
-    """From the space before to the space behind."""
-    end = text.find(" ", place)
-    return text.rfind(" ", 0, place) + 1, len(text) if end < 0 else end
 
 
 def whole_words(text: str, word: str) -> Iterator[tuple[int, int]]:

@@ -182,23 +182,21 @@ class Verdict:
         return Verdict(asked, {}, "The judge answered for another sample.", self.calls, self.thresholds)
 
 
-class QueryWriter(Protocol):
+class Keyed(Protocol):
+    def made_with(self, branch: str) -> dict[str, Any]:
+        """What makes its answers for a branch: model, prompt hash, parameters. Enters content keys."""
+
+
+class QueryWriter(Keyed, Protocol):
     async def write(self, request: QueryRequest) -> QueryDraft: ...
 
-    def made_with(self, branch: str) -> dict[str, Any]:
-        """What makes this writer's texts for a branch: model, prompt hash, parameters. Enters content keys."""
 
-
-class TraceWriter(Protocol):
+class TraceWriter(Keyed, Protocol):
     async def write(self, request: TraceRequest) -> TraceDraft: ...
 
-    def made_with(self, branch: str) -> dict[str, Any]: ...
 
-
-class Judge(Protocol):
+class Judge(Keyed, Protocol):
     async def judge(self, request: JudgeRequest) -> Verdict: ...
-
-    def made_with(self, branch: str) -> dict[str, Any]: ...
 
 
 def tiers_of_live(anchor: str, pool: Sequence[ToolText]) -> list[str]:

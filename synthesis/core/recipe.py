@@ -93,17 +93,13 @@ class Recipe:
         return _plain(asdict(self))
 
 
-def load_recipe(path: Path | None = None) -> Recipe:
-    """The recipe of a YAML file, or the default one. Raises TraceError naming the field."""
-    return default_recipe() if path is None else _load(path)
-
-
 @cache
 def default_recipe() -> Recipe:
-    return _load(DEFAULT)
+    return load_recipe(DEFAULT)
 
 
-def _load(path: Path) -> Recipe:
+def load_recipe(path: Path) -> Recipe:
+    """The recipe of a YAML file. Raises TraceError naming the field."""
     found = read_small_yaml(read_text(path), path.name)
     _check(isinstance(found, dict), path.name, "must be a mapping of field names to values.")
     return read_recipe(found)

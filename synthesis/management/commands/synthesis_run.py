@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from synthesis.core.queries import WRITERS
-from synthesis.core.recipe import load_recipe
+from synthesis.core.recipe import default_recipe, load_recipe
 from synthesis.generate.estimates import Estimate, estimate
 from synthesis.generate.services import BRANCHES, synthesis_start
 from synthesis.generate.yields import funnel_lines
@@ -78,7 +78,7 @@ def _chosen(options: dict[str, Any]) -> dict[str, Any]:
     budget = {name: options[f"max_{name}"] for name in ("calls", "tokens")}
     return {
         **{name: options[name] for name in names},
-        "recipe": load_recipe(options["recipe"]),
+        "recipe": load_recipe(options["recipe"]) if options["recipe"] else default_recipe(),
         "budget": {**budget, "money": options["max_cost"]},
         "outdated": "keep" if options["keep_outdated"] else "rewrite",
     }
