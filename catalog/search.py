@@ -38,7 +38,7 @@ class ToolFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundTools:
     """One page of tools. `total` counts all of them, or says RANKED and `more`; a search without `more` is ranked.
 
     `meant` maps a typed word to the words that were searched for beside it, the shortest first.
@@ -50,12 +50,12 @@ class Found:
     meant: dict[str, list[str]] = field(default_factory=dict)
 
 
-def find_tools(chosen: ToolFilter, after: str = "", size: int = SIZE) -> Found:
+def find_tools(chosen: ToolFilter, after: str = "", size: int = SIZE) -> FoundTools:
     """At most four queries, and two more for each typed word when few tools match."""
     rows = narrowed(chosen)
     words = name_words(chosen.search)[:MOST_WORDS]
     if not words:
-        return Found(keyset(rows, after, by="name", size=size), rows.order_by().count())
+        return FoundTools(keyset(rows, after, by="name", size=size), rows.order_by().count())
     meant: dict[str, list[str]] = {}
     typed = query = _query(words, meant)
     total = _capped(rows.filter(search=query))
@@ -66,8 +66,8 @@ def find_tools(chosen: ToolFilter, after: str = "", size: int = SIZE) -> Found:
             total = _capped(rows.filter(search=query))
     matches = rows.filter(search=query)
     if total > RANKED:
-        return Found(keyset(matches, after, by="name", size=size), RANKED, True)
-    return Found(_ranked(matches, typed, query, after, size), total, False, meant)
+        return FoundTools(keyset(matches, after, by="name", size=size), RANKED, True)
+    return FoundTools(_ranked(matches, typed, query, after, size), total, False, meant)
 
 
 def narrowed(chosen: ToolFilter) -> QuerySet[Tool]:

@@ -149,7 +149,7 @@ def undo(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method == "GET":
         return render(request, "catalog/_undo.html", {"row": row, "plan": undo_plan(row)})
     import_undo(row=row, actor=request.user)
-    messages.success(request, f"{row.filename} is undone; every tool says again what it said before.")
+    messages.success(request, f"{row.filename} is undone: its tools are as they were before it.")
     return redirect("catalog:import_detail", pk)
 
 

@@ -20,7 +20,7 @@ from defusedxml.ElementTree import DefusedXMLParser
 
 from catalog.core.importers.detect import refusal
 from catalog.core.importers.documents import check_size
-from catalog.core.importers.rows import Row, describe, file_api_name, named, says_deprecated, sentence
+from catalog.core.importers.rows import FileRow, describe, file_api_name, named, says_deprecated, sentence
 from catalog.core.words import camel_case, name_words
 from trace_site.lib.errors import TraceError
 
@@ -71,7 +71,7 @@ class Node:
 NOTHING = Node("", {})
 
 
-class Tree:
+class EdmxBuilder:
     """What the parser calls; elements that describe no operation are counted for depth and dropped."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Tree:
 def read_edmx(path: Path, shown: str) -> Node:
     """The root element; raises TraceError naming the line."""
     check_size(path, shown)
-    parser: Any = DefusedXMLParser(target=Tree(), forbid_dtd=True)
+    parser: Any = DefusedXMLParser(target=EdmxBuilder(), forbid_dtd=True)
 
     def bad(where: str, reason: str, hint: str) -> TraceError:
         return TraceError(f"not valid XML ({reason}).", code="bad_xml", where=where, hint=hint)
@@ -252,7 +252,7 @@ VERBS = (
 )
 
 
-def read(root: Node, shown: str) -> Iterator[Row]:
+def read(root: Node, shown: str) -> Iterator[FileRow]:
     """Every operation of the service; places are target paths such as `#/Namespace.Container/EntitySet`."""
     metadata = Metadata(root, shown)
     containers = [(s, c) for s in metadata.schemas for c in s.all("EntityContainer")]
@@ -277,7 +277,7 @@ def api_name(schema: Node, shown: str) -> str:
     return f"{name}V{int(revision[1:])}" if revision else name
 
 
-def _operations(metadata: Metadata, places: list[tuple[str, Node]], version: str) -> Iterator[Row]:
+def _operations(metadata: Metadata, places: list[tuple[str, Node]], version: str) -> Iterator[FileRow]:
     """Imports first: they keep the names their vendor gave them."""
     imported: set[str] = set()
     for place, container in places:
@@ -295,28 +295,28 @@ def _operations(metadata: Metadata, places: list[tuple[str, Node]], version: str
                 yield _bound(metadata, node, full, parameters, version)
             elif full not in imported:
                 note = "not imported into the container, so nothing can call it."
-                yield Row(f"{metadata.shown}#/{full}", note=note)
+                yield FileRow(f"{metadata.shown}#/{full}", note=note)
 
 
 def _tool(
     where: str, endpoints: list[str], about: str, tags: list[str], deprecated: bool, version: str
-) -> Row:
+) -> FileRow:
     fields = {"description": about, "permissions": tags, "deprecated": deprecated, "version": version}
-    return Row(where, endpoints=endpoints, tell=lambda: fields)
+    return FileRow(where, endpoints=endpoints, tell=lambda: fields)
 
 
-def _entity_set(metadata: Metadata, node: Node, target: str, version: str) -> Iterator[Row]:
+def _entity_set(metadata: Metadata, node: Node, target: str, version: str) -> Iterator[FileRow]:
     name, where = node.get("Name"), f"{metadata.shown}#/{target}"
     type_name = metadata.full(node.get("EntityType") or node.get("Type"))
     kind = metadata.types.get(type_name, NOTHING)
     terms, kind_terms = metadata.terms(node, target), metadata.terms(kind, type_name)
     verbs = [verb for verb in VERBS if verb.allowed(node, terms)]
     if not name:
-        yield Row(where, problem="the entity set has no name.")
+        yield FileRow(where, problem="the entity set has no name.")
         return
     if not verbs:
         note = "the metadata allows nothing here directly; it is reached through other entities."
-        yield Row(where, note=note)
+        yield FileRow(where, note=note)
         return
     about = about_of(node, terms) or about_of(kind, kind_terms)
     about = "" if about.rstrip(".") == name else about.removeprefix(f"{name}. ")
@@ -333,10 +333,10 @@ def _entity_set(metadata: Metadata, node: Node, target: str, version: str) -> It
         yield _tool(where, endpoints, words, tags(node) or tags(kind), dead, version)
 
 
-def _import(metadata: Metadata, node: Node, target: str, called: str, version: str) -> Row:
+def _import(metadata: Metadata, node: Node, target: str, called: str, version: str) -> FileRow:
     name, where = node.get("Name"), f"{metadata.shown}#/{target}"
     if not name:
-        return Row(where, problem="the import has no name.")
+        return FileRow(where, problem="the import has no name.")
     source = next(iter(metadata.callables.get(called, [])), node)
     terms = metadata.terms(node, target) | metadata.terms(source, called)
     about = about_of(node, terms) or about_of(source, terms) or node.get("label")
@@ -347,7 +347,7 @@ def _import(metadata: Metadata, node: Node, target: str, called: str, version: s
     return _tool(where, [name, f"{method}{name}"], about or lead, tags(node), dead, version)
 
 
-def _bound(metadata: Metadata, node: Node, full: str, parameters: list[Node], version: str) -> Row:
+def _bound(metadata: Metadata, node: Node, full: str, parameters: list[Node], version: str) -> FileRow:
     bound = parameters[0].get("Type")
     inner = re.sub(r"^Collection\((.*)\)$", r"\1", bound)
     owner = inner.rpartition(".")[2] + ("Collection" if inner != bound else "")

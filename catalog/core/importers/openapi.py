@@ -13,11 +13,11 @@ from typing import Any
 
 from catalog.core.importers.detect import refusal
 from catalog.core.importers.documents import Twice
-from catalog.core.importers.rows import Row, describe, file_api_name, named, says_deprecated, sentence
+from catalog.core.importers.rows import FileRow, describe, file_api_name, named, says_deprecated, sentence
 from catalog.core.tool import MAX_PART, MAX_VERSION
 from catalog.core.words import camel_case
 
-Tree = dict[str, Any]
+Json = dict[str, Any]
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 ITEM_KEYS = {"$ref", "summary", "description", "servers", "parameters", "additionalOperations"}
 PATH_MAPS = ("paths", "x-ms-paths")
@@ -26,21 +26,21 @@ VERSION_SEGMENT = re.compile(r"(?:^|/)v(\d+)(?:/|$)", re.IGNORECASE)
 KINDS = {list: "a list", str: "a text", bool: "true or false"}
 
 
-def read(document: Tree, shown: str) -> Iterator[Row]:
+def read(document: Json, shown: str) -> Iterator[FileRow]:
     """Every operation of the document, with its JSON pointer."""
     _check(document, shown)
-    webhooks = _tree(document.get("webhooks", document.get("x-webhooks")))
+    webhooks = _object(document.get("webhooks", document.get("x-webhooks")))
     if webhooks:
         note = f"{len(webhooks)} webhooks: the vendor calls them, so they are no tools."
-        yield Row(f"{shown}#/webhooks", note=note)
+        yield FileRow(f"{shown}#/webhooks", note=note)
     yield from named(api_name(document, shown), _operations(document, shown))
 
 
-def _tree(value: Any) -> Tree:
+def _object(value: Any) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _check(document: Tree, shown: str) -> None:
+def _check(document: Json, shown: str) -> None:
     key = "openapi" if "openapi" in document else "swagger"
     version = str(document[key])
     if not re.match(r"3\.[012](\.|$)" if key == "openapi" else r"2(\.0)?$", version):
@@ -50,18 +50,18 @@ def _check(document: Tree, shown: str) -> None:
         if lost in PATH_MAPS:
             message = f"the key '{lost}' is written twice{_at(line)}."
             raise refusal(f"{shown}#/{lost}", message, "Put all paths under one.")
-    if isinstance(elsewhere := _tree(document.get("paths")).get("$ref"), str):
+    if isinstance(elsewhere := _object(document.get("paths")).get("$ref"), str):
         hint = "Bundle the document into one file."
         raise refusal(f"{shown}#/paths", f"the paths are in another file ({elsewhere[:200]}).", hint)
-    if not any(_tree(document.get(key)) for key in PATH_MAPS):
+    if not any(_object(document.get(key)) for key in PATH_MAPS):
         only = "describes webhooks only, which the vendor calls" if "webhooks" in document else "has no paths"
         hint = "Import the document that lists the paths."
         raise refusal(f"{shown}#/paths", f"the document {only}, so it holds no tools.", hint)
 
 
-def api_name(document: Tree, shown: str) -> str:
+def api_name(document: Json, shown: str) -> str:
     """By the title, else by the file; raises TraceError when neither says one."""
-    title = _tree(document.get("info")).get("title")
+    title = _object(document.get("info")).get("title")
     words = re.sub(r"(?i)(\s+(rest\s+)?api)+\s*$", "", title[:1000].strip()) if isinstance(title, str) else ""
     name = camel_case(words)
     if not name or len(name) > MAX_PART - 10:
@@ -73,44 +73,46 @@ def api_name(document: Tree, shown: str) -> str:
     return name if not version or re.search(r"V\d+$", name) else f"{name}V{version}"
 
 
-def api_version(document: Tree) -> str:
+def api_version(document: Json) -> str:
     """The whole number by which the vendor versions the API: the document's version when it is one,
     else the /v<n>/ that all paths, or the first server, share. A revision such as 16.1.0 is not an API version:
     it would rename every tool at each release."""
     if stated := re.fullmatch(r"[vV]?([0-9]{1,4})", _version(document).strip()):
         return stated[1]
-    paths = [path for path in _tree(document.get("paths")) if not path.startswith("x-")]
+    paths = [path for path in _object(document.get("paths")) if not path.startswith("x-")]
     found = {match[1] if (match := VERSION_SEGMENT.search(path)) else "" for path in paths}
     if len(found) == 1 and (only := found.pop()):
         return only
     servers = document.get("servers")
-    url = _tree(servers[0]).get("url") if isinstance(servers, list) and servers else ""
+    url = _object(servers[0]).get("url") if isinstance(servers, list) and servers else ""
     url = url or document.get("basePath")
     path = re.sub(r"^\w+://[^/]*", "", url) if isinstance(url, str) else ""
     at_end = re.search(r"/v([0-9]{1,4})/?$", path, re.IGNORECASE)
     return at_end[1] if at_end else ""
 
 
-def _version(document: Tree) -> str:
-    version = _tree(document.get("info")).get("version")
+def _version(document: Json) -> str:
+    version = _object(document.get("info")).get("version")
     return version if isinstance(version, str) else ""
 
 
-def _operations(document: Tree, shown: str) -> Iterator[Row]:
+def _operations(document: Json, shown: str) -> Iterator[FileRow]:
     for key in PATH_MAPS:
-        for path, item, line in _entries(_tree(document.get(key))):
+        for path, item, line in _entries(_object(document.get(key))):
             if not path.startswith("x-"):
                 yield from _path_operations(document, path, item, f"{shown}#/{key}/{_step(path)}", line)
 
 
-def _entries(values: Tree) -> Iterator[tuple[str, Any, int | None]]:
+def _entries(values: Json) -> Iterator[tuple[str, Any, int | None]]:
     """Keys with values; a value that another of the same key replaced comes too, with the line of that one."""
     yield from ((key, value, None) for key, value in values.items())
     if isinstance(values, Twice):
         yield from values.earlier
 
 
-def _path_operations(document: Tree, path: str, item: Any, where: str, doubled: int | None) -> Iterator[Row]:
+def _path_operations(
+    document: Json, path: str, item: Any, where: str, doubled: int | None
+) -> Iterator[FileRow]:
     items = [item]
     if isinstance(item, dict) and "$ref" in item:
         target = _target(document, item)
@@ -122,7 +124,9 @@ def _path_operations(document: Tree, path: str, item: Any, where: str, doubled: 
         if part is None:
             continue
         if not isinstance(part, dict):
-            yield Row(where, problem=f"a path must hold an object, not {KINDS.get(type(part), 'nothing')}.")
+            yield FileRow(
+                where, problem=f"a path must hold an object, not {KINDS.get(type(part), 'nothing')}."
+            )
             continue
         for method, fields, own_line in _methods(part):
             at = f"{where}/{_step(method)}"
@@ -130,20 +134,24 @@ def _path_operations(document: Tree, path: str, item: Any, where: str, doubled: 
             if line is None:
                 yield from _operation(document, at, method.rpartition("/")[2], path, fields, part)
             else:
-                yield Row(at, problem=f"written twice{_at(line)}; only the last one of a key would count.")
+                yield FileRow(
+                    at, problem=f"written twice{_at(line)}; only the last one of a key would count."
+                )
 
 
-def _methods(item: Tree) -> Iterator[tuple[str, Any, int | None]]:
+def _methods(item: Json) -> Iterator[tuple[str, Any, int | None]]:
     for key, value, line in _entries(item):
         # a method that no specification names is still an operation of the file
         known = key in ITEM_KEYS or (key.startswith("x-") and not key.endswith("-method"))
-        if key.lower() in METHODS or (not known and _tree(value).keys() & {"operationId", "responses"}):
+        if key.lower() in METHODS or (not known and _object(value).keys() & {"operationId", "responses"}):
             yield key, value, line
-    for key, value, line in _entries(_tree(item.get("additionalOperations"))):
+    for key, value, line in _entries(_object(item.get("additionalOperations"))):
         yield f"additionalOperations/{key}", value, line
 
 
-def _operation(document: Tree, where: str, method: str, path: str, fields: Any, item: Tree) -> Iterator[Row]:
+def _operation(
+    document: Json, where: str, method: str, path: str, fields: Any, item: Json
+) -> Iterator[FileRow]:
     if isinstance(fields, dict) and "$ref" in fields:
         target = _target(document, fields)
         if not isinstance(target, dict):
@@ -152,23 +160,23 @@ def _operation(document: Tree, where: str, method: str, path: str, fields: Any, 
         fields = target
     if not isinstance(fields, dict):
         problem = f"an operation must be an object, not {KINDS.get(type(fields), 'nothing')}."
-        yield Row(where, problem=problem)
+        yield FileRow(where, problem=problem)
         return
     for key, _, line in fields.earlier if isinstance(fields, Twice) else ():
         if key in USED_KEYS:
-            yield Row(where, problem=f"the key '{key}' is written twice{_at(line)}; leave one of them.")
+            yield FileRow(where, problem=f"the key '{key}' is written twice{_at(line)}; leave one of them.")
             return
     stated = fields.get("operationId")
     own_id = " ".join(stated.split()) if isinstance(stated, str) else ""
     call = f"{method.upper()} {path}"
     endpoints = [name for name in (own_id, method.upper() + camel_case(path), call) if name]
-    yield Row(where, endpoints=endpoints, tell=partial(_fields, document, fields, item, own_id, call))
-    if calls := _tree(fields.get("callbacks")):
+    yield FileRow(where, endpoints=endpoints, tell=partial(_fields, document, fields, item, own_id, call))
+    if calls := _object(fields.get("callbacks")):
         note = f"{len(calls)} callbacks: the vendor calls them, so they are no tools."
-        yield Row(f"{where}/callbacks", note=note)
+        yield FileRow(f"{where}/callbacks", note=note)
 
 
-def _fields(document: Tree, fields: Tree, item: Tree, own_id: str, call: str) -> Tree:
+def _fields(document: Json, fields: Json, item: Json, own_id: str, call: str) -> Json:
     texts = fields.get("summary"), fields.get("description")
     about = describe(*texts) or describe(item.get("summary"), item.get("description"))
     if not about:  # `Close room (DELETE /v2/rooms/{room_id}).`
@@ -182,7 +190,7 @@ def _fields(document: Tree, fields: Tree, item: Tree, own_id: str, call: str) ->
     scopes = [
         scope
         for requirement in (security if isinstance(security, list) else [])
-        for values in _tree(requirement).values()
+        for values in _object(requirement).values()
         if isinstance(values, list)
         for scope in values
         if isinstance(scope, str)
@@ -197,20 +205,22 @@ def _fields(document: Tree, fields: Tree, item: Tree, own_id: str, call: str) ->
     }
 
 
-def _target(document: Tree, item: Tree) -> Any:
+def _target(document: Json, item: Json) -> Any:
     """What a local $ref points to; None for anything else: other documents are never opened."""
     ref = item.get("$ref")
     if not isinstance(ref, str) or not ref.startswith("#/"):
         return None
     target: Any = document
     for part in ref[2:].split("/"):
-        target = _tree(target).get(part.replace("~1", "/").replace("~0", "~"))
+        target = _object(target).get(part.replace("~1", "/").replace("~0", "~"))
     return target
 
 
-def _unfollowed(item: Tree, where: str) -> Row:
+def _unfollowed(item: Json, where: str) -> FileRow:
     ref = str(item["$ref"])[:200] if isinstance(item["$ref"], str) else "$ref"
-    return Row(where, problem=f"the reference '{ref}' cannot be followed; bundle the document into one file.")
+    return FileRow(
+        where, problem=f"the reference '{ref}' cannot be followed; bundle the document into one file."
+    )
 
 
 def _at(line: int) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 from catalog.core.importers import odata, openapi
 from catalog.core.importers.detect import FORMATS, check_head, detect, document_kind, refusal
 from catalog.core.importers.documents import Twice, check_size, encoding_of, read_document
-from catalog.core.importers.rows import CatalogFile, Row, collect, describe, file_api_name, sentence
+from catalog.core.importers.rows import CatalogFile, FileRow, collect, describe, file_api_name, sentence
 from catalog.core.tool import MAX_PART, RowError, ToolRecord, refuse_duplicates
 from catalog.core.words import camel_case
 from trace_site.lib.errors import TraceError
@@ -159,7 +159,7 @@ class SheetLines:
         return line
 
 
-def read_csv(path: Path, shown: str) -> Iterator[Row]:
+def read_csv(path: Path, shown: str) -> Iterator[FileRow]:
     """Every row that is not blank, at the line where it begins; raises TraceError for an unusable header.
 
     Columns: name and description; permissions (separated by ;), deprecated, version, source when wanted; others are
@@ -187,7 +187,7 @@ def read_csv(path: Path, shown: str) -> Iterator[Row]:
                     yield _csv_row(f"{shown}:{begins}", cells, columns)
         except csv.Error as error:  # what follows cannot be told apart
             problem = f"not valid CSV ({error}); is a quote in this row never closed?"
-            yield Row(f"{shown}:{begins}", problem=problem)
+            yield FileRow(f"{shown}:{begins}", problem=problem)
 
 
 def _header(line: str, where: str) -> tuple[list[str], str]:
@@ -207,22 +207,22 @@ def _header(line: str, where: str) -> tuple[list[str], str]:
     return columns, delimiter
 
 
-def _csv_row(where: str, cells: list[str], columns: list[str]) -> Row:
+def _csv_row(where: str, cells: list[str], columns: list[str]) -> FileRow:
     fields: dict[str, Any] = {
         column: unguard(cell) for column, cell in zip(columns, cells, strict=False) if column in COLUMNS
     }
     name = str(fields.get("name", "")).strip()
     if len(cells) > len(columns) and any(cell.strip() for cell in cells[len(columns) :]):
         problem = f"{len(cells)} cells under {len(columns)} columns; put quotes around a cell with a delimiter in it."
-        return Row(where, problem=problem, name=name)
+        return FileRow(where, problem=problem, name=name)
     if any("\udc80" <= letter <= "\udcff" for cell in cells for letter in cell if letter > "\ud7ff"):
-        return Row(where, problem="not UTF-8 text; save the sheet as CSV UTF-8.")
+        return FileRow(where, problem="not UTF-8 text; save the sheet as CSV UTF-8.")
     parts = fields.get("permissions", "").split(";")
     fields["permissions"] = [part.strip() for part in parts if part.strip()]
     stated = fields.get("deprecated", "").strip()
     if stated.casefold() not in TRUTH:
-        return Row(where, problem=f"'deprecated' must be true or false, not '{stated[:40]}'.", name=name)
-    return Row(where, fields | {"deprecated": TRUTH[stated.casefold()]})
+        return FileRow(where, problem=f"'deprecated' must be true or false, not '{stated[:40]}'.", name=name)
+    return FileRow(where, fields | {"deprecated": TRUTH[stated.casefold()]})
 
 
 def unguard(cell: str) -> str:
@@ -230,7 +230,7 @@ def unguard(cell: str) -> str:
     return cell[1:] if GUARDED.match(cell) else cell
 
 
-def read_jsonl(path: Path, shown: str) -> Iterator[Row]:
+def read_jsonl(path: Path, shown: str) -> Iterator[FileRow]:
     """Every line that is not blank. `shown` names the file in messages."""
     check_size(path, shown, MAX_BYTES)
     with path.open("rb") as handle:
@@ -250,14 +250,14 @@ def read_jsonl(path: Path, shown: str) -> Iterator[Row]:
             try:
                 row = parse_jsonl_line(path, number, raw)
             except TraceError as error:
-                yield Row(where, problem=error.message)
+                yield FileRow(where, problem=error.message)
                 continue
             if double := _double(raw):
-                yield Row(
+                yield FileRow(
                     where, problem=f"the key '{double}' is written twice.", name=str(row.get("name") or "")
                 )
             else:
-                yield Row(where, row)
+                yield FileRow(where, row)
 
 
 def _double(raw: bytes) -> str:
@@ -269,7 +269,7 @@ def _double(raw: bytes) -> str:
     return next((key for key in COLUMNS[:5] if keys.count(key) > 1), "")
 
 
-def read_mcp(document: Any, shown: str) -> Iterator[Row]:
+def read_mcp(document: Any, shown: str) -> Iterator[FileRow]:
     """Every tool that an MCP server lists, with its JSON pointer: the answer of `tools/list`, alone or in JSON-RPC, a
     plain array, or the Docker registry's form.
 
@@ -289,21 +289,25 @@ def read_mcp(document: Any, shown: str) -> Iterator[Row]:
         yield _mcp_row(api, tool, f"{shown}#{pointer}/{number}")
     if around.get("nextCursor"):
         problem = "the server has more tools than this page; ask for the rest and put all into one list."
-        yield Row(f"{shown}#{pointer.removesuffix('/tools')}/nextCursor", problem=problem)
+        yield FileRow(f"{shown}#{pointer.removesuffix('/tools')}/nextCursor", problem=problem)
 
 
-def _mcp_row(api: str, tool: Any, where: str) -> Row:
+def _mcp_row(api: str, tool: Any, where: str) -> FileRow:
     if not isinstance(tool, dict):
-        return Row(where, problem="a tool must be an object.")
+        return FileRow(where, problem="a tool must be an object.")
     name = tool.get("name")
     if not isinstance(name, str) or not name.strip():
-        return Row(where, problem="'name' is missing.")
+        return FileRow(where, problem="'name' is missing.")
     name = f"{api}/{name.strip()}"
     if isinstance(tool, Twice) and any(key in ("name", "description") for key, _, _ in tool.earlier):
-        return Row(where, problem="'name' or 'description' is written twice; leave one of them.", name=name)
+        return FileRow(
+            where, problem="'name' or 'description' is written twice; leave one of them.", name=name
+        )
     notes = tool.get("annotations")
     title = tool.get("title") or (notes.get("title") if isinstance(notes, dict) else None)
     text = tool.get("description")
     if text is not None and not isinstance(text, str):
-        return Row(where, problem="'description' must be text.", name=name)
-    return Row(where, {"name": name, "description": describe(title, text) or f"{sentence(tool['name'])}."})
+        return FileRow(where, problem="'description' must be text.", name=name)
+    return FileRow(
+        where, {"name": name, "description": describe(title, text) or f"{sentence(tool['name'])}."}
+    )

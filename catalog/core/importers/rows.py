@@ -51,7 +51,7 @@ KIND = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FileRow:
     """One row or operation. `fields` make a tool; `problem` says why not; `note` tells what is no tool by design.
 
     `name` is the tool that a row with a problem stands for, as far as it is known. `endpoints` are what a tool may be
@@ -78,7 +78,7 @@ class CatalogFile:
 
 
 def collect(
-    fmt: str, rows: Iterable[Row], max_errors: int | None, max_text: int | None = None
+    fmt: str, rows: Iterable[FileRow], max_errors: int | None, max_text: int | None = None
 ) -> CatalogFile:
     """Check every row; stops at `max_errors` bad ones. `max_text` (characters) stops a file that repeats itself."""
     file = CatalogFile(fmt)
@@ -120,16 +120,16 @@ def printable(text: str) -> str:
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
-def named(api: str, rows: Iterable[Row]) -> Iterator[Row]:
+def named(api: str, rows: Iterable[FileRow]) -> Iterator[FileRow]:
     """The rows that make no tool, then the tools, each under its best endpoint that is free."""
-    tools: list[Row] = []
+    tools: list[FileRow] = []
     for row in rows:
         if row.endpoints:
             tools.append(row)
         else:
             yield row
     for row, endpoint in zip(tools, unique_names([row.endpoints for row in tools]), strict=True):
-        yield Row(row.where, {"name": f"{api}/{endpoint}", **row.tell()})
+        yield FileRow(row.where, {"name": f"{api}/{endpoint}", **row.tell()})
 
 
 def unique_names(candidates: Sequence[Sequence[str]]) -> list[str]:

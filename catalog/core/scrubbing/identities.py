@@ -32,7 +32,7 @@ STAND_INS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PersonalSpan:
     """text[start:end] is personal; offsets in characters."""
 
     kind: str
@@ -120,12 +120,12 @@ def _checks() -> list[tuple[re.Pattern[str], Any]]:
     return [(re.compile(around % shape, re.I), modules[name]) for name, shape in CHECKED]
 
 
-def checked_ids(text: str) -> Iterator[Found]:
+def checked_ids(text: str) -> Iterator[PersonalSpan]:
     if any(letter.isdigit() for letter in text):
         for pattern, module in _checks():
             for match in pattern.finditer(text):
                 if module.is_valid(match.group()):
-                    yield Found("id number", match.start(), match.end())
+                    yield PersonalSpan("id number", match.start(), match.end())
 
 
 # characters of an IBAN, by country (ISO 13616)
@@ -140,7 +140,7 @@ CARD_RUN = re.compile(r"(?<!\d)\d(?:[\s\u00a0./_-]{0,3}\d){12,30}(?!\d)")
 BOOK = re.compile(r"\bisbn\W*$", re.I)
 
 
-def ibans(text: str) -> Iterator[Found]:
+def ibans(text: str) -> Iterator[PersonalSpan]:
     for match in IBAN_START.finditer(text):
         length = LENGTHS.get(match[1].upper())
         end = _end_of(text, match.start(), length) if length else None
@@ -150,7 +150,7 @@ def ibans(text: str) -> Iterator[Found]:
         joined = text[match.start() + 2].isdigit()  # "at 20 ..." is no country
         letters = "".join(letter for letter in text[match.start() : end] if letter.isalnum())
         if (joined and digits >= DIGITS) or iban.is_valid(letters):
-            yield Found("IBAN", match.start(), end)
+            yield PersonalSpan("IBAN", match.start(), end)
 
 
 def _end_of(text: str, start: int, length: int) -> int | None:
@@ -169,7 +169,7 @@ def _end_of(text: str, start: int, length: int) -> int | None:
     return None
 
 
-def cards(text: str) -> Iterator[Found]:
+def cards(text: str) -> Iterator[PersonalSpan]:
     """13 to 19 digits whose check digit is right, also inside a longer row of groups."""
     for run in CARD_RUN.finditer(text):
         if BOOK.search(text[: run.start()]):
@@ -179,7 +179,7 @@ def cards(text: str) -> Iterator[Found]:
             for last in range(len(groups) - 1, first - 1, -1):
                 digits = "".join(text[start:end] for start, end in groups[first : last + 1])
                 if 13 <= len(digits) <= 19 and len(set(digits)) > 1 and luhn.is_valid(digits):
-                    yield Found("card", groups[first][0], groups[last][1])
+                    yield PersonalSpan("card", groups[first][0], groups[last][1])
 
 
 _LOCAL = r"(?:\"[^\"]{1,64}\"|[\w+](?:[\w!#$%&'*+/=?^`{|}~.-]*[\w!#$%&*+/=?^`{|}~-])?)"
@@ -224,21 +224,21 @@ PATTERNS = {
 }
 
 
-def patterned(text: str) -> Iterator[Found]:
+def patterned(text: str) -> Iterator[PersonalSpan]:
     for kind, patterns in PATTERNS.items():
         for pattern in patterns:
             for match in pattern.finditer(text):
-                yield Found(kind, *match.span(min(pattern.groups, 1)))
+                yield PersonalSpan(kind, *match.span(min(pattern.groups, 1)))
 
 
-def ip_addresses(text: str) -> Iterator[Found]:
+def ip_addresses(text: str) -> Iterator[PersonalSpan]:
     for pattern in (IPV4, IPV6):
         for match in pattern.finditer(text):
             try:
                 ipaddress.ip_address(match.group().partition("%")[0])
             except ValueError:
                 continue
-            yield Found("IP address", match.start(), match.end())
+            yield PersonalSpan("IP address", match.start(), match.end())
 
 
 _EXTENSION = r"(?:\s*(?:x|ext\.?|extension|durchwahl|-)\s?\d{1,6})?"
@@ -276,7 +276,7 @@ ZERO = ["GB", "DE", "FR", "IT", "NL", "BE", "AT", "CH", "IE", "SE", "FI", "AU", 
 ZERO += ["RO", "NG"]
 
 
-def phones(text: str) -> Iterator[Found]:
+def phones(text: str) -> Iterator[PersonalSpan]:
     matches = [one for one in INTERNATIONAL.finditer(text) if one[0].startswith("+") or _possible(one[0])]
     matches += [one for one in AMERICAN.finditer(text) if not DATE.match(one[0])]
     matches += [
@@ -290,10 +290,10 @@ def phones(text: str) -> Iterator[Found]:
         if not DOCUMENT.search(text[: one.start()]) and _valid(one[0], ("US", "GB"))
     ]
     for match in matches:
-        yield Found("phone", match.start(), match.end())
+        yield PersonalSpan("phone", match.start(), match.end())
     for match in PHONE_SAID.finditer(text):
         if not YEAR.match(match[1]):
-            yield Found("phone", match.start(1), match.end(1))
+            yield PersonalSpan("phone", match.start(1), match.end(1))
     if sum(letter.isdigit() for letter in text) >= 9:
         for region in GROUPED:
             for found in PhoneNumberMatcher(text, region, leniency=Leniency.STRICT_GROUPING):
@@ -301,7 +301,7 @@ def phones(text: str) -> Iterator[Found]:
                 digits = sum(letter.isdigit() for letter in said)
                 grouped = re.search(r"\d[\s().-]+\d", said) is not None
                 if digits >= 9 and grouped and not _amount(text, found.start, found.end):
-                    yield Found("phone", found.start, found.end)
+                    yield PersonalSpan("phone", found.start, found.end)
 
 
 def _amount(text: str, start: int, end: int) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from catalog.core.scrubbing.identities import Found
+from catalog.core.scrubbing.identities import PersonalSpan
 from catalog.core.words import plain_words
 
 FOLDER = Path(__file__).resolve().parent
@@ -35,16 +35,16 @@ def _words(name: str) -> frozenset[str]:
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
-def people(text: str) -> Iterator[Found]:
+def people(text: str) -> Iterator[PersonalSpan]:
     for match in TITLE.finditer(text):
-        yield Found("name", match.start(1), match.end(1))
+        yield PersonalSpan("name", match.start(1), match.end(1))
     for match in LOWER_TITLE.finditer(text):
         if _base(match[1]) in _words("surnames") | _words("given_names"):
-            yield Found("name", match.start(1), match.end(1))
+            yield PersonalSpan("name", match.start(1), match.end(1))
     for match in INTRODUCED.finditer(text):
         first = _base(match[1].split()[0])
         if first in _words("given_names") | _words("ambiguous_names") or " " in match[1]:
-            yield Found("name", match.start(1), match.end(1))
+            yield PersonalSpan("name", match.start(1), match.end(1))
     words = list(WORD.finditer(text))
     shouted = text.isupper()
     place = 0
@@ -54,7 +54,7 @@ def people(text: str) -> Iterator[Found]:
             place += 1
             continue
         start, end = words[place].start(), words[last].end()
-        yield Found("name", start, start + len(POSSESSIVE.sub("", text[start:end])))
+        yield PersonalSpan("name", start, start + len(POSSESSIVE.sub("", text[start:end])))
         place = last + 1
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from catalog.core.scrubbing.identities import (
     STAND_INS,
-    Found,
+    PersonalSpan,
     cards,
     checked_ids,
     ibans,
@@ -31,7 +31,7 @@ class Scrubbed:
 
     plain: str
     text: str
-    found: tuple[Found, ...]
+    found: tuple[PersonalSpan, ...]
 
     @property
     def kinds(self) -> list[str]:
@@ -58,13 +58,13 @@ def one_line(text: str) -> str:
     return " ".join("".join(shown).split())
 
 
-def _apart(found: Iterable[Found]) -> list[Found]:
+def _apart(found: Iterable[PersonalSpan]) -> list[PersonalSpan]:
     """Without overlaps: the kind named first wins, and what is kept grows over whatever overlaps it."""
-    kept: list[Found] = []
+    kept: list[PersonalSpan] = []
     for one in sorted(found, key=lambda one: (ORDER[one.kind], one.start - one.end, one.start)):
         touched = [other for other in kept if one.start < other.end and other.start < one.end]
         kind = min((other.kind for other in touched), key=ORDER.__getitem__, default=one.kind)
         joined = [*touched, one]
         kept = [other for other in kept if other not in touched]
-        kept.append(Found(kind, min(each.start for each in joined), max(each.end for each in joined)))
+        kept.append(PersonalSpan(kind, min(each.start for each in joined), max(each.end for each in joined)))
     return sorted(kept, key=lambda one: one.start)
