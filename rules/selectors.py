@@ -10,12 +10,11 @@ from django.http import QueryDict
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 
-from catalog.models import Domain, Tool
+from catalog.models import Tool
 from rules.book import version_contents
 from rules.core.check import Finding
 from rules.core.draft import RuleDiff, diff_rules
 from rules.core.reading import Place
-from rules.core.rule import RuleContent
 from rules.models import ChangeRequest, Rule, RuleChange, RuleHealth, RuleVersion
 from trace_site.impact import Impact
 from trace_site.paging import SIZE, Page, number_of
@@ -42,10 +41,6 @@ def history(rule: Rule) -> list[HistoryEntry]:
         HistoryEntry(version, diff_rules(contents[old.pk], contents[version.pk]) if old else None)
         for version, old in zip(versions, before, strict=True)
     ]
-
-
-def content(version: RuleVersion) -> RuleContent:
-    return version_contents([version])[version.pk]
 
 
 def tool_set(version: RuleVersion) -> list[Tool]:
@@ -78,10 +73,6 @@ def ruled_tools() -> Q:
     published = RuleVersion.objects.filter(rule__published_id=F("pk")).order_by()
     confusables = published.values_list(Func(F("confusable_ids"), function="unnest"))
     return Q(pk__in=published.values("target_id")) | Q(pk__in=confusables)
-
-
-def domains() -> QuerySet[Domain]:
-    return Domain.objects.all()
 
 
 def newest_version(rule: Rule) -> RuleVersion | None:

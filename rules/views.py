@@ -6,6 +6,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from catalog import selectors as catalog_selectors
+from catalog.models import Domain
 from rules import selectors
 from rules.book import version_findings
 from rules.changes import selectors as changes_selectors
@@ -13,7 +14,7 @@ from rules.changes.services import version_propose, withdrawal_propose
 from rules.core.check import has_errors
 from rules.health import recheck_missing
 from rules.models import RuleVersion
-from rules.selectors import RuleFilter, domains
+from rules.selectors import RuleFilter
 from rules.selectors import rule_list as list_rules
 from trace_site.paging import number_of
 
@@ -68,7 +69,7 @@ def rule_list(request: HttpRequest) -> HttpResponse:
     context = {"listed": listed, "page": listed.page, "rows": listed.page.rows, "chosen": chosen}
     if request.headers.get("HX-Request"):
         return render(request, "rules/_rules.html", context)
-    return render(request, "rules/rule_list.html", {**context, "domains": domains()})
+    return render(request, "rules/rule_list.html", {**context, "domains": Domain.objects.all()})
 
 
 # Pages about versions of one rule: two of them compared, and the changes that begin from one.

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -12,7 +13,6 @@ from rules.changes import services as changes_services
 from rules.models import ChangeRequest, Rule
 from tests.factories import make_rule, make_tool
 from tests.rules.saving import rule_save
-from trace_site import impact
 from trace_site.impact import Impact
 
 pytestmark = pytest.mark.django_db
@@ -129,11 +129,14 @@ def test_reason_that_was_typed_survives_a_refusal(as_user, people, tools):
     assert "edited since you opened it" in text_of(response)
 
 
-def test_impact_is_counted_in_total_and_per_rule_before_and_kept_after(as_user, people, tools, monkeypatch):
-    def teller(ids):
-        return [Impact("samples", 36 * len(ids), "samples", "/synthesis/samples/")]
+def samples_of(ids):
+    return [Impact("samples", 36 * len(ids), "samples", "/synthesis/samples/")]
 
-    monkeypatch.setitem(impact._tellers, "rules", [teller])
+
+def test_impact_is_counted_in_total_and_per_rule_before_and_kept_after(as_user, people, tools, monkeypatch):
+    for app in apps.get_app_configs():
+        told = {"rules": f"{__name__}.samples_of"} if app.name == "rules" else {}
+        monkeypatch.setattr(app, "impact", told, raising=False)
     erin, rui = people
     first, second = published(), make_rule(*tools[:2], code="OTHER", text=TEXT + " Other.")
     request = changes_services.change_draft(

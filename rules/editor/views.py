@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from catalog.search import ToolFilter, find_tools
 from rules import selectors
-from rules.book import rule_key
+from rules.book import rule_key, version_contents
 from rules.changes.permits import OPEN, State, words_on
 from rules.changes.proposals import proposals_of, request_conflicts
 from rules.core.check import has_errors
@@ -62,7 +62,9 @@ def rule_update(request: HttpRequest, pk: int) -> HttpResponse:
     newest = selectors.newest_version(rule)
     if newest is None:
         raise Http404
-    form = RuleForm.of(draft_of(selectors.content(newest)), domain=rule.domain_id, began=newest.number)
+    form = RuleForm.of(
+        draft_of(version_contents([newest])[newest.pk]), domain=rule.domain_id, began=newest.number
+    )
     return _editor(request, form, rule, place=f"rule-{pk}")
 
 

@@ -5,6 +5,7 @@ import threading
 import pytest
 from django.db import connection
 
+from rules.book import version_contents
 from rules.changes.services import change_save, request_submit
 from rules.core.draft import draft_of
 from rules.editor.forms import RuleForm
@@ -19,7 +20,6 @@ from rules.editor.saving import (
     is_behind,
 )
 from rules.models import ChangeRequest, RuleChange
-from rules.selectors import content
 from tests.factories import make_tool
 from tests.rules.saving import rule_save
 from trace_site.lib.errors import TraceError
@@ -63,7 +63,9 @@ def published(text=TEXT, rule=None):
 
 def version_form(rule, **typed):
     newest = rule.versions.order_by("-number").first()
-    shown = RuleForm.of(draft_of(content(newest)), domain=rule.domain_id, began=newest.number)
+    shown = RuleForm.of(
+        draft_of(version_contents([newest])[newest.pk]), domain=rule.domain_id, began=newest.number
+    )
     for name, value in typed.items():
         setattr(shown, name, value)
     return shown
