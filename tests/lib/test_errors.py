@@ -52,6 +52,24 @@ def texts(value: ast.expr) -> Iterator[str]:
         yield from texts(value.args[1])
 
 
+def written_before(function: ast.AST, name: str) -> list[str]:
+    """The texts that a function writes into a name of its own, which an error takes its code from at the end."""
+    found: list[str] = []
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+            continue
+        target, value = node.targets[0], node.value
+        pairs = (
+            zip(target.elts, value.elts, strict=False)
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+            else [(target, value)]
+        )
+        found += [
+            text for to, what in pairs if isinstance(to, ast.Name) and to.id == name for text in texts(what)
+        ]
+    return [text for text in found if text]
+
+
 def helpers(tree: ast.Module) -> dict[str, tuple[int, list[str]]]:
     """Functions that pass their own parameter `code` on to an error -> its position, and its default."""
     found = {}
@@ -90,6 +108,14 @@ def used() -> dict[str, str]:
                 if {"message", "code", "extra"} <= set(keys):
                     codes = list(texts(node.values[keys.index("code")]))
             found |= dict.fromkeys(codes, f"{path}:{getattr(node, 'lineno', 0)}")
+        for function in ast.walk(tree):
+            if not isinstance(function, ast.FunctionDef) or function.name in own[path]:
+                continue
+            for node in ast.walk(function):
+                if isinstance(node, ast.Call) and (name := name_of(node)) in RAISED:
+                    value = code_of(node, RAISED[name])
+                    if isinstance(value, ast.Name):
+                        found |= dict.fromkeys(written_before(function, value.id), path)
         for _, default in own[path].values():
             found |= dict.fromkeys(default, path)
     return found
@@ -113,7 +139,8 @@ def test_no_other_expression_decides_on_a_code():
                 if isinstance(call, ast.Call) and name_of(call) in RAISED:
                     value = code_of(call, RAISED[name_of(call)])
                     again = value is not None and ast.unparse(value) == "error.code"  # told again, elsewhere
-                    if value is not None and not again and not list(texts(value)):
+                    known = isinstance(value, ast.Name) and written_before(function, value.id)
+                    if value is not None and not again and not known and not list(texts(value)):
                         odd.append(f"{path}:{call.lineno}: {ast.unparse(value)}")
     assert odd == []
 
