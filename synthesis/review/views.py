@@ -145,7 +145,7 @@ def reading_context(screen: Screen) -> dict[str, Any]:
         "pool": pool,
         "main": pool[0] if pool else None,
         "rule_ids": version.tool_ids if version else [],
-        "attempts": samples_selectors.attempts(sample),
+        "attempts": list(sample.attempts.order_by("number")),
         "hidden": screen.item is not None and verdict_hidden(screen.item, sample),
         "seen": seen_key(sample),
         "reasons": list(REASONS.items())[:9],

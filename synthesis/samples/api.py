@@ -228,7 +228,7 @@ class SampleOne(ApiView):
             "sample": row,
             **{name: getattr(row, name) for name in fields},
             "thresholds": selectors.thresholds(row),
-            "attempts": selectors.attempts(row),
+            "attempts": list(row.attempts.order_by("number")),
             "stale": stale_map(Sample.objects.filter(pk=row.pk))[row.pk],
         }
         return Response(SampleDetail(answer).data)

@@ -206,7 +206,7 @@ def lineage(pk: int, person: Any) -> Lineage:
     """The same queries whatever its age and use. Decisions as `person` may see them. Raises Http404."""
     sample = selectors.sample(pk)
     version, run = sample.rule_version, sample.run
-    tried = selectors.attempts(sample)
+    tried = list(sample.attempts.order_by("number"))
     requests = RuleChange.objects.filter(version=version).values_list("request", flat=True)
     marks = sample.made_from.get("stages", {}).get("query", {}).get("few_shot") or []
     shots = {shot_mark(text): text for text in few_shot_queries()} if marks else {}

@@ -1,4 +1,9 @@
-"""The author of a rule hears why its samples are rejected: one unread notice a rule, with the newest summary."""
+"""Why readers rejected the samples of a rule version: how many of how many, by reason in their words, by style.
+
+Only what is final counts: a reading that waits for a second one is nobody's business yet. Samples that nobody read (a
+policy, an accepted batch, an import) are no part of the denominator. The author of the rule hears of it: one unread
+notice a rule, with the newest summary.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,12 +16,6 @@ from rules.models import RuleVersion
 from synthesis.core.rejections import REASONS, sentence, worth_telling
 from synthesis.models import Decision, Sample
 from trace_site.notices.services import tell
-
-# Why readers rejected the samples of a rule version: how many of how many, by reason in their words, by style.
-#
-# Only what is final counts: a reading that waits for a second one is nobody's business yet. Samples that nobody read
-# (a policy, an accepted batch, an import) are no part of the denominator.
-
 
 Human, How = Sample.Human, Sample.How
 UNREAD = Q(human=Human.APPROVED, approved_how__in=[How.POLICY, How.BATCH, How.IMPORT])

@@ -25,9 +25,6 @@ from synthesis.samples.staleness import LEVELS, stale_filter
 from synthesis.samples.units import of_run
 from trace_site.paging import SIZE
 
-# Ids of samples in order, by an index over what selects them: how lists step through a table of any size.
-
-
 HIDDEN = F("pk") + 0  # the id, where no index can tell
 
 
@@ -107,8 +104,6 @@ LOOKED_AT = 8_000  # entries of the index over facets
 WIDER = 40_000  # ids looked through by index before all are
 MOST, MOST_READ = 500, 1_000  # what is counted one by one; by words
 EXAMINED = 200  # samples held against today's inputs for one page
-# what an attempt of the sample must have been for it to be listed, by the filter's name
-TRIED = ("check", "axis", "error", "outcome", "tries")
 OUTCOMES = {"check": "filtered", "axis": "judged_out", "error": "error"}  # that the filters mean
 
 
@@ -304,8 +299,6 @@ class Search:
 
 def attempts_named(filters: Mapping[str, Any]) -> Q | None:
     """The condition on an attempt that the filters make; None when they make none."""
-    if not any(filters.get(name) for name in TRIED):
-        return None
     wanted = Q()
     if check := filters.get("check"):
         wanted &= Q(outcome="filtered", filter_failures__contains=[{"check": check}])
@@ -317,7 +310,7 @@ def attempts_named(filters: Mapping[str, Any]) -> Q | None:
         wanted &= Q(outcome=outcome)
     if tries := filters.get("tries"):
         wanted &= Q(number__gt=1) if tries == "again" else Q(number=1)
-    return wanted
+    return wanted or None
 
 
 def _among(rows: QuerySet[Sample], ids: Iterable[int]) -> QuerySet[Sample]:

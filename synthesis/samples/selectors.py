@@ -104,10 +104,6 @@ def thresholds(of: Sample) -> dict[str, int]:
     return {axis: asked.get(axis, THRESHOLDS[axis]) for axis in AXES}
 
 
-def attempts(of: Sample) -> list[Attempt]:
-    return list(of.attempts.order_by("number"))
-
-
 def pool_tools(of: Sample) -> list[Tool]:
     """The pool's tools, answer first, then T(r), then in the order the writers saw."""
     tools = {tool.name: tool for tool in Tool.objects.filter(name__in={*of.pool, *of.answer}).defer("search")}

@@ -69,7 +69,7 @@ def sample_context(sample: Sample) -> dict[str, Any]:
         "pool": pool,
         "main": pool[0] if pool else None,
         "rule_ids": sample.rule_version.tool_ids if sample.rule_version else [],
-        "attempts": selectors.attempts(sample),
+        "attempts": list(sample.attempts.order_by("number")),
     }
 
 
