@@ -113,33 +113,29 @@ def withdraw(request: HttpRequest) -> HttpResponse:
 
 
 def agreement_charts(report: Row) -> list[BarChart]:
-    parts = (("style or tier", report["styles"]), ("domain", report["domains"]))
-    return [
-        bar_chart(f"How far two blind readings agree beyond chance, by {what} (alpha)", map(_bar, rows))
-        for what, rows in parts
-        if rows
-    ]
-
-
-def _bar(row: Row) -> Bar:
-    alpha = row["alpha"]
-    tone = TONES.get(alpha.verdict, "wait")
-    return Bar(row["name"], alpha.value, alpha.low, alpha.high, row["n"], tone, note=alpha.verdict)
+    charts = []
+    for what, rows in (("style or tier", report["styles"]), ("domain", report["domains"])):
+        bars = []
+        for row in rows:
+            alpha, n = row["alpha"], row["n"]
+            tone = TONES.get(alpha.verdict, "wait")
+            bars.append(Bar(row["name"], alpha.value, alpha.low, alpha.high, n, tone, note=alpha.verdict))
+        title = f"How far two blind readings agree beyond chance, by {what} (alpha)"
+        charts += [bar_chart(title, bars)] if bars else []
+    return charts
 
 
 def false_accept_chart(judge: Row, target: float) -> BarChart | None:
     """Every domain and kind of which something was read."""
-    rows = [row for row in judge["cells"] if row["accepted"]["read"]]
+    bars = []
+    for row in judge["cells"]:
+        if read := row["accepted"]["read"]:
+            rate = row["false_accept"]
+            tone = "warn" if rate.high > target else "good"
+            value, low, high = (100 * part for part in (rate.value, rate.low, rate.high))
+            bars.append(Bar(f"{row['domain']} {row['kind']}", value, low, high, read, tone))
     title = f"Per cent of what the judge accepts that people reject; the target is {100 * target:g}"
-    bars = [_false_accepts(row, target) for row in rows]
     return bar_chart(title, bars, top=None) if bars else None
-
-
-def _false_accepts(row: Row, target: float) -> Bar:
-    rate = row["false_accept"]
-    value, low, high = (100 * part for part in (rate.value, rate.low, rate.high))
-    tone = "warn" if rate.high > target else "good"
-    return Bar(f"{row['domain']} {row['kind']}", value, low, high, row["accepted"]["read"], tone)
 
 
 @require_GET

@@ -17,15 +17,9 @@ class Command(TraceCommand):
         parser.add_argument("--seed", type=int, default=0, help="for the lot, when N is less than what waits")
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        result = policy_approve(count=_count(options["auto_approve"]), seed=options["seed"])
+        given = options["auto_approve"]
+        if given != "all" and not given.isdecimal():
+            message = f"'{given}' is neither a number nor 'all'."
+            raise TraceError(message, code="bad_option", where="--auto-approve")
+        result = policy_approve(count=None if given == "all" else int(given), seed=options["seed"])
         return result, f"approved {result['approved']:,} samples by policy; {result['waiting']:,} still wait."
-
-
-def _count(text: str) -> int | None:
-    if text == "all":
-        return None
-    if not text.isdecimal():
-        raise TraceError(
-            f"'{text}' is neither a number nor 'all'.", code="bad_option", where="--auto-approve"
-        )
-    return int(text)

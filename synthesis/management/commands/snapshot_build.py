@@ -40,7 +40,12 @@ class Command(TraceCommand):
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         names = ("strategy", "per_rule", "rrb", "domain", "seed", "strict", "licence")
         branches = [name.strip() for name in options["branches"].split(",") if name.strip()]
-        budgets = _budgets(options["budget"])
+        try:
+            budgets = read_budgets(options["budget"])
+        except ValueError as error:
+            hint = "Write hr:rule=100,rrb=50 or hr:share=40."
+            message = f"{str(error)!r} is no budget."
+            raise TraceError(message, code="bad_option", where="--budget", hint=hint) from error
         given = {name: options[name] for name in names}
         job = snapshot_start(branches=branches, budgets=budgets, wake=False, **given)
         result = run_inline(job, self.echo)
@@ -50,15 +55,3 @@ class Command(TraceCommand):
             f"({counts['rrb']:,} rrb, {counts['rule']:,} rule, {counts['imported']:,} imported); "
             f"{result['contaminated']:,} left out as too close to a benchmark or few-shot query."
         )
-
-
-def _budgets(texts: list[str]) -> dict[str, dict[str, int]]:
-    try:
-        return read_budgets(texts)
-    except ValueError as error:
-        raise TraceError(
-            f"{str(error)!r} is no budget.",
-            code="bad_option",
-            where="--budget",
-            hint="Write hr:rule=100,rrb=50 or hr:share=40.",
-        ) from error

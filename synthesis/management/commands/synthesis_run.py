@@ -10,7 +10,6 @@ from synthesis.core.recipe import default_recipe, load_recipe
 from synthesis.generate.estimates import Estimate, estimate
 from synthesis.generate.services import BRANCHES, synthesis_start
 from synthesis.generate.yields import funnel_lines
-from synthesis.models import SynthesisRun
 from trace_site.commands import TraceCommand, run_inline
 
 SHOWN = 5
@@ -42,7 +41,14 @@ class Command(TraceCommand):
         parser.add_argument("--estimate", action="store_true", help="tell what it would do, start nothing")
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        chosen = _chosen(options)
+        names = ("branch", "per_rule", "anchors", "domain", "rule", "writer", "seed", "underspecified")
+        budget = {"calls": "max_calls", "tokens": "max_tokens", "money": "max_cost"}
+        chosen = {
+            **{name: options[name] for name in names},
+            "recipe": load_recipe(options["recipe"]) if options["recipe"] else default_recipe(),
+            "budget": {name: options[option] for name, option in budget.items()},
+            "outdated": "keep" if options["keep_outdated"] else "rewrite",
+        }
         if options["estimate"]:
             return self._estimated(estimate(**chosen))
         run = synthesis_start(**chosen, wake=False)
@@ -51,16 +57,13 @@ class Command(TraceCommand):
         for line in funnel_lines(counts):
             self.echo(line)
         run.refresh_from_db()
-        self._skipped(run)
-        if not counts["written"]:
-            return counts, "nothing was missing; nothing was written."
-        return counts, f"{counts['ready']:,} of {counts['written']:,} samples are ready for review."
-
-    def _skipped(self, run: SynthesisRun) -> None:
         for entry in run.skipped[:SHOWN]:
             self.echo(f"  skipped {entry['style']} for {entry['rule']}: {entry['reason']}")
         if len(run.skipped) > SHOWN:
             self.echo(f"  ... and {len(run.skipped) - SHOWN:,} more styles that their rules cannot support")
+        if not counts["written"]:
+            return counts, "nothing was missing; nothing was written."
+        return counts, f"{counts['ready']:,} of {counts['written']:,} samples are ready for review."
 
     def _estimated(self, found: Estimate) -> tuple[dict[str, Any], str]:
         told = found.as_dict()
@@ -71,14 +74,3 @@ class Command(TraceCommand):
             self.echo(f"  over the budget: {line}")
         del told["plan"]["rows"]
         return told, f"about {found.samples.value:,.10g} samples would be written; nothing was started."
-
-
-def _chosen(options: dict[str, Any]) -> dict[str, Any]:
-    names = ("branch", "per_rule", "anchors", "domain", "rule", "writer", "seed", "underspecified")
-    budget = {name: options[f"max_{name}"] for name in ("calls", "tokens")}
-    return {
-        **{name: options[name] for name in names},
-        "recipe": load_recipe(options["recipe"]) if options["recipe"] else default_recipe(),
-        "budget": {**budget, "money": options["max_cost"]},
-        "outdated": "keep" if options["keep_outdated"] else "rewrite",
-    }
