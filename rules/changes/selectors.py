@@ -30,6 +30,7 @@ from trace_site.access import roles_of
 from trace_site.audit.models import AuditEntry
 from trace_site.impact import Impact, impact_of
 from trace_site.lib.errors import TraceError
+from trace_site.paging import number_of
 
 # What happened to a change request: the audit entries and the comments in one list.
 
@@ -165,12 +166,8 @@ def _searched(rows: QuerySet[ChangeRequest], search: str) -> QuerySet[ChangeRequ
         inside = reduce(or_, (Q(**{f"{name}__icontains": word}) for name in fields))
         held = RuleChange.objects.filter(inside, request=OuterRef("pk"))
         wanted = Q(title__icontains=word) | Q(author__username__icontains=word) | Exists(held)
-        rows = rows.filter(wanted | Q(pk=int(word))) if _is_number(word) else rows.filter(wanted)
+        rows = rows.filter(wanted | Q(pk=number_of(word)))  # no request has the number 0
     return rows
-
-
-def _is_number(word: str) -> bool:
-    return word.isascii() and word.isdecimal() and len(word) < 16
 
 
 def waiting_for(user: Any) -> QuerySet[ChangeRequest]:
