@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from typing import Any
 
 import httpx2 as httpx
 
@@ -151,16 +150,3 @@ def client_of(allowed: Callable[[str], bool], connections: int = 1) -> httpx.Asy
         headers={"Accept-Encoding": "identity"},
         trust_env=False,
     )
-
-
-async def post(
-    client: httpx.AsyncClient, url: str, most: int, **request: Any
-) -> tuple[httpx.Response, bytes]:
-    """The answer and its body; of one that is longer than `most` bytes a little more than so many."""
-    async with client.stream("POST", url, **request) as response:
-        body = bytearray()
-        async for piece in response.aiter_raw():
-            body += piece
-            if len(body) > most:
-                break
-        return response, bytes(body)

@@ -153,8 +153,16 @@ def post(
 
     async def sent() -> tuple[int, str]:
         allowed = outbound.may_connect if allow_private else outbound.is_public
-        async with asyncio.timeout(seconds), outbound.client_of(allowed) as client:
-            response, read = await outbound.post(client, url, CAP, content=body, headers=headers)
+        read = bytearray()
+        async with (
+            asyncio.timeout(seconds),
+            outbound.client_of(allowed) as client,
+            client.stream("POST", url, content=body, headers=headers) as response,
+        ):
+            async for piece in response.aiter_raw():
+                read += piece
+                if len(read) > CAP:
+                    break
         return response.status_code, read[:CAP].decode("utf-8", "replace").replace("\0", "")[:EXCERPT]
 
     try:

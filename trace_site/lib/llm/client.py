@@ -7,13 +7,14 @@ what the model said wrongly is an error at once, for the caller to ask different
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 import httpx2 as httpx
+import openai
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
@@ -30,7 +31,7 @@ from trace_site.lib.llm.exchange import (
     Reply,
 )
 from trace_site.lib.llm.limiter import GATE_SECONDS, Limiter, backed_off, limiter_of
-from trace_site.lib.outbound import Refused, client_of, literal, may_connect, post
+from trace_site.lib.outbound import Refused, client_of, literal, may_connect
 
 # One HTTP exchange: a request's bytes out, the bytes of a 200 back, or an LlmError.
 
@@ -41,43 +42,67 @@ SHORTEST_KEY = 8  # characters; a shorter one may stand in an answer by chance
 
 class Wire:
     def __init__(self, endpoint: Endpoint) -> None:
-        self._url, self._key = f"{endpoint.base_url.rstrip('/')}/chat/completions", endpoint.api_key
-        self._http = client_of(may_connect, endpoint.concurrency)
+        self._key = endpoint.api_key
+        http = client_of(may_connect, endpoint.concurrency)
+        http.event_hooks = {"response": [_cap]}
+        # our own loop retries: it knows the budget, the total deadline and every form of Retry-After
+        self._openai = openai.AsyncOpenAI(
+            base_url=endpoint.base_url, api_key=endpoint.api_key or "none", max_retries=0, http_client=http
+        )
 
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._openai.close()
 
     async def post(self, body: bytes, uid: UUID, seconds: float) -> bytes:
         """The body of the answer with status 200, within so many seconds."""
-        headers = {
-            "Authorization": f"Bearer {self._key or 'none'}",
-            "Content-Type": "application/json",
-            "X-Client-Request-Id": str(uid),
-        }
+        headers = {"Content-Type": "application/json", "X-Client-Request-Id": str(uid)}
         try:
             async with asyncio.timeout(seconds):
-                response, answer = await post(
-                    self._http, self._url, MOST_BYTES, content=body, headers=headers
+                response = await self._openai.post(
+                    "/chat/completions", cast_to=httpx.Response, content=body, options={"headers": headers}
                 )
         except TimeoutError:
             raise LlmError("did not answer in time", "llm_timeout", again=True, refused=True) from None
+        except openai.APIStatusError as error:
+            raise status_error(error.status_code, error.response.headers, error.response.text) from None
         except Refused:
             raise host_refused("leads to an address that no model is served from") from None
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol):
-            hint = "Check LLM_BASE_URL and that the server is up, or use --writer offline."
-            raise LlmError("cannot be reached", "llm_unreachable", hint=hint, again=True, free=True) from None
-        except httpx.HTTPError:
+        except openai.APIConnectionError as error:
+            if isinstance(
+                error.__cause__, httpx.ConnectError | httpx.ConnectTimeout | httpx.UnsupportedProtocol
+            ):
+                hint = "Check LLM_BASE_URL and that the server is up, or use --writer offline."
+                raise LlmError(
+                    "cannot be reached", "llm_unreachable", hint=hint, again=True, free=True
+                ) from None
             raise LlmError("broke off its answer", "llm_broken", again=True) from None
-        if len(answer) > MOST_BYTES:
-            raise LlmError(f"sent more than {MOST_BYTES:,} bytes", "llm_too_large")
-        if response.status_code != 200:
-            text = answer.decode("utf-8", "replace")
-            raise status_error(response.status_code, response.headers, text)
-        if response.headers.get("Content-Encoding", "identity") != "identity":
-            raise LlmError("compressed its answer, which was not asked for", "llm_not_json", again=True)
-        if len(self._key) >= SHORTEST_KEY and self._key.encode() in answer:
+        if len(self._key) >= SHORTEST_KEY and self._key.encode() in response.content:
             raise LlmError("repeated the key in its answer", "llm_key_repeated")
-        return answer
+        return response.content
+
+
+async def _cap(response: httpx.Response) -> None:
+    """Before an answer is read: no more of it than MOST_BYTES, as it is sent."""
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise LlmError("compressed its answer, which was not asked for", "llm_not_json", again=True)
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    response.stream = _Capped(response.stream)
+
+
+class _Capped(httpx.AsyncByteStream):
+    def __init__(self, stream: httpx.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._stream:
+            size += len(piece)
+            if size > MOST_BYTES:
+                raise LlmError(f"sent more than {MOST_BYTES:,} bytes", "llm_too_large")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 def check_url(url: str, allowed: Collection[str] = ()) -> None:
