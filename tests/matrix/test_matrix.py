@@ -51,13 +51,13 @@ def world(settings, tmp_path, monkeypatch, caplog) -> SimpleNamespace:
     def received(*args: Any, **kwargs: Any) -> tuple[int, str]:
         return 200, "thanks"
 
-    def answered(engine: Any, request: dict[str, Any]) -> dict[str, Any]:
+    def answered(engine: Any, request: dict[str, Any], patience: float = 0.0) -> dict[str, Any]:
         one = {"tools": ["Loose/One"], "scores": [0.5], "trace": ""}
         return {"fast": one, "trace": one} if request["mode"] == "both" else one
 
     monkeypatch.setattr(deliveries, "post", received)
     settings.ENGINE_URL = "http://engine.invalid"
-    monkeypatch.setattr(retriever, "ask_once", answered)
+    monkeypatch.setattr(retriever, "ask", answered)
     monkeypatch.setattr(retriever, "export_dir", lambda model: tmp_path)
     w = make_world(tmp_path)
     w.clients = {who: Client(raise_request_exception=False) for who in PEOPLE}

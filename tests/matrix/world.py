@@ -173,7 +173,7 @@ def _samples(w: SimpleNamespace, reviewer: User, other: User, admin: User) -> No
         bulk.bulk_take(reviewer=w.people[letter], version=w.version)
         held = bulk.held_items(w.people[letter], w.version)
         w.bulk_items[letter] = held[0].pk
-        w.bulk_tokens[letter] = bulk.bulk_open(reviewer=w.people[letter], item=held[0].pk).token
+        w.bulk_tokens[letter] = bulk.bulk_open(reviewer=w.people[letter], item=held[0].pk)[2]
     for number in range(3):
         rows.make_sample(w.version, key=f"of-no-lot-{number}")
     w.rejected = decide(w.waiting[2], other, "reject")

@@ -59,6 +59,7 @@ def worker_environment(home: Path, behaviour: dict[str, Any]) -> dict[str, str]:
         "TRACE_HOME": str(home),
         "STORE_URL": settings.STORE_URL,
         "DATABASE_URL": f"postgresql://{address}/{connection.settings_dict['NAME']}",
+        "REDIS_URL": settings.REDIS_URL,
         "JOB_LEASE_SECONDS": str(LEASE_SECONDS),
         "DJANGO_SETTINGS_MODULE": "trace_site.settings",
         "FAKE_TRAINER": json.dumps(behaviour),

@@ -190,7 +190,7 @@ def test_two_workers_that_are_killed_train_every_stage_of_a_grid_once(settings, 
     snapshot = make_snapshot()
     retrievals = ("none", "n", "r", "r+R", "n>r")
     runs = [create(snapshot, r, memo=m) for m in ("none", "m") for r in retrievals]
-    found = storm(tmp_path, runs, workers=2, kills=kills, seed=6, step_seconds=0.1)
+    found = storm(tmp_path, runs, workers=2, kills=kills, seed=6, step_seconds=0.02)
     assert found["stages"] == 9 and found["asked"] == 19
     assert Run.objects.count() == 10 and connection.connection is not None
     assert Path(tmp_path / "stages").is_dir()
