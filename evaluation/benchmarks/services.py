@@ -231,11 +231,7 @@ def default_decodes(benchmark: Benchmark, model: Model | None) -> list[str]:
 
 @transaction.atomic
 def evaluation_request(
-    *,
-    model: Model | None,
-    benchmark: Benchmark | None = None,
-    decodes: Sequence[str] = (),
-    actor: Any = None,
+    *, model: Model | None, benchmark: Benchmark | None = None, decodes: Sequence[str] = (), actor: Any = None
 ) -> Job:
     """Queue the evaluation of a model (None: of the embedding baseline) on one benchmark or on all of them."""
     if model is not None:

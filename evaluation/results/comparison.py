@@ -147,11 +147,7 @@ def _stored(pairs: list[tuple[Evaluation, Evaluation]]) -> dict[tuple[int, int],
     made = {pair: differences(scores[pair[0]], scores[pair[1]], seed=SEED) for pair in waiting}
     fresh = [
         Comparison(
-            evaluation_id=ours,
-            against_id=theirs,
-            rows=[asdict(row) for row in found],
-            draws=DRAWS,
-            seed=SEED,
+            evaluation_id=ours, against_id=theirs, rows=[asdict(row) for row in found], draws=DRAWS, seed=SEED
         )
         for (ours, theirs), found in made.items()
     ]

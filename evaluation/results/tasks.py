@@ -15,14 +15,7 @@ from evaluation.benchmarks.services import EMBEDDING_K, K, Unit, plan
 from evaluation.models import Benchmark, Evaluation
 from evaluation.results import comparison
 from evaluation.results.rule_tests import RuleTestWork
-from evaluation.results.scoring import (
-    SEED,
-    benchmark_rows,
-    publish,
-    publish_rescored,
-    rescored,
-    score,
-)
+from evaluation.results.scoring import SEED, benchmark_rows, publish, publish_rescored, rescored, score
 from evaluation.retrieval.calibration import calibrate
 from trace_site.jobs import JobContext
 from trace_site.lib.child import Event, run_child

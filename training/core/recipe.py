@@ -161,9 +161,7 @@ class Stage(Checked):
         "these",
     )
     max_steps: int = option(
-        0,
-        NOT_NEGATIVE,
-        "[ours] Most steps: 0 = all that the epochs have; else the cosine ends at this step",
+        0, NOT_NEGATIVE, "[ours] Most steps: 0 = all that the epochs have; else the cosine ends at this step"
     )
     max_seconds: float = option(
         0.0,
