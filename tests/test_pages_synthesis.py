@@ -478,7 +478,7 @@ def test_builder_counts_only_approved_samples_and_queues_one_job(client_as):
 
 def test_download_streams_the_frozen_file(client_as, monkeypatch, tmp_path):
     (tmp_path / "samples.jsonl").write_text('{"id": 1}\n')
-    monkeypatch.setattr("synthesis.datasets.build.snapshot_dir", lambda snapshot: tmp_path)
+    monkeypatch.setattr("synthesis.datasets.views.snapshot_dir", lambda snapshot: tmp_path)
     page = client_as("admin").get(f"/synthesis/snapshots/{make_snapshot().pk}/samples.jsonl")
     assert b"".join(page.streaming_content) == b'{"id": 1}\n'
     assert "attachment" in page["Content-Disposition"]

@@ -194,7 +194,7 @@ JOB_HANDLERS = {
     "catalog": ("catalog.lookalikes.catalog_refresh", "gpu"),
     "synthesis": ("synthesis.generate.runs.run_synthesis", "default"),
     "snapshot": ("synthesis.datasets.build.run_snapshot", "default"),
-    "snapshot_rebuild": ("synthesis.datasets.build.run_rebuild", "default"),
+    "snapshot_rebuild": ("synthesis.datasets.files.run_rebuild", "default"),
     "training": ("training.runs.job.run_training", "gpu"),
     "grid": ("training.grids.services.run_grid", "default"),
     "import": ("training.runs.imports.run_import", "default"),

@@ -1,47 +1,271 @@
-"""Freezing a dataset: choose approved samples, keep benchmarks and few-shot queries out, write the folder, record it;
-and writing that folder again from the database alone, compared with what was frozen.
+"""Freezing a dataset: choose approved samples, keep benchmarks and few-shot queries out, write the folder, record it.
+
+Approved samples may go in that are content-current, the newest of their slot, and repeat neither a benchmark query nor
+a few-shot query. Outdated samples are still right and stay. What is left out is counted with the reason.
 
 The folder is what `python -m training.ml` reads; nothing else crosses. Equal content gives the equal hash, and then
 the snapshot made first is returned. What the folder says is of one moment; when a sample changed before its snapshot
 held it, the folder is written again.
 """
 
-import json
 import tempfile
 from collections import Counter
-from itertools import zip_longest
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from django.contrib.auth import get_user_model
-from django.db.models import F
+from django.db import connection, transaction
+from django.db.models import Count, F
 
+from catalog.models import LabelledQuery
+from catalog.queries.registry import GUARDED, teaching_firewall
 from rules.models import RuleVersion
-from synthesis.core.snapshot import catalog_hash, snapshot_hash
+from synthesis.core.budgets import Budget
+from synthesis.core.snapshot import Composition, Entry, catalog_hash, compose, shortfall, snapshot_hash
 from synthesis.datasets.card import dataset_card, facts
 from synthesis.datasets.files import (
-    SAMPLE_COLUMNS,
     Files,
     Parts,
-    joined,
     lines_of,
     sample_lines,
     write_files,
     write_lines,
+    write_manifest,
     write_table,
 )
-from synthesis.datasets.plans import SnapshotPlan, guarded, one_moment, plan, reasons
+from synthesis.generate.services import BRANCHES, MOST_PLANNED, in_range, known_domain, one_of
 from synthesis.models import Sample, Snapshot, SnapshotSample
+from synthesis.samples.inputs import CHUNK, SampleKeys, content_inputs, rows_of
+from synthesis.samples.sources import catalog_around, published_rules
+from trace_site import jobs
 from trace_site.artefacts import store
 from trace_site.audit import models as audit_models
-from trace_site.jobs import JobContext
+from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import sha256_file, write_atomic
+from trace_site.lib.provenance import licence_of
 from trace_site.webhooks.services import emit
 
+STRATEGIES = ("append", "replace")
+SHOWN = 20  # contaminated samples that a preview names
 STEPS, TRIES, BATCH = 4, 3, 2000
 OPTIONS = ("strategy", "per_rule", "seed", "branches", "rrb")
+
+
+def _domain_budgets(given: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict[str, int]]:
+    """{domain: {"rule", "rrb", "share"}} without what is not limited. Raises TraceError naming the domain's limit."""
+    found: dict[str, dict[str, int]] = {}
+    for domain, limits in (given or {}).items():
+        for name, number in limits.items():
+            if number is None:
+                continue
+            most = 100 if name == "share" else MOST_PLANNED
+            whole = isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= most
+            if name not in ("rule", "rrb", "share") or not whole:
+                raise TraceError(
+                    f"{number!r} is no budget.",
+                    code="bad_option",
+                    where=f"budgets.{domain}.{name}",
+                    hint=f"Use rule, rrb (0 to {MOST_PLANNED:,} samples) or share (0 to 100 percent).",
+                )
+            found.setdefault(str(known_domain(domain)), {})[name] = number
+    return dict(sorted(found.items()))
+
+
+def snapshot_start(*, wake: bool = True, actor: Any = None, **options: Any) -> Job:
+    """Queue the building of a snapshot; options of `snapshot_params`."""
+    params = snapshot_params(**options, actor=actor)
+    title = f"snapshot {params['strategy']}({params['per_rule']})"
+    return jobs.enqueue("snapshot", params, title=title, created_by=actor, wake=wake)
+
+
+def snapshot_params(
+    *,
+    strategy: str,
+    per_rule: int,
+    branches: list[str] | None = None,
+    rrb: int | None = None,
+    domain: str | None = "",
+    seed: int = 0,
+    strict: bool = False,
+    budgets: Mapping[str, Mapping[str, Any]] | None = None,
+    licence: str = "",
+    actor: Any = None,
+) -> dict[str, Any]:
+    """The checked options, as a job that builds a snapshot reads them. Raises TraceError naming the option.
+
+    budgets: {domain: {"rule", "rrb": at most so many, "share": percent}}. `licence` is of the dataset itself; it is
+    no part of what the dataset is.
+    """
+    one_of("strategy", strategy, STRATEGIES)
+    chosen = branches or ["rrb", "rule"]
+    for branch in chosen:
+        one_of("branches", branch, BRANCHES)
+    in_range("per-rule", per_rule, least=0)
+    in_range("rrb", rrb or 0, least=0)
+    return {
+        "strategy": strategy,
+        "per_rule": per_rule,
+        "branches": [branch for branch in BRANCHES if branch in chosen],
+        "rrb": rrb,
+        "domain": known_domain(domain),
+        "seed": seed,
+        "strict": strict,
+        "budgets": _domain_budgets(budgets),
+        "licence": licence_of(licence, "--licence"),
+        "actor": actor.pk if actor else None,
+    }
+
+
+@dataclass(slots=True)
+class SnapshotPlan:
+    """`left_out`: {(reason, domain, branch): how many}; `stale`: {why: how many}.
+
+    `contaminated`: [{sample, text, kind, similarity, use, collection, query}]. `rules`: "domain/code" of every
+    published rule the options reach; `shortfall`: {one of them: how many it has} of those that get fewer than k.
+    """
+
+    per_rule: int
+    composition: Composition
+    rules: list[str]
+    left_out: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    stale: Counter[str] = field(default_factory=Counter)
+    contaminated: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def shortfall(self) -> dict[str, int]:
+        return shortfall(self.composition.chosen, self.rules, self.per_rule)
+
+    @property
+    def replaced(self) -> int:
+        return sum(count for (reason, _, _), count in self.left_out.items() if reason == "replaced")
+
+
+def plan(params: dict[str, Any]) -> SnapshotPlan:
+    """params: as `snapshot_params` puts them down."""
+    domain, rules = params["domain"], {version.pk: text for version, text in published_rules()}
+    codes = {pk: f"{rule.domain}/{rule.code}" for pk, rule in rules.items()}
+    reached = [codes[pk] for pk, rule in rules.items() if domain in ("", rule.domain)]
+    found = SnapshotPlan(params["per_rule"], Composition([]), reached if "rule" in params["branches"] else [])
+
+    approved = Sample.objects.filter(machine=Sample.Machine.READY, human=Sample.Human.APPROVED)
+    approved = approved.filter(branch__in=params["branches"], **({"domain": domain} if domain else {}))
+    newest: dict[tuple[Any, ...], SampleKeys] = {}
+    for row, why in content_inputs(catalog_around(None), rules).stale(rows_of(approved)):
+        if why:
+            found.stale[why] += 1
+            found.left_out["stale", row.domain, row.branch] += 1
+            continue
+        number = -row.pk if row.number is None else row.number  # without one it has a place of its own
+        slot = row.branch, row.version or row.anchor or "", row.kind, number
+        if (older := newest.get(slot)) is not None:
+            found.left_out["replaced", older.domain, older.branch] += 1
+        newest[slot] = row
+
+    firewall, entries, rows = teaching_firewall(), [], sorted(newest.values())
+    for start in range(0, len(rows), CHUNK):
+        block = rows[start : start + CHUNK]
+        texts = Sample.objects.filter(pk__in=[row.pk for row in block]).order_by("pk")
+        said = texts.values_list("query", "answer", "pool")
+        for row, (query, answer, pool) in zip(block, said, strict=True):
+            if hit := firewall.check(query):
+                found.contaminated.append({"sample": row.pk, "text": query, **asdict(hit)})
+                found.left_out[hit.use, row.domain, row.branch] += 1
+                continue
+            rule = codes.get(row.version or 0, "")
+            entry = Entry(
+                row.pk, row.key, row.branch, row.style, rule, tuple(answer), frozenset(pool), row.domain
+            )
+            entries.append(entry)
+
+    found.composition = compose(
+        entries,
+        **{name: params[name] for name in ("strategy", "per_rule", "rrb", "seed")},
+        budgets={name: Budget(**limits) for name, limits in params.get("budgets", {}).items()},
+    )
+    found.left_out += found.composition.left_out
+    return found
+
+
+@contextmanager
+def one_moment() -> Iterator[None]:
+    """Everything read inside is of one moment, whoever writes meanwhile."""
+    with transaction.atomic():
+        if len(connection.savepoint_ids) == 0:  # the outermost: its isolation can be chosen
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        yield
+
+
+def preview(**options: Any) -> dict[str, Any]:
+    """What `snapshot_start` with these options would freeze, as pages show it, and whether it would refuse."""
+    params = snapshot_params(**options)
+    with one_moment():
+        found = plan(params)
+    return {**told(found), "refused": params["strict"] and bool(found.contaminated)}
+
+
+def told(found: SnapshotPlan) -> dict[str, Any]:
+    """A plan as pages show it: counts, rules that fall short, what is left out."""
+    chosen, short = found.composition.chosen, found.shortfall
+    branches = Counter(entry.branch for entry in chosen)
+    return {
+        "samples": len(chosen),
+        **{name: branches[name] for name in ("rrb", "rule", "imported")},
+        "table": _by_domain(found),
+        "left_out": reasons(found.left_out),
+        "left": found.left_out.total(),
+        "removed": len(found.composition.removed),
+        "short": [
+            dict(zip(("domain", "code", "has"), (*rule.split("/", 1), has), strict=True))
+            for rule, has in short.items()
+        ],
+        "per_rule": found.per_rule,
+        "rules": len(found.rules),
+        "contaminated": len(found.contaminated),
+        "repeats": found.contaminated[:SHOWN],
+        "stale": found.stale.total(),
+        "replaced": found.replaced,
+    }
+
+
+def _by_domain(found: SnapshotPlan) -> list[dict[str, Any]]:
+    """One row per domain: what goes in by branch and style, what stays out, rules that fall short."""
+    counts = Counter((entry.domain, entry.branch, entry.style) for entry in found.composition.chosen)
+    samples = Counter(entry.domain for entry in found.composition.chosen)
+    out = Counter[str]()
+    for (_, domain, _), count in found.left_out.items():
+        out[domain] += count
+    short, rules = (Counter(rule.split("/")[0] for rule in of) for of in (found.shortfall, found.rules))
+    return [
+        {
+            "domain": domain,
+            "cells": {
+                f"{branch} {style}".strip(): n for (of, branch, style), n in counts.items() if of == domain
+            },
+            "samples": samples[domain],
+            "left": out[domain],
+            "short": short[domain],
+            "rules": rules[domain],
+        }
+        for domain in sorted(samples.keys() | out.keys() | rules.keys())
+    ]
+
+
+def reasons(left_out: Counter[tuple[str, str, str]]) -> list[dict[str, Any]]:
+    """As rows, in the order of their keys."""
+    return [
+        {"reason": reason, "domain": domain, "branch": branch, "count": count}
+        for (reason, domain, branch), count in sorted(left_out.items())
+    ]
+
+
+def guarded() -> dict[str, int]:
+    """How many registered queries the firewall holds, by use."""
+    rows = LabelledQuery.objects.filter(use__in=GUARDED).order_by().values_list("use")
+    return dict(rows.annotate(Count("pk")))
 
 
 class Moved(Exception):
@@ -64,11 +288,6 @@ def run_snapshot(ctx: JobContext) -> dict[str, Any]:
         code="conflict",
         hint="Build it again when fewer people review.",
     )
-
-
-def snapshot_dir(snapshot: Snapshot) -> Path:
-    """The snapshot's folder on this machine, every file verified."""
-    return store().get_dir(snapshot.store_key, snapshot.store_digest)
 
 
 def _frozen(ctx: JobContext, folder: Path) -> Snapshot:
@@ -130,12 +349,6 @@ def _frozen(ctx: JobContext, folder: Path) -> Snapshot:
     return snapshot
 
 
-def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Last of all files: where it stands, the folder is whole. Sorted, so that the database's copy gives the same."""
-    text = json.dumps(manifest, ensure_ascii=False, indent=1, sort_keys=True)
-    write_atomic(folder / "manifest.json", text + "\n")
-
-
 def _refuse(found: SnapshotPlan, params: dict[str, Any]) -> None:
     if (repeats := found.contaminated) and params["strict"]:
         first = repeats[0]
@@ -188,104 +401,3 @@ def _manifest(params: dict[str, Any], found: SnapshotPlan, files: Files) -> dict
         "removed": [entry.id for entry in removed],
         "contaminated": found.contaminated,
     }
-
-
-# The rebuild. Members are read from their rows, everything else from the frozen lines. Equal: every file has the digest
-# of the manifest. Where not, the first row that differs is named, against the store's copy if that is whole.
-
-LONGEST = 200
-TABLE_FILE = "samples.parquet"
-
-
-def run_rebuild(ctx: JobContext) -> dict[str, Any]:
-    """The job's handler body."""
-    snapshot = Snapshot.objects.get(pk=ctx.params["snapshot"])
-    ctx.progress(0, 1, "writing the folder again")
-    result = rebuild(snapshot)
-    ctx.progress(1, 1, "compared")
-    return result
-
-
-def rebuild(snapshot: Snapshot, into: Path | None = None) -> dict[str, Any]:
-    """{"equal", "hash", "files": [{name, equal, difference}], "stored", "restored"}; writes to `into` when given.
-
-    stored: how the store's copy was found: whole, missing or damaged. A copy that is not whole is put back from an
-    equal rebuild.
-    """
-    if not snapshot.parts:
-        raise TraceError(
-            "it was frozen before the database kept what a rebuild needs.",
-            code="no_parts",
-            where=str(snapshot),
-            hint="Its folder in the store is the only copy; build a new snapshot with the same options.",
-        )
-    if into is not None and into.exists() and any(into.iterdir()):
-        raise TraceError("the folder is not empty.", code="bad_option", where=str(into))
-    with tempfile.TemporaryDirectory(prefix="rebuild-") as name:
-        folder = into or Path(name)
-        folder.mkdir(parents=True, exist_ok=True)
-        for file, digests in snapshot.parts.items():
-            write_lines(folder / file, joined(digests))
-        members = SnapshotSample.objects.filter(snapshot=snapshot).order_by("position")
-        write_lines(folder / "samples.jsonl", sample_lines(list(members.values_list("sample", flat=True))))
-        write_table(folder)
-        write_manifest(folder, snapshot.manifest)
-        return _compared(snapshot, folder)
-
-
-def _compared(snapshot: Snapshot, folder: Path) -> dict[str, Any]:
-    kept: Path | None = None
-    try:
-        kept, stored = snapshot_dir(snapshot), "whole"
-    except TraceError as error:
-        stored = "missing" if error.code == "store_missing" else "damaged"
-    frozen = snapshot.manifest["files"]
-    same = {name: sha256_file(folder / name) == frozen[name]["sha256"] for name in sorted(frozen)}
-    if kept is not None:
-        manifests = [(of / "manifest.json").read_bytes() for of in (folder, kept)]
-        same["manifest.json"] = manifests[0] == manifests[1]
-
-    def difference(name: str) -> str:
-        if name == TABLE_FILE and same["samples.jsonl"]:
-            versions = f"frozen with {frozen[name]['written_with']}, and this is pyarrow {pa.__version__}"
-            return f"the same rows in other bytes: {versions}"
-        if name == TABLE_FILE:
-            return "its rows differ, as those of samples.jsonl do"
-        if kept is None:
-            return "its digest is another, and the store has no whole copy to compare rows with"
-        return _first_difference(folder / name, kept / name)
-
-    files = [
-        {"name": name, "equal": equal, "difference": "" if equal else difference(name)}
-        for name, equal in same.items()
-    ]
-    equal, restored = all(same.values()), False
-    if equal and stored != "whole":
-        restored = store().put_dir(folder, snapshot.store_key) == snapshot.store_digest
-    return {"equal": equal, "hash": snapshot.hash, "files": files, "stored": stored, "restored": restored}
-
-
-def _first_difference(ours: Path, theirs: Path) -> str:
-    """The first line that differs; of a sample, the columns that do."""
-    with ours.open("rb") as left, theirs.open("rb") as right:
-        for number, (now, frozen) in enumerate(zip_longest(left, right), start=1):
-            if now != frozen:
-                return f"line {number}: {_line_difference(now, frozen)}"
-    return "its digest is another than the manifest's"
-
-
-def _line_difference(now: bytes | None, frozen: bytes | None) -> str:
-    if now is None or frozen is None:
-        return "it is missing" if now is None else "it is one too many"
-    try:
-        found, was = json.loads(now), json.loads(frozen)
-    except ValueError:
-        return "the text differs"
-    about = f"sample {was['id']}, " if "id" in was else ""
-    names = [name for name in (*SAMPLE_COLUMNS, *(was.keys() - set(SAMPLE_COLUMNS))) if name in was]
-    changed = [
-        f"{about}{name} was {str(was[name])[:LONGEST]!r}, is {str(found.get(name))[:LONGEST]!r}"
-        for name in names
-        if found.get(name) != was[name]
-    ]
-    return "; ".join(changed) or "the text differs"

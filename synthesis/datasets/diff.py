@@ -11,8 +11,7 @@ from typing import Any
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 
-from synthesis.datasets.build import snapshot_dir
-from synthesis.datasets.files import joined
+from synthesis.datasets.files import joined, snapshot_dir
 from synthesis.models import Sample, Snapshot, SnapshotSample
 from trace_site.lib.errors import TraceError
 

@@ -1,31 +1,36 @@
 """The files of a snapshot's folder: tools, neighbours, rules, tokens and the chosen samples, in orders of their own.
 
 Written line by line. What is not made from the members goes into the database too, in parts that snapshots share, so
-that the folder can be written again when tools and rules have changed.
+that the folder can be written again from the database alone when tools and rules have changed, and compared.
 """
 
 import hashlib
 import json
 import os
+import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from django.db import transaction
 from django.db.models import F
 
 from catalog.models import NeighbourList, TokenUnit, Tool
 from synthesis.core.snapshot import catalog_hash
-from synthesis.models import FrozenLines, Sample
+from synthesis.generate.services import ACTIVE, hold_starts
+from synthesis.models import FrozenLines, Sample, Snapshot, SnapshotSample
 from synthesis.samples.inputs import CHUNK
 from synthesis.samples.sources import published_rules
-from trace_site.jobs import JobContext
+from trace_site import jobs
+from trace_site.artefacts import store
+from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import sha256_file
+from trace_site.lib.files import sha256_file, write_atomic
 
 BATCH = 16  # parts in memory at once
 AVERAGE = 512  # a part ends after a line whose checksum is a multiple of this
@@ -178,18 +183,18 @@ def sample_lines(chosen: list[int]) -> Iterator[bytes]:
         yield from jsonl(named.iterator(CHUNK))
 
 
-ACTIVE = Tool.objects.filter(status=Tool.Status.ACTIVE)
+ACTIVE_TOOLS = Tool.objects.filter(status=Tool.Status.ACTIVE)
 
 
 def _tools() -> Iterator[dict[str, Any]]:
     columns = ("name", "description", "domain_id", "permissions", "deprecated", "version", "content_hash")
     keys = ("name", "description", "domain", "permissions", "deprecated", "version", "hash")
-    for row in sorted(ACTIVE.values_list(*columns)):
+    for row in sorted(ACTIVE_TOOLS.values_list(*columns)):
         yield dict(zip(keys, row, strict=True))
 
 
 def _neighbours() -> Iterator[dict[str, Any]]:
-    names = dict(ACTIVE.values_list("pk", "name"))
+    names = dict(ACTIVE_TOOLS.values_list("pk", "name"))
     lists = dict(NeighbourList.objects.values_list("tool_id", "neighbour_ids"))
     for pk, name in sorted(names.items(), key=lambda item: item[1]):  # by code point, not by collation
         yield {"name": name, "neighbours": [names[other] for other in lists.get(pk, []) if other in names]}
@@ -219,3 +224,125 @@ def _tokens() -> Iterator[dict[str, Any]]:
         )
     for row in rows:
         yield dict(zip(keys, row, strict=True))
+
+
+def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """Last of all files: where it stands, the folder is whole. Sorted, so that the database's copy gives the same."""
+    text = json.dumps(manifest, ensure_ascii=False, indent=1, sort_keys=True)
+    write_atomic(folder / "manifest.json", text + "\n")
+
+
+def snapshot_dir(snapshot: Snapshot) -> Path:
+    """The snapshot's folder on this machine, every file verified."""
+    return store().get_dir(snapshot.store_key, snapshot.store_digest)
+
+
+# The rebuild. Members are read from their rows, everything else from the frozen lines. Equal: every file has the digest
+# of the manifest. Where not, the first row that differs is named, against the store's copy if that is whole.
+
+MOST_SAID = 200  # of a value that differs
+
+
+@transaction.atomic
+def rebuild_start(*, snapshot: Snapshot, actor: Any = None, wake: bool = True) -> Job:
+    """Queue the rebuilding of a snapshot's folder from the database, or return the one that is under way."""
+    hold_starts()
+    kind, params = "snapshot_rebuild", {"snapshot": snapshot.pk}
+    under_way = Job.objects.filter(kind=kind, params=params, state__in=ACTIVE).first()
+    return under_way or jobs.enqueue(
+        kind, params, title=f"rebuild of {snapshot}", created_by=actor, wake=wake
+    )
+
+
+def run_rebuild(ctx: JobContext) -> dict[str, Any]:
+    """The job's handler body."""
+    snapshot = Snapshot.objects.get(pk=ctx.params["snapshot"])
+    ctx.progress(0, 1, "writing the folder again")
+    result = rebuild(snapshot)
+    ctx.progress(1, 1, "compared")
+    return result
+
+
+def rebuild(snapshot: Snapshot, into: Path | None = None) -> dict[str, Any]:
+    """{"equal", "hash", "files": [{name, equal, difference}], "stored", "restored"}; writes to `into` when given.
+
+    stored: how the store's copy was found: whole, missing or damaged. A copy that is not whole is put back from an
+    equal rebuild.
+    """
+    if not snapshot.parts:
+        raise TraceError(
+            "it was frozen before the database kept what a rebuild needs.",
+            code="no_parts",
+            where=str(snapshot),
+            hint="Its folder in the store is the only copy; build a new snapshot with the same options.",
+        )
+    if into is not None and into.exists() and any(into.iterdir()):
+        raise TraceError("the folder is not empty.", code="bad_option", where=str(into))
+    with tempfile.TemporaryDirectory(prefix="rebuild-") as name:
+        folder = into or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, digests in snapshot.parts.items():
+            write_lines(folder / file, joined(digests))
+        members = SnapshotSample.objects.filter(snapshot=snapshot).order_by("position")
+        write_lines(folder / "samples.jsonl", sample_lines(list(members.values_list("sample", flat=True))))
+        write_table(folder)
+        write_manifest(folder, snapshot.manifest)
+        return _compared(snapshot, folder)
+
+
+def _compared(snapshot: Snapshot, folder: Path) -> dict[str, Any]:
+    kept: Path | None = None
+    try:
+        kept, stored = snapshot_dir(snapshot), "whole"
+    except TraceError as error:
+        stored = "missing" if error.code == "store_missing" else "damaged"
+    frozen = snapshot.manifest["files"]
+    same = {name: sha256_file(folder / name) == frozen[name]["sha256"] for name in sorted(frozen)}
+    if kept is not None:
+        manifests = [(of / "manifest.json").read_bytes() for of in (folder, kept)]
+        same["manifest.json"] = manifests[0] == manifests[1]
+
+    def difference(name: str) -> str:
+        if name == "samples.parquet" and same["samples.jsonl"]:
+            versions = f"frozen with {frozen[name]['written_with']}, and this is pyarrow {pa.__version__}"
+            return f"the same rows in other bytes: {versions}"
+        if name == "samples.parquet":
+            return "its rows differ, as those of samples.jsonl do"
+        if kept is None:
+            return "its digest is another, and the store has no whole copy to compare rows with"
+        return _first_difference(folder / name, kept / name)
+
+    files = [
+        {"name": name, "equal": equal, "difference": "" if equal else difference(name)}
+        for name, equal in same.items()
+    ]
+    equal, restored = all(same.values()), False
+    if equal and stored != "whole":
+        restored = store().put_dir(folder, snapshot.store_key) == snapshot.store_digest
+    return {"equal": equal, "hash": snapshot.hash, "files": files, "stored": stored, "restored": restored}
+
+
+def _first_difference(ours: Path, theirs: Path) -> str:
+    """The first line that differs; of a sample, the columns that do."""
+    with ours.open("rb") as left, theirs.open("rb") as right:
+        for number, (now, frozen) in enumerate(zip_longest(left, right), start=1):
+            if now != frozen:
+                return f"line {number}: {_line_difference(now, frozen)}"
+    return "its digest is another than the manifest's"
+
+
+def _line_difference(now: bytes | None, frozen: bytes | None) -> str:
+    if now is None or frozen is None:
+        return "it is missing" if now is None else "it is one too many"
+    try:
+        found, was = json.loads(now), json.loads(frozen)
+    except ValueError:
+        return "the text differs"
+    about = f"sample {was['id']}, " if "id" in was else ""
+    names = [name for name in (*SAMPLE_COLUMNS, *(was.keys() - set(SAMPLE_COLUMNS))) if name in was]
+    changed = [
+        f"{about}{name} was {str(was[name])[:MOST_SAID]!r}, is {str(found.get(name))[:MOST_SAID]!r}"
+        for name in names
+        if found.get(name) != was[name]
+    ]
+    return "; ".join(changed) or "the text differs"

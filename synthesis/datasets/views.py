@@ -15,10 +15,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from catalog.models import Domain
 from synthesis.core.snapshot import DERIVED_FILES, FILES, WHY_LEFT_OUT
-from synthesis.datasets import build
+from synthesis.datasets.build import preview, snapshot_start
 from synthesis.datasets.diff import SHOWS, SnapshotPair
-from synthesis.datasets.plans import preview
-from synthesis.generate import services
+from synthesis.datasets.files import rebuild_start, snapshot_dir
 from synthesis.models import Sample, Snapshot, SynthesisRun
 from synthesis.samples.forms import domain_choices
 from trace_site.jobs import Job
@@ -93,7 +92,7 @@ def snapshot_create(request: HttpRequest) -> HttpResponse:
     form = SnapshotForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            job = services.snapshot_start(**form.options(), actor=request.user)
+            job = snapshot_start(**form.options(), actor=request.user)
         except TraceError as error:
             form.add_error(None, str(error))
         else:
@@ -141,7 +140,7 @@ def snapshot_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 def card_of(snapshot: Snapshot) -> str:
     """The dataset card; empty for a snapshot that was frozen before there were cards."""
-    path = build.snapshot_dir(snapshot) / "README.md"
+    path = snapshot_dir(snapshot) / "README.md"
     return path.read_text() if path.is_file() else ""
 
 
@@ -221,7 +220,7 @@ def file_response(snapshot: Snapshot, name: str) -> StreamingHttpResponse:
     """A file exactly as it was frozen, from the store, verified. Raises Http404."""
     if name not in NAMES:
         raise Http404
-    path = build.snapshot_dir(snapshot) / name
+    path = snapshot_dir(snapshot) / name
     if not path.is_file():
         raise Http404
     response = StreamingHttpResponse(blocks(path), content_type=TYPES[path.suffix])
@@ -236,7 +235,7 @@ def snapshot_zip(request: HttpRequest, pk: int) -> StreamingHttpResponse:
     """The whole folder; unpacked, `datasets.load_dataset(folder)` reads it."""
     snapshot = get_object_or_404(Snapshot.objects.defer("manifest"), pk=pk)
     name = f"snapshot-{pk}-{snapshot.hash[:8]}"
-    found = zipped(build.snapshot_dir(snapshot), name)
+    found = zipped(snapshot_dir(snapshot), name)
     response = StreamingHttpResponse(found, content_type="application/zip")
     response["Content-Disposition"] = f'attachment; filename="{name}.zip"'
     return response
@@ -246,7 +245,7 @@ def snapshot_zip(request: HttpRequest, pk: int) -> StreamingHttpResponse:
 def snapshot_rebuild(request: HttpRequest, pk: int) -> HttpResponse:
     """Queue the rebuild; the snapshot's page shows how it ended."""
     snapshot = get_object_or_404(Snapshot.objects.defer("manifest"), pk=pk)
-    services.rebuild_start(snapshot=snapshot, actor=request.user)
+    rebuild_start(snapshot=snapshot, actor=request.user)
     messages.success(request, "The folder is written again from the database and compared, file by file.")
     return redirect("synthesis:snapshot", pk)
 

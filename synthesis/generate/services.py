@@ -1,4 +1,4 @@
-"""Starting synthesis and snapshot jobs."""
+"""Starting synthesis runs."""
 
 import asyncio
 from collections.abc import Mapping
@@ -12,19 +12,17 @@ from synthesis.core.queries import WRITERS
 from synthesis.core.recipe import Recipe, default_recipe
 from synthesis.llm.usage import read_budget, refuse_spent, spent
 from synthesis.llm.writers import clients, endpoints, recorded
-from synthesis.models import Snapshot, SynthesisRun
+from synthesis.models import SynthesisRun
 from trace_site import jobs
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.llm import Endpoint, NoLedger
-from trace_site.lib.provenance import licence_of
 
 BRANCHES = ("rrb", "rule", "imported")
 OUTDATED = ("rewrite", "keep")
 PER_RULE, ANCHORS = 1_000, 100_000  # the most one may ask for
-MOST_PLANNED = 1_000_000  # rules times samples per rule
-MAX_SAMPLES = 1_000_000  # of a snapshot's limits
+MOST_PLANNED = 1_000_000  # rules times samples per rule; of a snapshot, samples
 
 
 def run_params(
@@ -45,11 +43,11 @@ def run_params(
     budget: {"calls", "tokens", "money"}, each the most it may take. outdated: what to do with samples that are still
     right but made by other prompts or models than today's.
     """
-    _one_of("branch", branch, BRANCHES)
-    _one_of("writer", writer, WRITERS)
-    _one_of("outdated", outdated, OUTDATED)
-    _in_range("per-rule", per_rule, most=PER_RULE)
-    _in_range("anchors", anchors, most=ANCHORS)
+    one_of("branch", branch, BRANCHES)
+    one_of("writer", writer, WRITERS)
+    one_of("outdated", outdated, OUTDATED)
+    in_range("per-rule", per_rule, most=PER_RULE)
+    in_range("anchors", anchors, most=ANCHORS)
     domain = known_domain(domain)
     rules = Rule.objects.filter(published__isnull=False, **({"domain": domain} if domain else {}))
     rules = rules.filter(code=rule) if rule else rules
@@ -80,7 +78,7 @@ def run_params(
     }
 
 
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise TraceError(
             f"'{value}' is not known.",
@@ -90,7 +88,7 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
         )
 
 
-def _in_range(name: str, value: int, least: int = 1, most: int = MAX_SAMPLES) -> None:
+def in_range(name: str, value: int, least: int = 1, most: int = MOST_PLANNED) -> None:
     if not least <= value <= most:
         raise TraceError(
             f"{value} is out of range.",
@@ -112,28 +110,7 @@ def known_domain(slug: str | None) -> str:
     return slug or ""
 
 
-def domain_budgets(given: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict[str, int]]:
-    """{domain: {"rule", "rrb", "share"}} without what is not limited. Raises TraceError naming the domain's limit."""
-    found: dict[str, dict[str, int]] = {}
-    for domain, limits in (given or {}).items():
-        for name, number in limits.items():
-            if number is None:
-                continue
-            most = 100 if name == "share" else MAX_SAMPLES
-            whole = isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= most
-            if name not in ("rule", "rrb", "share") or not whole:
-                raise TraceError(
-                    f"{number!r} is no budget.",
-                    code="bad_option",
-                    where=f"budgets.{domain}.{name}",
-                    hint=f"Use rule, rrb (0 to {MAX_SAMPLES:,} samples) or share (0 to 100 percent).",
-                )
-            found.setdefault(str(known_domain(domain)), {})[name] = number
-    return dict(sorted(found.items()))
-
-
 ACTIVE = [Job.State.QUEUED, Job.State.RUNNING]
-STRATEGIES = ("append", "replace")
 LOCK = 7_210_403  # of pg_advisory_xact_lock: one starts at a time
 PROBE_SECONDS = 10.0  # all models together: whoever starts a run waits for it in a request
 
@@ -228,67 +205,3 @@ async def _probe(found: dict[str, Endpoint]) -> None:
     finally:
         for client in asked:
             await client.close()
-
-
-def snapshot_start(*, wake: bool = True, actor: Any = None, **options: Any) -> Job:
-    """Queue the building of a snapshot; options of `snapshot_params`."""
-    params = snapshot_params(**options, actor=actor)
-    title = f"snapshot {params['strategy']}({params['per_rule']})"
-    return jobs.enqueue("snapshot", params, title=title, created_by=actor, wake=wake)
-
-
-def snapshot_params(
-    *,
-    strategy: str,
-    per_rule: int,
-    branches: list[str] | None = None,
-    rrb: int | None = None,
-    domain: str | None = "",
-    seed: int = 0,
-    strict: bool = False,
-    budgets: Mapping[str, Mapping[str, Any]] | None = None,
-    licence: str = "",
-    actor: Any = None,
-) -> dict[str, Any]:
-    """The checked options, as a job that builds a snapshot reads them. Raises TraceError naming the option.
-
-    budgets: {domain: {"rule", "rrb": at most so many, "share": percent}}. `licence` is of the dataset itself; it is
-    no part of what the dataset is.
-    """
-    _one_of("strategy", strategy, STRATEGIES)
-    chosen = branches or ["rrb", "rule"]
-    for branch in chosen:
-        _one_of("branches", branch, BRANCHES)
-    _in_range("per-rule", per_rule, least=0)
-    if rrb is not None:
-        _in_range("rrb", rrb, least=0)
-    return {
-        "strategy": strategy,
-        "per_rule": per_rule,
-        "branches": [branch for branch in BRANCHES if branch in chosen],
-        "rrb": rrb,
-        "domain": known_domain(domain),
-        "seed": seed,
-        "strict": strict,
-        "budgets": domain_budgets(budgets),
-        "licence": licence_of(licence, "--licence"),
-        "actor": actor.pk if actor else None,
-    }
-
-
-@transaction.atomic
-def rebuild_start(*, snapshot: Snapshot, actor: Any = None, wake: bool = True) -> Job:
-    """Queue the rebuilding of a snapshot's folder from the database, or return the one that is under way."""
-    hold_starts()
-    active = Job.objects.filter(
-        kind="snapshot_rebuild", params__snapshot=snapshot.pk, state__in=[Job.State.QUEUED, Job.State.RUNNING]
-    )
-    if (under_way := active.first()) is not None:
-        return under_way
-    return jobs.enqueue(
-        "snapshot_rebuild",
-        {"snapshot": snapshot.pk},
-        title=f"rebuild of {snapshot}",
-        created_by=actor,
-        wake=wake,
-    )

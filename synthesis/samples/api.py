@@ -199,9 +199,7 @@ LINEAGE: dict[str, Any] = {
 
 class SamplesList(ApiView):
     @extend_schema(
-        parameters=[SampleListIn],
-        responses=page_of(SampleRow),
-        examples=[page_example(SAMPLE, "812")],
+        parameters=[SampleListIn], responses=page_of(SampleRow), examples=[page_example(SAMPLE, "812")]
     )
     def get(self, request: Request) -> Response:
         """List samples. Newest first; `after=last` asks for the oldest. The attempt filters (`outcome`,

@@ -104,7 +104,7 @@ def fill_demo(quick: bool) -> None:
 
 def copy_snapshot(folder: Path, golden: bool) -> None:
     from evaluation.results.scoring import grouping
-    from synthesis.datasets.build import snapshot_dir
+    from synthesis.datasets.files import snapshot_dir
     from synthesis.models import Snapshot
 
     partial = folder.with_name(f".{folder.name}")

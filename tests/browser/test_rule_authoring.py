@@ -3,7 +3,7 @@
 import pytest
 
 from rules.models import ChangeRequest, Rule, RuleChange
-from synthesis.datasets.plans import preview
+from synthesis.datasets.build import preview
 from tests.factories import make_sample
 from tests.rules.saving import rule_save
 from trace_site.audit.models import AuditEntry

@@ -25,7 +25,7 @@ from rules.core.draft import draft_of
 from rules.health import recheck
 from rules.models import ChangeRequest, RuleChange
 from synthesis.batches.services import batch_create
-from synthesis.generate.services import snapshot_start
+from synthesis.datasets.build import snapshot_start
 from synthesis.models import Attempt, ReviewItem, Snapshot
 from synthesis.review import bulk
 from synthesis.review.queue import claim_item

@@ -10,9 +10,10 @@ from evaluation.coverage.facts import read_samples, stamps
 from rules.models import Rule, RuleVersion
 from synthesis.core.queries import AXES, Verdict
 from synthesis.core.recipe import default_recipe
+from synthesis.datasets.build import snapshot_start
 from synthesis.generate import pipeline
 from synthesis.generate.planning import plan, plan_counts
-from synthesis.generate.services import snapshot_start, synthesis_start
+from synthesis.generate.services import synthesis_start
 from synthesis.generate.yields import rule_book
 from synthesis.llm import prompts
 from synthesis.models import Attempt, ModelCall, ReviewItem, Sample, Snapshot

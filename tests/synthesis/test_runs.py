@@ -10,8 +10,9 @@ import pytest
 from django.db import connection
 
 from synthesis.core.recipe import default_recipe
+from synthesis.datasets.files import rebuild_start
 from synthesis.generate import pipeline, runs, services
-from synthesis.generate.services import rebuild_start, synthesis_start
+from synthesis.generate.services import synthesis_start
 from synthesis.generate.yields import funnel_lines
 from synthesis.models import Attempt, ModelReply, Sample
 from synthesis.offline.writer import offline_writers

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from synthesis.core.budgets import Budget, read_budgets, within
 from synthesis.core.snapshot import Entry, compose
-from synthesis.datasets.plans import preview
-from synthesis.generate.services import snapshot_start
+from synthesis.datasets.build import preview, snapshot_start
 from synthesis.models import Snapshot
 from tests.synthesis.rows import make_book, make_sample, run_job
 from tests.synthesis.test_snapshots import build

@@ -9,8 +9,8 @@ from django.db import IntegrityError, connection, transaction
 from rest_framework.test import APIClient
 
 from catalog.models import Tool
-from synthesis.datasets.build import snapshot_dir
 from synthesis.datasets.diff import SnapshotPair
+from synthesis.datasets.files import snapshot_dir
 from synthesis.models import Sample, Snapshot, SnapshotSample
 from tests.factories import make_snapshot, make_tool
 from tests.synthesis.rows import make_book, make_sample, publish, run_job

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from catalog.imports.services import catalog_import
 from catalog.models import TokenUnit
-from synthesis.datasets.build import rebuild, snapshot_dir
 from synthesis.datasets.card import dataset_card
-from synthesis.datasets.files import TABLE, jsonl, write_lines, write_table
+from synthesis.datasets.files import TABLE, jsonl, rebuild, snapshot_dir, write_lines, write_table
 from synthesis.datasets.views import zipped
 from synthesis.models import Sample, Snapshot, SynthesisRun
 from tests.factories import make_tool

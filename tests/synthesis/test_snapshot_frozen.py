@@ -14,8 +14,8 @@ from rest_framework.test import APIClient
 
 from catalog.models import Domain, Tool, ToolRevision
 from rules.models import Rule, RuleVersion
-from synthesis.datasets.build import rebuild
-from synthesis.generate.services import snapshot_start
+from synthesis.datasets.build import snapshot_start
+from synthesis.datasets.files import rebuild
 from synthesis.models import (
     Attempt,
     Decision,
@@ -357,7 +357,7 @@ def test_what_a_trigger_refuses_is_told_as_a_conflict(world, client, monkeypatch
     def careless(*args: Any, **kwargs: Any) -> None:
         of(world).update(query="edited after all")
 
-    monkeypatch.setattr("synthesis.datasets.views.services.rebuild_start", careless)
+    monkeypatch.setattr("synthesis.datasets.views.rebuild_start", careless)
     with transaction.atomic():
         page = client.post(f"/synthesis/snapshots/{world.snapshot.pk}/rebuild/")
         transaction.set_rollback(True)

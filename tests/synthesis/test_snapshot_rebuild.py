@@ -10,8 +10,8 @@ from django.core.management import CommandError, call_command
 from catalog.models import NeighbourList, TokenUnit, Tool
 from rules.models import Rule
 from synthesis.datasets import build as datasets_build
-from synthesis.datasets.build import rebuild, snapshot_dir
-from synthesis.datasets.files import cut
+from synthesis.datasets import files as datasets_files
+from synthesis.datasets.files import cut, rebuild, snapshot_dir
 from synthesis.models import FrozenLines, Sample, Snapshot
 from tests.factories import make_snapshot, make_tool
 from tests.synthesis.rows import make_book, make_sample, publish, run_job
@@ -163,14 +163,14 @@ def test_a_sample_that_is_taken_back_while_it_is_frozen_stays_out(monkeypatch):
 
 
 def test_a_table_that_another_version_would_write_is_told_apart_from_other_rows(snapshot, monkeypatch):
-    write = datasets_build.write_table
+    write = datasets_files.write_table
 
     def other_bytes(folder):
         write(folder)
         table = pq.read_table(folder / "samples.parquet")
         pq.write_table(table, folder / "samples.parquet", compression="none")
 
-    monkeypatch.setattr(datasets_build, "write_table", other_bytes)
+    monkeypatch.setattr(datasets_files, "write_table", other_bytes)
     different = [file for file in rebuild(snapshot)["files"] if not file["equal"]]
     assert [file["name"] for file in different] == ["samples.parquet"]
     assert "the same rows in other bytes" in different[0]["difference"]

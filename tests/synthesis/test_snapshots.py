@@ -7,9 +7,8 @@ from django.db import IntegrityError, transaction
 
 from catalog.models import Tool
 from synthesis.core.snapshot import DERIVED_FILES, FILES, Entry, compose
-from synthesis.datasets.build import snapshot_dir
-from synthesis.datasets.plans import preview
-from synthesis.generate.services import snapshot_start
+from synthesis.datasets.build import preview, snapshot_start
+from synthesis.datasets.files import snapshot_dir
 from synthesis.models import Sample, Snapshot
 from tests.synthesis.rows import make_benchmark_query, make_book, make_sample, publish, run_job
 from trace_site import jobs

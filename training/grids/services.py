@@ -5,8 +5,8 @@ from typing import Any
 
 from django.db import transaction
 
+from synthesis.datasets.build import snapshot_start
 from synthesis.datasets.files import catalog_now
-from synthesis.generate.services import snapshot_start
 from synthesis.models import Snapshot
 from trace_site import jobs
 from trace_site.audit import models as audit_models

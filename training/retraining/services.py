@@ -14,8 +14,7 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.urls import reverse
 
-from synthesis.datasets.build import run_snapshot
-from synthesis.generate.services import snapshot_params
+from synthesis.datasets.build import run_snapshot, snapshot_params
 from synthesis.models import Snapshot
 from trace_site import jobs
 from trace_site.access import ADMIN

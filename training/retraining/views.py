@@ -12,9 +12,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from synthesis.core.snapshot import WHY_LEFT_OUT
+from synthesis.datasets.build import one_moment, plan, snapshot_params, told
 from synthesis.datasets.files import catalog_now
-from synthesis.datasets.plans import one_moment, plan, told
-from synthesis.generate.services import snapshot_params
 from synthesis.models import Snapshot, SynthesisRun
 from synthesis.samples.forms import domain_choices
 from trace_site.lib.errors import TraceError

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from catalog.core.tokens import FAMILIES, tool_units
 from catalog.models import TokenUnit
-from synthesis.datasets.build import snapshot_dir
+from synthesis.datasets.files import snapshot_dir
 from synthesis.models import Snapshot
 from trace_site import jobs
 from trace_site.artefacts import store

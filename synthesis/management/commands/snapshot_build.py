@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from synthesis.core.budgets import read_budgets
-from synthesis.generate.services import STRATEGIES, snapshot_start
+from synthesis.datasets.build import STRATEGIES, snapshot_start
 from trace_site.commands import TraceCommand, run_inline
 from trace_site.lib.errors import TraceError
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from synthesis.datasets.build import rebuild
+from synthesis.datasets.files import rebuild
 from synthesis.models import Snapshot
 from trace_site.commands import TraceCommand
 from trace_site.lib.errors import TraceError
