@@ -9,7 +9,7 @@ from django.test import Client, RequestFactory
 from redis.exceptions import ConnectionError as RedisAway
 
 from trace_site.audit.models import AuditEntry
-from trace_site.people.signins import forget_old
+from trace_site.people.sessions import forget_old
 from trace_site.rest import throttles
 from trace_site.rest.throttles import address_of, client_of, seconds_to_wait
 
@@ -106,7 +106,7 @@ def test_what_was_typed_is_kept_no_longer_than_it_counts(ada):
         sign_in(name, "x")
     old = AccessAttempt.objects.exclude(username="eve")
     old.update(attempt_time=AccessAttempt.objects.first().attempt_time - timedelta(minutes=16))
-    assert "trace_site.people.signins.forget_old" in configured.SWEEPERS and forget_old() == 1
+    assert "trace_site.people.sessions.forget_old" in configured.SWEEPERS and forget_old() == 1
     assert [attempt.username for attempt in AccessAttempt.objects.all()] == ["eve"]
 
 

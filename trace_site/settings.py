@@ -230,7 +230,6 @@ SWEEPERS = [
     "trace_site.notices.services.send_due",
     "trace_site.notices.services.forget_old",
     "trace_site.people.sessions.forget_old",
-    "trace_site.people.signins.forget_old",
 ]
 
 # Functions of a user that are called when they sign out.
@@ -300,18 +299,12 @@ MODEL_RETENTION_KEEP = env_int("MODEL_RETENTION_KEEP", 10)  # newest models that
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
-    {
-        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
-        "OPTIONS": {"min_length": 12},
-    },
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
-AUTHENTICATION_BACKENDS = [
-    "axes.backends.AxesStandaloneBackend",
-    "django.contrib.auth.backends.ModelBackend",
-]
-AXES_HANDLER = "trace_site.people.signins.SignIns"
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AXES_HANDLER = "trace_site.people.sessions.SignIns"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_FAILURE_LIMIT = 10  # wrong passwords for one name from one address
 SIGN_IN_FAILURES = 60  # wrong passwords from one address, whatever the names
@@ -319,8 +312,8 @@ AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_RESET_ON_SUCCESS = True
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # who waits, waits once
 AXES_CLIENT_IP_CALLABLE = "trace_site.rest.throttles.client_of"
-AXES_USERNAME_CALLABLE = "trace_site.people.signins.name_tried"
-AXES_LOCKOUT_CALLABLE = "trace_site.people.signins.locked_out"
+AXES_USERNAME_CALLABLE = "trace_site.people.sessions.name_tried"
+AXES_LOCKOUT_CALLABLE = "trace_site.people.sessions.locked_out"
 AXES_DISABLE_ACCESS_LOG = True  # the audit has it
 AXES_VERBOSE = False
 PROXIES = env_int("PROXIES", 0)  # how many of our own proxies stand before the site and say X-Forwarded-For
@@ -364,7 +357,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["trace_site.access.ApiPermission"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "EXCEPTION_HANDLER": "trace_site.rest.views.handle_error",
-    "DEFAULT_SCHEMA_CLASS": "trace_site.rest.openapi.OperationSchema",
+    "DEFAULT_SCHEMA_CLASS": "trace_site.rest.schema.OperationSchema",
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "TRACE Rule Studio",
@@ -384,7 +377,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_SETTINGS": {"deepLinking": True, "docExpansion": "none", "defaultModelsExpandDepth": 0},
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "trace_site.rest.openapi.describe_common",
+        "trace_site.rest.schema.describe_common",
     ],
 }
 

@@ -2,13 +2,14 @@
 
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, quoted
 
 MAX_LINE_BYTES = 5_000_000
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -49,6 +50,32 @@ def storable_json(value: Any, text: str) -> bool:
         elif isinstance(item, list):
             waiting += item
     return True
+
+
+def strict_json(text: str) -> Any:
+    """JSON without NaN, infinite numbers and doubled keys. Raises ValueError (JSONDecodeError too), RecursionError."""
+    return json.loads(
+        text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite
+    )
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"The key {quoted(twice)} is given twice. Keep one.")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON. Use a number or null.")
+
+
+def _finite(digits: str) -> float:
+    if math.isinf(number := float(digits)):
+        raise ValueError(f"{quoted(digits)} is larger than any number. Use a smaller one.")
+    return number
 
 
 def deeper_than(most: int, value: Any) -> bool:

@@ -1,21 +1,39 @@
-"""SESSION_ENGINE: Django's sessions in the database, which also know whose they are and when they were last used.
+"""Who signs in, who fails to, and the sessions that come of it.
 
+SESSION_ENGINE: Django's sessions in the database, which also know whose they are and when they were last used.
 A person sees and ends their own. Keys lie in the table as Django keeps them; a page names a session by a mark instead.
+
+Wrong passwords are counted, and each sign-in stands in the audit. django-axes counts for each pair of name and address,
+so that nobody locks an admin out from elsewhere; here the names tried from one address are counted together as well.
+Both counts lie in the database. What is refused for having been tried too often is not tried, not counted and not
+recorded: an anonymous flood leaves AXES_FAILURE_LIMIT lines a pair and SIGN_IN_FAILURES lines an address in each
+AXES_COOLOFF_TIME.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from axes.attempts import get_cool_off_threshold
+from axes.handlers.database import AxesDatabaseHandler
+from axes.models import AccessAttempt
+from django.conf import settings
 from django.contrib.auth import SESSION_KEY
+from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore as DatabaseSessions
 from django.contrib.sessions.base_session import AbstractBaseSession
 from django.db import models
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Sum
 from django.db.models.functions import Now
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.dateparse import parse_datetime
+
+from trace_site.audit.models import AuditEntry
+from trace_site.rest.throttles import address_of
 
 CAME = "came"  # in the session's data: {at, address, agent} of the sign-in
 # as user agents write them, the more special first: Edge says it is Chrome, and Chrome that it is Safari
@@ -75,12 +93,6 @@ class OpenSession:
         return " on ".join(filter(None, names)) or self.agent[:60]
 
 
-def note_sign_in(request: Any, address: str) -> None:
-    """Keep with the session from where and with what it was opened."""
-    agent = request.META.get("HTTP_USER_AGENT", "")[:200]
-    request.session[CAME] = {"at": timezone.now().isoformat(), "address": address, "agent": agent}
-
-
 def sessions_of(user: Any, key: str | None) -> list[OpenSession]:
     """The user's sessions, the newest use first; `key` is that of the session that asks."""
     found = []
@@ -108,9 +120,78 @@ def mark_of(key: str) -> str:
 
 
 def forget_old() -> int:
-    """Delete the sessions whose time is over; returns how many."""
-    return Session.objects.filter(expire_date__lt=Now()).delete()[0]
+    """Delete sessions whose time is over and attempts that count no more (what was typed there may be a password)."""
+    over = timezone.now() - settings.AXES_COOLOFF_TIME
+    attempts = int(AccessAttempt.objects.filter(attempt_time__lt=over).delete()[0])
+    return attempts + Session.objects.filter(expire_date__lt=Now()).delete()[0]
 
 
 def _open_rows(user: Any) -> QuerySet[Session]:
     return Session.objects.filter(account=user.pk, expire_date__gt=Now())
+
+
+NOBODY = "a name that nobody has"  # what was typed there may be a password
+
+
+class SignIns(AxesDatabaseHandler):  # type: ignore[misc]
+    """AXES_HANDLER."""
+
+    def is_locked(self, request: Any, credentials: Any = None) -> bool:
+        if super().is_locked(request, credentials):
+            return True
+        recent = AccessAttempt.objects.filter(
+            ip_address=request.axes_ip_address, attempt_time__gte=get_cool_off_threshold(request)
+        )
+        failed = recent.aggregate(failed=Sum("failures_since_start"))["failed"]
+        return (failed or 0) >= settings.SIGN_IN_FAILURES
+
+    def user_login_failed(self, sender: Any, credentials: Any, request: Any = None, **kwargs: Any) -> None:
+        super().user_login_failed(sender, credentials, request, **kwargs)
+        if request is None or request.axes_failures_since_start is None:
+            return
+        user = User.objects.filter(username=name_tried(request, credentials)).first()
+        _record("login.failed", request, user, actor=None)
+        if request.axes_locked_out:
+            _record("login.locked", request, user, actor=None)
+
+    def user_logged_in(self, sender: Any, request: Any, user: Any, **kwargs: Any) -> None:
+        super().user_logged_in(sender, request, user, **kwargs)
+        asks = {"address": address_of(request), "agent": request.META.get("HTTP_USER_AGENT", "")[:200]}
+        request.session[CAME] = {"at": timezone.now().isoformat(), **asks}
+        _record("login.ok", request, user, actor=user)
+
+    def user_logged_out(self, sender: Any, request: Any, user: Any, **kwargs: Any) -> None:
+        super().user_logged_out(sender, request, user, **kwargs)
+        if user is not None:
+            _record("logout", request, user, actor=user)
+
+
+def name_tried(request: HttpRequest, credentials: Mapping[str, Any] | None) -> str:
+    """AXES_USERNAME_CALLABLE: no name is longer than what a user can have."""
+    given = (credentials or {}).get("username") or request.POST.get("username") or ""
+    return str(given)[:150]
+
+
+def locked_out(request: HttpRequest, response: Any, credentials: Any) -> HttpResponse:
+    """AXES_LOCKOUT_CALLABLE: the sign-in page with the reason."""
+    seconds = int(settings.AXES_COOLOFF_TIME.total_seconds())
+    context = {"locked_minutes": seconds // 60, "next": request.POST.get("next", "")}
+    refusal = render(request, "registration/login.html", context, status=429)
+    refusal["Retry-After"] = str(seconds)
+    return refusal
+
+
+def forget_failures(user: User) -> None:
+    """Somebody whom an admin gave a link need not wait."""
+    AccessAttempt.objects.filter(username=user.get_username()).delete()
+
+
+def _record(action: str, request: HttpRequest, user: User | None, *, actor: User | None) -> None:
+    AuditEntry.objects.create(
+        actor=actor,
+        action=action,
+        object_type="user",
+        object_id=str(user.pk) if user else "",
+        object_label=user.get_username() if user else NOBODY,
+        detail={"address": address_of(request), "agent": request.META.get("HTTP_USER_AGENT", "")[:200]},
+    )

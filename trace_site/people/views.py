@@ -23,8 +23,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.notices.services import KINDS, MailChoice
 from trace_site.paging import keyset, number_of
 from trace_site.people import services
-from trace_site.people.sessions import mark_of, session_end, sessions_end, sessions_of
-from trace_site.people.signins import forget_failures
+from trace_site.people.sessions import forget_failures, mark_of, session_end, sessions_end, sessions_of
 from trace_site.rest.throttles import client_of, refuse_beyond, seconds_to_wait
 from trace_site.rest.tokens import (
     MOST_DAYS,

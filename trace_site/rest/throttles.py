@@ -1,7 +1,7 @@
 """How often somebody may ask: counts in the shared cache, in windows of a fixed length.
 
-While the cache is away nothing is counted and everybody may. Guesses of passwords do not rest on it: signins.py counts
-them in the database.
+While the cache is away nothing is counted and everybody may. Guesses of passwords do not rest on it: people/sessions.py
+counts them in the database.
 """
 
 import logging

@@ -18,10 +18,8 @@ import openai
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
-from trace_site.lib.llm.answers import check_model, completion_of, object_of, status_error
 from trace_site.lib.llm.exchange import (
     FATAL,
-    Budget,
     Endpoint,
     Exchange,
     Ledger,
@@ -29,8 +27,12 @@ from trace_site.lib.llm.exchange import (
     Message,
     NoLedger,
     Reply,
+    check_model,
+    completion_of,
+    object_of,
+    status_error,
 )
-from trace_site.lib.llm.limiter import GATE_SECONDS, Limiter, backed_off, limiter_of
+from trace_site.lib.llm.limiter import GATE_SECONDS, Budget, Limiter, backed_off, limiter_of
 from trace_site.lib.outbound import Refused, client_of, literal, may_connect
 
 # One HTTP exchange: a request's bytes out, the bytes of a 200 back, or an LlmError.

@@ -1,107 +1,25 @@
-"""What is asked of an endpoint, what comes back, and the ledger that hears of both."""
+"""What is asked of an endpoint, what comes back, and the ledger that hears of both.
 
-import asyncio
+An answer is read into a validated object, or into an LlmError that says what it was instead. No repair.
+Codes of the envelope: llm_not_json (HTML, an event stream, anything but a completion), llm_broken, llm_wrong_model.
+Of what the model wrote: llm_truncated, llm_refused, llm_content_filter, llm_empty, llm_bad_json (doubled keys and NaN
+among it), llm_bad_schema. By status: llm_rate_limited, llm_quota, llm_unauthorized, llm_server_error, llm_too_long,
+llm_bad_request.
+"""
+
+import json
+import re
 import uuid
-from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Protocol
 
+import jsonschema
+
 from trace_site.lib.errors import TraceError
-
-# What a run may spend on model calls: reserved before an exchange is sent, settled when its answer is read.
-#
-# Invariant: settled + reserved never exceeds a limit, whatever runs at once. It holds at the endpoint too, as long as
-# no exchange costs more than was reserved for it; one that does is counted in full and nothing more is sent.
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """calls: HTTP exchanges; tokens: prompt and completion; money: in the currency of the endpoint's prices."""
-
-    calls: int = 0
-    tokens: int = 0
-    money: float = 0.0
-
-    def __add__(self, other: "Spent") -> "Spent":
-        return Spent(self.calls + other.calls, self.tokens + other.tokens, self.money + other.money)
-
-    def __sub__(self, other: "Spent") -> "Spent":
-        return Spent(self.calls - other.calls, self.tokens - other.tokens, self.money - other.money)
-
-
-class Budget:
-    """Limits of one run, for one event loop; None: no limit. `spent` is what was settled, here and before."""
-
-    def __init__(
-        self,
-        calls: int | None = None,
-        tokens: int | None = None,
-        money: float | None = None,
-        spent: Spent | None = None,
-    ) -> None:
-        self.limits = {"calls": calls, "tokens": tokens, "money": money}
-        self.spent = spent or Spent()
-        self.reserved = Spent()
-        self._waiting: deque[tuple[Spent, asyncio.Future[None]]] = deque()
-
-    async def reserve(self, most: Spent) -> Spent:
-        """Room for an exchange that costs `most` at most; waits, in turn, for what exchanges under way give back.
-
-        Raises TraceError `llm_budget` when they could not give back enough.
-        """
-        if self._waiting or self._over(self.spent + self.reserved + most):
-            if over := self._over(self.spent + most):
-                raise self._ended(over)
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((most, turn))
-            self._wake()
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled() and turn.exception() is None:
-                    self.settle(most, Spent())
-                raise
-        else:
-            self.reserved += most
-        return most
-
-    def settle(self, reserved: Spent, actual: Spent) -> None:
-        """Give back what was reserved and count what it cost."""
-        self.reserved -= reserved
-        self.spent += actual
-        self._wake()
-
-    def _wake(self) -> None:
-        while self._waiting:
-            most, turn = self._waiting[0]
-            if turn.done():
-                pass
-            elif over := self._over(self.spent + most):
-                turn.set_exception(self._ended(over))
-            elif self._over(self.spent + self.reserved + most):
-                return
-            else:
-                self.reserved += most
-                turn.set_result(None)
-            self._waiting.popleft()
-
-    def _over(self, total: Spent) -> str:
-        """The name of a limit that a total exceeds. Sums of money are compared up to rounding."""
-        for name, limit in self.limits.items():
-            if limit is not None and getattr(total, name) > limit + (1e-9 if name == "money" else 0):
-                return name
-        return ""
-
-    def _ended(self, name: str) -> TraceError:
-        spent, limit = getattr(self.spent, name), self.limits[name]
-        return TraceError(
-            f"the budget of {limit:,} {'in money' if name == 'money' else name} is used up ({spent:,} spent).",
-            code="llm_budget",
-            where=f"budget.{name}",
-            hint="Start the run again with a larger budget; what is paid for is kept.",
-            extra={"limit": limit, "spent": spent},
-        )
-
+from trace_site.lib.files import storable_json, strict_json
+from trace_site.lib.llm.limiter import Spent, told_to_wait
 
 Message = dict[str, str]
 
@@ -243,3 +161,185 @@ class LlmError(TraceError):
         self.refused = refused
         self.told = told
         self.free = free
+
+
+# Reading what came back.
+
+
+# how OpenAI, vLLM and their like say that a prompt does not fit: this one's fault, not the endpoint's
+TOO_LONG = re.compile(
+    r"context_length_exceeded|maximum context length|max_model_len|prompt is too long", re.I
+)
+MOST_TOKENS = 2**31 - 1
+NUMBER = {"type": ["integer", "null"], "minimum": 0, "maximum": MOST_TOKENS}
+COMPLETION = json.dumps(
+    {
+        "type": "object",
+        "properties": {
+            "model": {"type": ["string", "null"]},
+            "choices": {
+                "type": "array",
+                "minItems": 1,
+                "items": {
+                    "type": "object",
+                    "properties": {"message": {"type": "object"}},
+                    "required": ["message"],
+                },
+            },
+            "usage": {
+                "type": ["object", "null"],
+                "properties": {"prompt_tokens": NUMBER, "completion_tokens": NUMBER},
+            },
+        },
+        "required": ["choices"],
+    }
+)
+# what may follow a model's name when the same model tells its version: -2026-01, -20260131, @001, :latest, -v2, ...
+VERSION = re.compile(r"([-@:_.](\d{3,8}|20\d\d-\d\d(-\d\d)?|v\d+(\.\d+)*|latest|preview))+")
+OVERLOADED = frozenset({429, 503, 529})
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The envelope of an answer. usage: prompt and completion tokens, None where it does not tell them."""
+
+    choice: dict[str, Any]
+    model: str
+    usage: tuple[int, int] | None
+
+
+@lru_cache(maxsize=64)
+def validator(schema: str) -> Callable[[Any], jsonschema.ValidationError | None]:
+    """The first error of a value under a schema (JSON text), or None."""
+    parsed = json.loads(schema)
+    kind = jsonschema.validators.validator_for(parsed)
+    kind.check_schema(parsed)
+    compiled = kind(parsed)
+    return lambda value: next(compiled.iter_errors(value), None)
+
+
+def completion_of(body: bytes) -> Completion:
+    """The completion in the body of a 200."""
+    text = body.decode("utf-8", "replace")
+    try:
+        envelope = strict_json(text)
+    except json.JSONDecodeError as error:
+        if text.lstrip()[:1] == "{" and _cut(error):
+            raise LlmError("cut its answer off", "llm_broken", again=True) from None
+        raise _no_completion(text) from None
+    except (ValueError, RecursionError):
+        raise _no_completion(text) from None
+    if isinstance(envelope, dict) and envelope.get("error") and not envelope.get("choices"):
+        raise _error_body(envelope["error"])
+    if validator(COMPLETION)(envelope) is not None:
+        raise _no_completion(text)
+    usage = envelope.get("usage") or {}
+    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    known = None if prompt is None or completion is None else (int(prompt), int(completion))
+    return Completion(envelope["choices"][0], str(envelope.get("model") or ""), known)
+
+
+def object_of(choice: dict[str, Any], schema: str) -> dict[str, Any]:
+    """The object that the model wrote, valid under `schema` (JSON text)."""
+    content = _content(choice)
+    try:
+        data = strict_json(content)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, json.JSONDecodeError) and _cut(error):
+            raise LlmError("cut its JSON off", "llm_truncated") from None
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        raise LlmError(f"did not answer in valid JSON ({reason[:60]})", "llm_bad_json") from None
+    if (wrong := validator(schema)(data)) is not None:
+        raise LlmError(f"answered outside the schema ({wrong.message[:80]})", "llm_bad_schema")
+    if not isinstance(data, dict):
+        raise LlmError("did not answer with an object", "llm_bad_schema")
+    if not storable_json(data, content):
+        raise LlmError("put characters no database stores into its answer", "llm_bad_json")
+    return data
+
+
+def check_model(asked: str, found: str, answers_as: tuple[str, ...] = ()) -> None:
+    """The model that answered must be the one asked for: by name, by a dated form of it, or as the settings say."""
+    if not found or "*" in answers_as or found in answers_as or _same_model(asked, found):
+        return
+    raise LlmError(
+        f"answered with the model {found[:60]!r} instead of {asked[:60]!r}",
+        "llm_wrong_model",
+        hint="If that is its other name, put it into LLM_<ROLE>_ANSWERS_AS.",
+        again=True,
+    )
+
+
+def status_error(status: int, headers: Mapping[str, str], body: str) -> LlmError:
+    """What an HTTP status other than 200 means."""
+    told = told_to_wait(headers)
+    if status == 429 and "insufficient_quota" in body:
+        hint = "Raise the quota of its account, then retry the job."
+        return LlmError("says its quota is used up (429)", "llm_quota", hint=hint, free=True)
+    if status == 429:
+        return LlmError(
+            "asks to slow down (429)", "llm_rate_limited", again=True, refused=True, told=told, free=True
+        )
+    if status in (401, 403):
+        return LlmError(
+            f"refused the key ({status})", "llm_unauthorized", hint="Check LLM_API_KEY.", free=True
+        )
+    if status >= 500 or status == 408:
+        refused = status in OVERLOADED
+        return LlmError(
+            f"failed ({status})", "llm_server_error", again=True, refused=refused, told=told, free=True
+        )
+    if status == 413 or (status in (400, 422) and TOO_LONG.search(body)):
+        return LlmError(f"found the prompt too long ({status})", "llm_too_long", free=True, permanent=True)
+    what = (
+        f"answered with a redirect ({status})" if 300 <= status < 400 else f"refused the request ({status})"
+    )
+    return LlmError(
+        what, "llm_bad_request", hint="Check the model's name and LLM_BASE_URL.", free=status >= 300
+    )
+
+
+def _content(choice: dict[str, Any]) -> str:
+    message, finish = choice["message"], choice.get("finish_reason")
+    if message.get("refusal"):
+        raise LlmError(f"refused ({str(message['refusal'])[:80]})", "llm_refused")
+    if finish == "content_filter":
+        raise LlmError("kept its answer back by a content filter", "llm_content_filter")
+    if finish == "length":
+        raise LlmError("stopped at its length limit", "llm_truncated")
+    content = message.get("content")
+    if not isinstance(content, str) or not content.strip():
+        raise LlmError("gave an empty answer", "llm_empty")
+    return content
+
+
+def _error_body(error: Any) -> LlmError:
+    """Some gateways send their errors with status 200."""
+    code = error.get("code") if isinstance(error, dict) else None
+    if isinstance(code, int) and 400 <= code < 600:
+        return status_error(code, {}, json.dumps(error))
+    return LlmError("answered with an error in place of a completion", "llm_server_error", again=True)
+
+
+def _no_completion(text: str) -> LlmError:
+    start = text.lstrip("\ufeff \t\r\n")[:20]
+    if start[:1] == "<":
+        found = "an HTML page"
+    elif start.startswith(("data:", "event:", ": ", "id:")):
+        found = "an event stream, which was not asked for"
+    else:
+        found = "no chat completion" if start else "nothing at all"
+    return LlmError(f"answered with {found}", "llm_not_json", again=True)
+
+
+def _same_model(asked: str, found: str) -> bool:
+    asked, found = asked.casefold(), found.casefold()
+    if "/" not in asked or "/" not in found:  # gateways add or drop the vendor
+        asked, found = asked.rpartition("/")[2], found.rpartition("/")[2]
+    asked = re.sub(r"[-:]latest$", "", asked)
+    return found == asked or (found.startswith(asked) and bool(VERSION.fullmatch(found[len(asked) :])))
+
+
+def _cut(error: json.JSONDecodeError) -> bool:
+    """Whether a JSON text is wrong because it ends too early."""
+    return error.msg.startswith("Unterminated string") or error.pos >= len(error.doc.rstrip())
