@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from synthesis.models import ReviewItem, Sample, SynthesisRun
 from synthesis.team.selectors import assignments, visible_to
-from synthesis.team.services import LONGEST, MOST, assign, assignment_row, comment_add, take_back
+from synthesis.team.services import LONGEST, MOST, assign, comment_add, take_back
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import AT, answer_example, page_example, request_example
 from trace_site.rest.schema import InputSerializer, Out, page_of
@@ -149,7 +149,7 @@ class AssignmentOne(ApiView):
     )
     def delete(self, request: Request, pk: int) -> Response:
         """Take an assignment back. What is decided stays decided; the rest is everybody's again."""
-        take_back(assignment=assignment_row(pk), actor=request.user)
+        take_back(assignment=pk, actor=request.user)
         return Response(status=204)
 
 

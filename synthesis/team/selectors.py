@@ -6,7 +6,6 @@ here says whose readings are good: see `quality.agreement`.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -32,91 +31,45 @@ SELECT reviewer_id, sum(step), extract(epoch FROM sum(gap)) FROM (
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """Items that followed another within a break, and the seconds between them."""
+def team(now: datetime | None = None) -> dict[str, Any]:
+    """{"members": everybody who may review, by name, "left": what waits for a reading, "per_hour", "reading_today",
+    "seconds_left": of reading by one person at today's pace, None before there is one, "seconds_left_each": shared by
+    those who read today}. Six queries.
 
-    items: int = 0
-    seconds: float = 0.0
-
-    @property
-    def per_hour(self) -> float | None:
-        return 3600 * self.items / self.seconds if self.items > 0 and self.seconds >= 1 else None
-
-    def __add__(self, other: "Pace") -> "Pace":
-        return Pace(self.items + other.items, self.seconds + other.seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One who reviews. `assigned` items wait for them; `held` are claimed, the first until `frees_at`."""
-
-    pk: int
-    name: str
-    today: int
-    week: int
-    pace: Pace
-    assigned: int
-    held: int
-    frees_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Team:
-    members: list[Member]
-    left: int
-
-    @property
-    def pace(self) -> Pace:
-        return sum((member.pace for member in self.members), Pace())
-
-    @property
-    def today(self) -> int:
-        return sum(member.today for member in self.members)
-
-    @property
-    def reading_today(self) -> int:
-        return sum(member.today > 0 for member in self.members)
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Of reading, by one person, until nothing is left at today's pace; None before there is one."""
-        per_hour = self.pace.per_hour
-        return 3600 * self.left / per_hour if per_hour else None
-
-    @property
-    def seconds_left_each(self) -> float | None:
-        """The same shared by those who read today."""
-        whole = self.seconds_left
-        return whole / self.reading_today if whole is not None and self.reading_today else None
-
-
-def team(now: datetime | None = None) -> Team:
-    """Everybody who may review, by name. Six queries."""
+    Of a member: "items" that followed another within a break, and the "seconds" between them; "assigned" items wait
+    for them, "held" are claimed, the first until "frees_at".
+    """
     now = now or timezone.now()
     day = now.replace(hour=0, minute=0, second=0, microsecond=0)
     names = dict(reviewers().values_list("pk", "username"))
     monday = day - timedelta(days=day.weekday())
     rows = ReviewItem.objects.filter(decided_by__in=names, decided_at__gte=monday).order_by()
-    decided = {
-        who: counts
-        for who, *counts in rows.values_list("decided_by").annotate(
-            today=Count("pk", filter=Q(decided_at__gte=day)), week=Count("pk")
-        )
-    }
+    counts = {"today": Count("pk", filter=Q(decided_at__gte=day)), "week": Count("pk")}
+    decided = {who: found for who, *found in rows.values_list("decided_by").annotate(**counts)}
     with connection.cursor() as cursor:
         cursor.execute(PACE, (list(names), day, str(BREAK)))
-        paces = {who: Pace(int(items), float(seconds)) for who, items, seconds in cursor.fetchall()}
+        paces = {who: (int(items), float(seconds)) for who, items, seconds in cursor.fetchall()}
     waiting = in_queue({}).filter(held=False, assigned_to__gt=0).order_by()
     assigned = dict(waiting.values_list("assigned_to").annotate(sum=Sum("n")))
     claimed = ReviewItem.objects.filter(state=ReviewItem.State.CLAIMED).order_by().values_list("claimed_by")
     held = {who: found for who, *found in claimed.annotate(count=Count("pk"), frees=Min("claimed_until"))}
-    members = []
+    members: list[dict[str, Any]] = []
     for who, name in names.items():
         (today, week), (count, frees) = decided.get(who, (0, 0)), held.get(who, (0, None))
-        member = Member(who, name, today, week, paces.get(who, Pace()), assigned.get(who, 0), count, frees)
-        members.append(member)
-    return Team(members, waiting_total())
+        items, seconds = paces.get(who, (0, 0.0))
+        row = {"pk": who, "name": name, "today": today, "week": week, "items": items, "seconds": seconds}
+        row |= {"per_hour": _per_hour(items, seconds), "assigned": assigned.get(who, 0)}
+        members.append({**row, "held": count, "frees_at": frees})
+    left, reading = waiting_total(), sum(row["today"] > 0 for row in members)
+    per_hour = _per_hour(sum(row["items"] for row in members), sum(row["seconds"] for row in members))
+    alone = 3600 * left / per_hour if per_hour else None
+    each = alone / reading if alone is not None and reading else None
+    found = {"members": members, "left": left, "per_hour": per_hour, "reading_today": reading}
+    return {**found, "seconds_left": alone, "seconds_left_each": each}
+
+
+def _per_hour(items: int, seconds: float) -> float | None:
+    return 3600 * items / seconds if items > 0 and seconds >= 1 else None
 
 
 def assignments(ended: bool | None = False) -> QuerySet[Assignment, Any]:
@@ -160,14 +113,12 @@ def names_in(text: str) -> set[str]:
 def with_mentions(comments: Sequence[SampleComment]) -> list[dict[str, Any]]:
     """[{"comment", "parts": [{"text", "mention": whether it names an account}]}]; one query."""
     names = set().union(*(names_in(comment.text) for comment in comments))
-    rows = User.objects.filter(username__in=names).values_list("username", flat=True)
-    known = set(rows) if names else set()
+    known = set(User.objects.filter(username__in=names).values_list("username", flat=True))
     found = []
     for comment in comments:
         text, parts, end = comment.text, [], 0
         for match in MENTION.finditer(text):
-            name = next((name for name in (match[1], match[1].rstrip(".-+@")) if name in known), "")
-            if name:
+            if name := next((name for name in (match[1], match[1].rstrip(".-+@")) if name in known), ""):
                 stop = match.start() + 1 + len(name)
                 parts += [(text[end : match.start()], False), (text[match.start() : stop], True)]
                 end = stop

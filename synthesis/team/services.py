@@ -34,9 +34,8 @@ def assignable(assignee: Any, filters: Mapping[str, Any]) -> QuerySet[ReviewItem
 def assign(
     *, assignee: Any, actor: Any, filters: Mapping[str, Any], count: int | None = None, note: str = ""
 ) -> Assignment:
-    """Give `assignee` the first `count` free items of a selection, or all of them, MOST at a time.
-
-    Raises TraceError: `not_allowed`, `bad_input`; `conflict` where nothing is free.
+    """Give `assignee` the first `count` free items of a selection, or all of them, MOST at a time. Raises TraceError:
+    `not_allowed`, `bad_input`; `conflict` where nothing is free.
     """
     _check_may_give(actor, assignee)
     if count is not None and count < 1:
@@ -46,8 +45,8 @@ def assign(
 
 
 @transaction.atomic
-def take_back(*, assignment: Assignment, actor: Any) -> int:
-    """Return what is not decided to everybody; how many items. Raises `not_allowed`, `bad_state`."""
+def take_back(*, assignment: int, actor: Any) -> int:
+    """Return what is not decided to everybody; how many items. Raises `not_found`, `not_allowed`, `bad_state`."""
     row = _running(assignment, actor)
     count = _free(row)
     audit_models.record(actor=actor, action="assignment.taken_back", obj=row, detail={"items": count})
@@ -58,10 +57,9 @@ def take_back(*, assignment: Assignment, actor: Any) -> int:
 
 
 @transaction.atomic
-def reassign(*, assignment: Assignment, assignee: Any, actor: Any) -> Assignment:
-    """Give what is open of an assignment to somebody else.
-
-    What the old assignee is reading now stays with them; what the new one has read in another round is everybody's.
+def reassign(*, assignment: int, assignee: Any, actor: Any) -> Assignment:
+    """Give what is open of an assignment to somebody else. What the old assignee is reading now stays with them; what
+    the new one has read in another round is everybody's.
     """
     row = _running(assignment, actor)
     _check_may_give(actor, assignee)
@@ -82,18 +80,9 @@ def end_done() -> int:
     return Assignment.objects.filter(~Exists(left), ended_at=None).update(ended_at=Now())
 
 
-def assignment_row(pk: int) -> Assignment:
-    """Raises TraceError `not_found`."""
-    row = Assignment.objects.select_related("assignee", "assigned_by").filter(pk=pk).first()
-    if row is None:
-        raise TraceError(f"there is no assignment {pk}.", code="not_found", where="assignment")
-    return row
-
-
 def may_end(actor: Any, assignment: Assignment) -> bool:
     """Admins, and who took it for themselves."""
-    own = assignment.assignee_id == actor.pk == assignment.assigned_by_id
-    return ADMIN in roles_of(actor) or own
+    return ADMIN in roles_of(actor) or assignment.assignee_id == actor.pk == assignment.assigned_by_id
 
 
 def _give(
@@ -107,9 +96,8 @@ def _give(
             where="assignment",
             hint="What somebody holds, what is another's, and what the person has read already is not given.",
         )
-    row = Assignment.objects.create(
-        assignee=assignee, assigned_by=actor, filters=dict(filters), count=len(ids), note=note[:300]
-    )
+    given = {"filters": dict(filters), "count": len(ids), "note": note[:300]}
+    row = Assignment.objects.create(assignee=assignee, assigned_by=actor, **given)
     ReviewItem.objects.filter(pk__in=ids).update(assignment=row, assigned_to=assignee)
     detail = {"assignee": str(assignee), "items": len(ids), "filters": row.filters}
     audit_models.record(actor=actor, action="assignment.made", obj=row, detail=detail)
@@ -129,8 +117,11 @@ def _free(row: Assignment) -> int:
     return sum(state != State.WITHDRAWN for state in states.values())
 
 
-def _running(assignment: Assignment, actor: Any) -> Assignment:
-    row = Assignment.objects.select_for_update(of=("self",)).select_related("assignee").get(pk=assignment.pk)
+def _running(pk: int, actor: Any) -> Assignment:
+    rows = Assignment.objects.select_for_update(of=("self",)).select_related("assignee")
+    row = rows.filter(pk=pk).first()
+    if row is None:
+        raise TraceError(f"there is no assignment {pk}.", code="not_found", where="assignment")
     if not may_end(actor, row):
         message = "only an admin, or the person who took it for themselves, may change this assignment."
         raise TraceError(message, code="not_allowed", where=f"assignment {row.pk}")

@@ -60,11 +60,9 @@ def _page(
     filters = QueueFilters(request.POST if error else request.GET)
     context = {
         "team": found,
-        "me": next((member for member in found.members if member.pk == request.user.pk), None),
+        "me": next((one for one in found["members"] if one["pk"] == request.user.pk), None),
         "for_me": waiting_total(request.user),
-        "running": [
-            {"row": row, "may_end": services.may_end(request.user, row)} for row in selectors.assignments()
-        ],
+        "running": [(row, services.may_end(request.user, row)) for row in selectors.assignments()],
         "ended": selectors.assignments(ended=True)[:ENDED],
         "filters": filters,
         "form": form or AssignForm(initial={"assignee": request.user.pk}),
@@ -117,7 +115,7 @@ def assign(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def take_back(request: HttpRequest, pk: int) -> HttpResponse:
-    count = services.take_back(assignment=services.assignment_row(pk), actor=request.user)
+    count = services.take_back(assignment=pk, actor=request.user)
     messages.success(request, f"{count:,} taken back; they are everybody's again.")
     return redirect("synthesis:team")
 
@@ -125,10 +123,9 @@ def take_back(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def reassign(request: HttpRequest, pk: int) -> HttpResponse:
     person = reviewers().filter(pk=number_of(request.POST.get("assignee", ""))).first()
-    row = services.assignment_row(pk)
     if person is None:
         raise TraceError("choose a reviewer.", code="bad_input", where="assignee")
-    new = services.reassign(assignment=row, assignee=person, actor=request.user)
+    new = services.reassign(assignment=pk, assignee=person, actor=request.user)
     messages.success(request, f"{new.count:,} given to {person} instead.")
     return redirect("synthesis:team")
 
