@@ -60,27 +60,35 @@ def only_own(viewer: Any) -> int | None:
 def agreements(*, reviewer: int | None = None, most_pairs: int = 50) -> Row:
     """{"overall", "domains", "styles", "pairs": the most samples in common first, "more_pairs"}. Two queries.
 
-    reviewer: an id; the pairs of that one alone.
+    A pair has kappa over the three verdicts, and with an edit counted as an approval. reviewer: an id; its pairs alone.
     """
     rows = read_twice()
-    by: dict[str, defaultdict[Any, list[Met]]] = {
-        name: defaultdict(list) for name in ("domain", "kind", "pair")
-    }
+    domains, kinds, by_pair = defaultdict[str, list[Met]](list), defaultdict[str, list[Met]](list), {}
     for row in rows:
-        by["domain"][row.domain].append(row)
-        by["kind"][row.kind].append(row)
+        domains[row.domain].append(row)
+        kinds[row.kind].append(row)
         if reviewer in (None, row.one, row.other):
-            by["pair"][row.one, row.other].append(row)
-    pairs = sorted(by["pair"].items(), key=lambda pair: (-sum(row.units for row in pair[1]), pair[0]))
+            by_pair.setdefault((row.one, row.other), []).append(row)
+    pairs = sorted(by_pair.items(), key=lambda pair: (-sum(row.units for row in pair[1]), pair[0]))
     people = {who for ids, _ in pairs[:most_pairs] for who in ids}
     names = dict(User.objects.filter(pk__in=people).values_list("pk", "username"))
+    shown = []
+    for (one, other), found in pairs[:most_pairs]:
+        table = table_of(found)
+        kappa, collapsed = cohen_kappa(table), cohen_kappa(table, collapse=EDIT_APPROVES)
+        pair = {
+            "one": names[one],
+            "other": names[other],
+            "n": kappa.n,
+            "kappa": kappa,
+            "collapsed": collapsed,
+        }
+        shown.append({**pair, "same_verdict": wilson(*agreeing(table))})
     return {
         "overall": _agreement("all", rows),
-        "domains": [_agreement(name, found) for name, found in sorted(by["domain"].items())],
-        "styles": [_agreement(name, found) for name, found in sorted(by["kind"].items())],
-        "pairs": [
-            _pair(names[one], names[other], table_of(found)) for (one, other), found in pairs[:most_pairs]
-        ],
+        "domains": [_agreement(name, found) for name, found in sorted(domains.items())],
+        "styles": [_agreement(name, found) for name, found in sorted(kinds.items())],
+        "pairs": shown,
         "more_pairs": max(0, len(pairs) - most_pairs),
     }
 
@@ -94,15 +102,8 @@ def _agreement(name: str, rows: list[Met]) -> Row:
     return {"name": name, "n": alpha.n, "alpha": alpha, "same_verdict": verdict, "same_outcome": outcome}
 
 
-def _pair(one: str, other: str, table: Table) -> Row:
-    """Two reviewers: kappa over the three verdicts, and with an edit counted as an approval."""
-    kappa = cohen_kappa(table)
-    found = {"kappa": kappa, "collapsed": cohen_kappa(table, collapse=EDIT_APPROVES)}
-    return {"one": one, "other": other, "n": kappa.n, **found, "same_verdict": wilson(*agreeing(table))}
-
-
 def read_twice() -> list[Met]:
-    return [Met(*row) for row in _rows(READ_TWICE)]
+    return [Met(*row) for row in fetched(READ_TWICE)]
 
 
 def table_of(rows: Iterable[Met]) -> Table:
@@ -149,7 +150,6 @@ SELECT who, sum(stand + back)::int, sum(back)::int FROM (
 ) d GROUP BY 1
 """
 
-
 Strata = dict[tuple[str, str], tuple[int, int]]  # (domain, kind) -> (read, rejected)
 
 
@@ -163,12 +163,12 @@ def qualities(reviewer: int | None = None) -> list[Row]:
     """
     team: Strata = {}
     read: dict[int, Strata] = defaultdict(dict)
-    for who, domain, kind, count, rejected in _rows(READ):
+    for who, domain, kind, count, rejected in fetched(READ):
         read[who][domain, kind] = count, rejected
         before = team.get((domain, kind), (0, 0))
         team[domain, kind] = before[0] + count, before[1] + rejected
-    ended = {who: counts for who, *counts in _rows(ENDED)}
-    undone = {who: counts for who, *counts in _rows(TAKEN_BACK)}
+    ended = {who: counts for who, *counts in fetched(ENDED)}
+    undone = {who: counts for who, *counts in fetched(TAKEN_BACK)}
     total = {who: sum(count for count, _ in own.values()) for who, own in read.items()}
     people = sorted(read, key=lambda who: (-total[who], who))
     shown = [who for who in people if reviewer in (None, who)]
@@ -212,7 +212,7 @@ def _stands_out(own: Rate, others: Rate) -> str:
     return "low" if -gap > hypot(own.high - own.value, others.value - others.low) else ""
 
 
-def _rows(sql: str) -> list[tuple[Any, ...]]:
+def fetched(sql: str, *given: Any) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        cursor.execute(sql)
+        cursor.execute(sql, given or None)
         return list(cursor.fetchall())

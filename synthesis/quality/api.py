@@ -244,12 +244,8 @@ class ReviewQualityOne(ApiView):
         given = self.read_query(QualityIn)
         own = only_own(request.user)
         strict = given.pop("edits") == "reject"
-        report = {
-            "agreement": agreements(reviewer=own),
-            "judges": calibrations(strict=strict, **given),
-            "reviewers": qualities(own),
-        }
-        return Response(QualityOut(report).data)
+        report = {"agreement": agreements(reviewer=own), "judges": calibrations(strict=strict, **given)}
+        return Response(QualityOut({**report, "reviewers": qualities(own)}).data)
 
 
 urlpatterns = [path("review/quality", ReviewQualityOne.as_view(), name="api-review-quality")]

@@ -12,11 +12,11 @@ from dataclasses import asdict
 from math import ceil
 from typing import Any, NamedTuple
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from synthesis.core.agreement import FLOOR, TARGET, Matrix, Reads, pooled, proposal
 from synthesis.models import ReviewItem, Sample, SynthesisRun
-from synthesis.quality.agreement import Row
+from synthesis.quality.agreement import Row, fetched
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 
@@ -88,89 +88,67 @@ def judged_runs() -> dict[int, str]:
 def unread_refusals(*, judge: str = "", domain: str = "", kind: str = "") -> list[int]:
     """Samples the judge refused for good and nobody has been asked to read, by id."""
     runs = [run for run, name in judged_runs().items() if judge in ("", name)]
-    return [pk for (pk,) in _rows(UNREAD, runs, domain, domain, kind, kind, kind)]
+    return [pk for (pk,) in fetched(UNREAD, runs, domain, domain, kind, kind, kind)]
 
 
 def calibrations(*, strict: bool = False, target: float = TARGET, floor: float = FLOOR) -> list[Row]:
     """One for each judge people have read something of, or could; by name: kappas, and rows over all, per domain, per
     kind, and per domain and kind. Four queries.
     """
-    strata = readings()
-    asked = {"target": target, "floor": floor}
-    return [
-        _judge(judge, {at: reads for at, reads in strata.items() if at.judge == judge}, strict, asked)
-        for judge in sorted({at.judge for at in strata})
-    ]
-
-
-def _judge(judge: str, strata: Mapping[Stratum, Reads], strict: bool, asked: dict[str, float]) -> Row:
-    def rows(places: set[tuple[str, str]]) -> list[Row]:
-        return [_row(place, _matrix(strata, *place, strict), **asked) for place in sorted(places)]
-
-    overall = _matrix(strata, "", "", strict)
-    return {
-        "judge": judge,
-        "kappa": overall.weighted_kappa,
-        "raw_kappa": overall.raw_kappa,
-        "overall": _row(("", ""), overall, **asked),
-        "domains": rows({(at.domain, "") for at in strata}),
-        "kinds": rows({("", at.kind) for at in strata}),
-        "cells": rows({(at.domain, at.kind) for at in strata}),
-    }
+    strata, found = readings(), []
+    for judge in sorted({at.judge for at in strata}):
+        own = {at: reads for at, reads in strata.items() if at.judge == judge}
+        cells = {(at.domain, at.kind) for at in own}
+        groups = {
+            "domains": {(domain, "") for domain, _ in cells},
+            "kinds": {("", kind) for _, kind in cells},
+        }
+        rows = {
+            name: [_row(place, _matrix(own, *place, strict), target, floor) for place in sorted(places)]
+            for name, places in {**groups, "cells": cells}.items()
+        }
+        whole = _matrix(own, "", "", strict)
+        kappas = {"kappa": whole.weighted_kappa, "raw_kappa": whole.raw_kappa}
+        found.append({"judge": judge, **kappas, "overall": _row(("", ""), whole, target, floor), **rows})
+    return found
 
 
 def _matrix(strata: Mapping[Stratum, Reads], domain: str, kind: str, strict: bool) -> Matrix:
     """Of a domain and kind; "": of all of them."""
-    inside = [
-        (at.accepted, reads)
-        for at, reads in strata.items()
-        if domain in ("", at.domain) and kind in ("", at.kind)
-    ]
-    accepted, refused = (
-        pooled(reads for side, reads in inside if side == verdict) for verdict in (True, False)
-    )
-    return Matrix(accepted, refused, strict)
+    sides: dict[bool, list[Reads]] = {True: [], False: []}
+    for at, reads in strata.items():
+        if domain in ("", at.domain) and kind in ("", at.kind):
+            sides[at.accepted].append(reads)
+    return Matrix(pooled(sides[True]), pooled(sides[False]), strict)
 
 
-def _row(place: tuple[str, str], matrix: Matrix, *, target: float, floor: float) -> Row:
+def _row(place: tuple[str, str], matrix: Matrix, target: float, floor: float) -> Row:
     asked = proposal(matrix.accepted, strict=matrix.strict, target=target, floor=floor)
     row: Row = {"domain": place[0], "kind": place[1]}
     for name, reads in (("accepted", matrix.accepted), ("refused", matrix.refused)):
         counts = dict(zip(("approved", "edited", "rejected"), reads.counts, strict=True))
         row[name] = {**counts, "read": reads.n, "effective": reads.effective, "samples": reads.population}
+    row |= {"false_accept": matrix.false_accept, "false_refuse": matrix.false_refuse}
     percent = ceil(round(100 * asked.share, 6))
-    return {
-        **row,
-        "false_accept": matrix.false_accept,
-        "false_refuse": matrix.false_refuse,
-        "proposal": {**asdict(asked), "percent": percent, "why": asked.why},
-    }
+    return {**row, "proposal": {**asdict(asked), "percent": percent, "why": asked.why}}
 
 
 def readings() -> dict[Stratum, Reads]:
     """Of every judge, domain, kind and verdict: what was read, and how many samples there are."""
     judge_of = judged_runs()
     counts: dict[Stratum, Any] = defaultdict(lambda: [[0, 0, 0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], 0])
-    for run, domain, kind, accepted, verdict, n, weight, square in _rows(READ):
+    for run, domain, kind, accepted, verdict, n, weight, square in fetched(READ):
         found = counts[Stratum(judge_of[run], domain, kind, accepted)]
         for place, more in enumerate((n, weight, square)):
             found[place][OUTCOMES.index(verdict)] += more
     for sql in (ACCEPTED, REFUSED):
-        for run, domain, kind, accepted, n in _rows(sql, list(judge_of)):
+        for run, domain, kind, accepted, n in fetched(sql, list(judge_of)):
             counts[Stratum(judge_of[run], domain, kind, accepted)][3] += n
     return {at: Reads(tuple(n), tuple(w), tuple(q), whole) for at, (n, w, q, whole) in counts.items()}
 
 
-def _rows(sql: str, *given: Any) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, given)
-        return list(cursor.fetchall())
-
-
 MOST = 500
-CONTROLS = (
-    0.1  # the share of other items whose verdict is hidden as well, so that hiding it gives nothing away
-)
+CONTROLS = 0.1  # the share of other items whose verdict is hidden as well, so that hiding it tells nothing
 
 
 @transaction.atomic
@@ -190,15 +168,12 @@ def calibration_draw(
     rows = list(locked.values_list("pk", flat=True))  # of two draws at once the later one sees the earlier
     samples = Sample.objects.filter(pk__in=rows, review_items=None).select_related("rule_version")
     copied = ("domain_id", "branch", "style", "tier", "rule_version_id")
-    items = ReviewItem.objects.bulk_create(
-        ReviewItem(
-            sample=sample,
-            calibration=True,
-            rule_id=sample.rule_version.rule_id if sample.rule_version else None,
-            **{name: getattr(sample, name) for name in copied},
-        )
-        for sample in samples.order_by("key")
-    )
+    items = []
+    for sample in samples.order_by("key"):
+        rule = sample.rule_version.rule_id if sample.rule_version else None
+        given = {name: getattr(sample, name) for name in copied}
+        items.append(ReviewItem(sample=sample, calibration=True, rule_id=rule, **given))
+    ReviewItem.objects.bulk_create(items)
     if not items:
         raise TraceError(
             "there is no refused sample left to draw.",
@@ -215,12 +190,12 @@ def calibration_draw(
 def calibration_withdraw(*, actor: Any) -> int:
     """Take what nobody has opened yet out of the queue again; how many. It can be drawn anew."""
     waiting = ReviewItem.objects.filter(calibration=True, state=ReviewItem.State.OPEN, decisions=None)
-    locked = waiting.select_for_update(skip_locked=True, of=("self",))  # what somebody takes now is theirs
-    items = list(locked)
+    items = list(
+        waiting.select_for_update(skip_locked=True, of=("self",))
+    )  # what somebody takes now is theirs
     if items:
-        audit_models.record(
-            actor=actor, action="review.calibration_withdraw", obj=items[0], detail={"items": len(items)}
-        )
+        detail = {"items": len(items)}
+        audit_models.record(actor=actor, action="review.calibration_withdraw", obj=items[0], detail=detail)
         ReviewItem.objects.filter(pk__in=[item.pk for item in items]).delete()
     return len(items)
 

@@ -52,8 +52,8 @@ class DrawForm(forms.Form):
 @require_GET
 def quality(request: HttpRequest) -> HttpResponse:
     report = agreements(reviewer=only_own(request.user))
-    context = {"report": report, "charts": agreement_charts(report), "method": METHOD}
-    return render(request, "synthesis/quality.html", {**context, "part": "agreement"})
+    context = {"report": report, "charts": agreement_charts(report), "method": METHOD, "part": "agreement"}
+    return render(request, "synthesis/quality.html", context)
 
 
 @require_GET
@@ -77,14 +77,16 @@ def quality_judge(request: HttpRequest) -> HttpResponse:
         "floor": f"{100 * chosen['floor']:g}",
         "aql": max((aql for aql in AQLS if aql <= 100 * chosen["target"]), default=AQLS[0]),
         "most": MOST,
+        "method": METHOD,
+        "part": "judge",
     }
-    return render(request, "synthesis/quality_judge.html", {**context, "method": METHOD, "part": "judge"})
+    return render(request, "synthesis/quality_judge.html", context)
 
 
 @require_GET
 def quality_reviewers(request: HttpRequest) -> HttpResponse:
-    rows = qualities(only_own(request.user))
-    context = {"rows": rows, "own": only_own(request.user) is not None, "part": "reviewers"}
+    own = only_own(request.user)
+    context = {"rows": qualities(own), "own": own is not None, "part": "reviewers"}
     return render(request, "synthesis/quality_reviewers.html", context)
 
 
@@ -185,19 +187,27 @@ def _flat(row: Row, before: str = "") -> dict[str, Any]:
 
 @require_http_methods(["GET", "POST"])
 def second_shares(request: HttpRequest) -> HttpResponse:
-    if request.method == "POST":
-        changed, wrong = typed(request)
-        if not wrong:
-            try:
-                count = shares_set(shares=changed, actor=request.user)
-            except TraceError as error:
-                wrong = error.extra["places"]
-            else:
-                said = f"{count} share{'' if count == 1 else 's'} changed; readings from now on follow."
-                messages.success(request, said if count else "Nothing was changed.")
-                return redirect("synthesis:second_shares")
-        return page(request, wrong)
-    return page(request, {})
+    """What was typed stays when it is refused."""
+    changed, wrong = typed(request)
+    if request.method == "POST" and not wrong:
+        try:
+            count = shares_set(shares=changed, actor=request.user)
+        except TraceError as error:
+            wrong = error.extra["places"]
+        else:
+            said = f"{count} share{'' if count == 1 else 's'} changed; readings from now on follow."
+            messages.success(request, said if count else "Nothing was changed.")
+            return redirect("synthesis:second_shares")
+    rows, first, second = share_table()
+    for row in rows:
+        for cell in row["cells"]:
+            name = f"{row['slug']}|{cell['style']}"
+            own = "" if cell["own"] is None else f"{100 * cell['own']:g}"
+            value = request.POST.get(f"share|{name}", own)
+            cell |= {"name": name, "was": own, "value": value, "inherited": f"{100 * cell['share']:g}"}
+            cell["problem"] = wrong.get((row["slug"], cell["style"]), "")
+    context = {"rows": rows, "styles": Sample.Style.labels, "first": first, "second": second, "wrong": wrong}
+    return render(request, "synthesis/quality_shares.html", context, status=422 if wrong else 200)
 
 
 def typed(request: HttpRequest) -> tuple[dict[Place, float | None], dict[Place, str]]:
@@ -215,17 +225,3 @@ def typed(request: HttpRequest) -> tuple[dict[Place, float | None], dict[Place, 
         except ValueError:
             wrong[domain, style] = f"'{given[:20]}' is no number."
     return changed, wrong
-
-
-def page(request: HttpRequest, wrong: dict[Place, str]) -> HttpResponse:
-    """What was typed stays when it is refused."""
-    rows, first, second = share_table()
-    for row in rows:
-        for cell in row["cells"]:
-            name = f"{row['slug']}|{cell['style']}"
-            own = "" if cell["own"] is None else f"{100 * cell['own']:g}"
-            value = request.POST.get(f"share|{name}", own)
-            cell |= {"name": name, "was": own, "value": value, "inherited": f"{100 * cell['share']:g}"}
-            cell["problem"] = wrong.get((row["slug"], cell["style"]), "")
-    context = {"rows": rows, "styles": Sample.Style.labels, "first": first, "second": second, "wrong": wrong}
-    return render(request, "synthesis/quality_shares.html", context, status=422 if wrong else 200)
