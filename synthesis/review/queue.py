@@ -34,9 +34,7 @@ def claim_next(
     reviewer: Any, filters: Mapping[str, Any] | None = None, *, besides: Collection[int] = ()
 ) -> ReviewItem | None:
     """The item `reviewer` reads next, claimed: one they hold already, else the first that waits. None: see
-    `selectors.queue_state`.
-
-    besides: items that are not meant, by id: what is on screen while the next one is fetched ahead.
+    `selectors.queue_state`. besides: ids of items that are not meant: what is on screen while the next is fetched.
     """
     while (row := take_next(reviewer.pk, filters or {}, besides)) is None:
         if not sweep():
@@ -89,22 +87,26 @@ def release(reviewer: Any, items: Collection[int] | None = None) -> int:
 @transaction.atomic
 def skip(reviewer: Any, item: int) -> None:
     """Put an item off: free for everybody at once, and for `reviewer` after all others."""
-    row = ReviewItem.objects.filter(pk=item).first()
-    if row is None:
+    if not ReviewItem.objects.filter(pk=item).exists():
         raise conflict([], reviewer)
-    ReviewSkip.objects.update_or_create(item=row, reviewer=reviewer, defaults={"at": Now()})
+    ReviewSkip.objects.update_or_create(item_id=item, reviewer=reviewer, defaults={"at": Now()})
     release(reviewer, [item])
 
 
 @transaction.atomic
 def sweep() -> int:
     """Free every item whose lease has run out or whose holder may no longer review; how many."""
-    reviewers = User.objects.filter(pk=OuterRef("claimed_by"), is_active=True)
-    reviewers = reviewers.filter(Q(is_superuser=True) | Q(groups__name__in=[REVIEWER, ADMIN]))
+    holder = reviewers().filter(pk=OuterRef("claimed_by"))
     claimed = ReviewItem.objects.filter(state=State.CLAIMED)
-    late = claimed.filter(Q(claimed_until__lt=Now()) | ~Exists(reviewers)).order_by()
+    late = claimed.filter(Q(claimed_until__lt=Now()) | ~Exists(holder)).order_by()
     rows = list(late.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
     return ReviewItem.objects.filter(pk__in=rows).update(state=State.OPEN, **NOBODYS)
+
+
+def reviewers() -> QuerySet[User]:
+    """Everybody who may read the queue, by name."""
+    found = User.objects.filter(Q(is_superuser=True) | Q(groups__name__in=(REVIEWER, ADMIN)), is_active=True)
+    return found.distinct().order_by("username")
 
 
 def open_to(reviewer: Any, items: QuerySet[ReviewItem]) -> QuerySet[ReviewItem]:
@@ -126,14 +128,8 @@ def taken(item: int, reviewer: Any) -> TraceError:
 # that another transaction has locked are passed over, so that nobody waits and no two take the same.
 
 
-COLUMNS = {
-    "branch": "branch",
-    "domain": "domain_id",
-    "style": "style",
-    "tier": "tier",
-    "round": "round",
-    "batch": "batch_id",
-}
+COLUMNS = {name: name for name in ("branch", "style", "tier", "round")}
+COLUMNS |= {"domain": "domain_id", "batch": "batch_id"}
 PICK = """(SELECT i.id FROM synthesis_reviewitem i {join} WHERE {who} AND i.id <> ALL(%(besides)s) {narrow}
   ORDER BY {order} LIMIT 1 FOR NO KEY UPDATE OF i SKIP LOCKED)"""
 OPEN = """i.state = 'open' AND i.first_by_id IS DISTINCT FROM %(reviewer)s

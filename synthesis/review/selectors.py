@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db.models import BigIntegerField, Count, Exists, ExpressionWrapper, Min, OuterRef, Q, QuerySet
 from django.utils import timezone
 
@@ -12,20 +11,18 @@ from rules.models import Rule
 from synthesis.core.rejections import REASONS
 from synthesis.models import Decision, ReviewItem, Sample
 from synthesis.review import queue
-from synthesis.review.queue import WAITS, Round, State
+from synthesis.review.queue import COLUMNS, WAITS, Round, State
 from synthesis.samples.counts import queue_totals, waiting_total
 from synthesis.samples.decisions import own_decisions, seen_key, standing_decisions
-from trace_site.access import ADMIN, REVIEWER
 from trace_site.audit.log import Veil
 from trace_site.lib.errors import TraceError
 
 OPEN_AGAIN = Q(state=State.OPEN, first_by__isnull=False)  # of these there is an index
-EQUAL = ("branch", "domain", "style", "tier", "round", "batch")
 
 
 def in_filters(items: QuerySet[ReviewItem], filters: Mapping[str, Any]) -> QuerySet[ReviewItem]:
     """Items that match every filter given: branch, domain, style, tier, round, batch, rule (its code)."""
-    found = items.filter(**{name: filters[name] for name in EQUAL if filters.get(name)})
+    found = items.filter(**{name: filters[name] for name in COLUMNS if filters.get(name)})
     if code := filters.get("rule"):  # by id: the index of a rule's open items has their order
         found = found.filter(rule__in=list(Rule.objects.filter(code=code).values_list("pk", flat=True)))
     return found
@@ -47,12 +44,8 @@ def queue_state(reviewer: Any, filters: Mapping[str, Any]) -> dict[str, Any]:
     )
     if not filters.get("batch"):  # the rollup knows who read first, the second reader is looked up
         counts["read_by_you"] += thirds["not_first"]
-    return {
-        **counts,
-        "claimed_by_others": claims["count"],
-        "frees_at": claims["frees"],
-        "adjudications_read_by_you": thirds["all"],
-    }
+    others = {"claimed_by_others": claims["count"], "frees_at": claims["frees"]}
+    return {**counts, **others, "adjudications_read_by_you": thirds["all"]}
 
 
 def _read_by(reviewer: Any) -> QuerySet[ReviewItem]:
@@ -82,11 +75,8 @@ def progress(user: Any) -> dict[str, int]:
     start = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
     today = ReviewItem.objects.filter(decided_by=user, decided_at__gte=start).count()
     left = waiting_total()
-    return {
-        "today": today,
-        "left": left,
-        "percent": round(100 * today / (today + left)) if today + left else 0,
-    }
+    percent = round(100 * today / (today + left)) if today + left else 0
+    return {"today": today, "left": left, "percent": percent}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +87,7 @@ class Screen:
     item: ReviewItem | None = None
     decision: Decision | None = None
     why: str = ""
-    sides: Sequence[
-        Mapping[str, Any]
-    ] = ()  # {"number", "decision", "reason"} of the two readings to adjudicate
+    sides: Sequence[Mapping[str, Any]] = ()  # {"number", "decision", "reason"} of two readings to adjudicate
     previous: Decision | None = None  # the own decision before this one
     following: int | None = None  # the sample of the own decision after this one
 
@@ -174,12 +162,6 @@ READINGS = Veil(
     told_as="sample.read",
     table="synthesis_decision",
 )
-
-
-def reviewers() -> QuerySet[User]:
-    """Everybody who may read the queue, by name."""
-    found = User.objects.filter(Q(is_superuser=True) | Q(groups__name__in=(REVIEWER, ADMIN)), is_active=True)
-    return found.distinct().order_by("username")
 
 
 def not_blind(viewer: Any, rows: QuerySet[Any], writer: str) -> QuerySet[Any]:

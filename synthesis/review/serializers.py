@@ -16,16 +16,21 @@ TEXT: dict[str, Any] = {"required": False, "max_length": LONGEST}
 VERDICTS = [choice for choice in Decision.Verdict.choices if choice[0] != Decision.Verdict.UNDO]
 
 
-class ClaimIn(InputSerializer):
-    """The part of the queue that is meant; nothing means all of it."""
+class QueueFiltersIn(InputSerializer):
+    """A part of the review queue; what is left out does not narrow."""
 
-    domain = serializers.CharField(required=False, max_length=60)
+    domain = serializers.CharField(required=False, max_length=60, help_text="slug")
     branch = serializers.ChoiceField(choices=SynthesisRun.Branch.choices, required=False)
     style = serializers.ChoiceField(choices=Sample.Style.choices, required=False)  # type: ignore[assignment]
     tier = serializers.ChoiceField(choices=Sample.Tier.choices, required=False)
-    rule = serializers.CharField(required=False, max_length=200, help_text="code")
     round = serializers.ChoiceField(choices=ReviewItem.Round.choices, required=False)
+    rule = serializers.CharField(required=False, max_length=200, help_text="code")
     batch = serializers.IntegerField(required=False, min_value=1, max_value=2**62)
+
+
+class ClaimIn(QueueFiltersIn):
+    """The part of the queue that is meant; nothing means all of it."""
+
     besides = serializers.ListField(
         child=serializers.IntegerField(min_value=0, max_value=2**62),
         default=list,

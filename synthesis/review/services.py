@@ -21,8 +21,7 @@ from synthesis.core.rejections import REASONS
 from synthesis.generate import regeneration
 from synthesis.models import Batch, Decision, ReviewItem, Sample, SnapshotSample
 from synthesis.quality.second import drawn_for_second
-from synthesis.review.queue import NOBODYS, conflict, open_to, take
-from synthesis.review.selectors import reviewers
+from synthesis.review.queue import NOBODYS, conflict, open_to, reviewers, take
 from synthesis.samples import rejections
 from synthesis.samples.checks import check
 from synthesis.samples.decisions import (
@@ -86,11 +85,8 @@ def edit(
     """Correct and approve in one step; what the filter refuses is not taken."""
     fits(query=query, trace=trace, note=note)
     row = _row(sample)
-    texts: dict[str, Any] = {
-        "query": query,
-        "trace": trace,
-        "answer": list(row.answer) if answer is None else answer,
-    }
+    texts: dict[str, Any] = {"query": query, "trace": trace}
+    texts["answer"] = list(row.answer) if answer is None else answer
     asked = Decision(reviewer=reviewer, verdict=Verdict.EDIT, note=note, after=texts)
     if not _decided_before(asked, shown.get("claim")) and (failures := check(sample=row, **texts)):
         raise TraceError(
@@ -181,16 +177,11 @@ def hold_rules(versions: Iterable[int | None]) -> None:
             cursor.execute(f"SELECT 1 FROM rules_rule WHERE id IN ({of}) ORDER BY id FOR SHARE", [wanted])
 
 
-def standing(sample: Sample | int, round: int) -> Decision | None:
-    """The decision of a round that was not taken back."""
-    return standing_decisions().filter(sample=sample, round=round).first()
-
-
 def outcome(verdict: str, texts: Mapping[str, Any]) -> tuple[Any, ...]:
     """Two readings agree when this is equal: the same refusal, or approval of the same texts."""
-    return (
-        (verdict,) if verdict == Verdict.REJECT else (texts["query"], texts["trace"], tuple(texts["answer"]))
-    )
+    if verdict == Verdict.REJECT:
+        return (verdict,)
+    return texts["query"], texts["trace"], tuple(texts["answer"])
 
 
 def _decided_before(asked: Decision, claim: uuid.UUID | str | None) -> bool:
@@ -250,7 +241,7 @@ def _outcome(row: Sample, item: ReviewItem, asked: Decision, how: str) -> dict[s
             return {"human": Human.SECOND}
         how = How.EDITED if asked.verdict == Verdict.EDIT else how
     elif item.round == Round.SECOND:
-        first = standing(row, Round.FIRST)
+        first = standing_decisions().filter(sample=row, round=Round.FIRST).first()
         if first is None or outcome(first.verdict, first.after) != outcome(asked.verdict, asked.after):
             return {"human": Human.DISPUTED}
         by, how = f"{first.reviewer} and {by}", How.SECOND
@@ -320,12 +311,8 @@ def policy_approve(*, count: int | None, actor: Any = None, seed: int = 0) -> di
     """Approve `count` waiting samples by lot, or all of them, unread and audited; what somebody has claimed is theirs
     to read.
     """
-    waiting = ReviewItem.objects.filter(
-        ~Q(batch__state=Batch.State.SAMPLING) | Q(batch=None),  # a batch has a plan of its own
-        state=State.OPEN,
-        round=Round.FIRST,
-        calibration=False,
-    )
+    unplanned = ~Q(batch__state=Batch.State.SAMPLING) | Q(batch=None)  # a batch has a plan of its own
+    waiting = ReviewItem.objects.filter(unplanned, state=State.OPEN, round=Round.FIRST, calibration=False)
     versions = set(waiting.order_by().values_list("rule_version", flat=True).distinct())
     hold_rules(versions)
     known = waiting.filter(Q(rule_version=None) | Q(rule_version__in=versions)).order_by("sample")
@@ -363,17 +350,14 @@ def tell_adjudicators() -> int:
     readings = set(read.values_list("sample", "decided_by"))
     told = 0
     for person in reviewers():
-        opened = [
-            at
-            for sample, at, owner in rows
-            if owner in (None, person.pk) and (sample, person.pk) not in readings
-        ]
+        mine = (row for row in rows if row[2] in (None, person.pk) and (row[0], person.pk) not in readings)
+        opened = [at for _, at, _ in mine]
         notices = Notice.objects.filter(recipient=person, key=NOTICE)
         last = notices.order_by("-id").first()
         unread = last is not None and last.read_at is None
+        if not opened and unread:
+            mark_read(notices)
         if not opened:
-            if unread:
-                mark_read(notices)
             continue
         count = len(opened)
         more = " or more" if count == MOST else ""

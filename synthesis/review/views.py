@@ -71,9 +71,7 @@ def regenerate(request: HttpRequest) -> HttpResponse:
     if not runs:
         messages.info(request, "No rejected sample waits to be written again.")
         return redirect("synthesis:list")
-    messages.success(
-        request, "The rejected samples are being written again; each is told why it was refused."
-    )
+    messages.success(request, "The rejected samples are written again; each writer is told the reason.")
     return redirect("synthesis:detail", runs[0].pk) if len(runs) == 1 else redirect("synthesis:list")
 
 
@@ -103,14 +101,12 @@ def ahead(request: HttpRequest) -> HttpResponse:
     return drawn(request, next_screen(request.user, QueueFilters(request.GET).values(), besides))
 
 
-@require_GET
-def item(request: HttpRequest, pk: int) -> HttpResponse:
-    return item_page(request, pk)
-
-
 def item_page(request: HttpRequest, pk: int, status: int = 200, **more: Any) -> HttpResponse:
     sample = get_object_or_404(shown_samples(), pk=pk)
     return drawn(request, screen_of(sample, request.user), status, **more)
+
+
+item = require_GET(item_page)
 
 
 def drawn(request: HttpRequest, screen: Screen | None, status: int = 200, **more: Any) -> HttpResponse:
@@ -212,11 +208,17 @@ def decided(
 
     A script gets the same as JSON, and shows the item that it has fetched ahead.
     """
-    sample = sample_or_404(pk)
     try:
-        decide(sample=sample, reviewer=request.user, **shown(request))
+        decide(sample=sample_or_404(pk), reviewer=request.user, **shown(request))
     except TraceError as error:
-        return refused(request, pk, error, typed)
+        conflict = status_of(error.code) == 409
+        if wants_json(request):
+            return JsonResponse(error.as_dict(), status=409 if conflict else 422)
+        if conflict:
+            return item_page(request, pk, 409, conflict=str(error))
+        failures = error.extra.get("failures", [])
+        kept = {"editing": bool(typed), "typed": typed, "refused": "" if failures else error}
+        return item_page(request, pk, 422, **kept, **marked(failures, typed))
     return done(request)
 
 
@@ -248,17 +250,6 @@ def shown(request: HttpRequest) -> dict[str, Any]:
     return {"claim": claim, "seen": request.POST.get("seen") or "nothing", "seconds": known}
 
 
-def refused(request: HttpRequest, pk: int, error: TraceError, typed: dict[str, Any] | None) -> HttpResponse:
-    conflict = status_of(error.code) == 409
-    if wants_json(request):
-        return JsonResponse(error.as_dict(), status=409 if conflict else 422)
-    if conflict:
-        return item_page(request, pk, 409, conflict=str(error))
-    failures = error.extra.get("failures", [])
-    kept = {"editing": bool(typed), "typed": typed, "refused": "" if failures else error}
-    return item_page(request, pk, 422, **kept, **marked(failures, typed))
-
-
 def marked(failures: list[dict[str, Any]], typed: dict[str, Any] | None) -> dict[str, Any]:
     """What filter V found, and the typed texts with the places it means."""
     texts = typed or {"query": "", "trace": ""}
@@ -268,11 +259,8 @@ def marked(failures: list[dict[str, Any]], typed: dict[str, Any] | None) -> dict
 
 
 def typed_texts(request: HttpRequest) -> dict[str, Any]:
-    return {
-        "query": request.POST.get("query", "").strip(),
-        "trace": request.POST.get("trace", "").replace("\r\n", "\n").strip(),
-        "answer": request.POST.getlist("answer"),
-    }
+    texts = {name: request.POST.get(name, "").replace("\r\n", "\n").strip() for name in ("query", "trace")}
+    return {**texts, "answer": request.POST.getlist("answer")}
 
 
 @require_POST

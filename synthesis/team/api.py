@@ -8,25 +8,14 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from synthesis.models import ReviewItem, Sample, SynthesisRun
+from synthesis.models import Sample
+from synthesis.review.serializers import QueueFiltersIn
 from synthesis.team.selectors import assignments, visible_to
 from synthesis.team.services import LONGEST, MOST, assign, comment_add, take_back
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import AT, answer_example, page_example, request_example
 from trace_site.rest.schema import InputSerializer, Out, page_of
 from trace_site.rest.views import ApiView, keyset_response
-
-
-class QueueFiltersIn(InputSerializer):
-    """A part of the review queue; what is left out does not narrow."""
-
-    domain = serializers.CharField(required=False, max_length=60, help_text="slug")
-    branch = serializers.ChoiceField(choices=SynthesisRun.Branch.choices, required=False)
-    style = serializers.ChoiceField(choices=Sample.Style.choices, required=False)  # type: ignore[assignment]
-    tier = serializers.ChoiceField(choices=Sample.Tier.choices, required=False)
-    round = serializers.ChoiceField(choices=ReviewItem.Round.choices, required=False)
-    rule = serializers.CharField(required=False, max_length=120, help_text="code")
-    batch = serializers.IntegerField(required=False, min_value=1, max_value=2**62)
 
 
 class AssignmentIn(InputSerializer):
@@ -91,6 +80,7 @@ COMMENT = {
     "text": "@erin is the year of the payslip meant?",
     "at": AT,
 }
+ENDED = OpenApiResponse(description="it has ended")
 NOTHING_FREE = {"message": "assignment: no item of this selection is free.", "code": "conflict", "extra": {}}
 
 
@@ -112,9 +102,7 @@ class AssignmentsList(ApiView):
         request=AssignmentIn,
         responses={201: AssignmentOut, 409: OpenApiResponse(description="nothing is free")},
         examples=[
-            request_example(
-                {"assignee": "rita", "filters": ASSIGNMENT["filters"], "count": 40, "note": "by Friday"}
-            ),
+            request_example({name: ASSIGNMENT[name] for name in ("assignee", "filters", "count", "note")}),
             answer_example({**ASSIGNMENT, "done": 0, "left": 40, "gone": 0, "last_decision": None}, 201),
             answer_example(NOTHING_FREE, 409, "nothing is free"),
         ],
@@ -141,12 +129,7 @@ class AssignmentOne(ApiView):
         """Read an assignment."""
         return Response(AssignmentOut(get_object_or_404(assignments(None), pk=pk)).data)
 
-    @extend_schema(
-        responses={
-            204: OpenApiResponse(description="taken back"),
-            409: OpenApiResponse(description="it has ended"),
-        }
-    )
+    @extend_schema(responses={204: OpenApiResponse(description="taken back"), 409: ENDED})
     def delete(self, request: Request, pk: int) -> Response:
         """Take an assignment back. What is decided stays decided; the rest is everybody's again."""
         take_back(assignment=pk, actor=request.user)

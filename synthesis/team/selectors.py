@@ -15,8 +15,8 @@ from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 from django.utils import timezone
 
 from synthesis.models import Assignment, ReviewItem, SampleComment
-from synthesis.review.queue import WAITS
-from synthesis.review.selectors import not_blind, reviewers
+from synthesis.review.queue import WAITS, reviewers
+from synthesis.review.selectors import not_blind
 from synthesis.samples.counts import in_queue, waiting_total
 
 BREAK = timedelta(minutes=5)  # as long as a claim lasts

@@ -15,7 +15,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from synthesis.models import Sample, SavedView
 from synthesis.review import queue as review_queue
 from synthesis.review.forms import QueueFilters
-from synthesis.review.selectors import is_blind, reviewers
+from synthesis.review.queue import reviewers
+from synthesis.review.selectors import is_blind
 from synthesis.samples.counts import waiting_total
 from synthesis.samples.forms import SampleFilters
 from synthesis.team import selectors, services
@@ -176,15 +177,15 @@ def comment_list(request: HttpRequest) -> HttpResponse:
 
 
 FORMS: dict[str, type[QueueFilters] | type[SampleFilters]] = {
-    SavedView.Page.REVIEW: QueueFilters,
-    SavedView.Page.SAMPLES: SampleFilters,
+    "review": QueueFilters,
+    "samples": SampleFilters,
 }
-ADDRESSES = {SavedView.Page.REVIEW: "synthesis:review", SavedView.Page.SAMPLES: "synthesis:samples"}
+ADDRESSES = {"review": "synthesis:review", "samples": "synthesis:samples"}
 
 
 def checked(page: str, query: str) -> dict[str, Any]:
     """The filters of an address as the page's own form takes them: what it would ignore is left out."""
-    return FORMS[SavedView.Page(page)](QueryDict(query)).values()
+    return FORMS[page](QueryDict(query)).values()
 
 
 @require_http_methods(["GET", "POST"])
@@ -216,7 +217,7 @@ def fragment(request: HttpRequest, page: str) -> HttpResponse:
     context = {
         "views": found,
         "page": page,
-        "address": reverse(ADDRESSES[SavedView.Page(page)]),
+        "address": reverse(ADDRESSES[page]),
         "is_admin": ADMIN in roles_of(request.user),
     }
     return render(request, "synthesis/_saved_views.html", context)

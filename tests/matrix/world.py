@@ -27,7 +27,7 @@ from rules.models import ChangeRequest, RuleChange
 from synthesis.batches.services import batch_create
 from synthesis.datasets.build import snapshot_start
 from synthesis.models import Attempt, ReviewItem, Snapshot
-from synthesis.review import bulk
+from synthesis.review import views_batches as bulk
 from synthesis.review.queue import claim_item
 from synthesis.samples.decisions import seen_key
 from synthesis.team.guidelines import guideline_save

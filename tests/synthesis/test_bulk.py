@@ -6,10 +6,10 @@ from django.urls import reverse
 
 from synthesis.batches.services import batch_create
 from synthesis.models import Decision, ReviewItem, Sample, SecondShare
-from synthesis.review import bulk
 from synthesis.review import queue as review_queue
 from synthesis.review import services as review_services
-from synthesis.review.bulk import MOST, SALT, bulk_approve, bulk_open, bulk_take, held_items
+from synthesis.review import views_batches as bulk
+from synthesis.review.views_batches import MOST, SALT, bulk_approve, bulk_open, bulk_take, held_items
 from tests.synthesis.rows import make_benchmark_query, make_book, make_sample, publish
 from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
