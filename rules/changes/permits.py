@@ -34,7 +34,7 @@ VERBS: dict[str, tuple[frozenset[State], str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class ReviewVerdict:
     """What a reviewer said. `why` is the reason why an approval does not count (any more)."""
 
     approval: Approval
@@ -45,7 +45,7 @@ class Word:
         return not self.why and self.approval.verdict == Approval.Verdict.APPROVE
 
 
-def words_on(request: ChangeRequest) -> list[Word]:
+def words_on(request: ChangeRequest) -> list[ReviewVerdict]:
     """Every approval and rejection, oldest first; two queries."""
     words = []
     for row in request.approvals.select_related("reviewer").prefetch_related("reviewer__groups"):
@@ -56,11 +56,11 @@ def words_on(request: ChangeRequest) -> list[Word]:
             why = f"the account of {who.username} is no longer active"
         elif not who.is_superuser and not {group.name for group in who.groups.all()} & WRITERS:
             why = f"{who.username} no longer has a role that approves"
-        words.append(Word(row, why))
+        words.append(ReviewVerdict(row, why))
     return words
 
 
-def approvals_missing(words: Sequence[Word]) -> int:
+def approvals_missing(words: Sequence[ReviewVerdict]) -> int:
     return max(0, int(settings.CHANGE_APPROVALS) - sum(word.counts for word in words))
 
 
@@ -71,7 +71,9 @@ def not_a_writer(actor: Any) -> TraceError | None:
     return TraceError(sentence, code="not_allowed", hint="Ask an admin for the role.")
 
 
-def refusal(verb: str, request: ChangeRequest, actor: Any, words: Sequence[Word]) -> TraceError | None:
+def refusal(
+    verb: str, request: ChangeRequest, actor: Any, words: Sequence[ReviewVerdict]
+) -> TraceError | None:
     """Why `actor` may not do this now, as the error to raise; None when they may."""
     states, done = VERBS[verb]
     if error := not_a_writer(actor):

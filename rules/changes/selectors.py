@@ -13,7 +13,16 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
 from rules.book import version_contents
-from rules.changes.permits import OPEN, VERBS, WRITERS, State, Word, approvals_missing, refusal, words_on
+from rules.changes.permits import (
+    OPEN,
+    VERBS,
+    WRITERS,
+    ReviewVerdict,
+    State,
+    approvals_missing,
+    refusal,
+    words_on,
+)
 from rules.changes.proposals import (
     Conflict,
     change_label,
@@ -108,7 +117,7 @@ class ChangeView:
 class RequestDetail:
     request: ChangeRequest
     changes: list[ChangeView]
-    words: list[Word]
+    words: list[ReviewVerdict]
     missing: int
     timeline: list[Happened]
     possible: dict[str, TraceError | None]  # verb -> why not; verbs of other states are left out

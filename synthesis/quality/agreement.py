@@ -63,12 +63,13 @@ def agreements(*, reviewer: int | None = None, most_pairs: int = 50) -> Row:
     A pair has kappa over the three verdicts, and with an edit counted as an approval. reviewer: an id; its pairs alone.
     """
     rows = read_twice()
-    domains, kinds, by_pair = defaultdict[str, list[Met]](list), defaultdict[str, list[Met]](list), {}
+    domains, kinds = defaultdict[str, list[Met]](list), defaultdict[str, list[Met]](list)
+    by_pair = defaultdict[tuple[int, int], list[Met]](list)
     for row in rows:
         domains[row.domain].append(row)
         kinds[row.kind].append(row)
         if reviewer in (None, row.one, row.other):
-            by_pair.setdefault((row.one, row.other), []).append(row)
+            by_pair[row.one, row.other].append(row)
     pairs = sorted(by_pair.items(), key=lambda pair: (-sum(row.units for row in pair[1]), pair[0]))
     people = {who for ids, _ in pairs[:most_pairs] for who in ids}
     names = dict(User.objects.filter(pk__in=people).values_list("pk", "username"))
