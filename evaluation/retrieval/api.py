@@ -9,60 +9,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from evaluation.retrieval import retriever
-from evaluation.retrieval.calibration import NO_TOOL_FITS
-from trace_site.rest.examples import answer_example, request_example
+from trace_site.rest.examples import answer_example, examples_beside, request_example
 from trace_site.rest.schema import InputSerializer, TextList
 from trace_site.rest.views import ApiView
 
-EXAMPLE_ASKED = {"query": "my payslip of March 2024", "mode": "trace"}
-EXAMPLE_ANSWER = {
-    "model": {"id": 3, "cell": "(a, m, r+R)", "base": "pocket", "snapshot": 2},
-    "mode": "trace",
-    "tools": [
-        {
-            "name": "PayrollNova/GetPayslip",
-            "score": None,
-            "description": "Reads the payslip of one worker and period.",
-            "deprecated": False,
-            "retired": False,
-        }
-    ],
-    "ranked": [],
-    "confidence": 0.86,
-    "fits": True,
-    "calibration": "",
-    "trace": "Somebody wants the payslip of one month. By PAYSLIP_PERIOD, a month of 2024 is read in the new system. "
-    "So it is PayrollNova/GetPayslip.",
-    "follows_trace": True,
-    "trace_tools": ["PayrollNova/GetPayslip"],
-    "cited_rule": {
-        "id": 7,
-        "code": "PAYSLIP_PERIOD",
-        "domain": "hr",
-        "version": 2,
-        "target": "PayrollNova/GetPayslip",
-        "text": "From 2024 on use PayrollNova/GetPayslip; for earlier periods PayrollOne/GetPayslip.",
-        "start": 45,
-    },
-    "withheld": 0,
-    "unread": [],
-    "cut_request": False,
-    "notes": [],
-    "seconds": 1.31,
-}
-
-
-EXAMPLE_REFUSAL = EXAMPLE_ANSWER | {
-    "mode": "fast",
-    "confidence": 0.02,
-    "fits": False,
-    "trace": "",
-    "follows_trace": None,
-    "trace_tools": [],
-    "cited_rule": None,
-    "notes": [NO_TOOL_FITS],
-    "seconds": 0.02,
-}
+EXAMPLES = examples_beside(__file__)
 
 
 class Retrieve(ApiView):
@@ -153,9 +104,9 @@ class Retrieve(ApiView):
             503: OpenApiResponse(description="the engine is away or loading; see Retry-After"),
         },
         examples=[
-            request_example(EXAMPLE_ASKED),
-            answer_example(EXAMPLE_ANSWER),
-            answer_example(EXAMPLE_REFUSAL, name="no tool fits"),
+            request_example(EXAMPLES["asked"]),
+            answer_example(EXAMPLES["answer"]),
+            answer_example(EXAMPLES["refusal"], name="no tool fits"),
         ],
     )
     def post(self, request: Request) -> Response:

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from trace_site.rest.examples import AT, answer_example, page_example, request_example
+from trace_site.rest.examples import answer_example, examples_beside, page_example, request_example
 from trace_site.rest.schema import InputSerializer, TextList, page_of
 from trace_site.rest.views import ApiView, keyset_response
 from training.models import AliasMove, Model
@@ -19,35 +19,7 @@ from training.registry.registry import newer_tools
 Out = serializers.Serializer[Any]
 MOST_NEWER = 100
 REFUSED = OpenApiResponse(description="bad_state: it never was champion, or is; removed: its files are gone")
-MODEL = {
-    "id": 7,
-    "run": 12,
-    "snapshot": 4,
-    "base": "pocket",
-    "cell": "(a, m, r+R)",
-    "parameters": 4312064,
-    "bytes": 17301504,
-    "digest": "9f2b61c0" * 8,
-    "created_at": AT,
-    "removed_at": None,
-    "kept_because": "",
-}
-DETAIL = MODEL | {
-    "lineage": {
-        "snapshot": {"id": 4, "hash": "9f2b61c0"},
-        "rules": {"count": 12, "hash": "51aa"},
-        "code": "2ddf7b5",
-    },
-    "newer_tools": {"count": 1, "names": ["PayrollNovaV3/GetPayslip"]},
-}
-MOVE = {
-    "alias": "champion",
-    "model": 7,
-    "note": "better on covered clusters, none worse",
-    "by": "ada",
-    "at": AT,
-}
-NEVER = {"message": "model 7 never was champion. Promote it instead.", "code": "bad_state", "extra": {}}
+EXAMPLES = examples_beside(__file__)
 
 
 class ModelOut(Out):
@@ -103,14 +75,14 @@ def model_row(pk: int) -> Model:
 
 
 class TrainingModelsList(ApiView):
-    @extend_schema(responses=page_of(ModelOut), examples=[page_example(MODEL, "6")])
+    @extend_schema(responses=page_of(ModelOut), examples=[page_example(EXAMPLES["model"], "6")])
     def get(self, request: Request) -> Response:
         """List trained models. Newest first."""
         return keyset_response(request, selectors.models(), ModelOut, newest=True)
 
 
 class TrainingModelOne(ApiView):
-    @extend_schema(responses=ModelDetailOut, examples=[answer_example(DETAIL)])
+    @extend_schema(responses=ModelDetailOut, examples=[answer_example(EXAMPLES["detail"])])
     def get(self, request: Request, pk: int) -> Response:
         """Read a trained model. With the lineage that was written down when it was published, and the tools
         it is too old for.
@@ -126,7 +98,7 @@ class TrainingModelOne(ApiView):
 
 
 class TrainingAliases(ApiView):
-    @extend_schema(responses=AliasMoveOut(many=True), examples=[answer_example(MOVE)])
+    @extend_schema(responses=AliasMoveOut(many=True), examples=[answer_example(EXAMPLES["move"])])
     def get(self, request: Request) -> Response:
         """List what the aliases name. The newest move of champion, challenger and previous; the history is
         append-only.
@@ -139,7 +111,7 @@ class TrainingModelPromote(ApiView):
     @extend_schema(
         request=MoveIn,
         responses={200: AliasMoveOut, 409: REFUSED},
-        examples=[request_example({"note": MOVE["note"]}), answer_example(MOVE)],
+        examples=[request_example({"note": EXAMPLES["move"]["note"]}), answer_example(EXAMPLES["move"])],
     )
     def post(self, request: Request, pk: int) -> Response:
         """Promote a model to champion. The old champion becomes previous. Promoting the champion again
@@ -156,8 +128,8 @@ class TrainingModelRollback(ApiView):
         responses={200: AliasMoveOut, 409: REFUSED},
         examples=[
             request_example({"note": "worse on HR"}),
-            answer_example(MOVE),
-            answer_example(NEVER, 409, "never champion"),
+            answer_example(EXAMPLES["move"]),
+            answer_example(EXAMPLES["never_champion"], 409, "never champion"),
         ],
     )
     def post(self, request: Request, pk: int) -> Response:

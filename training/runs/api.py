@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from trace_site.lib.errors import TraceError
-from trace_site.rest.examples import answer_example, page_example, request_example
+from trace_site.rest.examples import answer_example, examples_beside, page_example, request_example
 from trace_site.rest.schema import page_of
 from trace_site.rest.views import AnyFormat, ApiView, keyset_response
 from training.core import estimate as sums
@@ -18,7 +18,6 @@ from training.core import recipe as recipes
 from training.core.recipe import CELL, POCKET, Recipe
 from training.models import Run
 from training.registry import selectors
-from training.runs import serializers as examples
 from training.runs import services
 from training.runs.curves import SHOWN, buckets, newest_points, stage_states
 from training.runs.estimates import estimate
@@ -35,6 +34,7 @@ from training.runs.serializers import (
 )
 from training.runs.stages import default_recipe, over_default
 
+EXAMPLES = examples_beside(__file__)
 ENDED = OpenApiResponse(description="job_state: the run is not in a state for this")
 
 
@@ -65,7 +65,7 @@ class TrainingRunsList(ApiView):
     content_negotiation_class = AnyFormat
 
     @extend_schema(
-        parameters=[RunListIn], responses=page_of(TrainingRun), examples=[page_example(examples.RUN, "11")]
+        parameters=[RunListIn], responses=page_of(TrainingRun), examples=[page_example(EXAMPLES["run"], "11")]
     )
     def get(self, request: Request) -> Response:
         """List training runs. Newest first, with what the filters name."""
@@ -76,10 +76,10 @@ class TrainingRunsList(ApiView):
         request=RunIn,
         responses={201: TrainingRunDetail},
         examples=[
-            request_example(examples.STARTED),
-            answer_example(examples.DETAIL, 201),
-            answer_example(examples.NO_SNAPSHOT, 400, "no such snapshot"),
-            answer_example(examples.NO_BASE, 400, "no such base"),
+            request_example(EXAMPLES["started"]),
+            answer_example(EXAMPLES["detail"], 201),
+            answer_example(EXAMPLES["no_snapshot"], 400, "no such snapshot"),
+            answer_example(EXAMPLES["no_base"], 400, "no such base"),
         ],
     )
     def post(self, request: Request) -> Response:
@@ -103,9 +103,9 @@ class TrainingEstimate(ApiView):
         request=RunIn,
         responses=RunEstimateOut,
         examples=[
-            request_example(examples.STARTED),
-            answer_example(examples.ESTIMATE),
-            answer_example(examples.NO_SNAPSHOT, 400, "no such snapshot"),
+            request_example(EXAMPLES["started"]),
+            answer_example(EXAMPLES["estimate"]),
+            answer_example(EXAMPLES["no_snapshot"], 400, "no such snapshot"),
         ],
     )
     def post(self, request: Request) -> Response:
@@ -118,7 +118,7 @@ class TrainingEstimate(ApiView):
 
 
 class TrainingBasesList(ApiView):
-    @extend_schema(responses=BasesOut, examples=[answer_example(examples.BASES)])
+    @extend_schema(responses=BasesOut, examples=[answer_example(EXAMPLES["bases"])])
     def get(self, request: Request) -> Response:
         """List the bases that runs may be trained on. Those that BASE_MODEL and BASE_MODELS name, and pocket;
         each with its own default recipe.
@@ -137,7 +137,7 @@ class TrainingBasesList(ApiView):
 
 
 class TrainingRunOne(ApiView):
-    @extend_schema(responses=TrainingRunDetail, examples=[answer_example(examples.DETAIL)])
+    @extend_schema(responses=TrainingRunDetail, examples=[answer_example(EXAMPLES["detail"])])
     def get(self, request: Request, pk: int) -> Response:
         """Read a training run. Progress, recipe, and its stages: trained here, reused, or still to come."""
         return Response(TrainingRunDetail(detail_of(run_row(pk))).data)
@@ -149,7 +149,7 @@ class TrainingRunMetrics(ApiView):
         "however long the run: means of neighbouring steps with their smallest and largest values.",
         parameters=[MetricsIn],
         responses=MetricsOut,
-        examples=[answer_example(examples.CURVES)],
+        examples=[answer_example(EXAMPLES["curves"])],
     )
     def get(self, request: Request, pk: int) -> Response:
         """Read the curves of a training run."""
@@ -165,7 +165,7 @@ class TrainingRunMetrics(ApiView):
 class TrainingRunCancel(ApiView):
     @extend_schema(
         responses={200: TrainingRunDetail, 409: ENDED},
-        examples=[answer_example(examples.DETAIL), answer_example(examples.ENDED, 409, "ended")],
+        examples=[answer_example(EXAMPLES["detail"]), answer_example(EXAMPLES["ended"], 409, "ended")],
     )
     def post(self, request: Request, pk: int) -> Response:
         """Cancel a training run. It stops at the next step; the last checkpoint is kept, and resume goes on from it."""
@@ -176,7 +176,7 @@ class TrainingRunCancel(ApiView):
 class TrainingRunResume(ApiView):
     @extend_schema(
         responses={200: TrainingRunDetail, 409: ENDED},
-        examples=[answer_example(examples.DETAIL), answer_example(examples.ENDED, 409, "under way")],
+        examples=[answer_example(EXAMPLES["detail"]), answer_example(EXAMPLES["ended"], 409, "under way")],
     )
     def post(self, request: Request, pk: int) -> Response:
         """Resume a training run. Queues a run that failed or was cancelled again; it goes on from its last
