@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from catalog.models import Cluster, Clustering
-from evaluation.coverage.map import places
+from evaluation.coverage.views import places
 from evaluation.models import ClusterPlace
 from tests.factories import make_cluster, make_domain, make_rule, make_tool
 

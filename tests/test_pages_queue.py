@@ -11,7 +11,7 @@ from trace_site.jobs import Job
 from trace_site.worker import Worker
 from training.models import RunMetric
 from training.runs.curves import MOST_COMPARED, chosen, compared_fields
-from training.runs.queue import queue
+from training.runs.selectors import queue
 from training.runs.stages import default_recipe
 
 pytestmark = pytest.mark.django_db

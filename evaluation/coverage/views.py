@@ -1,18 +1,33 @@
-"""The coverage pages: a domain's clusters as a ranked list of gaps, one cluster, CSV."""
+"""The coverage pages: a domain's clusters as a ranked list of gaps, one cluster, CSV, and the map of a clustering.
 
+Places on the map are computed when somebody first looks, then kept with the clustering: a frozen clustering has one
+map for ever, so what a person has seen stays where it was.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
 from django import forms
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.db import connection, transaction
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.cache import cache_control
+from django.views.decorators.gzip import gzip_page
+from django.views.decorators.http import condition, require_GET, require_POST
 
 from catalog import lookalikes
 from catalog.models import Cluster, Domain
-from evaluation.coverage import map, pages
+from evaluation.core.coverage import STATES
+from evaluation.core.layout import layout
+from evaluation.coverage import pages
+from evaluation.coverage.selectors import ClusterRow, edition
+from evaluation.models import ClusterPlace
 from rules.models import Rule
 from trace_site.lib.cells import csv_lines
-from trace_site.paging import number_of
+from trace_site.paging import number_of, numbers_of
 
 GAP_COLUMNS = (
     *("cluster", "state", "gap_score", "pairs", "pairs_covered"),
@@ -121,17 +136,152 @@ def cluster_restore(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("cluster", pk)
 
 
+# The map.
+
+MAP_LOCK = 7_210_402  # first half of an advisory lock: one layout of a clustering at a time
+MEANS = """
+SELECT c.id, cardinality(c.tool_ids), avg(t.embedding)::text FROM catalog_cluster c
+CROSS JOIN LATERAL unnest(c.tool_ids) AS member(id) JOIN catalog_tool t ON t.id = member.id
+WHERE c.clustering_id = %s GROUP BY c.id ORDER BY c.position, c.id
+"""
+MOST_CLUSTERS = 80  # whose tools are asked for at once
+MOST_FOUND = 30
+
+
+@lru_cache(maxsize=64)
+def places(clustering: int) -> dict[int, tuple[int, int, int]]:
+    """{cluster: (x, y, radius)} of every cluster of the clustering."""
+    stored = ClusterPlace.objects.filter(cluster__clustering=clustering)
+    if not stored.exists():
+        _lay_out(clustering)
+    return {pk: (x, y, radius) for pk, x, y, radius in stored.values_list("cluster_id", "x", "y", "radius")}
+
+
+@transaction.atomic
+def _lay_out(clustering: int) -> None:
+    """Seconds for thousands of clusters; whoever asks at the same time waits for the first."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [MAP_LOCK, clustering % 2**31])
+        if ClusterPlace.objects.filter(cluster__clustering=clustering).exists():
+            return
+        cursor.execute(MEANS, [clustering])
+        found = cursor.fetchall()
+    means = [[float(value) for value in text.strip("[]").split(",")] if text else [] for _, _, text in found]
+    rows = np.zeros(
+        (len(found), max(map(len, means), default=1) or 1), dtype=np.float32
+    )  # 0: nothing is embedded
+    for place, mean in enumerate(means):
+        rows[place, : len(mean)] = mean
+    points, radii = layout(rows, np.array([size for _, size, _ in found], dtype=np.int64))
+    made = [
+        ClusterPlace(cluster_id=pk, x=int(x), y=int(y), radius=int(radius))
+        for (pk, *_), (x, y), radius in zip(found, points, radii, strict=True)
+    ]
+    ClusterPlace.objects.bulk_create(made, batch_size=2000)
+
+
+@require_GET
+def map_page(request: HttpRequest) -> HttpResponse:
+    """The frame of the picture; with ?cluster= its panel is part of the page."""
+    domains = list(Domain.objects.all())
+    if not domains:
+        return render(request, "coverage/map.html", {"domains": domains})
+    cluster = number_of(request.GET.get("cluster", ""))
+    owner = Cluster.objects.filter(pk=cluster).values_list("clustering__domain_id", flat=True)
+    page = pages.domain_coverage(request.GET.get("domain") or owner.first() or domains[0].slug)
+    row = page.by_id.get(cluster)
+    context = {
+        "domains": domains,
+        "page": page,
+        "open": pages.without_rule(page),
+        "states": pages.state_parts(page),
+        "panel": pages.panel(page, row) if row else None,
+    }
+    return render(request, "coverage/map.html", context)
+
+
+# kept by the browser, which asks each time whether it still holds
+@cache_control(private=True, no_cache=True)
+@gzip_page
+@condition(etag_func=lambda request, domain: f'"{edition()}-{domain}"')
+@require_GET
+def map_clusters(request: HttpRequest, domain: str) -> JsonResponse:
+    """Every cluster in columns, the costliest gap first: about 50 bytes each."""
+    page = pages.domain_coverage(domain)
+    at = places(page.clustering_id) if page.clustering_id else {}
+    rows = [row for row in page.ranked if row.id in at]
+    columns: dict[str, list[Any]] = {
+        "id": [row.id for row in rows],
+        "x": [at[row.id][0] for row in rows],
+        "y": [at[row.id][1] for row in rows],
+        "r": [at[row.id][2] for row in rows],
+        "n": [row.size for row in rows],
+        "state": [STATES.index(row.state) for row in rows],
+        "share": [round(100 * row.covered / row.edges) if row.edges else 0 for row in rows],
+        "score": [round(row.gap_score, 1) for row in rows],
+        "label": [row.label for row in rows],
+    }
+    return _compact({"clustering": page.clustering, **columns})
+
+
+def _compact(data: dict[str, Any]) -> JsonResponse:
+    return JsonResponse(data, json_dumps_params={"separators": (",", ":"), "ensure_ascii": False})
+
+
+@gzip_page
+@require_GET
+def map_tools(request: HttpRequest, domain: str) -> JsonResponse:
+    """{cluster: {"tools": [[id, name, deprecated]], "edges": [[a, b, covered]]}}; a and b are places in `tools`."""
+
+    def tools_of(row: ClusterRow) -> dict[str, Any]:
+        place = {tool.id: number for number, tool in enumerate(row.tools)}
+        covered = set(row.coverage.covered)
+        return {
+            "tools": [[tool.id, tool.name, int(tool.deprecated)] for tool in row.tools],
+            "edges": [[place[a], place[b], int((a, b) in covered)] for a, b, _ in row.coverage.cluster.edges],
+        }
+
+    page = pages.domain_coverage(domain)
+    wanted = numbers_of(request.GET.get("ids", "").split(","))[:MOST_CLUSTERS]
+    return _compact({str(pk): tools_of(page.by_id[pk]) for pk in wanted if pk in page.by_id})
+
+
+@require_GET
+def map_search(request: HttpRequest, domain: str) -> JsonResponse:
+    """Clusters and tools whose words are found: all matching ids to light up, and the first few to choose from."""
+    page, text = pages.domain_coverage(domain), request.GET.get("q", "").strip()
+    rows = pages.found_rows(page, search=text) if text else []
+    words = text.casefold().split()
+
+    def matching(row: ClusterRow) -> list[dict[str, Any]]:
+        named = [tool for tool in row.tools if all(word in tool.name.casefold() for word in words)]
+        return [{"id": tool.id, "name": tool.name} for tool in named[:3]]
+
+    results = [{"cluster": row.id, "label": row.label, "tools": matching(row)} for row in rows[:MOST_FOUND]]
+    return _compact({"ids": [row.id for row in rows], "results": results})
+
+
+@require_GET
+def cluster_panel(request: HttpRequest, pk: int) -> HttpResponse:
+    """Fragment: what one cluster holds, beside the picture."""
+    cluster = get_object_or_404(Cluster.objects.select_related("clustering"), pk=pk)
+    page = pages.domain_coverage(cluster.clustering.domain_id)
+    if pk not in page.by_id:
+        raise Http404
+    return render(request, "coverage/_panel.html", {"panel": pages.panel(page, page.by_id[pk])})
+
+
 # Addresses of coverage and clusters; their names have no namespace.
 urlpatterns = [
     path("coverage/<slug:domain>.csv", gaps_csv, name="coverage-csv"),
     path("coverage/rules/<int:pk>/", rule_coverage, name="rule-coverage"),
     path("clusters/", cluster_list, name="clusters"),
-    path("clusters/map/", map.map_page, name="clusters-map"),
-    path("clusters/map/<slug:domain>.json", map.map_clusters, name="clusters-map-data"),
-    path("clusters/map/<slug:domain>/tools.json", map.map_tools, name="clusters-map-tools"),
-    path("clusters/map/<slug:domain>/search.json", map.map_search, name="clusters-map-search"),
+    path("clusters/map/", map_page, name="clusters-map"),
+    path("clusters/map/<slug:domain>.json", map_clusters, name="clusters-map-data"),
+    path("clusters/map/<slug:domain>/tools.json", map_tools, name="clusters-map-tools"),
+    path("clusters/map/<slug:domain>/search.json", map_search, name="clusters-map-search"),
     path("clusters/<int:pk>/", cluster_detail, name="cluster"),
-    path("clusters/<int:pk>/panel/", map.cluster_panel, name="cluster-panel"),
+    path("clusters/<int:pk>/panel/", cluster_panel, name="cluster-panel"),
     path("clusters/<int:pk>/dismiss/", cluster_dismiss, name="cluster-dismiss"),
     path("clusters/<int:pk>/restore/", cluster_restore, name="cluster-restore"),
 ]

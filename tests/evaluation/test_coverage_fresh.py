@@ -8,10 +8,8 @@ from django.db import connection
 
 from catalog.lookalikes import cluster_dismiss, cluster_restore
 from catalog.models import Cluster, Clustering, Tool
-from evaluation.coverage import facts
 from evaluation.coverage import selectors as pages
-from evaluation.coverage.facts import stamps
-from evaluation.coverage.selectors import coverage, edition, query_groups
+from evaluation.coverage.selectors import coverage, edition, query_groups, stamps
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from synthesis.models import Sample, SnapshotSample
 from tests.factories import (
@@ -46,7 +44,7 @@ def told() -> list:
 
 def told_anew() -> list:
     """The same with nothing kept."""
-    for reader in (*(getattr(facts, name) for name in dir(facts)), pages._pages):
+    for reader in (getattr(pages, name) for name in dir(pages)):
         if hasattr(reader, "cache_clear"):
             reader.cache_clear()
     return told()

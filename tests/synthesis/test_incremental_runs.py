@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from catalog.models import LabelledQuery, NeighbourList, TokenUnit, Tool
-from evaluation.coverage.facts import read_samples, stamps
+from evaluation.coverage.selectors import read_samples, stamps
 from rules.models import Rule, RuleVersion
 from synthesis.core.queries import AXES, Verdict
 from synthesis.core.recipe import default_recipe

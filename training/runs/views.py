@@ -32,7 +32,6 @@ from training.runs.curves import (
 )
 from training.runs.estimates import estimate
 from training.runs.forms import CARDS, RunForm
-from training.runs.queue import queue
 from training.runs.selectors import (
     FILTERS,
     choices,
@@ -40,6 +39,7 @@ from training.runs.selectors import (
     lines_of,
     log_files,
     narrowed,
+    queue,
     readable_recipe,
     report_to,
 )
