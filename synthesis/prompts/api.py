@@ -122,10 +122,7 @@ class PromptsList(ApiView):
 
 
 class PromptOne(ApiView):
-    @extend_schema(
-        responses=PromptDetail,
-        examples=[answer_example({**PROMPT, "texts": [PROMPT_TEXT]})],
-    )
+    @extend_schema(responses=PromptDetail, examples=[answer_example({**PROMPT, "texts": [PROMPT_TEXT]})])
     def get(self, request: Request, prompt: str) -> Response:
         """Read a prompt. Its text today and before, and how many samples were written with each."""
         found = _prompt(prompt)
@@ -143,9 +140,7 @@ class PromptFilled(ApiView):
     operation_ids = {"get": "prompt_preview"}
 
     @extend_schema(
-        parameters=[PreviewIn],
-        responses=PreviewedPrompt,
-        examples=[answer_example(PREVIEWED_PROMPT)],
+        parameters=[PreviewIn], responses=PreviewedPrompt, examples=[answer_example(PREVIEWED_PROMPT)]
     )
     def get(self, request: Request, prompt: str) -> Response:
         """Fill a prompt in. The call that a run with this seed sends for this place in the series. Nothing is sent."""
