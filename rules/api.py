@@ -11,7 +11,7 @@ from rules.book import cached_book, version_contents, version_findings
 from rules.changes import api as changes_api
 from rules.changes.selectors import compare_versions
 from rules.core.draft import content_of
-from rules.core.rule import to_json
+from rules.core.rules_file import to_json
 from rules.health import light_of, recheck_missing
 from rules.models import RuleVersion
 from rules.selectors import RuleFilter, rule_list

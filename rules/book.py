@@ -13,9 +13,9 @@ from catalog.core.words import name_words
 from catalog.imports.services import domain_slug
 from catalog.models import Tool
 from rules.core.check import Finding, check_rule
-from rules.core.rule import RuleContent, to_json
+from rules.core.rule import RuleContent
 from rules.core.rule_book import OtherRule, RuleBook, RuleKey, ToolState
-from rules.core.rules_file import EntryProblems, RuleEntry, parse_entry
+from rules.core.rules_file import EntryProblems, RuleEntry, parse_entry, to_json
 from rules.models import Rule, RuleVersion
 from trace_site.database import generation_key
 from trace_site.lib.errors import TraceError

@@ -15,8 +15,8 @@ from catalog.models import Tool
 from rules.book import cached_book, newest_rules, rules_as_of
 from rules.core.check import Finding, check_reading, check_rule, has_errors
 from rules.core.draft import content_of
-from rules.core.rule import schema_problems, to_json
 from rules.core.rule_book import OtherRule, RuleBook, RuleKey
+from rules.core.rules_file import schema_problems, to_json
 from rules.models import Rule, RuleHealth
 
 MANY = 200  # changed rules from which on checking everything costs no more

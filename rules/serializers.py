@@ -5,7 +5,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from rules.core import rule as schema
+from rules.core import rules_file as schema
 from rules.core.draft import FIELDS
 from rules.models import ChangeRequest, RuleChange
 from trace_site.rest.schema import ID, InputSerializer, TextList

@@ -5,16 +5,14 @@ field present, exactly as typed, and the JSON pointers of what has the wrong typ
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from typing import Any, Literal
 
-from jsonschema import Draft202012Validator
-
-from rules.core.rule import MOST_PROBLEMS, RULE_SCHEMA, TYPE_WORDS, RuleContent, make_content, pointed_row
+from rules.core.rule import RuleContent, make_content, pointed_row
+from rules.core.rules_file import RULE_SCHEMA, RuleValidator, schema_problems
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import content_hash, storable
+from trace_site.lib.files import content_hash
 from trace_site.lib.worddiff import opcodes
 
 KEPT = {"type", "properties", "items", "maxLength", "maxItems"}
@@ -37,27 +35,14 @@ def _loosened(schema: Any) -> Any:
     return kept
 
 
-_validator = Draft202012Validator(_loosened(RULE_SCHEMA))
+UNFINISHED = RuleValidator(_loosened(RULE_SCHEMA))
 
 
 def draft_problems(content: Any) -> list[tuple[str, str]]:
     """(JSON pointer of the exchange format, sentence); empty when `fill_draft` may be called."""
-    if not isinstance(content, Mapping):
-        return [("", "must be an object.")]
-    given = {FIELDS[key]: value for key, value in content.items() if key in FIELDS}
-    problems = []
-    for error in islice(_validator.iter_errors(given), MOST_PROBLEMS):
-        value: Any = error.instance
-        limit: Any = error.validator_value
-        if error.validator == "type":
-            sentence = f"must be {TYPE_WORDS.get(str(limit), limit)}."
-        else:
-            unit = "entries" if error.validator == "maxItems" else "characters"
-            sentence = f"is too long: {len(value):,} {unit}, at most {limit:,}."
-        problems.append(("".join(f"/{part}" for part in error.absolute_path), sentence))
-    if not problems and not all(map(storable, _texts(given))):
-        problems.append(("", "holds a NUL or half a character, which no text can."))
-    return problems
+    if isinstance(content, Mapping):
+        content = {FIELDS[key]: value for key, value in content.items() if key in FIELDS}
+    return list(schema_problems(content, UNFINISHED))
 
 
 def fill_draft(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,14 +75,6 @@ def draft_of(content: RuleContent) -> dict[str, Any]:
 def content_of(draft: Mapping[str, Any]) -> RuleContent:
     """What the draft says so far; may be incomplete."""
     return make_content(**fill_draft(draft))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list):
-        for part in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(part)
 
 
 # What changed between two versions of a rule, field by field, for people and for staleness.

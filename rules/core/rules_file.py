@@ -1,30 +1,193 @@
-"""A file of rules as bytes in, JSON or CSV; checked entries and located problems out.
+"""The exchange format of rules: its JSON Schema (2020-12), and files of it, JSON or CSV, as bytes in.
 
-A file nobody can read whole (cut, wrong encoding, nested too deep) is refused with a TraceError naming line and column;
-what is wrong in one rule is a problem of that rule.
+The format is the paper's three fields and four optional ones. Names stay names, the database never enters. A file that
+nobody can read whole (cut, wrong encoding, nested too deep) is refused with a TraceError naming line and column. What
+is wrong in one rule is a problem of that rule.
 """
 
 import codecs
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
 
 from catalog.core.tokens import split_name
 from catalog.core.words import name_words
-from rules.core.rule import (
-    RuleContent,
-    keep_repeated,
-    make_content,
-    pointed_row,
-    schema_problems,
-    unknown_fields,
-)
+from rules.core.rule import RuleContent, make_content, pointed_row
 from rules.core.tables import read_table
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import deeper_than
+from trace_site.lib.files import deeper_than, storable
+
+# characters, and things in a list
+LONGEST_NAME, LONGEST_SENTENCE, LONGEST_RULE = 400, 2000, 10_000
+LONGEST_SIGNAL, LONGEST_CODE, LONGEST_DOMAIN = 200, 80, 60
+MOST_CONFUSABLES = MOST_SIGNALS = MOST_TESTS = 200
+MOST_CLAUSES = 100
+MOST_EXPECTED = MOST_CONFUSABLES + 1  # tools of a test: all that the rule names
+MOST_PROBLEMS = 20  # told of one rule; a file of nothing but mistakes must not cost minutes
+LONGEST_SHOWN = 80
+CODE_PATTERN = "^[A-Z][A-Z0-9_]*$"
+
+
+def _text(longest: int, pattern: str = r"\S") -> dict[str, Any]:
+    return {"type": "string", "pattern": pattern, "maxLength": longest}
+
+
+def _names(most: int) -> dict[str, Any]:
+    return {"type": "array", "items": NAME, "minItems": 1, "maxItems": most, "uniqueItems": True}
+
+
+NAME = {"type": "string", "minLength": 3, "maxLength": LONGEST_NAME}
+CLAUSE = {
+    "type": "object",
+    "required": ["when", "route_to"],
+    "properties": {
+        "when": _text(LONGEST_SENTENCE),
+        "route_to": NAME,
+        "exception": {"type": "boolean"},
+        "signals": {"type": "array", "items": _text(LONGEST_SIGNAL), "maxItems": MOST_SIGNALS},
+    },
+}
+TEST = {
+    "type": "object",
+    "required": ["query", "tools"],
+    "properties": {"query": _text(LONGEST_SENTENCE), "tools": _names(MOST_EXPECTED)},
+}
+RULE_SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "TRACE business rule",
+    "description": "T(r) is the target and its confusables. Texts are trimmed at both ends. Fields not listed here "
+    "are not kept; an import names them.",
+    "type": "object",
+    "required": ["tool_name", "confusables", "rule_text"],
+    "properties": {
+        "tool_name": NAME,
+        "confusables": _names(MOST_CONFUSABLES),
+        "rule_text": _text(LONGEST_RULE),
+        "code": _text(LONGEST_CODE, CODE_PATTERN),
+        "domain": _text(LONGEST_DOMAIN),
+        "clauses": {"type": "array", "items": CLAUSE, "maxItems": MOST_CLAUSES},
+        "tests": {"type": "array", "items": TEST, "maxItems": MOST_TESTS},
+    },
+}
+FIELDS = tuple(RULE_SCHEMA["properties"])
+TYPE_WORDS = {"object": "an object", "array": "a list", "string": "text", "boolean": "true or false"}
+VALUE_WORDS = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}
+
+
+def to_json(content: RuleContent, *, code: str, domain: str) -> dict[str, Any]:
+    """One rule in the exchange format; importing it again changes nothing."""
+    return {
+        "code": code,
+        "domain": domain,
+        "tool_name": content.target,
+        "confusables": list(content.confusables),
+        "rule_text": content.text,
+        "clauses": [{key: row[key] for key in CLAUSE["properties"] if key in row} for row in content.clauses],
+        "tests": [{key: row[key] for key in TEST["properties"] if key in row} for row in content.tests],
+    }
+
+
+class RepeatedKeys(dict[str, Any]):
+    """A JSON object in which `repeated` was given more than once; plain JSON parsers drop the first one silently."""
+
+    repeated: str = ""
+
+
+def keep_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object_pairs_hook that remembers a key given twice until the rule it stands in is checked."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        found = RepeatedKeys(found)
+        found.repeated = Counter(key for key, _ in pairs).most_common(1)[0][0]
+    return found
+
+
+def _items(validator: Any, items: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """A list that is too long is one mistake, however many mistakes it holds."""
+    if isinstance(instance, list) and len(instance) <= schema.get("maxItems", len(instance)):
+        yield from Draft202012Validator.VALIDATORS["items"](validator, items, instance, schema)
+
+
+def _unique(validator: Any, unique: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """Names are compared as they are stored, trimmed; other values are somebody else's mistake."""
+    names = [item.strip() for item in instance if isinstance(item, str)] if isinstance(instance, list) else []
+    if len(set(names)) < len(names):
+        yield ValidationError("names the same tool twice")
+
+
+RuleValidator = extend(Draft202012Validator, {"items": _items, "uniqueItems": _unique})
+COMPLETE = RuleValidator(RULE_SCHEMA)
+
+
+def schema_problems(entry: Any, validator: Any = COMPLETE) -> Iterator[tuple[str, str]]:
+    """(JSON pointer inside the entry, sentence) for what the schema refuses, in document order."""
+    errors = list(islice(validator.iter_errors(entry), MOST_PROBLEMS))
+    for error in sorted(errors, key=lambda error: [str(part) for part in error.path]):
+        yield "".join(f"/{_escape(str(part))}" for part in error.absolute_path), _sentence(error)
+    if not errors:
+        yield from _flaws({key: entry[key] for key in FIELDS if key in entry}, "")
+        if isinstance(entry, RepeatedKeys):
+            yield f"/{_escape(entry.repeated)}", "stands twice in one object; keep one."
+
+
+def unknown_fields(entry: Any) -> set[str]:
+    """Fields of a valid entry that the format does not know: `evidence`, `clauses.comment`."""
+    found = set(entry) - set(FIELDS)
+    for key, part in (("clauses", CLAUSE), ("tests", TEST)):
+        known: Any = part["properties"]
+        found |= {f"{key}.{name}" for item in entry.get(key, []) for name in item if name not in known}
+    return found
+
+
+def _flaws(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
+    """What no schema can say: text that cannot be stored, and keys given twice. `value` is valid, so not deep."""
+    if isinstance(value, RepeatedKeys):
+        yield f"{pointer}/{_escape(value.repeated)}", "stands twice in one object; keep one."
+    if isinstance(value, str) and not storable(value):
+        sentence = "holds a character that cannot be stored (NUL or half of a surrogate pair); take it out."
+        yield pointer, sentence
+    listed = dict(enumerate(value)) if isinstance(value, list) else value
+    for key, item in listed.items() if isinstance(listed, Mapping) else ():
+        yield from _flaws(item, f"{pointer}/{_escape(str(key))}")
+
+
+def _sentence(error: ValidationError) -> str:
+    value: Any = error.instance
+    limit: Any = error.validator_value
+    shown = value[:LONGEST_SHOWN] + "…" * (len(value) > LONGEST_SHOWN) if isinstance(value, str) else ""
+    match error.validator:
+        case "required":
+            return f"'{next(key for key in limit if key not in value)}' is missing."
+        case "type":
+            kind = "null" if value is None else "an object" if isinstance(value, dict) else ""
+            kind = kind or VALUE_WORDS.get(type(value), type(value).__name__)
+            return f"must be {TYPE_WORDS.get(str(limit), str(limit))}, not {kind}."
+        case "pattern" if limit == CODE_PATTERN:
+            return f"'{shown}' is not a rule code; write capitals, digits and underscores, such as PAYOUT_VERSION."
+        case "pattern" | "minItems":
+            return "is empty."
+        case "minLength":
+            return f"'{shown}' is not a tool name; write API/ENDPOINT."
+        case "maxLength":
+            return f"has {len(value):,} characters ('{shown}'); the limit is {limit:,}."
+        case "maxItems":
+            return f"lists {len(value):,} things; the limit is {limit:,}."
+    return f"{error.message}."
+
+
+def _escape(part: str) -> str:
+    return part.replace("~", "~0").replace("/", "~1")
+
+
+# A file of rules: checked entries and located problems out.
 
 DEEPEST = 40
 MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -130,10 +293,8 @@ def _read_csv(text: str, shown: str, most: int) -> RulesFile:
         number, _, inside = pointer.removeprefix("/").partition("/")
         column, entry = pointed_row(inside)
         line = f":{table.lines[int(number)]}" if number else ""
-        return (
-            f"{shown}{line}{f', column {column}' if column else ''}"
-            f"{f', entry {entry + 1}' if entry is not None else ''}"
-        )
+        in_cell = f", entry {entry + 1}" if entry is not None else ""
+        return f"{shown}{line}{f', column {column}' if column else ''}{in_cell}"
 
     return RulesFile("csv", [entry for entry in entries if entry], problems, place)
 
@@ -148,10 +309,7 @@ def _decoded(data: bytes, shown: str) -> str:
     if (
         encoding == "utf-8" and len(head) > 3
     ):  # UTF-16 without its mark shows in the NULs of its first letters
-        if not any(head[1::2]):
-            encoding = "utf-16-le"
-        elif not any(head[::2]):
-            encoding = "utf-16-be"
+        encoding = "utf-16-le" if not any(head[1::2]) else "utf-16-be" if not any(head[::2]) else encoding
     try:
         text = data.decode(encoding).lstrip("\ufeff")
     except UnicodeDecodeError as error:
@@ -206,15 +364,6 @@ def _parsed(text: str, shown: str) -> Any:
 # How rules without a code get one.
 
 
-@dataclass(frozen=True, slots=True)
-class KnownRule:
-    """A rule already there, as far as finding it again needs."""
-
-    code: str
-    target: str
-    confusables: frozenset[str]
-
-
 def base_code(target: str) -> str:
     """The code a rule gets from its target's endpoint: `Payroll/get-payslip.v2` -> GET_PAYSLIP_V2."""
     try:
@@ -235,8 +384,8 @@ def new_code(target: str, used: set[str]) -> str:
     return code
 
 
-def find_codes(entries: Sequence[RuleEntry], known: Sequence[KnownRule]) -> list[str]:
-    """One code per entry of one domain: its own, that of the rule it repeats, or a new one.
+def find_codes(entries: Sequence[RuleEntry], known: Sequence[tuple[str, RuleContent]]) -> list[str]:
+    """One code per entry of one domain: its own, that of the known rule (code, content) it repeats, or a new one.
 
     An entry without a code repeats the known rule with a generated code and the same target and confusables,
     else the first one left with the same target. New codes are numbered in file order.
@@ -248,7 +397,7 @@ def find_codes(entries: Sequence[RuleEntry], known: Sequence[KnownRule]) -> list
             if not codes[place]:
                 codes[place] = _repeated(entry.content, known, used, exact)
                 used.add(codes[place])
-    used.update(rule.code for rule in known)
+    used.update(code for code, _ in known)
     for place, entry in enumerate(entries):
         if not codes[place]:
             codes[place] = new_code(entry.content.target, used)
@@ -256,10 +405,13 @@ def find_codes(entries: Sequence[RuleEntry], known: Sequence[KnownRule]) -> list
     return codes
 
 
-def _repeated(content: RuleContent, known: Sequence[KnownRule], used: set[str], exact: bool) -> str:
+def _repeated(
+    content: RuleContent, known: Sequence[tuple[str, RuleContent]], used: set[str], exact: bool
+) -> str:
     pattern = re.compile(rf"{re.escape(base_code(content.target))}(_\d+)?")
-    for rule in known:
-        same = not exact or rule.confusables == frozenset(content.confusables)
-        if rule.target == content.target and same and rule.code not in used and pattern.fullmatch(rule.code):
-            return rule.code
+    for code, rule in known:
+        if rule.target != content.target or code in used or not pattern.fullmatch(code):
+            continue
+        if not exact or set(rule.confusables) == set(content.confusables):
+            return code
     return ""

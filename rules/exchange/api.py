@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from rules import examples
 from rules.changes import api as changes_api
-from rules.core.rule import RULE_SCHEMA
+from rules.core.rules_file import RULE_SCHEMA
 from rules.exchange.services import FilePreview, file_preview, file_request
 from rules.exchange.views import download
 from rules.selectors import RuleFilter

@@ -13,9 +13,16 @@ from rules.book import ToolNames, current_versions, latest_versions, rule_book, 
 from rules.changes.drafts import audit_request, request_create
 from rules.core.check import check_rule
 from rules.core.draft import RuleDiff, diff_rules, draft_of
-from rules.core.rule import RuleContent, to_json
+from rules.core.rule import RuleContent
 from rules.core.rule_book import OtherRule, RuleKey
-from rules.core.rules_file import EntryProblems, KnownRule, RuleEntry, RulesFile, find_codes, read_rules
+from rules.core.rules_file import (
+    EntryProblems,
+    RuleEntry,
+    RulesFile,
+    find_codes,
+    read_rules,
+    to_json,
+)
 from rules.core.tables import write_table
 from rules.health import recheck
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
@@ -152,11 +159,9 @@ def _refusal(file: RulesFile) -> TraceError:
 def _with_codes(entries: list[RuleEntry], latest: Sequence[RuleVersion], file: RulesFile) -> list[RuleEntry]:
     """Give each entry its code; the same code twice in a domain is an error naming both places."""
     contents = version_contents(latest)
-    known: defaultdict[str, list[KnownRule]] = defaultdict(list)
+    known: defaultdict[str, list[tuple[str, RuleContent]]] = defaultdict(list)
     for version in sorted(latest, key=lambda version: version.rule_id):
-        content = contents[version.pk]
-        rule = KnownRule(version.rule.code, content.target, frozenset(content.confusables))
-        known[version.rule.domain_id].append(rule)
+        known[version.rule.domain_id].append((version.rule.code, contents[version.pk]))
     by_domain: defaultdict[str, list[RuleEntry]] = defaultdict(list)
     for entry in entries:
         by_domain[entry.domain].append(entry)

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.core.rule import to_json
-from rules.core.rules_file import RuleEntry, read_rules
+from rules.core.rules_file import RuleEntry, read_rules, to_json
 from rules.core.tables import COLUMNS, write_table
 from tests.rules.contents import AWKWARD, rules, texts
 from trace_site.lib.cells import SPLITS, guard, starts_formula, unguard

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from catalog.core.mentions import NameFinder
 from rules.core.check import check_rule
 from rules.core.draft import diff_rules
-from rules.core.rule import RuleContent, make_content, to_json
+from rules.core.rule import RuleContent, make_content
 from rules.core.rule_book import OtherRule, RuleBook, ToolState
-from rules.core.rules_file import KnownRule, RuleEntry, base_code, find_codes, parse_document
+from rules.core.rules_file import RuleEntry, base_code, find_codes, parse_document, to_json
 
 RULE: dict[str, Any] = {
     "tool_name": "Pay/get",
@@ -72,16 +72,13 @@ def test_rules_without_codes_find_their_rules_again(rows: list[tuple[str, set[st
     unique = {(api, frozenset(names)): None for api, names in rows}
     entries = [entry(f"{api}/get", *(f"{api}/{name}" for name in sorted(names))) for api, names in unique]
     codes = find_codes(entries, [])
-    known = [
-        KnownRule(code, e.content.target, frozenset(e.content.confusables))
-        for code, e in zip(codes, entries, strict=True)
-    ]
+    known = [(code, e.content) for code, e in zip(codes, entries, strict=True)]
     assert find_codes(entries[::-1], known) == codes[::-1]
     assert len(set(codes)) == len(codes)
 
 
 def test_other_file_with_the_same_endpoint_gets_a_new_code() -> None:
-    known = [KnownRule("GET", "A/get", frozenset({"A/x"}))]
+    known = [("GET", entry("A/get", "A/x").content)]
     assert find_codes([entry("B/get", "B/x")], known) == ["GET_2"]
     assert find_codes([entry("A/get", "A/new")], known) == ["GET"]
 
