@@ -27,7 +27,7 @@ from synthesis.generate.serializers import (
     YieldIn,
 )
 from synthesis.generate.yields import rule_book
-from synthesis.llm.usage import job_books, job_calls, spent
+from synthesis.llm.ledger import job_books, job_calls, spent
 from synthesis.models import ModelCall, SynthesisRun
 from synthesis.samples.serializers import YieldRow
 from trace_site import jobs

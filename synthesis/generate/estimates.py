@@ -13,7 +13,7 @@ from synthesis.core.recipe import Recipe, read_recipe
 from synthesis.generate.imports import spare
 from synthesis.generate.planning import plan_counts
 from synthesis.generate.services import run_params
-from synthesis.llm.usage import LIMITS
+from synthesis.llm.ledger import LIMITS
 from synthesis.llm.writers import endpoints
 from synthesis.models import Attempt, ModelCall, SynthesisRun
 from trace_site.jobs import Job

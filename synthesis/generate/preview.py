@@ -19,7 +19,6 @@ from rules.core.rule import RuleContent, make_content
 from rules.core.rules_file import base_code
 from rules.models import Rule
 from synthesis.core.clauses import cases, reasons_unsupported
-from synthesis.core.few_shots import FewShots
 from synthesis.core.filters import Failure, FilterContext, query_failures
 from synthesis.core.keys import sample_seed
 from synthesis.core.names import ToolNames, rule_codes
@@ -32,7 +31,7 @@ from synthesis.llm.ledger import DatabaseLedger
 from synthesis.llm.writers import clients, configured, endpoints, llm_writers
 from synthesis.models import Sample, SynthesisRun
 from synthesis.offline.writer import offline_writers
-from synthesis.samples.inputs import telling_writers
+from synthesis.samples.inputs import FewShots, telling_writers
 from synthesis.samples.sources import few_shot_queries, published_codes, tool_text
 from synthesis.samples.standing import GONE
 from trace_site.database import generation

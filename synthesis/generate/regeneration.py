@@ -17,7 +17,6 @@ from django.db.models.functions import Now
 
 from synthesis.core.keys import seed_again
 from synthesis.core.queries import Writers
-from synthesis.core.rejections import OF_TRACE, critique
 from synthesis.generate.estimates import RETRIES, Figure
 from synthesis.generate.planning import (
     NEWER,
@@ -31,6 +30,7 @@ from synthesis.generate.planning import (
 from synthesis.generate.services import hold_starts, queue_run
 from synthesis.models import Decision, Regeneration, Sample, SynthesisRun
 from synthesis.samples.inputs import Inputs
+from synthesis.samples.rejections import OF_TRACE, critique
 from synthesis.samples.sources import CatalogView, published_rules
 from synthesis.samples.standing import ABANDONED, GONE, WRITTEN_AGAIN
 from synthesis.samples.units import alone, count, give_up, note

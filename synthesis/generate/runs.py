@@ -14,7 +14,6 @@ from django.db.models.functions import Now
 from catalog.lookalikes import await_look_alikes
 from catalog.models import NeighbourList
 from rules.models import RuleVersion
-from synthesis.core.few_shots import FewShots
 from synthesis.core.plan import shuffled_pool
 from synthesis.core.queries import QueryDraft, QueryRequest, RuleText, Writers
 from synthesis.core.recipe import Recipe, read_recipe
@@ -23,14 +22,14 @@ from synthesis.generate.pipeline import Outcome, Pipeline, Unit, written, writte
 from synthesis.generate.planning import plan
 from synthesis.generate.regeneration import plan_again, settle
 from synthesis.generate.yields import run_counts
-from synthesis.llm.ledger import DatabaseLedger, patiently
+from synthesis.llm.ledger import LIMITS, LOST, DatabaseLedger, patiently, run_budget, spent
 from synthesis.llm.prompts import source
-from synthesis.llm.usage import LIMITS, LOST, run_budget, spent
 from synthesis.llm.writers import clients, endpoints, llm_writers
 from synthesis.models import Attempt, ModelCall, PromptVersion, Sample, SynthesisRun
 from synthesis.offline.recorded import NAME as RECORDED
 from synthesis.offline.recorded import recorded_writers
 from synthesis.offline.writer import offline_writers
+from synthesis.samples.inputs import FewShots
 from synthesis.samples.sources import CatalogView, few_shot_queries, load_catalog, published_codes, rule_texts
 from synthesis.samples.standing import STANDING
 from synthesis.samples.units import alone, equation, join_all, take_over, writing_elsewhere

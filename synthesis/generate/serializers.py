@@ -9,7 +9,7 @@ from synthesis.core.queries import WRITERS
 from synthesis.core.recipe import read_recipe
 from synthesis.generate.selectors import tell_counts
 from synthesis.generate.services import ANCHORS, PER_RULE
-from synthesis.llm.usage import MOST
+from synthesis.llm.ledger import MOST_SPENT
 from synthesis.models import Sample, SynthesisRun
 from trace_site.jobs import Job
 from trace_site.rest.schema import InputSerializer, Out, TextList, few_values, finite
@@ -213,7 +213,7 @@ class Call(Out):
 
 
 TEXT: dict[str, Any] = {"default": "", "allow_blank": True, "max_length": 200}
-SPENT: dict[str, Any] = {"min_value": 0, "max_value": MOST}
+SPENT: dict[str, Any] = {"min_value": 0, "max_value": MOST_SPENT}
 
 
 class BudgetIn(InputSerializer):

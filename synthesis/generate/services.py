@@ -10,7 +10,7 @@ from catalog.models import Domain
 from rules.models import Rule
 from synthesis.core.queries import WRITERS
 from synthesis.core.recipe import Recipe, default_recipe
-from synthesis.llm.usage import read_budget, refuse_spent, spent
+from synthesis.llm.ledger import read_budget, refuse_spent, spent
 from synthesis.llm.writers import clients, endpoints, recorded
 from synthesis.models import SynthesisRun
 from trace_site import jobs

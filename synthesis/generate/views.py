@@ -18,8 +18,8 @@ from synthesis.generate.forms import SynthesisForm
 from synthesis.generate.preview import preview
 from synthesis.generate.selectors import GROUPS, Slice, funnel, groups, tell_counts
 from synthesis.generate.yields import ORDERS, SHOWS, TARGET, rule_book
-from synthesis.llm.usage import LIMITS, job_books
-from synthesis.llm.usage import spent as job_spent
+from synthesis.llm.ledger import LIMITS, job_books
+from synthesis.llm.ledger import spent as job_spent
 from synthesis.llm.writers import endpoints
 from synthesis.models import SynthesisRun
 from synthesis.samples.counts import sample_totals

@@ -13,7 +13,7 @@ from django.db.models import Count, F, Max, Q
 from catalog.models import Tool
 from synthesis.core.clauses import reasons_unsupported
 from synthesis.core.queries import RULE_STYLES, ToolText
-from synthesis.llm.usage import job_books
+from synthesis.llm.ledger import job_books
 from synthesis.models import Attempt, Sample, SynthesisRun
 from synthesis.samples.sources import published_rules
 from synthesis.samples.staleness import content_stale

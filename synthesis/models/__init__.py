@@ -14,6 +14,7 @@ from synthesis.models.review import (
 )
 from synthesis.models.samples import (
     Attempt,
+    FrozenLines,
     Level,
     ModelCall,
     ModelReply,
@@ -22,9 +23,10 @@ from synthesis.models.samples import (
     RunUnit,
     Sample,
     SampleCount,
+    Snapshot,
+    SnapshotSample,
     SynthesisRun,
 )
-from synthesis.models.snapshots import FrozenLines, Snapshot, SnapshotSample
 
 __all__ = [
     "Assignment",

@@ -8,12 +8,12 @@ from django.db.models import BigIntegerField, Count, Exists, ExpressionWrapper, 
 from django.utils import timezone
 
 from rules.models import Rule
-from synthesis.core.rejections import REASONS
 from synthesis.models import Decision, ReviewItem, Sample
 from synthesis.review import queue
 from synthesis.review.queue import COLUMNS, WAITS, Round, State
 from synthesis.samples.counts import queue_totals, waiting_total
 from synthesis.samples.decisions import own_decisions, seen_key, standing_decisions
+from synthesis.samples.rejections import REASONS
 from trace_site.audit.log import Veil
 from trace_site.lib.errors import TraceError
 

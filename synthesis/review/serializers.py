@@ -5,8 +5,8 @@ from typing import Any
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
-from synthesis.core.rejections import REASONS
 from synthesis.models import Decision, ReviewItem, Sample, SynthesisRun
+from synthesis.samples.rejections import REASONS
 from synthesis.samples.serializers import Texts
 from trace_site.rest.examples import AT
 from trace_site.rest.schema import InputSerializer, Out, TextList, finite

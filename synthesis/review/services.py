@@ -17,7 +17,6 @@ from django.db.models.functions import Now
 from django.urls import reverse
 
 from synthesis.batches import services as batches_services
-from synthesis.core.rejections import REASONS
 from synthesis.generate import regeneration
 from synthesis.models import Batch, Decision, ReviewItem, Sample, SnapshotSample
 from synthesis.quality.second import drawn_for_second
@@ -33,6 +32,7 @@ from synthesis.samples.decisions import (
     standing_decisions,
     texts_of,
 )
+from synthesis.samples.rejections import REASONS
 from synthesis.samples.standing import OVERTAKEN, REPLACED
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError

@@ -14,7 +14,6 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from rules.models import Rule
-from synthesis.core.rejections import REASONS
 from synthesis.generate import regeneration
 from synthesis.generate.regeneration import again, calls_to_write_again, runs_of_waiting
 from synthesis.models import ReviewItem, Sample
@@ -28,7 +27,7 @@ from synthesis.samples import selectors as samples_selectors
 from synthesis.samples.checks import failure_spans, trace_spans
 from synthesis.samples.counts import waiting_total
 from synthesis.samples.decisions import own_decisions, seen_key
-from synthesis.samples.rejections import rejections_of
+from synthesis.samples.rejections import REASONS, rejections_of
 from trace_site.access import wants_json
 from trace_site.lib.errors import TraceError, status_of
 from trace_site.paging import numbers_of

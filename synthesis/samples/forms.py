@@ -7,9 +7,9 @@ from django import forms
 
 from catalog.models import Domain
 from synthesis.core.queries import AXES, WRITERS
-from synthesis.core.rejections import REASONS
-from synthesis.llm.usage import MOST
+from synthesis.llm.ledger import MOST_SPENT
 from synthesis.models import Sample, SynthesisRun
+from synthesis.samples.rejections import REASONS
 from trace_site.lib.errors import TraceError
 
 CHECKS = (
@@ -111,9 +111,9 @@ class SampleFilters(forms.Form):
 class BudgetForm(forms.Form):
     """New limits of a run that goes on; what is left empty stays as it is."""
 
-    calls = forms.IntegerField(required=False, min_value=1, max_value=MOST)
-    tokens = forms.IntegerField(required=False, min_value=1, max_value=MOST)
-    money = forms.FloatField(required=False, min_value=0, max_value=MOST)
+    calls = forms.IntegerField(required=False, min_value=1, max_value=MOST_SPENT)
+    tokens = forms.IntegerField(required=False, min_value=1, max_value=MOST_SPENT)
+    money = forms.FloatField(required=False, min_value=0, max_value=MOST_SPENT)
 
     def limits(self) -> dict[str, Any]:
         """Raises TraceError for what is no number; the service judges the numbers."""
@@ -123,6 +123,6 @@ class BudgetForm(forms.Form):
                 "is no number a budget can have.",
                 code="bad_option",
                 where=f"budget.{name}",
-                hint=f"Use digits, at most {MOST:,}, or leave it empty.",
+                hint=f"Use digits, at most {MOST_SPENT:,}, or leave it empty.",
             )
         return {name: value for name, value in self.cleaned_data.items() if value is not None}

@@ -15,7 +15,7 @@ from django.utils.module_loading import import_string
 from catalog.models import Tool
 from rules.models import RuleChange, RuleVersion
 from synthesis.core.keys import STAGES, shot_mark
-from synthesis.llm.usage import job_books
+from synthesis.llm.ledger import job_books
 from synthesis.models import Attempt, Decision, PromptVersion, ReviewItem, Sample, SnapshotSample
 from synthesis.samples import selectors
 from synthesis.samples.sources import few_shot_queries, has_mark, texts_then, tool_text

@@ -5,7 +5,7 @@ out of snapshots. Outdated: only prompt, model, parameters, few-shot queries or 
 Compared with the writers as they are configured now and the recipe of the newest run of the branch.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
@@ -17,11 +17,10 @@ from django.urls import reverse
 
 from catalog.models import Tool
 from rules.models import RuleVersion
-from synthesis.core.keys import contents
+from synthesis.core.keys import STAGES, contents
 from synthesis.core.plan import State
 from synthesis.core.queries import RuleText
 from synthesis.core.recipe import Recipe, default_recipe, read_recipe
-from synthesis.core.staleness import BEFORE_KEYS, Reason, reasons
 from synthesis.llm.prompts import source
 from synthesis.models import PromptVersion, Sample, SynthesisRun
 from synthesis.offline.recorded import NAME as RECORDED
@@ -127,6 +126,95 @@ def _known_stale(samples: QuerySet[Sample]) -> tuple[Q, bool]:
     return found, len(groups) == len(rows)
 
 
+# Why a sample is not as it would be written today: what it was made from, compared with what it would be made from,
+# both as `keys.made_from` gives them. Reasons about rule and tools are `content`: the sample may be wrong.
+
+BEFORE_KEYS = "written before keys were kept per stage"
+NO_PART = frozenset({"key", "few_shot", "prompt", "prompt_hash", "model", "writer"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """`kind`: rule, tool, permissions, joined, left, gone, prompt, model, writer, parameter, few_shot or before."""
+
+    kind: str
+    what: str
+    was: str = ""
+    now: str = ""
+
+    @property
+    def content(self) -> bool:
+        return self.kind in ("rule", "tool", "permissions", "joined", "left", "gone")
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "rule":
+                return f"rule {self.what} went from {self.was} to {self.now}"
+            case "tool":
+                return f"{self.what} says something else"
+            case "permissions":
+                return f"{self.what} asks for other permissions"
+            case "joined":
+                return f"{self.what} is new in the pool"
+            case "left":
+                return f"{self.what} left the pool"
+            case "prompt":
+                return f"prompt {self.what} changed"
+            case "model" | "writer" | "parameter":
+                return f"{self.what} went from {self.was} to {self.now}"
+            case _:
+                return self.what
+
+    def as_dict(self) -> dict[str, Any]:
+        said = {"kind": self.kind, "what": self.what, "was": self.was, "is": self.now}
+        return {**said, "content": self.content, "text": str(self)}
+
+
+def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[Reason]:
+    """Empty when nothing that enters the keys differs."""
+    found = list(_tools(was["tools"], now["tools"]))
+    old, new = was.get("rule"), now.get("rule")
+    if old and new and old != new:
+        found.insert(0, Reason("rule", new["code"], f"v{old['version']}", f"v{new['version']}"))
+    for stage in STAGES:
+        found += _stage(stage, was["stages"][stage], now["stages"][stage])
+    if not found and was["stages"]["judge"]["key"] != now["stages"]["judge"]["key"]:
+        found.append(Reason("before", "keys are made in another way now"))
+    return found
+
+
+def _tools(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reason]:
+    for name in sorted(was.keys() & now.keys()):
+        if was[name].partition("+")[0] != now[name].partition("+")[0]:
+            yield Reason("tool", name, was[name], now[name])
+        elif was[name] != now[name]:
+            yield Reason("permissions", name, was[name], now[name])
+    for name in sorted(now.keys() - was.keys()):
+        yield Reason("joined", name, "", now[name])
+    for name in sorted(was.keys() - now.keys()):
+        yield Reason("left", name, was[name], "")
+
+
+def _stage(stage: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Reason]:
+    if was.get("prompt_hash") != now.get("prompt_hash") and "prompt" in was and "prompt" in now:
+        yield Reason("prompt", f"{now['prompt']}.jinja", was["prompt_hash"], now["prompt_hash"])
+    for name in ("model", "writer"):
+        if was.get(name, "") != now.get(name, "") and (was.get(name) and now.get(name)):
+            yield Reason(name, f"{name} of the {stage}", str(was[name]), str(now[name]))
+    if ("prompt" in was) != ("prompt" in now):
+        way = {True: "language model", False: "offline"}
+        yield Reason("writer", f"writer of the {stage}", way["prompt" in was], way["prompt" in now])
+        return
+    if was.get("few_shot", []) != now.get("few_shot", []):
+        yield Reason("few_shot", "other few-shot queries are shown")
+    for name in sorted((was.keys() | now.keys()) - NO_PART):
+        if was.get(name) != now.get(name):
+            sides = ["none" if side.get(name) is None else str(side[name]) for side in (was, now)]
+            # a long value is kept as its hash
+            said = [f"another text ({side[1:7]})" if side.startswith("#") else side for side in sides]
+            yield Reason("parameter", f"{stage} {name}", *said)
+
+
 MOST_AROUND = 200  # rows whose pools are read one by one; for more the whole catalog is
 LEVELS = {"current": State.CURRENT, "outdated": State.OUTDATED, "content": State.STALE}
 
@@ -226,7 +314,7 @@ class Today:
         if ground is None:
             return (Reason("gone", f"{row.anchor} is retired"),)
         _, now = inputs.made_from(ground, row.kind, row.number, row.seed, row.batch, bool(row.granted))
-        return tuple(reasons(made, now))
+        return tuple(differences(made, now))
 
     def _of_old(self, row: SampleKeys) -> Iterable[Reason]:
         if row.version and row.version not in self.current:

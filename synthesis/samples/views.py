@@ -9,7 +9,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
 from rules.models import Rule
-from synthesis.llm.usage import job_books
+from synthesis.llm.ledger import job_books
 from synthesis.models import Attempt, Sample, Snapshot
 from synthesis.samples import selectors
 from synthesis.samples.checks import failure_spans, trace_spans

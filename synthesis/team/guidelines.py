@@ -14,9 +14,9 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from catalog.models import Domain
-from synthesis.core.rejections import REASONS
 from synthesis.models import Decision, Guideline, Sample
 from synthesis.samples.forms import domain_choices
+from synthesis.samples.rejections import REASONS
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError, status_of
 from trace_site.paging import number_of

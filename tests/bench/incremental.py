@@ -35,10 +35,9 @@ def plan(keys: int) -> dict[str, Any]:
     """Seconds to plan `keys` samples of made-up rules over rows in memory, one rule edited since."""
     from dataclasses import replace
 
-    from synthesis.core.few_shots import FewShots
     from synthesis.core.keys import stage_keys
     from synthesis.core.plan import Group, Held, plan_style
-    from synthesis.samples.inputs import Inputs, SampleKeys
+    from synthesis.samples.inputs import FewShots, Inputs, SampleKeys
     from synthesis.samples.sources import CatalogView
     from tests.synthesis.edited_world import SEED, make_world
     from tests.synthesis.test_incremental_oracle import inputs_of, version_of

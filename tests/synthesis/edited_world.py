@@ -17,7 +17,6 @@ from django.conf import settings
 
 from catalog.core.clusters import top_k
 from synthesis.core.clauses import reasons_unsupported
-from synthesis.core.few_shots import FewShots
 from synthesis.core.plan import shuffled_pool
 from synthesis.core.queries import (
     RULE_STYLES,
@@ -32,6 +31,7 @@ from synthesis.core.queries import (
 from synthesis.core.recipe import Recipe, default_recipe, read_recipe
 from synthesis.llm import prompts
 from synthesis.llm.writers import judge_call, query_call, trace_call
+from synthesis.samples.inputs import FewShots
 from trace_site.lib.files import content_hash
 
 K = 8

@@ -4,7 +4,7 @@ import pytest
 
 from synthesis.generate.services import synthesis_resume, synthesis_start
 from synthesis.generate.yields import run_counts
-from synthesis.llm.usage import read_budget, spent
+from synthesis.llm.ledger import read_budget, spent
 from synthesis.models import ModelCall, ModelReply, PromptVersion, Sample
 from tests.llm_server import LlmServer
 from tests.synthesis.model import answers

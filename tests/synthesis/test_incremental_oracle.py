@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from synthesis.core.anchors import plan_anchors
-from synthesis.core.few_shots import FewShots
 from synthesis.core.keys import stage_keys
 from synthesis.core.plan import Group, Held, State, plan_style
 from synthesis.llm import prompts
 from synthesis.llm.writers import llm_writers
-from synthesis.samples.inputs import Inputs, SampleKeys
+from synthesis.samples.inputs import FewShots, Inputs, SampleKeys
 from synthesis.samples.sources import CatalogView
 from tests.synthesis import edited_world
 from tests.synthesis.edited_world import SEED, SHOWN, Place, World, edited, make_world, places, sent

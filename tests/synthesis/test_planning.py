@@ -9,7 +9,6 @@ import pytest
 from catalog.models import NeighbourList, Tool
 from rules.models import Rule
 from synthesis.core.anchors import plan_anchors, stratified
-from synthesis.core.few_shots import FewShots
 from synthesis.core.keys import shots_digest, slot_name
 from synthesis.core.plan import Group, Held, Slot, State, plan_style, shuffled_pool
 from synthesis.core.queries import ToolText, carries_permissions, permission_targets
@@ -18,6 +17,7 @@ from synthesis.generate.planning import plan
 from synthesis.generate.services import synthesis_start
 from synthesis.models import Sample, SynthesisRun
 from synthesis.offline.writer import offline_writers
+from synthesis.samples.inputs import FewShots
 from synthesis.samples.sources import load_catalog
 from tests.factories import make_domain, make_tool
 from tests.synthesis.test_incremental_runs import new_version

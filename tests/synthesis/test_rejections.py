@@ -5,10 +5,16 @@ from django.contrib.auth.models import User
 
 from catalog.models import Tool
 from rules.models import RuleVersion
-from synthesis.core.rejections import critique, sentence, worth_telling
 from synthesis.models import Sample, SecondShare
 from synthesis.review import services as review_services
-from synthesis.samples.rejections import Rejections, rejections_of, rejections_of_published
+from synthesis.samples.rejections import (
+    Rejections,
+    critique,
+    rejections_of,
+    rejections_of_published,
+    sentence,
+    worth_telling,
+)
 from tests.factories import make_rule, make_sample, make_tool
 from trace_site.notices.services import Notice
 

@@ -15,7 +15,7 @@ from synthesis.generate.imports import samples_import
 from synthesis.generate.pipeline import candidate_of
 from synthesis.generate.runs import _units
 from synthesis.generate.services import synthesis_resume, synthesis_start
-from synthesis.llm.usage import job_books, spent
+from synthesis.llm.ledger import job_books, spent
 from synthesis.models import Attempt, ModelCall, Sample
 from synthesis.samples.sources import load_catalog
 from tests.lib.test_llm_faults import FINAL, PASSING
