@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import IntegrityError, connection
 
-from trace_site.audit.models import acting
+from trace_site.audit_context import acting
 from trace_site.database import frozen_error
 from trace_site.jobs import WAITS_FOR, Job, reap, run
 from trace_site.lib.errors import TraceError, declared

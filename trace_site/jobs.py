@@ -22,7 +22,7 @@ from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
 from trace_site.audit import models as audit_models
-from trace_site.audit.models import acting
+from trace_site.audit_context import acting
 from trace_site.celery import wake_worker
 from trace_site.lib.errors import TraceError
 

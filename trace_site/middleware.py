@@ -15,7 +15,7 @@ from django.shortcuts import redirect, render, resolve_url
 from django.urls import Resolver404, resolve
 
 from trace_site.access import SAFE, may, needed, refusal, roles_of, wants_json
-from trace_site.audit.models import acting
+from trace_site.audit_context import acting
 from trace_site.database import frozen_error
 from trace_site.lib.errors import TraceError, status_of
 

@@ -22,7 +22,7 @@ from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
 from trace_site import jobs
-from trace_site.audit.models import acting
+from trace_site.audit_context import acting
 from trace_site.lib.provenance import hardware_facts
 from trace_site.webhooks.deliveries import deliver_due
 

@@ -5,7 +5,7 @@ import pytest
 from tests.browser.reviewing import widths
 from tests.factories import make_domain
 from trace_site.audit import models as audit_models
-from trace_site.audit.models import acting
+from trace_site.audit_context import acting
 
 pytestmark = pytest.mark.browser
 

@@ -20,7 +20,7 @@ from rest_framework.serializers import BaseSerializer
 from rest_framework.views import APIView, exception_handler
 
 from trace_site.access import SAFE
-from trace_site.audit.models import identify
+from trace_site.audit_context import identify
 from trace_site.database import frozen_error
 from trace_site.lib.errors import LONGEST, TraceError, cut, status_of
 from trace_site.paging import SIZE, keyset

@@ -21,7 +21,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from trace_site.audit import models as audit_models
-from trace_site.audit.models import acting
+from trace_site.audit_context import acting
 from trace_site.lib import outbound
 from trace_site.lib.errors import TraceError
 from trace_site.webhooks.services import EVENTS, PING, Webhook, WebhookDelivery, check_url
