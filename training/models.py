@@ -6,6 +6,9 @@ from django.db import models
 from synthesis.models import Snapshot
 from trace_site.jobs import Job
 
+UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
+ENDED_BADLY = (Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED)
+
 
 class Run(models.Model):
     """One cell (F, M, R) trained on one snapshot with one recipe and seed."""

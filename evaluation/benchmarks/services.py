@@ -92,11 +92,8 @@ def probe_benchmarks_build(
     lists = NeighbourList.objects.filter(tool__in=names).values_list("tool", "neighbour_ids")
     near = {names[tool]: [names[other] for other in others if other in names] for tool, others in lists}
     if not near:
-        raise TraceError(
-            "the catalog has no neighbour lists, so no wrong options can be chosen.",
-            code="no_neighbours",
-            hint="Run manage.py catalog_neighbours first.",
-        )
+        problem = "the catalog has no neighbour lists, so no wrong options can be chosen."
+        raise TraceError(problem, code="no_neighbours", hint="Run manage.py catalog_neighbours first.")
     built = []
     for kind in (MCQ, QA):
         rows = build_probes(kind, tools, near, count, seed=seed)
@@ -133,11 +130,8 @@ def freeze(
     newest = versions.first()
     if newest and (newest.kind, newest.tier, newest.is_development) != (kind, tier, is_development):
         words = ["development" if newest.is_development else "", newest.tier, newest.get_kind_display()]
-        raise TraceError(
-            f"'{name}' is a {' '.join(filter(None, words))} benchmark.",
-            code="conflict",
-            hint="Choose another name.",
-        )
+        problem = f"'{name}' is a {' '.join(filter(None, words))} benchmark."
+        raise TraceError(problem, code="conflict", hint="Choose another name.")
     benchmark = Benchmark.objects.create(
         name=name,
         version=newest.version + 1 if newest else 1,

@@ -12,7 +12,7 @@ is about. A written list adds `listed`, the log-probability of its first tool, a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -155,17 +155,16 @@ def _columns(features: Sequence[Features], names: Sequence[str], of_request: boo
     return np.asarray(rows, dtype=np.float64)
 
 
-@dataclass(frozen=True, slots=True)
-class Bin:
+class Bin(NamedTuple):
+    """Answers given with a confidence from `low` to `high`: what was said of each, and what came true."""
+
     low: float
     high: float
-    n: int
-    confidence: float | None  # mean of what was said
-    share: float | None  # of what came true
+    said: list[float]
+    right: list[float]
 
 
-@dataclass(frozen=True, slots=True)
-class Reliability:
+class Reliability(NamedTuple):
     n: int
     error: float | None  # expected calibration error
     bins: list[Bin]
@@ -175,13 +174,10 @@ def reliability(confidences: Sequence[float], right: Sequence[bool]) -> Reliabil
     """Expected calibration error over bins of equal width (Naeini, Cooper and Hauskrecht, AAAI 2015; formula 3 of Guo
     et al., On Calibration of Modern Neural Networks, 2017): the distance between confidence and share of right answers
     in a bin, weighted by how many answers fall into it."""
-    pairs = list(zip(confidences, right, strict=True))
-    bins: list[Bin] = []
-    error = 0.0
-    for number in range(BINS):
-        own = [pair for pair in pairs if min(BINS - 1, int(pair[0] * BINS)) == number]
-        said, true = (sum(column) / len(own) for column in zip(*own, strict=True)) if own else (None, None)
-        bins.append(Bin(number / BINS, (number + 1) / BINS, len(own), said, true))
-        if said is not None and true is not None:
-            error += len(own) * abs(said - true)
-    return Reliability(len(pairs), error / len(pairs) if pairs else None, bins)
+    bins = [Bin(number / BINS, (number + 1) / BINS, [], []) for number in range(BINS)]
+    for said, true in zip(confidences, right, strict=True):
+        own = bins[min(BINS - 1, int(said * BINS))]
+        own.said.append(said)
+        own.right.append(float(true))
+    distance = sum(abs(sum(one.said) - sum(one.right)) for one in bins)
+    return Reliability(len(right), distance / len(right) if right else None, bins)

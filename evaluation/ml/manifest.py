@@ -19,12 +19,8 @@ def digest(folder: Path) -> str:
     """sha256 of manifest.json, which holds the sha256 of every file: the identity, without reading weights."""
     manifest = folder / "manifest.json"
     if not manifest.is_file():
-        raise refused(
-            "there is no manifest.json, so the export is unfinished or this is not one.",
-            folder,
-            "no_export",
-            "Give the export folder of a finished run.",
-        )
+        problem = "there is no manifest.json, so the export is unfinished or this is not one."
+        raise refused(problem, folder, "no_export", "Give the export folder of a finished run.")
     return hashlib.sha256(manifest.read_bytes()).hexdigest()
 
 

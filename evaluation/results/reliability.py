@@ -43,17 +43,10 @@ def picture(model: Model) -> dict[str, Any] | None:
     found = measured(said, right)
     bars = []
     for one in found.bins:
-        last = one.high >= 1
-        own = [
-            float(true)
-            for value, true in zip(said, right, strict=True)
-            if one.low <= value and (value < one.high or last)
-        ]
-        if own:
-            share = bootstrap(own)
-            label = f"said {100 * one.low:.0f} to {100 * one.high:.0f} %"
-            note = f"mean {one.confidence:.2f}"
-            bars.append(Bar(label, share.mean, share.low, share.high, one.n, note=note))
+        if n := len(one.right):
+            share, label = bootstrap(one.right), f"said {100 * one.low:.0f} to {100 * one.high:.0f} %"
+            note = f"mean {sum(one.said) / n:.2f}"
+            bars.append(Bar(label, share.mean, share.low, share.high, n, note=note))
     error = 100 * (found.error or 0)
     title = f"Confidence and the share of right answers lie {error:.1f} points apart on average"
 

@@ -29,13 +29,12 @@ from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_jsonl, write_jsonl
 from trace_site.paging import numbers_of
-from training.models import Model
+from training.models import UNDER_WAY, Model
 from training.registry.registry import current_aliases
 
 KIND = "rule_tests"
 PATIENCE = 8.0  # seconds a model may take to load before it is left out
 MOST_TESTS = 20  # asked live at once
-UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
 
 
 @dataclass

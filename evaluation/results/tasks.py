@@ -49,11 +49,8 @@ def run_evaluation(ctx: JobContext) -> dict[str, Any]:
             return _evaluate(ctx)
         except CatalogMoved:
             continue
-    raise TraceError(
-        f"the catalog was changed while the baseline searched it, {TRIES} times.",
-        code="conflict",
-        hint="Retry when no import is under way.",
-    )
+    problem = f"the catalog was changed while the baseline searched it, {TRIES} times."
+    raise TraceError(problem, code="conflict", hint="Retry when no import is under way.")
 
 
 def _evaluate(ctx: JobContext) -> dict[str, Any]:

@@ -48,11 +48,8 @@ def running_engine() -> Engine:
         told = json.loads((settings.TRACE_HOME / "engine.json").read_text())
         return Engine(str(told["url"]), str(told["token"]))
     except (OSError, ValueError, KeyError) as error:
-        raise TraceError(
-            "the engine is not running.",
-            code="unavailable",
-            hint="Start it with manage.py up, or set ENGINE_URL.",
-        ) from error
+        hint = "Start it with manage.py up, or set ENGINE_URL."
+        raise TraceError("the engine is not running.", code="unavailable", hint=hint) from error
 
 
 def retrieve(
@@ -190,11 +187,8 @@ def ask(engine: Engine, request: dict[str, Any], patience: float = 0.0) -> dict[
                 found: dict[str, Any] = answer.json()
                 return found
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise TraceError(
-                "the engine does not answer.",
-                code="unavailable",
-                hint="It may be starting; try again in a moment. Its log is engine.log in TRACE_HOME/logs.",
-            ) from error
+            hint = "It may be starting; try again in a moment. Its log is engine.log in TRACE_HOME/logs."
+            raise TraceError("the engine does not answer.", code="unavailable", hint=hint) from error
         refusal = _refusal(answer)
         if refusal.extra.get("engine_code") != "loading" or time.monotonic() > deadline:
             raise refusal

@@ -82,5 +82,5 @@ def test_calibration_error_weighs_the_distance_in_each_bin_by_its_answers():
     """By hand: 2 answers said with .95, 1 of them right; 2 with .15, none right: .5 * .45 + .5 * .15."""
     found = reliability([0.95, 0.95, 0.15, 0.15], [True, False, False, False])
     assert (found.n, round(found.error, 6)) == (4, 0.3)
-    assert [one.n for one in found.bins] == [0, 2, 0, 0, 0, 0, 0, 0, 0, 2]
-    assert reliability([1.0], [True]).bins[9].n == 1 and reliability([], []).error is None
+    assert [len(one.right) for one in found.bins] == [0, 2, 0, 0, 0, 0, 0, 0, 0, 2]
+    assert reliability([1.0], [True]).bins[9].right == [1.0] and reliability([], []).error is None

@@ -51,11 +51,8 @@ def read_delivery(folder: Path) -> list[Delivery]:
     found = [read_stage(part) for part in (parts or [folder])]
     for before, after in zip(found, found[1:], strict=False):
         if after.init != before.manifest:
-            raise refuse(
-                f"was not trained from the export of {before.stage} beside it.",
-                after.folder,
-                "Bring the run directories of one chain: --init names the export of the stage before.",
-            )
+            hint = "Bring the run directories of one chain: --init names the export of the stage before."
+            raise refuse(f"was not trained from the export of {before.stage} beside it.", after.folder, hint)
     return found
 
 
@@ -153,8 +150,5 @@ def check_tokenizer(path: Path, wanted: Mapping[str, int]) -> None:
     added = {row["content"]: row["id"] for row in read_json(path).get("added_tokens", [])}
     for string, found in wanted.items():
         if added.get(string) != found:
-            raise refuse(
-                f"the token {string} has the id {added.get(string)}, not {found}.",
-                path,
-                "Export the model again.",
-            )
+            hint = "Export the model again."
+            raise refuse(f"the token {string} has the id {added.get(string)}, not {found}.", path, hint)

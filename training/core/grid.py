@@ -131,11 +131,8 @@ def sweep(text: str) -> list[Source]:
     if not colon and strategy.isdecimal():
         return [Source(id=_count("snapshots", strategy))]
     if strategy not in STRATEGIES or not colon:
-        raise refuse(
-            "snapshots",
-            f"{quoted(text)} is neither a snapshot's number nor a sweep.",
-            "Write a number, or append:0,3,6 or replace:3.",
-        )
+        hint = "Write a number, or append:0,3,6 or replace:3."
+        raise refuse("snapshots", f"{quoted(text)} is neither a snapshot's number nor a sweep.", hint)
     numbers = _listed("snapshots", counts.split(","))
     return [Source(strategy=strategy, per_rule=_count("snapshots", one)) for one in numbers]
 

@@ -196,12 +196,8 @@ def publish_dir(temporary: Path, final: Path, write: Callable[[Path], None], fac
     except Exception as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if was_full(error):
-            raise TraceError(
-                "the disk is full.",
-                code="disk_full",
-                where=str(final),
-                hint="Free some space, then try again.",
-            ) from error
+            hint = "Free some space, then try again."
+            raise TraceError("the disk is full.", code="disk_full", where=str(final), hint=hint) from error
         raise
 
 

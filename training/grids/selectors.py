@@ -6,13 +6,9 @@ from typing import Any
 
 from django.db.models import Count, Q, QuerySet
 
-from trace_site.jobs import Job
 from training.core.recipe import STAGES
-from training.models import Grid, GridCell, Run
+from training.models import ENDED_BADLY, UNDER_WAY, Grid, GridCell, Run
 from training.registry.registry import Score, scores_of
-
-ACTIVE = (Job.State.QUEUED, Job.State.RUNNING)
-BAD = (Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED)
 
 
 @dataclass(slots=True)
@@ -44,11 +40,11 @@ class Matrix:
 
     @property
     def active(self) -> int:
-        return sum(self.counts.get(state, 0) for state in ACTIVE)
+        return sum(self.counts.get(state, 0) for state in UNDER_WAY)
 
     @property
     def bad(self) -> int:
-        return sum(self.counts.get(state, 0) for state in BAD)
+        return sum(self.counts.get(state, 0) for state in ENDED_BADLY)
 
 
 def grids() -> QuerySet[Grid]:
@@ -57,8 +53,8 @@ def grids() -> QuerySet[Grid]:
     return Grid.objects.select_related("created_by").annotate(
         many=Count("cells"),
         trained=Count("cells", filter=Q(cells__run__model__isnull=False)),
-        active=Count("cells", filter=Q(**{f"{state}__in": ACTIVE})),
-        bad=Count("cells", filter=Q(**{f"{state}__in": BAD}) & Q(cells__run__model__isnull=True)),
+        active=Count("cells", filter=Q(**{f"{state}__in": UNDER_WAY})),
+        bad=Count("cells", filter=Q(**{f"{state}__in": ENDED_BADLY}) & Q(cells__run__model__isnull=True)),
     )
 
 

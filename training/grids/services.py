@@ -18,12 +18,10 @@ from training.core import recipe as recipes
 from training.core import stages
 from training.core.grid import Cell, Plan, Planned, Source
 from training.core.recipe import Recipe
-from training.models import Grid, GridCell, Run, TrainedStage
+from training.models import ENDED_BADLY, Grid, GridCell, Run, TrainedStage
 from training.runs.estimates import Estimator
 from training.runs.services import cell_recipe, plain_hash, run_create, run_key
 from training.runs.stages import over_default
-
-ENDED_BADLY = (Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED)
 
 
 def plan_recipe(plan: Plan) -> Recipe:

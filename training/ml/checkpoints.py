@@ -64,11 +64,8 @@ def settle(trainer: Trainer) -> None:
     first = state.step - len(trainer.losses)
     for number, value in enumerate(torch.stack(trainer.losses).tolist(), first):
         if not math.isfinite(value):
-            raise TraceError(
-                f"the loss is {value} at step {number}.",
-                code="diverged",
-                hint="Lower the learning rate, or train without bf16.",
-            )
+            hint = "Lower the learning rate, or train without bf16."
+            raise TraceError(f"the loss is {value} at step {number}.", code="diverged", hint=hint)
         state.loss = value if number == 0 else 0.9 * state.loss + 0.1 * value
     trainer.losses.clear()
 
@@ -120,12 +117,8 @@ def resume(trainer: Trainer) -> None:
         return
     facts = read_json(folder / "state.json")
     if facts.pop("fingerprint") != trainer.fingerprint or facts.pop("stage") != trainer.name:
-        raise TraceError(
-            "its checkpoint belongs to other data, another recipe or an earlier version.",
-            code="other_run",
-            where=str(folder),
-            hint="Use a new run directory.",
-        )
+        problem = "its checkpoint belongs to other data, another recipe or an earlier version."
+        raise TraceError(problem, code="other_run", where=str(folder), hint="Use a new run directory.")
     trainer.state = State(**facts)
     stored = load_file(folder / "model.safetensors")
     with torch.no_grad():

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import GenerationConfig
-from transformers.utils.hub import cached_file
 
 from catalog.core.tokens import tool_units
 from trace_site.lib.files import read_json
@@ -28,7 +27,7 @@ from training.core.rundir import RunDir, publish_dir
 from training.core.stages import encoder_digest
 from training.ml.bases.chat import ENCODER_WORDS
 from training.ml.bases.model import Trainee
-from training.ml.bases.named import autocast, device
+from training.ml.bases.named import autocast, device, on_this_machine
 from training.ml.round_trip import compare_merged, last_logits, prompts, read_back
 from training.ml.rows import merge_rows
 
@@ -38,6 +37,42 @@ ROOT = Path(__file__).resolve().parents[2]
 def model_card(recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], checks: dict[str, Any]) -> str:
     """What is known of a model, as Markdown of headings, paragraphs and two-column tables, which is what the page of a
     model can draw; a fact that cannot be told says so."""
+    parts = [
+        "# TRACE tool retrieval model",
+        "Answers a request with a JSON list of tool tokens. Read it together with trace.json.",
+    ]
+    for title, facts in card_facts(recipe, snapshot, spec, checks).items():
+        rows = [f"| {_cell(key)} | {_cell(value)} |" for key, value in facts.items()]
+        table = "\n".join(["| fact | value |", "|---|---|", *rows])
+        parts += [f"## {title}", table if rows else "Nothing."]
+    parts += [
+        "## Limits",
+        f"It knows the {len(snapshot.tools):,} tools of its snapshot and no other.",
+        f"A request is cut after {spec['max_prompt_tokens']:,} tokens, an answer after {recipe.max_new_tokens:,}.",
+    ]
+    parts += [
+        f"Part {number} of its training was stopped at {stage['Stopped at']}: it is not finished, and the same recipe"
+        " may stop elsewhere on another day."
+        for number, stage in enumerate(spec["stages"], start=1)
+        if "Stopped at" in stage
+    ]
+    if recipe.base == POCKET:
+        parts.append(
+            f"It is a pocket model, a small decoder beside the sentence encoder {recipe.pocket.encoder}, which has read"
+            " English: pocket figures are not the paper's."
+        )
+    if any(sample.get("writer") == "offline" for sample in snapshot.samples):
+        parts.append(
+            "The offline writer composes its samples from tool descriptions and rule clauses: they are plainer than"
+            " what people or a language model write."
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def card_facts(
+    recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], checks: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """{title of a table: {fact: value}}"""
     samples, code, machine = snapshot.samples, code_revision(ROOT), hardware_facts(recipe.threads)
     offline = sum(sample.get("writer") == "offline" for sample in samples)
     share = f" ({100 * offline / len(samples):.0f} %)" if samples else ""
@@ -45,8 +80,8 @@ def model_card(recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], checks:
     chosen, usual = flat(recipe), flat(Recipe())
     with autocast(recipe):
         arithmetic = "bf16 autocast" if torch.is_autocast_enabled(device().type) else "fp32"
-    on_cpu = f"CPU ({machine['cpu']}), threads: {recipe.threads}"
-    tables: dict[str, dict[str, Any]] = {
+    on_gpu = f"{os.environ.get('WORLD_SIZE', '1')} x {machine['gpu']}"
+    return {
         "Model": {
             "Base": recipe.base,
             "Licence of the base": spec["licence"],
@@ -73,9 +108,7 @@ def model_card(recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], checks:
             name: str(value) for name, value in chosen.items() if value != usual[name]
         },
         "Made with": {
-            "Hardware": f"{os.environ.get('WORLD_SIZE', '1')} x {machine['gpu']}"
-            if machine["gpu"]
-            else on_cpu,
+            "Hardware": on_gpu if machine["gpu"] else f"CPU ({machine['cpu']}), threads: {recipe.threads}",
             "Arithmetic": arithmetic,
             "Code": f"{code['version'] or 'unknown version'}, commit {code['commit'] or 'unknown'}",
             "Libraries": ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "peft")),
@@ -89,36 +122,6 @@ def model_card(recipe: Recipe, snapshot: Snapshot, spec: dict[str, Any], checks:
             "Rows": ", ".join(f"{name} {count:,}" for name, count in checks["rows"].items()),
         },
     }
-    parts = [
-        "# TRACE tool retrieval model",
-        "Answers a request with a JSON list of tool tokens. Read it together with trace.json.",
-    ]
-    for title, rows in tables.items():
-        lines = [f"| {_cell(key)} | {_cell(value)} |" for key, value in rows.items()]
-        table = "\n".join(["| fact | value |", "|---|---|", *lines])
-        parts += [f"## {title}", table if rows else "Nothing."]
-    parts += [
-        "## Limits",
-        f"It knows the {len(snapshot.tools):,} tools of its snapshot and no other.",
-        f"A request is cut after {spec['max_prompt_tokens']:,} tokens, an answer after {recipe.max_new_tokens:,}.",
-    ]
-    parts += [
-        f"Part {number} of its training was stopped at {stage['Stopped at']}: it is not finished, and the same recipe"
-        " may stop elsewhere on another day."
-        for number, stage in enumerate(spec["stages"], start=1)
-        if "Stopped at" in stage
-    ]
-    if recipe.base == POCKET:
-        parts.append(
-            f"It is a pocket model, a small decoder beside the sentence encoder {recipe.pocket.encoder}, which has read"
-            " English: pocket figures are not the paper's."
-        )
-    if offline:
-        parts.append(
-            "The offline writer composes its samples from tool descriptions and rule clauses: they are plainer than"
-            " what people or a language model write."
-        )
-    return "\n\n".join(parts) + "\n"
 
 
 def _cell(value: Any) -> str:
@@ -150,7 +153,9 @@ def export(
         trainee.chat.tokenizer.save_pretrained(folder)
         if trainee.chat.encoder_words is not None:
             trainee.chat.encoder_words.save_pretrained(folder / ENCODER_WORDS)
-        _copy_processor(trainee.source, folder)
+        for name in PROCESSOR if trainee.source else ():
+            if found := on_this_machine(trainee.source, name):
+                shutil.copyfile(found, folder / name)
         forget_code(folder)
         checks.update(read_back(model, trainee.chat, folder, strings, asked))
         (folder / "trace.json").write_text(json.dumps(spec, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -185,19 +190,6 @@ def merged(trainee: Trainee) -> Any:
         pad_token_id=trainee.chat.pad_id,
     )
     return model
-
-
-def _copy_processor(source: str, folder: Path) -> None:
-    for name in PROCESSOR if source else ():
-        found = cached_file(
-            source,
-            name,
-            local_files_only=True,
-            _raise_exceptions_for_missing_entries=False,
-            _raise_exceptions_for_connection_errors=False,
-        )
-        if found:
-            shutil.copyfile(found, folder / name)
 
 
 def forget_code(folder: Path) -> None:

@@ -125,8 +125,5 @@ def _require_tokens(chat: Chat, folder: Path, strings: Sequence[str], again: Any
 
 
 def _refusal(what: str) -> TraceError:
-    return TraceError(
-        f"the exported model is not the trained one: {what}.",
-        code="round_trip",
-        hint="The run's checkpoints are intact; report this base model.",
-    )
+    hint = "The run's checkpoints are intact; report this base model."
+    return TraceError(f"the exported model is not the trained one: {what}.", code="round_trip", hint=hint)

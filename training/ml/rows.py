@@ -75,11 +75,8 @@ def split_rows(model: Any, ids: list[int], frozen: bool = True) -> None:
     `frozen`: all other rows stay as they are."""
     first = min(ids)
     if sorted(ids) != list(range(first, first + len(ids))):
-        raise TraceError(
-            "the tool tokens do not follow one another in the vocabulary.",
-            code="scattered_rows",
-            hint="Train with embeddings: full.",
-        )
+        problem = "the tool tokens do not follow one another in the vocabulary."
+        raise TraceError(problem, code="scattered_rows", hint="Train with embeddings: full.")
     rows: dict[int, nn.Parameter] = {}  # by the identity of the table's weight: what is tied stays tied
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
     head = base.get_output_embeddings()
@@ -107,12 +104,8 @@ def split_rows(model: Any, ids: list[int], frozen: bool = True) -> None:
 def _require_known_scale(split: SplitEmbedding, name: str) -> None:
     first = torch.tensor([split.first], device=split.rows.device)
     if not torch.equal(split(first), split.table(first)):
-        raise TraceError(
-            "this base changes the rows it looks up in a way that is not known here.",
-            code="unknown_table",
-            where=name,
-            hint="Train with embeddings: full.",
-        )
+        problem = "this base changes the rows it looks up in a way that is not known here."
+        raise TraceError(problem, code="unknown_table", where=name, hint="Train with embeddings: full.")
 
 
 @torch.no_grad()

@@ -95,11 +95,8 @@ def check_init(recipe: Recipe, init: Path | None) -> None:
             return
         missing = "the model of its plain pass" if before in PLAIN else "a Stage-1 model"
         cell = f"retrieval '{recipe.retrieval}'" if before in PLAIN else f"memo '{recipe.memo}'"
-        raise TraceError(
-            f"{cell} needs {missing}.",
-            code="no_init",
-            hint="Train that stage first and pass its export with --init, or choose a cell without it.",
-        )
+        hint = "Train that stage first and pass its export with --init, or choose a cell without it."
+        raise TraceError(f"{cell} needs {missing}.", code="no_init", hint=hint)
     spec = read_json(init / "trace.json")
     found = f"format {spec['format']}, memo {spec['memo']}, retrieval {spec['retrieval']}"
     wanted = f"format {recipe.format}, memo {recipe.memo}, retrieval {before}"

@@ -70,11 +70,8 @@ def check_head(trainee: Trainee, examples: list[Example]) -> None:
         given, theirs = _own_logits(model, ids, loud)
         ours = head.logits(given * loud)
     if not (_close(hidden, given) and _close(ours, theirs)):
-        raise TraceError(
-            "this base scales its logits in a way the loss head does not know.",
-            code="unknown_head",
-            hint="Use another base model.",
-        )
+        problem = "this base scales its logits in a way the loss head does not know."
+        raise TraceError(problem, code="unknown_head", hint="Use another base model.")
 
 
 def _own_logits(model: Any, ids: Tensor, loud: Tensor) -> tuple[Tensor, Tensor]:

@@ -55,11 +55,8 @@ def model_named(reference: str | int) -> Model:
             raise TraceError(f"there is no model {text}.", code="not_found", hint=hint)
         return model
     if text not in Alias.values:
-        raise TraceError(
-            f"{text!r} is neither a model's id nor an alias.",
-            code="not_found",
-            hint=f"Use a number or one of {', '.join(Alias.values)}.",
-        )
+        problem = f"{text!r} is neither a model's id nor an alias."
+        raise TraceError(problem, code="not_found", hint=f"Use a number or one of {', '.join(Alias.values)}.")
     move = newest(text)
     if move is None:
         raise TraceError(
@@ -95,20 +92,14 @@ def roll_back(*, actor: Any, to: Model | None = None, note: str = "") -> AliasMo
     alias_lock()
     old, back = newest(Alias.CHAMPION), newest(Alias.PREVIOUS)
     if old is None or (to is None and back is None):
-        raise TraceError(
-            "there is no earlier champion to go back to.",
-            code="bad_state",
-            hint="Promote a model instead: manage.py promote --model ID.",
-        )
+        hint = "Promote a model instead: manage.py promote --model ID."
+        raise TraceError("there is no earlier champion to go back to.", code="bad_state", hint=hint)
     model = to or Model.objects.get(pk=back.model_id)  # type: ignore[union-attr]
     if model.pk == old.model_id:
         raise TraceError(f"model {model.pk} is the champion already.", code="bad_state")
     if not AliasMove.objects.filter(alias=Alias.CHAMPION, model=model).exists():
-        raise TraceError(
-            f"model {model.pk} never was champion.",
-            code="bad_state",
-            hint="Promote it instead: that is a decision of its own.",
-        )
+        hint = "Promote it instead: that is a decision of its own."
+        raise TraceError(f"model {model.pk} never was champion.", code="bad_state", hint=hint)
     refuse_removed(model)
     said = f"back from model {old.model_id}{f': {note}' if note else ''}"
     move = _crown(model, old, actor, said, f"rolled back to model {model.pk}")
@@ -154,12 +145,8 @@ def refuse_removed(model: Model) -> None:
 
 
 def _removed(model: Model, at: Any) -> TraceError:
-    return TraceError(
-        f"model {model.pk} has no files any more: retention removed them on {at:%Y-%m-%d}.",
-        code="removed",
-        hint="Clone its run to train it again.",
-        permanent=True,
-    )
+    problem = f"model {model.pk} has no files any more: retention removed them on {at:%Y-%m-%d}."
+    return TraceError(problem, code="removed", hint="Clone its run to train it again.", permanent=True)
 
 
 def export_dir(model: Model) -> Path:

@@ -17,7 +17,7 @@ from trace_site.artefacts import store
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-from training.models import Model, Retraining, Run, TrainedStage
+from training.models import UNDER_WAY, Model, Retraining, Run, TrainedStage
 from training.registry.registry import alias_lock, current_aliases, export_dir
 from training.registry.selectors import alias_names
 
@@ -45,7 +45,6 @@ def removable(held: Iterable[Held], last_valid: Collection[str] = ()) -> list[st
     return [key for key in dict.fromkeys(row.store_key for row in rows) if key and key not in needed]
 
 
-ACTIVE = (Job.State.QUEUED, Job.State.RUNNING)
 ASKS = ("evaluation", "rule_tests")  # kinds of jobs that load a model
 KINDS: dict[str, Any] = {"model": Model, "stage": TrainedStage}
 
@@ -110,14 +109,14 @@ def _needed_models(models: Iterable[Model], keep: int) -> dict[int, str]:
 
 def _asked() -> set[int]:
     """Models that a job loads or will load; an evaluation of the baseline alone names none."""
-    named = Job.objects.filter(kind__in=ASKS, state__in=ACTIVE).values_list("params__model", flat=True)
+    named = Job.objects.filter(kind__in=ASKS, state__in=UNDER_WAY).values_list("params__model", flat=True)
     return {model for model in named if isinstance(model, int)}
 
 
 def _needed_stages() -> dict[str, str]:
     """{stage key: what needs it}: runs under way, and what an active policy would go on from."""
     needed: dict[str, str] = {}
-    for run in Run.objects.filter(job__state__in=ACTIVE).only("stages"):
+    for run in Run.objects.filter(job__state__in=UNDER_WAY).only("stages"):
         needed |= {stage["key"]: f"run {run.pk} is under way" for stage in run.stages}
     newest = Retraining.objects.filter(policy__active=True).order_by("policy_id", "-id").distinct("policy_id")
     for row in newest.select_related("run", "policy"):

@@ -12,11 +12,9 @@ from synthesis.models import Decision, Sample, Snapshot
 from trace_site.audit.models import AuditEntry
 from trace_site.jobs import Job
 from training.core.retraining import Facts, Failure, Limits, Verdict, judge
-from training.models import Retraining, RetrainPolicy, Run
+from training.models import ENDED_BADLY, UNDER_WAY, Retraining, RetrainPolicy, Run
 
 KIND = "retraining"
-ACTIVE = (Job.State.QUEUED, Job.State.RUNNING)
-ENDED_BADLY = (Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED)
 CHANGES = {
     "rule.published": "rules changed",
     "rule.withdrawn": "rules changed",
@@ -86,7 +84,7 @@ def standing(policy: RetrainPolicy) -> Standing:
         what = "The last snapshot was not built" if failed.kind == KIND else "The last run made no model"
         failure = Failure(f"{what}: {failed.error or failed.state}", failed.finished_at)
     # one retraining at a time, whoever asked for it
-    training = Job.objects.filter(kind__in=("training", KIND), state__in=ACTIVE).order_by("id").first()
+    training = Job.objects.filter(kind__in=("training", KIND), state__in=UNDER_WAY).order_by("id").first()
     changed_at, change = newest_change()
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
@@ -97,7 +95,7 @@ def standing(policy: RetrainPolicy) -> Standing:
         taught=sum(rule.taught for rule in rules),
         change=change,
         changed_at=changed_at,
-        writing=Job.objects.filter(kind="synthesis", state__in=ACTIVE).count(),
+        writing=Job.objects.filter(kind="synthesis", state__in=UNDER_WAY).count(),
         busy=f"job {training.pk} ({training.title}) is {training.state}" if training else "",
         failure=failure,
     )

@@ -58,12 +58,8 @@ def policy_save(
         setattr(row, field, fields.get(field, getattr(row, field)))
     row.snapshot = {key: value for key, value in snapshot_params(**snapshot).items() if key != "actor"}
     if row.retrieval == Run.Retrieval.NONE:
-        raise TraceError(
-            "a cell without Stage 2 learns neither from samples nor from rules.",
-            code="bad_input",
-            where="retrieval",
-            hint="Choose n, r, r+R or n>r.",
-        )
+        problem = "a cell without Stage 2 learns neither from samples nor from rules."
+        raise TraceError(problem, code="bad_input", where="retrieval", hint="Choose n, r, r+R or n>r.")
     if row.quiet_minutes > LONGEST_QUIET:
         raise TraceError("must be at most a week.", code="bad_input", where="quiet_minutes")
     policy_recipe(row)

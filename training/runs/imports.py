@@ -68,11 +68,8 @@ def adopt(folder: Path, *, actor: Any = None, guard: Guard = transaction.atomic)
     found = read_delivery(folder)
     last = found[-1]
     if last.spec["retrieval"] not in RETRIEVALS:
-        raise refuse(
-            "it ends with the first pass of r+R, which is no cell of its own.",
-            last.folder,
-            "Train stage2 on its export and bring both.",
-        )
+        hint = "Train stage2 on its export and bring both."
+        raise refuse("it ends with the first pass of r+R, which is no cell of its own.", last.folder, hint)
     snapshot = Snapshot.objects.filter(hash=last.spec["snapshot_hash"]).first()
     if snapshot is None:
         raise refuse(
@@ -140,11 +137,8 @@ def check_ledger(found: list[Delivery], snapshot: Snapshot) -> None:
         if row["family"] in FAMILIES[fmt]
     }
     if not frozen <= own:
-        raise refuse(
-            f"the ledger has another token than {min(frozen - own)[2]} in its place.",
-            found[-1].export,
-            "Adopt it in the installation that its snapshot comes from.",
-        )
+        problem = f"the ledger has another token than {min(frozen - own)[2]} in its place."
+        raise refuse(problem, found[-1].export, "Adopt it in the installation that its snapshot comes from.")
     strings = {name: list(tool_units(name, fmt)) for name in names}
     for one in found:
         check_tools(one, names, strings, rows_of.family_strings(fmt))

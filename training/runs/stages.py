@@ -65,12 +65,8 @@ def run_stage(
         )
     watcher.copy()
     if not is_intact(export):
-        raise TraceError(
-            "the trainer ended without a complete export.",
-            code="no_export",
-            where=str(export),
-            hint="Retry the job.",
-        )
+        problem = "the trainer ended without a complete export."
+        raise TraceError(problem, code="no_export", where=str(export), hint="Retry the job.")
     return export
 
 

@@ -25,11 +25,8 @@ class Command(TraceCommand):
         rows = coverage(options["domain"])
         if options["domain"] and not rows:
             known = ", ".join(Domain.objects.values_list("slug", flat=True)) or "none yet"
-            raise TraceError(
-                f"there is no domain {options['domain']!r}.",
-                code="not_found",
-                hint=f"The domains are: {known}.",
-            )
+            hint = f"The domains are: {known}."
+            raise TraceError(f"there is no domain {options['domain']!r}.", code="not_found", hint=hint)
         for row in rows:
             for line in coverage_lines(row):
                 self.echo(line)

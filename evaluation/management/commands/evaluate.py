@@ -29,11 +29,8 @@ class Command(TraceCommand):
         benchmark = Benchmark.objects.filter(name=options["benchmark"]).order_by("-version").first()
         if benchmark is None:
             known = ", ".join(sorted(set(Benchmark.objects.values_list("name", flat=True)))) or "none yet"
-            raise TraceError(
-                f"there is no benchmark {options['benchmark']!r}.",
-                code="not_found",
-                hint=f"There are: {known}.",
-            )
+            hint = f"There are: {known}."
+            raise TraceError(f"there is no benchmark {options['benchmark']!r}.", code="not_found", hint=hint)
         model = None if options["model"] == BASELINE else model_named(options["model"])
         decodes = [options["decode"]] if options["decode"] else []
         result = run_inline(evaluation_request(model=model, benchmark=benchmark, decodes=decodes), self.echo)

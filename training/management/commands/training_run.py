@@ -31,11 +31,8 @@ class Command(TraceCommand):
         snapshot = Snapshot.objects.filter(pk=options["snapshot"]).first()
         if snapshot is None:
             known = ", ".join(map(str, Snapshot.objects.values_list("pk", flat=True)[:10])) or "none yet"
-            raise TraceError(
-                f"there is no snapshot {options['snapshot']}.",
-                code="not_found",
-                hint=f"The snapshots are: {known}.",
-            )
+            hint = f"The snapshots are: {known}."
+            raise TraceError(f"there is no snapshot {options['snapshot']}.", code="not_found", hint=hint)
         recipe = recipes.load(options["recipe"]) if options["recipe"] else None
         cell = {name: options[name] for name in ("base", "format", "memo", "retrieval", "seed")}
         run = run_create(snapshot=snapshot, recipe=recipe, **cell)

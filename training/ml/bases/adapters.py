@@ -145,8 +145,5 @@ def _first_token(tokenizer: Any) -> str:
 
 
 def _bad(problem: str) -> TraceError:
-    return TraceError(
-        f"the chat template of this base {problem}.",
-        code="bad_template",
-        hint="Use another base model, or correct its chat_template.jinja.",
-    )
+    hint = "Use another base model, or correct its chat_template.jinja."
+    return TraceError(f"the chat template of this base {problem}.", code="bad_template", hint=hint)

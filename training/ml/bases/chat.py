@@ -107,11 +107,8 @@ class PlainText:
             ids = tuple(self._tokenizer.encode(other, add_special_tokens=False).ids)
             if ids and self.control.isdisjoint(ids):
                 return ids
-        raise TraceError(
-            f"the tokenizer has no plain token for {character!r}.",
-            code="no_plain_token",
-            hint="Use another base model.",
-        )
+        problem = f"the tokenizer has no plain token for {character!r}."
+        raise TraceError(problem, code="no_plain_token", hint="Use another base model.")
 
 
 def _unprefixed(step: Any) -> Any:

@@ -58,11 +58,8 @@ def load_encoder(recipe: Recipe) -> tuple[Any, Any]:
         ) from error
     model, report = loaded
     if lost := sorted(report["missing_keys"]):
-        raise TraceError(
-            f"the encoder '{name}' lacks {len(lost)} tensors, such as {lost[0]}.",
-            code="no_encoder",
-            where=where,
-        )
+        problem = f"the encoder '{name}' lacks {len(lost)} tensors, such as {lost[0]}."
+        raise TraceError(problem, code="no_encoder", where=where)
     # without its file a tokenizer is made of a few marks, and every word would be unknown
     if not model.config.vocab_size / 2 < len(words) <= model.config.vocab_size:
         raise TraceError(

@@ -118,12 +118,8 @@ def append_tokens(tokenizer: Any, strings: list[str], where: str) -> list[str]:
     own = bool(have) and [known.get(text) for text in strings[: len(have)]] == have
     in_order = own and have == list(range(have[0], have[0] + len(have)))
     if not in_order or (fresh and have[-1] != len(tokenizer) - 1):
-        raise TraceError(
-            "the tool tokens of this model come from another catalog's ledger.",
-            code="stale_init",
-            where=where,
-            hint="Run Stage 1 again on this snapshot.",
-        )
+        problem = "the tool tokens of this model come from another catalog's ledger."
+        raise TraceError(problem, code="stale_init", where=where, hint="Run Stage 1 again on this snapshot.")
     add_tokens(tokenizer, fresh)
     return fresh
 
@@ -166,15 +162,16 @@ def grow_tables(model: Any, rows: int) -> None:
         )
 
 
+def on_this_machine(source: str, name: str) -> str | None:
+    """Where a file of a base lies, without asking a hub for it."""
+    quiet = {f"_raise_exceptions_for_{what}": False for what in ("missing_entries", "connection_errors")}
+    found: str | None = cached_file(source, name, local_files_only=True, **quiet)
+    return found
+
+
 def base_licence(source: str) -> str:
     """The licence that the base's own card names, as far as it lies on this machine."""
-    found = cached_file(
-        source,
-        "README.md",
-        local_files_only=True,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-    )
+    found = on_this_machine(source, "README.md")
     head = Path(found).read_text(encoding="utf-8").split("---") if found else []
     try:
         facts = yaml.safe_load(head[1]) if len(head) > 2 and not head[0].strip() else {}
