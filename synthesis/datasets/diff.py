@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 
-from synthesis.datasets.files import joined, snapshot_dir
+from synthesis.datasets.files import joined
 from synthesis.models import Sample, Snapshot, SnapshotSample
-from trace_site.lib.errors import TraceError
 
 SHOWS = ("changed", "added", "removed", "rules", "tools")
 SIZE = 50
@@ -58,7 +57,7 @@ class SnapshotPair:
         """Samples by branch, domain and style in both: [{branch, domain, style, before, after}]."""
         found: dict[tuple[str, str, str], list[int]] = {}
         for side, snapshot in enumerate((self.a, self.b)):
-            for row in _groups(snapshot):
+            for row in snapshot.manifest["groups"]:
                 key = row["branch"], row["domain"], row["style"]
                 found.setdefault(key, [0, 0])[side] += row["samples"]
         names = ("branch", "domain", "style")
@@ -89,23 +88,12 @@ class SnapshotPair:
         return found.filter(other__isnull=show != "changed")
 
     def _lines(self, show: str) -> Iterator[Change]:
-        """Of rules or tools."""
-        left, right = _unshared(self.a, self.b, f"{show}.jsonl")
+        """Of rules or tools, from the parts of the file that the other snapshot does not have."""
+        a, b = (snapshot.parts.get(f"{show}.jsonl", []) for snapshot in (self.a, self.b))
+        left, right = joined([one for one in a if one not in b]), joined([one for one in b if one not in a])
         if show == "rules":
             return _changes(left, right, lambda row: f"{row['domain']}/{row['code']}")
         return _changes(left, right, lambda row: str(row["name"]))
-
-
-def _groups(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """Samples by branch, domain and style or tier; of a snapshot frozen before these were kept, from its members."""
-    if "groups" in snapshot.manifest:
-        return list(snapshot.manifest["groups"])
-    members = Sample.objects.filter(memberships__snapshot=snapshot).order_by()
-    rows = members.values_list("branch", "domain_id", "style", "tier").annotate(Count("pk"))
-    return [
-        {"branch": branch, "domain": domain, "style": style or tier, "samples": count}
-        for branch, domain, style, tier, count in rows
-    ]
 
 
 def _only(of: Snapshot, other: Snapshot) -> QuerySet[Any, Any]:
@@ -122,31 +110,6 @@ def _only(of: Snapshot, other: Snapshot) -> QuerySet[Any, Any]:
 def _texts(ids: set[int]) -> dict[int, dict[str, Any]]:
     rows = Sample.objects.filter(pk__in=ids)
     return {row["id"]: row for row in rows.values(*SAID, rule=F("rule_version__rule__code"))}
-
-
-def _unshared(a: Snapshot, b: Snapshot, name: str) -> tuple[Iterator[bytes], Iterator[bytes]]:
-    """The lines of both in parts that the other does not have; of snapshots without parts, all lines."""
-    left, right = a.parts.get(name), b.parts.get(name)
-    if left is None or right is None:
-        return _stored(a, name), _stored(b, name)
-    in_left, in_right = set(left), set(right)
-    return (
-        joined([digest for digest in left if digest not in in_right]),
-        joined([digest for digest in right if digest not in in_left]),
-    )
-
-
-def _stored(snapshot: Snapshot, name: str) -> Iterator[bytes]:
-    path = snapshot_dir(snapshot) / name
-    if not path.exists():
-        raise TraceError(
-            f"the stored folder of snapshot {snapshot.pk} has no {name}.",
-            code="not_found",
-            where=name,
-            hint="Rebuild the snapshot on its page.",
-        )
-    with path.open("rb") as handle:
-        yield from handle
 
 
 def _changes(

@@ -248,7 +248,7 @@ class SynthesisEstimate(ApiView):
         """Estimate a synthesis run without starting it. How many samples it would write, by rule and style,
         and the calls, tokens, cost and seconds; each figure says what it rests on, and null is unknown.
         """
-        return Response(EstimateOut(estimate(**self.read(RunOptions)).as_dict()).data)
+        return Response(EstimateOut(estimate(**self.read(RunOptions))).data)
 
 
 class SynthesisRunOne(ApiView):

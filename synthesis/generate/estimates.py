@@ -3,7 +3,7 @@
 Samples come from a plan made dry. The rest is measured on earlier runs here with the same writer, else a default.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
@@ -51,9 +51,6 @@ class Estimate:
     seconds: Figure
     plan: dict[str, Any] = field(default_factory=dict)
     over: list[str] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def estimate(*, branch: str, writer: str = "offline", seed: int = 0, **chosen: Any) -> Estimate:

@@ -90,8 +90,7 @@ def plan(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: CatalogV
     with alone(ctx):
         run.refresh_from_db()
         imported = run.branch == SynthesisRun.Branch.IMPORTED
-        # before units were kept, a tracing run named none of its queries: it plans what is left of them
-        was_planned = run.params.get("planned") and not (imported and run.units is None)
+        was_planned = run.params.get("planned")
         if was_planned and not drop_overtaken(run, writers, catalog):
             return
         before = count(run) if was_planned else 0
@@ -115,7 +114,7 @@ def plan(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: CatalogV
 
 def settle_plan(run: SynthesisRun, before: int) -> None:
     """The run is planned. before: how many units of the plan were there already."""
-    run.units = (before if run.units is None else run.units) + count(run) - before
+    run.units = (run.units or 0) + count(run) - before
     run.params["planned"] = True
     run.save(update_fields=["params", "skipped", "units"])
 

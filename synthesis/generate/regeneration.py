@@ -192,7 +192,6 @@ def is_due() -> bool:
 # written.
 
 
-NO_PLACE = "It was made before places in the plan were kept."
 SAME = "The same sample was written before."
 
 
@@ -211,19 +210,6 @@ def plan_again(ctx: JobContext, run: SynthesisRun, writers: Writers, catalog: Ca
                 end(asked, SAME)
         Sample.objects.bulk_create(row for _, row in rows if row.key not in taken)
         settle_plan(run, before)
-
-
-def settle(rows: Iterable[Sample]) -> None:
-    """Put down what became of the rejected samples that these were written for, in the transaction of the rows."""
-    for row in rows:
-        if again := row.made_from.get("again"):
-            ready = row.machine == Sample.Machine.READY
-            Regeneration.objects.filter(sample=again["of"], state=State.WRITING).update(
-                state=State.WRITTEN if ready else State.ENDED,
-                why="" if ready else "No attempt passed filter and judge.",
-                replacement=row,
-                ended_at=Now(),
-            )
 
 
 def end(asked: Regeneration, why: str) -> None:
@@ -252,8 +238,6 @@ def _rows(run: SynthesisRun, writers: Writers, inputs: Inputs) -> list[tuple[Reg
 
 def _overtaken(old: Sample, inputs: Inputs, writers: Writers) -> str:
     """Why nothing can be written in its place today; empty when it can."""
-    if "index" not in old.made_from:
-        return NO_PLACE
     if (version := old.rule_version) is not None:
         rule = inputs.rules.get(version.pk)
         if rule is None:

@@ -20,12 +20,12 @@ from synthesis.core.recipe import Recipe, read_recipe
 from synthesis.generate.imports import untraced
 from synthesis.generate.pipeline import Outcome, Pipeline, Unit, written, written_here
 from synthesis.generate.planning import plan
-from synthesis.generate.regeneration import plan_again, settle
-from synthesis.generate.yields import run_counts
+from synthesis.generate.regeneration import plan_again
+from synthesis.generate.selectors import run_counts
 from synthesis.llm.ledger import LIMITS, LOST, DatabaseLedger, patiently, run_budget, spent
 from synthesis.llm.prompts import source
 from synthesis.llm.writers import clients, endpoints, llm_writers
-from synthesis.models import Attempt, ModelCall, PromptVersion, Sample, SynthesisRun
+from synthesis.models import Attempt, ModelCall, PromptVersion, Regeneration, Sample, SynthesisRun
 from synthesis.offline.recorded import NAME as RECORDED
 from synthesis.offline.recorded import recorded_writers
 from synthesis.offline.writer import offline_writers
@@ -262,7 +262,13 @@ def _commit(ctx: JobContext, run: SynthesisRun, writers: Writers, outcomes: list
         Sample.objects.bulk_create(
             changed, update_conflicts=True, unique_fields=["id"], update_fields=WRITTEN
         )
-        settle(changed)
+        for row in changed:  # what became of the rejected samples that these were written for
+            if again := row.made_from.get("again"):
+                ready = row.machine == Sample.Machine.READY
+                state = Regeneration.State.WRITTEN if ready else Regeneration.State.ENDED
+                why = "" if ready else "No attempt passed filter and judge."
+                rejected = Regeneration.objects.filter(sample=again["of"], state=Regeneration.State.WRITING)
+                rejected.update(state=state, why=why, replacement=row, ended_at=Now())
 
 
 def _finished(row: Sample, outcome: Outcome, run: SynthesisRun, writers: Writers) -> Sample | None:

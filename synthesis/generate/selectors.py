@@ -11,10 +11,11 @@ from django.db.models import Case, Count, F, Func, JSONField, Max, Q, QuerySet, 
 
 from catalog.models import Tool
 from rules.models import Rule, RuleVersion
+from synthesis.llm.usage import job_books
 from synthesis.models import Attempt, RunUnit, Sample, SampleCount, SynthesisRun
 from synthesis.samples.counts import TOGETHER
 from synthesis.samples.standing import APPROVED, DROPPED, READY
-from synthesis.samples.units import of_run, reasons, shared_samples
+from synthesis.samples.units import equation, of_run, reasons, shared_samples
 
 # what to do next, by the code of what ended a run
 NEXT_STEPS = {
@@ -63,19 +64,8 @@ def next_step(run: SynthesisRun) -> str:
 
 def rule_yields(rule: Rule) -> list[dict[str, Any]]:
     """Samples of one rule by version and style: how many were planned, are ready, were approved."""
-    rows = (
-        Sample.objects.filter(rule_version__rule=rule)
-        .values("rule_version__number", "style")
-        .annotate(
-            planned=Count("id"),
-            ready=Count("id", filter=READY),
-            dropped=Count("id", filter=DROPPED),
-            approved=Count("id", filter=APPROVED),
-            rejected=Count("id", filter=Q(human=Sample.Human.REJECTED)),
-        )
-        .order_by("-rule_version__number", "style")
-    )
-    return [dict(row) for row in rows]
+    rows = Sample.objects.filter(rule_version__rule=rule).values("rule_version__number", "style")
+    return list(rows.annotate(**OF_SAMPLES).order_by("-rule_version__number", "style"))
 
 
 def tool_samples(tool: Tool) -> dict[str, Any]:
@@ -263,6 +253,31 @@ def funnel(part: Slice) -> Funnel:
         axes.update(dict.fromkeys(failed or (), count))
         errors[code or "error"] += count if outcome == "error" else 0
     return Funnel(total, *(_listed(one) for one in (checks, axes, errors, given_up)))
+
+
+def run_counts(run: SynthesisRun) -> dict[str, Any]:
+    """What a run came to, whoever wrote its samples: planned = ready + dropped + those given up, by reason, + missing.
+
+    filtered, judged_out, errors: attempts refused. calls: HTTP exchanges, lost and failed ones too.
+    """
+    found, units, paid = funnel(Slice(run.pk)), equation(run), job_books(run.job).total
+    tried = ("filtered", "judged_out", "attempts", "errors")
+    return {
+        "planned": units.planned,
+        "given_up": units.given_up,
+        "missing": units.missing,
+        "written": units.ready + units.dropped,
+        "ready": units.ready,
+        "dropped": units.dropped,
+        "calls": paid.calls,
+        "tokens": paid.tokens,
+        "cost": paid.cost,
+        **{name: getattr(found.total, name) for name in tried},
+        "checks": dict(found.checks),
+        "axes": dict(found.axes),
+        "skipped": len(run.skipped),
+        "run": run.pk,
+    }
 
 
 def _listed(counts: Counter[str]) -> list[tuple[str, int]]:

@@ -4,7 +4,6 @@ Counts are of the published version: samples of an older one teach nobody any mo
 something else since: they are counted apart.
 """
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,12 +12,10 @@ from django.db.models import Count, F, Max, Q
 from catalog.models import Tool
 from synthesis.core.clauses import reasons_unsupported
 from synthesis.core.queries import RULE_STYLES, ToolText
-from synthesis.llm.ledger import job_books
-from synthesis.models import Attempt, Sample, SynthesisRun
+from synthesis.models import Attempt, Sample
 from synthesis.samples.sources import published_rules
 from synthesis.samples.staleness import content_stale
 from synthesis.samples.standing import GONE, REPLACED
-from synthesis.samples.units import equation, of_run
 from trace_site.jobs import Job
 
 TARGET = 12
@@ -154,63 +151,3 @@ def rule_book(domain: str = "", target: int = TARGET, *, code: str = "") -> Book
         for name, value in counts.items():
             setattr(row, name, value)
     return Book(list(rows.values()))
-
-
-def run_counts(run: SynthesisRun) -> dict[str, Any]:
-    """The yield funnel of a run, from rows alone.
-
-    written, ready, dropped: samples; filtered, judged_out: attempts refused.
-
-    planned = ready + dropped + those given up, by reason, + missing; whoever wrote them.
-    calls: HTTP exchanges, lost and failed ones too; tokens and cost: what they took.
-    """
-    attempts = Attempt.objects.filter(of_run(run.pk, "sample__"))
-    outcomes = Counter(dict(attempts.values_list("outcome").annotate(n=Count("pk"))))
-    units = equation(run)
-    paid = job_books(run.job).total
-    checks: Counter[str] = Counter()
-    axes: Counter[str] = Counter()
-    for failures, judge in attempts.filter(Q(outcome="filtered") | Q(outcome="judged_out")).values_list(
-        "filter_failures", "judge"
-    ):
-        checks.update({failure["check"] for failure in failures})
-        axes.update(judge.get("failed", ()))
-    return {
-        "planned": units.planned,
-        "given_up": units.given_up,
-        "missing": units.missing,
-        "written": units.ready + units.dropped,
-        "filtered": outcomes["filtered"],
-        "judged_out": outcomes["judged_out"],
-        "ready": units.ready,
-        "dropped": units.dropped,
-        "calls": paid.calls,
-        "tokens": paid.tokens,
-        "cost": paid.cost,
-        "attempts": sum(outcomes.values()),
-        "errors": outcomes["error"],
-        "checks": dict(checks.most_common()),
-        "axes": dict(axes.most_common()),
-        "skipped": len(run.skipped),
-        "run": run.pk,
-    }
-
-
-def funnel_lines(counts: dict[str, Any]) -> list[str]:
-    """The funnel for a terminal."""
-    share = counts["ready"] / counts["written"] if counts["written"] else 0.0
-
-    def listed(reasons: dict[str, int]) -> str:
-        return f" ({', '.join(f'{name} {number:,}' for name, number in reasons.items())})" if reasons else ""
-
-    given_up = sum(counts["given_up"].values())
-    return [
-        f"  planned     {counts['planned']:>7,} samples, {given_up:,} given up{listed(counts['given_up'])}",
-        f"  written     {counts['written']:>7,} samples, {counts['attempts']:,} attempts",
-        f"  asked       {counts['calls']:>7,} calls, {counts['tokens']:,} tokens, cost {counts['cost']:,.4f}",
-        f"  filter V    {counts['filtered']:>7,} attempts refused{listed(counts['checks'])}",
-        f"  judge J     {counts['judged_out']:>7,} attempts refused{listed(counts['axes'])}",
-        f"  errors      {counts['errors']:>7,} attempts",
-        f"  dropped     {counts['dropped']:>7,} samples after all retries",
-        f"  ready       {counts['ready']:>7,} samples ({share:.1%})",
-    ]

@@ -38,7 +38,7 @@ def equation(run: SynthesisRun) -> Equation:
     tried = attempts.values("sample").distinct().count()
     ready = attempts.filter(outcome="ready").count()
     planned = SynthesisRun.objects.values_list("units", flat=True).get(pk=run.pk)
-    return Equation(count(run) if planned is None else planned, ready, tried - ready, reasons(run))
+    return Equation(planned or 0, ready, tried - ready, reasons(run))
 
 
 def reasons(run: SynthesisRun) -> dict[str, int]:

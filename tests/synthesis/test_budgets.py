@@ -2,8 +2,8 @@
 
 import pytest
 
+from synthesis.generate.selectors import run_counts
 from synthesis.generate.services import synthesis_resume, synthesis_start
-from synthesis.generate.yields import run_counts
 from synthesis.llm.ledger import read_budget, spent
 from synthesis.models import ModelCall, ModelReply, PromptVersion, Sample
 from tests.llm_server import LlmServer

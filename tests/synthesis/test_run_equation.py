@@ -17,7 +17,7 @@ from synthesis.models import Attempt, Regeneration, RunUnit, Sample, SynthesisRu
 from synthesis.offline.writer import offline_writers
 from synthesis.review import services as review_services
 from synthesis.samples.selectors import samples
-from synthesis.samples.units import equation, of_run
+from synthesis.samples.units import of_run
 from tests.factories import make_domain, make_tool
 from tests.synthesis.rows import make_book, run_job
 from tests.synthesis.test_incremental_runs import (  # noqa: F401
@@ -319,24 +319,3 @@ def test_an_estimate_still_says_that_look_alikes_are_missing():
     with pytest.raises(TraceError, match="1 tools have no neighbours yet"):
         estimate(branch="rule")
     assert not NeighbourList.objects.filter(tool__name="Added/Get").exists()
-
-
-def test_a_run_made_before_units_were_counted_goes_on():
-    make_catalog(1)
-    run = start(per_rule=6)
-    stop(run, 2)
-    SynthesisRun.objects.update(units=None)
-    assert equation(run).missing == 4
-    assert kept(resumed(run)) == (6, 6, 0, 0)
-
-
-def test_a_tracing_run_made_before_units_were_counted_writes_the_rest(tmp_path):
-    make_book()
-    rows = [{"query": f"three days off in week {n}", "tools": ["TimeDesk/SubmitLeave"]} for n in range(4)]
-    write_jsonl(tmp_path / "logs.jsonl", rows)
-    samples_import(path=tmp_path / "logs.jsonl")
-    run = start(branch="imported")
-    stop(run, 2)
-    RunUnit.objects.all().delete()
-    SynthesisRun.objects.update(units=None)
-    assert kept(resumed(run))[0] == Attempt.objects.filter(number=1).count() == 4

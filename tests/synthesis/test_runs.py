@@ -13,7 +13,7 @@ from synthesis.core.recipe import default_recipe
 from synthesis.datasets.files import rebuild_start
 from synthesis.generate import pipeline, runs, services
 from synthesis.generate.services import synthesis_start
-from synthesis.generate.yields import funnel_lines
+from synthesis.management.commands.synthesis_run import funnel_lines
 from synthesis.models import Attempt, ModelReply, Sample
 from synthesis.offline.writer import offline_writers
 from tests.factories import make_snapshot

@@ -67,12 +67,6 @@ def test_rules_tools_options_and_totals_are_compared(pair):
     assert (total["before"], total["after"], total["style"]) == (2, 2, "exception")
 
 
-def test_a_snapshot_frozen_before_counts_were_kept_is_counted_from_its_members(pair):
-    counted = pair.totals()
-    pair.a.manifest.pop("groups")  # of this object alone: the row is frozen
-    assert pair.totals() == counted
-
-
 def test_the_cards_part_for_programs_is_folded_away(pair, client_as):
     client = client_as("admin")
     page = client.get(f"/synthesis/snapshots/{pair.a.pk}/card/").content.decode()
@@ -109,12 +103,6 @@ def test_the_diff_asks_as_many_queries_for_many_changes_as_for_few(pair, django_
         pair.counts()
         pair.page("changed")
         pair.page("tools")
-
-
-def test_snapshots_of_before_are_compared_by_their_folders(pair):
-    old = Snapshot.objects.get(pk=pair.a.pk)
-    old.parts = {}
-    assert SnapshotPair(old, pair.b).counts()["tools"] == 2
 
 
 def test_the_page_marks_words_and_leads_from_page_to_page(pair, client_as):

@@ -1,5 +1,6 @@
 """Write queries and traces for rules, catalog tools or imported queries."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ from synthesis.core.queries import WRITERS
 from synthesis.core.recipe import default_recipe, load_recipe
 from synthesis.generate.estimates import Estimate, estimate
 from synthesis.generate.services import BRANCHES, synthesis_start
-from synthesis.generate.yields import funnel_lines
 from trace_site.commands import TraceCommand, run_inline
 
 SHOWN = 5
@@ -66,7 +66,7 @@ class Command(TraceCommand):
         return counts, f"{counts['ready']:,} of {counts['written']:,} samples are ready for review."
 
     def _estimated(self, found: Estimate) -> tuple[dict[str, Any], str]:
-        told = found.as_dict()
+        told = asdict(found)
         for name in ("samples", "calls", "tokens", "money", "seconds"):
             value = told[name]["value"]
             self.echo(f"  {name:<8} {'?' if value is None else f'{value:,.10g}':>12}  {told[name]['basis']}")
@@ -74,3 +74,23 @@ class Command(TraceCommand):
             self.echo(f"  over the budget: {line}")
         del told["plan"]["rows"]
         return told, f"about {found.samples.value:,.10g} samples would be written; nothing was started."
+
+
+def funnel_lines(counts: dict[str, Any]) -> list[str]:
+    """The funnel for a terminal."""
+    share = counts["ready"] / counts["written"] if counts["written"] else 0.0
+
+    def listed(reasons: dict[str, int]) -> str:
+        return f" ({', '.join(f'{name} {number:,}' for name, number in reasons.items())})" if reasons else ""
+
+    given_up = sum(counts["given_up"].values())
+    return [
+        f"  planned     {counts['planned']:>7,} samples, {given_up:,} given up{listed(counts['given_up'])}",
+        f"  written     {counts['written']:>7,} samples, {counts['attempts']:,} attempts",
+        f"  asked       {counts['calls']:>7,} calls, {counts['tokens']:,} tokens, cost {counts['cost']:,.4f}",
+        f"  filter V    {counts['filtered']:>7,} attempts refused{listed(counts['checks'])}",
+        f"  judge J     {counts['judged_out']:>7,} attempts refused{listed(counts['axes'])}",
+        f"  errors      {counts['errors']:>7,} attempts",
+        f"  dropped     {counts['dropped']:>7,} samples after all retries",
+        f"  ready       {counts['ready']:>7,} samples ({share:.1%})",
+    ]
