@@ -19,8 +19,7 @@ from evaluation.core.coverage import ClusterCoverage, ClusterFacts, QueryGroups,
 from evaluation.models import Evaluation
 from rules.models import ChangeRequest, RuleChange, RuleVersion
 from synthesis.models import Sample, SnapshotSample
-from synthesis.samples.staleness import without_stale
-from synthesis.samples.standing import OUTDONE
+from synthesis.samples.staleness import OUTDONE, without_stale
 from trace_site.database import Generation
 from trace_site.lib.files import content_hash
 from training.models import AliasMove, Model, Run

@@ -7,7 +7,7 @@ so benchmarks and few-shot seeds stay disjoint from it; what repeats a benchmark
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
@@ -48,14 +48,9 @@ class ImportCounts:
             self.errors.append(f"{where}: {why}")
 
 
-@dataclass(frozen=True, slots=True)
-class QueryRow:
+class QueryRow(NamedTuple):
     query: str
     tools: tuple[str, ...]
-
-    @property
-    def inputs(self) -> dict[str, Any]:
-        return {"branch": "imported", "query": self.query, "answer": sorted(self.tools)}
 
 
 def samples_import(
@@ -64,12 +59,11 @@ def samples_import(
     """Import a file; rows already imported stay as they are. Everything is written in one transaction."""
     catalog = load_catalog(neighbours=False)
     counts = ImportCounts()
-    read = list(_rows(path, split, catalog, counts))
-    once = {content_hash(row.inputs): row for row in reversed(read)}  # the first of equal rows
-    counts.repeated = len(read) - len(once)
-    different = [row for row in dict.fromkeys(read) if once[content_hash(row.inputs)] == row]
+    different: dict[str, QueryRow] = {}  # by their keys, the first of equal rows
+    for row in _rows(path, split, catalog, counts):
+        counts.repeated += different.setdefault(content_hash(_inputs(row)), row) is not row
     firewall = benchmark_firewall()
-    rows = [row for row in different if firewall.check(row.query) is None]
+    rows = {key: row for key, row in different.items() if firewall.check(row.query) is None}
     counts.contaminated = len(different) - len(rows)
     if not rows:
         reason = counts.errors[0] if counts.errors else f"no row of split '{split}'"
@@ -118,22 +112,48 @@ def _rows(path: Path, split: str, catalog: CatalogView, counts: ImportCounts) ->
             yield QueryRow(" ".join(query.split()), tuple(dict.fromkeys(tools)))
 
 
+def _inputs(row: QueryRow) -> dict[str, Any]:
+    return {"branch": "imported", "query": row.query, "answer": sorted(row.tools)}
+
+
 def _write(
-    rows: list[QueryRow], name: str, approve: bool, catalog: CatalogView, counts: ImportCounts, actor: Any
+    rows: dict[str, QueryRow],
+    name: str,
+    approve: bool,
+    catalog: CatalogView,
+    counts: ImportCounts,
+    actor: Any,
 ) -> None:
-    keys = {content_hash(row.inputs): row for row in rows}
     known = set(Sample.objects.filter(branch="imported").values_list("key", flat=True))
-    fresh = {key: row for key, row in keys.items() if key not in known}
-    counts.imported, counts.unchanged = len(fresh), len(keys) - len(fresh)
+    fresh = {key: row for key, row in rows.items() if key not in known}
+    counts.imported, counts.unchanged = len(fresh), len(rows) - len(fresh)
     if not fresh:
         return
     run = SynthesisRun.objects.create(
         branch="imported", writer="import", params={"file": name}, created_by=actor, units=len(fresh)
     )
-    queries = _registered(list(fresh.values()), f"import:{name}"[:100])
+    queries = _registered(fresh.values(), f"import:{name}"[:100])
     policy = f"import --approve: labels of {name} taken as they are" if approve else ""
     samples = Sample.objects.bulk_create(
-        (_sample(key, row, run, queries[row], policy, catalog) for key, row in fresh.items()),
+        (
+            Sample(
+                run=run,
+                key=key,
+                branch="imported",
+                domain_id=catalog.domains[row.tools[0]],
+                labelled_query_id=queries[text_key(row.query), row.tools],
+                seed=sample_seed(0, key),
+                answer=list(row.tools),
+                query=row.query,
+                writer="import",
+                machine=Sample.Machine.READY,
+                human=Sample.Human.APPROVED if approve else Sample.Human.PENDING,
+                approved_by=policy[:200],
+                approved_how=Sample.How.IMPORT if approve else "",
+                made_from=_inputs(row),
+            )
+            for key, row in fresh.items()
+        ),
         batch_size=BATCH,
     )
     if approve:
@@ -144,44 +164,19 @@ def _write(
     )
 
 
-def _registered(rows: list[QueryRow], collection: str) -> dict[QueryRow, int]:
-    """The rows in the registry of labelled queries, by id."""
-    LabelledQuery.objects.bulk_create(
-        (
-            LabelledQuery(
-                collection=collection,
-                use=LabelledQuery.Use.IMPORT,
-                text=row.query,
-                text_key=text_key(row.query),
-                tools=list(row.tools),
-                source=collection,
-            )
-            for row in rows
-        ),
-        ignore_conflicts=True,
-        batch_size=BATCH,
+def _registered(rows: Iterable[QueryRow], collection: str) -> dict[tuple[str, tuple[str, ...]], int]:
+    """The ids of the rows in the registry of labelled queries, by text key and tools."""
+    queries = (
+        LabelledQuery(
+            collection=collection,
+            use=LabelledQuery.Use.IMPORT,
+            text=row.query,
+            text_key=text_key(row.query),
+            tools=list(row.tools),
+            source=collection,
+        )
+        for row in rows
     )
+    LabelledQuery.objects.bulk_create(queries, ignore_conflicts=True, batch_size=BATCH)
     found = LabelledQuery.objects.filter(collection=collection).values_list("text_key", "tools", "pk")
-    ids = {(key, tuple(tools)): pk for key, tools, pk in found}
-    return {row: ids[text_key(row.query), row.tools] for row in rows}
-
-
-def _sample(
-    key: str, row: QueryRow, run: SynthesisRun, query_id: int, policy: str, catalog: CatalogView
-) -> Sample:
-    return Sample(
-        run=run,
-        key=key,
-        branch="imported",
-        domain_id=catalog.domains[row.tools[0]],
-        labelled_query_id=query_id,
-        seed=sample_seed(0, key),
-        answer=list(row.tools),
-        query=row.query,
-        writer="import",
-        machine=Sample.Machine.READY,
-        human=Sample.Human.APPROVED if policy else Sample.Human.PENDING,
-        approved_by=policy[:200],
-        approved_how=Sample.How.IMPORT if policy else "",
-        made_from=row.inputs,
-    )
+    return {(key, tuple(tools)): pk for key, tools, pk in found}

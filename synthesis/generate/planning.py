@@ -25,7 +25,7 @@ from synthesis.generate.imports import spare, spoken_for
 from synthesis.models import Sample, SynthesisRun
 from synthesis.samples.inputs import Inputs, rows_of, telling_writers
 from synthesis.samples.sources import CatalogView, load_catalog, published_rules
-from synthesis.samples.standing import ABANDONED, FILLED, written_again
+from synthesis.samples.staleness import ABANDONED, FILLED, written_again
 from synthesis.samples.units import alone, count, give_up, join, take_over
 from trace_site.jobs import JobContext
 from trace_site.lib.errors import TraceError

@@ -33,7 +33,7 @@ from synthesis.models import Sample, SynthesisRun
 from synthesis.offline.writer import offline_writers
 from synthesis.samples.inputs import FewShots, telling_writers
 from synthesis.samples.sources import few_shot_queries, published_codes, tool_text
-from synthesis.samples.standing import GONE
+from synthesis.samples.staleness import GONE
 from trace_site.database import generation
 from trace_site.lib.errors import TraceError
 

@@ -32,7 +32,7 @@ from synthesis.models import Decision, Regeneration, Sample, SynthesisRun
 from synthesis.samples.inputs import Inputs
 from synthesis.samples.rejections import OF_TRACE, critique
 from synthesis.samples.sources import CatalogView, published_rules
-from synthesis.samples.standing import ABANDONED, GONE, WRITTEN_AGAIN
+from synthesis.samples.staleness import ABANDONED, GONE, WRITTEN_AGAIN
 from synthesis.samples.units import alone, count, give_up, note
 from trace_site.jobs import Job, JobContext
 from trace_site.lib.errors import TraceError

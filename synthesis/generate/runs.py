@@ -31,7 +31,7 @@ from synthesis.offline.recorded import recorded_writers
 from synthesis.offline.writer import offline_writers
 from synthesis.samples.inputs import FewShots
 from synthesis.samples.sources import CatalogView, few_shot_queries, load_catalog, published_codes, rule_texts
-from synthesis.samples.standing import STANDING
+from synthesis.samples.staleness import STANDING
 from synthesis.samples.units import alone, equation, join_all, take_over, writing_elsewhere
 from trace_site.jobs import Job, JobContext, JobPostponed
 from trace_site.lib.errors import TraceError

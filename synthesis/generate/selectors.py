@@ -11,10 +11,10 @@ from django.db.models import Case, Count, F, Func, JSONField, Max, Q, QuerySet, 
 
 from catalog.models import Tool
 from rules.models import Rule, RuleVersion
-from synthesis.llm.usage import job_books
+from synthesis.llm.ledger import job_books
 from synthesis.models import Attempt, RunUnit, Sample, SampleCount, SynthesisRun
 from synthesis.samples.counts import TOGETHER
-from synthesis.samples.standing import APPROVED, DROPPED, READY
+from synthesis.samples.staleness import APPROVED, DROPPED, READY
 from synthesis.samples.units import equation, of_run, reasons, shared_samples
 
 # what to do next, by the code of what ended a run
@@ -65,7 +65,7 @@ def next_step(run: SynthesisRun) -> str:
 def rule_yields(rule: Rule) -> list[dict[str, Any]]:
     """Samples of one rule by version and style: how many were planned, are ready, were approved."""
     rows = Sample.objects.filter(rule_version__rule=rule).values("rule_version__number", "style")
-    return list(rows.annotate(**OF_SAMPLES).order_by("-rule_version__number", "style"))
+    return [dict(row) for row in rows.annotate(**OF_SAMPLES).order_by("-rule_version__number", "style")]
 
 
 def tool_samples(tool: Tool) -> dict[str, Any]:

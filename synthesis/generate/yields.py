@@ -14,8 +14,7 @@ from synthesis.core.clauses import reasons_unsupported
 from synthesis.core.queries import RULE_STYLES, ToolText
 from synthesis.models import Attempt, Sample
 from synthesis.samples.sources import published_rules
-from synthesis.samples.staleness import content_stale
-from synthesis.samples.standing import GONE, REPLACED
+from synthesis.samples.staleness import GONE, REPLACED, content_stale
 from trace_site.jobs import Job
 
 TARGET = 12

@@ -35,7 +35,7 @@ from synthesis.models import PromptVersion, Sample
 from synthesis.offline.writer import offline_writers
 from synthesis.samples.inputs import Inputs, telling_writers
 from synthesis.samples.sources import catalog_around, rule_texts
-from synthesis.samples.standing import GONE
+from synthesis.samples.staleness import GONE
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 

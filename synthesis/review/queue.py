@@ -20,7 +20,7 @@ from django.utils import timezone
 from rules.models import Rule
 from synthesis.models import ReviewItem, ReviewSkip, Sample
 from synthesis.samples.counts import QUEUE_FACETS
-from synthesis.samples.standing import OVERTAKEN, REPLACED
+from synthesis.samples.staleness import OVERTAKEN, REPLACED
 from trace_site.access import ADMIN, REVIEWER
 from trace_site.lib.errors import TraceError
 

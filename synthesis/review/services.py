@@ -33,7 +33,7 @@ from synthesis.samples.decisions import (
     texts_of,
 )
 from synthesis.samples.rejections import REASONS
-from synthesis.samples.standing import OVERTAKEN, REPLACED
+from synthesis.samples.staleness import OVERTAKEN, REPLACED
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 from trace_site.notices.services import Notice, mark_read, tell

@@ -16,8 +16,7 @@ from synthesis.models import Sample
 from synthesis.samples import selectors
 from synthesis.samples.lineage import lineage
 from synthesis.samples.rejections import Rejections, rejections_of
-from synthesis.samples.search import Search
-from synthesis.samples.selectors import tell_why
+from synthesis.samples.selectors import Search, tell_why
 from synthesis.samples.serializers import LineageOut, RejectionsOut, SampleDetail, SampleListIn, SampleRow
 from synthesis.samples.staleness import stale_map
 from trace_site.lib.cells import csv_lines

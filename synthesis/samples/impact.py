@@ -17,8 +17,7 @@ from catalog.models import Tool
 from rules.models import Rule
 from synthesis.llm.writers import configured
 from synthesis.models import Attempt, Sample, SnapshotSample, SynthesisRun
-from synthesis.samples.staleness import without_stale
-from synthesis.samples.standing import REPLACED
+from synthesis.samples.staleness import REPLACED, without_stale
 from trace_site.impact import Impact, Subject
 
 CALLS = (

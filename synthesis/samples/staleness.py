@@ -1,4 +1,5 @@
-"""Whether samples are as they would be written today, and why not. Derived by comparing keys, never stored.
+"""Which samples stand, whether they are as they would be written today, and why not. Derived from rows and by comparing
+keys, never stored. The queue's triggers say the same of what is replaced (migration 0003), and a test holds them to it.
 
 Content stale: the rule version, T(r), or the pool's tools say something else now; the sample may be wrong and stays
 out of snapshots. Outdated: only prompt, model, parameters, few-shot queries or recipe changed; it is still right.
@@ -16,18 +17,54 @@ from django.db.models.expressions import RawSQL
 from django.urls import reverse
 
 from catalog.models import Tool
-from rules.models import RuleVersion
+from rules.models import Rule, RuleVersion
 from synthesis.core.keys import STAGES, contents
 from synthesis.core.plan import State
 from synthesis.core.queries import RuleText
 from synthesis.core.recipe import Recipe, default_recipe, read_recipe
 from synthesis.llm.prompts import source
-from synthesis.models import PromptVersion, Sample, SynthesisRun
+from synthesis.models import PromptVersion, Regeneration, Sample, SynthesisRun
 from synthesis.offline.recorded import NAME as RECORDED
 from synthesis.samples.inputs import Inputs, Old, SampleKeys, old_of, pool_marks, rows_of, telling_writers
 from synthesis.samples.sources import CatalogView, catalog_around, few_shot_queries, rule_texts, texts_then
-from synthesis.samples.standing import OVERTAKEN
 from trace_site.database import generation_key
+from trace_site.jobs import Job
+
+APPROVED = Q(human=Sample.Human.APPROVED)
+READY = Q(machine=Sample.Machine.READY)
+DROPPED = Q(machine=Sample.Machine.DROPPED)
+GONE = DROPPED | Q(human=Sample.Human.REJECTED)
+ENDED = [Job.State.DONE, Job.State.FAILED, Job.State.CANCELLED, Job.State.QUARANTINED]
+# planned, and nobody is writing it: its run may be resumed, or never. The ended runs are looked up once a query
+ABANDONED = Q(
+    machine=Sample.Machine.PENDING, run__in=SynthesisRun.objects.filter(job__state__in=ENDED).order_by()
+)
+_newer = Sample.objects.filter(branch=OuterRef("branch"), slot=OuterRef("slot"), pk__gt=OuterRef("pk"))
+REPLACED = ~Q(slot="") & Exists(_newer.exclude(GONE | ABANDONED))
+# the version a rule sample was written for is no longer the published one
+OVERTAKEN = Q(rule_version__isnull=False) & ~Exists(Rule.objects.filter(published=OuterRef("rule_version")))
+# of one slot the newest approved sample counts: snapshots, what is taught
+OUTDONE = ~Q(slot="") & Exists(_newer.filter(human=Sample.Human.APPROVED, machine=Sample.Machine.READY))
+# a newer one of the slot is written and stands, so that it need not be written any more
+FILLED = ~Q(slot="") & Exists(_newer.filter(machine=Sample.Machine.READY).exclude(GONE))
+STANDING = ~GONE & ~REPLACED & ~OVERTAKEN
+
+WRITTEN_AGAIN = (Regeneration.State.WAITING, Regeneration.State.WRITING)
+
+
+def written_again(branch: str) -> set[int]:
+    """Rejected samples that are to be written again."""
+    rows = Regeneration.objects.filter(state__in=WRITTEN_AGAIN, sample__branch=branch)
+    return set(rows.values_list("sample", flat=True))
+
+
+def replacement(sample: Sample) -> Sample | None:
+    """The newest sample that stands in the same slot and is younger."""
+    if not sample.slot:
+        return None
+    rows = Sample.objects.filter(branch=sample.branch, slot=sample.slot, pk__gt=sample.pk)
+    return rows.exclude(GONE | ABANDONED).order_by("-pk").first()
+
 
 # Content staleness over many rows at once: a sample is stale when its `content` is not what its rule version or anchor
 # stands on today. Samples share few pairs of those, and a process keeps what each stands on until the catalog, the

@@ -17,8 +17,7 @@ from synthesis.samples.counts import rules_with_samples
 from synthesis.samples.forms import SampleFilters
 from synthesis.samples.impact import regeneration_calls, stale_of_rules
 from synthesis.samples.lineage import NARROWS, decisions_shown, lineage, members
-from synthesis.samples.staleness import stale_map, stale_shown
-from synthesis.samples.standing import OUTDONE, replacement
+from synthesis.samples.staleness import OUTDONE, replacement, stale_map, stale_shown
 from trace_site.paging import keyset, numbers_of
 
 

@@ -23,8 +23,7 @@ from synthesis.review import services as review_services
 from synthesis.review.queue import sweep_items, wrong_items
 from synthesis.samples.impact import of_rules, of_tools
 from synthesis.samples.sources import load_catalog
-from synthesis.samples.staleness import stale_filter, stale_map
-from synthesis.samples.standing import replacement
+from synthesis.samples.staleness import replacement, stale_filter, stale_map
 from tests.factories import make_domain, make_sample, make_tool
 from tests.llm_server import LlmServer
 from tests.synthesis.rows import make_book, publish, run_job

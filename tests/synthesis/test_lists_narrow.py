@@ -12,7 +12,7 @@ from synthesis.models import Attempt, ReviewItem, Sample
 from synthesis.review.queue import take_next
 from synthesis.samples import selectors as samples_selectors
 from synthesis.samples.counts import fold
-from synthesis.samples.search import Search
+from synthesis.samples.selectors import Search
 from tests.factories import make_domain, make_rule, make_sample, make_tool
 
 pytestmark = pytest.mark.django_db
