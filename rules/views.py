@@ -10,7 +10,7 @@ from catalog.models import Domain
 from rules import selectors
 from rules.book import version_findings
 from rules.changes import selectors as changes_selectors
-from rules.changes.services import version_propose, withdrawal_propose
+from rules.changes.drafts import version_propose, withdrawal_propose
 from rules.core.check import has_errors
 from rules.health import recheck_missing
 from rules.models import RuleVersion

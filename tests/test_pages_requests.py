@@ -9,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from rules.changes import drafts
 from rules.changes import services as changes_services
 from rules.models import ChangeRequest, Rule
 from tests.factories import make_rule, make_tool
@@ -47,7 +48,7 @@ def published(**fields) -> Rule:
 
 
 def submitted(author, rule=None, **fields) -> ChangeRequest:
-    change = changes_services.change_draft(actor=author, rule=rule, content=content(**fields))
+    change = drafts.change_draft(actor=author, rule=rule, content=content(**fields))
     return changes_services.request_submit(
         request=change.request, actor=author, revision=change.request.revision
     )
@@ -139,12 +140,8 @@ def test_impact_is_counted_in_total_and_per_rule_before_and_kept_after(as_user, 
         monkeypatch.setattr(app, "impact", told, raising=False)
     erin, rui = people
     first, second = published(), make_rule(*tools[:2], code="OTHER", text=TEXT + " Other.")
-    request = changes_services.change_draft(
-        actor=erin, rule=first, content=content(text=TEXT + " Ever.")
-    ).request
-    changes_services.change_add(
-        request=request, actor=erin, rule=second, content=content(text=TEXT + " Never.")
-    )
+    request = drafts.change_draft(actor=erin, rule=first, content=content(text=TEXT + " Ever.")).request
+    drafts.change_add(request=request, actor=erin, rule=second, content=content(text=TEXT + " Never."))
     request = changes_services.request_submit(request=request, actor=erin, revision=3)
     client = as_user(rui)
     fragment = text_of(client.get(f"/rules/requests/{request.pk}/impact/"))
@@ -244,7 +241,7 @@ def test_two_versions_are_compared_in_either_order(client_as, tools):
 def test_list_is_filtered_by_state_person_and_words(as_user, people, tools):
     erin, rui = people
     mine = submitted(erin)
-    draft = changes_services.change_draft(actor=rui, content=content(target="A/Odd"), code="ODD_ONE").request
+    draft = drafts.change_draft(actor=rui, content=content(target="A/Odd"), code="ODD_ONE").request
     client = as_user(rui)
 
     def found(**query):
@@ -263,15 +260,15 @@ def test_list_is_filtered_by_state_person_and_words(as_user, people, tools):
 
 def test_list_and_page_need_the_same_queries_however_much_they_hold(as_user, people, tools):
     erin, rui = people
-    request = changes_services.request_create(actor=erin, title="many")
+    request = drafts.request_create(actor=erin, title="many")
     client = as_user(rui)
     counted = []
     for number in range(12):
         rule = make_rule(*tools[:2], code=f"RULE_{number}", text=f"{TEXT} {number}")
-        changes_services.change_add(
+        drafts.change_add(
             request=request, actor=erin, rule=rule, content=content(text=f"{TEXT} new {number}")
         )
-        changes_services.change_draft(actor=erin, content=content())
+        drafts.change_draft(actor=erin, content=content())
         if number in (1, 11):
             client.get(f"/rules/requests/{request.pk}/")  # the process reads the rule book once
             with CaptureQueriesContext(connection) as of_list:
@@ -284,7 +281,7 @@ def test_list_and_page_need_the_same_queries_however_much_they_hold(as_user, peo
 
 
 def test_list_is_read_in_keyset_pages(as_user, people, tools):
-    made = [changes_services.request_create(actor=people[0], title=f"r{number}").pk for number in range(60)]
+    made = [drafts.request_create(actor=people[0], title=f"r{number}").pk for number in range(60)]
     client = as_user(people[1])
     first = client.get("/rules/requests/").context["page"]
     second = client.get("/rules/requests/", {"after": first.next_key}).context["page"]

@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from rules import examples
-from rules.changes import selectors, services
+from rules.changes import drafts, selectors, services
 from rules.changes.serializers import Change, Comment, RequestDetail, RequestImpact, RequestMore, RequestRow
 from rules.core.draft import RuleDiff
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
@@ -53,7 +53,7 @@ def add_change(made: ChangeRequest, given: dict[str, Any], actor: Any) -> RuleCh
         base = get_object_or_404(RuleVersion, rule=rule, number=given["base"])
     texts = {name: given.get(name, "") for name in ("domain", "code", "note")}
     content = draft_input(given) or None
-    return services.change_add(
+    return drafts.change_add(
         request=made, actor=actor, rule=rule, action=given["action"], content=content, base=base, **texts
     )
 
@@ -102,7 +102,7 @@ class ChangeOne(ApiView):
         given = self.read(ChangePut)
         change = _change(pk)
         texts = {name: given.get(name, "") for name in ("domain", "code", "note")}
-        saved = services.change_save(
+        saved = drafts.change_save(
             change=change,
             expected=_expected(request, change),
             actor=request.user,
@@ -119,7 +119,7 @@ class ChangeOne(ApiView):
     def delete(self, request: Request, pk: int) -> Response:
         """Remove a change from its request."""
         change = _change(pk)
-        services.change_remove(change=change, expected=_expected(request, change), actor=request.user)
+        drafts.change_remove(change=change, expected=_expected(request, change), actor=request.user)
         return Response(status=204)
 
 
@@ -132,7 +132,7 @@ class ChangeRebase(ApiView):
         keeps what it says.
         """
         change = _change(pk)
-        done = services.change_rebase(change=change, expected=_expected(request, change), actor=request.user)
+        done = drafts.change_rebase(change=change, expected=_expected(request, change), actor=request.user)
         return _answer(done)
 
 
@@ -193,7 +193,7 @@ class ChangeRequestsList(ApiView):
         """Create a change request. A draft, empty or with changes: all of them are added or none."""
         given = self.read(RequestIn)
         with transaction.atomic():
-            made = services.request_create(
+            made = drafts.request_create(
                 actor=request.user, title=given.get("title", ""), description=given.get("description", "")
             )
             for change in given.get("changes", []):
@@ -255,7 +255,7 @@ class ChangeRequestOne(ApiView):
         row = selectors.request_row(pk)
         require_match(request, row.revision)
         texts = {name: given.get(name, getattr(row, name)) for name in ("title", "description")}
-        row = services.request_describe(request=row, actor=request.user, revision=row.revision, **texts)
+        row = drafts.request_describe(request=row, actor=request.user, revision=row.revision, **texts)
         return Response(RequestRow(row).data, headers={"ETag": etag_of(row.revision)})
 
 

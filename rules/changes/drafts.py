@@ -10,89 +10,14 @@ from typing import Any
 from django.db import transaction
 
 from rules.book import refused_entry, version_contents
-from rules.changes.permits import State, not_a_writer, refusal, words_on
+from rules.changes.permits import State, audit_request, held, not_a_writer
 from rules.changes.proposals import change_label
 from rules.core.draft import draft_of, draft_problems, fill_draft
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
-from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import storable
-from trace_site.webhooks.services import emit
 
-# What every verb on a change request begins and ends with: the lock, the permit, the audit entry.
-
-
-LONGEST = 5000
 LENGTHS = {"title": 200, "description": 5000, "code": 80, "domain": 60, "note": 300}
-
-
-def locked(request: ChangeRequest | int, revision: int | None = None) -> ChangeRequest:
-    """The row as it is now, held until the transaction ends.
-
-    Raises TraceError `not_found`, or `stale_revision` when it is not the revision that the caller saw.
-    """
-    pk = request if isinstance(request, int) else request.pk
-    found = ChangeRequest.objects.select_for_update(of=("self",)).select_related("author").filter(pk=pk)
-    row = found.first()
-    if row is None:
-        raise TraceError(f"There is no change request {pk}.", code="not_found")
-    if revision is not None and row.revision != revision:
-        raise TraceError(
-            f"The request was edited since you opened it: you saw revision {revision}, now it is {row.revision}.",
-            code="stale_revision",
-            hint="Read what changed, then decide again.",
-            extra={"revision": row.revision},
-        )
-    return row
-
-
-def possible(verb: str, request: ChangeRequest, actor: Any) -> None:
-    """Raise what `refusal` says, if anything. The request is locked by the caller."""
-    if error := refusal(verb, request, actor, words_on(request)):
-        raise error
-
-
-def writer(actor: Any) -> None:
-    """Raise TraceError `not_allowed` unless the actor may write rules."""
-    if error := not_a_writer(actor):
-        raise error
-
-
-def audit_request(
-    action: str, request: ChangeRequest, actor: Any, *, before: str = "", **detail: Any
-) -> None:
-    """One entry `request.<action>` with the revision and the states before and after."""
-    facts = {"revision": request.revision, "before": before or None, "after": request.state, **detail}
-    audit_models.record(actor=actor, action=f"request.{action}", obj=request, detail=facts)
-
-
-def tell(event: str, request: ChangeRequest, actor: Any, **facts: Any) -> None:
-    """Tell the webhooks `request.<event>`."""
-    payload = {
-        "request": request.pk,
-        "title": request.title,
-        "state": request.state,
-        "revision": request.revision,
-        "author": request.author.username,
-        "by": actor.username if actor else None,
-    }
-    emit(f"request.{event}", payload | facts)
-
-
-def said(text: str, *, what: str, needed: bool = False) -> str:
-    """A reason or comment, trimmed. Raises TraceError `reason_missing`, or `bad_text` when it cannot be kept."""
-    text = text.strip()
-    if needed and not text:
-        raise TraceError(f"The {what} is missing.", code="reason_missing", hint="Say it in one sentence.")
-    if len(text) > LONGEST:
-        raise TraceError(
-            f"The {what} has {len(text):,} characters; at most {LONGEST:,} fit.",
-            code="bad_text",
-            hint="Shorten it, or link to the long version.",
-        )
-    if not storable(text):
-        raise TraceError(f"The {what} holds a NUL or half a character.", code="bad_text")
-    return text
 
 
 def checked_draft(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +47,8 @@ def short_texts(**given: str) -> dict[str, str]:
 @transaction.atomic
 def request_create(*, actor: Any, title: str = "", description: str = "") -> ChangeRequest:
     """An empty draft."""
-    writer(actor)
+    if error := not_a_writer(actor):
+        raise error
     texts = short_texts(title=title.strip(), description=description.strip())
     request = ChangeRequest.objects.create(author=actor, **texts)
     audit_request("created", request, actor)
@@ -134,8 +60,7 @@ def request_describe(
     *, request: ChangeRequest, actor: Any, title: str, description: str, revision: int | None = None
 ) -> ChangeRequest:
     """Change what the request says about itself; counts as an edit."""
-    request = locked(request, revision)
-    possible("edit", request, actor)
+    request = held(request.pk, "edit", actor, revision)
     texts = short_texts(title=title.strip(), description=description.strip())
     before = {name: getattr(request, name) for name in texts}
     if before != texts:
@@ -163,8 +88,7 @@ def change_add(
     Raises TraceError `conflict` when the request changes that rule already, `bad_state` when there is nothing to
     withdraw, `not_found` when `base` is no version of the rule.
     """
-    request = locked(request, revision)
-    possible("edit", request, actor)
+    request = held(request.pk, "edit", actor, revision)
     if rule is not None and request.changes.filter(rule=rule).exists():
         raise TraceError(
             f"The request already changes {rule.code}.", code="conflict", hint="Edit that change."
@@ -213,7 +137,8 @@ def change_draft(
     code: str = "",
 ) -> RuleChange:
     """The actor's open draft of `rule` as it is, else a new request with one change that begins from `content`."""
-    writer(actor)
+    if error := not_a_writer(actor):
+        raise error
     if rule is not None:
         # two first saves of one person at once must not make two drafts
         rule = Rule.objects.select_for_update(no_key=True).get(pk=rule.pk)
@@ -289,8 +214,7 @@ def change_remove(*, change: RuleChange, expected: int, actor: Any) -> ChangeReq
 
 def _locked_change(change: RuleChange, actor: Any) -> tuple[ChangeRequest, RuleChange]:
     """The request and the change as they are now, held until the transaction ends; refused when not to be edited."""
-    request = locked(change.request_id)
-    possible("edit", request, actor)
+    request = held(change.request_id, "edit", actor)
     rows = RuleChange.objects.select_for_update(of=("self",)).select_related("rule__published", "edited_by")
     found = rows.filter(pk=change.pk).first()
     if found is None:
@@ -335,3 +259,48 @@ def _edited(request: ChangeRequest, actor: Any, detail: dict[str, Any] | None) -
     request.save()
     if detail is not None:
         audit_request("edited", request, actor, before=before, **detail)
+
+
+# Changes that begin from the rule page: publish a version again, or withdraw the rule. Both go through review.
+
+
+@transaction.atomic
+def version_propose(*, version: RuleVersion, actor: Any) -> RuleChange:
+    """A draft that publishes what `version` says: rolling back makes a new version with that content.
+
+    Raises TraceError `bad_state` when exactly this is published already.
+    """
+    rule = (
+        Rule.objects.select_for_update(no_key=True, of=("self",))
+        .select_related("published")
+        .get(pk=version.rule_id)
+    )
+    if rule.published and rule.published.content_hash == version.content_hash:
+        raise TraceError(
+            f"{rule.code} says already what v{version.number} says: v{rule.published.number} is published.",
+            code="bad_state",
+            hint="There is nothing to change.",
+        )
+    newest = rule.versions.order_by("-number").first()
+    again = newest is not None and newest.pk != version.pk
+    note = f"roll back to v{version.number}" if again else f"publish v{version.number}"
+    return _propose(
+        rule, actor, RuleChange.Action.SAVE, draft_of(version_contents([version])[version.pk]), note
+    )
+
+
+@transaction.atomic
+def withdrawal_propose(*, rule: Rule, actor: Any) -> RuleChange:
+    """A draft that takes the rule out of what is taught. Raises TraceError `bad_state` when it is not published."""
+    rule = Rule.objects.select_for_update(no_key=True).get(pk=rule.pk)
+    return _propose(rule, actor, RuleChange.Action.WITHDRAW, {}, "")
+
+
+def _propose(rule: Rule, actor: Any, action: str, content: Mapping[str, Any], note: str) -> RuleChange:
+    """The actor's draft that says so already (a second click), else a new one."""
+    mine = RuleChange.objects.filter(request__state=State.DRAFT, request__author=actor.pk)
+    same = mine.filter(rule=rule, action=action, content=dict(content)).select_related("request").first()
+    if same is not None:
+        return same
+    request = request_create(actor=actor)
+    return change_add(request=request, actor=actor, rule=rule, action=action, content=content, note=note)

@@ -8,6 +8,7 @@ from django.conf import settings
 
 from rules.models import Approval, ChangeRequest
 from trace_site.access import ADMIN, EXPERT, ROLE_LABELS, roles_of
+from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 
 State = ChangeRequest.State
@@ -116,3 +117,32 @@ def refusal(
     else:
         return None
     return TraceError(sentence, code=code, hint=hint)
+
+
+def held(pk: int, verb: str, actor: Any, revision: int | None = None) -> ChangeRequest:
+    """The row as it is now, held until the transaction ends, if the actor may do this with it.
+
+    Raises TraceError `not_found`, `stale_revision` when it is not the revision that the caller saw, or the refusal.
+    """
+    rows = ChangeRequest.objects.select_for_update(of=("self",)).select_related("author")
+    row = rows.filter(pk=pk).first()
+    if row is None:
+        raise TraceError(f"There is no change request {pk}.", code="not_found")
+    if revision is not None and row.revision != revision:
+        raise TraceError(
+            f"The request was edited since you opened it: you saw revision {revision}, now it is {row.revision}.",
+            code="stale_revision",
+            hint="Read what changed, then decide again.",
+            extra={"revision": row.revision},
+        )
+    if error := refusal(verb, row, actor, words_on(row)):
+        raise error
+    return row
+
+
+def audit_request(
+    action: str, request: ChangeRequest, actor: Any, *, before: str = "", **detail: Any
+) -> None:
+    """One entry `request.<action>` with the revision and the states before and after."""
+    facts = {"revision": request.revision, "before": before or None, "after": request.state, **detail}
+    audit_models.record(actor=actor, action=f"request.{action}", obj=request, detail=facts)

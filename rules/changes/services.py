@@ -5,7 +5,7 @@ reopened. Every verb holds the request's row, may name the revision that the per
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,57 +13,23 @@ from django.db import DatabaseError, IntegrityError, transaction
 from django.utils import timezone
 
 from catalog.services import catalog_lock
-from rules.book import version_contents
-from rules.changes.drafts import (
-    audit_request,
-    change_add,
-    change_draft,
-    change_rebase,
-    change_remove,
-    change_save,
-    locked,
-    possible,
-    request_create,
-    request_describe,
-    said,
-    tell,
-)
-from rules.changes.permits import State, approvals_missing, words_on
+from rules.changes.permits import State, approvals_missing, audit_request, held, words_on
 from rules.changes.proposals import change_label, changes_of, check_clear, check_complete, proposals_of
-from rules.core.draft import draft_of
-from rules.models import Approval, ChangeComment, ChangeRequest, Rule, RuleChange, RuleVersion
+from rules.models import Approval, ChangeComment, ChangeRequest, Rule, RuleChange
 from rules.services import publish_checked, rule_withdraw, versions_save
 from trace_site.impact import impact_of
 from trace_site.lib.errors import TraceError
+from trace_site.lib.files import storable
+from trace_site.webhooks.services import emit
 
-__all__ = [
-    "apply_due",
-    "change_add",
-    "change_draft",
-    "change_rebase",
-    "change_remove",
-    "change_save",
-    "request_apply",
-    "request_approve",
-    "request_bypass",
-    "request_cancel",
-    "request_comment",
-    "request_create",
-    "request_describe",
-    "request_reject",
-    "request_reopen",
-    "request_schedule",
-    "request_submit",
-    "request_unschedule",
-]
 log = logging.getLogger(__name__)
+LONGEST_SAID = 5000
 
 
 @transaction.atomic
 def request_submit(*, request: ChangeRequest, actor: Any, revision: int) -> ChangeRequest:
     """Ask for review. Every change must be complete, free of errors and of conflicts; an empty title is made."""
-    request = locked(request, revision)
-    possible("submit", request, actor)
+    request = held(request.pk, "submit", actor, revision)
     changes = changes_of(request)
     proposals = proposals_of(changes)
     check_complete(changes, proposals)
@@ -79,8 +45,7 @@ def request_submit(*, request: ChangeRequest, actor: Any, revision: int) -> Chan
 def request_approve(*, request: ChangeRequest, actor: Any, revision: int, comment: str = "") -> ChangeRequest:
     """Say yes to exactly this revision; with enough of them the request is approved."""
     comment = said(comment, what="comment")
-    request = locked(request, revision)
-    possible("approve", request, actor)
+    request = held(request.pk, "approve", actor, revision)
     Approval.objects.create(
         request=request, revision=revision, reviewer=actor, verdict=Approval.Verdict.APPROVE, comment=comment
     )
@@ -97,8 +62,7 @@ def request_approve(*, request: ChangeRequest, actor: Any, revision: int, commen
 def request_reject(*, request: ChangeRequest, actor: Any, revision: int, reason: str) -> ChangeRequest:
     """Say no, and why; the author finds the reason on the list and can reopen the request."""
     reason = said(reason, what="reason", needed=True)
-    request = locked(request, revision)
-    possible("reject", request, actor)
+    request = held(request.pk, "reject", actor, revision)
     Approval.objects.get_or_create(  # who approved this revision and thinks again has spoken already
         request=request,
         revision=revision,
@@ -116,8 +80,7 @@ def request_schedule(
     *, request: ChangeRequest, actor: Any, at: datetime, revision: int | None = None
 ) -> ChangeRequest:
     """Have an approved request applied at a time to come; a scheduled one gets the new time."""
-    request = locked(request, revision)
-    possible("schedule", request, actor)
+    request = held(request.pk, "schedule", actor, revision)
     if timezone.is_naive(at) or at <= timezone.now():
         raise TraceError(
             f"{at:%-d %b %Y, %H:%M} has passed, or says no time zone.",
@@ -134,8 +97,7 @@ def request_schedule(
 @transaction.atomic
 def request_unschedule(*, request: ChangeRequest, actor: Any, revision: int | None = None) -> ChangeRequest:
     """Back to approved: it is applied when somebody says so."""
-    request = locked(request, revision)
-    possible("unschedule", request, actor)
+    request = held(request.pk, "unschedule", actor, revision)
     request.apply_at, request.blocked = None, ""
     return _move(request, State.APPROVED, "unscheduled", actor)
 
@@ -145,8 +107,7 @@ def request_cancel(
     *, request: ChangeRequest, actor: Any, reason: str = "", revision: int | None = None
 ) -> ChangeRequest:
     reason = said(reason, what="reason")
-    request = locked(request, revision)
-    possible("cancel", request, actor)
+    request = held(request.pk, "cancel", actor, revision)
     request.reason, request.apply_at, request.blocked = reason, None, ""
     return _move(request, State.CANCELLED, "cancelled", actor, reason=reason)
 
@@ -154,8 +115,7 @@ def request_cancel(
 @transaction.atomic
 def request_reopen(*, request: ChangeRequest, actor: Any, revision: int | None = None) -> ChangeRequest:
     """A rejected or cancelled request becomes a draft again, as a new revision: old words do not count."""
-    request = locked(request, revision)
-    possible("reopen", request, actor)
+    request = held(request.pk, "reopen", actor, revision)
     request.revision += 1
     request.title = request.title or title_of(changes_of(request))
     return _move(request, State.DRAFT, "reopened", actor, was=request.reason)
@@ -165,8 +125,7 @@ def request_reopen(*, request: ChangeRequest, actor: Any, revision: int | None =
 def request_apply(*, request: ChangeRequest, actor: Any, revision: int | None = None) -> ChangeRequest:
     """Publish what was approved, all of it or nothing."""
     catalog_lock()  # first, as in every writer of the catalog: a target may not be retired in between
-    request = locked(request, revision)
-    possible("apply", request, actor)
+    request = held(request.pk, "apply", actor, revision)
     return _apply(request, actor)
 
 
@@ -177,8 +136,7 @@ def request_bypass(
     """Apply without the approvals, in an emergency; conflicts and errors still stop it."""
     reason = said(reason, what="reason", needed=True)
     catalog_lock()
-    request = locked(request, revision)
-    possible("bypass", request, actor)
+    request = held(request.pk, "bypass", actor, revision)
     missing = approvals_missing(words_on(request))
     request.bypassed, request.reason = True, reason
     audit_request("bypassed", request, actor, before=request.state, reason=reason, approvals_missing=missing)
@@ -188,8 +146,7 @@ def request_bypass(
 @transaction.atomic
 def request_comment(*, request: ChangeRequest, actor: Any, text: str) -> ChangeComment:
     text = said(text, what="comment", needed=True)
-    request = locked(request)
-    possible("comment", request, actor)
+    request = held(request.pk, "comment", actor)
     comment = ChangeComment.objects.create(request=request, author=actor, text=text)
     audit_request("commented", request, actor, before=request.state, text=text)
     return comment
@@ -201,19 +158,14 @@ def apply_due() -> int:
     Safe in several processes at once: each takes a request that nobody holds. What cannot be applied is marked
     `blocked` with the reason and left for people.
     """
-    applied, seen = 0, set[int]()
-    while (pk := _due(seen)) is not None:
-        seen.add(pk)
+    due = ChangeRequest.objects.filter(state=State.SCHEDULED, apply_at__lte=timezone.now(), blocked="")
+    applied = 0
+    for pk in due.order_by("apply_at", "pk").values_list("pk", flat=True):
         try:
             applied += _apply_one(pk)
         except DatabaseError:
             log.exception("change request %s could not be applied; the next round tries again", pk)
     return applied
-
-
-def _due(seen: set[int]) -> int | None:
-    rows = ChangeRequest.objects.filter(state=State.SCHEDULED, apply_at__lte=timezone.now(), blocked="")
-    return rows.exclude(pk__in=seen).order_by("apply_at", "pk").values_list("pk", flat=True).first()
 
 
 @transaction.atomic
@@ -300,46 +252,30 @@ def title_of(changes: Sequence[RuleChange]) -> str:
     return title if len(title) <= 200 else f"{title[:199]}…"
 
 
-# Changes that begin from the rule page: publish a version again, or withdraw the rule. Both go through review.
+def tell(event: str, request: ChangeRequest, actor: Any, **facts: Any) -> None:
+    """Tell the webhooks `request.<event>`."""
+    payload = {
+        "request": request.pk,
+        "title": request.title,
+        "state": request.state,
+        "revision": request.revision,
+        "author": request.author.username,
+        "by": actor.username if actor else None,
+    }
+    emit(f"request.{event}", payload | facts)
 
 
-@transaction.atomic
-def version_propose(*, version: RuleVersion, actor: Any) -> RuleChange:
-    """A draft that publishes what `version` says: rolling back makes a new version with that content.
-
-    Raises TraceError `bad_state` when exactly this is published already.
-    """
-    rule = (
-        Rule.objects.select_for_update(no_key=True, of=("self",))
-        .select_related("published")
-        .get(pk=version.rule_id)
-    )
-    if rule.published and rule.published.content_hash == version.content_hash:
+def said(text: str, *, what: str, needed: bool = False) -> str:
+    """A reason or comment, trimmed. Raises TraceError `reason_missing`, or `bad_text` when it cannot be kept."""
+    text = text.strip()
+    if needed and not text:
+        raise TraceError(f"The {what} is missing.", code="reason_missing", hint="Say it in one sentence.")
+    if len(text) > LONGEST_SAID:
         raise TraceError(
-            f"{rule.code} says already what v{version.number} says: v{rule.published.number} is published.",
-            code="bad_state",
-            hint="There is nothing to change.",
+            f"The {what} has {len(text):,} characters; at most {LONGEST_SAID:,} fit.",
+            code="bad_text",
+            hint="Shorten it, or link to the long version.",
         )
-    newest = rule.versions.order_by("-number").first()
-    again = newest is not None and newest.pk != version.pk
-    note = f"roll back to v{version.number}" if again else f"publish v{version.number}"
-    return _propose(
-        rule, actor, RuleChange.Action.SAVE, draft_of(version_contents([version])[version.pk]), note
-    )
-
-
-@transaction.atomic
-def withdrawal_propose(*, rule: Rule, actor: Any) -> RuleChange:
-    """A draft that takes the rule out of what is taught. Raises TraceError `bad_state` when it is not published."""
-    rule = Rule.objects.select_for_update(no_key=True).get(pk=rule.pk)
-    return _propose(rule, actor, RuleChange.Action.WITHDRAW, {}, "")
-
-
-def _propose(rule: Rule, actor: Any, action: str, content: Mapping[str, Any], note: str) -> RuleChange:
-    """The actor's draft that says so already (a second click), else a new one."""
-    mine = RuleChange.objects.filter(request__state=State.DRAFT, request__author=actor.pk)
-    same = mine.filter(rule=rule, action=action, content=dict(content)).select_related("request").first()
-    if same is not None:
-        return same
-    request = request_create(actor=actor)
-    return change_add(request=request, actor=actor, rule=rule, action=action, content=content, note=note)
+    if not storable(text):
+        raise TraceError(f"The {what} holds a NUL or half a character.", code="bad_text")
+    return text

@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_GET
 
-from rules.changes import selectors, services
+from rules.changes import drafts, selectors, services
 from rules.core.draft import form_words, in_form_words
 from rules.models import ChangeRequest, RuleChange
 from trace_site.lib.errors import TraceError, status_of
@@ -128,12 +128,12 @@ VERBS: dict[str, tuple[Callable[..., Any], tuple[str, ...], str]] = {
     "reopen": (services.request_reopen, (), "Request {row.pk} is a draft again."),
     "comment": (services.request_comment, ("text",), "Your comment is added."),
     "describe": (
-        services.request_describe,
+        drafts.request_describe,
         ("title", "description"),
         "The title and the description are saved.",
     ),
 }
-CHANGE_VERBS = {"remove": services.change_remove, "rebase": services.change_rebase}
+CHANGE_VERBS = {"remove": drafts.change_remove, "rebase": drafts.change_rebase}
 
 
 def _done(request: HttpRequest, row: ChangeRequest, verb: str) -> str:

@@ -11,15 +11,8 @@ from typing import Any
 from django.db import transaction
 
 from rules.book import version_contents
-from rules.changes.services import (
-    change_add,
-    change_draft,
-    change_rebase,
-    change_remove,
-    change_save,
-    request_cancel,
-    request_submit,
-)
+from rules.changes.drafts import change_add, change_draft, change_rebase, change_remove, change_save
+from rules.changes.services import request_cancel, request_submit
 from rules.core.draft import Merged, RuleDiff, content_of, diff_rules, draft_of, merge_contents
 from rules.editor.forms import RuleForm
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion

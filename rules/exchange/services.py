@@ -10,7 +10,8 @@ from typing import Any, Literal
 from django.db import transaction
 
 from rules.book import ToolNames, current_versions, latest_versions, rule_book, rule_key, version_contents
-from rules.changes.drafts import audit_request, request_create
+from rules.changes.drafts import request_create
+from rules.changes.permits import audit_request
 from rules.core.check import check_rule
 from rules.core.draft import RuleDiff, diff_rules, draft_of
 from rules.core.rule import RuleContent

@@ -8,9 +8,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from rules.book import version_contents
+from rules.changes import drafts
 from rules.changes import services as changes_services
+from rules.changes.drafts import version_propose
 from rules.changes.proposals import changes_of, proposals_of, request_conflicts, request_findings
-from rules.changes.services import version_propose
 from rules.core.draft import draft_of
 from rules.models import Approval, ChangeRequest, Rule, RuleVersion
 from tests.factories import make_rule
@@ -43,7 +44,7 @@ def due() -> None:
 
 def test_request_is_drafted_submitted_approved_and_applied(world):
     erin, rui, began = world["erin"], world["rui"], newest_entry()
-    change = changes_services.change_draft(actor=erin, content=content(TEXT + " New."), code="PAYSLIP_PERIOD")
+    change = drafts.change_draft(actor=erin, content=content(TEXT + " New."), code="PAYSLIP_PERIOD")
     request = changes_services.request_submit(
         request=change.request, actor=erin, revision=change.request.revision
     )
@@ -94,9 +95,7 @@ def test_autosaves_of_the_author_leave_no_entry_and_edits_by_others_do(world):
 
 def test_saving_the_same_again_keeps_the_revision(world):
     change = world.draft().changes.get()
-    again = changes_services.change_save(
-        change=change, expected=99, actor=world["erin"], content=change.content
-    )
+    again = drafts.change_save(change=change, expected=99, actor=world["erin"], content=change.content)
     assert (again.revision, ChangeRequest.objects.get().revision) == (1, 2)
 
 
@@ -109,13 +108,11 @@ def test_edit_after_submission_clears_approvals_and_goes_back_to_review(world, s
 
 
 def test_description_counts_as_an_edit(world):
-    request = changes_services.request_describe(
+    request = drafts.request_describe(
         request=world.approved(), actor=world["erin"], title="Other", description="Why."
     )
     assert (request.state, request.revision) == ("in_review", 3)
-    again = changes_services.request_describe(
-        request=request, actor=world["erin"], title="Other", description="Why."
-    )
+    again = drafts.request_describe(request=request, actor=world["erin"], title="Other", description="Why.")
     assert again.revision == 3
 
 
@@ -183,7 +180,7 @@ def findings_of(changes):
 def test_conflict_is_settled_by_putting_the_change_on_top(world):
     request = world.after("approved > newer")
     change = request.changes.get()
-    changes_services.change_rebase(change=change, expected=1, actor=world["erin"])
+    drafts.change_rebase(change=change, expected=1, actor=world["erin"])
     assert conflicts_of(ChangeRequest.objects.get()) == []
     request = changes_services.request_approve(request=request, actor=world["rui"], revision=3)
     changes_services.request_apply(request=request, actor=world["rui"])
@@ -212,21 +209,19 @@ def test_changes_of_one_request_are_checked_against_each_other(world):
         "The yearly statement for the tax office comes from A/New; A/Odd prints it for banks.",
         confusables=["A/Odd"],
     )
-    changes_services.change_add(request=request, actor=world["erin"], rule=twin, content=other)
+    drafts.change_add(request=request, actor=world["erin"], rule=twin, content=other)
     both = list(request.changes.select_related("rule"))
     codes = [{finding.code for finding in found[both[0].pk]} for found in (before, findings_of(both))]
     assert "near_duplicate" in codes[0] and "near_duplicate" not in codes[1]
-    changes_services.change_remove(change=both[1], expected=1, actor=world["erin"])
-    changes_services.change_add(request=request, actor=world["erin"], rule=twin, action="withdraw")
+    drafts.change_remove(change=both[1], expected=1, actor=world["erin"])
+    drafts.change_add(request=request, actor=world["erin"], rule=twin, action="withdraw")
     both = list(request.changes.select_related("rule"))
     assert "near_duplicate" not in {finding.code for finding in findings_of(both)[both[0].pk]}
 
 
 def test_request_with_several_changes_is_applied_whole_or_not_at_all(world):
     request = world.new_rule("FIRST")
-    changes_services.change_add(
-        request=request, actor=world["erin"], rule=world.rule, content=content(TEXT + " Too.")
-    )
+    drafts.change_add(request=request, actor=world["erin"], rule=world.rule, content=content(TEXT + " Too."))
     request = world.approved(ChangeRequest.objects.get())
     world.newer(request)
     before = world.written()
@@ -234,7 +229,7 @@ def test_request_with_several_changes_is_applied_whole_or_not_at_all(world):
         changes_services.request_apply(request=request, actor=world["rui"])
     assert world.written() == before
     change = request.changes.get(rule=world.rule)
-    changes_services.change_rebase(change=change, expected=1, actor=world["erin"])
+    drafts.change_rebase(change=change, expected=1, actor=world["erin"])
     changes_services.request_approve(request=request, actor=world["rui"], revision=4)
     changes_services.request_apply(request=request, actor=world["rui"])
     assert Rule.objects.get(code="FIRST").published.number == 1
@@ -322,36 +317,34 @@ def test_webhooks_are_told_what_became_of_a_request_and_its_rules(world):
 def test_draft_of_the_wrong_shape_is_refused_with_its_place(world, said, pointer):
     change = world.draft().changes.get()
     with pytest.raises(TraceError) as caught:
-        changes_services.change_save(change=change, expected=1, actor=world["erin"], content=said)
+        drafts.change_save(change=change, expected=1, actor=world["erin"], content=said)
     assert (caught.value.code, caught.value.where) == ("bad_rule", pointer)
 
 
 def test_unfinished_draft_is_kept_as_typed(world):
     change = world.draft().changes.get()
     half = {"target": " A/N", "text": "When "}
-    kept = changes_services.change_save(change=change, expected=1, actor=world["erin"], content=half)
+    kept = drafts.change_save(change=change, expected=1, actor=world["erin"], content=half)
     assert kept.content == {"target": " A/N", "confusables": [], "text": "When ", "clauses": [], "tests": []}
 
 
 def test_rule_is_changed_once_in_a_request_and_base_must_be_its_own(world):
     request = world.draft()
     with pytest.raises(TraceError) as caught:
-        changes_services.change_add(request=request, actor=world["erin"], rule=world.rule)
+        drafts.change_add(request=request, actor=world["erin"], rule=world.rule)
     assert caught.value.code == "conflict"
     other = make_rule(world.rule.published.target, code="OTHER", text=TEXT)
     with pytest.raises(TraceError) as caught:
-        changes_services.change_add(
-            request=request, actor=world["erin"], rule=other, base=world.rule.published
-        )
+        drafts.change_add(request=request, actor=world["erin"], rule=other, base=world.rule.published)
     assert caught.value.code == "not_found"
 
 
 def test_draft_begins_from_the_newest_version(world):
     newest = rule_save(**content(TEXT + " Imported."), rule=world.rule).version
-    change = changes_services.change_draft(actor=world["erin"], rule=world.rule)
+    change = drafts.change_draft(actor=world["erin"], rule=world.rule)
     assert change.base == newest and change.content == draft_of(version_contents([newest])[newest.pk])
-    assert changes_services.change_draft(actor=world["erin"], rule=world.rule) == change
-    assert changes_services.change_draft(actor=world["otto"], rule=world.rule) != change
+    assert drafts.change_draft(actor=world["erin"], rule=world.rule) == change
+    assert drafts.change_draft(actor=world["otto"], rule=world.rule) != change
 
 
 def test_applying_reads_the_catalog_and_the_rules_once(world):

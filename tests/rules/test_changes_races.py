@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from catalog.models import Tool
 from catalog.services import catalog_lock
+from rules.changes import drafts
 from rules.changes import services as changes_services
 from rules.models import Approval, ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.services import rule_withdraw
@@ -64,9 +65,7 @@ def test_one_of_two_appliers_applies(world):
 
 def test_one_of_two_requests_on_a_rule_is_applied_and_the_other_conflicts(world):
     first = world.approved()
-    change = changes_services.change_draft(
-        actor=world["ada"], rule=world.rule, content=content(TEXT + " Ada.")
-    )
+    change = drafts.change_draft(actor=world["ada"], rule=world.rule, content=content(TEXT + " Ada."))
     second = changes_services.request_submit(request=change.request, actor=world["ada"], revision=2)
     changes_services.request_approve(request=second, actor=world["rui"], revision=2)
     assert sorted(at_once(applying(world, first), applying(world, second))) == ["applied", "conflict"]
@@ -118,9 +117,7 @@ def test_approval_never_outlives_an_edit_made_at_the_same_moment(world):
     said = {**change.content, "text": TEXT + " Otherwise."}
 
     def edit():
-        return changes_services.change_save(
-            change=change, expected=1, actor=world["erin"], content=said
-        ).revision
+        return drafts.change_save(change=change, expected=1, actor=world["erin"], content=said).revision
 
     def approve():
         return changes_services.request_approve(request=request, actor=world["rui"], revision=2).state
@@ -157,9 +154,7 @@ def test_one_of_two_saves_of_a_revision_is_kept_and_the_other_is_told(world):
 
     def saving(who):
         said = content(f"{TEXT} By {who}.")
-        return lambda: (
-            changes_services.change_save(change=change, expected=1, actor=world[who], content=said).revision
-        )
+        return lambda: drafts.change_save(change=change, expected=1, actor=world[who], content=said).revision
 
     assert sorted(map(str, at_once(saving("erin"), saving("otto")))) == ["2", "edited_meanwhile"]
     assert RuleChange.objects.get().revision == 2
@@ -167,7 +162,7 @@ def test_one_of_two_saves_of_a_revision_is_kept_and_the_other_is_told(world):
 
 def test_first_saves_of_one_person_at_once_make_one_draft(world):
     def begin():
-        return changes_services.change_draft(actor=world["erin"], rule=world.rule).pk
+        return drafts.change_draft(actor=world["erin"], rule=world.rule).pk
 
     assert len(set(at_once(begin, begin, begin))) == 1
     assert ChangeRequest.objects.count() == 1

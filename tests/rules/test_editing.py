@@ -6,7 +6,8 @@ import pytest
 from django.db import connection
 
 from rules.book import version_contents
-from rules.changes.services import change_save, request_submit
+from rules.changes.drafts import change_save
+from rules.changes.services import request_submit
 from rules.core.draft import draft_of
 from rules.editor.forms import RuleForm
 from rules.editor.saving import (

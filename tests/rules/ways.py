@@ -10,8 +10,9 @@ from django.contrib.auth.models import Permission, User
 from django.utils import timezone
 
 from catalog.models import Tool
+from rules.changes import drafts
 from rules.changes import services as changes_services
-from rules.changes.services import withdrawal_propose
+from rules.changes.drafts import withdrawal_propose
 from rules.models import Approval, ChangeComment, ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.services import rule_withdraw
 from tests.factories import make_tool
@@ -54,16 +55,14 @@ class World:
         return request
 
     def draft(self, text: str = TEXT + " Always.") -> ChangeRequest:
-        return changes_services.change_draft(
-            actor=self["erin"], rule=self.rule, content=content(text)
-        ).request
+        return drafts.change_draft(actor=self["erin"], rule=self.rule, content=content(text)).request
 
     def new_rule(self, code: str = "", **fields: Any) -> ChangeRequest:
         said = content(TEXT + " New.", **fields)
-        return changes_services.change_draft(actor=self["erin"], content=said, code=code).request
+        return drafts.change_draft(actor=self["erin"], content=said, code=code).request
 
     def empty(self) -> ChangeRequest:
-        return changes_services.request_create(actor=self["erin"])
+        return drafts.request_create(actor=self["erin"])
 
     def unfinished(self) -> ChangeRequest:
         return self.new_rule(confusables=[])
@@ -80,7 +79,7 @@ class World:
     def twice_the_code(self) -> ChangeRequest:
         request = self.new_rule("SAME")
         said = content(TEXT + " Other.")
-        changes_services.change_add(request=request, actor=self["erin"], content=said, code="SAME")
+        drafts.change_add(request=request, actor=self["erin"], content=said, code="SAME")
         return request
 
     def withdrawal(self) -> ChangeRequest:
@@ -114,7 +113,7 @@ class World:
     def edited(self, request: ChangeRequest, who: str = "erin") -> ChangeRequest:
         change = request.changes.get()
         said = {**change.content, "text": change.content["text"] + " Edited."}
-        changes_services.change_save(change=change, expected=change.revision, actor=self[who], content=said)
+        drafts.change_save(change=change, expected=change.revision, actor=self[who], content=said)
         return ChangeRequest.objects.get(pk=request.pk)
 
     def newer(self, request: ChangeRequest) -> ChangeRequest:
@@ -179,7 +178,7 @@ class Way:
         data = self.posted(request)
         revision = int(data.pop("revision"))
         if self.verb in ("remove", "rebase"):
-            call = changes_services.change_remove if self.verb == "remove" else changes_services.change_rebase
+            call = drafts.change_remove if self.verb == "remove" else drafts.change_rebase
             call(change=request.changes.get(), expected=revision, actor=actor)
             return
         if "at" in data:
@@ -188,7 +187,8 @@ class Way:
             data.setdefault("description", "")
         if self.verb != "comment":
             data["revision"] = revision
-        getattr(changes_services, f"request_{self.verb}")(request=request, actor=actor, **data)
+        room = drafts if self.verb == "describe" else changes_services
+        getattr(room, f"request_{self.verb}")(request=request, actor=actor, **data)
 
 
 def ways() -> list[Way]:
