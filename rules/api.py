@@ -12,7 +12,6 @@ from rules.changes import api as changes_api
 from rules.changes.selectors import compare_versions
 from rules.core.draft import content_of
 from rules.core.rules_file import to_json
-from rules.health import light_of, recheck_missing
 from rules.models import RuleVersion
 from rules.selectors import RuleFilter, rule_list
 from rules.serializers import (
@@ -27,7 +26,7 @@ from rules.serializers import (
     VersionDiff,
     draft_input,
 )
-from rules.services import rule_preview
+from rules.services import light_of, recheck_missing, rule_preview
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import answer_example, page_example, request_example
 from trace_site.rest.schema import page_of

@@ -50,5 +50,5 @@ class RulesConfig(AppConfig):
         "rules_changecomment": "request__title",
     }
     impact = {"tools": "rules.selectors.rules_of_tools"}
-    tools_changed = "rules.health.recheck_tools"  # see catalog.services
+    tools_changed = "rules.services.recheck_tools"  # see catalog.services
     ruled_tools = "rules.selectors.ruled_tools"  # see catalog.selectors

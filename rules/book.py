@@ -1,11 +1,9 @@
 """Reads that services, commands and snapshots share: contents of rule versions, and the rule book."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cached_property
 from threading import RLock
-from typing import NamedTuple
 
 from django.db.models import F
 
@@ -15,7 +13,7 @@ from catalog.models import Tool
 from rules.core.check import Finding, check_rule
 from rules.core.rule import RuleContent
 from rules.core.rule_book import OtherRule, RuleBook, RuleKey, ToolState
-from rules.core.rules_file import EntryProblems, RuleEntry, parse_entry, to_json
+from rules.core.rules_file import schema_problems, to_json
 from rules.models import Rule, RuleVersion
 from trace_site.database import generation_key
 from trace_site.lib.errors import TraceError
@@ -153,55 +151,37 @@ def rule_key(rule: Rule) -> tuple[str, str]:
     return (rule.domain_id, rule.code)
 
 
-# What stands against an entry: the exchange format, then the catalog, with what was probably meant.
+# What stands against a rule: the exchange format, then the catalog, with what was probably meant.
 
 
-OPTIONAL = ("code", "domain")
 CLOSEST = 3
 CANDIDATES = 400
 MOST_MEANT = 100  # unknown names of one file that get a suggestion; each costs a look at the whole catalog
+Problem = tuple[str, str]  # (JSON pointer of the exchange format, sentence)
 
 
-class NamedTool(NamedTuple):
-    domain: str
-    active: bool
-
-
-class ToolNames:
+class CatalogNames:
     """The tools with these names, else all of the catalog. One query, and one more for the first unknown name."""
 
     def __init__(self, names: Iterable[str] | None = None) -> None:
         tools = Tool.objects.all() if names is None else Tool.objects.filter(name__in=set(names))
-        rows = tools.values_list("name", "domain_id", "status")
-        self.tools = {name: NamedTool(domain, status == Tool.Status.ACTIVE) for name, domain, status in rows}
+        rows = list(tools.values_list("name", "domain_id", "status"))
+        self.domains: dict[str, str] = {name: domain for name, domain, _ in rows}
+        self.retired = {name for name, _, status in rows if status != Tool.Status.ACTIVE}
         self._meant: dict[str, str] = {}
 
-    def is_retired(self, name: str) -> bool:
-        return name in self.tools and not self.tools[name].active
-
-    def check(self, entry: RuleEntry, problems: EntryProblems) -> None:
-        """Unknown names anywhere, and a retired target, are errors at their place."""
-        for pointer, name in entry.content.names():
-            if name not in self.tools:
+    def problems(self, content: RuleContent, domain: str) -> Iterator[Problem]:
+        """Unknown names anywhere, a retired target, and a domain that is not the target's."""
+        for pointer, name in content.names():
+            if name and name not in self.domains:
                 if name not in self._meant and len(self._meant) < MOST_MEANT:
                     self._meant[name] = self._closest(name)
-                meant = self._meant.get(name, "")
-                problems.add(entry.pointer + pointer, f"'{name}' is not in the catalog.{meant}")
-            elif pointer == "/tool_name" and not self.tools[name].active:
-                problems.add(entry.pointer + pointer, f"the target '{name}' is retired.")
-
-    def with_domain(self, entry: RuleEntry, problems: EntryProblems) -> RuleEntry | None:
-        """The entry with its domain's slug: the one given, else the target's."""
-        known = self.tools.get(entry.content.target)
-        if known is None:
-            return None
-        if entry.domain and domain_slug(entry.domain) != known.domain:
-            problems.add(
-                f"{entry.pointer}/domain",
-                f"the target belongs to the domain '{known.domain}', not to '{entry.domain}'.",
-            )
-            return None
-        return replace(entry, domain=known.domain)
+                yield pointer, f"'{name}' is not in the catalog.{self._meant.get(name, '')}"
+        if content.target in self.retired:
+            yield "/tool_name", f"the target '{content.target}' is retired."
+        known = self.domains.get(content.target)
+        if known and domain and domain_slug(domain) != known:
+            yield "/domain", f"the target belongs to the domain '{known}', not to '{domain}'."
 
     def _closest(self, name: str) -> str:
         """Only names that share most words are compared letter by letter."""
@@ -216,21 +196,21 @@ class ToolNames:
         return list(Tool.objects.values_list("name", flat=True))
 
 
-def entry_of(
-    content: RuleContent, code: str, domain: str, names: ToolNames
-) -> tuple[RuleEntry | None, list[tuple[str, str]]]:
-    """The content as a checked entry with its domain, or else (JSON pointer, sentence) for what is wrong with it."""
-    problems = EntryProblems()
+def content_problems(
+    content: RuleContent, names: CatalogNames, *, code: str = "", domain: str = ""
+) -> list[Problem]:
+    """What keeps the content from being a whole rule of the catalog; empty `code` and `domain` are made later."""
     item = to_json(content, code=code, domain=domain)
-    given = {key: value for key, value in item.items() if value != "" or key not in OPTIONAL}
-    entry = parse_entry(given, "", problems)
-    if entry:
-        names.check(entry, problems)
-        entry = names.with_domain(entry, problems)
-    return None if problems.items else entry, problems.items
+    given = {key: value for key, value in item.items() if value or key not in ("code", "domain")}
+    problems = [] if content.target else [("/tool_name", "is empty.")]
+    problems += schema_problems(given | {"tool_name": content.target or "API/ENDPOINT"})
+    if content.target and content.target in content.confusables:
+        place = content.confusables.index(content.target)
+        problems.append((f"/confusables/{place}", "the target is listed among its own confusables."))
+    return problems + list(names.problems(content, domain))
 
 
-def refused_entry(problems: list[tuple[str, str]]) -> TraceError:
+def refused_content(problems: list[Problem]) -> TraceError:
     """Code `bad_rule`; extra: problems with JSON pointers."""
     pointer, sentence = problems[0]
     listed = [{"pointer": place, "message": text} for place, text in problems]

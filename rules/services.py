@@ -1,17 +1,29 @@
-"""Writes on rules that change control is made of: versions, publishing, withdrawing. Versions are immutable."""
+"""Writes on rules that change control is made of: versions, publishing, withdrawing. Versions are immutable.
 
-from collections.abc import Iterable, Sequence
+Each writes what the checks say about the rules it changed, and about those whose findings change with them, into
+RuleHealth, so that no list ever checks 5,000 rules. What is kept there is what checking everything anew would give.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from django.db import transaction
+from django.utils import timezone
 
 from catalog.models import Tool
-from rules.book import ToolNames, entry_of, refused_entry, rule_key
-from rules.core.check import Finding, check_rule
+from rules.book import (
+    CatalogNames,
+    cached_book,
+    content_problems,
+    newest_rules,
+    refused_content,
+    rule_key,
+    rules_as_of,
+)
+from rules.core.check import Finding, check_reading, check_rule, has_errors
 from rules.core.rule import RuleContent
-from rules.core.rule_book import RuleBook
-from rules.health import recheck
-from rules.models import Rule, RuleVersion
+from rules.core.rule_book import RuleBook, RuleKey
+from rules.models import Rule, RuleHealth, RuleVersion
 from trace_site.audit import models as audit_models
 from trace_site.webhooks.services import emit, emit_all
 
@@ -34,9 +46,9 @@ def rule_withdraw(*, rule: Rule, actor: Any = None, detail: dict[str, Any] | Non
 def rule_preview(*, content: RuleContent, rule: Rule | None, book: RuleBook) -> list[Finding]:
     """The findings that a content would get; writes nothing. Raises TraceError code `bad_rule`."""
     code, domain = (rule.code, rule.domain_id) if rule else ("", "")
-    _, problems = entry_of(content, code, domain, ToolNames(name for _, name in content.names()))
-    if problems:
-        raise refused_entry(problems)
+    names = CatalogNames(name for _, name in content.names())
+    if problems := content_problems(content, names, code=code, domain=domain):
+        raise refused_content(problems)
     return check_rule(content, book, rule_key(rule) if rule else None)
 
 
@@ -104,3 +116,97 @@ def publish_checked(versions: Iterable[RuleVersion], actor: Any, detail: dict[st
 def _told(rule: Rule) -> dict[str, Any]:
     """What a webhook learns of a rule whatever happened to it."""
     return {"rule": rule.pk, "code": rule.code, "domain": rule.domain_id}
+
+
+# What the checks say about every rule, kept in RuleHealth.
+
+
+MANY = 200  # changed rules from which on checking everything costs no more
+
+
+@transaction.atomic
+def recheck(rules: Iterable[int] | None, before: Iterable[int] = ()) -> int:
+    """Check the rules with these ids and all that depends on them; None: every rule. Returns how many were checked.
+
+    Call it after the versions are saved and the rules published or withdrawn, in the same transaction; `before` are
+    the versions that were published until then.
+    """
+    book = cached_book()
+    newest, versions = newest_rules()
+    ids = None if rules is None else sorted(set(rules))
+    if ids is None or len(ids) > MANY:
+        return _write(newest, versions, book, newest.rules.keys())
+    changed = set(Rule.objects.filter(pk__in=ids).values_list("domain_id", "code"))
+    live = [book.rules[key] for key in changed & book.rules.keys()]
+    old = rules_as_of(sorted(set(before)))
+    touched = changed | newest.concerned_by(live, book, len(live) + len(old))
+    if old:
+        touched |= newest.concerned_by(old, book.changed((), old), len(live) + len(old))
+    return _write(newest, versions, book, touched)
+
+
+def recheck_missing() -> int:
+    """Check the rules that never were: those written before there was a table for it, or by SQL."""
+    return recheck(ids) if (ids := list(Rule.objects.filter(health=None).values_list("pk", flat=True))) else 0
+
+
+@transaction.atomic
+def recheck_tools(ids: list[int]) -> None:
+    """Check the rules that name one of the tools, or in whose text its API is named."""
+    if not Rule.objects.exists():
+        return
+    names = set(Tool.objects.filter(pk__in=ids).values_list("name", flat=True))
+    apis = {f"{name.partition('/')[0]}/".casefold() for name in names}
+    newest, versions = newest_rules()
+    touched = newest.holding(names)
+    for key, rule in newest.rules.items():
+        text = rule.content.text.casefold()
+        if key not in touched and "/" in text and any(api in text for api in apis):
+            touched.add(key)
+    _write(newest, versions, cached_book(), touched)
+
+
+def check_all(domain: str = "") -> Iterator[tuple[RuleKey, list[Finding]]]:
+    """Every rule's newest version, checked anew; writes nothing."""
+    book, (newest, _) = cached_book(), newest_rules()
+    for key in sorted(newest.rules):
+        if domain in ("", key[0]):
+            yield key, check_reading(newest.rules[key].reading, book, key)
+
+
+def light_of(findings: list[Finding]) -> str:
+    if has_errors(findings):
+        return RuleHealth.Light.ERROR
+    return RuleHealth.Light.WARNING if findings else RuleHealth.Light.OK
+
+
+def _write(newest: RuleBook, versions: dict[RuleKey, int], book: RuleBook, keys: Iterable[RuleKey]) -> int:
+    wanted = sorted(key for key in keys if key in newest.rules)
+    named = (
+        Rule.objects.all()
+        if len(wanted) > MANY
+        else Rule.objects.filter(code__in=[code for _, code in wanted])
+    )
+    ids = {(domain, code): pk for pk, domain, code in named.values_list("pk", "domain_id", "code")}
+    now, rows = timezone.now(), []
+    for key in wanted:
+        rule = newest.rules[key]
+        findings = check_reading(rule.reading, book, key)
+        rows.append(
+            RuleHealth(
+                rule_id=ids[key],
+                version_id=versions[key],
+                light=light_of(findings),
+                findings=[finding.as_dict() for finding in findings],
+                words=f"{rule.code} {rule.content.target} {rule.content.text}".casefold(),
+                checked_at=now,
+            )
+        )
+    RuleHealth.objects.bulk_create(
+        rows,
+        batch_size=500,
+        update_conflicts=True,
+        unique_fields=["rule"],
+        update_fields=["version", "light", "findings", "words", "checked_at"],
+    )
+    return len(rows)

@@ -12,10 +12,10 @@ from rules.book import version_findings
 from rules.changes import selectors as changes_selectors
 from rules.changes.drafts import version_propose, withdrawal_propose
 from rules.core.check import has_errors
-from rules.health import recheck_missing
 from rules.models import RuleVersion
 from rules.selectors import RuleFilter
 from rules.selectors import rule_list as list_rules
+from rules.services import recheck_missing
 from trace_site.paging import number_of
 
 

@@ -22,7 +22,7 @@ from evaluation.benchmarks.services import K
 from evaluation.core.metrics import PASS_MEANING, judge_rule_test
 from evaluation.models import Evaluation, RuleTestResult
 from evaluation.retrieval import retriever
-from rules.editor.forms import RuleForm
+from rules.editor.services import RuleForm
 from rules.models import Rule, RuleVersion
 from trace_site import jobs
 from trace_site.jobs import Job, JobContext

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
-from rules.book import refused_entry, version_contents
+from rules.book import refused_content, version_contents
 from rules.changes.permits import State, audit_request, held, not_a_writer
 from rules.changes.proposals import change_label
 from rules.core.draft import draft_of, draft_problems, fill_draft
@@ -23,7 +23,7 @@ LENGTHS = {"title": 200, "description": 5000, "code": 80, "domain": 60, "note": 
 def checked_draft(content: Mapping[str, Any]) -> dict[str, Any]:
     """The content with every field. Raises TraceError `bad_rule` for wrong types and sizes."""
     if problems := draft_problems(content):
-        raise refused_entry(problems)
+        raise refused_content(problems)
     return fill_draft(content)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from catalog.imports.services import domain_slug
-from rules.book import ToolNames, entry_of, refused_entry, rule_book
+from rules.book import CatalogNames, Problem, content_problems, refused_content, rule_book
 from rules.changes.permits import OPEN
 from rules.core.check import Finding, check_rule, has_errors
 from rules.core.draft import content_of
@@ -28,7 +28,7 @@ class Proposal:
     content: RuleContent
     domain: str
     code: str
-    problems: list[tuple[str, str]]  # (JSON pointer, sentence): why it is no complete rule yet
+    problems: list[Problem]  # why it is no complete rule yet
     retired: list[str]  # tools of its set
 
     @property
@@ -67,20 +67,18 @@ def change_label(change: RuleChange) -> str:
 def proposals_of(changes: Sequence[RuleChange]) -> list[Proposal]:
     """Every change that publishes a version; new rules get the code that applying would give them."""
     contents = {c.pk: content_of(c.content) for c in changes if c.action == RuleChange.Action.SAVE}
-    names = ToolNames(name for content in contents.values() for _, name in content.names())
+    names = CatalogNames(name for content in contents.values() for _, name in content.names())
     found = []
     for change in changes:
         if change.pk not in contents:
             continue
         content, rule = contents[change.pk], change.rule
         code, domain = (rule.code, rule.domain_id) if rule else (change.code, change.domain)
-        entry, problems = entry_of(content, code, domain, names)
-        if domain and not rule:
-            domain = domain_slug(domain)
-        elif not rule and content.target in names.tools:
-            domain = names.tools[content.target].domain
-        retired = [name for name in dict.fromkeys(content.tools) if names.is_retired(name)]
-        found.append(Proposal(change, content, entry.domain if entry else domain, code, problems, retired))
+        problems = content_problems(content, names, code=code, domain=domain)
+        if not rule:
+            domain = domain_slug(domain) if domain else names.domains.get(content.target, "")
+        retired = [name for name in dict.fromkeys(content.tools) if name in names.retired]
+        found.append(Proposal(change, content, domain, code, problems, retired))
     nameless = [proposal for proposal in found if not proposal.code and not proposal.problems]
     if nameless:
         taken: defaultdict[str, set[str]] = defaultdict(set)
@@ -103,7 +101,7 @@ def check_complete(changes: Sequence[RuleChange], proposals: Sequence[Proposal])
     for proposal in proposals:
         change, label = proposal.change, change_label(proposal.change)
         if proposal.problems:
-            error = refused_entry(proposal.problems)
+            error = refused_content(proposal.problems)
             error.where = f"{label}{error.where}"
             error.extra |= {"change": change.pk, "label": label}
             raise error

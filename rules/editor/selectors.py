@@ -1,7 +1,7 @@
-"""Reads of the rule editor: a target's look-alikes from every source, and the drafts around a rule."""
+"""Reads of the rule editor: a target's look-alikes from every source, the drafts around a rule, what the checks say."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -9,8 +9,12 @@ from pgvector.django import CosineDistance
 
 from catalog.models import Cluster, NeighbourList, Tool
 from catalog.selectors import twins
+from rules.book import CatalogNames, Problem, cached_book, content_problems
 from rules.changes.permits import OPEN
 from rules.changes.proposals import change_label
+from rules.core.check import Finding, check_rule
+from rules.core.draft import content_of
+from rules.core.rule_book import RuleKey
 from rules.models import ChangeRequest, Rule, RuleChange
 
 SUGGESTED = 12
@@ -128,3 +132,44 @@ def drafts_beside(rule: Rule | None, user: Any) -> list[RuleChange]:
         return []
     rows = RuleChange.objects.filter(rule=rule, request__state__in=OPEN).exclude(request__author=user)
     return list(rows.select_related("request", "edited_by").order_by("id"))
+
+
+# What is missing in a draft as typed, what the checks say of it, and where.
+
+
+def check_draft(
+    draft: dict[str, Any], *, code: str = "", own: RuleKey | None = None
+) -> tuple[list[Problem], list[Finding]]:
+    """The problems, and the findings about what has none, with their places in the draft as typed.
+
+    No findings while target, look-alikes or text are missing. An unfinished row or an unknown tool is left out.
+    """
+    content = content_of(draft)
+    names = CatalogNames(name for _, name in content.names())
+    problems = content_problems(content, names, code=code)
+    if content.target in names.retired:  # a finding says so, with its way out
+        problems = [(pointer, sentence) for pointer, sentence in problems if pointer != "/tool_name"]
+    broken = {tuple(pointer.split("/")[1:3]) for pointer, _ in problems}
+    whole = {
+        name: [row for row in range(len(draft[name])) if (name, str(row)) not in broken]
+        for name in ("confusables", "clauses", "tests")
+    }
+    if {("tool_name",), ("rule_text",)} & broken or not whole["confusables"]:
+        return problems, []
+    finished = draft | {name: [draft[name][row] for row in rows] for name, rows in whole.items()}
+    findings = check_rule(content_of(finished), cached_book(), own)
+    return problems, [_as_typed(finding, whole, draft["text"]) for finding in findings]
+
+
+def _as_typed(finding: Finding, rows: dict[str, list[int]], text: str) -> Finding:
+    """The finding with its place counted in the draft: rows as numbered there, the text with its leading blanks."""
+    place = finding.place
+    _, name, *rest = f"{place.pointer}/".split("/")
+    if name in rows and rest[0].isdecimal():
+        pointer = f"/{name}/{rows[name][int(rest[0])]}"
+        return replace(finding, place=replace(place, pointer=pointer))
+    blanks = len(text) - len(text.lstrip())
+    if name == "rule_text" and blanks and place.start is not None and place.end is not None:
+        moved = replace(place, start=place.start + blanks, end=place.end + blanks)
+        return replace(finding, place=moved)
+    return finding

@@ -15,14 +15,14 @@ from rules import selectors
 from rules.book import rule_key, version_contents
 from rules.changes.permits import OPEN, State, words_on
 from rules.changes.proposals import proposals_of, request_conflicts
+from rules.changes.services import request_submit
 from rules.core.check import has_errors
 from rules.core.draft import draft_of, form_words, in_form_words
 from rules.core.rule import pointed_row
 from rules.core.sentences import compare, follow, said, say
-from rules.editor import saving
-from rules.editor.forms import RuleForm
-from rules.editor.saving import Clash
+from rules.editor import services
 from rules.editor.selectors import (
+    check_draft,
     drafts_beside,
     found_tools,
     my_draft,
@@ -31,7 +31,7 @@ from rules.editor.selectors import (
     tool_names,
     tool_set,
 )
-from rules.health import check_draft
+from rules.editor.services import EditConflict, RuleForm
 from rules.models import Rule, RuleChange
 from trace_site.impact import impact_of
 from trace_site.lib.errors import TraceError, status_of
@@ -71,7 +71,7 @@ def rule_update(request: HttpRequest, pk: int) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def change_edit(request: HttpRequest, pk: int) -> HttpResponse:
     """One change of a request. What is applied or ended is read on the request's page."""
-    change = saving.open_change(pk)
+    change = services.open_change(pk)
     if request.method == "POST":
         return _act(request, change.rule)
     if change.request.state not in OPEN or change.action == RuleChange.Action.WITHDRAW:
@@ -90,7 +90,7 @@ def change_save(request: HttpRequest) -> JsonResponse:
     rule = _rule(request)
     try:
         change = _save(request, form, rule)
-    except Clash as clash:
+    except EditConflict as clash:
         words = render_to_string("rules/_clash.html", {"clash": clash}, request)
         return JsonResponse({"code": "edited_meanwhile", "html": words}, status=409)
     except TraceError as error:
@@ -115,7 +115,7 @@ def _act(request: HttpRequest, rule: Rule | None) -> HttpResponse:
     verb = verbs.get(request.POST.get("do", ""), _plain_save)
     try:
         return verb(request, form, rule)
-    except Clash as clash:
+    except EditConflict as clash:
         return _editor(request, form, rule, clash=clash, status=409)
     except TraceError as error:
         return _editor(request, form, rule, problem=_told(error, form), status=status_of(error.code))
@@ -132,13 +132,13 @@ def _plain_save(request: HttpRequest, form: RuleForm, rule: Rule | None) -> Http
 
 def _keep(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResponse:
     onto = number_of(request.POST.get("onto", ""))
-    change = saving.form_keep(form=form, rule=rule, actor=request.user, onto=onto)
+    change = services.form_keep(form=form, rule=rule, actor=request.user, onto=onto)
     messages.success(request, "Your changes stand on top of what was saved meanwhile.")
     return redirect("rules:change", change.pk)
 
 
 def _rebase(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResponse:
-    change, overlaps = saving.form_rebase(form=form, actor=request.user)
+    change, overlaps = services.form_rebase(form=form, actor=request.user)
     both = f" Both changed {overlaps} of the same places; there yours was kept." if overlaps else ""
     messages.success(request, f"Your changes stand on top of {change.base or 'nothing'}.{both}")
     return redirect("rules:change", change.pk)
@@ -148,7 +148,7 @@ def _submit(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResp
     """Save, then submit: what is refused is kept as the draft it was."""
     change = _save(request, form, rule)
     form.change, form.revision, form.base = change.pk, change.revision, change.content
-    asked = saving.form_submit(change=change, actor=request.user)
+    asked = request_submit(request=change.request, actor=request.user, revision=change.request.revision)
     messages.success(request, f"Submitted: {asked.title} waits for somebody else's approval.")
     return redirect("rules:request", asked.pk)
 
@@ -157,14 +157,14 @@ def _move(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpRespon
     into = number_of(request.POST.get("into", ""))
     change = _save(request, form, rule)
     form.change, form.revision, form.base = change.pk, change.revision, change.content
-    moved = saving.draft_move(change=change, into=into, actor=request.user)
+    moved = services.draft_move(change=change, into=into, actor=request.user)
     messages.success(request, f"The change is now part of request {moved.request_id}.")
     return redirect("rules:change", moved.pk)
 
 
 def _discard(request: HttpRequest, form: RuleForm, rule: Rule | None) -> HttpResponse:
     if form.change:
-        saving.draft_discard(form=form, actor=request.user)
+        services.draft_discard(form=form, actor=request.user)
     messages.success(request, "The draft is discarded.")
     return redirect("rules:detail", rule.pk) if rule else redirect("rules:list")
 
@@ -173,7 +173,7 @@ def _save(request: HttpRequest, form: RuleForm, rule: Rule | None) -> RuleChange
     """Save; a page that saves for the first time again, having missed the answer, gets the draft it made."""
     token = request.POST.get("token", "")[:40]
     made: dict[str, int] = request.session.get("drafts_made", {})
-    change = saving.form_save(form=form, rule=rule, actor=request.user, made=made.get(token, 0))
+    change = services.form_save(form=form, rule=rule, actor=request.user, made=made.get(token, 0))
     if token and not form.change and token not in made:
         request.session["drafts_made"] = dict([*made.items(), (token, change.pk)][-REMEMBERED:])
     return change
@@ -182,7 +182,7 @@ def _save(request: HttpRequest, form: RuleForm, rule: Rule | None) -> RuleChange
 def _editor(
     request: HttpRequest, form: RuleForm, rule: Rule | None, *, status: int = 200, **extra: Any
 ) -> HttpResponse:
-    change = extra.get("change") or (saving.open_change(form.change) if form.change else None)
+    change = extra.get("change") or (services.open_change(form.change) if form.change else None)
     context = {
         "rule": rule,
         "change": change,
@@ -199,7 +199,7 @@ def _around(change: RuleChange) -> dict[str, Any]:
     """What the request around a change means for editing it."""
     submitted = change.request.state != State.DRAFT
     return {
-        "behind": saving.is_behind(change),
+        "behind": services.is_behind(change),
         "conflicts": request_conflicts(change.request, [change], proposals_of([change])),
         "submitted": submitted,
         "approvals": sum(word.counts for word in words_on(change.request)) if submitted else 0,
@@ -230,15 +230,17 @@ def rule_check(request: HttpRequest) -> HttpResponse:
     form = RuleForm.read(request.POST)
     rule = _rule(request)
     draft = form.content()
-    checked = check_draft(draft, code="" if rule else form.code, own=rule_key(rule) if rule else None)
+    problems, findings = check_draft(
+        draft, code="" if rule else form.code, own=rule_key(rule) if rule else None
+    )
     context = {
         "form": form,
-        "findings": [(finding, _field(finding.place.pointer, form)) for finding in checked.findings],
+        "findings": [(finding, _field(finding.place.pointer, form)) for finding in findings],
         "problems": [
             (form_words({"pointer": pointer, "message": sentence}), _field(pointer, form))
-            for pointer, sentence in checked.problems
+            for pointer, sentence in problems
         ],
-        "blocked": has_errors(checked.findings),
+        "blocked": has_errors(findings),
         "sentences": {} if form.is_too_long else _sentences(form),
         "untouched": not any((form.text, form.clauses, form.tests)),
     }

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from django.db import transaction
 
-from rules.book import ToolNames, current_versions, latest_versions, rule_book, rule_key, version_contents
+from rules.book import CatalogNames, current_versions, latest_versions, rule_book, rule_key, version_contents
 from rules.changes.drafts import request_create
 from rules.changes.permits import audit_request
 from rules.core.check import check_rule
@@ -25,9 +25,8 @@ from rules.core.rules_file import (
     to_json,
 )
 from rules.core.tables import write_table
-from rules.health import recheck
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
-from rules.services import publish_checked, versions_save
+from rules.services import publish_checked, recheck, versions_save
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_bytes
 from trace_site.limits import RULES_FILE
@@ -108,11 +107,13 @@ def check_file(
 
     Raises TraceError `bad_rules` with every mistake and its place; with `skip_bad_rows` only when nothing is left.
     """
-    problems, names = file.problems, ToolNames()
+    problems, names = file.problems, CatalogNames()
     for entry in file.entries:
-        names.check(entry, problems)
-    placed = [entry for entry in (names.with_domain(entry, problems) for entry in file.entries) if entry]
-    coded = _with_codes(_good(placed, problems), latest, file)
+        found = names.problems(entry.content, entry.domain)
+        problems.items += [(entry.pointer + pointer, sentence) for pointer, sentence in found]
+    good = _good(file.entries, problems)
+    placed = [replace(entry, domain=names.domains[entry.content.target]) for entry in good]
+    coded = _with_codes(placed, latest, file)
     if publish:
         _check_findings(_good(coded, problems), problems)
     good = _good(coded, problems)

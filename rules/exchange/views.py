@@ -12,8 +12,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from catalog.imports.previews import Upload, read_ticket, upload_kept
 from rules.exchange.services import FilePreview, Format, as_text, file_preview, file_request, rules_export
-from rules.health import recheck_missing
 from rules.selectors import RuleFilter, rule_ids
+from rules.services import recheck_missing
 from trace_site.lib.errors import TraceError, status_of
 from trace_site.limits import RULES_FILE
 

@@ -9,7 +9,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from catalog.models import Domain, Tool
-from rules.editor.forms import RuleForm
+from rules.editor.services import RuleForm
 from rules.models import Rule
 from synthesis.core.queries import RULE_STYLES
 from synthesis.generate import selectors, services

@@ -170,7 +170,7 @@ def test_changed_text_waits_for_look_alikes_and_other_changes_do_not(load) -> No
 
 def test_import_tells_listeners_and_webhooks(load, monkeypatch, user_with) -> None:
     heard: list[list[int]] = []
-    monkeypatch.setattr("rules.health.recheck_tools", heard.append)
+    monkeypatch.setattr("rules.services.recheck_tools", heard.append)
     hook = {"url": "https://hooks.example/", "salt": "s", "events": ["catalog.imported"]}
     Webhook.objects.create(**hook, created_by=user_with("admin"))
     row = load(rows("A/x")).catalog_import

@@ -91,7 +91,7 @@ def test_undo_is_audited_told_and_signed(load, user_with) -> None:
 
 def test_listeners_hear_of_every_tool_inside_the_transaction(load, monkeypatch) -> None:
     heard: list[list[int]] = []
-    monkeypatch.setattr("rules.health.recheck_tools", heard.append)
+    monkeypatch.setattr("rules.services.recheck_tools", heard.append)
     first = load(rows("A/x", "A/y"))
     import_undo(row=first, actor=None)
     ids = sorted(Tool.objects.values_list("pk", flat=True))
@@ -104,7 +104,7 @@ def test_listener_that_refuses_undoes_the_undo(load, monkeypatch) -> None:
     def refuse(ids: list[int]) -> None:
         raise TraceError("no.", code="conflict")
 
-    monkeypatch.setattr("rules.health.recheck_tools", refuse)
+    monkeypatch.setattr("rules.services.recheck_tools", refuse)
     with pytest.raises(TraceError):
         import_undo(row=row, actor=None)
     row.refresh_from_db()

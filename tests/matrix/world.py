@@ -22,8 +22,8 @@ from rules.changes.services import (
     request_submit,
 )
 from rules.core.draft import draft_of
-from rules.health import recheck
 from rules.models import ChangeRequest, RuleChange
+from rules.services import recheck
 from synthesis.batches.services import batch_create
 from synthesis.datasets.build import snapshot_start
 from synthesis.models import Attempt, ReviewItem, Snapshot

@@ -6,13 +6,12 @@ from typing import Any
 
 from django.db import transaction
 
-from rules.book import ToolNames, entry_of, refused_entry, version_findings
+from rules.book import CatalogNames, content_problems, refused_content, version_findings
 from rules.core.check import Finding, has_errors
 from rules.core.rule import make_content
-from rules.core.rules_file import RuleEntry, new_code
-from rules.health import recheck
+from rules.core.rules_file import new_code
 from rules.models import Rule, RuleVersion
-from rules.services import publish_checked, versions_save
+from rules.services import publish_checked, recheck, versions_save
 from trace_site.lib.errors import TraceError
 
 
@@ -49,10 +48,14 @@ def rule_save(
     """
     content = make_content(target=target, confusables=confusables, text=text, clauses=clauses, tests=tests)
     code, domain = (rule.code, rule.domain_id) if rule else (code, domain)
-    entry, problems = entry_of(content, code, domain, ToolNames(name for _, name in content.names()))
-    if entry is None:
-        raise refused_entry(problems)
-    rule = new_rule(entry) if rule is None else Rule.objects.select_for_update().get(pk=rule.pk)
+    names = CatalogNames(name for _, name in content.names())
+    if problems := content_problems(content, names, code=code, domain=domain):
+        raise refused_content(problems)
+    rule = (
+        new_rule(target, names.domains[target], code)
+        if rule is None
+        else Rule.objects.select_for_update().get(pk=rule.pk)
+    )
     before = rule.versions.count()
     (version,) = versions_save([(rule, content, note, actor)])
     changed = rule.versions.count() > before
@@ -64,12 +67,11 @@ def rule_save(
     return SavedRule(version, findings, changed, rule.published_id == version.pk)
 
 
-def new_rule(entry: RuleEntry) -> Rule:
+def new_rule(target: str, domain: str, code: str) -> Rule:
     """The row of a rule that does not exist yet. Raises TraceError code `duplicate_code`."""
-    domain, code = entry.domain, entry.code
     if not code:
         taken = Rule.objects.filter(domain_id=domain).values_list("code", flat=True)
-        code = new_code(entry.content.target, set(taken))
+        code = new_code(target, set(taken))
     rule, created = Rule.objects.get_or_create(domain_id=domain, code=code)
     if not created:
         raise TraceError(

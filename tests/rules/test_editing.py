@@ -9,15 +9,14 @@ from rules.book import version_contents
 from rules.changes.drafts import change_save
 from rules.changes.services import request_submit
 from rules.core.draft import draft_of
-from rules.editor.forms import RuleForm
-from rules.editor.saving import (
-    Clash,
+from rules.editor.services import (
+    EditConflict,
+    RuleForm,
     draft_discard,
     draft_move,
     form_keep,
     form_rebase,
     form_save,
-    form_submit,
     is_behind,
 )
 from rules.models import ChangeRequest, RuleChange
@@ -57,6 +56,10 @@ def opened(change, **typed):
     return shown
 
 
+def submitted(change, actor):
+    return request_submit(request=change.request, actor=actor, revision=change.request.revision)
+
+
 def published(text=TEXT, rule=None):
     version = rule_save(target="A/New", confusables=["A/Old"], text=text, rule=rule, publish=True).version
     return version.rule
@@ -89,7 +92,7 @@ def test_second_save_of_one_revision_is_refused_with_both_sides(tools, erin, mar
     change = form_save(form=form(), rule=None, actor=erin)
     mine, theirs = opened(change, text=TEXT + " Mine."), opened(change, text="Theirs. " + TEXT)
     form_save(form=theirs, rule=None, actor=maria)
-    with pytest.raises(Clash) as told:
+    with pytest.raises(EditConflict) as told:
         form_save(form=mine, rule=None, actor=erin)
     clash = told.value
     assert (clash.theirs.who, clash.theirs.label) == ("maria", "revision 2")
@@ -111,7 +114,7 @@ def test_keeping_mine_is_refused_when_a_third_save_came_between(tools, erin, mar
     mine = opened(change, text=TEXT + " Mine.")
     for number in (2, 3):
         change = form_save(form=opened(change, text=f"{TEXT} {number}"), rule=None, actor=maria)
-    with pytest.raises(Clash) as told:
+    with pytest.raises(EditConflict) as told:
         form_keep(form=mine, rule=None, actor=erin, onto=2)
     assert told.value.theirs.label == "revision 3" and RuleChange.objects.get().revision == 3
 
@@ -120,7 +123,7 @@ def test_draft_of_a_rule_that_was_published_anew_since_the_page_was_opened_is_re
     rule = published()
     mine = version_form(rule, text=TEXT + " Mine.")
     rule_save(target="A/New", confusables=["A/Old"], text="Theirs. " + TEXT, rule=rule, actor=maria)
-    with pytest.raises(Clash) as told:
+    with pytest.raises(EditConflict) as told:
         form_save(form=mine, rule=rule, actor=erin)
     assert (told.value.theirs.label, told.value.theirs.who) == ("v2", "maria")
     assert not RuleChange.objects.exists()
@@ -132,7 +135,7 @@ def test_first_save_in_a_second_tab_does_not_overwrite_the_draft_of_the_first(to
     rule = published()
     first, second = version_form(rule, text=TEXT + " One."), version_form(rule, text=TEXT + " Two.")
     form_save(form=first, rule=rule, actor=erin)
-    with pytest.raises(Clash) as told:
+    with pytest.raises(EditConflict) as told:
         form_save(form=second, rule=rule, actor=erin)
     assert told.value.theirs.content["text"] == TEXT + " One." and RuleChange.objects.count() == 1
 
@@ -150,7 +153,7 @@ def test_draft_left_behind_by_a_newer_version_is_put_on_top_of_it(tools, erin):
 
 def test_submitting_takes_the_request_to_review(tools, erin):
     change = form_save(form=form(), rule=None, actor=erin)
-    asked = form_submit(change=change, actor=erin)
+    asked = submitted(change, erin)
     assert asked.state == "in_review" and asked.title == "new rule for A/New"
 
 
@@ -179,7 +182,7 @@ def test_change_moves_into_another_draft_request_with_all_it_says(tools, erin):
 
 def test_change_is_not_moved_into_a_submitted_request(tools, erin):
     first = form_save(form=form(), rule=None, actor=erin)
-    request_submit(request=first.request, actor=erin, revision=first.request.revision)
+    submitted(first, erin)
     second = form_save(form=form(target="A/Other"), rule=None, actor=erin)
     with pytest.raises(TraceError, match="no draft request"):
         draft_move(change=second, into=first.request_id, actor=erin)
@@ -203,7 +206,7 @@ def test_of_many_saves_at_once_exactly_one_is_written(tools, erin):
         try:
             form_save(form=opened(change, text=f"{TEXT} {number}"), rule=None, actor=erin)
             outcomes.append(f"{TEXT} {number}")
-        except Clash:
+        except EditConflict:
             outcomes.append("refused")
         finally:
             connection.close()
@@ -227,7 +230,7 @@ def test_first_saves_of_one_rule_at_once_make_one_draft(tools, erin):
         try:
             form_save(form=version_form(rule, text=f"{TEXT} {number}"), rule=rule, actor=erin)
             outcomes.append("saved")
-        except Clash:
+        except EditConflict:
             outcomes.append("refused")
         finally:
             connection.close()
@@ -249,7 +252,7 @@ def test_save_of_equal_words_keeps_the_revision_even_from_an_old_page(tools, eri
 
 def test_change_of_a_submitted_request_goes_back_to_review_when_saved(tools, erin):
     change = form_save(form=form(), rule=None, actor=erin)
-    asked = form_submit(change=change, actor=erin)
+    asked = submitted(change, erin)
     change = change_save(
         change=change, expected=change.revision, actor=erin, content={**change.content, "text": TEXT + "!"}
     )

@@ -146,7 +146,7 @@ def test_errors_leave_the_version_saved_and_unpublished() -> None:
 def test_form_mistakes_carry_pointers_and_write_nothing() -> None:
     with pytest.raises(TraceError) as caught:
         rule_save(**FORM | {"target": "Pay/gett", "text": ""})
-    assert [problem["pointer"] for problem in caught.value.extra["problems"]] == ["/rule_text"]
+    assert [problem["pointer"] for problem in caught.value.extra["problems"]] == ["/rule_text", "/tool_name"]
     with pytest.raises(TraceError, match="Closest: Pay/get") as caught:
         rule_save(**FORM | {"target": "Pay/gett"})
     assert caught.value.where == "/tool_name"

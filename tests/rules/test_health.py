@@ -10,13 +10,19 @@ from django.db import connection, transaction
 
 from catalog.models import Tool
 from catalog.services import tools_changed
-from rules.book import latest_versions, published_versions, rule_key, tool_states, version_contents
+from rules.book import (
+    cached_book,
+    latest_versions,
+    published_versions,
+    rule_key,
+    tool_states,
+    version_contents,
+)
 from rules.core import rule_book
 from rules.core.check import check_rule
 from rules.core.rule_book import OtherRule, RuleBook
-from rules.health import cached_book, recheck, recheck_missing
 from rules.models import Rule, RuleHealth, RuleVersion
-from rules.services import publish_checked, rule_withdraw
+from rules.services import publish_checked, recheck, recheck_missing, rule_withdraw
 from tests.factories import make_rule, make_tool
 from tests.rules.saving import rule_save
 from trace_site.lib.errors import TraceError

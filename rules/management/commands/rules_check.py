@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from rules.core.check import Finding
-from rules.health import check_all, light_of, recheck
+from rules.services import check_all, light_of, recheck
 from trace_site.commands import TraceCommand
 
 SHAPES = {"ok": "●", "warning": "▲", "error": "■"}

@@ -1,23 +1,154 @@
-"""Saving from the editor: nothing that somebody else saved meanwhile is overwritten.
+"""The rule editor's form, read from numbered rows of clauses and tests, and saved.
 
-A form names the draft and the revision it shows. Whatever was saved since then raises `Clash`, which holds both sides
-and what they make together; the person decides.
+Nothing that somebody else saved meanwhile is overwritten. A form names the draft and the revision it shows. Whatever
+was saved since then raises `EditConflict`, which holds both sides and what they make together; the person decides.
 """
 
-from dataclasses import dataclass
+import json
+import re
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from django.db import transaction
+from django.http import QueryDict
 
 from rules.book import version_contents
 from rules.changes.drafts import change_add, change_draft, change_rebase, change_remove, change_save
-from rules.changes.services import request_cancel, request_submit
-from rules.core.draft import Merged, RuleDiff, content_of, diff_rules, draft_of, merge_contents
-from rules.editor.forms import RuleForm
+from rules.changes.services import request_cancel
+from rules.core.draft import (
+    FIELDS,
+    Merged,
+    RuleDiff,
+    content_of,
+    diff_rules,
+    draft_of,
+    draft_problems,
+    fill_draft,
+    merge_contents,
+)
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.selectors import newest_version
 from trace_site.lib.errors import TraceError
+from trace_site.paging import number_of
+
+ROW = re.compile(r"(clause|test)-(\d+)-(\w+)")
+
+
+@dataclass
+class RuleForm:
+    """What the editor holds, exactly as typed, so that nothing is lost when it is refused.
+
+    `change` and `revision` name the draft and the revision of it that the page shows (0: none yet), `began` the
+    rule's version that it showed when there was no draft, `base` the content that was saved or opened last.
+    """
+
+    domain: str = ""
+    code: str = ""
+    target: str = ""
+    confusables: list[str] = field(default_factory=list)
+    text: str = ""
+    clauses: list[dict[str, Any]] = field(default_factory=list)
+    tests: list[dict[str, Any]] = field(default_factory=list)
+    note: str = ""
+    change: int = 0
+    revision: int = 0
+    began: int = 0
+    base: dict[str, Any] = field(default_factory=dict)
+    clause_rows: list[int] = field(default_factory=list)
+    test_rows: list[int] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, data: QueryDict) -> "RuleForm":
+        target = data.get("target", "").strip()
+        added = data.get("add_confusable", "")
+        names = dict.fromkeys(name.strip() for name in [*data.getlist("confusables"), added])
+        clauses, tests = _rows(data, "clause"), _rows(data, "test")
+        return cls(
+            domain=data.get("domain", ""),
+            code=data.get("code", "").strip(),
+            target=target,
+            confusables=[name for name in names if name and name != target],
+            text=data.get("text", "").replace("\r\n", "\n"),  # places in it are counted in what people see
+            clauses=[
+                {
+                    "when": row.get("when", ""),
+                    "route_to": row.get("route_to", ""),
+                    "exception": bool(row.get("exception")),
+                    "signals": _listed(row.get("signals", "")),
+                }
+                for row in clauses.values()
+            ],
+            tests=[
+                {"query": row.get("query", ""), "tools": _listed(row.get("tools", ""))}
+                for row in tests.values()
+            ],
+            note=data.get("note", "").strip(),
+            change=number_of(data.get("change", "")),
+            revision=number_of(data.get("revision", "")),
+            began=number_of(data.get("began", "")),
+            base=_draft(data.get("base", "")),
+            clause_rows=list(clauses),
+            test_rows=list(tests),
+        )
+
+    @classmethod
+    def of(cls, content: dict[str, Any], **fields: Any) -> "RuleForm":
+        """A form that shows a draft's content."""
+        content = fill_draft(content)
+        clauses, tests = (list(range(len(content[name]))) for name in ("clauses", "tests"))
+        return cls(**content, clause_rows=clauses, test_rows=tests, base=content, **fields)
+
+    @property
+    def names(self) -> list[str]:
+        """T(r) as typed so far, the target first."""
+        return [name for name in (self.target, *self.confusables) if name]
+
+    @cached_property
+    def is_too_long(self) -> bool:
+        """Whether something is longer than a draft may hold; its sentences are not looked through then."""
+        return bool(draft_problems(self.content()))
+
+    @property
+    def numbered_clauses(self) -> list[tuple[int, dict[str, Any]]]:
+        return list(zip(self.clause_rows, self.clauses, strict=True))
+
+    @property
+    def numbered_tests(self) -> list[tuple[int, dict[str, Any]]]:
+        return list(zip(self.test_rows, self.tests, strict=True))
+
+    def content(self) -> dict[str, Any]:
+        """What the rule says, as the services take it."""
+        return fill_draft({name: getattr(self, name) for name in FIELDS})
+
+
+def _rows(data: QueryDict, kind: str) -> dict[int, dict[str, str]]:
+    """The rows of one kind that hold anything, in the order of their numbers."""
+    rows: dict[int, dict[str, str]] = {}
+    for key in data:
+        match = ROW.fullmatch(key)
+        if match and match[1] == kind:
+            rows.setdefault(int(match[2]), {})[match[3]] = data.get(key, "").strip()
+    typed = {"clause": ("when", "signals"), "test": ("query",)}[kind]
+    return {number: rows[number] for number in sorted(rows) if any(rows[number].get(name) for name in typed)}
+
+
+def _listed(text: str) -> list[str]:
+    """Things separated by line breaks or semicolons."""
+    return [part.strip() for part in re.split(r"[;\n]", text) if part.strip()]
+
+
+def _draft(text: str) -> dict[str, Any]:
+    """The content a page sends back as JSON; anything else counts as nothing."""
+    try:
+        given = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        return {}
+    return {} if draft_problems(given) else fill_draft(given)
+
+
+# Saving.
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +163,7 @@ class Theirs:
     version: RuleVersion | None = None
 
 
-class Clash(Exception):
+class EditConflict(Exception):
     """Somebody saved `theirs` after the form was opened."""
 
     def __init__(self, form: RuleForm, theirs: Theirs) -> None:
@@ -52,7 +183,7 @@ class Clash(Exception):
 
 @transaction.atomic
 def form_save(*, form: RuleForm, rule: Rule | None, actor: Any, made: int = 0) -> RuleChange:
-    """Save the form into its draft; the first save makes the draft. Raises Clash, or TraceError.
+    """Save the form into its draft; the first save makes the draft. Raises EditConflict, or TraceError.
 
     `made` is the draft that this page's lost first answer spoke of: it is saved into, not made again.
     """
@@ -62,11 +193,11 @@ def form_save(*, form: RuleForm, rule: Rule | None, actor: Any, made: int = 0) -
     if rule is not None:
         newest = newest_version(rule)
         if newest and newest.number != form.began:
-            raise Clash(form, _their_version(newest))
+            raise EditConflict(form, _their_version(newest))
     content = form.content()
     change = change_draft(actor=actor, rule=rule, content=content, domain=form.domain, code=form.code)
     if change.content != content:
-        raise Clash(form, _their_revision(change))
+        raise EditConflict(form, _their_revision(change))
     return _save(form, change, change.revision, actor, content)
 
 
@@ -74,21 +205,21 @@ def form_save(*, form: RuleForm, rule: Rule | None, actor: Any, made: int = 0) -
 def form_keep(*, form: RuleForm, rule: Rule | None, actor: Any, onto: int) -> RuleChange:
     """Put the form's changes on top of what was saved meanwhile: revision `onto` of the draft, or that version.
 
-    Raises Clash again when that is not the newest any more.
+    Raises EditConflict again when that is not the newest any more.
     """
     if form.change:
         change = open_change(form.change)
         theirs = _their_revision(change)
         if change.revision != onto:
-            raise Clash(form, theirs)
-        return _save(form, change, onto, actor, Clash(form, theirs).merged.content)
+            raise EditConflict(form, theirs)
+        return _save(form, change, onto, actor, EditConflict(form, theirs).merged.content)
     newest = newest_version(rule) if rule else None
     if rule is None or newest is None or newest.number != onto:
         return form_save(form=form, rule=rule, actor=actor)
-    clash = Clash(form, _their_version(newest))
+    clash = EditConflict(form, _their_version(newest))
     change = change_draft(actor=actor, rule=rule, content=clash.merged.content)
     if change.content != clash.merged.content:
-        raise Clash(form, _their_revision(change))
+        raise EditConflict(form, _their_revision(change))
     return change
 
 
@@ -114,13 +245,6 @@ def is_behind(change: RuleChange) -> bool:
     if rule is None or newest is None:
         return False
     return rule.published_id not in (change.base_published_id, change.base_id) or newest.pk != change.base_id
-
-
-@transaction.atomic
-def form_submit(*, change: RuleChange, actor: Any) -> ChangeRequest:
-    """Submit the request that the saved change is in."""
-    request = ChangeRequest.objects.get(pk=change.request_id)
-    return request_submit(request=request, actor=actor, revision=request.revision)
 
 
 @transaction.atomic
@@ -169,7 +293,7 @@ def _save(
     except TraceError as error:
         if error.code != "edited_meanwhile":
             raise
-        raise Clash(form, _their_revision(open_change(change.pk))) from error
+        raise EditConflict(form, _their_revision(open_change(change.pk))) from error
 
 
 def _their_revision(change: RuleChange) -> Theirs:
