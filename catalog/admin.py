@@ -3,8 +3,6 @@
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Model
-from django.http import HttpRequest
 
 from catalog.models import (
     CatalogImport,
@@ -19,15 +17,11 @@ from catalog.models import (
 )
 
 
-class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
-    def has_add_permission(self, request: HttpRequest) -> bool:
+class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
+    def refused(self, *_: Any, **__: Any) -> bool:
         return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+    has_add_permission = has_change_permission = has_delete_permission = refused
 
 
 admin.site.register(Domain, ReadOnly, list_display=["slug", "title"])

@@ -5,6 +5,7 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import Model
 
+from catalog.admin import ReadOnly
 from synthesis.models import (
     Attempt,
     Decision,
@@ -15,13 +16,6 @@ from synthesis.models import (
     Snapshot,
     SynthesisRun,
 )
-
-
-class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
-    def refused(self, *_: Any, **__: Any) -> bool:
-        return False
-
-    has_add_permission = has_change_permission = has_delete_permission = refused
 
 
 def inspected(model: type[Model], columns: str, *, filters: str = "", **options: Any) -> None:

@@ -20,13 +20,13 @@ from synthesis.models import ReviewItem, Sample
 from synthesis.quality.calibration import verdict_hidden
 from synthesis.review import queue as review_queue
 from synthesis.review import services as review_services
-from synthesis.review.forms import QueueFilters
 from synthesis.review.selectors import Screen, empty_queue, next_screen, progress, screen_of, shown_samples
 from synthesis.samples import checks
 from synthesis.samples import selectors as samples_selectors
 from synthesis.samples.checks import failure_spans, trace_spans
 from synthesis.samples.counts import waiting_total
 from synthesis.samples.decisions import own_decisions, seen_key
+from synthesis.samples.forms import QueueFilters
 from synthesis.samples.rejections import REASONS, rejections_of
 from trace_site.access import wants_json
 from trace_site.lib.errors import TraceError, status_of

@@ -1,4 +1,4 @@
-"""Forms of the samples pages and of a review decision."""
+"""Forms of the samples pages and of the review queue."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from django import forms
 from catalog.models import Domain
 from synthesis.core.queries import AXES, WRITERS
 from synthesis.llm.ledger import MOST_SPENT
-from synthesis.models import Sample, SynthesisRun
+from synthesis.models import ReviewItem, Sample, SynthesisRun
 from synthesis.samples.rejections import REASONS
 from trace_site.lib.errors import TraceError
 
@@ -106,6 +106,31 @@ class SampleFilters(forms.Form):
                 (value, f"{label} ({found.get(value, 0):,})" if value else label)
                 for value, label in field.choices
             ]
+
+
+class QueueFilters(forms.Form):
+    """The part of the review queue a person has chosen: it stands in the address and travels with every request. An
+    unknown value is ignored rather than refused.
+    """
+
+    domain = forms.ChoiceField(choices=domain_choices, required=False)
+    branch = forms.ChoiceField(choices=[("", "any branch"), *SynthesisRun.Branch.choices], required=False)
+    style = forms.ChoiceField(choices=[("", "any style"), *Sample.Style.choices], required=False)
+    tier = forms.ChoiceField(choices=[("", "any tier"), *Sample.Tier.choices], required=False)
+    round = forms.TypedChoiceField(
+        choices=[("", "any round"), *ReviewItem.Round.choices], coerce=int, empty_value=None, required=False
+    )
+    rule = forms.CharField(max_length=120, required=False)
+    batch = forms.IntegerField(min_value=1, max_value=2**62, required=False)
+
+    def values(self) -> dict[str, Any]:
+        """Only what narrows."""
+        self.is_valid()
+        return {name: value for name, value in self.cleaned_data.items() if value}
+
+    @property
+    def chosen(self) -> list[forms.BoundField]:
+        return [self[name] for name in ("domain", "branch", "style", "tier", "round")]
 
 
 class BudgetForm(forms.Form):

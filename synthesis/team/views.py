@@ -14,11 +14,10 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from synthesis.models import Sample, SavedView
 from synthesis.review import queue as review_queue
-from synthesis.review.forms import QueueFilters
 from synthesis.review.queue import reviewers
 from synthesis.review.selectors import is_blind
 from synthesis.samples.counts import waiting_total
-from synthesis.samples.forms import SampleFilters
+from synthesis.samples.forms import QueueFilters, SampleFilters
 from synthesis.team import selectors, services
 from synthesis.team.selectors import visible_to, with_mentions
 from synthesis.team.services import LONGEST, MOST, comment_add

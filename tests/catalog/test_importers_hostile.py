@@ -27,7 +27,7 @@ def report():
     status = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
     print(json.dumps([time.process_time(), int(status["VmHWM"].split()[0]) * 1024]), file=sys.stderr)
 atexit.register(report)
-runpy.run_module("catalog.core.importers", run_name="__main__")
+runpy.run_module("catalog.core.importers.read", run_name="__main__")
 """
 HEAD = "openapi: 3.0.0\ninfo: {title: T}\npaths: {/a: {get: {summary: x}}}\n"
 

@@ -1,8 +1,8 @@
 """Any catalog file in, checked tools and row errors out.
 
-CSV and JSON lines are read here line by line. Documents are parsed in a child process (`__main__`) with little memory
-and little time, so that a hostile file harms nobody: an honest document takes about 8 times its size, a YAML of ten
-megabytes about two seconds.
+CSV and JSON lines are read here line by line. Documents are parsed in a child process (`python -m` this module, with an
+order as JSON) with little memory and little time, so that a hostile file harms nobody: an honest document takes about 8
+times its size, a YAML of ten megabytes about two seconds.
 """
 
 import csv
@@ -11,10 +11,12 @@ import json
 import math
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,7 @@ SECONDS = 2.0  # of processor time
 SECONDS_PER_MB = 0.8
 TEXT = 5_000_000  # characters of tools beyond the size of the file
 WAIT = 5  # on a busy machine a second of processor time may take so many
+ROOM = 16_000_000  # bytes, to report in when the memory is used up
 PASSED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 # of files that are read line by line
 MAX_BYTES = 100_000_000
@@ -94,7 +97,7 @@ def read_limited(path: Path, shown: str, fmt: str, max_errors: int | None) -> Ca
     )
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "catalog.core.importers", json.dumps(order)],
+            [sys.executable, "-m", "catalog.core.importers.read", json.dumps(order)],
             cwd=ROOT,
             env={key: os.environ[key] for key in PASSED if key in os.environ},
             stdin=subprocess.DEVNULL,
@@ -135,6 +138,43 @@ def make_order(path: Path, shown: str, fmt: str, max_errors: int | None) -> dict
         "seconds": math.ceil(SECONDS + SECONDS_PER_MB * size / 1e6),
         "max_text": TEXT + size,
     }
+
+
+def read_order(order: dict[str, Any]) -> None:
+    """In the child: JSON lines, first {"format"} or {"error"}, then one line for each tool, error and note."""
+    limit_self(order["memory"], order["seconds"])
+    shown = order["shown"]
+    try:
+        file = read_whole(Path(order["path"]), shown, order["fmt"], order["max_errors"], order["max_text"])
+    except TraceError as error:
+        say({"error": {key: getattr(error, key) for key in ("message", "code", "hint", "where")}})
+        return
+    except MemoryError:
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))  # room to say so
+        message = f"reading it needs more than {order['memory'] / 1e6:,.0f} MB of memory."
+        hint = "Split the file by API."
+        say({"error": {"message": message, "code": "too_large", "hint": hint, "where": shown}})
+        return
+    say({"format": file.format})
+    for kind, rows in (("tool", file.records), ("error", file.errors), ("note", file.notes)):
+        for row in rows:
+            say([kind, asdict(row)])
+
+
+def limit_self(memory: int, seconds: int) -> None:
+    """At most so many bytes beyond what is in use now, so much processor time, and no file may be written."""
+    if (used := Path("/proc/self/statm")).exists():  # elsewhere than on Linux the system ignores this limit
+        taken = int(used.read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (taken + memory, taken + memory + ROOM))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def say(value: Any) -> None:
+    line = json.dumps(value, ensure_ascii=False) + "\n"
+    sys.stdout.buffer.write(line.encode("utf-8", "backslashreplace"))
 
 
 class SheetLines:
@@ -311,3 +351,7 @@ def _mcp_row(api: str, tool: Any, where: str) -> FileRow:
     return FileRow(
         where, {"name": name, "description": describe(title, text) or f"{sentence(tool['name'])}."}
     )
+
+
+if __name__ == "__main__":
+    read_order(json.loads(sys.argv[1]))
