@@ -29,7 +29,7 @@ from catalog.core.clusters import (
 )
 from catalog.core.tool import embedding_text
 from catalog.models import Cluster, Clustering, Domain, NeighbourList, Tool
-from catalog.services import catalog_lock
+from catalog.services import catalog_lock, write_or_update
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job, JobContext, JobPostponed, enqueue
 from trace_site.lib.child import run_child
@@ -49,9 +49,8 @@ def silent(line: str) -> None:
 
 
 def neighbours_update(*, k: int = K, echo: Echo = silent, actor: Any = None) -> dict[str, Any]:
-    """Encode new and changed texts in a child process, then rewrite the lists that differ.
-
-    Returns {"tools", "encoded", "changed", "removed", "k", "encoder", "seconds"}; changed counts lists.
+    """Encode new and changed texts in a child process, then rewrite the lists that differ. Returns {"tools", "encoded",
+    "changed", "removed", "k", "encoder", "seconds"}; changed counts lists.
     """
     if k < 1:
         raise TraceError("k must be 1 or more.", code="bad_k")
@@ -164,13 +163,7 @@ def _store_lists(fresh: dict[int, tuple[list[int], list[float]]]) -> dict[str, i
         for pk, (ids, scores) in fresh.items()
         if stored.get(pk) != (ids, scores)
     ]
-    NeighbourList.objects.bulk_create(
-        changed,
-        batch_size=2000,
-        update_conflicts=True,
-        unique_fields=["tool"],
-        update_fields=["neighbour_ids", "scores"],
-    )
+    write_or_update(changed, of=["tool"], fields=["neighbour_ids", "scores"])
     removed, _ = NeighbourList.objects.filter(pk__in=stored.keys() - fresh.keys()).delete()
     return {"changed": len(changed), "removed": removed}
 
@@ -241,26 +234,16 @@ def _cluster_domain(domain: Domain, tau: float | None, retune: bool, actor: Any)
         audit_models.record(actor=actor, action="catalog.clustered", obj=last, detail=detail)
     assert last is not None
     sizes = sorted(len(row.tool_ids) for row in rows)
-    return {
-        "version": last.version,
-        "new": new,
-        "tau": tau,
-        "clusters": len(rows),
-        "tools": sum(sizes),
-        "median": sizes[len(sizes) // 2] if sizes else 0,
-    }
+    found = {"clusters": len(rows), "tools": sum(sizes), "median": sizes[len(sizes) // 2] if sizes else 0}
+    return {"version": last.version, "new": new, "tau": tau, **found}
 
 
 def _store_clustering(domain: Domain, last: Clustering | None, tau: float, rows: list[Cluster]) -> Clustering:
     """A new version. A dismissal holds on for a cluster of exactly the same tools."""
     catalog_lock()
-    clustering = Clustering.objects.create(
-        domain=domain,
-        version=last.version + 1 if last else 1,
-        tau=tau,
-        algorithm=ALGORITHM,
-        params={"max_size": MAX_SIZE, "split_over": SPLIT_OVER},
-    )
+    version, params = last.version + 1 if last else 1, {"max_size": MAX_SIZE, "split_over": SPLIT_OVER}
+    made_by = {"tau": tau, "algorithm": ALGORITHM, "params": params}
+    clustering = Clustering.objects.create(domain=domain, version=version, **made_by)
     dismissed = last.clusters.exclude(dismissed_reason="") if last else ()
     before = {frozenset(cluster.tool_ids): cluster for cluster in dismissed}
     for row in rows:
@@ -338,9 +321,8 @@ def catalog_refresh_start(*, actor: Any) -> Job:
 
 
 def await_look_alikes(ctx: JobContext) -> NoReturn:
-    """For a job that cannot go on without the look-alikes of new tools: they are found first.
-
-    Raises JobPostponed, or TraceError "no_neighbours" when the job that this one waited for could not find them.
+    """For a job that cannot go on without the look-alikes of new tools: they are found first. Raises JobPostponed, or
+    TraceError "no_neighbours" when the job that this one waited for could not find them.
     """
     waited = Job.objects.filter(pk=ctx.waited_for or 0, kind=KIND).first()
     if waited is not None and not waited.is_active and waited.state != Job.State.DONE:

@@ -40,7 +40,6 @@ class ToolFilter:
 @dataclass(frozen=True, slots=True)
 class FoundTools:
     """One page of tools. `total` counts all of them, or says RANKED and `more`; a search without `more` is ranked.
-
     `meant` maps a typed word to the words that were searched for beside it, the shortest first.
     """
 

@@ -1,7 +1,6 @@
 """Reads of the catalog pages and resources: one tool with everything known about it, imports, domains."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.apps import apps
@@ -13,20 +12,6 @@ from catalog.core.twins import newest_first, twin_key
 from catalog.models import CatalogImport, Cluster, Clustering, Domain, NeighbourList, Tool
 
 HEAVY = ("embedding", "search", "words")
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbour:
-    tool: Tool
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Twin:
-    """The same endpoint in another version of the API; `newer` than the tool it was asked for."""
-
-    tool: Tool
-    newer: bool
 
 
 def domains_counted() -> QuerySet[Domain]:
@@ -66,24 +51,26 @@ def tools_by_name(names: Sequence[str]) -> dict[str, Tool]:
     return {name: found[name] for name in names if name in found}
 
 
-def neighbours(tool: Tool) -> list[Neighbour]:
-    """The tool's nearest tools, best first; empty before `catalog_neighbours` has run."""
+def neighbours(tool: Tool) -> list[dict[str, Any]]:
+    """{"tool", "score"} of the tool's nearest tools, best first; empty before `catalog_neighbours` has run."""
     near = NeighbourList.objects.filter(tool=tool).first()
     if near is None:
         return []
     scores = dict(zip(near.neighbour_ids, near.scores, strict=True))
-    return [Neighbour(other, scores[other.pk]) for other in tools_by_id(near.neighbour_ids)]
+    return [{"tool": other, "score": scores[other.pk]} for other in tools_by_id(near.neighbour_ids)]
 
 
-def twins(tool: Tool) -> list[Twin]:
-    """The active tools that are the same endpoint in other versions of its API, the newest first."""
+def twins(tool: Tool) -> list[dict[str, Any]]:
+    """{"tool", "newer" than the given one} of the active tools that are the same endpoint in other versions of its API,
+    the newest first.
+    """
     kin = Tool.objects.filter(family=tool.family, status=Tool.Status.ACTIVE).exclude(api=tool.api).order_by()
     key = twin_key(tool.name)
     same = [name for name in kin.values_list("name", flat=True) if twin_key(name) == key]
     ordered = newest_first([tool.name, *same]) if same else []
     place = ordered.index(tool.name) if same else 0
     found = tools_by_name([name for name in ordered if name != tool.name])
-    return [Twin(other, ordered.index(name) < place) for name, other in found.items()]
+    return [{"tool": other, "newer": ordered.index(name) < place} for name, other in found.items()]
 
 
 def imports() -> QuerySet[CatalogImport]:

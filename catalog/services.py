@@ -1,11 +1,12 @@
 """What every writer of the catalog shares: its lock, its token ledger, who hears of changes; and blocking a tool."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from django.apps import apps
 from django.db import connection, transaction
-from django.db.models import Q
+from django.db.models import Model, Q
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
@@ -26,25 +27,23 @@ def catalog_lock() -> None:
 
 def ledger_update() -> int:
     """Give every active tool's tokens a permanent slot and make tombstones of the rest; returns how many rows changed.
-
     Call it in the transaction that changed the tools, under `catalog_lock`.
     """
     stored = TokenUnit.objects.values_list("family", "slot", "string", "state")
     before = {LedgerRow(*row) for row in stored}
     names = Tool.objects.filter(status=Tool.Status.ACTIVE).values_list("name", flat=True)
-    rows = [
-        TokenUnit(family=row.family, slot=row.slot, string=row.string, state=row.state)
-        for row in assign_slots(list(before), names.iterator(chunk_size=5000))
-        if row not in before
-    ]
-    TokenUnit.objects.bulk_create(
-        rows,
-        batch_size=2000,
-        update_conflicts=True,
-        unique_fields=["family", "slot"],
-        update_fields=["state"],
-    )
+    after = assign_slots(list(before), names.iterator(chunk_size=5000))
+    rows = [TokenUnit(**asdict(row)) for row in after if row not in before]
+    write_or_update(rows, of=["family", "slot"], fields=["state"])
     return len(rows)
+
+
+def write_or_update(rows: Sequence[Model], *, of: list[str], fields: list[str]) -> None:
+    """Create the rows; of one that is there already, by the fields `of`, update these `fields`."""
+    if rows:
+        type(rows[0])._default_manager.bulk_create(
+            rows, batch_size=2000, update_conflicts=True, unique_fields=of, update_fields=fields
+        )
 
 
 def tools_changed(ids: Iterable[int]) -> None:
@@ -70,9 +69,8 @@ def retired_names() -> frozenset[str]:
 
 @transaction.atomic
 def tool_block(*, tool: Tool, because: str, actor: Any) -> None:
-    """From the next request on no answer names it; training and rules stay.
-
-    Raises TraceError: bad_input without a reason, bad_state when it is blocked already.
+    """From the next request on no answer names it; training and rules stay. Raises TraceError: bad_input without a
+    reason, bad_state when it is blocked already.
     """
     because = because.strip()
     if not 0 < len(because) <= LONGEST_REASON:

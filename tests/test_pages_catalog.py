@@ -144,7 +144,7 @@ def test_tool_page_shows_the_other_versions_newest_first(client_as):
     tool("PayV1/x", family="Pay", api_version=1, description="Reads the payout of a day.")
     tool("PayV3/other", family="Pay", api_version=3)
     response = client_as("expert").get(f"/catalog/tools/{one.pk}/")
-    assert [(twin.tool.name, twin.newer) for twin in response.context["twins"]] == [
+    assert [(twin["tool"].name, twin["newer"]) for twin in response.context["twins"]] == [
         ("PayV10/x", True),
         ("PayV1/x", False),
     ]

@@ -158,9 +158,8 @@ def _split(component: frozenset[str], edges: Iterable[Edge]) -> list[frozenset[s
 def top_k(
     rows: Rows, k: int, progress: Callable[[int], None] = lambda done: None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """H_K(t), exactly: the K nearest tools by cosine, best first, ties by name (paper, appendix B).
-
-    `rows` are normalised and sorted by name. Returns (positions, cosines), each n x min(k, n - 1).
+    """H_K(t), exactly: the K nearest tools by cosine, best first, ties by name (paper, appendix B). `rows` are
+    normalised and sorted by name. Returns (positions, cosines), each n x min(k, n - 1).
     """
     count = len(rows)
     k = min(k, count - 1)

@@ -30,7 +30,6 @@ Words = frozenset[str]
 
 class SetIndex(Generic[Key]):
     """Sets of words by key. Without `rank` the words rarest at first lead; a `rank` orders words that come one by one.
-
     `joint` says by how many shared words a set of that size is looked up: fewer make long lists, more make many.
     """
 

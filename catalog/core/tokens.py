@@ -89,9 +89,8 @@ def assign_slots(ledger: Sequence[LedgerRow], names: Iterable[str]) -> list[Ledg
 
 
 class NameIndex:
-    """Finds tool names and token strings in text; built once per catalog and format.
-
-    In formats b and c an endpoint's token is shared: only the whole sequence, API and endpoint, is a name's.
+    """Finds tool names and token strings in text; built once per catalog and format. In formats b and c an endpoint's
+    token is shared: only the whole sequence, API and endpoint, is a name's.
     """
 
     def __init__(self, names: Iterable[str], fmt: str) -> None:

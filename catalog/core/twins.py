@@ -45,21 +45,6 @@ def newest_first(names: Iterable[str]) -> list[str]:
     return sorted(sorted(names), key=_age, reverse=True)
 
 
-def twins(names: Iterable[str]) -> dict[str, list[str]]:
-    """For every name with twins the others, newest first. A tool is no twin of a tool of its own API."""
-    groups: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for name in names:
-        groups[twin_key(name)].add(name)
-    found: dict[str, list[str]] = {}
-    for group in groups.values():
-        ordered = newest_first(group) if len(group) > 1 else []
-        for name in ordered:
-            own = split_name(name)[0]
-            if others := [other for other in ordered if split_name(other)[0] != own]:
-                found[name] = others
-    return found
-
-
 def _age(name: str) -> tuple[int, list[int], bool]:
     api = name.partition("/")[0]
     family, version = api_family(api)

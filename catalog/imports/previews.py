@@ -34,9 +34,8 @@ MOST_BYTES = 250_000_000  # of them together
 
 
 def preview_of(result: ImportResult) -> dict[str, Any]:
-    """The first SHOWN rows of every kind; `counts` has the whole numbers.
-
-    Three queries and what the apps to the right ask for their part of the impact.
+    """The first SHOWN rows of every kind; `counts` has the whole numbers. Three queries and what the apps to the right
+    ask for their part of the impact.
     """
     diff, known = result.diff, result.known
     changed, removed = diff.changed[:SHOWN], diff.removed[:SHOWN]
@@ -70,9 +69,8 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[s
 
 
 def applied_import(row: CatalogImport) -> dict[str, list[Any]]:
-    """What an applied import did, told by its revisions; at most SHOWN tools of each kind, in the file's order.
-
-    Six queries, however many tools it touched.
+    """What an applied import did, told by its revisions; at most SHOWN tools of each kind, in the file's order. Six
+    queries, however many tools it touched.
     """
     own = row.revisions.exclude(tool__in=row.returned_ids).order_by("pk")
     earlier = Exists(ToolRevision.objects.filter(tool=OuterRef("tool"), pk__lt=OuterRef("pk")))
@@ -114,23 +112,16 @@ class Upload:
 
     def read(self, **options: Any) -> ImportResult:
         """The import of this file; `options` are those of `catalog_import`."""
-        return catalog_import(
-            path=self.path,
-            domain=self.domain,
-            fmt=self.format,
-            filename=self.filename,
-            licence=self.licence,
-            **options,
-        )
+        options |= {"filename": self.filename, "licence": self.licence}
+        return catalog_import(path=self.path, domain=self.domain, fmt=self.format, **options)
 
 
 @contextmanager
 def upload_kept(
     file: "File[Any]", *, user: Any, domain: str, fmt: str, licence: str = ""
 ) -> Iterator[Upload]:
-    """The stored file, for whoever looks into it: what that refuses is not kept.
-
-    A second upload of the same bytes is the same file, and waits as before when it is refused in another way.
+    """The stored file, for whoever looks into it: what that refuses is not kept. A second upload of the same bytes is
+    the same file, and waits as before when it is refused in another way.
     """
     digest = sha256()
     for chunk in file.chunks():

@@ -11,17 +11,11 @@ from django.utils.text import slugify
 
 from catalog.core.importers.read import LISTED_ERRORS, read_catalog
 from catalog.core.importers.rows import CatalogFile
-from catalog.core.tool import (
-    CatalogDiff,
-    RowError,
-    StoredTool,
-    diff_catalog,
-    search_words,
-)
+from catalog.core.tool import CatalogDiff, RowError, StoredTool, diff_catalog, search_words
 from catalog.core.twins import VersionStep, api_family, version_steps
 from catalog.core.words import trigrams, vocabulary
 from catalog.models import CatalogImport, CatalogWord, Domain, Tool, ToolRevision
-from catalog.services import catalog_lock, ledger_update, tools_changed
+from catalog.services import catalog_lock, ledger_update, tools_changed, write_or_update
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, sha256_file
@@ -46,9 +40,8 @@ class ToolContent:
 
 
 def contents_write(contents: Sequence[ToolContent], **origin: CatalogImport) -> dict[str, int]:
-    """Write the tools with one revision each, and the words a search may mean by them. Returns ids by name.
-
-    `origin` is `catalog_import` or `undo_of`. Call it under `catalog_lock`, in the transaction of the whole change.
+    """Write the tools with one revision each, and the words a search may mean by them. Returns ids by name. `origin` is
+    `catalog_import` or `undo_of`. Call it under `catalog_lock`, in the transaction of the whole change.
     """
     tools = [_tool(content) for content in contents]
     before: dict[str, tuple[str, str]] = {}
@@ -56,13 +49,7 @@ def contents_write(contents: Sequence[ToolContent], **origin: CatalogImport) -> 
         rows = Tool.objects.filter(name__in=some).values_list("name", "description", "status")
         before |= {name: (description, status) for name, description, status in rows}
     try:
-        Tool.objects.bulk_create(
-            tools,
-            batch_size=BATCH,
-            update_conflicts=True,
-            unique_fields=["name"],
-            update_fields=CONTENT_FIELDS,
-        )
+        write_or_update(tools, of=["name"], fields=CONTENT_FIELDS)
     except DataError as error:
         where = next((row.filename for row in origin.values()), "")
         raise TraceError(f"a row cannot be stored ({error}).", code="bad_rows", where=where) from error
@@ -164,9 +151,8 @@ def catalog_import(
     if not skip_bad_rows:
         _refuse(read.errors)
     if not read.records:
-        raise TraceError(
-            "the file holds no tools.", code="empty", where=shown, extra={"errors": _listed(read.errors)}
-        )
+        extra = {"errors": _listed(read.errors)}
+        raise TraceError("the file holds no tools.", code="empty", where=shown, extra=extra)
     with transaction.atomic():
         if not dry_run:
             catalog_lock()
@@ -260,18 +246,14 @@ def _apply(found: ImportResult, shown: str, digest: str, licence: str, actor: An
     title = slug.upper() if len(slug) <= 3 else slug.replace("-", " ").capitalize()
     domain, _ = Domain.objects.get_or_create(slug=slug, defaults={"title": title})
     returned = sorted(diff.returning)
+    told = {"versions": [str(step) for step in found.versions], "notes": _listed(found.notes)}
     row = CatalogImport.objects.create(
         filename=shown[-300:],
         format=found.format,
         domain=domain,
         digest=digest,
         licence=licence,
-        counts={
-            **found.counts,
-            "returned": len(returned),
-            "versions": [str(step) for step in found.versions],
-            "notes": _listed(found.notes),
-        },
+        counts={**found.counts, "returned": len(returned), **told},
         retired_ids=[found.known[name] for name in diff.removed],
         returned_ids=[found.known[name] for name in returned],
         actor=actor,

@@ -37,9 +37,8 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """What undoing would do, as tool ids; `reasons` says why it is refused, if it is.
-
-    `earlier` maps a tool to the revision whose content it had before the import.
+    """What undoing would do, as tool ids; `reasons` says why it is refused, if it is. `earlier` maps a tool to the
+    revision whose content it had before the import.
     """
 
     retire: list[int]

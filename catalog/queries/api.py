@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from catalog import examples
 from catalog.core.query_files import MOST_ROWS, GivenQuery
 from catalog.models import LabelledQuery
-from catalog.queries.imports import Imported, Proposal, queries_import, queries_preview, query_remove
+from catalog.queries.imports import import_counts, queries_import, queries_preview, query_remove
 from catalog.queries.registry import real_queries, real_query
 from trace_site.rest.examples import answer_example, page_example, request_example
 from trace_site.rest.schema import InputSerializer, TextList, page_of
@@ -100,17 +100,14 @@ class QueriesList(ApiView):
         """
         given = self.read(QueryImportIn)
         rows = [GivenQuery(number, text) for number, text in enumerate(given["queries"], start=1)]
+        no_person, status = given["no_person"], 200 if given["dry_run"] else 201
         if given["dry_run"]:
-            proposals = queries_preview(rows, no_person=given["no_person"])
-            return Response(_told(Imported.of(proposals), proposals))
-        done = queries_import(
-            given=rows, collection=given["collection"], actor=request.user, no_person=given["no_person"]
-        )
-        return Response(_told(done, done.refused), status=201)
-
-
-def _told(done: Imported, rows: list[Proposal]) -> Any:
-    return QueryImportOut({**done.counts(), "rows": rows}).data
+            found = shown = queries_preview(rows, no_person=no_person)
+        else:
+            chosen = {"collection": given["collection"], "no_person": no_person}
+            found = queries_import(given=rows, actor=request.user, **chosen)
+            shown = [one for one in found if one.code]
+        return Response(QueryImportOut({**import_counts(found), "rows": shown}).data, status=status)
 
 
 class QueryOne(ApiView):

@@ -48,30 +48,22 @@ class Proposal:
         return [(one.kind, self.done.plain[one.start : one.end], one.stand_in) for one in self.done.found]
 
 
-@dataclass(slots=True)
-class Imported:
-    """What an import did, or would do."""
-
-    taken: list[Proposal]
-    refused: list[Proposal]
-
-    @classmethod
-    def of(cls, proposals: list[Proposal]) -> "Imported":
-        return cls([one for one in proposals if not one.code], [one for one in proposals if one.code])
-
-    def counts(self) -> dict[str, Any]:
-        return {
-            "added": len(self.taken),
-            "refused": len(self.refused),
-            "reasons": dict(Counter(one.code for one in self.refused)),
-            "replaced": dict(Counter(found.kind for one in self.taken for found in one.done.found)),
-        }
+def import_counts(proposals: Iterable[Proposal]) -> dict[str, Any]:
+    """What an import did, or would do: {"added", "refused", "reasons": {code: n}, "replaced": {kind: n}}."""
+    taken, reasons, replaced = 0, Counter[str](), Counter[str]()
+    for one in proposals:
+        if one.code:
+            reasons[one.code] += 1
+        else:
+            taken += 1
+            replaced.update(found.kind for found in one.done.found)
+    refused = reasons.total()
+    return {"added": taken, "refused": refused, "reasons": dict(reasons), "replaced": dict(replaced)}
 
 
 def queries_preview(given: Sequence[GivenQuery], *, no_person: Iterable[int] = ()) -> list[Proposal]:
-    """What would become of every row; nothing is stored. The first reason to refuse a row stands.
-
-    `no_person`: numbers of rows in which what looks like a name is none.
+    """What would become of every row; nothing is stored. The first reason to refuse a row stands. `no_person`: numbers
+    of rows in which what looks like a name is none.
     """
     spared = frozenset(no_person)
     proposals = []
@@ -102,13 +94,13 @@ def queries_preview(given: Sequence[GivenQuery], *, no_person: Iterable[int] = (
 @transaction.atomic
 def queries_import(
     *, given: Sequence[GivenQuery], collection: str, actor: Any, no_person: Iterable[int] = ()
-) -> Imported:
-    """Store the queries that pass; `no_person` as in `queries_preview`."""
+) -> list[Proposal]:
+    """Store the queries that pass; what `queries_preview` says of every row."""
     collection = " ".join(collection.split())[:100]
     if not collection:
         raise TraceError("the collection has no name.", code="bad_input", where="collection")
     registry_lock()
-    done = Imported.of(queries_preview(given, no_person=no_person))
+    proposals = queries_preview(given, no_person=no_person)
     rows = LabelledQuery.objects.bulk_create(
         LabelledQuery(
             collection=collection,
@@ -119,12 +111,13 @@ def queries_import(
             source=collection,
             extra={"replaced": one.done.kinds} if one.done.found else {},
         )
-        for one in done.taken
+        for one in proposals
+        if not one.code
     )
     if rows:
-        detail = {"collection": collection, **done.counts()}
+        detail = {"collection": collection, **import_counts(proposals)}
         audit_models.record(actor=actor, action="queries.imported", obj=rows[0], detail=detail)
-    return done
+    return proposals
 
 
 @transaction.atomic

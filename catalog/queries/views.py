@@ -115,24 +115,24 @@ def _preview(
 @never_cache
 @require_POST
 def query_apply(request: HttpRequest) -> HttpResponse:
-    """Store the rows as the editor left them; scrubbed and checked again, the refused ones come back.
-
-    `text-N` is a row, `leave-N` leaves it out, `person-N` says that its names are none.
+    """Store the rows as the editor left them; scrubbed and checked again, the refused ones come back. `text-N` is a
+    row, `leave-N` leaves it out, `person-N` says that its names are none.
     """
     data = request.POST
-    found = (re.fullmatch(r"text-(0|[1-9][0-9]{0,7})", name) for name in data)
-    numbers = sorted(int(match[1]) for match in found if match)[:MOST_ON_A_PAGE]
+    fields = (re.fullmatch(r"text-(0|[1-9][0-9]{0,7})", name) for name in data)
+    numbers = sorted(int(field[1]) for field in fields if field)[:MOST_ON_A_PAGE]
     kept = [number for number in numbers if f"leave-{number}" not in data]
     collection = data.get("collection", "")
-    done = queries_import(
+    found = queries_import(
         given=[GivenQuery(number, data[f"text-{number}"]) for number in kept],
         collection=collection,
         actor=request.user,
         no_person=[number for number in kept if f"person-{number}" in data],
     )
-    if done.refused:
-        return _preview(request, collection, done.refused, len(done.taken), status=422)
-    stored = f"{len(done.taken)} queries are in the registry." if done.taken else "Nothing was stored."
+    refused = [one for one in found if one.code]
+    if refused:
+        return _preview(request, collection, refused, len(found) - len(refused), status=422)
+    stored = f"{len(found)} queries are in the registry." if found else "Nothing was stored."
     messages.success(request, stored)
     return redirect("catalog:queries" if may(request.user, "catalog:queries") else "catalog:queries_import")
 

@@ -85,7 +85,7 @@ def tool_names(ids: Iterable[int]) -> list[str]:
 
 def _sources(target: Tool, near: NeighbourList | None) -> dict[int, list[str]]:
     """Tool id -> why it is suggested: twin, neighbour, cluster. Twins come first, the newest on top."""
-    found = {twin.tool.pk: ["twin"] for twin in (twins(target) if target.family else [])[:TWINS]}
+    found = {twin["tool"].pk: ["twin"] for twin in (twins(target) if target.family else [])[:TWINS]}
     for pk in near.neighbour_ids if near else ():
         found.setdefault(pk, []).append("neighbour")
     cluster = Cluster.objects.filter(pk=target.cluster_id).first() if target.cluster_id else None

@@ -58,9 +58,8 @@ def only_own(viewer: Any) -> int | None:
 
 
 def agreements(*, reviewer: int | None = None, most_pairs: int = 50) -> Row:
-    """{"overall", "domains", "styles", "pairs": the most samples in common first, "more_pairs"}. Two queries.
-
-    A pair has kappa over the three verdicts, and with an edit counted as an approval. reviewer: an id; its pairs alone.
+    """{"overall", "domains", "styles", "pairs": the most samples in common first, "more_pairs"}. Two queries. A pair
+    has kappa over the three verdicts, and with an edit counted as an approval. reviewer: an id; its pairs alone.
     """
     rows = read_twice()
     domains, kinds = defaultdict[str, list[Met]](list), defaultdict[str, list[Met]](list)

@@ -156,7 +156,6 @@ def calibration_draw(
     *, count: int, actor: Any, seed: int | None = None, judge: str = "", domain: str = "", kind: str = ""
 ) -> dict[str, int]:
     """Put `count` refused samples by lot into the queue, or all there are when they are fewer: {"drawn", "of", "seed"}.
-
     seed: of the lot; None: one nobody could choose. Raises TraceError when there is nothing to draw from.
     """
     if not 0 < count <= MOST:

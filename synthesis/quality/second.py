@@ -72,9 +72,8 @@ def share_table() -> tuple[list[dict[str, Any]], int, float]:
 
 @transaction.atomic
 def shares_set(*, shares: Mapping[Place, float | None], actor: Any) -> int:
-    """Set these shares (0 to 1); None: a wider one counts again. How many changed. All of them or none.
-
-    Raises TraceError "bad_shares" with what is wrong per place.
+    """Set these shares (0 to 1); None: a wider one counts again. How many changed. All of them or none. Raises
+    TraceError "bad_shares" with what is wrong per place.
     """
     known = {"", *Domain.objects.values_list("slug", flat=True)}
     wrong: dict[Place, str] = {}

@@ -62,9 +62,8 @@ def take(row: ReviewItem, reviewer: Any) -> ReviewItem:
 
 
 def heartbeat(reviewer: Any, item: int, claim: uuid.UUID | str) -> None:
-    """Renew the lease, also one that ran out while nobody took the item.
-
-    Raises TraceError "conflict" when the item is no longer the reviewer's.
+    """Renew the lease, also one that ran out while nobody took the item. Raises TraceError "conflict" when the item is
+    no longer the reviewer's.
     """
     shown = ReviewItem.objects.filter(pk=item, claim=claim)
     lease = {"state": State.CLAIMED, "claimed_by": reviewer, "claimed_until": Now() + LEASE}

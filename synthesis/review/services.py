@@ -196,9 +196,8 @@ def _decided_before(asked: Decision, claim: uuid.UUID | str | None) -> bool:
 
 
 def _meant(items: Sequence[ReviewItem], asked: Decision, claim: uuid.UUID | str | None) -> ReviewItem | None:
-    """Which of a sample's locked items is decided: the one whose claim the page brought, else the one that waits.
-
-    None where it is not the reviewer's to decide. A decided one is given back when this very submission decided it.
+    """Which of a sample's locked items is decided: the one whose claim the page brought, else the one that waits. None
+    where it is not the reviewer's to decide. A decided one is given back when this very submission decided it.
     """
     if claim is None:
         item = next((item for item in items if item.state in (State.OPEN, State.CLAIMED)), None)
@@ -257,9 +256,8 @@ def _outcome(row: Sample, item: ReviewItem, asked: Decision, how: str) -> dict[s
 
 @transaction.atomic
 def undo(*, reviewer: Any) -> Sample:
-    """Take back one's own last decision that still stands; its item is claimed by the reviewer again.
-
-    Raises TraceError "nothing_to_undo", "conflict" after a next reading, "in_snapshot" when it is part of a dataset.
+    """Take back one's own last decision that still stands; its item is claimed by the reviewer again. Raises TraceError
+    "nothing_to_undo", "conflict" after a next reading, "in_snapshot" when it is part of a dataset.
     """
     decision = own_decisions(reviewer).select_related("sample").first()
     if decision is None:

@@ -157,9 +157,8 @@ def count(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def heartbeat(request: HttpRequest) -> JsonResponse:
-    """Keep what is on the screen: {item: its claim, or null when it is somebody else's or decided}.
-
-    items: JSON {item: claim}. What was free again meanwhile is claimed anew.
+    """Keep what is on the screen: {item: its claim, or null when it is somebody else's or decided}. items: JSON {item:
+    claim}. What was free again meanwhile is claimed anew.
     """
     kept: dict[str, str | None] = {}
     for pk, claim in held(request):
@@ -203,9 +202,8 @@ def sample_or_404(pk: int) -> Sample:
 def decided(
     request: HttpRequest, pk: int, decide: Callable[..., Any], typed: dict[str, Any] | None = None
 ) -> HttpResponse:
-    """To the next item, or the same one with what stood in the way: 409 somebody was faster, 422 refused.
-
-    A script gets the same as JSON, and shows the item that it has fetched ahead.
+    """To the next item, or the same one with what stood in the way: 409 somebody was faster, 422 refused. A script gets
+    the same as JSON, and shows the item that it has fetched ahead.
     """
     try:
         decide(sample=sample_or_404(pk), reviewer=request.user, **shown(request))

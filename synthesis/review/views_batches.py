@@ -78,7 +78,6 @@ def bulk_open(*, reviewer: Any, item: int) -> tuple[Sample, list[Failure], str]:
 
 def bulk_approve(*, reviewer: Any, tokens: Iterable[str]) -> list[dict[str, Any]]:
     """Approve what was opened, each for itself: [{"sample", "approved", "second", "why": what stood in the way}].
-
     Raises TraceError when nothing of it may be approved: forged, too many, of two rule versions.
     """
     opened = {said["item"]: said for said in (_read(token, reviewer) for token in tokens)}

@@ -58,7 +58,6 @@ def guideline_save(
     *, domain: str, style: str, text: str, examples: Iterable[Mapping[str, Any]] = (), author: Any, base: int
 ) -> Guideline:
     """A new version. domain, style: empty for all; base: the number of the version it was written from, 0 for none.
-
     Raises TraceError `bad_input`, `edited_meanwhile`; nothing is written when nothing changed.
     """
     if style and style not in Sample.Style.values:
@@ -92,7 +91,6 @@ def guideline_save(
 @transaction.atomic
 def example_copy(*, sample: Sample, actor: Any) -> Guideline:
     """Add a decided sample to the guideline of its domain and style, as a new version; the first if there is none.
-
     Raises TraceError `bad_state` for a sample that is not decided.
     """
     human = Sample.Human

@@ -73,10 +73,8 @@ def _per_hour(items: int, seconds: float) -> float | None:
 
 
 def assignments(ended: bool | None = False) -> QuerySet[Assignment, Any]:
-    """Running assignments, those that ended, or (None) both, newest first.
-
-    With `done`, `left` and `gone` of their items and the time of the `last` decision. `gone` items wait no more: their
-    sample or rule was replaced.
+    """Running assignments, those that ended, or (None) both, newest first. With `done`, `left` and `gone` of their
+    items and the time of the `last` decision. `gone` items wait no more: their sample or rule was replaced.
     """
     state = ReviewItem.State
     rows: QuerySet[Assignment, Any] = Assignment.objects.select_related("assignee", "assigned_by")

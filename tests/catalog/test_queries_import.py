@@ -8,7 +8,7 @@ from django.db import connection, connections, transaction
 
 from catalog.core.query_files import GivenQuery, read_queries
 from catalog.models import LabelledQuery
-from catalog.queries.imports import queries_import, queries_preview, query_remove
+from catalog.queries.imports import import_counts, queries_import, queries_preview, query_remove
 from catalog.queries.registry import few_shots_withdraw, registry_lock
 from evaluation.benchmarks.services import benchmark_import
 from tests.factories import make_tool
@@ -36,7 +36,12 @@ def test_only_scrubbed_texts_reach_the_database_and_its_audit():
         "please change the iban of [name] to [IBAN]",
     )
     assert row.extra == {"replaced": ["name", "IBAN"]}
-    assert done.counts() == {"added": 1, "refused": 0, "reasons": {}, "replaced": {"name": 1, "IBAN": 1}}
+    assert import_counts(done) == {
+        "added": 1,
+        "refused": 0,
+        "reasons": {},
+        "replaced": {"name": 1, "IBAN": 1},
+    }
     kept = json.dumps(
         [*AuditEntry.objects.values("detail", "object_label"), *AuditChange.objects.values("before", "after")]
     )
@@ -77,7 +82,10 @@ def test_what_may_not_enter_is_refused_with_its_reason(text, code, reason):
     queries_import(given=rows("how many days off are left"), collection="old", actor=None)
     (one,) = queries_preview(rows(text))
     assert one.code == code and reason in one.reason
-    assert take(text).counts()["refused"] == 1 and LabelledQuery.objects.filter(use="few_shot").count() == 1
+    assert (
+        import_counts(take(text))["refused"] == 1
+        and LabelledQuery.objects.filter(use="few_shot").count() == 1
+    )
 
 
 def test_plain_words_of_a_tools_title_are_how_people_ask():
@@ -95,9 +103,9 @@ def test_the_second_of_two_equal_rows_is_refused_and_a_refused_row_blocks_nobody
         "trip",
         "lunch with the auditors on monday",
     )
-    assert [one.number for one in done.refused] == [2, 3]
-    assert done.refused[0].reason == "is row 1"
-    assert len(take("who approves my trip to ghent").taken) == 0
+    assert [one.number for one in done if one.code] == [2, 3]
+    assert done[1].reason == "is row 1"
+    assert [one.code for one in take("who approves my trip to ghent")] == ["duplicate"]
     shouted = queries_preview(
         rows("A_B who pays the trip to rome", "who pays the trip to rome A_B", "who pays the trip to rome")
     )
@@ -204,4 +212,4 @@ def test_the_demos_requests_all_enter_beside_its_benchmark(settings):
         make_tool(json.loads(line)["name"])
     given = read_queries((folder / "real_queries.txt").read_bytes(), "real_queries.txt")
     done = queries_import(given=given, collection="demo", actor=None)
-    assert done.counts()["added"] == len(given) >= 36 and done.counts()["replaced"]["name"] == 3
+    assert import_counts(done)["added"] == len(given) >= 36 and import_counts(done)["replaced"]["name"] == 3

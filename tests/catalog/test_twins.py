@@ -1,6 +1,8 @@
 """Versions of one API are one family, and their equal endpoints are twins."""
 
 import json
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,23 @@ from django.conf import settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.core.twins import api_family, newest_first, twin_key, twins
+from catalog.core.tokens import split_name
+from catalog.core.twins import api_family, newest_first, twin_key
+
+
+def twins(names: Iterable[str]) -> dict[str, list[str]]:
+    """For every name with twins the others, newest first. A tool is no twin of a tool of its own API."""
+    groups: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for name in names:
+        groups[twin_key(name)].add(name)
+    found: dict[str, list[str]] = {}
+    for group in groups.values():
+        ordered = newest_first(group) if len(group) > 1 else []
+        for name in ordered:
+            own = split_name(name)[0]
+            if others := [other for other in ordered if split_name(other)[0] != own]:
+                found[name] = others
+    return found
 
 
 @pytest.mark.parametrize(

@@ -133,9 +133,8 @@ def named(api: str, rows: Iterable[FileRow]) -> Iterator[FileRow]:
 
 
 def unique_names(candidates: Sequence[Sequence[str]]) -> list[str]:
-    """One name for each row out of its candidates, best first: who comes first keeps the name.
-
-    A row all of whose candidates are taken gets its last one, and is then refused as a double.
+    """One name for each row out of its candidates, best first: who comes first keeps the name. A row all of whose
+    candidates are taken gets its last one, and is then refused as a double.
     """
     owner: dict[str, int] = {}
     for number, names in enumerate(candidates):
@@ -182,9 +181,8 @@ def sentence(name: str) -> str:
 
 
 def file_api_name(shown: str) -> str:
-    """The API that a file is named after: `stripe-remote.docker-mcp-tools.json` -> `StripeRemote`.
-
-    A file whose name says only its kind (`tools.json`) takes the name of its folder; without one it is empty.
+    """The API that a file is named after: `stripe-remote.docker-mcp-tools.json` -> `StripeRemote`. A file whose name
+    says only its kind (`tools.json`) takes the name of its folder; without one it is empty.
     """
     path = PurePath(shown.replace("\\", "/"))
     parts = path.name.split(".")

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from catalog.core.query_files import MOST_BYTES, read_queries
-from catalog.queries.imports import Imported, queries_import, queries_preview
+from catalog.queries.imports import import_counts, queries_import, queries_preview
 from trace_site.commands import TraceCommand
 from trace_site.lib.files import read_bytes
 
@@ -26,15 +26,13 @@ class Command(TraceCommand):
         path: Path = options["path"]
         given = read_queries(read_bytes(path, MOST_BYTES), path.name)
         if options["dry_run"]:
-            proposals = queries_preview(given)
-            for one in proposals:  # the scrubbed texts alone: a terminal's scrollback is kept, too
+            found = queries_preview(given)
+            for one in found:  # the scrubbed texts alone: a terminal's scrollback is kept, too
                 kinds = f"  ({', '.join(one.done.kinds)} replaced)" if one.done.found else ""
                 self.echo(f"- row {one.number}: {one.reason}" if one.code else f"+ {one.text}{kinds}")
-            counts = Imported.of(proposals).counts()
         else:
-            done = queries_import(given=given, collection=options["collection"], actor=None)
-            counts = done.counts()
-            for one in done.refused[:SHOWN]:
+            found = queries_import(given=given, collection=options["collection"], actor=None)
+            for one in [one for one in found if one.code][:SHOWN]:
                 self.stderr.write(f"refused row {one.number}: {one.reason}")
-        verb = "would import" if options["dry_run"] else "imported"
+        verb, counts = "would import" if options["dry_run"] else "imported", import_counts(found)
         return counts, f"{verb} {counts['added']:,} of {len(given):,} queries of {path.name}."
