@@ -17,7 +17,8 @@ from tests.factories import make_domain, make_rule, make_tool
 from tests.tokens import token_of
 from trace_site import access, jobs
 from trace_site.audit import models as audit_models
-from trace_site.audit.models import AuditChange, AuditEntry, acting
+from trace_site.audit.models import AuditChange, AuditEntry
+from trace_site.audit_context import acting
 from trace_site.commands import TraceCommand
 from trace_site.rest.tokens import ApiToken, digest_of
 from trace_site.rest.views import ApiView

@@ -16,7 +16,8 @@ from synthesis.team.services import comment_add
 from tests.factories import make_domain, make_rule, make_sample, make_tool
 from trace_site.audit import models as audit_models
 from trace_site.audit.log import Wanted, page_of_lines
-from trace_site.audit.models import AuditChange, AuditEntry, acting
+from trace_site.audit.models import AuditChange, AuditEntry
+from trace_site.audit_context import acting
 
 pytestmark = pytest.mark.django_db
 
