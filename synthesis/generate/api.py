@@ -299,7 +299,7 @@ class SynthesisRunBooks(ApiView):
         and errors by code, from the ledger.
         """
         books = job_books(run_row(pk).job)
-        answer = {"total": books.total, "lines": books.lines, "errors": counted(list(books.errors.items()))}
+        answer = {**books, "errors": counted(list(books["errors"].items()))}
         return Response(BooksOut(answer).data)
 
 

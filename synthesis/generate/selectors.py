@@ -260,7 +260,7 @@ def run_counts(run: SynthesisRun) -> dict[str, Any]:
 
     filtered, judged_out, errors: attempts refused. calls: HTTP exchanges, lost and failed ones too.
     """
-    found, units, paid = funnel(Slice(run.pk)), equation(run), job_books(run.job).total
+    found, units, paid = funnel(Slice(run.pk)), equation(run), job_books(run.job)["total"]
     tried = ("filtered", "judged_out", "attempts", "errors")
     return {
         "planned": units.planned,
@@ -269,9 +269,9 @@ def run_counts(run: SynthesisRun) -> dict[str, Any]:
         "written": units.ready + units.dropped,
         "ready": units.ready,
         "dropped": units.dropped,
-        "calls": paid.calls,
-        "tokens": paid.tokens,
-        "cost": paid.cost,
+        "calls": paid["calls"],
+        "tokens": paid["tokens"],
+        "cost": paid["cost"],
         **{name: getattr(found.total, name) for name in tried},
         "checks": dict(found.checks),
         "axes": dict(found.axes),

@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -227,71 +227,40 @@ class Percentile(Aggregate):
         super().__init__(F(column), share=share, **extra)
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One purpose and model, or the total (both empty). `lost` calls are failed ones whose process died."""
-
-    purpose: str = ""
-    model: str = ""
-    calls: int = 0
-    answered: int = 0
-    failed: int = 0
-    under_way: int = 0
-    lost: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost: float = 0.0
-    p50: float = 0.0
-    p95: float = 0.0
-
-    @property
-    def tokens(self) -> int:
-        return self.prompt_tokens + self.completion_tokens
+ANSWERED = Q(state=ModelCall.State.ANSWERED)
+SUMS = {
+    "calls": Count("pk"),
+    "answered": Count("pk", filter=ANSWERED),
+    "failed": Count("pk", filter=Q(state=ModelCall.State.FAILED)),
+    "under_way": Count("pk", filter=Q(state=ModelCall.State.SENT)),
+    "lost": Count("pk", filter=Q(error_code=LOST)),
+    # before the two columns it adds: an aggregate hides the column of its name from those behind it
+    "tokens": Coalesce(Sum(F("prompt_tokens") + F("completion_tokens")), 0),
+    "prompt_tokens": Coalesce(Sum("prompt_tokens"), 0),
+    "completion_tokens": Coalesce(Sum("completion_tokens"), 0),
+    "cost": Coalesce(Sum("cost"), 0.0),
+    "p50": Coalesce(Percentile(0.5, "seconds", filter=ANSWERED), 0.0),
+    "p95": Coalesce(Percentile(0.95, "seconds", filter=ANSWERED), 0.0),
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Books:
-    """`errors`: {code: calls}, the most frequent first."""
+def job_books(job: Job | None) -> dict[str, Any]:
+    """{"total": SUMS of all calls, "lines": those per purpose and model, "errors": {code: calls}, most frequent first}.
 
-    total: Line
-    lines: list[Line] = field(default_factory=list)
-    errors: dict[str, int] = field(default_factory=dict)
-
-
-def job_books(job: Job | None) -> Books:
-    """Three queries whatever the job's size; empty for a job that asked no model."""
-    if job is None:
-        return Books(Line())
-    rows = ModelCall.objects.filter(job=job)
+    Three queries whatever the job's size; zeros for a job that asked no model.
+    """
+    rows = ModelCall.objects.filter(job=job) if job else ModelCall.objects.none()
     errors = rows.exclude(error_code="").values_list("error_code").annotate(calls=Count("pk"))
-    groups = rows.values("purpose", "model").order_by("purpose", "model")
-    return Books(
-        Line(**rows.aggregate(**_sums())),
-        [Line(**group) for group in groups.annotate(**_sums())],
-        dict(errors.order_by("-calls", "error_code")),
-    )
+    return {
+        "total": {"purpose": "", "model": "", **rows.aggregate(**SUMS)},
+        "lines": list(rows.values("purpose", "model").order_by("purpose", "model").annotate(**SUMS)),
+        "errors": dict(errors.order_by("-calls", "error_code")),
+    }
 
 
 def job_calls(job: Job) -> QuerySet[ModelCall]:
     """The exchanges themselves, newest first."""
     return ModelCall.objects.filter(job=job).order_by("-pk")
-
-
-def _sums() -> dict[str, Any]:
-    states = ModelCall.State
-    answered = Q(state=states.ANSWERED)
-    return {
-        "calls": Count("pk"),
-        "answered": Count("pk", filter=answered),
-        "failed": Count("pk", filter=Q(state=states.FAILED)),
-        "under_way": Count("pk", filter=Q(state=states.SENT)),
-        "lost": Count("pk", filter=Q(error_code=LOST)),
-        "prompt_tokens": Coalesce(Sum("prompt_tokens"), 0),
-        "completion_tokens": Coalesce(Sum("completion_tokens"), 0),
-        "cost": Coalesce(Sum("cost"), 0.0),
-        "p50": Coalesce(Percentile(0.5, "seconds", filter=answered), 0.0),
-        "p95": Coalesce(Percentile(0.95, "seconds", filter=answered), 0.0),
-    }
 
 
 # What a run may spend: calls, tokens and money, counted from the ledger over all attempts of its job.

@@ -8,6 +8,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -46,23 +47,17 @@ HIDDEN = re.compile(
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
 )
 
+
+def one_line(text: object) -> str:
+    return " ".join(str(text).split())
+
+
 _environment = ImmutableSandboxedEnvironment(
     undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=False
 )
 
 
-def _line(text: object) -> str:
-    return " ".join(str(text).split())
-
-
-_environment.filters["line"] = _line
-
-
-@dataclass(frozen=True, slots=True)
-class PromptSource:
-    name: str
-    hash: str
-    source: str
+_environment.filters["line"] = one_line
 
 
 @cache
@@ -73,11 +68,6 @@ def source(name: str) -> str:
 def prompt_hash(name: str) -> str:
     """The version of a prompt: the hash of its file."""
     return hashlib.sha256(source(name).encode()).hexdigest()[:16]
-
-
-def prompt_sources() -> list[PromptSource]:
-    """Every prompt as its file says now."""
-    return [PromptSource(name, prompt_hash(name), source(name)) for name in FIELDS]
 
 
 def render(name: str, **fields: Any) -> str:
@@ -117,11 +107,8 @@ def _template(name: str, text: str) -> Template:
 
 def _marked(text: str) -> str:
     """With a code in the marker lines that the text does not hold; the same text gives the same code."""
-    for number in range(1000):
-        code = _code(text, number)
-        if code not in text:
-            return text.replace(PLACE, code)
-    raise AssertionError("a hash cannot be foreseen a thousand times")
+    codes = (_code(text, number) for number in count())
+    return text.replace(PLACE, next(code for code in codes if code not in text))
 
 
 def _code(text: str, number: int) -> str:
@@ -140,12 +127,10 @@ class PromptTool:
 
 @lru_cache(maxsize=50_000)  # the same tools stand in many prompts
 def prompt_tool(tool: ToolText) -> PromptTool:
-    return PromptTool(
-        _line(_harmless(tool.name)),
-        _line(_harmless(tool.description)),
-        tuple(_line(_harmless(tag)) for tag in tool.permissions),
-        tool.deprecated,
+    name, description, *permissions = (
+        one_line(_harmless(text)) for text in (tool.name, tool.description, *tool.permissions)
     )
+    return PromptTool(name, description, tuple(permissions), tool.deprecated)
 
 
 def _data(value: Any) -> Any:

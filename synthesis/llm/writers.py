@@ -35,12 +35,8 @@ SCORE = {"type": "integer", "minimum": 1, "maximum": 5}
 
 
 def _object(**properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    required = {"required": list(properties), "additionalProperties": False}
+    return {"type": "object", "properties": properties, **required}
 
 
 RULE_QUERY_SCHEMA = _object(
@@ -91,7 +87,11 @@ def query_call(request: QueryRequest, recipe: QueryStage) -> Call:
     rule, pool = request.rule, by_name(request.pool)
     if rule.target not in pool:
         raise TraceError(f"the rule's tool {rule.target} is retired.", code="unknown_tool", where=rule.code)
-    numbers, seed = _numbers(request, recipe)
+    # which queries of the series the call asks for, counted from 1
+    numbers, seed = [request.index + 1], request.seed + request.attempt
+    if request.batch_seed is not None and request.attempt == 1:
+        first = request.index // recipe.per_call * recipe.per_call + 1
+        numbers, seed = list(range(first, first + recipe.per_call)), request.batch_seed
     text = render(
         "query_rule",
         tool_name=rule.target,
@@ -106,14 +106,6 @@ def query_call(request: QueryRequest, recipe: QueryStage) -> Call:
         critique=request.critique,
     )
     return Call("query_rule", text, RULE_QUERY_SCHEMA, recipe.temperature, recipe.max_tokens, seed)
-
-
-def _numbers(request: QueryRequest, recipe: QueryStage) -> tuple[list[int], int]:
-    """Which queries of the series the call asks for, counted from 1, and its seed."""
-    if request.batch_seed is None or request.attempt > 1:
-        return [request.index + 1], request.seed + request.attempt
-    first = request.index // recipe.per_call * recipe.per_call + 1
-    return list(range(first, first + recipe.per_call)), request.batch_seed
 
 
 def _anchor_call(request: QueryRequest, recipe: QueryStage) -> Call:
@@ -228,17 +220,13 @@ def _endpoint(role: str, model: str) -> Endpoint:
 
 def recorded(found: Mapping[str, Endpoint]) -> list[dict[str, str]]:
     """What a run puts down about its endpoints: role, host and model; no key."""
-    return [
-        {"role": role, "host": urlsplit(one.base_url).netloc, "model": one.model}
-        for role, one in found.items()
-    ]
+    hosts = {role: urlsplit(one.base_url).netloc for role, one in found.items()}
+    return [{"role": role, "host": hosts[role], "model": one.model} for role, one in found.items()]
 
 
 def clients(found: Mapping[str, Endpoint], ledger: Ledger, budget: Budget | None = None) -> dict[str, Client]:
     """{role: a client}; roles of one endpoint share one, all share the budget."""
-    made = {
-        endpoint: Client(endpoint, ledger=ledger, budget=budget) for endpoint in dict.fromkeys(found.values())
-    }
+    made = {endpoint: Client(endpoint, ledger=ledger, budget=budget) for endpoint in set(found.values())}
     return {role: made[endpoint] for role, endpoint in found.items()}
 
 
@@ -255,85 +243,64 @@ def llm_writers(clients: Mapping[str, Client], recipe: Recipe) -> Writers:
     )
 
 
-def _made_with(client: Client, prompt: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "model": client.endpoint.model,
-        "prompt": prompt,
-        "prompt_hash": prompt_hash(prompt),
-        **parameters,
-    }
+class _Asking:
+    """What the three share: whom they ask, and the part of the recipe that makes their answers."""
 
-
-class LlmQueryWriter:
     def __init__(self, client: Client, recipe: Recipe) -> None:
-        self.client = client
-        self.recipe = recipe.query
+        self.client, self.recipe = client, recipe
 
+    def _made_with(self, prompt: str, stage: QueryStage | TraceStage | JudgeStage) -> dict[str, Any]:
+        named = {"model": self.client.endpoint.model, "prompt": prompt, "prompt_hash": prompt_hash(prompt)}
+        return {**named, **asdict(stage)}
+
+
+class LlmQueryWriter(_Asking):
     def made_with(self, branch: str) -> dict[str, Any]:
-        name = "query_rrb" if branch == "rrb" else "query_rule"
-        return _made_with(self.client, name, asdict(self.recipe))
+        return self._made_with("query_rrb" if branch == "rrb" else "query_rule", self.recipe.query)
 
     async def write(self, request: QueryRequest) -> QueryDraft:
-        reply = await self.client.ask(**query_call(request, self.recipe).arguments())
+        reply = await self.client.ask(**query_call(request, self.recipe.query).arguments())
         if request.rule is None:
             said, tools = reply.data, reply.data["tools"]
-        else:
-            said = _numbered(reply.data["queries"], request.index + 1)
-            tools = [said["target_tool"]]
-        query = _said(said["query"], "query")
-        return QueryDraft(
-            query, tuple(name.strip() for name in tools), said["explanation"].strip(), _paid(reply)
-        )
+        else:  # the one query of the batch that carries the number; a place in the list says nothing
+            number = request.index + 1
+            own = [one for one in reply.data["queries"] if one["number"] == number]
+            if len(own) != 1:
+                raise _bad_answer(f"holds query number {number} {'twice' if own else 'not at all'}")
+            said, tools = own[0], [own[0]["target_tool"]]
+        answer = tuple(name.strip() for name in tools)
+        return QueryDraft(_said(said["query"], "query"), answer, said["explanation"].strip(), _paid(reply))
 
 
-class LlmTraceWriter:
-    def __init__(self, client: Client, recipe: Recipe) -> None:
-        self.client = client
-        self.recipe = recipe.trace
-
+class LlmTraceWriter(_Asking):
     def made_with(self, branch: str) -> dict[str, Any]:
-        return _made_with(self.client, "trace", asdict(self.recipe))
+        return self._made_with("trace", self.recipe.trace)
 
     async def write(self, request: TraceRequest) -> TraceDraft:
-        reply = await self.client.ask(**trace_call(request, self.recipe).arguments())
+        reply = await self.client.ask(**trace_call(request, self.recipe.trace).arguments())
         steps = [reply.data["semantic_reasoning"]["reasoning"]]
         if request.permissions:
             steps.insert(0, reply.data["permission_filtering"]["reasoning"])
         return TraceDraft(" ".join(_said(step, "reasoning") for step in steps), _paid(reply))
 
 
-class LlmJudge:
-    def __init__(self, client: Client, recipe: Recipe) -> None:
-        self.client = client
-        self.recipe = recipe.judge
-
+class LlmJudge(_Asking):
     def made_with(self, branch: str) -> dict[str, Any]:
-        return _made_with(self.client, "judge", asdict(self.recipe))
+        return self._made_with("judge", self.recipe.judge)
 
     async def judge(self, request: JudgeRequest) -> Verdict:
-        call = judge_call(request, self.recipe)
+        call = judge_call(request, self.recipe.judge)
         reply = await self.client.ask(**call.arguments())
-        thresholds = dict(self.recipe.thresholds)
-        if reply.data["id"] != call.id:
-            # fail closed: a verdict about another sample is no verdict
-            told = "The judge answered for another sample."
-            return Verdict(request.id, {}, told, _paid(reply), thresholds)
+        # the id of what was judged, unless the answer repeats another: that verdict is none
+        judged = request.id if reply.data["id"] == call.id else f"not {request.id}"
         scores = {axis: reply.data[axis] for axis in AXES}
-        return Verdict(request.id, scores, reply.data["critique"], _paid(reply), thresholds)
+        thresholds = dict(self.recipe.judge.thresholds)
+        return Verdict(judged, scores, reply.data["critique"], _paid(reply), thresholds).of(request.id)
 
 
 def _paid(reply: Reply) -> int:
     """Calls: an answer kept from before, or shared with another sample, was counted where it was paid."""
     return 0 if reply.cached or reply.shared else 1
-
-
-def _numbered(queries: list[dict[str, Any]], number: int) -> dict[str, Any]:
-    """The one query of a batch that carries the number; a place in the list says nothing."""
-    own = [one for one in queries if one["number"] == number]
-    if len(own) != 1:
-        found = "twice" if own else "not at all"
-        raise _bad_answer(f"holds query number {number} {found}")
-    return own[0]
 
 
 def _said(text: str, what: str) -> str:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.http import Http404
 from django.urls import path
 from drf_spectacular.utils import extend_schema, inline_serializer
 from rest_framework import serializers
@@ -14,9 +13,9 @@ from synthesis.prompts.selectors import (
     MOST_CRITIQUE,
     STYLES,
     Chosen,
-    Prompt,
     PromptPreview,
     earlier_versions,
+    prompt_named,
     prompt_preview,
     prompts,
     samples_by_prompt,
@@ -29,9 +28,9 @@ Out = serializers.Serializer[Any]
 
 
 class PromptRow(Out):
-    name = serializers.CharField(source="now.name")
+    name = serializers.CharField()
     purpose = serializers.CharField()
-    hash = serializers.CharField(source="now.hash")
+    hash = serializers.CharField()
     first_used = serializers.DateTimeField(allow_null=True, help_text="null before a run used this text")
     versions = serializers.IntegerField(help_text="texts it had before")
 
@@ -125,10 +124,10 @@ class PromptOne(ApiView):
     @extend_schema(responses=PromptDetail, examples=[answer_example({**PROMPT, "texts": [PROMPT_TEXT]})])
     def get(self, request: Request, prompt: str) -> Response:
         """Read a prompt. Its text today and before, and how many samples were written with each."""
-        found = _prompt(prompt)
+        found = prompt_named(prompt)
         counts = samples_by_prompt(prompt)
-        was = [(row.hash, row.source, row.first_used) for row in earlier_versions(found.now)]
-        now = (found.now.hash, found.now.source, found.first_used)
+        was = [(row.hash, row.source, row.first_used) for row in earlier_versions(prompt)]
+        now = (found["hash"], found["source"], found["first_used"])
         texts = [
             {"hash": digest, "text": text, "first_used": used, "samples": counts.get(digest, 0)}
             for digest, text, used in (now, *was)
@@ -144,16 +143,10 @@ class PromptFilled(ApiView):
     )
     def get(self, request: Request, prompt: str) -> Response:
         """Fill a prompt in. The call that a run with this seed sends for this place in the series. Nothing is sent."""
-        _prompt(prompt)
+        prompt_named(prompt)
         given = self.read_query(PreviewIn)
         found: PromptPreview = prompt_preview(Chosen(prompt, index=given.pop("number") - 1, **given))
         return Response(PreviewedPrompt(found).data)
-
-
-def _prompt(name: str) -> Prompt:
-    if found := next((one for one in prompts() if one.now.name == name), None):
-        return found
-    raise Http404
 
 
 urlpatterns = [

@@ -8,10 +8,11 @@ there is none, one of the offline writers'.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from typing import Any
 
 from django.db import connection
 from django.db.models import Count, F
+from django.http import Http404
 
 from catalog.models import LabelledQuery, Tool
 from rules.models import RuleVersion
@@ -29,7 +30,7 @@ from synthesis.core.queries import (
     trace_request,
 )
 from synthesis.core.recipe import Recipe, default_recipe
-from synthesis.llm.prompts import FIELDS, PromptSource, prompt_hash, prompt_sources
+from synthesis.llm.prompts import FIELDS, prompt_hash, source
 from synthesis.llm.writers import Call, endpoints, judge_call, query_call, trace_call
 from synthesis.models import PromptVersion, Sample
 from synthesis.offline.writer import offline_writers
@@ -49,33 +50,33 @@ STAGE = {"query_rule": "query", "query_rrb": "query", "trace": "trace", "judge":
 SHOWN_VERSIONS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """A prompt's file today. `first_used` is None before a run used it; `versions` counts the texts before it."""
-
-    now: PromptSource
-    purpose: str
-    first_used: datetime | None
-    versions: int
-
-
-def prompts() -> list[Prompt]:
-    rows = PromptVersion.objects.values_list("name", "hash", "first_used")
+def prompts() -> list[dict[str, Any]]:
+    """Each prompt's file today. `first_used` is None before a run used it; `versions` counts the texts before it."""
+    rows = list(PromptVersion.objects.values_list("name", "hash", "first_used"))
     used = {digest: at for _, digest, at in rows}
     return [
-        Prompt(
-            one,
-            PURPOSE[one.name],
-            used.get(one.hash),
-            sum(name == one.name and digest != one.hash for name, digest, _ in rows),
-        )
-        for one in prompt_sources()
+        {
+            "name": name,
+            "hash": prompt_hash(name),
+            "source": source(name),
+            "purpose": purpose,
+            "first_used": used.get(prompt_hash(name)),
+            "versions": sum(name == of and digest != prompt_hash(name) for of, digest, _ in rows),
+        }
+        for name, purpose in PURPOSE.items()
     ]
 
 
-def earlier_versions(prompt: PromptSource) -> list[PromptVersion]:
+def prompt_named(name: str) -> dict[str, Any]:
+    """Raises Http404."""
+    if found := next((one for one in prompts() if one["name"] == name), None):
+        return found
+    raise Http404
+
+
+def earlier_versions(name: str) -> list[PromptVersion]:
     """The texts this prompt had before, the newest first."""
-    rows = PromptVersion.objects.filter(name=prompt.name).exclude(hash=prompt.hash)
+    rows = PromptVersion.objects.filter(name=name).exclude(hash=prompt_hash(name))
     return list(rows.order_by("-first_used")[:SHOWN_VERSIONS])
 
 

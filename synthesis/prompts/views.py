@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 
 from catalog.search import ToolFilter, find_tools
 from synthesis.core.queries import TIERS
-from synthesis.llm.prompts import prompt_sources
+from synthesis.llm.prompts import prompt_hash
 from synthesis.prompts.selectors import (
     MOST_CRITIQUE,
     PURPOSE,
@@ -18,6 +18,7 @@ from synthesis.prompts.selectors import (
     earlier_versions,
     example_of,
     few_shot_counts,
+    prompt_named,
     prompt_preview,
     prompts,
     samples_by_prompt,
@@ -37,16 +38,14 @@ def prompt_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 def prompt_detail(request: HttpRequest, name: str) -> HttpResponse:
     """The file as it is, its earlier texts, and a preview that follows the form."""
-    prompt = next((one for one in prompts() if one.now.name == name), None)
-    if prompt is None:
-        raise Http404
+    prompt = prompt_named(name)
     chosen = _chosen(name, request.GET) if request.GET else example_of(name)
     context = {
         "prompt": prompt,
         "chosen": chosen,
         "styles": STYLES,
         "tiers": list(TIERS),
-        "versions": earlier_versions(prompt.now),
+        "versions": earlier_versions(name),
         **_previewed(chosen),
     }
     return render(request, "synthesis/prompt_detail.html", context)
@@ -63,12 +62,13 @@ def preview(request: HttpRequest, name: str) -> HttpResponse:
 @require_GET
 def prompt_counts(request: HttpRequest) -> HttpResponse:
     """Fragment, swapped into place: the samples made with today's prompts, or with each text of ?name=."""
-    named = [one for one in prompt_sources() if request.GET.get("name") in (None, one.name)]
     rows = []
-    for now in named:
-        earlier = earlier_versions(now) if "name" in request.GET else []
-        made = samples_by_prompt(now.name)
-        rows += [(digest, made.get(digest, 0)) for digest in (now.hash, *(one.hash for one in earlier))]
+    for name in (name for name in PURPOSE if request.GET.get("name") in (None, name)):
+        earlier = earlier_versions(name) if "name" in request.GET else []
+        made = samples_by_prompt(name)
+        rows += [
+            (digest, made.get(digest, 0)) for digest in (prompt_hash(name), *(one.hash for one in earlier))
+        ]
     return render(request, "synthesis/_prompt_counts.html", {"rows": rows})
 
 

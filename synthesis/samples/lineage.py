@@ -231,7 +231,7 @@ def lineage(pk: int, person: Any) -> Lineage:
         attempts=tried,
         calls={
             "own": sum(attempt.calls for attempt in tried),
-            "run": job_books(run.job).total.calls if asked else None,
+            "run": job_books(run.job)["total"]["calls"] if asked else None,
         },
         place=place,
         decisions=decisions,

@@ -88,8 +88,8 @@ def costs(sample: Sample, attempts: list[Attempt]) -> dict[str, Any]:
     calls = sum(row.calls for row in attempts)
     if not calls:
         return {}
-    total = job_books(sample.run.job).total
-    return {"calls": calls, "cost": calls * total.cost / total.calls if total.calls else None}
+    total = job_books(sample.run.job)["total"]
+    return {"calls": calls, "cost": calls * total["cost"] / total["calls"] if total["calls"] else None}
 
 
 @require_GET

@@ -136,8 +136,9 @@ def test_cancelled_run_ends_soon_while_an_endpoint_hangs_and_its_books_are_close
     assert jobs.run(run.job.pk).state == "cancelled"
     assert time.monotonic() - began < 15
     books = job_books(run.job)
-    assert books.errors["llm_cancelled"] == books.total.failed > 0
-    assert books.total.under_way == 0 and books.total.calls == len(llm.requests) - 1
+    total = books["total"]
+    assert books["errors"]["llm_cancelled"] == total["failed"] > 0
+    assert total["under_way"] == 0 and total["calls"] == len(llm.requests) - 1
     llm.faults.clear()
     synthesis_resume(run)
     assert run_job(run.job)["ready"] == 6
@@ -149,12 +150,13 @@ def test_books_tell_calls_tokens_seconds_and_errors_by_purpose(llm, django_asser
     run_job(run.job)
     with django_assert_num_queries(3):
         books = job_books(run.job)
-    assert books.errors == {"llm_refused": 1, "llm_server_error": 1}
-    assert [line.purpose for line in books.lines] == ["judge", "query_rule", "trace"]
-    assert sum(line.calls for line in books.lines) == books.total.calls == len(llm.requests) - 1
-    assert books.total.calls == books.total.answered + books.total.failed
-    assert books.total.completion_tokens == 7 * (books.total.answered + 1)  # the refusal is billed
-    assert 0 < books.total.p50 <= books.total.p95 < 10
+    assert books["errors"] == {"llm_refused": 1, "llm_server_error": 1}
+    total = books["total"]
+    assert [line["purpose"] for line in books["lines"]] == ["judge", "query_rule", "trace"]
+    assert sum(line["calls"] for line in books["lines"]) == total["calls"] == len(llm.requests) - 1
+    assert total["calls"] == total["answered"] + total["failed"]
+    assert total["completion_tokens"] == 7 * (total["answered"] + 1)  # the refusal is billed
+    assert 0 < total["p50"] <= total["p95"] < 10
 
 
 def test_run_goes_on_over_a_database_that_ends_its_connections_all_the_time(llm):
