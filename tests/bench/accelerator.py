@@ -23,7 +23,7 @@ import torch
 from tests.bench import e4b
 from tests.bench.e4b_sides import BATCH, Bench, Side, synchronize
 from tests.bench.measure import machine
-from training.ml.bases.model import device
+from training.ml.bases.named import device
 
 BATCHES, PAIRS = 8, 7
 FASTER, TOKENS_PER_SECOND, PEAK_GB, NOISE = 2.5, 14_000, 70.0, 0.10

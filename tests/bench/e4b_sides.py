@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from tests.bench import e4b
-from training.ml.bases.model import Trainee, device
-from training.ml.bases.named import autocast
+from training.ml.bases.model import Trainee
+from training.ml.bases.named import autocast, device
 from training.ml.data import Example, collate, epoch_batches
 from training.ml.rows import SplitEmbedding, SplitHead
 from training.ml.step import gradients

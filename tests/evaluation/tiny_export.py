@@ -10,7 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from catalog.core.tokens import tool_units
 from tests.training.small_encoder import word_pieces
 from trace_site.lib.files import sha256_file
-from training.ml.bases.chat import CLOSE, OPEN
+from training.ml.bases.adapters import CLOSE, OPEN
 from training.ml.bases.pocket import writer_tokenizer
 
 NAMES = [

@@ -13,7 +13,7 @@ from training.core.memorization import stage1_records  # noqa: E402
 from training.core.recipe import Recipe  # noqa: E402
 from training.core.records import Record, Units, load_snapshot, stage2_records  # noqa: E402  # noqa: E402
 from training.ml.bases.chat import FIRST_WORD, Chat  # noqa: E402
-from training.ml.bases.model import add_tokens  # noqa: E402
+from training.ml.bases.named import add_tokens  # noqa: E402
 from training.ml.bases.pocket import writer_tokenizer  # noqa: E402
 from training.ml.data import IGNORE, collate, encode  # noqa: E402
 

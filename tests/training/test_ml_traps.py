@@ -27,8 +27,13 @@ from training.core.rundir import RunDir  # noqa: E402
 from training.ml import stage2  # noqa: E402
 from training.ml.bases import named
 from training.ml.bases.chat import Chat, load_chat  # noqa: E402
-from training.ml.bases.model import add_tokens, build  # noqa: E402
-from training.ml.bases.named import is_tied, load_named, token_tables  # noqa: E402
+from training.ml.bases.model import build  # noqa: E402
+from training.ml.bases.named import (  # noqa: E402
+    add_tokens,  # noqa: E402
+    is_tied,
+    load_named,
+    token_tables,
+)
 from training.ml.data import IGNORE, collate, encode  # noqa: E402
 from training.ml.export import export, merged  # noqa: E402
 

@@ -1,5 +1,6 @@
 """The one domain error: what went wrong, where, and how to fix it; and what each code means in HTTP."""
 
+from collections.abc import Iterable
 from typing import Any
 
 # Every code that an error may have, by its HTTP status; a code that is not here is a mistake of the program.
@@ -126,3 +127,9 @@ class TraceError(Exception):
 
     def as_dict(self) -> dict[str, Any]:
         return {"message": str(self), "code": self.code, "extra": self.extra}
+
+
+def not_found(what: str, kind: str, known: Iterable[object]) -> TraceError:
+    """There is no `what`, but `known` ones of its kind."""
+    hint = f"The {kind} are: {', '.join(map(str, known)) or 'none yet'}."
+    return TraceError(f"there is no {what}.", code="not_found", hint=hint)

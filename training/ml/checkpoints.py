@@ -17,7 +17,8 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
 from training.core.recipe import Recipe, Stage
 from training.core.rundir import RunDir
-from training.ml.bases.model import Trainee, device
+from training.ml.bases.model import Trainee
+from training.ml.bases.named import device
 from training.ml.data import Example
 from training.ml.optimizer import Optimizer
 from training.ml.team import Team

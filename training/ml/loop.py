@@ -29,7 +29,8 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
 from training.core.recipe import Recipe, Stage
 from training.core.rundir import RunDir
-from training.ml.bases.model import Trainee, device
+from training.ml.bases.model import Trainee
+from training.ml.bases.named import device
 from training.ml.checkpoints import State, Trainer, resume, save, settle
 from training.ml.data import Example, epoch_batches, replayed
 from training.ml.optimizer import Optimizer, early_stop, known_before, learning_rate, peak

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from trace_site.lib.errors import TraceError
 from training.core.recipe import Recipe
-from training.ml.bases.model import Trainee, device
-from training.ml.bases.named import autocast
+from training.ml.bases.model import Trainee
+from training.ml.bases.named import autocast, device
 from training.ml.checkpoints import Trainer
 from training.ml.data import IGNORE, WIDTH_MULTIPLE, Batch, Example, collate
 from training.ml.head import Head, output_head, summed_loss

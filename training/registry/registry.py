@@ -19,7 +19,7 @@ from django.utils.module_loading import import_string
 from catalog.models import Tool
 from trace_site.artefacts import store
 from trace_site.audit import models as audit_models
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import TraceError, not_found
 from trace_site.lib.files import read_json
 from trace_site.webhooks.services import emit
 from training.models import AliasMove, Model
@@ -46,13 +46,9 @@ def model_named(reference: str | int) -> Model:
     models = Model.objects.select_related("run__snapshot")
     text = str(reference).strip()
     if text.isdecimal():
-        model = models.filter(pk=int(text)).first()
-        if model is None:
-            known = (
-                ", ".join(map(str, models.order_by("-id").values_list("pk", flat=True)[:10])) or "none yet"
-            )
-            hint = f"The models are: {known}."
-            raise TraceError(f"there is no model {text}.", code="not_found", hint=hint)
+        if (model := models.filter(pk=int(text)).first()) is None:
+            newest_first = models.order_by("-id").values_list("pk", flat=True)
+            raise not_found(f"model {text}", "models", newest_first[:10])
         return model
     if text not in Alias.values:
         problem = f"{text!r} is neither a model's id nor an alias."

@@ -29,7 +29,7 @@ from training.registry.selectors import alias_names
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A row that has files. `why` says what needs them; empty: nothing does. `valid`: None while nobody has looked."""
+    """A row that has files. `why` says what needs them; empty: nothing does."""
 
     kind: str  # model or stage
     id: int

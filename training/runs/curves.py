@@ -88,7 +88,7 @@ def series(name: str, found: list[Bucket], field: str, axis: str = "step") -> Se
     return Series(name, points, [(x, low, high) for x, (_, low, high) in rows])
 
 
-def curves(of: Run, *, log: bool = False) -> dict[str, Any]:
+def of_run(of: Run, *, log: bool = False) -> dict[str, Any]:
     """{"charts", "points"}: every figure of a run, a curve a stage; one query."""
     found = {stage: rows for (_, stage), rows in buckets([of.pk]).items()}
     stages = sorted(found, key=lambda stage: ORDER.get(stage, len(ORDER)))

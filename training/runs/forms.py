@@ -10,18 +10,7 @@ from synthesis.models import Snapshot
 from trace_site.lib.errors import TraceError
 from training.core import estimate
 from training.core import recipe as recipes
-from training.core.recipe import (
-    CELL,
-    FIELDS,
-    GROUPS,
-    LONGEST_TEXT,
-    POCKET,
-    Recipe,
-    RecipeField,
-    flat,
-    shown,
-    typed,
-)
+from training.core.recipe import CELL, FIELDS, POCKET, Recipe, RecipeField, flat
 from training.models import Run
 from training.runs.services import configured_bases, read_yaml, require_configured
 from training.runs.stages import default_recipe, over_default
@@ -78,7 +67,7 @@ class BaseField(forms.CharField):
     def __init__(self) -> None:
         super().__init__(
             label="Base model",
-            max_length=LONGEST_TEXT,
+            max_length=recipes.LONGEST_TEXT,
             initial=lambda: configured_bases()[0],
             widget=BaseSelect,
             help_text="vLLM serves named bases only; pocket is served by our own engine alone.",
@@ -123,7 +112,7 @@ class RunForm(forms.Form):
 
 def typed_recipe(base: str, posted: Mapping[str, Any]) -> Recipe:
     """The base's default recipe with what was typed over it; a field left empty keeps its default."""
-    own = {name: typed(FIELDS[name], text) for name, text in edited(base, posted).items()}
+    own = {name: recipes.typed(FIELDS[name], text) for name, text in edited(base, posted).items()}
     return recipes.from_dict(over_default(base, own | {"base": base}))
 
 
@@ -135,7 +124,7 @@ def edited(base: str, posted: Mapping[str, Any]) -> dict[str, str]:
 
 
 def texts_of(recipe: Recipe) -> dict[str, str]:
-    return {name: shown(value) for name, value in flat(recipe).items()}
+    return {name: recipes.shown(value) for name, value in flat(recipe).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +158,7 @@ class FieldGroup:
 def recipe_groups(base: str, own: Mapping[str, str]) -> list[FieldGroup]:
     """Every field of the recipe. own: texts by dotted name; what it lacks has the base's default."""
     defaults, paper = texts_of(default_recipe(base)), texts_of(default_recipe(PAPER))
-    groups = {name: FieldGroup(title, []) for name, title in GROUPS.items()}
+    groups = {name: FieldGroup(title, []) for name, title in recipes.GROUPS.items()}
     for name, field in FIELDS.items():
         told = paper[name] if field.source == "paper" else ""
         row = FieldRow(field, own.get(name, defaults[name]), defaults[name], told)

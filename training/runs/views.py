@@ -17,32 +17,10 @@ from training.core import recipe as recipes
 from training.core.recipe import CELL, FIELDS, STAGES, Recipe, differing
 from training.models import Run
 from training.registry import registry, selectors
-from training.runs import forms, services
-from training.runs.curves import (
-    AXES,
-    MOST_COMPARED,
-    charts,
-    chosen,
-    compared_fields,
-    curves,
-    newest_points,
-    pairs,
-    seen,
-    stage_states,
-)
+from training.runs import curves, forms, services
+from training.runs import selectors as reads
 from training.runs.estimates import estimate
 from training.runs.forms import CARDS, RunForm
-from training.runs.selectors import (
-    FILTERS,
-    choices,
-    cloned_changes,
-    lines_of,
-    log_files,
-    narrowed,
-    queue,
-    readable_recipe,
-    report_to,
-)
 from training.runs.stages import default_recipe
 
 LOG_LINES = 12  # on the page; the whole log is a file
@@ -51,10 +29,10 @@ LOG_LINES = 12  # on the page; the whole log is a file
 @require_GET
 def run_list(request: HttpRequest) -> HttpResponse:
     """Filters and keyset pages; check boxes choose what is compared."""
-    found = narrowed(selectors.runs(), request.GET)
+    found = reads.narrowed(selectors.runs(), request.GET)
     page = keyset(found, request.GET.get("after", ""), newest=True)
-    chosen = {name: request.GET.get(name, "") for name in FILTERS}
-    context = {"page": page, "chosen": chosen, "choices": choices(), "filtered": any(chosen.values())}
+    chosen = {name: request.GET.get(name, "") for name in reads.FILTERS}
+    context = {"page": page, "chosen": chosen, "choices": reads.choices(), "filtered": any(chosen.values())}
     return render(request, "training/run_list.html", {**context, **table(page.rows)})
 
 
@@ -69,14 +47,14 @@ def table(runs: Iterable[Run]) -> dict[str, Any]:
 @require_GET
 def run_detail(request: HttpRequest, pk: int) -> HttpResponse:
     run = found_run(pk)
-    recipe = readable_recipe(run)
+    recipe = reads.readable_recipe(run)
     context = {
         **moving(run),
         **drawn(run, request),
         "fields": forms.recipe_groups(run.base, forms.texts_of(recipe)) if recipe else [],
-        "cloned": cloned_changes(run),
+        "cloned": reads.cloned_changes(run),
         "clones": list(run.clones.order_by("pk").values_list("pk", flat=True)[:20]),
-        "report_to": report_to(),
+        "report_to": reads.report_to(),
     }
     others = selectors.runs().filter(snapshot=run.snapshot_id).exclude(pk=pk).order_by("-pk")[:10]
     return render(request, "training/run_detail.html", {**context, **table(others)})
@@ -84,14 +62,14 @@ def run_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 def moving(run: Run) -> dict[str, Any]:
     """What changes while a run goes on, small enough to be asked for every two seconds."""
-    points = newest_points(run)
+    points = curves.newest_points(run)
     stage, newest = next(reversed(points.items()), ("", {}))
     return {
         "run": run,
-        "stages": stage_states(run, points),
+        "stages": curves.stage_states(run, points),
         "newest": newest,
         "stage": STAGES.get(stage, stage),
-        "seen": seen(points),
+        "seen": curves.seen(points),
         "seconds": selectors.seconds(run),
         "log_lines": [line for line in run.log_tail.splitlines() if line.strip()][-LOG_LINES:],
     }
@@ -100,7 +78,7 @@ def moving(run: Run) -> dict[str, Any]:
 def drawn(run: Run, request: HttpRequest) -> dict[str, Any]:
     """The curves, whose size does not depend on how long the run is."""
     log = request.GET.get("scale") == "log"
-    return {"curves": curves(run, log=log), "scale": "log" if log else "linear"}
+    return {"curves": curves.of_run(run, log=log), "scale": "log" if log else "linear"}
 
 
 @require_GET
@@ -114,7 +92,7 @@ def run_live(request: HttpRequest, pk: int) -> HttpResponse:
 def run_curves(request: HttpRequest, pk: int) -> HttpResponse:
     """The curves; nothing when the reader has seen the newest point already."""
     run = found_run(pk)
-    points = seen(newest_points(run))
+    points = curves.seen(curves.newest_points(run))
     if request.GET.get("seen") == points:
         return HttpResponse(status=204)
     context = {"run": run, "seen": points, **drawn(run, request)}
@@ -125,11 +103,11 @@ def run_curves(request: HttpRequest, pk: int) -> HttpResponse:
 def run_log(request: HttpRequest, pk: int) -> StreamingHttpResponse | HttpResponse:
     """The whole log of every stage where its files are on this machine, else the last lines that were kept."""
     run = found_run(pk)
-    files = log_files(run)
+    files = reads.log_files(run)
     name = f'attachment; filename="run-{run.pk}.log"'
     if not files:
         return HttpResponse(run.log_tail, "text/plain; charset=utf-8", headers={"Content-Disposition": name})
-    answer = StreamingHttpResponse(lines_of(files), content_type="text/plain; charset=utf-8")
+    answer = StreamingHttpResponse(reads.lines_of(files), content_type="text/plain; charset=utf-8")
     answer["Content-Disposition"] = name
     return answer
 
@@ -191,7 +169,7 @@ def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 def queue_page(request: HttpRequest, template: str = "training/queue.html") -> HttpResponse:
-    found = queue()
+    found = reads.queue()
     context = {"queue": found, "active": bool(found.running or found.waiting)}
     return render(request, template, context)
 
@@ -203,19 +181,20 @@ def queue_page(request: HttpRequest, template: str = "training/queue.html") -> H
 def run_compare(request: HttpRequest) -> HttpResponse:
     """?run=1&run=2&x=step|tokens|seconds&scale=log"""
     asked = request.GET.getlist("run")
-    runs = chosen(asked)
-    axis = request.GET.get("x", "") if request.GET.get("x", "") in AXES else "step"
+    runs = curves.chosen(asked)
+    axis = request.GET.get("x", "") if request.GET.get("x", "") in curves.AXES else "step"
     log = request.GET.get("scale") == "log"
-    context = {"runs": runs, "asked": len(set(asked)), "most": MOST_COMPARED, "axes": AXES, "axis": axis}
+    context = {"runs": runs, "asked": len(set(asked)), "most": curves.MOST_COMPARED}
+    context |= {"axes": curves.AXES, "axis": axis}
     if len(runs) > 1:
-        rows = compared_fields(runs)
+        rows = curves.compared_fields(runs)
         context |= {
             **table(runs),
             "differing": [row for row in rows if len(set(row[2])) > 1],
             "equal": [row for row in rows if len(set(row[2])) == 1],
             "fields": len(rows),
-            "sections": charts(runs, axis, log),
-            "pairs": pairs(runs),
+            "sections": curves.charts(runs, axis, log),
+            "pairs": curves.pairs(runs),
             "models": [run.model for run in runs if hasattr(run, "model")],
             "scale": "log" if log else "linear",
         }

@@ -10,7 +10,7 @@ from evaluation.core.coverage import STATES
 from evaluation.core.stats import interval_words
 from evaluation.coverage.selectors import DomainCoverage, coverage
 from trace_site.commands import TraceCommand
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import not_found
 
 MOST_GAPS = 10
 
@@ -24,9 +24,8 @@ class Command(TraceCommand):
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         rows = coverage(options["domain"])
         if options["domain"] and not rows:
-            known = ", ".join(Domain.objects.values_list("slug", flat=True)) or "none yet"
-            hint = f"The domains are: {known}."
-            raise TraceError(f"there is no domain {options['domain']!r}.", code="not_found", hint=hint)
+            slugs = Domain.objects.values_list("slug", flat=True)
+            raise not_found(f"domain {options['domain']!r}", "domains", slugs)
         for row in rows:
             for line in coverage_lines(row):
                 self.echo(line)

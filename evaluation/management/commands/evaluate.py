@@ -11,7 +11,7 @@ from evaluation.core.metrics import METRICS
 from evaluation.core.stats import interval_words
 from evaluation.models import Benchmark, Evaluation
 from trace_site.commands import TraceCommand, run_inline
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import not_found
 from training.registry.registry import model_named
 
 BASELINE = "embedding"
@@ -28,9 +28,8 @@ class Command(TraceCommand):
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         benchmark = Benchmark.objects.filter(name=options["benchmark"]).order_by("-version").first()
         if benchmark is None:
-            known = ", ".join(sorted(set(Benchmark.objects.values_list("name", flat=True)))) or "none yet"
-            hint = f"There are: {known}."
-            raise TraceError(f"there is no benchmark {options['benchmark']!r}.", code="not_found", hint=hint)
+            names = sorted(set(Benchmark.objects.values_list("name", flat=True)))
+            raise not_found(f"benchmark {options['benchmark']!r}", "benchmarks", names)
         model = None if options["model"] == BASELINE else model_named(options["model"])
         decodes = [options["decode"]] if options["decode"] else []
         result = run_inline(evaluation_request(model=model, benchmark=benchmark, decodes=decodes), self.echo)

@@ -6,7 +6,7 @@ from django.core.management import CommandParser
 
 from trace_site.commands import TraceCommand, run_inline
 from trace_site.jobs import Job
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import not_found
 from training.models import RetrainPolicy, Run
 from training.retraining import services
 from training.retraining.selectors import Standing, standing
@@ -22,21 +22,18 @@ class Command(TraceCommand):
         )
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        chosen = [self._named(options["policy"])] if options["policy"] else list(RetrainPolicy.objects.all())
+        chosen = list(RetrainPolicy.objects.all())
+        if name := options["policy"]:
+            names = [policy.name for policy in chosen]
+            chosen = [policy for policy in chosen if policy.name == name]
+            if not chosen:
+                raise not_found(f"policy {name!r}", "policies", names)
         if options["dry_run"]:
             return {"policies": [self._told(standing(policy)) for policy in chosen]}, ""
         if not options["policy"]:
             started = services.sweep()
             return {"started": started}, f"{started} of {len(chosen)} policies started"
         return self._trained(chosen[0])
-
-    def _named(self, name: str) -> RetrainPolicy:
-        if (found := RetrainPolicy.objects.filter(name=name).first()) is None:
-            known = ", ".join(RetrainPolicy.objects.values_list("name", flat=True)) or "none yet"
-            raise TraceError(
-                f"there is no policy {name!r}.", code="not_found", hint=f"The policies are: {known}."
-            )
-        return found
 
     def _told(self, found: Standing) -> dict[str, Any]:
         words = "; ".join(found.verdict.reasons if found.verdict.due else found.verdict.keeps)

@@ -9,7 +9,7 @@ from django.core.management import CommandParser
 from synthesis.models import Snapshot
 from trace_site.commands import TraceCommand, run_inline
 from trace_site.jobs import Job
-from trace_site.lib.errors import TraceError
+from trace_site.lib.errors import not_found
 from training.core import recipe as recipes
 from training.models import Run
 from training.runs.services import run_create
@@ -30,9 +30,8 @@ class Command(TraceCommand):
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         snapshot = Snapshot.objects.filter(pk=options["snapshot"]).first()
         if snapshot is None:
-            known = ", ".join(map(str, Snapshot.objects.values_list("pk", flat=True)[:10])) or "none yet"
-            hint = f"The snapshots are: {known}."
-            raise TraceError(f"there is no snapshot {options['snapshot']}.", code="not_found", hint=hint)
+            known = Snapshot.objects.values_list("pk", flat=True)[:10]
+            raise not_found(f"snapshot {options['snapshot']}", "snapshots", known)
         recipe = recipes.load(options["recipe"]) if options["recipe"] else None
         cell = {name: options[name] for name in ("base", "format", "memo", "retrieval", "seed")}
         run = run_create(snapshot=snapshot, recipe=recipe, **cell)

@@ -20,17 +20,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
 from training.core.records import Parts, Record, Units, choice_parts, query_parts
 from training.core.scripts import readable_scripts, request_words, scripts_of
-from training.ml.bases.adapters import (
-    ASSISTANT,
-    CLOSE,
-    END,
-    OPEN,
-    PAD,
-    USER,
-    Markers,
-    pocket_markers,
-    template_markers,
-)
+from training.ml.bases.adapters import Markers, pocket_markers, template_markers
 
 # Text from outside as token ids, none of which is a control or a tool token, with nothing lost on the way.
 #
@@ -125,8 +115,6 @@ def _unprefixed(step: Any) -> Any:
         return {**step, "prepend_scheme": "never"}
     return {**step, "add_prefix_space": False} if "add_prefix_space" in step else step
 
-
-__all__ = ["ASSISTANT", "CLOSE", "END", "OPEN", "PAD", "USER", "Chat", "Stretch", "load_chat"]
 
 FIRST_WORD = 2**20  # ids from here on are words of the encoder's own vocabulary; a request is spelled in them
 ENCODER_WORDS = "encoder"  # the folder in an export with the encoder's tokenizer

@@ -31,7 +31,6 @@ from training.ml.bases.named import (
     add_tokens,
     append_tokens,
     base_licence,
-    device,
     grow_tables,
     has_towers,
     load_named,
@@ -163,9 +162,6 @@ def unit_texts(snapshot: Snapshot, fmt: str) -> dict[str, str]:
         for string in index.units[name]:
             texts[string].append(named.get(string, about))
     return {string: " ".join(parts[:8]) for string, parts in sorted(texts.items())}
-
-
-__all__ = ["Trainee", "add_tokens", "build", "device", "load_named", "with_lora"]
 
 
 @dataclass

@@ -33,7 +33,8 @@ from transformers import (
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 
 from training.core.recipe import Recipe
-from training.ml.bases.chat import ASSISTANT, CLOSE, END, FIRST_WORD, OPEN, PAD, USER, Chat
+from training.ml.bases.adapters import ASSISTANT, CLOSE, END, OPEN, PAD, USER
+from training.ml.bases.chat import FIRST_WORD, Chat
 from training.ml.bases.named import rounded
 
 SCALE = 20.0  # of the mean, whose length is 1: sentence-transformers' scale for cosines
