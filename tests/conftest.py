@@ -1,5 +1,6 @@
 """Fixtures every test may use."""
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,14 @@ from trace_site.management.commands.migrate import refuse_old_home
 # how long an example takes says something of the machine, nothing of the property
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
+
+trace_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+trace_settings.STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+trace_settings.WHITENOISE_AUTOREFRESH = True  # each new client would look through all static files, at 50 ms
+trace_settings.AXES_ENABLED = False  # no line in the audit for each client that is signed in
 
 truncating_sql_flush = DatabaseOperations.sql_flush  # what manage.py flush does
 SAME_ALWAYS = ("django_content_type", "auth_permission")  # every migration makes them anew
@@ -67,23 +76,25 @@ def _drop_old_database(unfinished: bool) -> None:
     connection.settings_dict["NAME"] = name
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Modules and cases stay to the end: looking through them for garbage took a third of the start."""
+    gc.disable()
+    collected = yield
+    gc.freeze()
+    gc.enable()
+    return collected
+
+
 def pytest_collection_modifyitems(items):
     """Browser tests together: one browser serves them all."""
     items.sort(key=lambda item: "browser" in item.keywords)
 
 
 @pytest.fixture(autouse=True)
-def fast_passwords(settings, request):
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    settings.STORAGES = {
-        "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-    }
-    settings.WHITENOISE_AUTOREFRESH = True  # each new client would look through all static files, at 50 ms
-    # counts of its own for each test, and no line in the audit for each client that is signed in
+def counts_of_its_own(settings, request):
     cache = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": request.node.nodeid}
     settings.CACHES = {"default": cache}
-    settings.AXES_ENABLED = False
 
 
 @pytest.fixture

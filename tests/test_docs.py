@@ -9,7 +9,7 @@ import pytest
 from django.core.management import get_commands, load_command_class
 from django.urls import get_resolver, resolve
 
-from tests.test_architecture import APPS, ROOT, imports_of
+from tests.sources import APPS, ROOT, imports_of, modules
 
 README = ROOT / "README.md"
 PAGES = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -21,9 +21,7 @@ DEMO = ROOT / "trace_site" / "demo"
 
 
 def packages() -> set[str]:
-    found = {
-        path.parent.relative_to(ROOT) for app in ("trace_site", *APPS) for path in (ROOT / app).rglob("*.py")
-    }
+    found = {path.parent for path in modules()}
     return {str(path) for path in found if not NO_ROOMS & set(path.parts)}
 
 
@@ -54,9 +52,10 @@ def test_picture_shows_the_rooms_of_an_app_and_none_imports_from_its_right(app):
     for place, row in enumerate(rows):
         later = {f"{app}.{room}" for after in rows[place + 1 :] for room in after}
         wrong = [
-            f"{path.relative_to(ROOT)}: {name}"
+            f"{path}: {name}"
             for room in row
-            for path in (ROOT / app / room).rglob("*.py")
+            for path in modules()
+            if path.parts[:2] == (app, room)
             for name in imports_of(path)
             if ".".join(name.split(".")[:2]) in later
         ]

@@ -14,8 +14,8 @@ from synthesis.core.queries import JudgeRequest, QueryRequest, TraceRequest
 from synthesis.core.recipe import default_recipe
 from synthesis.core.snapshot import Entry, compose
 from synthesis.offline.writer import offline_writers
+from tests.sources import ROOT
 from tests.synthesis.test_demo_queries import DEMO, demo_rules, demo_tools
-from tests.test_architecture import ROOT
 from training.core.recipe import Recipe
 from training.core.records import Snapshot, stage2_records
 

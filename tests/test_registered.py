@@ -2,30 +2,22 @@
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 from django.apps import apps
 from django.urls import reverse
 from django.utils.module_loading import import_string
 
+from tests.sources import modules
 from trace_site.audit.log import model_names, words_of
 from trace_site.impact import declared_by_apps
 from trace_site.notices.services import KINDS
 from trace_site.webhooks.services import EVENTS
 
-ROOT = Path(__file__).parents[1]
-TREES = {
-    path: ast.parse(path.read_text())
-    for app in ("trace_site", "catalog", "rules", "synthesis", "training", "evaluation")
-    for path in sorted((ROOT / app).rglob("*.py"))
-    if "migrations" not in path.parts
-}
-
 
 def texts_given(names: set[str], place: int) -> set[str]:
     """What calls of these functions are given at a place, where it is written out."""
-    calls = [node for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [node for tree in modules().values() for node in ast.walk(tree) if isinstance(node, ast.Call)]
     named = [call for call in calls if getattr(call.func, "attr", getattr(call.func, "id", "")) in names]
     given = [node for call in named if len(call.args) > place for node in ast.walk(call.args[place])]
     return {node.value for node in given if isinstance(node, ast.Constant) and isinstance(node.value, str)}
@@ -34,7 +26,7 @@ def texts_given(names: set[str], place: int) -> set[str]:
 def test_every_event_that_is_sent_is_registered_and_every_registered_one_is_sent():
     sent = {text for text in texts_given({"emit", "emit_all"}, 0) if re.fullmatch(r"\w+\.\w+", text)}
     assert len(sent) > 5 and sent <= set(EVENTS)
-    written = {n.value for t in TREES.values() for n in ast.walk(t) if isinstance(n, ast.Constant)}
+    written = {n.value for t in modules().values() for n in ast.walk(t) if isinstance(n, ast.Constant)}
     assert set(EVENTS) <= written
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from rest_framework import exceptions
 
+from tests.sources import modules
 from trace_site.lib.errors import STATUS_OF, TraceError, declared, status_of
 
-ROOT = Path(__file__).parents[2]
-APPS = ("trace_site", "catalog", "rules", "synthesis", "training", "evaluation")
 RAISED = {"TraceError": 1, "LlmError": 1}  # class -> where its code stands when it is given by position
 FRAMEWORK = {
     exceptions.AuthenticationFailed,
@@ -20,16 +19,6 @@ FRAMEWORK = {
     exceptions.NotAcceptable,
     exceptions.UnsupportedMediaType,
 }
-
-
-@cache
-def modules() -> dict[str, ast.Module]:
-    return {
-        str(path.relative_to(ROOT)): ast.parse(path.read_text())
-        for app in APPS
-        for path in sorted((ROOT / app).rglob("*.py"))
-        if "migrations" not in path.parts
-    }
 
 
 def name_of(call: ast.Call) -> str:
@@ -96,7 +85,7 @@ def used() -> dict[str, str]:
         passing = {name: position for name, (position, _) in own[path].items()}
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module:
-                there = own.get(f"{node.module.replace('.', '/')}.py", {})
+                there = own.get(Path(f"{node.module.replace('.', '/')}.py"), {})
                 passing |= {item.name: there[item.name][0] for item in node.names if item.name in there}
         for node in ast.walk(tree):
             codes: list[str] = []
@@ -115,9 +104,9 @@ def used() -> dict[str, str]:
                 if isinstance(node, ast.Call) and (name := name_of(node)) in RAISED:
                     value = code_of(node, RAISED[name])
                     if isinstance(value, ast.Name):
-                        found |= dict.fromkeys(written_before(function, value.id), path)
+                        found |= dict.fromkeys(written_before(function, value.id), str(path))
         for _, default in own[path].values():
-            found |= dict.fromkeys(default, path)
+            found |= dict.fromkeys(default, str(path))
     return found
 
 

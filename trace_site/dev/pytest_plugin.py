@@ -5,7 +5,12 @@ REDIS_URL name are shared; there each process has a database of its own.
 """
 
 import os
+import sys
 from pathlib import Path
+
+# a hundred child processes would each compile all of it anew where the environment keeps no compiled files
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 home = Path(os.environ.get("TRACE_HOME") or Path(__file__).resolve().parents[2] / ".trace-test")
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
