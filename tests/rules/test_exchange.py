@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from catalog.models import Tool
 from rules.book import cached_book
 from rules.core.rule import make_content
-from rules.exchange.services import RulesResult, rules_export, rules_import
+from rules.exchange.services import FilePreview, rules_export, rules_import
 from rules.models import Rule, RuleVersion
 from rules.services import rule_preview, rule_withdraw
 from tests.factories import make_tool
@@ -33,16 +33,17 @@ def tools() -> None:
 
 @pytest.fixture
 def load(tmp_path: Path):
-    def run(*rules: dict[str, Any], **options: Any) -> RulesResult:
+    def run(*rules: dict[str, Any], **options: Any) -> FilePreview:
         path = tmp_path / "rules.json"
         path.write_text(json.dumps(list(rules)))
-        return rules_import(path=path, **options)
+        return rules_import(path=path, **options)[0]
 
     return run
 
 
-def counts(result: RulesResult) -> tuple[int, int, int]:
-    return result.counts["added"], result.counts["changed"], result.counts["unchanged"]
+def counts(result: FilePreview) -> tuple[int, int, int]:
+    found = result.counts()
+    return found["added"], found["changed"], found["unchanged"]
 
 
 def test_import_is_idempotent_and_a_change_is_a_new_version(load) -> None:
@@ -66,7 +67,8 @@ def test_export_imports_as_unchanged(load, tmp_path: Path) -> None:
 def test_draft_is_imported_without_publishing_and_published_later(load) -> None:
     load(RULE)
     assert Rule.objects.get().published is None
-    assert load(RULE, publish=True).published == 1
+    load(RULE, publish=True)
+    assert Rule.objects.get().published is not None
     assert Rule.objects.get().published.number == 1
 
 
@@ -195,8 +197,8 @@ def test_bad_rows_are_skipped_and_listed_when_the_operator_says_so(load) -> None
     assert caught.value.extra["count"] == 4 and not Rule.objects.exists()
     result = load(*rows, skip_bad_rows=True)
     assert counts(result) == (2, 0, 0)
-    assert result.counts["skipped"] == 3
-    assert [line.split("#")[1].split(":")[0] for line in result.counts["errors"]] == [
+    assert result.skipped == 3
+    assert [line.split("#")[1].split(":")[0] for line in result.errors] == [
         "/1/tool_name", "/2", "/2", "/4/code",
     ]  # fmt: skip
     with pytest.raises(TraceError):
@@ -206,7 +208,7 @@ def test_bad_rows_are_skipped_and_listed_when_the_operator_says_so(load) -> None
 def test_findings_that_are_errors_skip_their_rule_when_publishing(load) -> None:
     mute = RULE | {"code": "MUTE", "rule_text": "Always use this one and never the other one, please."}
     result = load(RULE, mute, publish=True, skip_bad_rows=True)
-    assert (counts(result), result.counts["skipped"], result.published) == ((1, 0, 0), 1, 1)
+    assert (counts(result), result.skipped, Rule.objects.exclude(published=None).count()) == ((1, 0, 0), 1, 1)
     entry = AuditEntry.objects.get(action="rule.published")
     assert (entry.detail["via"], entry.detail["file"]) == ("import", "rules.json")
 
@@ -223,7 +225,7 @@ def test_csv_is_recognised_and_its_mistakes_name_line_and_column(tmp_path: Path)
         TraceError, match=r"rules.csv:3, column confusables, entry 1: 'Pay/nope' is not in the"
     ):
         rules_import(path=path)
-    assert rules_import(path=path, skip_bad_rows=True).counts["added"] == 1
+    assert counts(rules_import(path=path, skip_bad_rows=True)[0])[0] == 1
 
 
 def test_fields_that_are_not_kept_are_said_by_the_command(load, tmp_path: Path, capsys) -> None:

@@ -30,8 +30,7 @@ def fresh(path: Path, data: bytes, fmt: Format) -> bytes:
         with transaction.atomic():
             rules_import(path=path)
             text = as_text(rules_export(), fmt)
-            again = rules_import(path=path)
-            assert (again.counts["added"], again.counts["changed"]) == (0, 0)
+            assert not rules_import(path=path)[0].changes
             raise RolledBack
     except RolledBack:
         assert not Rule.objects.exists()

@@ -29,23 +29,25 @@ class Command(TraceCommand):
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         given = {key: options[key] for key in ("path", "publish", "dry_run", "skip_bad_rows")}
         try:
-            result = rules_import(**given)
+            preview, published = rules_import(**given)
         except TraceError as error:
             self._list(error.extra.get("errors", [])[1:])
             raise
-        counts = result.counts
+        counts = preview.counts()
+        del counts["unpublished"]  # they count as unchanged
         self._list(counts["errors"])
         for name, number in counts["ignored"].items():
             self.stderr.write(f"The field {name} of {number:,} rules is not part of a rule and was not kept.")
-        for mark, labels in (("+", result.added), ("~", result.changed)) if options["dry_run"] else ():
-            for label in labels[:SHOWN]:
-                self.echo(f"{mark} {label}")
-            if len(labels) > SHOWN:
-                self.echo(f"{mark} ... and {len(labels) - SHOWN:,} more")
+        for mark, kind in (("+", "added"), ("~", "changed")) if options["dry_run"] else ():
+            changes = preview.of(kind)
+            for change in changes[:SHOWN]:
+                self.echo(f"{mark} {change.label}")
+            if len(changes) > SHOWN:
+                self.echo(f"{mark} ... and {len(changes) - SHOWN:,} more")
         words = ("added", "changed", "unchanged", "skipped")
         parts = ", ".join(f"{counts[key]:,} {key}" for key in words if counts[key])
         verb = "would import" if options["dry_run"] else "imported"
-        tail = f"; {result.published:,} published" if result.published else ""
+        tail = f"; {published:,} published" if published else ""
         return counts, f"{verb} rules from {options['path'].name}: {parts or 'none'}{tail}."
 
     def _list(self, lines: list[str]) -> None:
