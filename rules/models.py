@@ -82,6 +82,16 @@ class RuleHealth(models.Model):
     def __str__(self) -> str:
         return f"{self.rule_id}: {self.light}"
 
+    @property
+    def state(self) -> str:
+        if self.rule.published_id is None:
+            return "draft"
+        return "published" if self.rule.published_id == self.version_id else "changed"
+
+    @property
+    def findings_label(self) -> str:
+        return f"{len(self.findings)} finding{'s' if len(self.findings) > 1 else ''}"
+
 
 class ChangeRequest(models.Model):
     """One or several rule changes that are reviewed, approved and applied together.
@@ -127,6 +137,10 @@ class ChangeRequest(models.Model):
 
     def __str__(self) -> str:
         return f"change request {self.pk}: {self.title}"
+
+
+State = ChangeRequest.State
+OPEN = frozenset({State.DRAFT, State.IN_REVIEW, State.APPROVED, State.SCHEDULED})  # may still be applied
 
 
 class RuleChange(models.Model):

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 from django.db.models import BooleanField, Count, F, Func, Q, QuerySet
 from django.db.models.expressions import RawSQL
@@ -12,12 +11,10 @@ from django.urls import reverse
 
 from catalog.models import Tool
 from rules.book import version_contents
-from rules.core.check import Finding
 from rules.core.draft import RuleDiff, diff_rules
-from rules.core.reading import Place
-from rules.models import ChangeRequest, Rule, RuleChange, RuleHealth, RuleVersion
+from rules.models import OPEN, Rule, RuleChange, RuleHealth, RuleVersion
 from trace_site.impact import Impact
-from trace_site.paging import SIZE, Page, number_of
+from trace_site.paging import SIZE, Page, keyset, number_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,26 +105,6 @@ class RuleFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleRow:
-    """One line of the list: the version people work on, and what the checks said of it."""
-
-    rule: Rule
-    version: RuleVersion
-    light: str
-    findings: list[Finding]
-
-    @property
-    def state(self) -> str:
-        if self.rule.published_id is None:
-            return "draft"
-        return "published" if self.rule.published_id == self.version.pk else "changed"
-
-    @property
-    def words(self) -> str:
-        return f"{len(self.findings)} finding{'s' if len(self.findings) > 1 else ''}"
-
-
-@dataclass(frozen=True, slots=True)
 class RuleList:
     """One page of rules, and how many there are in all, by light."""
 
@@ -148,12 +125,6 @@ def rule_list(chosen: RuleFilter, after: str = "", size: int = SIZE) -> RuleList
 def rule_ids(chosen: RuleFilter) -> list[int]:
     """The rules that the list shows on all its pages."""
     return list(_narrowed(chosen).values_list("rule_id", flat=True))
-
-
-def finding_of(told: dict[str, Any]) -> Finding:
-    """A finding as RuleHealth keeps it."""
-    fields = {**told, "place": Place(**told["place"]), "path": tuple(told["path"])}
-    return Finding(**fields)
 
 
 def _narrowed(chosen: RuleFilter) -> QuerySet[RuleHealth]:
@@ -178,36 +149,23 @@ def _narrowed(chosen: RuleFilter) -> QuerySet[RuleHealth]:
 
 def _page(rows: QuerySet[RuleHealth], chosen: RuleFilter, after: str, size: int) -> Page:
     """By domain and code after the key `domain/code`, or newest version first after the key of a version."""
-    if chosen.order == "changed":
-        rows = rows.order_by("-version_id")
-        if last := number_of(after):
-            rows = rows.filter(version_id__lt=last)
-    else:
-        rows = rows.order_by("rule__domain_id", "rule__code")
-        domain, _, code = after.partition("/")
-        if code:
-            rows = rows.filter(Q(rule__domain_id__gt=domain) | Q(rule__domain_id=domain, rule__code__gt=code))
-    shown = rows.select_related("rule__domain", "version__target", "version__author").defer(
+    rows = rows.select_related("rule__domain", "version__target", "version__author").defer(
         "words", *(f"version__target__{name}" for name in ("embedding", "search", "words", "description"))
     )
-    found = [_row(health) for health in shown[: size + 1]]
-    page, more = found[:size], len(found) > size
-    return Page(page, after, _key(page[-1], chosen) if more else None)
-
-
-def _row(health: RuleHealth) -> RuleRow:
-    return RuleRow(health.rule, health.version, health.light, [finding_of(told) for told in health.findings])
-
-
-def _key(row: RuleRow, chosen: RuleFilter) -> str:
-    return str(row.version.pk) if chosen.order == "changed" else f"{row.rule.domain_id}/{row.rule.code}"
+    if chosen.order == "changed":
+        last = number_of(after)
+        return keyset(rows, str(last) if last else "", by="version_id", newest=True, size=size)
+    domain, _, code = after.partition("/")
+    if code:
+        rows = rows.filter(Q(rule__domain_id__gt=domain) | Q(rule__domain_id=domain, rule__code__gt=code))
+    found = list(rows.order_by("rule__domain_id", "rule__code")[: size + 1])
+    last_rule = found[size - 1].rule if len(found) > size else None
+    return Page(found[:size], after, f"{last_rule.domain_id}/{last_rule.code}" if last_rule else None)
 
 
 # What a change of tools touches among the rules, told to the catalog's previews and to undo (trace_site.impact).
 
 
-State = ChangeRequest.State
-OPEN = (State.DRAFT, State.IN_REVIEW, State.APPROVED, State.SCHEDULED)
 NAMED = 3
 
 

@@ -10,10 +10,10 @@ from typing import Any
 from django.db import transaction
 
 from rules.book import refused_content, version_contents
-from rules.changes.permits import State, audit_request, held, not_a_writer
+from rules.changes.permits import audit_request, held, not_a_writer
 from rules.changes.proposals import change_label
 from rules.core.draft import draft_of, draft_problems, fill_draft
-from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
+from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion, State
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import storable
 

@@ -6,15 +6,13 @@ from typing import Any
 
 from django.conf import settings
 
-from rules.models import Approval, ChangeRequest
+from rules.models import OPEN, Approval, ChangeRequest, State
 from trace_site.access import ADMIN, EXPERT, ROLE_LABELS, roles_of
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 
-State = ChangeRequest.State
 WRITERS = frozenset({EXPERT, ADMIN})
 BYPASS = "rules.bypass_review"
-OPEN = frozenset({State.DRAFT, State.IN_REVIEW, State.APPROVED, State.SCHEDULED})
 SUBMITTED = OPEN - {State.DRAFT}
 ENDED = frozenset({State.REJECTED, State.CANCELLED})
 

@@ -8,13 +8,12 @@ from django.db.models import Q
 
 from catalog.imports.services import domain_slug
 from rules.book import CatalogNames, Problem, content_problems, refused_content, rule_book
-from rules.changes.permits import OPEN
 from rules.core.check import Finding, check_rule, has_errors
 from rules.core.draft import content_of
 from rules.core.rule import RuleContent
 from rules.core.rule_book import OtherRule, RuleKey
 from rules.core.rules_file import new_code
-from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
+from rules.models import OPEN, ChangeRequest, Rule, RuleChange, RuleVersion
 from trace_site.lib.errors import TraceError
 
 OTHERS = 20  # other open requests that are shown

@@ -13,16 +13,7 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
 from rules.book import version_contents
-from rules.changes.permits import (
-    OPEN,
-    VERBS,
-    WRITERS,
-    ReviewVerdict,
-    State,
-    approvals_missing,
-    refusal,
-    words_on,
-)
+from rules.changes.permits import VERBS, WRITERS, ReviewVerdict, approvals_missing, refusal, words_on
 from rules.changes.proposals import (
     Conflict,
     change_label,
@@ -34,7 +25,7 @@ from rules.changes.proposals import (
 from rules.core.check import Finding
 from rules.core.draft import RuleDiff, content_of, diff_rules
 from rules.core.rule import RuleContent
-from rules.models import Approval, ChangeRequest, RuleChange, RuleVersion
+from rules.models import OPEN, Approval, ChangeRequest, RuleChange, RuleVersion, State
 from trace_site.access import roles_of
 from trace_site.audit.models import AuditEntry
 from trace_site.impact import Impact, impact_of

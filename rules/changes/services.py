@@ -13,9 +13,9 @@ from django.db import DatabaseError, IntegrityError, transaction
 from django.utils import timezone
 
 from catalog.services import catalog_lock
-from rules.changes.permits import State, approvals_missing, audit_request, held, words_on
+from rules.changes.permits import approvals_missing, audit_request, held, words_on
 from rules.changes.proposals import change_label, changes_of, check_clear, check_complete, proposals_of
-from rules.models import Approval, ChangeComment, ChangeRequest, Rule, RuleChange
+from rules.models import Approval, ChangeComment, ChangeRequest, Rule, RuleChange, State
 from rules.services import publish_checked, rule_withdraw, versions_save
 from trace_site.impact import impact_of
 from trace_site.lib.errors import TraceError

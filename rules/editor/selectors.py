@@ -10,12 +10,11 @@ from pgvector.django import CosineDistance
 from catalog.models import Cluster, NeighbourList, Tool
 from catalog.selectors import twins
 from rules.book import CatalogNames, Problem, cached_book, content_problems
-from rules.changes.permits import OPEN
 from rules.changes.proposals import change_label
 from rules.core.check import Finding, check_rule
 from rules.core.draft import content_of
 from rules.core.rule_book import RuleKey
-from rules.models import ChangeRequest, Rule, RuleChange
+from rules.models import OPEN, ChangeRequest, Rule, RuleChange
 
 SUGGESTED = 12
 TWINS = 8

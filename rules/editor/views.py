@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from catalog.search import ToolFilter, find_tools
 from rules import selectors
 from rules.book import rule_key, version_contents
-from rules.changes.permits import OPEN, State, words_on
+from rules.changes.permits import words_on
 from rules.changes.proposals import proposals_of, request_conflicts
 from rules.changes.services import request_submit
 from rules.core.check import has_errors
@@ -32,7 +32,7 @@ from rules.editor.selectors import (
     tool_set,
 )
 from rules.editor.services import EditConflict, RuleForm
-from rules.models import Rule, RuleChange
+from rules.models import OPEN, Rule, RuleChange, State
 from trace_site.impact import impact_of
 from trace_site.lib.errors import TraceError, status_of
 from trace_site.paging import number_of, numbers_of

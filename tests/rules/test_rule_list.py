@@ -42,7 +42,7 @@ def test_row_shows_state_light_findings_and_tests(tools):
     rows = {row.rule.code: row for row in rule_list(RuleFilter()).page.rows}
     assert (rows["NEW_OLD"].state, rows["NEW_OLD"].light, rows["NEW_OLD"].findings) == ("published", "ok", [])
     assert (rows["SHORT"].state, rows["SHORT"].light) == ("draft", "error")
-    assert rows["SHORT"].findings[0].code == "no_confusable"
+    assert rows["SHORT"].findings[0]["code"] == "no_confusable"
 
 
 def test_list_counts_all_rules_by_light(tools):
