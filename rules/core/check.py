@@ -321,7 +321,12 @@ def _overlapping_sets(reading: Reading, book: RuleBook, own: RuleKey | None) -> 
         other = book.rules[key]
         theirs = other.content
         same_target = theirs.target == ours.target
-        if not same_target and _says_dead(other.reading, ours.target):
+        # without a condition
+        dead = any(
+            ours.target in one.tools and one.stance == "dead" and not CONDITION.search(one.words)
+            for one in other.reading.statements
+        )
+        if dead and not same_target:
             yield warning(
                 "unreachable_target",
                 f"{other.code} says of the target {ours.target} that it is no longer used, and leads to "
@@ -344,14 +349,6 @@ def _overlapping_sets(reading: Reading, book: RuleBook, own: RuleKey | None) -> 
             sentence = f"{other.code} already leads to {ours.target} in every situation of this rule."
             fix = "Withdraw this rule, or say which case it adds."
             yield warning("shadowed", sentence, fix, TEXT, other.code)
-
-
-def _says_dead(reading: Reading, tool: str) -> bool:
-    """Whether a rule says, without a condition, that the tool is no longer to be used."""
-    return any(
-        tool in statement.tools and statement.stance == "dead" and not CONDITION.search(statement.words)
-        for statement in reading.statements
-    )
 
 
 def _drawn_apart(ours: RuleContent, other: OtherRule) -> Iterator[Finding]:

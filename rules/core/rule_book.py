@@ -144,7 +144,9 @@ class RuleBook:
             for name in rule.content.tools:
                 new._by_tool[name] = tuple(key for key in new._by_tool[name] if key != rule.key)
         if len(put) > len(self.rules):  # most is new: index everything anew, with the right counts of words
-            return RuleBook({}, [*new.rules.values(), *put.values()])._knowing(self.tools)
+            whole = RuleBook({}, [*new.rules.values(), *put.values()])
+            whole.tools = self.tools
+            return whole
         for rule in put.values():
             new.rules[rule.key] = rule
             new._hold(rule)
@@ -162,11 +164,9 @@ class RuleBook:
         tools = KnownTools(states)
         if states.keys() == self.tools.states.keys():  # states only: the names, and what finds them, stay
             tools.finder, tools.apis = self.tools.finder, self.tools.apis
-        return copy(self)._knowing(tools)
-
-    def _knowing(self, tools: KnownTools) -> "RuleBook":
-        self.tools = tools
-        return self
+        new = copy(self)
+        new.tools = tools
+        return new
 
     def holding(self, tools: Iterable[str]) -> set[RuleKey]:
         """The rules whose set holds one of the tools."""

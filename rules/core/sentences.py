@@ -55,10 +55,6 @@ class Comparison:
     unsaid: tuple[int, ...]
     offered: tuple[Sentence, ...]
 
-    @property
-    def in_step(self) -> bool:
-        return not (self.differing or self.unsaid or self.offered)
-
 
 @dataclass(frozen=True, slots=True)
 class Edit:
@@ -113,7 +109,12 @@ def compare(text: str, clauses: Sequence[Clause], tools: Iterable[str]) -> Compa
         differing[number] = sentence
         left.remove(sentence)
         del open_clauses[number]
-    _set_prose_aside(open_clauses, left)
+    for number, clause in list(open_clauses.items()):
+        # a clause and a freely worded sentence on the same tool: people wrote both on purpose
+        sentence = next((one for one in left if one.route_to == clause["route_to"]), None)
+        if sentence:
+            left.remove(sentence)
+            del open_clauses[number]
     named = {name for _, _, name in NameFinder(names).find(text)}
     unsaid = tuple(n for n, clause in open_clauses.items() if has_shape or clause["route_to"] not in named)
     return Comparison(agreed, dict(sorted(differing.items())), unsaid, tuple(left))
@@ -128,7 +129,9 @@ def say(text: str, clauses: Sequence[Clause], number: int, tools: Iterable[str])
         return None
     if number in found.differing:
         return _update(text, found.differing[number], clause)
-    place = _place(text, found, number)
+    # behind the sentence of the nearest clause above, else at the end
+    above = [(n, one.end) for n, one in (found.agreed | found.differing).items() if n < number]
+    place = max(above)[1] if above else len(text.rstrip())
     before, after = text[:place], text[place:]
     joined = "" if not before or before[-1].isspace() else " "
     lead = joined if ENDED.search(before) else "\n"
@@ -138,16 +141,12 @@ def say(text: str, clauses: Sequence[Clause], number: int, tools: Iterable[str])
 def follow(text: str, clauses: Sequence[Clause], tools: Iterable[str], target: str) -> list[Clause]:
     """The clauses as the text has them: differing ones corrected, offered ones added; none is removed."""
     found = compare(text, clauses, tools)
-    told = [
-        _corrected(clause, found.differing[number]) if number in found.differing else clause
-        for number, clause in enumerate(clauses)
-    ]
+    told = list(clauses)
+    for number, sentence in found.differing.items():
+        exception = told[number]["exception"] or sentence.exception
+        new = {"when": sentence.when, "route_to": sentence.route_to, "exception": exception}
+        told[number] = {**told[number], **new}
     return told + [sentence.clause(target) for sentence in found.offered]
-
-
-def _corrected(clause: Clause, sentence: Sentence) -> Clause:
-    exception = clause["exception"] or sentence.exception
-    return {**clause, "when": sentence.when, "route_to": sentence.route_to, "exception": exception}
 
 
 @lru_cache(maxsize=64)
@@ -220,15 +219,6 @@ def _alike(clauses: dict[int, Clause], left: Sequence[Sentence]) -> list[tuple[i
     return [(number, left[place]) for number, place in pairs.items()]
 
 
-def _set_prose_aside(clauses: dict[int, Clause], left: list[Sentence]) -> None:
-    """A clause and a freely worded sentence on the same tool: people wrote both on purpose."""
-    for number, clause in list(clauses.items()):
-        sentence = next((one for one in left if one.route_to == clause["route_to"]), None)
-        if sentence:
-            left.remove(sentence)
-            del clauses[number]
-
-
 def _update(text: str, sentence: Sentence, clause: Clause) -> Edit:
     """New words only where the sentence says something else; everything around them stays as typed."""
     parts = {sentence.tool_at: clause["route_to"]}
@@ -241,10 +231,3 @@ def _update(text: str, sentence: Sentence, clause: Clause) -> Edit:
         words = re.sub(r"^exception:\s*", "", words, flags=re.IGNORECASE)
         words = words[0].upper() + words[1:]
     return Edit(sentence.start, sentence.end, words)
-
-
-def _place(text: str, found: Comparison, number: int) -> int:
-    """Behind the sentence of the nearest clause above, else at the end."""
-    linked = {**found.agreed, **found.differing}
-    above = [n for n in linked if n < number]
-    return linked[max(above)].end if above else len(text.rstrip())

@@ -38,25 +38,21 @@ def cell_of(column: str, value: Any) -> str:
         case "confusables":
             return "\n".join(_line(name, also=";") for name in value)
         case "clauses":
-            return "\n".join(line for clause in value for line in _clause_lines(clause))
+            lines = []
+            for clause in value:
+                lines += [f"{name}: {_line(clause[name])}" for name in ("when", "route_to")]
+                lines += ["exception: yes"] if clause["exception"] else []
+                lines += [f"signal: {_line(signal)}" for signal in clause["signals"]]
+            return "\n".join(lines)
         case "tests":
-            return "\n".join(line for test in value for line in _test_lines(test))
+            lines = []
+            for test in value:
+                lines += [
+                    f"query: {_line(test['query'])}",
+                    *(f"tool: {_line(name)}" for name in test["tools"]),
+                ]
+            return "\n".join(lines)
     return str(value)
-
-
-def _clause_lines(clause: Mapping[str, Any]) -> Iterator[str]:
-    yield f"when: {_line(clause['when'])}"
-    yield f"route_to: {_line(clause['route_to'])}"
-    if clause["exception"]:
-        yield "exception: yes"
-    for signal in clause["signals"]:
-        yield f"signal: {_line(signal)}"
-
-
-def _test_lines(test: Mapping[str, Any]) -> Iterator[str]:
-    yield f"query: {_line(test['query'])}"
-    for name in test["tools"]:
-        yield f"tool: {_line(name)}"
 
 
 def _line(text: str, also: str = "\n") -> str:
@@ -123,14 +119,10 @@ def _clauses(cell: str) -> list[dict[str, Any]]:
         elif label in clauses[-1]:
             raise CellProblem(f"gives {label}: twice for the clause '{clauses[-1]['when'][:60]}'.")
         else:
-            clauses[-1][label] = _flag(text) if label == "exception" else text
+            if label == "exception" and text.lower() not in YES | NO:
+                raise CellProblem(f"says exception: {text[:40]}; write yes or no.")
+            clauses[-1][label] = text.lower() in YES if label == "exception" else text
     return clauses
-
-
-def _flag(text: str) -> bool:
-    if text.lower() not in YES | NO:
-        raise CellProblem(f"says exception: {text[:40]}; write yes or no.")
-    return text.lower() in YES
 
 
 def _tests(cell: str) -> list[dict[str, Any]]:
@@ -263,7 +255,8 @@ def _add(table: Table, line: int, columns: list[str], cells: list[str]) -> None:
     table.items.append(item)
     table.lines.append(line)
     if extra := [cell for cell in cells[len(columns) :] if cell.strip()]:
-        table.problems.append((place, "", _too_many(len(columns), extra[0])))
+        sentence = f"has more than {len(columns)} cells; the first one too many is '{extra[0][:40]}'. "
+        table.problems.append((place, "", f"{sentence}Quote cells that hold separators."))
         return
     for column, cell in zip(columns, cells, strict=False):
         if column not in COLUMNS or (not cell.strip() and column not in REQUIRED):
@@ -277,10 +270,3 @@ def _add(table: Table, line: int, columns: list[str], cells: list[str]) -> None:
             item[column] = value_of(column, unguard(cell))
         except CellProblem as problem:
             table.problems.append((place, column, str(problem)))
-
-
-def _too_many(columns: int, first: str) -> str:
-    return (
-        f"has more than {columns} cells; the first one too many is '{first[:40]}'. "
-        "Quote cells that hold separators."
-    )

@@ -97,7 +97,7 @@ class SamplingPlan:
 
 def plan(lot_size: int, *, level: str = "II", aql: float = 1.0) -> SamplingPlan:
     """The single sampling plan of the tables. Raises TraceError for what they do not hold."""
-    first = code_letter(lot_size, level)
+    letter = code_letter(lot_size, level)
     if aql not in AQLS:
         raise TraceError(
             f"{aql:g} is no AQL of the standard up to 10.",
@@ -105,8 +105,9 @@ def plan(lot_size: int, *, level: str = "II", aql: float = 1.0) -> SamplingPlan:
             where="aql",
             hint=f"One of: {', '.join(f'{value:g}' for value in AQLS)}.",
         )
-    letter, accept = _followed(first, AQLS.index(aql))
-    return SamplingPlan(lot_size, level, aql, letter, min(SIZES[letter], lot_size), accept)
+    while (cell := CELLS[letter][AQLS.index(aql)]) in ("v", "^"):
+        letter = ORDER[ORDER.index(letter) + (1 if cell == "v" else -1)]
+    return SamplingPlan(lot_size, level, aql, letter, min(SIZES[letter], lot_size), int(cell))
 
 
 def code_letter(lot_size: int, level: str) -> str:
@@ -123,13 +124,6 @@ def code_letter(lot_size: int, level: str) -> str:
             "a lot has two items or more.", code="small_lot", where="lot size", hint="Read it as it is."
         )
     return next(row[LEVELS.index(level)] for last, row in LETTERS.items() if lot_size <= last)
-
-
-def _followed(letter: str, column: int) -> tuple[str, int]:
-    """The letter where the arrows end, and its acceptance number."""
-    while (cell := CELLS[letter][column]) in ("v", "^"):
-        letter = ORDER[ORDER.index(letter) + (1 if cell == "v" else -1)]
-    return letter, int(cell)
 
 
 def at_most(most: int, *, lot: int, defects: int, drawn: int) -> float:

@@ -80,7 +80,12 @@ def score(rows: Sequence[Mapping[str, str]], key: Mapping[str, Any]) -> dict[str
     tally: dict[str, dict[str, list[bool]]] = {name: defaultdict(list) for name in QUESTIONS}
     open_cells = 0
     for row in rows:
-        known = _known(row, key)
+        if missing := {"part", "number"} - row.keys():
+            raise _bad(f"has no column '{sorted(missing)[0]}'", "the sheet")
+        place = f"{row['part'].strip()}-{row['number'].strip()}"
+        known = key.get("rows", {}).get(place)
+        if known is None:
+            raise _bad("is not in the key; sheet and key must be of one printing", f"row {place}")
         for question in ("natural", "which_tools") if row["part"].strip() == "1" else ("leads_to",):
             said = row.get(question, "").strip()
             if not said:
@@ -96,20 +101,9 @@ def score(rows: Sequence[Mapping[str, str]], key: Mapping[str, Any]) -> dict[str
             for group in ("all", known["stratum"]):
                 tally[question][group].append(agreed)
     shares = {
-        question: {group: share(found) for group, found in groups.items()}
-        for question, groups in tally.items()
+        name: {group: share(found) for group, found in groups.items()} for name, groups in tally.items()
     }
     return {**shares, "open": open_cells}
-
-
-def _known(row: Mapping[str, str], key: Mapping[str, Any]) -> Mapping[str, Any]:
-    if missing := {"part", "number"} - row.keys():
-        raise _bad(f"has no column '{sorted(missing)[0]}'", "the sheet")
-    place = f"{row['part'].strip()}-{row['number'].strip()}"
-    if place not in key.get("rows", {}):
-        raise _bad("is not in the key; sheet and key must be of one printing", f"row {place}")
-    known: Mapping[str, Any] = key["rows"][place]
-    return known
 
 
 def _letters(said: str, known: Mapping[str, Any], row: Mapping[str, str]) -> str:

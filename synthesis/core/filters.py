@@ -6,8 +6,8 @@ One function per check; `query_failures` needs no trace, so a bad query costs no
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 
 from ahocorasick_rs import AhoCorasick
@@ -27,6 +27,7 @@ from synthesis.core.names import (
     whole_words,
     within,
 )
+from synthesis.core.queries import RuleText, ToolText
 from synthesis.core.recipe import QueryStage, TraceStage
 from synthesis.core.words import NearDuplicates, words
 from trace_site.lib.errors import TraceError
@@ -44,8 +45,7 @@ class Failure:
     span: tuple[int, int] = (0, 0)
 
     def as_dict(self) -> dict[str, object]:
-        said = {"check": self.check, "message": self.message, "evidence": self.evidence}
-        return {**said, "span": list(self.span)}
+        return asdict(self) | {"span": list(self.span)}
 
 
 def failure_at(check: str, message: str, text: str, start: int, end: int) -> Failure:
@@ -68,6 +68,25 @@ class Candidate:
     rule_tools: tuple[str, ...] = ()
     permission_tags: frozenset[str] = frozenset()
 
+    @classmethod
+    def of(
+        cls,
+        branch: str,
+        query: str,
+        answer: tuple[str, ...],
+        pool: Sequence[ToolText],
+        rule: RuleText | None,
+        *,
+        style: str = "",
+        tier: str = "",
+        trace: str = "",
+    ) -> "Candidate":
+        return cls(
+            *(branch, query, answer, frozenset(tool.name for tool in pool), trace, style, tier),
+            *((rule.code, rule.tools) if rule else ("", ())),
+            frozenset(tag for tool in pool for tag in tool.permissions),
+        )
+
 
 @dataclass(slots=True)
 class FilterContext:
@@ -87,62 +106,41 @@ class FilterContext:
 # the rule's code, and token strings, in any spelling: camelCase, snake_case, apart or joined, full-width or imitated
 # letters.
 
-
 TOKEN_STRING = re.compile(r"<<[^<>\s][^<>]*>>|</?(?:tid|think)>", re.IGNORECASE)
-
-Leak = tuple[int, int, str]  # start, end, message
 
 
 def leakage(candidate: Candidate, context: FilterContext) -> list[Failure]:
-    plain = Plain(candidate.query)
-    leaks = [
-        *_names(candidate, context, plain),
-        *_titles(candidate, plain),
-        *_marks(candidate, context, plain),
-    ]
-    # a longer leak tells more than those inside it
-    leaks.sort(key=lambda leak: (leak[0], -leak[1]))
-    found: list[Failure] = []
-    floor = 0
-    for start, end, message in leaks:
-        if end > floor:
-            found.append(failure_at("leakage", message, candidate.query, start, end))
-            floor = end
-    return found
-
-
-def _names(candidate: Candidate, context: FilterContext, plain: Plain) -> Iterator[Leak]:
-    for start, end, name in context.names.spellings(plain):
-        yield start, end, f"The query names the tool {name}."
+    plain, code = Plain(candidate.query), candidate.rule_code
+    leaks = [(start, end, f"names the tool {name}") for start, end, name in context.names.spellings(plain)]
     for name in dict.fromkeys(candidate.answer):
         # as the paper has it: anywhere in the query, even inside a longer word
         at = candidate.query.find(name) if name else -1
         if at >= 0:
-            yield at, at + len(name), f"The query names the tool {name}."
-
-
-def _titles(candidate: Candidate, plain: Plain) -> Iterator[Leak]:
+            leaks.append((at, at + len(name), f"names the tool {name}"))
     for name in dict.fromkeys((*candidate.answer, *candidate.rule_tools)):
         title = name.partition("/")[2]
         if is_title(title):
-            for start, end in plain.places(letters_of(title)):
-                yield start, end, f"The query holds the endpoint title of {name}."
-        elif letters := letters_of(name):
-            for start, end in plain.places(letters):
-                yield start, end, f"The query names the tool {name}."
-
-
-def _marks(candidate: Candidate, context: FilterContext, plain: Plain) -> Iterator[Leak]:
-    for match in TOKEN_STRING.finditer(plain.text):
-        yield *plain.span(*match.span()), "The query holds a token string."
-    for start, end, code in context.codes.find(plain.text):
-        yield *plain.span(start, end), f"The query holds the code of the rule {code}."
-    code = candidate.rule_code
+            told, letters = f"holds the endpoint title of {name}", letters_of(title)
+        else:
+            told, letters = f"names the tool {name}", letters_of(name)
+        leaks += [(start, end, told) for start, end in (plain.places(letters) if letters else ())]
     # a code of one word is a common word unless it stands there just as the code does
-    for start, end in plain.places(letters_of(code)) if is_title(code) else ():
-        yield start, end, f"The query holds the rule's code {code}."
-    for span in whole_words(plain.text, code):
-        yield *plain.span(*span), f"The query holds the rule's code {code}."
+    spelt = plain.places(letters_of(code)) if is_title(code) else ()
+    leaks += [(start, end, f"holds the rule's code {code}") for start, end in spelt]
+    marks = [(*match.span(), "a token string") for match in TOKEN_STRING.finditer(plain.text)]
+    codes = context.codes.find(plain.text)
+    marks += [(start, end, f"the code of the rule {other}") for start, end, other in codes]
+    marks += [(start, end, f"the rule's code {code}") for start, end in whole_words(plain.text, code)]
+    leaks += [(*plain.span(start, end), f"holds {mark}") for start, end, mark in marks]
+    # a longer leak tells more than those inside it
+    leaks.sort(key=lambda leak: (leak[0], -leak[1]))
+    failures: list[Failure] = []
+    floor = 0
+    for start, end, message in leaks:
+        if end > floor:
+            failures.append(failure_at("leakage", f"The query {message}.", candidate.query, start, end))
+            floor = end
+    return failures
 
 
 # Clean voice: the trace reads as somebody's own reasoning, with nothing about how it was asked for.
@@ -172,33 +170,22 @@ TAG_MARK = re.compile(r"[._:/\-]")
 def clean_voice(candidate: Candidate, mentions: Sequence[Mention]) -> list[Failure]:
     trace = candidate.trace
     own = f"{candidate.query} {' '.join(candidate.answer)}".casefold()
-    return [
-        failure_at("clean_voice", message, trace, start, end)
-        for start, end, message in (*_asked_for(trace), *_tags(candidate))
-        if trace[start:end].casefold() not in own and not within(start, mentions)
-    ] + [
-        failure_at("clean_voice", "The trace holds a token string.", trace, *match.span())
-        for match in TOKEN_STRING.finditer(trace)
-    ]
-
-
-def _asked_for(trace: str) -> Iterator[tuple[int, int, str]]:
     spans: set[tuple[int, int]] = set()
     for _, start, end in HINTS.find_matches_as_indexes(trace.lower()):
         stop = end + LONGEST
         while stop < len(trace) and trace[stop].isalnum():  # a word cut in two would seem to end there
             stop += 1
         spans.update(match.span() for match in VOICE.finditer(trace, max(0, start - LONGEST), stop))
-    for start, end in sorted(spans):
-        yield start, end, "The trace speaks of how it was asked for."
-
-
-def _tags(candidate: Candidate) -> Iterator[tuple[int, int, str]]:
-    """Permission tags written as tags; one that is a plain word says nothing."""
-    for tag in sorted(candidate.permission_tags):
-        if tag in candidate.trace and TAG_MARK.search(tag):
-            for start, end in whole_words(candidate.trace, tag):
-                yield start, end, "The trace names a permission."
+    told = [(*span, "The trace speaks of how it was asked for.") for span in sorted(spans)]
+    # permission tags written as tags; one that is a plain word says nothing
+    tags = [tag for tag in sorted(candidate.permission_tags) if tag in trace and TAG_MARK.search(tag)]
+    told += [(*span, "The trace names a permission.") for tag in tags for span in whole_words(trace, tag)]
+    token = "The trace holds a token string."
+    return [
+        failure_at("clean_voice", message, trace, start, end)
+        for start, end, message in told
+        if trace[start:end].casefold() not in own and not within(start, mentions)
+    ] + [failure_at("clean_voice", token, trace, *match.span()) for match in TOKEN_STRING.finditer(trace)]
 
 
 TIER_SIZES = {"easy": range(1, 2), "medium": range(2, 4), "hard": range(4, 1000)}

@@ -30,18 +30,6 @@ WHY_LEFT_OUT = {
     "over_budget": "over its domain's budget",
     "taken_out": "RRB sample taken out by replace",
 }
-# what pages and cards call the ways of approval
-HOW = {
-    "read": "read by one person",
-    "edited": "read and edited by one person",
-    "second": "read by two people",
-    "adjudicated": "read by three people",
-    "bulk": "read in bulk",
-    "batch": "accepted with its batch, not read",
-    "policy": "by policy, not read",
-    "import": "imported as approved, not read",
-}
-UNREAD = ("batch", "policy", "import")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,24 @@ from jinja2 import Environment, StrictUndefined
 from catalog.models import CatalogImport, LabelledQuery, Tool, ToolRevision
 from synthesis.core.agreement import agreeing, cohen_kappa, krippendorff_alpha, patterns_of, wilson
 from synthesis.core.keys import STAGES
-from synthesis.core.snapshot import HOW, UNREAD, WHY_LEFT_OUT
+from synthesis.core.snapshot import WHY_LEFT_OUT
 from synthesis.generate.selectors import OF_ATTEMPTS, OF_SAMPLES
 from synthesis.models import Attempt, Decision, ReviewItem, Sample, SynthesisRun
 from synthesis.samples.inputs import CHUNK
 from trace_site.lib.provenance import card_lines
+
+# what pages and cards call the ways of approval
+HOW = {
+    "read": "read by one person",
+    "edited": "read and edited by one person",
+    "second": "read by two people",
+    "adjudicated": "read by three people",
+    "bulk": "read in bulk",
+    "batch": "accepted with its batch, not read",
+    "policy": "by policy, not read",
+    "import": "imported as approved, not read",
+}
+UNREAD = ("batch", "policy", "import")
 
 READINGS = (Decision.Verdict.APPROVE, Decision.Verdict.EDIT, Decision.Verdict.REJECT)
 How = Sample.How

@@ -165,18 +165,8 @@ class Pipeline:
 
 
 def candidate_of(request: QueryRequest, draft: QueryDraft) -> Candidate:
-    rule = request.rule
-    return Candidate(
-        branch=request.branch,
-        query=draft.query,
-        answer=draft.answer,
-        pool=frozenset(tool.name for tool in request.pool),
-        style=request.style,
-        tier=request.tier,
-        rule_code=rule.code if rule else "",
-        rule_tools=rule.tools if rule else (),
-        permission_tags=frozenset(tag for tool in request.pool for tag in tool.permissions),
-    )
+    made = (request.branch, draft.query, draft.answer, request.pool, request.rule)
+    return Candidate.of(*made, style=request.style, tier=request.tier)
 
 
 def _told(failures: list[Failure]) -> str:

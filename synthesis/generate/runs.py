@@ -221,7 +221,7 @@ def _units(
                 tier=row.tier,
                 rule=rule,
                 anchor=row.anchor.name if row.anchor else "",
-                few_shot=shots.chosen(row.seed if batch is None else batch),
+                few_shot=shots.chosen(row.seed, batch),
                 batch_seed=batch,
                 critique=again.get("critique", ""),
             )

@@ -91,22 +91,7 @@ LOOSE_END = re.compile(
     r"(?:\s(?:and|or|\w+'s|the|an?|of|for|to|in|with|by|on|from|as|after|before|between|against|into|its|your|their))+$",
     re.IGNORECASE,
 )
-PREPOSITIONS = (
-    "of",
-    "for",
-    "in",
-    "to",
-    "from",
-    "by",
-    "on",
-    "with",
-    "at",
-    "between",
-    "against",
-    "into",
-    "after",
-    "before",
-)
+PREPOSITIONS = "of for in to from by on with at between against into after before".split()  # noqa: SIM905
 TITLED = VERBS | {"a", "all", "allow", "an", "the", "use", "you"}  # how a description opens that says a wish
 PRONOUNS = ("it", "them")
 WORDS, SHORT = 16, 11  # of a purpose, of one in a description, where more is detail

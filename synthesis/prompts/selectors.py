@@ -212,7 +212,7 @@ def _request(chosen: Chosen, recipe: Recipe) -> tuple[QueryRequest, int | None]:
         tier="" if of_rule else chosen.kind,
         rule=rule,
         anchor="" if of_rule else chosen.tool,
-        few_shot=inputs.shots.chosen(own if batch is None else batch),
+        few_shot=inputs.shots.chosen(own, batch),
         batch_seed=batch,
         attempt=2 if chosen.critique else 1,
         critique=chosen.critique,

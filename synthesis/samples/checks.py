@@ -29,7 +29,10 @@ class Checker:
     ) -> list[Failure]:
         """What the filter says about the sample with these texts instead of its own."""
         given = tuple(sample.answer if answer is None else answer)
-        candidate, context = self._candidate(sample, query, trace, given), self._context(sample)
+        rule = self._rule(sample.rule_version) if sample.rule_version else None
+        pool, context = self._catalog.pool(sample.pool or sample.answer), self._context(sample)
+        made = (sample.branch, query, given, pool, rule)
+        candidate = Candidate.of(*made, style=sample.style, tier=sample.tier, trace=trace)
         found = query_failures(candidate, context)
         if trace or sample.trace:
             found += trace_failures(candidate, context)
@@ -61,22 +64,6 @@ class Checker:
             codes = published_codes()
             self._contexts[key] = self._catalog.filter_context(read_recipe(recipe), codes=codes)
         return self._contexts[key]
-
-    def _candidate(self, sample: Sample, query: str, trace: str, answer: tuple[str, ...]) -> Candidate:
-        rule = self._rule(sample.rule_version) if sample.rule_version else None
-        pool = self._catalog.pool(sample.pool or sample.answer)
-        return Candidate(
-            branch=sample.branch,
-            query=query,
-            answer=answer,
-            pool=frozenset(tool.name for tool in pool),
-            trace=trace,
-            style=sample.style,
-            tier=sample.tier,
-            rule_code=rule.code if rule else "",
-            rule_tools=rule.tools if rule else (),
-            permission_tags=frozenset(tag for tool in pool for tag in tool.permissions),
-        )
 
     def _rule(self, version: RuleVersion) -> RuleText:
         if version.pk not in self._rules:

@@ -61,7 +61,9 @@ class FewShots:
         self._marks = np.array(marks, dtype=np.uint64)
         self._names = [shot_mark(text) for text in self.texts]
 
-    def chosen(self, seed: int) -> tuple[str, ...]:
+    def chosen(self, seed: int, batch: int | None = None) -> tuple[str, ...]:
+        """For a sample's seed; all samples of a batch are shown those for the batch's."""
+        seed = seed if batch is None else batch
         return tuple(self.texts[place] for place in self._places([seed])[0]) if self.count else ()
 
     def digests(self, seeds: Sequence[int]) -> list[str]:
@@ -266,7 +268,7 @@ class Inputs:
     def key(self, made: Ground, kind: str, index: int, seed: int) -> str:
         """The key of a slot as a run with this seed would write it."""
         own, batch = self.seeds(made, kind, index, seed)
-        digest = shots_digest(self.shots.chosen(own if batch is None else batch))
+        digest = shots_digest(self.shots.chosen(own, batch))
         granted = carries_permissions(self.share, own)
         return stage_keys(made, kind, index, own, batch, digest, granted)[-1]
 
@@ -281,7 +283,7 @@ class Inputs:
             index=index,
             seed=own,
             batch=batch,
-            shots=self.shots.chosen(own if batch is None else batch),
+            shots=self.shots.chosen(own, batch),
             granted=carries_permissions(self.share, own) if granted is None else granted,
             told=self._told,
         )
