@@ -68,12 +68,14 @@ def bootstrap_table(
     """One interval per column of (queries, metrics)."""
     table = np.asarray(scores, dtype=np.float64)
     assert table.ndim == 2 and len(table), "needs one row of scores per query"
-    means = resampled_means(table, draws, seed)
+    return _intervals(table, resampled_means(table, draws, seed), seed)
+
+
+def _intervals(table: Table, means: Table, seed: int) -> list[Interval]:
     tail = 50 * (1 - LEVEL)
     low, high = np.percentile(means, [tail, 100 - tail], axis=0)
-    centre = table.mean(axis=0)
-    columns = zip(centre, low, high, strict=True)
-    return [Interval(float(m), float(a), float(b), len(table), draws, seed) for m, a, b in columns]
+    columns = zip(table.mean(axis=0), low, high, strict=True)
+    return [Interval(float(m), float(a), float(b), len(table), len(means), seed) for m, a, b in columns]
 
 
 def bootstrap(scores: Sequence[float], *, seed: int = 0, draws: int = DRAWS) -> Interval:
@@ -82,12 +84,12 @@ def bootstrap(scores: Sequence[float], *, seed: int = 0, draws: int = DRAWS) -> 
 
 def compare(a: Sequence[float], b: Sequence[float], *, seed: int = 0, draws: int = DRAWS) -> PairedTest:
     """Paired: query i of A against query i of B. McNemar counts a query as right where its score is 1."""
-    difference = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
-    means = resampled_means(difference[:, None], draws, seed)[:, 0]
+    difference = (np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64))[:, None]
+    means = resampled_means(difference, draws, seed)
     p_value = 2 * min(float(np.mean(means <= 0)), float(np.mean(means >= 0)))
     only_a = sum(x >= 1 > y for x, y in zip(a, b, strict=True))
     only_b = sum(y >= 1 > x for x, y in zip(a, b, strict=True))
-    interval = bootstrap(difference.tolist(), seed=seed, draws=draws)
+    (interval,) = _intervals(difference, means, seed)
     return PairedTest(interval, min(1.0, p_value), only_a, only_b, mcnemar(only_a, only_b))
 
 

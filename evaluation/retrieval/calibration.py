@@ -2,7 +2,7 @@
 answer that is served, and counted on the benchmarks of requests that no tool answers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
@@ -27,25 +27,17 @@ NO_TOOL_FITS = "No tool fits this request; the tools named are the nearest ones.
 UNKNOWN = Verdict(None, None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What is said beside an answer; `calibration`: why a part of it is not known, or empty."""
-
-    verdict: Verdict = UNKNOWN
-    calibration: str = NOT_CALIBRATED
-
-
-def judged(model: Model, decode: str, features: Mapping[str, Any]) -> Judged:
-    """A way of answering that was never calibrated is judged by the ranking, while its list begins with the same
-    tool."""
+def judged(model: Model, decode: str, features: Mapping[str, Any]) -> tuple[Verdict, str]:
+    """What is said beside an answer, and why a part of it is not known, or "". A way of answering that was never
+    calibrated is judged by the ranking, while its list begins with the same tool."""
     known = {row.decode: row for row in Calibration.objects.filter(model=model)}
     found = known.get(decode) or known.get(Decode.FAST)
     verdict = Fit.of(found.fit).verdict(features) if found else UNKNOWN
     if found and found.decode != decode and not features.get("agrees"):
         verdict = replace(verdict, confidence=None)
     if verdict.confidence is None and verdict.fits is None:
-        return Judged()
-    return Judged(verdict, NOTHING_REFUSED if verdict.fits is None else "")
+        return UNKNOWN, NOT_CALIBRATED
+    return verdict, NOTHING_REFUSED if verdict.fits is None else ""
 
 
 def calibrate(ctx: JobContext, model: Model) -> None:

@@ -7,7 +7,7 @@ descriptions, deprecation, permission targets, and the published rule that a tra
 import json
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -82,49 +82,27 @@ def retrieve(
     request = {"model": str(folder), "query": query, "mode": mode, "k": k, "without": without}
     raw = ask(engine or running_engine(), {**request, "permissions": list(permissions or ())}, patience)
     fast, trace = (raw["fast"], raw["trace"]) if mode == "both" else (raw, raw)
-    parts = [fast, trace] if mode == "both" else [raw]
     answer = fast if mode == "fast" else trace
 
     granted = set(permissions or ())
-    names = {name for part in parts for name in part["tools"]}
+    names = {name for part in (fast, trace) for name in part["tools"]}
     tools = {tool.name: tool for tool in Tool.objects.filter(name__in=names).defer("embedding", "search")}
-    withheld = {
-        tool.name
-        for tool in tools.values()
-        if granted and tool.permissions and not granted & set(tool.permissions)
-    }
-
-    def rows(part: dict[str, Any]) -> list[dict[str, Any]]:
-        """A tool that has left the catalog since the model was trained is shown as retired."""
-        scores = [*part.get("scores", ()), *[None] * len(part["tools"])]
-        found = []
-        for name, score in zip(part["tools"], scores, strict=False):
-            tool = tools.get(name)
-            if name not in withheld:
-                found.append(
-                    {
-                        "name": name,
-                        "score": score,
-                        "description": tool.description if tool else "",
-                        "deprecated": bool(tool and tool.deprecated),
-                        "retired": tool is None or tool.status == Tool.Status.RETIRED,
-                    }
-                )
-        return found[:k]
-
+    needs = {name: set(tool.permissions) for name, tool in tools.items()}
+    withheld = {name for name, need in needs.items() if granted and need and not granted & need}
     text = str(trace.get("trace") or "") if mode != "fast" else ""
     said = {name: trace.get(name, default) if text else default for name, default in NO_TRACE.items()}
-    about = judged(chosen, "fast" if mode == "fast" else "trace", trace.get("features") or {})
-    unread, cut = parts[0].get("unread"), bool(parts[0].get("cut_request"))
+    verdict, calibration = judged(chosen, "fast" if mode == "fast" else "trace", trace.get("features") or {})
+    unread, cut = fast.get("unread"), bool(fast.get("cut_request"))
     run = chosen.run
+    parts = (fast, trace) if mode == "both" else (raw,)
     return {
         "model": {"id": chosen.pk, "cell": run.cell, "base": run.base, "snapshot": run.snapshot_id},
         "mode": mode,
-        "tools": rows(answer),
-        "ranked": rows(fast) if mode == "both" else [],
-        "confidence": about.verdict.confidence,
-        "fits": about.verdict.fits,
-        "calibration": about.calibration,
+        "tools": described(answer, tools, withheld)[:k],
+        "ranked": described(fast, tools, withheld)[:k] if mode == "both" else [],
+        "confidence": verdict.confidence,
+        "fits": verdict.fits,
+        "calibration": calibration,
         "trace": text,
         **said,
         "cited_rule": cited_rule(text, trace["tools"]) if text else None,
@@ -132,12 +110,30 @@ def retrieve(
         "unread": unread,
         "cut_request": cut,
         "notes": [
-            *([NO_TOOL_FITS] if about.verdict.fits is False else []),
+            *([NO_TOOL_FITS] if verdict.fits is False else []),
             *reading_notes(query, unread, cut),
             *trace_notes(**said),
         ],
         "seconds": round(sum(float(part.get("seconds", 0)) for part in parts), 4),
     }
+
+
+def described(
+    answer: dict[str, Any], tools: Mapping[str, Tool], withheld: Container[str]
+) -> list[dict[str, Any]]:
+    """The tools of an answer with what the catalog knows of them now; one that has left it is shown as retired."""
+    scores = [*answer.get("scores", ()), *[None] * len(answer["tools"])]
+    return [
+        {
+            "name": name,
+            "score": score,
+            "description": tool.description if (tool := tools.get(name)) else "",
+            "deprecated": bool(tool and tool.deprecated),
+            "retired": tool is None or tool.status == Tool.Status.RETIRED,
+        }
+        for name, score in zip(answer["tools"], scores, strict=False)
+        if name not in withheld
+    ]
 
 
 def reading_notes(query: str, unread: Sequence[str] | None, cut_request: bool) -> list[str]:

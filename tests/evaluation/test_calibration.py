@@ -137,5 +137,5 @@ def test_a_way_of_answering_that_was_not_calibrated_is_judged_by_the_ranking(hal
     assert list(Calibration.objects.values_list("decode", flat=True)) == ["fast"]
     near = {"first": -1.0, "lead": 3.0, "nearest": 0.6, "listed": -1.0}
     same, other = (judged(model, "trace", near | {"agrees": agrees}) for agrees in (1.0, 0.0))
-    assert (same.verdict.fits, other.verdict.fits, same.calibration) == (True, True, "")
-    assert same.verdict.confidence is not None and other.verdict.confidence is None
+    assert (same[0].fits, other[0].fits, same[1]) == (True, True, "")
+    assert same[0].confidence is not None and other[0].confidence is None

@@ -11,12 +11,12 @@ from math import ceil, log10
 from pathlib import Path
 from typing import Any
 
+from catalog.core.tokens import FAMILIES
 from trace_site.lib.files import read_json
 from training.core.recipe import PLAIN, POCKET, Recipe
 from training.core.stages import passes
 
 UNITS = {"a": 1, "b": 2, "c": 4}  # token rows that name one tool
-FAMILIES = {"a": ("flat",), "b": ("part",), "c": ("wrap", "part")}
 # of a named base, and about what an encoder reads; of what pocket writes see `chars_a_token`
 CHARS_A_TOKEN = 4.4
 IN_TRACES = 1.3  # more, for a tool's name in a trace is one to four tokens

@@ -164,7 +164,6 @@ def no_room(folder: Path, needed: int, what: str) -> TraceError:
 # Folders that appear whole or not at all, and prove later that they are what was written: manifest.json holds size and
 # sha256 of every file, and a digest of the manifest itself.
 
-
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 

@@ -22,7 +22,6 @@ from training.runs.services import read_yaml
 
 # The launch form of a grid; what it cannot say, a plan file can.
 
-
 RECENT = 20
 AXES = ("formats", "memos", "retrievals")
 MARK = forms.CheckboxSelectMultiple

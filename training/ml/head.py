@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from training.ml.bases.named import without_adapters
+
 # positions and rows of one block: on a CPU it stays in the cache, on a GPU it fills the machine
 BLOCK = {"cpu": (512, 4096), "cuda": (4096, 16384)}
 # up to so many logits stay for backward: a small vocabulary (256 MiB of them) is faster without a second product
@@ -60,7 +62,7 @@ class Head:
 
 def output_head(model: Any) -> Head:
     """The head of a causal language model, plain, split or wrapped by PEFT, with what its configuration scales."""
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    base = without_adapters(model)
     module, config = base.get_output_embeddings(), base.config.get_text_config()
     scale = 1.0
     for name in (*MULTIPLIERS, *DIVISORS):

@@ -20,7 +20,6 @@ from importlib import import_module
 from typing import Any
 
 import torch
-from peft import PeftModel
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
@@ -30,7 +29,7 @@ from trace_site.lib.files import content_hash
 from training.core.recipe import Recipe, Stage
 from training.core.rundir import RunDir
 from training.ml.bases.model import Trainee
-from training.ml.bases.named import device
+from training.ml.bases.named import device, without_adapters
 from training.ml.checkpoints import State, Trainer, resume, save, settle
 from training.ml.data import Example, epoch_batches, replayed
 from training.ml.optimizer import Optimizer, early_stop, known_before, learning_rate, peak
@@ -41,7 +40,6 @@ from training.ml.team import Team
 #
 # torch's fused CPU attention takes twice as long on bf16 as on float32 (forward and backward, 64 to 512 positions), and
 # it is exact there. Elsewhere, and without autocast, the library's own `sdpa` is used.
-
 
 NAME = "sdpa_float32"
 
@@ -70,7 +68,7 @@ AttentionMaskInterface.register(NAME, sdpa_mask)
 @contextmanager
 def float32_attention(model: Any) -> Iterator[None]:
     """Use it on the CPU for as long as the context lasts; only where `sdpa` would have been used."""
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    base = without_adapters(model)
     if device().type != "cpu" or base.config._attn_implementation != "sdpa":
         yield
         return
@@ -113,7 +111,6 @@ def peak_memory_mb() -> float:
 # Optional: every row of metrics also to TensorBoard or MLflow, chosen by TRACE_REPORT_TO.
 #
 # Nothing of it is imported unless the variable is set; metrics.jsonl stays the record.
-
 
 VARIABLE = "TRACE_REPORT_TO"
 Reporter = Callable[[dict[str, Any]], None]
@@ -311,8 +308,7 @@ def prepare(
     team = Team()
     model: Any = trainee.model.to(device())
     if recipe.activation_checkpointing:
-        base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
-        base.activation_checkpointing_enable()
+        without_adapters(model).activation_checkpointing_enable()
     weights = {}
     for key, value in model.named_parameters():
         value.requires_grad_(value.requires_grad and peak(trainee, key, stage) > 0)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trace_site.lib.errors import TraceError
-from training.ml.bases.named import token_tables
+from training.ml.bases.named import token_tables, without_adapters
 from training.ml.head import Part
 
 
@@ -78,7 +78,7 @@ def split_rows(model: Any, ids: list[int], frozen: bool = True) -> None:
         problem = "the tool tokens do not follow one another in the vocabulary."
         raise TraceError(problem, code="scattered_rows", hint="Train with embeddings: full.")
     rows: dict[int, nn.Parameter] = {}  # by the identity of the table's weight: what is tied stays tied
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    base = without_adapters(model)
     head = base.get_output_embeddings()
     tables = {
         **token_tables(base),

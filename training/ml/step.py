@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from trace_site.lib.errors import TraceError
 from training.core.recipe import Recipe
 from training.ml.bases.model import Trainee
-from training.ml.bases.named import autocast, device
+from training.ml.bases.named import autocast, device, without_adapters
 from training.ml.checkpoints import Trainer
 from training.ml.data import IGNORE, WIDTH_MULTIPLE, Batch, Example, collate
 from training.ml.head import Head, output_head, summed_loss
@@ -25,7 +25,6 @@ from training.ml.optimizer import learning_rate
 #
 # In: a trainee and a batch. Out: a scalar. A 262k-row head over every prompt token would cost most of the memory; what
 # remains goes through it in blocks, see ml/head.py.
-
 
 LOUD = 40.0  # the largest logit in the check of the head, so that no scale or soft cap is too weak to be seen
 CLOSE = 2e-2  # of the largest value; bf16 rounds by less, an unknown scale or cap changes more
@@ -54,7 +53,7 @@ def supervised_loss(trainee: Trainee, batch: Batch, recipe: Recipe) -> Tensor:
 def hidden_states(trainee: Trainee, ids: Tensor) -> Tensor:
     """The last hidden states. Padding is on the right, so causal attention needs no mask."""
     model: Any = trainee.model
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    base = without_adapters(model)
     return base.base_model(input_ids=ids, use_cache=False).last_hidden_state
 
 
@@ -76,7 +75,7 @@ def check_head(trainee: Trainee, examples: list[Example]) -> None:
 
 def _own_logits(model: Any, ids: Tensor, loud: Tensor) -> tuple[Tensor, Tensor]:
     """What the model's forward pass gives to its head, and the logits it makes of that times `loud`."""
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    base = without_adapters(model)
     given: list[Tensor] = []
 
     def louder(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

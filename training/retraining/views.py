@@ -31,7 +31,6 @@ from training.runs.services import plain_hash_of, read_yaml
 
 # The form of a retraining policy: the cell, what starts it, and how its snapshot is built.
 
-
 MOST = 1_000_000
 SNAPSHOT = ("strategy", "per_rule", "branches", "rrb", "domain", "strict", "snapshot_seed")
 
@@ -111,7 +110,6 @@ def initial_of(policy: RetrainPolicy) -> dict[str, Any]:
 
 
 # Reads behind the page of retraining: what a policy would freeze and train, and what policies started before.
-
 
 SHOWN = 20
 NEW = "not frozen yet"  # stands for the hash of a snapshot that is not there: no stage has been trained on it

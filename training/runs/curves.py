@@ -176,7 +176,6 @@ def stage_states(of: Run, newest: Mapping[str, dict[str, Any]]) -> list[StageSta
 
 # Two to six runs beside each other: curves on one plot, the recipe fields that differ, their snapshots.
 
-
 MOST_COMPARED = 6
 DRAWN = ("loss", "grad_norm", "lr", "tokens_per_second")
 POINTS = 90  # buckets a curve: six runs stay readable

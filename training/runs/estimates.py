@@ -7,7 +7,7 @@ snapshot's files; what nobody measured is a rule of thumb of core/estimate.py an
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,6 @@ from training.models import Run, RunMetric, TrainedStage
 from training.runs.services import run_steps
 
 # How long a snapshot's rows are, read from a bounded part of its files; and how large a named base is.
-
 
 BLOCKS, BLOCK_BYTES = 12, 48_000  # how much of a file is read: enough for a mean, little enough for a page
 
@@ -105,15 +104,10 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class StageFigure:
+class StageFigure(Amount):
     """One stage before it trains. `reused_from`: the run that made the very same one."""
 
-    stage: str
-    records: int
-    tokens: int
-    epochs: float
-    steps: int
-    seconds: float | None
+    seconds: float | None = None
     reused_from: int | None = None
 
 
@@ -204,8 +198,7 @@ class Estimator:
         for one in amounts:
             known = one.stage in made
             seconds = 0.0 if known else None if rate is None else sums.stage_seconds(one, rate)
-            row = (one.stage, one.records, one.tokens, one.epochs, one.steps, seconds, made.get(one.stage))
-            stages.append(StageFigure(*row))
+            stages.append(StageFigure(**asdict(one), seconds=seconds, reused_from=made.get(one.stage)))
         read = sum(round(one.tokens * one.epochs) for one in stages if one.reused_from is None)
         parts = sums.memory_of(recipe, size, amounts, gpu=self.machine.gpu) if size else None
         memory = self._memory(recipe, parts)

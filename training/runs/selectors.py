@@ -64,7 +64,6 @@ def choices() -> dict[str, list[Any]]:
 
 # What a run's page tells beside its curves: its recipe against the defaults, its logs, what a clone changed.
 
-
 LOGS = ("log.txt", "errors.txt")
 BLOCK = 65_536
 
@@ -119,7 +118,6 @@ def report_to() -> tuple[str, str]:
 
 # The queue of the worker that trains: what runs, what waits in which order, and when each may start and end.
 # Training runs have the times of `estimates`; of other jobs the median of earlier ones of their kind.
-
 
 QUEUE = "gpu"
 MOST = 100  # jobs shown; the rest is counted

@@ -117,7 +117,6 @@ class RunEstimateOut(Out):
 
 # What the API reads about runs: what to start, and the filters of the list.
 
-
 NUMBER: dict[str, Any] = {"min_value": 1, "max_value": 2**31 - 1}
 
 

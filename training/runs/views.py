@@ -205,7 +205,6 @@ def run_compare(request: HttpRequest) -> HttpResponse:
 
 # Starting a run.
 
-
 FILLED = ("snapshot", "base", "format", "memo", "retrieval", "seed", "cloned_from")
 
 

@@ -27,7 +27,6 @@ from training.ml.bases.adapters import Markers, pocket_markers, template_markers
 # In: a tokenizer. Out: ids of any text. Every added token is control or tool. A vocabulary may also reach control ids
 # without them (Unigram knows `<s>` as a piece like any other): such a spot is spelled in smaller pieces.
 
-
 STAND_INS = ("\N{REPLACEMENT CHARACTER}", "?", " ")  # for a character whose only id is a control token
 KEPT = 4096  # texts whose ids are remembered
 BLANK = "\u2581"  # sentencepiece's space

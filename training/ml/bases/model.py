@@ -45,7 +45,6 @@ from training.ml.rows import split_rows
 # (`description`), or random ones that carry no words (`opaque`, the control). Rows of no active tool get the table's
 # mean row, whose logit is the mean of all and therefore never the largest.
 
-
 METHODS = {
     "description": "description: mean of the name's and description's rows, scaled to the table's median row length",
     "opaque": "opaque: random directions of the table's median row length, which carry no words",

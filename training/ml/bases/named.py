@@ -70,6 +70,11 @@ def unloaded(model: Any, report: dict[str, Any]) -> list[str]:
     return sorted(set(report["missing_keys"]) - set(tied))
 
 
+def without_adapters(model: Any) -> Any:
+    """The base below what PEFT wrapped around it, or the model itself."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
 def has_towers(model: nn.Module) -> bool:
     return any(re.fullmatch(NOT_TEXT, name) for name, _ in model.named_modules())
 

@@ -326,7 +326,6 @@ AutoModelForCausalLM.register(PocketConfig, PocketForCausalLM)
 # more: it loses nothing of a text, case and spacing included, and depends on no snapshot, so a new rule or tool changes
 # no word. Control and thinking tokens get the first ids; tool tokens are appended later.
 
-
 CONTROL = (PAD, END, USER, ASSISTANT)
 THINKING = (OPEN, CLOSE)
 # how a word may be written, and how often beside " word", the form inside a sentence
