@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import admin
+from django.db.models import Model
 
 from catalog.models import (
     CatalogImport,
@@ -24,36 +25,22 @@ class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable
     has_add_permission = has_change_permission = has_delete_permission = refused
 
 
-admin.site.register(Domain, ReadOnly, list_display=["slug", "title"])
-admin.site.register(
-    Tool,
-    ReadOnly,
-    list_display=["name", "domain", "status", "deprecated", "version"],
-    list_filter=["domain", "status", "deprecated"],
-    search_fields=["name"],
-    list_select_related=["domain"],
-    exclude=["embedding", "search"],
-)
-imports = ["filename", "format", "domain", "actor", "at"]
-admin.site.register(CatalogImport, ReadOnly, list_display=imports, list_select_related=["domain", "actor"])
+def inspected(model: type[Model], columns: str, *, filters: str = "", **options: Any) -> None:
+    admin.site.register(model, ReadOnly, list_display=columns.split(), list_filter=filters.split(), **options)
+
+
 of_tool: dict[str, list[str]] = {"search_fields": ["tool__name"], "list_select_related": ["tool"]}
-admin.site.register(ToolRevision, ReadOnly, list_display=["tool", "content_hash", "at"], **of_tool)
-admin.site.register(NeighbourList, ReadOnly, list_display=["tool"], **of_tool)
-clusterings = ["domain", "version", "tau", "algorithm", "created_at"]
-admin.site.register(Clustering, ReadOnly, list_display=clusterings, list_select_related=["domain"])
-clusters = ["label", "clustering", "position", "mean_similarity", "dismissed_reason"]
-admin.site.register(Cluster, ReadOnly, list_display=clusters, list_select_related=["clustering"])
-admin.site.register(
-    TokenUnit,
-    ReadOnly,
-    list_display=["family", "slot", "string", "state"],
-    list_filter=["family", "state"],
-    search_fields=["string"],
+of_domain = {"list_select_related": ["domain"]}
+heavy = {"search_fields": ["name"], "exclude": ["embedding", "search"]}
+inspected(Domain, "slug title")
+inspected(
+    Tool, "name domain status deprecated version", filters="domain status deprecated", **of_domain, **heavy
 )
-admin.site.register(
-    LabelledQuery,
-    ReadOnly,
-    list_display=["text", "collection", "use", "source"],
-    list_filter=["use", "collection"],
-    search_fields=["text"],
-)
+inspected(CatalogImport, "filename format domain actor at", list_select_related=["domain", "actor"])
+inspected(ToolRevision, "tool content_hash at", **of_tool)
+inspected(NeighbourList, "tool", **of_tool)
+inspected(Clustering, "domain version tau algorithm created_at", **of_domain)
+clusters = "label clustering position mean_similarity dismissed_reason"
+inspected(Cluster, clusters, list_select_related=["clustering"])
+inspected(TokenUnit, "family slot string state", filters="family state", search_fields=["string"])
+inspected(LabelledQuery, "text collection use source", filters="use collection", search_fields=["text"])

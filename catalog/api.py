@@ -60,15 +60,9 @@ class ToolsList(ApiView):
         given = self.read_query(ToolsIn)
         chosen = ToolFilter(search=given.pop("q").strip(), **given)
         found = find_tools(chosen, request.query_params.get("after", ""), page_limit(request))
-        return Response(
-            {
-                "results": ToolRow(found.page.rows, many=True).data,
-                "next": found.page.next_key,
-                "total": found.total,
-                "more": found.more,
-                "meant": found.meant,
-            }
-        )
+        told = {"total": found.total, "more": found.more, "meant": found.meant}
+        rows = ToolRow(found.page.rows, many=True).data
+        return Response({"results": rows, "next": found.page.next_key, **told})
 
 
 class ToolOne(ApiView):

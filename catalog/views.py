@@ -22,12 +22,8 @@ def tool_list(request: HttpRequest) -> HttpResponse:
     given = {key: request.GET.get(key, "").strip() for key in ("q", *FILTERS)}
     chosen = ToolFilter(search=given.pop("q"), **given)
     found = find_tools(chosen, request.GET.get("after", ""))
-    context = {
-        "found": found,
-        "page": found.page,
-        "chosen": chosen,
-        "has_rule_filter": selectors.ruled_tools() is not None,
-    }
+    context = {"found": found, "page": found.page, "chosen": chosen}
+    context["has_rule_filter"] = selectors.ruled_tools() is not None
     if request.headers.get("HX-Request"):
         return render(request, "catalog/_tools.html", context)
     return render(request, "catalog/tool_list.html", {**context, "domains": Domain.objects.all()})

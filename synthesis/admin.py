@@ -1,11 +1,6 @@
 """Inspection only: everything is written by services."""
 
-from typing import Any
-
-from django.contrib import admin
-from django.db.models import Model
-
-from catalog.admin import ReadOnly
+from catalog.admin import inspected
 from synthesis.models import (
     Attempt,
     Decision,
@@ -16,11 +11,6 @@ from synthesis.models import (
     Snapshot,
     SynthesisRun,
 )
-
-
-def inspected(model: type[Model], columns: str, *, filters: str = "", **options: Any) -> None:
-    admin.site.register(model, ReadOnly, list_display=columns.split(), list_filter=filters.split(), **options)
-
 
 inspected(SynthesisRun, "id branch writer job created_at", filters="branch", list_select_related=["job"])
 inspected(

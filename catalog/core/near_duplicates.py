@@ -17,11 +17,9 @@ from catalog.core.words import plain_words
 THRESHOLD = 0.85
 # words that carry no meaning of their own in a request; small on purpose: "before", "not", "all" decide answers
 FILLERS = frozenset(
-    plain_words(
-        "a an the please pls can could would you i me my we our us it is are be to of for in on at and do does "
-        "need want like hi hey hello thanks thank just"
-    )
+    plain_words("a an the please pls can could would you i me my we our us it is are be to of for in")
 )
+FILLERS |= frozenset(plain_words("on at and do does need want like hi hey hello thanks thank just"))
 MIN_WORDS = 3
 
 Key = TypeVar("Key", bound=Hashable)
@@ -50,9 +48,6 @@ class SetIndex(Generic[Key]):
         self._holders: dict[tuple[str, ...], list[Key]] = {}
         for key, words in self._sets.items():
             self._hold(key, words)
-
-    def __len__(self) -> int:
-        return len(self._sets)
 
     def add(self, key: Key, words: Words) -> None:
         """Not for an index that `changed` gave, or was called on: they share what stayed."""
@@ -133,12 +128,10 @@ class DuplicateIndex:
     def find(self, text: str) -> list[Duplicate]:
         """Every duplicate of the text, exact ones first, then by similarity."""
         same = self._exact.get(" ".join(plain_words(text)), [])
-        near = sorted(
-            (-score, place) for place, score in self._sets.find(word_set(text)) if place not in same
-        )
-        return [Duplicate(place, "exact", 1.0) for place in same] + [
-            Duplicate(place, "near", -score) for score, place in near
-        ]
+        found = self._sets.find(word_set(text))
+        near = sorted((-score, place) for place, score in found if place not in same)
+        exact = [Duplicate(place, "exact", 1.0) for place in same]
+        return exact + [Duplicate(place, "near", -score) for score, place in near]
 
 
 def jaccard(left: Words, right: Words) -> float:

@@ -40,16 +40,17 @@ def preview_of(result: ImportResult) -> dict[str, Any]:
     diff, known = result.diff, result.known
     changed, removed = diff.changed[:SHOWN], diff.removed[:SHOWN]
     tools = _tools([known[name] for name in [*(record.name for record in changed), *removed]])
-    pairs = [(tools[known[record.name]], record.content(result.domain)) for record in changed]
     stale = sorted(known[name] for name in [*(record.name for record in diff.changed), *diff.removed])
+    rows = []
+    for record in changed:
+        tool = tools[known[record.name]]
+        before = {name: getattr(tool, name) for name in COMPARED}
+        rows.append({"tool": tool, "changes": _changes(before, record.content(result.domain))})
     return {
         "result": result,
         "counts": {**result.counts, "returned": len(diff.returning)},
         "added": [record for record in diff.added if record.name not in diff.returning][:SHOWN],
-        "changed": [
-            {"tool": tool, "changes": _changes({name: getattr(tool, name) for name in COMPARED}, content)}
-            for tool, content in pairs
-        ],
+        "changed": rows,
         "returning": sorted(diff.returning)[:SHOWN],
         "removed": [tools[known[name]] for name in removed],
         "deprecated": diff.deprecated[:SHOWN],
@@ -81,9 +82,8 @@ def applied_import(row: CatalogImport) -> dict[str, list[Any]]:
     before = {found.tool_id: found.data for found in older.order_by("tool_id", "-pk").distinct("tool_id")}
     kinds = {"added": added, "returned": row.returned_ids[:SHOWN], "retired": row.retired_ids[:SHOWN]}
     tools = _tools([*ids, *(pk for pks in kinds.values() for pk in pks)])
-    changed = [
-        {"tool": tools[new.tool_id], "changes": _changes(before[new.tool_id], new.data)} for new in after
-    ]
+    pairs = ((tools[new.tool_id], _changes(before[new.tool_id], new.data)) for new in after)
+    changed = [{"tool": tool, "changes": changes} for tool, changes in pairs]
     return {"changed": changed, **{kind: [tools[pk] for pk in pks] for kind, pks in kinds.items()}}
 
 

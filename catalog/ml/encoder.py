@@ -24,21 +24,15 @@ Rows = npt.NDArray[np.float32]
 
 
 def read_texts(path: Path) -> tuple[list[str], list[str]]:
-    ids: list[str] = []
-    texts: list[str] = []
-    seen: set[str] = set()
+    found: dict[str, str] = {}
     for number, row in read_jsonl(path):
-        key, text = row.get("id"), row.get("text")
+        key, text, where = row.get("id"), row.get("text"), f"{path}:{number}"
         if not isinstance(key, str | int) or not isinstance(text, str):
-            raise TraceError(
-                "needs a text field 'id' and a text field 'text'.", code="texts", where=f"{path}:{number}"
-            )
-        if str(key) in seen:
-            raise TraceError(f"id {key!r} appears twice.", code="texts", where=f"{path}:{number}")
-        seen.add(str(key))
-        ids.append(str(key))
-        texts.append(text)
-    return ids, texts
+            raise TraceError("needs a text field 'id' and a text field 'text'.", code="texts", where=where)
+        if str(key) in found:
+            raise TraceError(f"id {key!r} appears twice.", code="texts", where=where)
+        found[str(key)] = text
+    return list(found), list(found.values())
 
 
 def native_bf16(device: str) -> bool:
@@ -65,14 +59,12 @@ class Encoder:
         torch.set_num_threads(threads)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
+            weights = {
+                "dtype": torch.bfloat16 if native_bf16(device) else torch.float32,
+                "use_safetensors": True,
+            }
             self.model = SentenceTransformer(
-                locate(name),
-                device=device,
-                trust_remote_code=False,
-                model_kwargs={
-                    "dtype": torch.bfloat16 if native_bf16(device) else torch.float32,
-                    "use_safetensors": True,
-                },
+                locate(name), device=device, trust_remote_code=False, model_kwargs=weights
             )
         except (OSError, ValueError) as error:
             raise TraceError(
@@ -87,24 +79,17 @@ class Encoder:
     def encode(self, texts: list[str], progress: Callable[[int], None] = lambda done: None) -> Rows:
         """Longest first, so that a batch pads little and memory fails at once or never."""
         order = sorted(range(len(texts)), key=lambda i: (-len(texts[i]), i))
-        rows: Rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        dimension = int(self.model.get_embedding_dimension() or 0)
+        rows: Rows = np.zeros((len(texts), dimension), dtype=np.float32)
         for start in range(0, len(order), BATCH):
             chosen = order[start : start + BATCH]
             vectors = self.model.encode(
                 [texts[i] for i in chosen], batch_size=BATCH, convert_to_tensor=True, show_progress_bar=False
             )
-            rows[chosen] = normalised(vectors.float().cpu().numpy())
+            values = vectors.float().cpu().numpy()
+            rows[chosen] = values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
             progress(start + len(chosen))
         return rows
-
-    @property
-    def dimension(self) -> int:
-        return int(self.model.get_embedding_dimension() or 0)
-
-
-def normalised(rows: Rows) -> Rows:
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.maximum(norms, 1e-12), dtype=np.float32)
 
 
 def write_rows(folder: Path, ids: list[str], rows: Rows, encoder: str) -> None:

@@ -357,6 +357,5 @@ def _bound(metadata: Metadata, node: Node, full: str, parameters: list[Node], ve
     lead = f"{sentence(node.get('Name'))} of {owner}{f', with {rest}' if rest else ''} ({node.tag.lower()})."
     endpoint = f"{owner}.{node.get('Name')}"
     dead = is_deprecated(terms) or says_deprecated(about)
-    return _tool(
-        f"{metadata.shown}#/{full}", [endpoint, f"{endpoint}({rest})"], about or lead, [], dead, version
-    )
+    where, endpoints = f"{metadata.shown}#/{full}", [endpoint, f"{endpoint}({rest})"]
+    return _tool(where, endpoints, about or lead, [], dead, version)

@@ -124,9 +124,8 @@ def _path_operations(
         if part is None:
             continue
         if not isinstance(part, dict):
-            yield FileRow(
-                where, problem=f"a path must hold an object, not {KINDS.get(type(part), 'nothing')}."
-            )
+            problem = f"a path must hold an object, not {KINDS.get(type(part), 'nothing')}."
+            yield FileRow(where, problem=problem)
             continue
         for method, fields, own_line in _methods(part):
             at = f"{where}/{_step(method)}"
@@ -134,9 +133,8 @@ def _path_operations(
             if line is None:
                 yield from _operation(document, at, method.rpartition("/")[2], path, fields, part)
             else:
-                yield FileRow(
-                    at, problem=f"written twice{_at(line)}; only the last one of a key would count."
-                )
+                problem = f"written twice{_at(line)}; only the last one of a key would count."
+                yield FileRow(at, problem=problem)
 
 
 def _methods(item: Json) -> Iterator[tuple[str, Any, int | None]]:
@@ -218,9 +216,8 @@ def _target(document: Json, item: Json) -> Any:
 
 def _unfollowed(item: Json, where: str) -> FileRow:
     ref = str(item["$ref"])[:200] if isinstance(item["$ref"], str) else "$ref"
-    return FileRow(
-        where, problem=f"the reference '{ref}' cannot be followed; bundle the document into one file."
-    )
+    problem = f"the reference '{ref}' cannot be followed; bundle the document into one file."
+    return FileRow(where, problem=problem)
 
 
 def _at(line: int) -> str:

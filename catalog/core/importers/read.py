@@ -48,9 +48,8 @@ MAX_LINES = 1_000_000
 COLUMNS = ("name", "description", "permissions", "deprecated", "version", "source")
 FIELDS = [json.dumps(key).encode() for key in COLUMNS[:5]]
 GUARDED = re.compile(r"'+[=+\-@\t\r]")
-TRUTH = dict.fromkeys(["true", "yes", "y", "1", "x"], True) | dict.fromkeys(
-    ["false", "no", "n", "0", ""], False
-)
+TRUTH = dict.fromkeys(["true", "yes", "y", "1", "x"], True)
+TRUTH |= dict.fromkeys(["false", "no", "n", "0", ""], False)
 
 
 def read_catalog(path: Path, *, shown: str = "", fmt: str = "auto", keep_going: bool = False) -> CatalogFile:
@@ -232,10 +231,8 @@ def read_csv(path: Path, shown: str) -> Iterator[FileRow]:
 
 def _header(line: str, where: str) -> tuple[list[str], str]:
     """Column names and delimiter."""
-    choices = {
-        mark: [cell.strip().casefold() for cell in next(csv.reader([line], delimiter=mark), [])]
-        for mark in ",;\t"
-    }
+    split = {mark: next(csv.reader([line], delimiter=mark), []) for mark in ",;\t"}
+    choices = {mark: [cell.strip().casefold() for cell in cells] for mark, cells in split.items()}
     delimiter = max(choices, key=lambda mark: (len(set(COLUMNS) & set(choices[mark])), len(choices[mark])))
     columns = choices[delimiter]
     if missing := [column for column in COLUMNS[:2] if column not in columns]:
@@ -292,12 +289,9 @@ def read_jsonl(path: Path, shown: str) -> Iterator[FileRow]:
             except TraceError as error:
                 yield FileRow(where, problem=error.message)
                 continue
-            if double := _double(raw):
-                yield FileRow(
-                    where, problem=f"the key '{double}' is written twice.", name=str(row.get("name") or "")
-                )
-            else:
-                yield FileRow(where, row)
+            double, name = _double(raw), str(row.get("name") or "")
+            problem = f"the key '{double}' is written twice."
+            yield FileRow(where, problem=problem, name=name) if double else FileRow(where, row)
 
 
 def _double(raw: bytes) -> str:
@@ -340,17 +334,15 @@ def _mcp_row(api: str, tool: Any, where: str) -> FileRow:
         return FileRow(where, problem="'name' is missing.")
     name = f"{api}/{name.strip()}"
     if isinstance(tool, Twice) and any(key in ("name", "description") for key, _, _ in tool.earlier):
-        return FileRow(
-            where, problem="'name' or 'description' is written twice; leave one of them.", name=name
-        )
+        problem = "'name' or 'description' is written twice; leave one of them."
+        return FileRow(where, problem=problem, name=name)
     notes = tool.get("annotations")
     title = tool.get("title") or (notes.get("title") if isinstance(notes, dict) else None)
     text = tool.get("description")
     if text is not None and not isinstance(text, str):
         return FileRow(where, problem="'description' must be text.", name=name)
-    return FileRow(
-        where, {"name": name, "description": describe(title, text) or f"{sentence(tool['name'])}."}
-    )
+    description = describe(title, text) or f"{sentence(tool['name'])}."
+    return FileRow(where, {"name": name, "description": description})
 
 
 if __name__ == "__main__":

@@ -279,16 +279,10 @@ ZERO += ["RO", "NG"]
 def phones(text: str) -> Iterator[PersonalSpan]:
     matches = [one for one in INTERNATIONAL.finditer(text) if one[0].startswith("+") or _possible(one[0])]
     matches += [one for one in AMERICAN.finditer(text) if not DATE.match(one[0])]
-    matches += [
-        one
-        for one in LEADING_ZERO.finditer(text)
-        if not DATE.match(one[0].lstrip("(")) and _valid(one[0], ZERO)
-    ]
-    matches += [
-        one
-        for one in BARE.finditer(text)
-        if not DOCUMENT.search(text[: one.start()]) and _valid(one[0], ("US", "GB"))
-    ]
+    zeros = (one for one in LEADING_ZERO.finditer(text) if not DATE.match(one[0].lstrip("(")))
+    matches += [one for one in zeros if _valid(one[0], ZERO)]
+    bare = (one for one in BARE.finditer(text) if not DOCUMENT.search(text[: one.start()]))
+    matches += [one for one in bare if _valid(one[0], ("US", "GB"))]
     for match in matches:
         yield PersonalSpan("phone", match.start(), match.end())
     for match in PHONE_SAID.finditer(text):
