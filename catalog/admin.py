@@ -29,9 +29,9 @@ def inspected(model: type[Model], columns: str, *, filters: str = "", **options:
     admin.site.register(model, ReadOnly, list_display=columns.split(), list_filter=filters.split(), **options)
 
 
-of_tool: dict[str, list[str]] = {"search_fields": ["tool__name"], "list_select_related": ["tool"]}
-of_domain = {"list_select_related": ["domain"]}
-heavy = {"search_fields": ["name"], "exclude": ["embedding", "search"]}
+of_tool: dict[str, Any] = {"search_fields": ["tool__name"], "list_select_related": ["tool"]}
+of_domain: dict[str, Any] = {"list_select_related": ["domain"]}
+heavy: dict[str, Any] = {"search_fields": ["name"], "exclude": ["embedding", "search"]}
 inspected(Domain, "slug title")
 inspected(
     Tool, "name domain status deprecated version", filters="domain status deprecated", **of_domain, **heavy
