@@ -158,11 +158,10 @@ def _store_embeddings(rows: list[tuple[int, str, Any]]) -> None:
 def _store_lists(fresh: dict[int, tuple[list[int], list[float]]]) -> dict[str, int]:
     rows = NeighbourList.objects.values_list("pk", "neighbour_ids", "scores")
     stored = {pk: (ids, scores) for pk, ids, scores in rows}
-    changed = [
-        NeighbourList(tool_id=pk, neighbour_ids=ids, scores=scores)
-        for pk, (ids, scores) in fresh.items()
-        if stored.get(pk) != (ids, scores)
-    ]
+    changed = []
+    for pk, (ids, scores) in fresh.items():
+        if stored.get(pk) != (ids, scores):
+            changed.append(NeighbourList(tool_id=pk, neighbour_ids=ids, scores=scores))
     write_or_update(changed, of=["tool"], fields=["neighbour_ids", "scores"])
     removed, _ = NeighbourList.objects.filter(pk__in=stored.keys() - fresh.keys()).delete()
     return {"changed": len(changed), "removed": removed}

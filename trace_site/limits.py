@@ -4,7 +4,9 @@ The sizes of single fields stand with the fields; a list or a text without one f
 """
 
 from collections.abc import Callable
+from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import Resolver404, resolve
 
@@ -37,6 +39,17 @@ def most_bytes(path: str) -> int:
         return LARGER.get(resolve(path).view_name, BODY)
     except Resolver404:
         return BODY
+
+
+def file_at_most(most: int, hint: str) -> Callable[[Any], None]:
+    """A validator for the file of a form."""
+
+    def check(upload: Any) -> None:
+        if upload.size > most:
+            size = f"The file has {upload.size / 1e6:,.1f} MB; at most {most / 1e6:,.0f} fit."
+            raise ValidationError(f"{size} {hint}")
+
+    return check
 
 
 def too_large(most: int) -> TraceError:

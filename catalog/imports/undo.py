@@ -127,10 +127,8 @@ def _later_imports(row: CatalogImport, touched: set[int]) -> list[Reason]:
     for other, retired in later.values_list("pk", "retired_ids"):
         both[other] |= touched.intersection(retired)
     named = later.filter(pk__in=[pk for pk, tools in both.items() if tools]).order_by("-pk")
-    return [
-        Reason(
-            f"The later import {pk} ({name}) touched {len(both[pk]):,} of the same tools. Undo that one first.",
-            reverse("catalog:import_detail", args=[pk]),
-        )
-        for pk, name in named.values_list("pk", "filename")
-    ]
+    reasons = []
+    for pk, name in named.values_list("pk", "filename"):
+        said = f"The later import {pk} ({name}) touched {len(both[pk]):,} of the same tools. Undo that one first."
+        reasons.append(Reason(said, reverse("catalog:import_detail", args=[pk])))
+    return reasons

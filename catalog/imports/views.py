@@ -15,10 +15,9 @@ from catalog.imports.undo import import_undo, undo_plan
 from catalog.lookalikes import catalog_refresh_start, refresh_job, tools_behind
 from catalog.models import Domain
 from trace_site.lib.errors import TraceError, quoted
-from trace_site.limits import CATALOG_FILE
+from trace_site.limits import CATALOG_FILE, file_at_most
 from trace_site.paging import keyset
 
-MEGABYTES = CATALOG_FILE // 1_000_000
 LABELS = {
     "jsonl": "JSON lines",
     "csv": "CSV",
@@ -34,6 +33,7 @@ class ImportForm(forms.Form):
     file = forms.FileField(
         label="File",
         help_text="OpenAPI or Swagger (JSON, YAML), OData $metadata, MCP tools, JSONL or CSV; at most 100 MB.",
+        validators=[file_at_most(CATALOG_FILE, "Split it by API.")],
     )
     domain = forms.CharField(
         label="Domain",
@@ -54,21 +54,11 @@ class ImportForm(forms.Form):
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
 
-    def clean_file(self) -> object:
-        upload = self.cleaned_data["file"]
-        if upload.size > MEGABYTES * 1_000_000:
-            size = f"The file has {upload.size / 1e6:,.0f} MB; a catalog has at most {MEGABYTES}."
-            raise forms.ValidationError(f"{size} Split it by API.")
-        return upload
-
 
 @require_GET
 def import_list(request: HttpRequest) -> HttpResponse:
-    context = {
-        "page": keyset(selectors.imports(), request.GET.get("after", ""), newest=True),
-        "behind": tools_behind(),
-        "refresh": refresh_job(),
-    }
+    page = keyset(selectors.imports(), request.GET.get("after", ""), newest=True)
+    context = {"page": page, "behind": tools_behind(), "refresh": refresh_job()}
     return render(request, "catalog/import_list.html", context)
 
 
@@ -85,7 +75,7 @@ def import_form(request: HttpRequest) -> HttpResponse:
                 result = upload.read(dry_run=True, skip_bad_rows=True)
                 preview = preview_of(result)
                 counts = preview["counts"]
-                touched = [row["tool"].name for row in preview["changed"]]
+                touched = [*(row["tool"] for row in preview["changed"]), *preview["removed"]]
                 shown = {
                     "upload": upload,
                     "preview": preview,
@@ -93,7 +83,7 @@ def import_form(request: HttpRequest) -> HttpResponse:
                     "figures": _figures(counts),
                     "ticket": upload.ticket(result.plan),
                     "total": counts["added"] + counts["changed"] + counts["removed"],
-                    "touched": touched + [tool.name for tool in preview["removed"]],
+                    "touched": [tool.name for tool in touched],
                 }
                 return render(request, "catalog/import_preview.html", shown)
         except TraceError as error:
@@ -132,13 +122,8 @@ def import_apply(request: HttpRequest) -> HttpResponse:
 @require_GET
 def import_detail(request: HttpRequest, pk: int) -> HttpResponse:
     row = selectors.import_row(pk)
-    context = {
-        "row": row,
-        "figures": _figures(row.counts),
-        "done": applied_import(row),
-        "behind": tools_behind(),
-        "refresh": refresh_job(),
-    }
+    context = {"row": row, "figures": _figures(row.counts), "done": applied_import(row)}
+    context |= {"behind": tools_behind(), "refresh": refresh_job()}
     return render(request, "catalog/import_detail.html", context)
 
 

@@ -16,11 +16,10 @@ from catalog.queries.imports import Proposal, queries_import, queries_preview, q
 from catalog.queries.registry import real_queries, real_query
 from trace_site.access import may
 from trace_site.lib.errors import TraceError
-from trace_site.limits import QUERIES_FILE
+from trace_site.limits import QUERIES_FILE, file_at_most
 from trace_site.paging import keyset
 
 MOST_ON_A_PAGE = 300
-KILOBYTES = QUERIES_FILE // 1000
 
 
 class QueriesForm(forms.Form):
@@ -35,22 +34,17 @@ class QueriesForm(forms.Form):
     file = forms.FileField(
         label="File",
         required=False,
-        help_text=f"TXT with one query a line, CSV with a column query, or JSON lines; at most {KILOBYTES} kB.",
+        help_text="TXT with one query a line, CSV with a column query, or JSON lines; at most 1 MB.",
+        validators=[file_at_most(QUERIES_FILE, "Split it.")],
     )
     pasted = forms.CharField(
         label="Or paste them",
         required=False,
         strip=False,
-        max_length=KILOBYTES * 1000,
+        max_length=QUERIES_FILE,
         help_text="One query a line.",
         widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false"}),
     )
-
-    def clean_file(self) -> Any:
-        upload = self.cleaned_data["file"]
-        if upload and upload.size > KILOBYTES * 1000:
-            raise forms.ValidationError(f"The file has {upload.size / 1000:,.0f} kB. Split it.")
-        return upload
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -68,12 +62,8 @@ def _collections() -> list[tuple[str, int]]:
 def query_list(request: HttpRequest) -> HttpResponse:
     chosen = {name: request.GET.get(name, "").strip()[:200] for name in ("q", "collection")}
     rows = real_queries(chosen["q"].replace("\0", ""), chosen["collection"].replace("\0", ""))
-    context = {
-        "page": keyset(rows, request.GET.get("after", ""), newest=True),
-        "total": rows.count(),
-        "collections": _collections(),
-        "chosen": chosen,
-    }
+    page = keyset(rows, request.GET.get("after", ""), newest=True)
+    context = {"page": page, "total": rows.count(), "collections": _collections(), "chosen": chosen}
     return render(request, "catalog/queries.html", context)
 
 
@@ -103,12 +93,9 @@ def query_import(request: HttpRequest) -> HttpResponse:
 def _preview(
     request: HttpRequest, collection: str, proposals: list[Proposal], added: int = 0, status: int = 200
 ) -> HttpResponse:
-    context = {
-        "collection": collection,
-        "ready": [one for one in proposals if not one.code],
-        "refused": [one for one in proposals if one.code],
-        "added": added,
-    }
+    context: dict[str, Any] = {"collection": collection, "added": added, "ready": [], "refused": []}
+    for one in proposals:
+        context["refused" if one.code else "ready"].append(one)
     return render(request, "catalog/queries_preview.html", context, status=status)
 
 

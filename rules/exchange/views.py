@@ -15,7 +15,7 @@ from rules.exchange.services import FilePreview, Format, as_text, file_preview, 
 from rules.selectors import RuleFilter, rule_ids
 from rules.services import recheck_missing
 from trace_site.lib.errors import TraceError, status_of
-from trace_site.limits import RULES_FILE
+from trace_site.limits import RULES_FILE, file_at_most
 
 SALT = "rules.upload.2"
 SHOWN = 100  # rows of a preview that are written out
@@ -23,16 +23,11 @@ CONTENT_TYPES = {"json": "application/json; charset=utf-8", "csv": "text/csv; ch
 
 
 class RulesFileForm(forms.Form):
-    file = forms.FileField(label="File", help_text="JSON or CSV; at most 5 MB and 5,000 rules.")
-
-    def clean_file(self) -> Any:
-        upload = self.cleaned_data["file"]
-        if upload.size > RULES_FILE:
-            raise forms.ValidationError(
-                f"The file has {upload.size / 1e6:,.1f} MB; the page takes at most 5. Split it, or have an operator "
-                "import it with manage.py rules_import."
-            )
-        return upload
+    file = forms.FileField(
+        label="File",
+        help_text="JSON or CSV; at most 5 MB and 5,000 rules.",
+        validators=[file_at_most(RULES_FILE, "Split it, or have it imported with manage.py rules_import.")],
+    )
 
 
 @require_http_methods(["GET", "POST"])

@@ -37,11 +37,8 @@ def queue_state(reviewer: Any, filters: Mapping[str, Any]) -> dict[str, Any]:
     counts = _of_batch(reviewer, filters) if filters.get("batch") else queue_totals(reviewer, filters)
     claimed = ReviewItem.objects.filter(state=State.CLAIMED).exclude(claimed_by=reviewer)
     claims = in_filters(claimed, filters).aggregate(count=Count("pk"), frees=Min("claimed_until"))
-    thirds = (
-        in_filters(_read_by(reviewer), filters)
-        .filter(OPEN_AGAIN | Q(state=State.CLAIMED), rank=0)
-        .aggregate(all=Count("pk"), not_first=Count("pk", filter=~Q(first_by=reviewer)))
-    )
+    read = in_filters(_read_by(reviewer), filters).filter(OPEN_AGAIN | Q(state=State.CLAIMED), rank=0)
+    thirds = read.aggregate(all=Count("pk"), not_first=Count("pk", filter=~Q(first_by=reviewer)))
     if not filters.get("batch"):  # the rollup knows who read first, the second reader is looked up
         counts["read_by_you"] += thirds["not_first"]
     others = {"claimed_by_others": claims["count"], "frees_at": claims["frees"]}
@@ -119,15 +116,12 @@ def screen_of(sample: Sample, reviewer: Any) -> Screen:
 
 
 def _claimed(item: ReviewItem, sample: Sample, reviewer: Any) -> Screen:
-    sides: list[Decision] = []
+    shown: list[dict[str, Any]] = []
     if item.round == Round.THIRD:
-        sides = list(standing_decisions().filter(sample=sample, round__lt=Round.THIRD).order_by("round"))
-        if int(seen_key(sample), 16) % 2:  # an order that does not tell who came first
-            sides.reverse()
-    shown = [
-        {"number": number, "decision": side, "reason": REASONS.get(side.reason, "")}
-        for number, side in enumerate(sides, start=1)
-    ]
+        first = "round" if int(seen_key(sample), 16) % 2 == 0 else "-round"  # does not tell who came first
+        sides = standing_decisions().filter(sample=sample, round__lt=Round.THIRD).order_by(first)
+        for number, side in enumerate(sides, start=1):
+            shown.append({"number": number, "decision": side, "reason": REASONS.get(side.reason, "")})
     return Screen(sample, item=item, sides=shown, previous=own_decisions(reviewer).first())
 
 
@@ -149,12 +143,8 @@ def empty_queue(reviewer: Any, filters: Mapping[str, Any]) -> dict[str, Any]:
 
 # What the audit list does not tell while a reading waits: how the readings before it ended, taken back or not, and
 # what was said about the sample.
-_BLIND: dict[str, Any] = {
-    "object_type": "sample",
-    "column": "sample_id",
-    "waiting": lambda: ReviewItem.objects.filter(state__in=WAITS).order_by(),
-    "key": "sample_id",
-}
+_BLIND: dict[str, Any] = {"object_type": "sample", "column": "sample_id", "key": "sample_id"}
+_BLIND["waiting"] = lambda: ReviewItem.objects.filter(state__in=WAITS).order_by()
 COMMENTS = Veil(**_BLIND, actions=frozenset(), told_as="", table="synthesis_samplecomment")
 READINGS = Veil(
     **_BLIND,

@@ -46,12 +46,9 @@ def bulk_take(*, reviewer: Any, version: RuleVersion) -> int:
     review_queue.sweep()
     with transaction.atomic():
         held = held_items(reviewer, version).count()
-        free = review_queue.open_to(reviewer, _first_readings(version)).select_for_update(
-            skip_locked=True, no_key=True, of=("self",)
-        )
-        taken = [
-            review_queue.take(item, reviewer) for item in free.order_by("rank", "pk")[: max(0, MOST - held)]
-        ]
+        free = review_queue.open_to(reviewer, _first_readings(version)).order_by("rank", "pk")
+        locked = free.select_for_update(skip_locked=True, no_key=True, of=("self",))
+        taken = [review_queue.take(item, reviewer) for item in locked[: max(0, MOST - held)]]
     return held + len(taken)
 
 

@@ -101,21 +101,15 @@ def example_copy(*, sample: Sample, actor: Any) -> Guideline:
     examples: list[dict[str, Any]] = list(last.examples) if last else []
     if last and any(example.get("sample") == sample.pk for example in examples):
         return last
-    said = (
-        Decision.objects.filter(sample=sample).exclude(verdict=Decision.Verdict.UNDO).order_by("-pk").first()
-    )
+    decisions = Decision.objects.filter(sample=sample).exclude(verdict=Decision.Verdict.UNDO)
+    said = decisions.order_by("-pk").first()
     why = ": ".join(filter(None, (REASONS.get(said.reason, said.reason), said.note))) if said else ""
     texts = {"query": sample.query, "trace": sample.trace, "why": why}
     example = {name: text[: LONGEST[name]] for name, text in texts.items()}
     examples.append({**example, "verdict": verdict, "answer": sample.answer, "sample": sample.pk})
-    return guideline_save(
-        domain=sample.domain_id,
-        style=sample.style,
-        text=last.text if last else "",
-        examples=examples,
-        author=actor,
-        base=last.number if last else 0,
-    )
+    given = {"domain": sample.domain_id, "style": sample.style, "text": last.text if last else ""}
+    base = last.number if last else 0
+    return guideline_save(**given, examples=examples, author=actor, base=base)
 
 
 def _meanwhile(last: Guideline | None) -> TraceError:
@@ -163,12 +157,8 @@ def guideline_detail(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Guideline.objects.select_related("domain", "author"), pk=pk)
     versions = list(versions_of(row.domain_id, row.style))
     before = next((other for other in versions if other.number < row.number), None)
-    context = {
-        "guideline": row,
-        "versions": versions,
-        "before": before,
-        "is_current": versions[0].pk == row.pk,
-    }
+    context = {"guideline": row, "versions": versions, "before": before}
+    context["is_current"] = versions[0].pk == row.pk
     return render(request, "synthesis/guideline.html", context)
 
 

@@ -95,15 +95,10 @@ def assign(request: HttpRequest) -> HttpResponse:
         name, errors = next(iter(form.errors.items()))
         mistake = f"{form.fields[name].label}: {errors[0]}"
         return _page(request, form, TraceError(mistake, code="bad_input"))
-    given = form.cleaned_data
+    given, filters = form.cleaned_data, QueueFilters(request.POST).values()
+    assignee = given.pop("assignee") or request.user
     try:
-        row = services.assign(
-            assignee=given["assignee"] or request.user,
-            actor=request.user,
-            filters=QueueFilters(request.POST).values(),
-            count=given["count"],
-            note=given["note"],
-        )
+        row = services.assign(assignee=assignee, actor=request.user, filters=filters, **given)
     except TraceError as error:
         if error.code == "not_allowed":
             raise
@@ -197,13 +192,9 @@ def views(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         at = request.headers.get("HX-Current-URL", "")
         query = at.partition("#")[0].partition("?")[2] if at else request.POST.get("query", "")
-        services.view_save(
-            owner=request.user,
-            page=page,
-            name=request.POST.get("name", ""),
-            query=urlencode(checked(page, query)),
-            shared="shared" in request.POST,
-        )
+        name, shared = request.POST.get("name", ""), "shared" in request.POST
+        kept = urlencode(checked(page, query))
+        services.view_save(owner=request.user, page=page, name=name, query=kept, shared=shared)
     return fragment(request, page)
 
 
@@ -213,12 +204,8 @@ def fragment(request: HttpRequest, page: str) -> HttpResponse:
         {"row": row, "filters": checked(page, row.query), "mine": row.owner_id == request.user.pk}
         for row in rows.select_related("owner").order_by("name", "id")
     ]
-    context = {
-        "views": found,
-        "page": page,
-        "address": reverse(ADDRESSES[page]),
-        "is_admin": ADMIN in roles_of(request.user),
-    }
+    context = {"views": found, "page": page, "address": reverse(ADDRESSES[page])}
+    context["is_admin"] = ADMIN in roles_of(request.user)
     return render(request, "synthesis/_saved_views.html", context)
 
 
