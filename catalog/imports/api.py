@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from catalog import examples, selectors
 from catalog.core.importers.detect import FORMATS
 from catalog.imports.previews import applied_import, file_import, preview_of
-from catalog.imports.undo import import_undo, undo_plan
+from catalog.imports.services import import_undo, undo_plan
 from catalog.models import CatalogImport, Tool
 from catalog.serializers import DomainIn
 from trace_site.lib.errors import TraceError

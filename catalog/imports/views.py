@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from catalog import selectors
 from catalog.core.importers.detect import FORMATS
 from catalog.imports.previews import applied_import, preview_of, upload_apply, upload_discard, upload_kept
-from catalog.imports.undo import import_undo, undo_plan
+from catalog.imports.services import import_undo, undo_plan
 from catalog.lookalikes import catalog_refresh_start, refresh_job, tools_behind
 from catalog.models import Domain
 from trace_site.lib.errors import TraceError, quoted

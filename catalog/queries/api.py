@@ -9,9 +9,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import examples
-from catalog.core.query_files import MOST_ROWS, GivenQuery
 from catalog.models import LabelledQuery
-from catalog.queries.imports import import_counts, queries_import, queries_preview, query_remove
+from catalog.queries.imports import (
+    MOST_ROWS,
+    GivenQuery,
+    import_counts,
+    queries_import,
+    queries_preview,
+    query_remove,
+)
 from catalog.queries.registry import real_queries, real_query
 from trace_site.rest.examples import answer_example, page_example, request_example
 from trace_site.rest.schema import InputSerializer, TextList, page_of

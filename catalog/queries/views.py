@@ -11,8 +11,14 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from catalog.core.query_files import GivenQuery, read_queries
-from catalog.queries.imports import Proposal, queries_import, queries_preview, query_remove
+from catalog.queries.imports import (
+    GivenQuery,
+    Proposal,
+    queries_import,
+    queries_preview,
+    query_remove,
+    read_queries,
+)
 from catalog.queries.registry import real_queries, real_query
 from trace_site.access import may
 from trace_site.lib.errors import TraceError

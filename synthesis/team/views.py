@@ -204,7 +204,7 @@ def fragment(request: HttpRequest, page: str) -> HttpResponse:
         {"row": row, "filters": checked(page, row.query), "mine": row.owner_id == request.user.pk}
         for row in rows.select_related("owner").order_by("name", "id")
     ]
-    context = {"views": found, "page": page, "address": reverse(ADDRESSES[page])}
+    context: dict[str, Any] = {"views": found, "page": page, "address": reverse(ADDRESSES[page])}
     context["is_admin"] = ADMIN in roles_of(request.user)
     return render(request, "synthesis/_saved_views.html", context)
 

@@ -6,9 +6,15 @@ import threading
 import pytest
 from django.db import connection, connections, transaction
 
-from catalog.core.query_files import GivenQuery, read_queries
 from catalog.models import LabelledQuery
-from catalog.queries.imports import import_counts, queries_import, queries_preview, query_remove
+from catalog.queries.imports import (
+    GivenQuery,
+    import_counts,
+    queries_import,
+    queries_preview,
+    query_remove,
+    read_queries,
+)
 from catalog.queries.registry import few_shots_withdraw, registry_lock
 from evaluation.benchmarks.services import benchmark_import
 from tests.factories import make_tool

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from catalog.imports.services import catalog_import
-from catalog.imports.undo import import_undo, undo_plan
+from catalog.imports.services import catalog_import, import_undo, undo_plan
 from catalog.models import CatalogImport, TokenUnit, Tool, ToolRevision
 from rules.models import ChangeRequest, RuleChange, RuleVersion
 from tests.factories import make_rule

@@ -8,10 +8,9 @@ from types import SimpleNamespace
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
-from catalog.core.query_files import GivenQuery
 from catalog.imports.services import catalog_import
 from catalog.models import LabelledQuery, NeighbourList, Tool
-from catalog.queries.imports import queries_import
+from catalog.queries.imports import GivenQuery, queries_import
 from catalog.services import ledger_update
 from rules.book import version_contents
 from rules.changes.drafts import change_draft

@@ -294,14 +294,11 @@ def phones(text: str) -> Iterator[PersonalSpan]:
                 said = found.raw_string
                 digits = sum(letter.isdigit() for letter in said)
                 grouped = re.search(r"\d[\s().-]+\d", said) is not None
-                if digits >= 9 and grouped and not _amount(text, found.start, found.end):
+                # a number with a currency or a document's word beside it is an amount
+                before, after = text[: found.start], text[found.end :]
+                amount = AMOUNT_AFTER.match(after) or AMOUNT_BEFORE.search(before) or DOCUMENT.search(before)
+                if digits >= 9 and grouped and not amount:
                     yield PersonalSpan("phone", found.start, found.end)
-
-
-def _amount(text: str, start: int, end: int) -> bool:
-    """A number with a currency or a document's word beside it."""
-    before = text[:start]
-    return any((AMOUNT_AFTER.match(text[end:]), AMOUNT_BEFORE.search(before), DOCUMENT.search(before)))
 
 
 def _valid(text: str, regions: Iterable[str]) -> bool:

@@ -5,8 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from catalog.core.query_files import MOST_BYTES, read_queries
-from catalog.queries.imports import import_counts, queries_import, queries_preview
+from catalog.queries.imports import MOST_BYTES, import_counts, queries_import, queries_preview, read_queries
 from trace_site.commands import TraceCommand
 from trace_site.lib.files import read_bytes
 
