@@ -10,7 +10,7 @@ from django.db.models import Model, Q
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
-from catalog.core.tokens import LedgerRow, assign_slots
+from catalog.core.ledger import LedgerRow, assign_slots
 from catalog.models import TokenUnit, Tool
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError

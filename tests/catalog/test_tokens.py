@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.core.tokens import LedgerRow, NameIndex, assign_slots, split_name, tool_units
+from catalog.core.ledger import LedgerRow, assign_slots
+from catalog.core.tokens import NameIndex, split_name, tool_units
 from trace_site.lib.errors import TraceError
 
 WORD = st.text(alphabet="abAB09_-. ", min_size=1, max_size=6).filter(

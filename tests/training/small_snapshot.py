@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from catalog.core.tokens import LedgerRow, assign_slots
+from catalog.core.ledger import LedgerRow, assign_slots
 from trace_site.lib.files import content_hash, sha256_file, write_jsonl
 from training.core.records import FILES
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from catalog.core.tokens import FORMATS, LedgerRow, NameIndex, assign_slots, list_json, tool_units
+from catalog.core.ledger import LedgerRow, assign_slots
+from catalog.core.tokens import FORMATS, NameIndex, list_json, tool_units
 from trace_site.lib.errors import TraceError
 from training.core.recipe import Recipe
 from training.core.records import Snapshot, Units, list_parts, stage2_records, text_parts

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from catalog.core.tokens import FORMATS, assign_slots, tool_units
+from catalog.core.ledger import assign_slots
+from catalog.core.tokens import FORMATS, tool_units
 from trace_site.lib.files import content_hash
 from training.core import estimate
 from training.core.memorization import stage1_records
