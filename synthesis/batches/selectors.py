@@ -1,6 +1,6 @@
 """Reads behind the batches: what a lot could be made of, how far a batch is, who read what of it."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ FREE = ReviewItem.objects.filter(
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class BatchProgress:
     """How far a batch is: samples drawn and read, drawn and waiting, held back unread; defects among those read."""
 
     read: int = 0
@@ -58,9 +58,9 @@ def published_version(rule: str) -> RuleVersion | None:
     return found[0] if found else None
 
 
-def progress(batches: Iterable[int]) -> dict[int, Progress]:
+def progress(batches: Sequence[int]) -> dict[int, BatchProgress]:
     """Two queries, whatever the number of batches."""
-    items = ReviewItem.objects.filter(batch__in=list(batches))
+    items = ReviewItem.objects.filter(batch__in=batches)
     counts = items.values("batch").annotate(
         read=Count("pk", filter=Q(state=State.DECIDED, decided_by__isnull=False)),
         waiting=Count("pk", filter=Q(state__in=(State.OPEN, State.CLAIMED))),
@@ -74,21 +74,21 @@ def progress(batches: Iterable[int]) -> dict[int, Progress]:
         .values_list("item__batch", "n")
         .order_by()
     )
-    return {
-        row["batch"]: Progress(row["read"], row["waiting"], row["held"], defects.get(row["batch"], 0))
-        for row in counts.order_by()
-    }
+    found = dict.fromkeys(batches, BatchProgress())
+    for row in counts.order_by():
+        defective = defects.get(row["batch"], 0)
+        found[row["batch"]] = BatchProgress(row["read"], row["waiting"], row["held"], defective)
+    return found
 
 
-def standing_decisions(batches: Iterable[int]) -> QuerySet[Decision]:
+def standing_decisions(batches: Sequence[int]) -> QuerySet[Decision]:
     """What people decided about first readings of these batches and did not take back."""
-    return decisions.standing_decisions().filter(item__batch__in=list(batches), policy="")
+    return decisions.standing_decisions().filter(item__batch__in=batches, policy="")
 
 
 def waiting_rules() -> list[tuple[str, int]]:
     """Rules of which first readings wait, with how many, the most first."""
-    found = waiting_by_rule({"round": 1})
-    return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
+    return sorted(waiting_by_rule({"round": 1}).items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 def batches() -> QuerySet[Batch]:

@@ -39,7 +39,7 @@ ORDER BY i.id FOR NO KEY UPDATE SKIP LOCKED
 """
 
 
-def samples_batch(item: ReviewItem) -> bool:
+def counts_for_batch(item: ReviewItem) -> bool:
     """Whether this reading counts for a batch that is not closed yet."""
     return item.batch_id is not None and Batch.objects.filter(pk=item.batch_id, state=State.SAMPLING).exists()
 
@@ -216,12 +216,8 @@ def batch_create(
             created_by=actor,
         )
         _hold_back(batch, items)
-        detail = {
-            "lot": found.lot_size,
-            "n": found.size,
-            "left_out": len(failing),
-            "failing": failing[:LISTED],
-        }
+        left_out = {"left_out": len(failing), "failing": failing[:LISTED]}
+        detail = {"lot": found.lot_size, "n": found.size, **left_out}
         audit_models.record(actor=actor, action="batch.created", obj=batch, detail=detail)
     return Made(batch, failing)
 

@@ -14,7 +14,7 @@ from synthesis.core.words import STOP, content_stems, words
 
 # Reading a rule's prose: what each sentence part says a tool is for, as one plain condition or purpose.
 #
-# In: a rule's text with its tools as holes `⟦n⟧`, cut into parts. Out: for a hole, a `Reading`: the words of the case
+# In: a rule's text with its tools as holes `⟦n⟧`, cut into parts. Out: for a hole, a `CaseWords`: the words of the case
 # (`to change a card's PIN`; `the payout is still pending, to stop it`; `the PSP reference is known`) or none.
 # A purpose starts with `to`; a condition is a sentence; a purpose under a condition is both, joined by `, to `.
 
@@ -87,7 +87,7 @@ TO_GET = {"return", "retrieve", "fetch", "provide", "give", "cover", "contain", 
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CaseWords:
     """`when`: the case in words, empty where the text gives none; `open`: the tool's own description may tell it."""
 
     when: str = ""
@@ -149,52 +149,52 @@ def _purpose(text: str) -> str:
     return f"to {_low(goal)}" if len(said) >= 2 and said[0] in VERBS else ""
 
 
-def confusable_reading(part: str, target: str, task: str) -> Reading:
+def confusable_reading(part: str, target: str, task: str) -> CaseWords:
     """What a part says of a confusable. `target` is the main case in words, `task` its purpose alone."""
     if CLASSIC.search(part):  # the main case in the older integration
         changed = NEWER.sub(lambda match: f"{match.group(1)} the classic {match.group(2)}", target)
-        return Reading(changed if changed != target else f"{target} in the classic integration")
+        return CaseWords(changed if changed != target else f"{target} in the classic integration")
     if DEAD.search(part):
-        return Reading(open=False)
+        return CaseWords(open=False)
     if match := GERUND.search(part):
         verb = match.group(1).casefold().removesuffix("ing")
         verb += "e" * verb.endswith(("at", "us", "as", "v", "c"))
-        return Reading(f"to {verb} {match.group(2)}")
+        return CaseWords(f"to {verb} {match.group(2)}")
     if INSTEAD.search(part):
         # a case of its own only where the main one is a condition that can fail
-        return Reading(open=bool(re.match(r"\W*(?:when|if)\b", part, re.I) or " without " in part))
+        return CaseWords(open=bool(re.match(r"\W*(?:when|if)\b", part, re.I) or " without " in part))
     part = PARENTHESES.sub("", part).strip(" .;,:")
     if match := OWN.match(part):
         return _own_reading(match.group(1).casefold(), match.group(2), task)
     if match := LATER.search(part):
-        return Reading(f"{match.group(1)}, {task}" if task else match.group(1))
+        return CaseWords(f"{match.group(1)}, {task}" if task else match.group(1))
     if match := re.match(r"(?:when|if)\s(.+?),?\s(?:use|call)\s⟦", part, re.IGNORECASE):
-        return Reading(f"{match.group(1)}, {task}".removesuffix(", "))
+        return CaseWords(f"{match.group(1)}, {task}".removesuffix(", "))
     if match := FOR.match(part):
-        return Reading(f"… for {match.group(1)}")
+        return CaseWords(f"… for {match.group(1)}")
     if match := TIME.match(part):
-        return Reading(f"… {_low(match.group(1))}")
-    return Reading(_statement(part))
+        return CaseWords(f"… {_low(match.group(1))}")
+    return CaseWords(_statement(part))
 
 
-def _own_reading(verb: str, rest: str, task: str) -> Reading:
+def _own_reading(verb: str, rest: str, task: str) -> CaseWords:
     """`T reveals the PIN`, `T is for Treasury flows`, `T works only after capture`, `T needs the PSP reference`."""
     if NEGATIVE.search(verb):
-        return Reading()
+        return CaseWords()
     rest = re.sub(r"^only\s", "", rest)
     if verb in ("is", "are"):
         purpose = re.match(r"(?:only\s)?for\s(.+)$", rest)
-        return Reading(f"… for {purpose.group(1)}") if purpose else Reading()
+        return CaseWords(f"… for {purpose.group(1)}") if purpose else CaseWords()
     if verb == "needs":
-        return Reading(f"{rest} is known, {task}".removesuffix(", "))
+        return CaseWords(f"{rest} is known, {task}".removesuffix(", "))
     if verb in ("works", "applies"):
-        return Reading(f"… {rest}")
+        return CaseWords(f"… {rest}")
     if len(words(rest)) < 2 or not verb.endswith("s") or verb.endswith("ss"):
-        return Reading()
+        return CaseWords()
     noun = re.search(r"\b(?:an?|the)\s[\w' -]+?(?=\swithout|\swith|\sand|$)", task)
     rest = re.sub(r"^(?:it|them)\b|^(?=without)", f"{noun.group()} " if noun else "it ", rest)
     rest = re.sub(r"\s+", " ", rest)
-    return Reading(f"to {base_form(verb)} {rest}")
+    return CaseWords(f"to {base_form(verb)} {rest}")
 
 
 def base_form(verb: str) -> str:
@@ -356,7 +356,7 @@ def derived(rule: RuleText) -> tuple[Clause, ...]:
     return tuple(found)
 
 
-def _read(part: str, hole: str, shared: bool, main: str, task: str) -> Reading:
+def _read(part: str, hole: str, shared: bool, main: str, task: str) -> CaseWords:
     """A part that names several confusables at once says nothing of one alone; nor does `not T` beside the target."""
     if not shared and len(set(HOLE.findall(part))) > 1:
         return replace(confusable_reading(part, main, task), when="")

@@ -218,7 +218,7 @@ TONES = {"sampling": "run", "accepted": "good", "failed": "bad", "withdrawn": "i
 def batch_list(request: HttpRequest) -> HttpResponse:
     page = keyset(reads.batches(), request.GET.get("after", ""), newest=True)
     counts = reads.progress([row.pk for row in page.rows])
-    rows = [(row, TONES[row.state], counts.get(row.pk, reads.Progress())) for row in page.rows]
+    rows = [(row, TONES[row.state], counts[row.pk]) for row in page.rows]
     return render(request, "synthesis/batch_list.html", {"page": page, "rows": rows})
 
 
@@ -260,7 +260,7 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "batch": row,
         "tone": TONES[row.state],
-        "progress": reads.progress([pk]).get(pk, reads.Progress()),
+        "progress": reads.progress([pk])[pk],
         **promise(found),
         "decisions": not_blind(request.user, decided, "reviewer"),
         "note": reads.left_out(row),

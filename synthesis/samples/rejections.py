@@ -77,7 +77,7 @@ class Said:
 
 
 @dataclass(slots=True)
-class Reason:
+class RejectionReason:
     code: str
     label: str
     said: list[Said] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Rejections:
     code: str
     domain: str
     styles: dict[str, tuple[int, int]] = field(default_factory=dict)
-    reasons: list[Reason] = field(default_factory=list)
+    reasons: list[RejectionReason] = field(default_factory=list)
 
     @property
     def decided(self) -> int:
@@ -157,16 +157,16 @@ def rejected_for(rows: QuerySet[Sample], reason: str) -> QuerySet[Sample]:
     return rows.filter(human=Human.REJECTED).alias(said=Subquery(said[:1])).filter(said=reason)
 
 
-def _reasons(versions: list[int]) -> dict[int, list[Reason]]:
+def _reasons(versions: list[int]) -> dict[int, list[RejectionReason]]:
     """By the decision that ended each sample: its newest rejection."""
     if not versions:
         return {}
     final = Decision.objects.filter(REFUSAL, sample__human=Human.REJECTED, sample__rule_version__in=versions)
     last = final.order_by("sample", "-pk").distinct("sample")
     rows = last.values_list("pk", "sample", "sample__rule_version", "sample__style", "reason", "note")
-    found: defaultdict[int, dict[str, Reason]] = defaultdict(dict)
+    found: defaultdict[int, dict[str, RejectionReason]] = defaultdict(dict)
     for _, sample, version, style, code, note in sorted(rows, reverse=True):
-        reason = found[version].setdefault(code, Reason(code, REASONS.get(code, code)))
+        reason = found[version].setdefault(code, RejectionReason(code, REASONS.get(code, code)))
         reason.said.append(Said(sample, style, note))
     return {
         version: sorted(reasons.values(), key=lambda reason: -reason.count)

@@ -171,7 +171,7 @@ NO_PART = frozenset({"key", "few_shot", "prompt", "prompt_hash", "model", "write
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class StaleReason:
     """`kind`: rule, tool, permissions, joined, left, gone, prompt, model, writer, parameter, few_shot or before."""
 
     kind: str
@@ -207,49 +207,49 @@ class Reason:
         return {**said, "content": self.content, "text": str(self)}
 
 
-def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[Reason]:
+def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[StaleReason]:
     """Empty when nothing that enters the keys differs."""
     found = list(_tools(was["tools"], now["tools"]))
     old, new = was.get("rule"), now.get("rule")
     if old and new and old != new:
-        found.insert(0, Reason("rule", new["code"], f"v{old['version']}", f"v{new['version']}"))
+        found.insert(0, StaleReason("rule", new["code"], f"v{old['version']}", f"v{new['version']}"))
     for stage in STAGES:
         found += _stage(stage, was["stages"][stage], now["stages"][stage])
     if not found and was["stages"]["judge"]["key"] != now["stages"]["judge"]["key"]:
-        found.append(Reason("before", "keys are made in another way now"))
+        found.append(StaleReason("before", "keys are made in another way now"))
     return found
 
 
-def _tools(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reason]:
+def _tools(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[StaleReason]:
     for name in sorted(was.keys() & now.keys()):
         if was[name].partition("+")[0] != now[name].partition("+")[0]:
-            yield Reason("tool", name, was[name], now[name])
+            yield StaleReason("tool", name, was[name], now[name])
         elif was[name] != now[name]:
-            yield Reason("permissions", name, was[name], now[name])
+            yield StaleReason("permissions", name, was[name], now[name])
     for name in sorted(now.keys() - was.keys()):
-        yield Reason("joined", name, "", now[name])
+        yield StaleReason("joined", name, "", now[name])
     for name in sorted(was.keys() - now.keys()):
-        yield Reason("left", name, was[name], "")
+        yield StaleReason("left", name, was[name], "")
 
 
-def _stage(stage: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Reason]:
+def _stage(stage: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[StaleReason]:
     if was.get("prompt_hash") != now.get("prompt_hash") and "prompt" in was and "prompt" in now:
-        yield Reason("prompt", f"{now['prompt']}.jinja", was["prompt_hash"], now["prompt_hash"])
+        yield StaleReason("prompt", f"{now['prompt']}.jinja", was["prompt_hash"], now["prompt_hash"])
     for name in ("model", "writer"):
         if was.get(name, "") != now.get(name, "") and (was.get(name) and now.get(name)):
-            yield Reason(name, f"{name} of the {stage}", str(was[name]), str(now[name]))
+            yield StaleReason(name, f"{name} of the {stage}", str(was[name]), str(now[name]))
     if ("prompt" in was) != ("prompt" in now):
         way = {True: "language model", False: "offline"}
-        yield Reason("writer", f"writer of the {stage}", way["prompt" in was], way["prompt" in now])
+        yield StaleReason("writer", f"writer of the {stage}", way["prompt" in was], way["prompt" in now])
         return
     if was.get("few_shot", []) != now.get("few_shot", []):
-        yield Reason("few_shot", "other few-shot queries are shown")
+        yield StaleReason("few_shot", "other few-shot queries are shown")
     for name in sorted((was.keys() | now.keys()) - NO_PART):
         if was.get(name) != now.get(name):
             sides = ["none" if side.get(name) is None else str(side[name]) for side in (was, now)]
             # a long value is kept as its hash
             said = [f"another text ({side[1:7]})" if side.startswith("#") else side for side in sides]
-            yield Reason("parameter", f"{stage} {name}", *said)
+            yield StaleReason("parameter", f"{stage} {name}", *said)
 
 
 MOST_AROUND = 200  # rows whose pools are read one by one; for more the whole catalog is
@@ -259,7 +259,7 @@ LEVELS = {"current": State.CURRENT, "outdated": State.OUTDATED, "content": State
 @dataclass(frozen=True, slots=True)
 class Staleness:
     state: State
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[StaleReason, ...] = ()
 
     @property
     def level(self) -> str:
@@ -337,32 +337,32 @@ class Today:
             )
         return self._inputs[kind]
 
-    def reasons(self, row: SampleKeys, state: State, made: Mapping[str, Any]) -> tuple[Reason, ...]:
+    def reasons(self, row: SampleKeys, state: State, made: Mapping[str, Any]) -> tuple[StaleReason, ...]:
         if state == State.CURRENT:
             return ()
         if row.version and row.version not in self.rules:
-            return (Reason("gone", "the rule is withdrawn"),)
+            return (StaleReason("gone", "the rule is withdrawn"),)
         if row.content is None or row.number is None:
-            before = () if row.branch == "imported" else (Reason("before", BEFORE_KEYS),)
+            before = () if row.branch == "imported" else (StaleReason("before", BEFORE_KEYS),)
             return (*self._of_old(row), *before)
         inputs = self.inputs(row)
         rule = self.rules[row.version] if row.version else None
         ground = inputs.of_rule(rule) if rule else inputs.of_anchor(row.anchor or "")
         if ground is None:
-            return (Reason("gone", f"{row.anchor} is retired"),)
+            return (StaleReason("gone", f"{row.anchor} is retired"),)
         _, now = inputs.made_from(ground, row.kind, row.number, row.seed, row.batch, bool(row.granted))
         return tuple(differences(made, now))
 
-    def _of_old(self, row: SampleKeys) -> Iterable[Reason]:
+    def _of_old(self, row: SampleKeys) -> Iterable[StaleReason]:
         if row.version and row.version not in self.current:
             now = self.rules[row.version]
-            yield Reason("rule", now.code, f"v{self.numbers[row.version]}", f"v{now.version}")
+            yield StaleReason("rule", now.code, f"v{self.numbers[row.version]}", f"v{now.version}")
         old = self.old[row.pk]
         for name in old.answer:
             if name not in self.catalog.tools:
-                yield Reason("gone", f"{name} is retired")
+                yield StaleReason("gone", f"{name} is retired")
             elif (was := old.tools.get(name)) and not self.catalog.tools[name].hash.startswith(was):
-                yield Reason("tool", name)
+                yield StaleReason("tool", name)
 
 
 def _writers_of(row: SampleKeys) -> tuple[str, str]:
@@ -396,13 +396,13 @@ def _published(versions: set[int]) -> tuple[dict[int, int], dict[int, RuleText],
 class ReasonShown:
     """A reason; both texts of a prompt or tool where they are known and differ, else where they can be compared."""
 
-    reason: Reason
+    reason: StaleReason
     before: str = ""
     after: str = ""
     url: str = ""
 
 
-def stale_shown(sample: Sample, reasons: Sequence[Reason]) -> list[ReasonShown]:
+def stale_shown(sample: Sample, reasons: Sequence[StaleReason]) -> list[ReasonShown]:
     """At most one query for prompts and two for tools."""
     hashes = {reason.was for reason in reasons if reason.kind == "prompt"}
     prompts = (
