@@ -1,6 +1,7 @@
 from django.apps import AppConfig
 
 from trace_site.access import ADMINS, ROLES, WRITERS, Area
+from trace_site.limits import AROUND_A_FILE, CATALOG_FILE, IN_MEMORY
 
 
 class CatalogConfig(AppConfig):
@@ -20,6 +21,11 @@ class CatalogConfig(AppConfig):
         Area(ADMINS, ADMINS, "catalog:queries catalog:query_remove api-query"),
         Area(ADMINS, WRITERS, "api-queries"),
     ]
+    larger_bodies = {
+        **dict.fromkeys(("catalog:import", "api-imports"), CATALOG_FILE + AROUND_A_FILE),
+        **dict.fromkeys(("catalog:queries_import", "catalog:queries_apply", "api-queries"), IN_MEMORY),
+    }
+    long_views = "catalog:apply catalog:import api-imports"
     events = {
         "catalog.imported": "A catalog file was applied.",
         "catalog.import_undone": "A catalog import was undone.",

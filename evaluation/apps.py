@@ -24,6 +24,7 @@ class EvaluationConfig(AppConfig):
         ),
         Area(ROLES, ROLES, "evaluation:playground evaluation:answer api-retrieve"),
     ]
+    long_views = "evaluation:answer evaluation:run_rule_tests api-retrieve"
     audit_pages = {"benchmark": "evaluation:benchmark", "evaluation": "evaluation:detail"}
     made_of_snapshots = "evaluation.results.views.made_of_snapshots"
     model_scores = "evaluation.results.scoring.of_models"

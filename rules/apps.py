@@ -1,6 +1,7 @@
 from django.apps import AppConfig
 
 from trace_site.access import READERS, ROLES, WRITERS, Area
+from trace_site.limits import AROUND_A_FILE, IN_MEMORY, RULES_FILE
 
 
 class RulesConfig(AppConfig):
@@ -33,6 +34,14 @@ class RulesConfig(AppConfig):
             api-change-request-changes api-change api-change-rebase""",
         ),
     ]
+    # what the editor holds and what was saved before it, each letter up to nine bytes in a form
+    editor = """rules:create rules:update rules:change rules:change_save rules:fields rules:check rules:sentence_fix
+        rules:confusables rules:impact"""
+    larger_bodies = {
+        **dict.fromkeys(("rules:import", "api-rules-import"), RULES_FILE + AROUND_A_FILE),
+        **dict.fromkeys(editor.split(), IN_MEMORY),
+        "rules:affected": IN_MEMORY,  # every tool that an import changes, by name
+    }
     events = {
         "rule.published": "A rule version is now the one that is taught.",
         "rule.withdrawn": "A rule is no longer taught.",

@@ -1,6 +1,7 @@
 from django.apps import AppConfig
 
 from trace_site.access import ADMINS, READERS, REVIEWERS, WRITERS, Area
+from trace_site.limits import IN_MEMORY
 
 
 class SynthesisConfig(AppConfig):
@@ -71,6 +72,10 @@ class SynthesisConfig(AppConfig):
             synthesis:prompt_preview synthesis:few_shot_counts api-prompts api-prompt api-prompt-preview""",
         ),
     ]
+    larger_bodies = {"synthesis:editor_preview": IN_MEMORY}
+    long_views = """synthesis:create synthesis:editor_preview synthesis:estimate synthesis:snapshot_card
+        synthesis:snapshot_download synthesis:snapshot_file synthesis:snapshot_zip api-snapshot-card
+        api-snapshot-file api-synthesis-estimate api-synthesis-runs"""
     events = {
         "sample.approved": "Samples were approved, one by one or by a policy.",
         "batch.failed": "A batch failed its acceptance sampling; all of it is read.",

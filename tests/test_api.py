@@ -21,7 +21,6 @@ from tests.tokens import token_of
 from trace_site.lib.errors import TraceError
 from trace_site.rest.idempotency import IdempotencyKey, forget_old
 from trace_site.rest.schema import InputSerializer
-from trace_site.rest.throttles import OfDescription
 from trace_site.rest.views import ApiView, etag_of, keyset_response, require_match
 
 
@@ -311,7 +310,7 @@ def test_guesses_of_tokens_run_out_before_the_database_is_asked(settings, django
 
 
 def test_the_description_is_not_made_for_one_address_without_end(client, monkeypatch):
-    monkeypatch.setattr(OfDescription, "most", lambda self: 0)
+    monkeypatch.setattr("trace_site.rest.throttles.MOST_DESCRIPTIONS", 0)
     refused = client.get("/api/v1/schema")
     assert refused.status_code == 429 and 0 < int(refused["Retry-After"]) <= 60
     assert "rate_limited" in refused.content.decode()

@@ -49,7 +49,7 @@ def names() -> set[str]:
 
 
 def test_larger_bodies_are_read_at_addresses_that_exist(settings):
-    assert set(limits.LARGER) <= names()
+    assert set(limits.larger_bodies()) <= names()
     assert limits.most_bytes("/catalog/imports/new/") > limits.CATALOG_FILE
     assert limits.most_bytes("/login/") == limits.most_bytes("/no/such/page") == limits.BODY
     assert settings.DATA_UPLOAD_MAX_MEMORY_SIZE == limits.IN_MEMORY

@@ -173,4 +173,4 @@ def test_every_operation_that_takes_a_file_is_asked_with_the_largest():
     takes = {one.path for one in operations() if "multipart/form-data" in one.bodies()}
     asked = {f"/{BY_NAME[name].pattern}" for name in FILES if name.startswith("api-")}
     assert takes == asked
-    assert set(FILES) == {name for name in limits.LARGER if name in BY_NAME and "import" in name}
+    assert set(FILES) == {name for name in limits.larger_bodies() if name in BY_NAME and "import" in name}

@@ -15,12 +15,8 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 EXPERT, REVIEWER, ADMIN, PRODUCT_MANAGER = ROLES = ("expert", "reviewer", "admin", "product_manager")
-ROLE_LABELS = {
-    EXPERT: "domain expert",
-    REVIEWER: "reviewer",
-    ADMIN: "admin",
-    PRODUCT_MANAGER: "product manager",
-}
+LABELS = ("domain expert", "reviewer", "admin", "product manager")
+ROLE_LABELS = dict(zip(ROLES, LABELS, strict=True))
 ANYBODY, ACCOUNT = "anybody", "account"  # signed in or not; signed in, with or without a role
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -73,9 +69,8 @@ def may(user: Any, route: str, method: str = "GET") -> bool:
 
 def needed(route: str, method: str = "GET") -> str:
     """Who may, in words: "domain expert or admin"."""
-    return (
-        " or ".join(ROLE_LABELS[role] for role in allowed(route, method) if role in ROLE_LABELS) or "nobody"
-    )
+    roles = [ROLE_LABELS[role] for role in allowed(route, method) if role in ROLE_LABELS]
+    return " or ".join(roles) or "nobody"
 
 
 def refusal(request: HttpRequest, who: str) -> HttpResponse:

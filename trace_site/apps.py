@@ -34,23 +34,19 @@ class TraceSiteConfig(AppConfig):
             """jobs:list jobs:detail jobs:card jobs:cancel jobs:retry notices:list notices:unread
             notices:read notices:mail notices:open""",
         ),
-        Area(ADMINS, ADMINS, "audit audit-csv audit-event audit-change api-audit"),
         Area(
             ADMINS,
             ADMINS,
-            """webhooks:list webhooks:detail webhooks:test webhooks:pause webhooks:resume webhooks:rotate
-            webhooks:delete webhooks:delivery webhooks:again api-webhooks api-webhook api-webhook-test
-            api-webhook-secret api-webhook-deliveries api-webhook-send""",
-        ),
-        Area(
-            ADMINS,
-            ADMINS,
-            """people:list people:person people:reset people:deactivate people:activate people:token
-            people:token_rotate people:token_revoke""",
+            """audit audit-csv audit-event audit-change api-audit webhooks:list webhooks:detail webhooks:test
+            webhooks:pause webhooks:resume webhooks:rotate webhooks:delete webhooks:delivery webhooks:again
+            api-webhooks api-webhook api-webhook-test api-webhook-secret api-webhook-deliveries
+            api-webhook-send people:list people:person people:reset people:deactivate people:activate
+            people:token people:token_rotate people:token_revoke""",
         ),
         # Django's own pages ask besides whether one is staff
         Area(ADMINS, ADMINS, "admin:"),
     ]
+    long_views = "webhooks:again webhooks:test api-webhook-send api-webhook-test"
     audit_pages = {"job": "jobs:detail", "user": "people:person", "webhook": "webhooks:detail"}
     audit_names = {
         "auth_user_groups": "user__username",
@@ -60,30 +56,21 @@ class TraceSiteConfig(AppConfig):
 
     def ready(self) -> None:
         from trace_site import celery  # noqa: F401 - shared tasks find the application
+        from trace_site.people.services import ensure_roles
 
         # the roles name a permission of the rules, which Django makes just before this is called
-        post_migrate.connect(_make_roles, sender=apps.get_app_config("rules"))
-
-
-def _make_roles(**_: Any) -> None:
-    from trace_site.people.services import ensure_roles
-
-    ensure_roles()
+        post_migrate.connect(ensure_roles, sender=apps.get_app_config("rules"))
 
 
 @register(Tags.security, deploy=True)
 def proxies_are_counted(**_: Any) -> list[CheckMessage]:
     """What speaks TLS stands before the site; unless it is counted, every visitor has its address."""
-    if settings.PROXIES or not settings.HTTPS:
-        return []
-    return [
-        Warning(
-            "HTTPS is on and PROXIES is 0: behind a proxy all visitors share its address, and so their wrong "
-            "passwords and API requests count together.",
-            hint="Set PROXIES to the number of your proxies before the site.",
-            id="trace.W003",
-        )
-    ]
+    said = (
+        "HTTPS is on and PROXIES is 0: behind a proxy all visitors share its address, and so their wrong "
+        "passwords and API requests count together."
+    )
+    hint = "Set PROXIES to the number of your proxies before the site."
+    return [Warning(said, hint=hint, id="trace.W003")] if settings.HTTPS and not settings.PROXIES else []
 
 
 @register(Tags.security, deploy=True)
@@ -94,19 +81,8 @@ def application_owns_nothing(**_: Any) -> list[CheckMessage]:
             cursor.execute(OWNS)
             owns = cursor.fetchone()[0]
     except OperationalError as error:
-        return [
-            Warning(
-                f"The database does not answer, so nobody knows what its role may do: {str(error).strip()}",
-                hint="Check DATABASE_URL.",
-                id="trace.W002",
-            )
-        ]
-    if not owns:
-        return []
-    return [
-        Warning(
-            "The application works as the owner of its tables: it could switch the audit ledger off.",
-            hint="Give DATABASE_URL a role that owns nothing and DATABASE_OWNER_URL the owner, then migrate.",
-            id="trace.W001",
-        )
-    ]
+        said = f"The database does not answer, so nobody knows what its role may do: {str(error).strip()}"
+        return [Warning(said, hint="Check DATABASE_URL.", id="trace.W002")]
+    said = "The application works as the owner of its tables: it could switch the audit ledger off."
+    hint = "Give DATABASE_URL a role that owns nothing and DATABASE_OWNER_URL the owner, then migrate."
+    return [Warning(said, hint=hint, id="trace.W001")] if owns else []

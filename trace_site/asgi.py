@@ -15,11 +15,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from typing import IO, Any, TypeVar
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trace_site.settings")
 
 import django
+from django.apps import apps
 from django.conf import settings
 from django.core import signals
 from django.core.exceptions import RequestAborted
@@ -40,33 +42,6 @@ BLOCK = 1 << 16
 PAGES, LONG = "pages", "long"
 HEALTH = "healthz"
 THREADS = {HEALTH: 1, PAGES: 8, LONG: 4}
-# what may wait for a model, an endpoint, a child process or the artefact store
-LONG_VIEWS = {
-    "api-imports",
-    "api-retrieve",
-    "api-snapshot-card",
-    "api-snapshot-file",
-    "api-synthesis-estimate",
-    "api-synthesis-runs",
-    "api-training-estimate",
-    "api-webhook-send",
-    "api-webhook-test",
-    "catalog:apply",
-    "catalog:import",
-    "evaluation:answer",
-    "evaluation:run_rule_tests",
-    "synthesis:create",
-    "synthesis:editor_preview",
-    "synthesis:estimate",
-    "synthesis:snapshot_card",
-    "synthesis:snapshot_download",
-    "synthesis:snapshot_file",
-    "synthesis:snapshot_zip",
-    "training:estimate",
-    "training:import_adopt",
-    "webhooks:again",
-    "webhooks:test",
-}
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 T = TypeVar("T")
@@ -87,14 +62,14 @@ class Site(ASGIHandler):
             gone = None
             try:
                 size = await self.take_body(scope, receive, body)
-                scope = {**scope, "headers": with_length(scope["headers"], size)}
+                if size and all(name != b"content-length" for name, _ in scope["headers"]):
+                    # a body in chunks does not say how long it is; views, and Django's own limits, ask
+                    scope = {**scope, "headers": [*scope["headers"], (b"content-length", b"%d" % size)]}
                 gone = asyncio.ensure_future(receive())  # after a whole body only its end can come
                 await self.answer(scope, body, gone, send)
             except TraceError as error:
                 response = refusal(scope["path"], error)
-                response["Connection"] = (
-                    "close"  # what was not read of a body would be taken for the next request
-                )
+                response["Connection"] = "close"  # what was not read would be taken for the next request
                 await self.send_response(response, patient(send))
             except (RequestAborted, TimeoutError):
                 return
@@ -124,9 +99,8 @@ class Site(ASGIHandler):
                         if taken > BODY:
                             self.large[body] = taken
                             if self.large.total() > AT_ONCE:
-                                sentence = "too many files are being sent at once."
-                                hint = "Send it again in a moment."
-                                raise TraceError(sentence, code="unavailable", hint=hint)
+                                busy = "too many files are being sent at once."
+                                raise TraceError(busy, code="unavailable", hint="Send it again in a moment.")
                         body.write(part)
         except TimeoutError as error:
             raise TraceError("the body did not come whole in time.", code="too_slow") from error
@@ -180,11 +154,17 @@ def next_block(parts: Iterator[bytes]) -> bytes:
     return bytes(block)
 
 
+@cache
+def long_views() -> set[str]:
+    """What may wait for a model, an endpoint, a child process or the artefact store, as the apps say."""
+    return {name for app in apps.get_app_configs() for name in getattr(app, "long_views", "").split()}
+
+
 def lane_of(path: str) -> str:
     if path == f"/{HEALTH}":
         return HEALTH
     with suppress(Resolver404):
-        return LONG if resolve(path).view_name in LONG_VIEWS else PAGES
+        return LONG if resolve(path).view_name in long_views() else PAGES
     return PAGES
 
 
@@ -201,12 +181,6 @@ def most_taken(scope: dict[str, Any]) -> tuple[int, TraceError]:
         return most, too_large(most)
     what = f"a body of more than {BODY:,} bytes is read of people who are signed in."
     return BODY, TraceError(what, code="not_authenticated", hint="Sign in, or send a token.")
-
-
-def with_length(headers: list[tuple[bytes, bytes]], size: int) -> list[tuple[bytes, bytes]]:
-    """A body in chunks does not say how long it is; views, and Django's own limits, ask."""
-    said = any(name == b"content-length" for name, _ in headers)
-    return headers if said or not size else [*headers, (b"content-length", str(size).encode())]
 
 
 async def parts_of(receive: Receive) -> AsyncIterator[bytes]:

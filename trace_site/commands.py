@@ -23,9 +23,7 @@ class TraceCommand(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--json", action="store_true", help="print the result as a JSON object, last line"
-        )
+        parser.add_argument("--json", action="store_true", help="print the result as JSON in the last line")
         self.add_options(parser)
 
     def add_options(self, parser: CommandParser) -> None:
@@ -84,15 +82,13 @@ def run_inline(job: Job, echo: Callable[[str], None] = print) -> dict[str, Any]:
             time.sleep(0.5)
             reap()
     except KeyboardInterrupt as error:
-        raise TraceError(
-            "stopped; what was finished is kept.", code="interrupted", hint="Run the command again to go on."
-        ) from error
+        stopped, hint = "stopped; what was finished is kept.", "Run the command again to go on."
+        raise TraceError(stopped, code="interrupted", hint=hint) from error
     finally:
         ended.set()
         printer.join(timeout=5)
     echo(job.progress_line())
     if job.state != Job.State.DONE:
-        raise TraceError(
-            job.error or f"{job.title} was {job.state}.", code=declared(job.error_code, "job_failed")
-        )
+        code = declared(job.error_code, "job_failed")
+        raise TraceError(job.error or f"{job.title} was {job.state}.", code=code)
     return job.result or {}

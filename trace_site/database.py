@@ -123,7 +123,6 @@ def _run(cursor: CursorWrapper, statement: str, **names: str) -> None:
 
 # What a frozen table's trigger says, for people: a change of what is frozen is refused, not a crash.
 
-
 RAISED = "23000"  # integrity_constraint_violation: our triggers raise it, Postgres itself only its subcodes
 
 
@@ -152,12 +151,6 @@ class Generation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} {self.value}"
-
-
-def generation(*names: str) -> tuple[int, ...]:
-    """The counters in the order of `names`; 0 for one that never moved. One query."""
-    found: dict[str, int] = dict(Generation.objects.filter(name__in=names).values_list("name", "value"))
-    return tuple(found.get(name, 0) for name in names)
 
 
 def generation_key(*names: str) -> dict[str, tuple[int, str]]:

@@ -373,8 +373,3 @@ def retry(job: Job, *, actor: Any = None) -> bool:
     audit_models.record(actor=actor, action="job.resumed", obj=job)
     transaction.on_commit(lambda: send_wake(job))
     return True
-
-
-def queued_ids(queues: list[str]) -> list[int]:
-    waiting = Job.objects.filter(state=Job.State.QUEUED, queue__in=queues)
-    return list(waiting.order_by("id").values_list("pk", flat=True))

@@ -4,12 +4,14 @@ The sizes of single fields stand with the fields; a list or a text without one f
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import Resolver404, resolve
 
+from trace_site.impact import declared_by_apps
 from trace_site.lib.errors import TraceError, status_of
 
 Handler = Callable[[HttpRequest], HttpResponse]
@@ -22,21 +24,17 @@ QUERIES_FILE = 1_000_000
 AT_ONCE = 500_000_000  # of all bodies beyond BODY that lie here at one time
 AROUND_A_FILE = 100_000  # the other fields of its form and what divides them
 IN_MEMORY = RULES_FILE + AROUND_A_FILE  # what is not a file; settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-EDITOR = ("create", "update", "change", "change_save", "fields", "check", "sentence_fix", "confusables")
-LARGER = {
-    **dict.fromkeys(("catalog:import", "api-imports"), CATALOG_FILE + AROUND_A_FILE),
-    **dict.fromkeys(("rules:import", "api-rules-import"), RULES_FILE + AROUND_A_FILE),
-    **dict.fromkeys(("catalog:queries_import", "catalog:queries_apply", "api-queries"), IN_MEMORY),
-    # what the editor holds and what was saved before it, each letter up to nine bytes in a form
-    **{f"rules:{page}": IN_MEMORY for page in (*EDITOR, "impact")},
-    "synthesis:editor_preview": IN_MEMORY,
-    "rules:affected": IN_MEMORY,  # every tool that an import changes, by name
-}
+
+
+@cache
+def larger_bodies() -> dict[str, int]:
+    """{name of an address: bytes}, where the apps say that it reads more than BODY."""
+    return declared_by_apps("larger_bodies")
 
 
 def most_bytes(path: str) -> int:
     try:
-        return LARGER.get(resolve(path).view_name, BODY)
+        return larger_bodies().get(resolve(path).view_name, BODY)
     except Resolver404:
         return BODY
 

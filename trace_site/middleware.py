@@ -107,12 +107,22 @@ def head_as_get(get_response: Handler) -> Handler:
     return middleware
 
 
-def no_store(get_response: Handler) -> Handler:
-    """What people read here is theirs: no browser and no proxy keeps it, unless the view says how."""
+def private_and_own_scripts(get_response: Handler) -> Handler:
+    """What people read here is theirs: no browser and no proxy keeps it, unless the view says how.
+
+    Scripts run only from our own files or with this request's nonce; nothing loads from elsewhere.
+    """
 
     def middleware(request: HttpRequest) -> HttpResponse:
+        nonce = secrets.token_urlsafe(16)
+        request.csp_nonce = nonce  # type: ignore[attr-defined]
         response = get_response(request)
         response.setdefault("Cache-Control", "no-store, private")
+        response.setdefault(
+            "Content-Security-Policy",
+            f"default-src 'self'; script-src 'self' 'nonce-{nonce}'; style-src 'self'; img-src 'self' data:; "
+            "object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'",
+        )
         return response
 
     return middleware
@@ -179,20 +189,3 @@ def _route(path: str) -> str:
         return resolve(path).view_name
     except Resolver404:
         return ""
-
-
-def content_security_policy(get_response: Handler) -> Handler:
-    """Scripts run only from our own files or with this request's nonce; nothing loads from elsewhere."""
-
-    def middleware(request: HttpRequest) -> HttpResponse:
-        nonce = secrets.token_urlsafe(16)
-        request.csp_nonce = nonce  # type: ignore[attr-defined]
-        response = get_response(request)
-        response.setdefault(
-            "Content-Security-Policy",
-            f"default-src 'self'; script-src 'self' 'nonce-{nonce}'; style-src 'self'; img-src 'self' data:; "
-            "object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'",
-        )
-        return response
-
-    return middleware

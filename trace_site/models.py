@@ -1,4 +1,5 @@
 """The site's own tables, defined beside the code that uses them."""
+# ruff: noqa: F401
 
 from trace_site.audit.models import AuditChange, AuditEntry
 from trace_site.database import Generation
@@ -9,18 +10,3 @@ from trace_site.rest.idempotency import IdempotencyKey
 from trace_site.rest.tokens import ApiToken
 from trace_site.webhooks.services import Webhook, WebhookDelivery
 from trace_site.worker import Worker
-
-__all__ = [
-    "ApiToken",
-    "AuditChange",
-    "AuditEntry",
-    "Generation",
-    "IdempotencyKey",
-    "Job",
-    "MailChoice",
-    "Notice",
-    "Session",
-    "Webhook",
-    "WebhookDelivery",
-    "Worker",
-]

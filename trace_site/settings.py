@@ -117,7 +117,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "trace_site.middleware.head_as_get",
-    "trace_site.middleware.no_store",
+    "trace_site.middleware.private_and_own_scripts",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "trace_site.limits.refuse_large",
@@ -130,7 +130,6 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "trace_site.middleware.trace_errors",
-    "trace_site.middleware.content_security_policy",
     "trace_site.middleware.closed_links",
     "axes.middleware.AxesMiddleware",
 ]
@@ -182,6 +181,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "unacked_restore_interval": 2,
     "unacked_restore_throttle": 1,
     "socket_connect_timeout": 5,
+    "max_retries": 0,  # whoever wakes a worker does not wait for a broker that is away: polling finds the job
 }
 CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_BEAT_SCHEDULE = {
@@ -208,9 +208,7 @@ JOB_POLL_SECONDS = env_int("JOB_POLL_SECONDS", 15)
 
 # Where snapshots, runs and models are kept: a folder by default, s3://bucket/prefix for any S3-compatible store.
 STORE_URL = os.environ.get("STORE_URL") or (TRACE_HOME / "store").as_uri()
-STORE_OPTIONS = (
-    {"endpoint_url": os.environ["STORE_ENDPOINT_URL"]} if os.environ.get("STORE_ENDPOINT_URL") else {}
-)
+STORE_OPTIONS = {"endpoint_url": url} if (url := os.environ.get("STORE_ENDPOINT_URL")) else {}
 
 # Functions without arguments that every worker calls now and then; each may be called twice at once.
 SWEEPERS = [
@@ -387,7 +385,6 @@ LOGGING = {
     "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": os.environ.get("LOG_LEVEL", "WARNING")},
-    "loggers": {
-        "httpx2": {"level": "WARNING"}
-    },  # it tells whole addresses, and those of webhooks are often secrets
+    # it tells whole addresses, and those of webhooks are often secrets
+    "loggers": {"httpx2": {"level": "WARNING"}},
 }

@@ -87,12 +87,8 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 @require_GET
 def job_list(request: HttpRequest) -> HttpResponse:
-    rows = Job.objects.select_related("created_by")
-    kind, state = request.GET.get("kind", ""), request.GET.get("state", "")
-    if kind:
-        rows = rows.filter(kind=kind)
-    if state:
-        rows = rows.filter(state=state)
+    chosen = {name: request.GET[name] for name in ("kind", "state") if request.GET.get(name)}
+    rows = Job.objects.select_related("created_by").filter(**chosen)
     page = keyset(rows, request.GET.get("after", ""), newest=True)
     context = {
         "page": page,
@@ -118,7 +114,6 @@ def job_card(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 def job_steer(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
-    """Cancel or retry."""
     job = get_object_or_404(Job, pk=pk)
     if ADMIN not in roles_of(request.user) and job.created_by_id != request.user.pk:
         return refusal(request, "admin, or the person who started it,")

@@ -68,7 +68,6 @@ def report(queues: list[str]) -> None:
 
 
 def gone() -> None:
-    """This worker ends in order."""
     Worker.objects.filter(name=own_name()).delete()
 
 
@@ -140,7 +139,8 @@ def _poll(queues: list[str]) -> None:
         try:
             report(queues)
             jobs.reap()
-            waiting = jobs.queued_ids(queues)
+            queued = jobs.Job.objects.filter(state=jobs.Job.State.QUEUED, queue__in=queues)
+            waiting = list(queued.order_by("id").values_list("pk", flat=True))
             for place, job_id in enumerate(waiting):
                 if not slots.acquire(blocking=False):
                     break

@@ -30,6 +30,7 @@ class TrainingConfig(AppConfig):
         Area(READERS, READERS, "training:policy_samples"),
         Area(ADMINS, ADMINS, "training:log"),
     ]
+    long_views = "training:estimate training:import_adopt api-training-estimate"
     events = {
         "run.finished": "A training run made a model.",
         "model.promoted": "An alias names another model.",

@@ -34,7 +34,7 @@ from synthesis.offline.writer import offline_writers
 from synthesis.samples.inputs import FewShots, telling_writers
 from synthesis.samples.sources import few_shot_queries, published_codes, tool_text
 from synthesis.samples.staleness import GONE
-from trace_site.database import generation
+from trace_site.database import generation_key
 from trace_site.lib.errors import TraceError
 
 SECONDS = 20.0  # for all drafts together
@@ -246,7 +246,7 @@ def _request(
 def _context(rule: Rule | None) -> FilterContext:
     """Names of the whole catalog; near-duplicates among these queries and the rule's own samples."""
     newest = Tool.objects.aggregate(pk=Max("pk"))["pk"] or 0
-    names, deprecated = _catalog_names((*generation("catalog"), newest))
+    names, deprecated = _catalog_names((*generation_key("catalog").values(), newest))
     seen = NearDuplicates()
     if rule is not None:
         made = Sample.objects.filter(rule_version__rule=rule).exclude(GONE).exclude(query="")
@@ -256,7 +256,7 @@ def _context(rule: Rule | None) -> FilterContext:
 
 
 @lru_cache(maxsize=1)
-def _catalog_names(stamp: tuple[int, ...]) -> tuple[ToolNames, frozenset[str]]:
+def _catalog_names(stamp: tuple[object, ...]) -> tuple[ToolNames, frozenset[str]]:
     """The names of the active tools, and the deprecated ones among them; kept until the catalog's stamp moves."""
     active = Tool.objects.filter(status=Tool.Status.ACTIVE).values_list("name", "deprecated")
     names = dict(active)

@@ -151,8 +151,6 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One event or one row change."""
-
     kind: str  # "event" or "change"
     id: int
     at: datetime
@@ -279,7 +277,6 @@ def wanted_from(given: Mapping[str, str]) -> Wanted:
 
 
 def page_of_lines(wanted: Wanted, after: str = "", *, size: int = SIZE) -> Page:
-    """One page of lines."""
     entries, changes = _entries(wanted), _changes(wanted)
     if after:
         at, kind, pk = _place(after)
@@ -319,37 +316,38 @@ def _entries(wanted: Wanted) -> QuerySet[AuditEntry]:
     rows = AuditEntry.objects.all()
     if wanted.action in OPERATIONS or wanted.source:
         return rows.none()
-    if wanted.actor:
-        rows = rows.filter(actor__username=wanted.actor)
-    exact = {"action": wanted.action, "object_type": wanted.object_type, "object_id": wanted.object_id}
-    rows = rows.filter(**{name: value for name, value in exact.items() if value})
-    if wanted.tx:
-        rows = rows.filter(txid=wanted.tx)
-    return _between(without_veiled(rows, wanted.action), wanted)
+    exact = {
+        "actor__username": wanted.actor,
+        "action": wanted.action,
+        "object_type": wanted.object_type,
+        "object_id": wanted.object_id,
+        "txid": wanted.tx,
+    }
+    return without_veiled(_chosen(rows, exact, wanted), wanted.action)
 
 
 def _changes(wanted: Wanted) -> QuerySet[AuditChange]:
     rows = AuditChange.objects.all()
-    if wanted.action in OPERATIONS:
-        rows = rows.filter(operation=wanted.action)
-    elif wanted.action:
+    if wanted.action and wanted.action not in OPERATIONS:
         return rows.none()
     if wanted.actor:
         rows = rows.filter(actor_id__in=User.objects.filter(username=wanted.actor).values("pk"))
     if wanted.object_type:
         rows = rows.filter(table_name__in=tables_of(wanted.object_type))
-    if wanted.object_id:
-        rows = rows.filter(row_id=wanted.object_id)
-    if wanted.source:
-        rows = rows.filter(source__startswith=wanted.source)
-    if wanted.tx:
-        rows = rows.filter(txid=wanted.tx)
     if not wanted.rows_too:
         rows = rows.filter(~Exists(AuditEntry.objects.filter(txid=OuterRef("txid"))))
-    return _between(rows, wanted)
+    exact = {
+        "operation": wanted.action,
+        "row_id": wanted.object_id,
+        "source__startswith": wanted.source,
+        "txid": wanted.tx,
+    }
+    return _chosen(rows, exact, wanted)
 
 
-def _between(rows: QuerySet[Any], wanted: Wanted) -> QuerySet[Any]:
+def _chosen(rows: QuerySet[Any], exact: dict[str, Any], wanted: Wanted) -> QuerySet[Any]:
+    """The rows for which every filter that has a value holds, of the days that are wanted."""
+    rows = rows.filter(**{name: value for name, value in exact.items() if value})
     zone = timezone.get_current_timezone()
     if wanted.since:
         rows = rows.filter(at__gte=datetime.combine(wanted.since, time.min, zone))

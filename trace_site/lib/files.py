@@ -87,17 +87,6 @@ def deeper_than(most: int, value: Any) -> bool:
     return bool(level)
 
 
-def _checked(value: Any, text: str, where: str) -> Any:
-    if not storable_json(value, text):
-        raise TraceError(
-            "a text holds a character that cannot be stored (NUL or half of a surrogate pair).",
-            code="bad_text",
-            where=where,
-            hint="Take \\u0000 and lone \\ud800 to \\udfff out of it.",
-        )
-    return value
-
-
 def write_atomic(path: Path, data: bytes | str, *, private: bool = False) -> None:
     """Write to a temporary name, fsync, rename: a reader sees the old file or the new one. `private`: only this
     account may read it, from its first byte on."""
@@ -130,18 +119,40 @@ def write_jsonl(path: Path, rows: Iterable[Any]) -> int:
 
 def read_json(path: Path) -> Any:
     """Parse one JSON document; raises TraceError naming file, line and column."""
-    text = read_text(path)
+    return _parsed(
+        read_text(path), str(path), "Check that the file is complete and is a .json file.", lines=True
+    )
+
+
+def _parsed(text: str, where: str, hint: str, *, lines: bool = False) -> Any:
+    """What a JSON text holds. lines: a mistake is told with its line."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", 1)
+        # a number of thousands of digits is a plain ValueError
+        reason = "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
         raise TraceError(
-            f"not valid JSON ({_json_reason(error)}).",
+            f"not valid JSON ({getattr(error, 'msg', reason)}).",
             code="bad_json",
-            where=f"{path}:{line}",
-            hint="Check that the file is complete and is a .json file.",
+            where=f"{where}:{getattr(error, 'lineno', 1)}" if lines else where,
+            hint=hint,
         ) from error
-    return _checked(value, text, str(path))
+    if not storable_json(value, text):
+        raise TraceError(
+            "a text holds a character that cannot be stored (NUL or half of a surrogate pair).",
+            code="bad_text",
+            where=where,
+            hint="Take \\u0000 and lone \\ud800 to \\udfff out of it.",
+        )
+    return value
+
+
+def _decoded(raw: bytes, where: str) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        hint = "Save the file as UTF-8."
+        raise TraceError("not UTF-8 text.", code="bad_encoding", where=where, hint=hint) from error
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -168,46 +179,17 @@ def jsonl_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def parse_jsonl_line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
-    where = f"{path}:{number}"
-    try:
-        text = raw.decode("utf-8-sig")
-        row = json.loads(text)
-    except UnicodeDecodeError as error:
-        raise TraceError(
-            "not UTF-8 text.", code="bad_encoding", where=where, hint="Save the file as UTF-8."
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise TraceError(
-            f"not valid JSON ({_json_reason(error)}).",
-            code="bad_json",
-            where=where,
-            hint="Each line must be one JSON object.",
-        ) from error
+    where, hint = f"{path}:{number}", "Each line must be one JSON object."
+    row = _parsed(_decoded(raw, where), where, hint)
     if not isinstance(row, dict):
-        raise TraceError(
-            f"expected a JSON object, found {type(row).__name__}.",
-            code="bad_row",
-            where=where,
-            hint="Each line must be one JSON object.",
-        )
-    _checked(row, text, where)
+        wrong = f"expected a JSON object, found {type(row).__name__}."
+        raise TraceError(wrong, code="bad_row", where=where, hint=hint)
     return row
-
-
-def _json_reason(error: ValueError | RecursionError) -> str:
-    """What the parser says; a number of thousands of digits is a plain ValueError."""
-    reason = "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
-    return str(getattr(error, "msg", reason))
 
 
 def read_text(path: Path, max_bytes: int = 100_000_000) -> str:
     """Read a UTF-8 text file with a size cap (bytes); raises TraceError for a missing, huge or binary file."""
-    try:
-        return read_bytes(path, max_bytes).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise TraceError(
-            "not UTF-8 text.", code="bad_encoding", where=str(path), hint="Save the file as UTF-8."
-        ) from error
+    return _decoded(read_bytes(path, max_bytes), str(path))
 
 
 def read_bytes(path: Path, max_bytes: int = 100_000_000) -> bytes:

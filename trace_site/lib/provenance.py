@@ -39,14 +39,12 @@ def commit(git: Path) -> str:
         shared = git / "commondir"
         common = git / shared.read_text().strip() if shared.is_file() else git
         loose = [folder / name for folder in (git, common) if (folder / name).is_file()]
-        return loose[0].read_text().strip() if loose else _packed(common / "packed-refs", name)
+        if loose:
+            return loose[0].read_text().strip()
+        packed = [line.split() for line in (common / "packed-refs").read_text().splitlines()]
+        return next((row[0] for row in packed if row[1:] == [name]), "")
     except OSError:
         return ""
-
-
-def _packed(path: Path, name: str) -> str:
-    rows = (line.split() for line in path.read_text().splitlines() if not line.startswith(("#", "^")))
-    return next((row[0] for row in rows if row[1:] == [name]), "")
 
 
 # What a measurement was made on: processor, threads, memory, accelerator.
@@ -55,11 +53,9 @@ def _packed(path: Path, name: str) -> str:
 @cache
 def _processor() -> str:
     info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text(errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    lines = info.read_text(errors="replace").splitlines() if info.is_file() else []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor() or platform.machine()
 
 
 @cache
@@ -95,7 +91,6 @@ def hardware_facts(threads: int) -> dict[str, str | int]:
 
 
 # The licence of data as people state it: an SPDX identifier, or a few words of their own.
-
 
 LONGEST = 100
 # how dataset cards name what SPDX names otherwise only by its capitals

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+from fsspec.implementations.local import LocalFileSystem
 
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, sha256_file
@@ -24,11 +25,7 @@ class Store:
     def __init__(self, url: str, cache: Path, options: dict[str, Any] | None = None) -> None:
         self.filesystem, self.root = fsspec.core.url_to_fs(url, **(options or {}))
         self.cache = cache
-        self.is_local = "file" in (
-            self.filesystem.protocol
-            if isinstance(self.filesystem.protocol, tuple)
-            else (self.filesystem.protocol,)
-        )
+        self.is_local = isinstance(self.filesystem, LocalFileSystem)
 
     @property
     def on_this_machine(self) -> Path:
@@ -57,7 +54,7 @@ class Store:
         return digest
 
     def _put_local(self, local: Path, target: Path, files: dict[str, Any], digest: str) -> None:
-        if is_intact(target, digest):
+        if not _differing(target, digest):
             return
         staging = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
         try:
@@ -140,11 +137,6 @@ class Store:
         (staging / INDEX).write_text(json.dumps(index))
         shutil.rmtree(local, ignore_errors=True)
         staging.rename(local)
-
-
-def is_intact(folder: Path, digest: str) -> bool:
-    """Whether the folder holds exactly what `digest` was computed from."""
-    return _differing(folder, digest) == []
 
 
 def _differing(folder: Path, digest: str) -> list[str]:

@@ -144,7 +144,6 @@ def forget_old() -> int:
 # come twice, never not at all. The mail server is talked to in a thread of its own with a deadline: one that refuses,
 # hangs or drips costs a sweep SECONDS at most, and each notice is tried TRIES times, less and less often.
 
-
 log = logging.getLogger(__name__)
 SECONDS = 15.0
 LEASE = timedelta(minutes=2)

@@ -49,7 +49,6 @@ def notices_read(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def mail_choice(request: HttpRequest) -> HttpResponse:
-    """Which kinds one wants by e-mail."""
     choose_mail(person=request.user, kinds=request.POST.getlist("kinds"))
     if not settings.EMAIL_HOST:
         messages.warning(request, "Saved. This site sends no e-mail until an admin names a mail server.")

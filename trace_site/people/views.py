@@ -87,7 +87,6 @@ def person_reset(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 def person_switch(request: HttpRequest, pk: int, change: Callable[..., None]) -> HttpResponse:
-    """Deactivate or activate."""
     change(person=get_object_or_404(User, pk=pk), actor=request.user)
     return redirect("people:person", pk)
 
@@ -175,7 +174,6 @@ def account_token(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def account_token_revoke(request: HttpRequest) -> HttpResponse:
-    """End the caller's API token without making another."""
     if personal_token_revoke(user=request.user):
         messages.success(request, "The token is revoked; programs that send it are refused from now on.")
     return redirect("account")
@@ -183,7 +181,6 @@ def account_token_revoke(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def account_session_end(request: HttpRequest, mark: str) -> HttpResponse:
-    """End one of the caller's other sessions."""
     own = mark_of(request.session.session_key or "")
     if mark != own and session_end(user=request.user, mark=mark):
         messages.success(request, "That browser is signed out.")

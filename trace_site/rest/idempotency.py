@@ -75,9 +75,8 @@ def begin(request: Any, key: str) -> None:
             )
     IdempotencyKey.objects.filter(user=request.user.pk, key=key, created_at__lt=Now() - KEPT).delete()
     stored = IdempotencyKey.objects.filter(user=request.user.pk, key=key).first()
-    request._request.idempotency_hash = asked = request_hash(
-        request
-    )  # now: a view may use up an uploaded file
+    asked = request_hash(request)  # now: a view may use up an uploaded file
+    request._request.idempotency_hash = asked
     if stored is None:
         return
     if stored.request_hash != asked:

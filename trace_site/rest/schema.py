@@ -41,7 +41,6 @@ def page_of(serializer: type[serializers.Serializer[Any]]) -> serializers.Serial
 
 # What the API reads: one JSON object, without a key given twice or a field nobody knows.
 
-
 DEEPEST = 100  # objects and lists inside one another
 ID: dict[str, Any] = {"min_value": 0, "max_value": 2**53}
 MOST_UNKNOWN = 20  # fields that a refusal names
@@ -118,7 +117,6 @@ Out = serializers.Serializer[Any]
 
 
 # The OpenAPI document: what it says first, of an operation without being told, and once for every operation.
-
 
 DESCRIPTION = """
 Everything the site's pages do with the catalog, the rules and their review, for programs.

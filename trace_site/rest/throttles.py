@@ -18,6 +18,7 @@ from rest_framework.throttling import BaseThrottle
 from trace_site.lib.errors import TraceError
 
 log = logging.getLogger(__name__)
+MOST_DESCRIPTIONS = 20  # a minute, for one address
 
 
 def address_of(request: HttpRequest) -> str:
@@ -70,16 +71,13 @@ def refuse_beyond(what: str, who: object, *, most: int, seconds: int) -> None:
 class ByAddress(BaseThrottle):
     """Requests a minute from one address, whoever asks."""
 
-    what, waiting = "api-address", 0
-
-    def most(self) -> int:
-        return int(settings.API_ADDRESS_RATE)
-
-    def who(self, request: Any) -> object:
-        return client_of(request)
+    waiting = 0
 
     def allow_request(self, request: Any, view: Any) -> bool:
-        self.waiting = seconds_to_wait(self.what, self.who(request), most=self.most(), seconds=60)
+        return self.is_below("api-address", client_of(request), settings.API_ADDRESS_RATE)
+
+    def is_below(self, what: str, who: object, most: int) -> bool:
+        self.waiting = seconds_to_wait(what, who, most=most, seconds=60)
         return not self.waiting
 
     def wait(self) -> float:
@@ -89,20 +87,14 @@ class ByAddress(BaseThrottle):
 class OfDescription(ByAddress):
     """Strangers may read what the API says of itself, but each copy takes most of a second to make."""
 
-    what = "api-description"
-
-    def most(self) -> int:
-        return 20
+    def allow_request(self, request: Any, view: Any) -> bool:
+        return self.is_below("api-description", client_of(request), MOST_DESCRIPTIONS)
 
 
 class ByToken(ByAddress):
     """Requests of one person, and of each service token."""
 
-    what = "api"
-
-    def most(self) -> int:
-        return int(settings.API_RATE)
-
-    def who(self, request: Any) -> object:
+    def allow_request(self, request: Any, view: Any) -> bool:
         service = getattr(request.auth, "kind", "") == "service"
-        return f"token-{request.auth.pk}" if service else f"user-{request.user.pk}"
+        who = f"token-{request.auth.pk}" if service else f"user-{request.user.pk}"
+        return self.is_below("api", who, settings.API_RATE)

@@ -81,7 +81,7 @@ class ApiView(APIView):
 
     def read(self, serializer: type[BaseSerializer[Any]], **options: Any) -> dict[str, Any]:
         """The checked body. Raises what becomes 400 with every field's mistakes."""
-        given = serializer(data=self.request.data, **options)
+        given = serializer(**{"data": self.request.data, **options})
         given.is_valid(raise_exception=True)
         checked: dict[str, Any] = given.validated_data
         return checked
@@ -89,10 +89,9 @@ class ApiView(APIView):
     def read_query(self, serializer: type[InputSerializer]) -> dict[str, Any]:
         """The checked query string; `after` and `limit` belong to keyset_response."""
         asked = self.request.query_params.items()
-        given = serializer(data={key: value for key, value in asked if key not in {"after", "limit"}})
-        given.is_valid(raise_exception=True)
-        checked: dict[str, Any] = given.validated_data
-        return checked
+        return self.read(
+            serializer, data={key: value for key, value in asked if key not in {"after", "limit"}}
+        )
 
 
 class AnyFormat(DefaultContentNegotiation):
@@ -203,11 +202,11 @@ def _writable(data: Any) -> Any:
 
 
 def _drf_error(error: Exception, data: Any) -> dict[str, Any]:
-    extra = _writable(data)
     if isinstance(error, Http404):
         return {"message": "There is no such object.", "code": "not_found", "extra": {}}
     if isinstance(error, PermissionDenied):
         return {"message": "You may not do this.", "code": "not_allowed", "extra": {}}
+    extra = _writable(data)
     code = DRF_CODES.get(type(error), getattr(error, "default_code", "error"))
     if isinstance(error, exceptions.ValidationError):
         told = extra if len(json.dumps(extra)) <= MOST_TOLD else {}

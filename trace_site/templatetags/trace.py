@@ -17,6 +17,7 @@ from trace_site.lib.cells import readable
 from trace_site.lib.worddiff import Part, word_diff
 
 register = template.Library()
+register.filter("words", readable)
 
 # label, url name, icon; None starts a new group. What one may not read is left out.
 NAVIGATION: list[tuple[str, str, str] | None] = [
@@ -65,12 +66,10 @@ def navigation(context: template.Context) -> list[dict[str, Any]]:
     for entry in NAVIGATION:
         if entry is None:
             starts_group = True
-            continue
-        label, name, symbol = entry
-        if name in context["opens"]:
-            item: dict[str, Any] = {"label": label, "href": reverse(name), "icon": symbol, "name": name}
-            items.append({**item, "starts_group": starts_group})
-            starts_group = False
+        elif entry[1] in context["opens"]:
+            label, name, symbol = entry
+            items.append({"label": label, "href": reverse(name), "icon": symbol, "name": name})
+            items[-1]["starts_group"], starts_group = starts_group, False
     roots = {item["href"]: item for item in items}
     for item in items:
         roots |= {f"/synthesis/{page}/": item for page in ALSO.get(item["name"], ())}
@@ -96,16 +95,12 @@ def tool_name(tool: Any, link: bool = True, badges: bool = True) -> SafeString:
     body = _tool(get("name", ""), get("pk", get("id", None)), bool(link))
     if not badges:
         return body
-    marks = []
-    if version := get("version", ""):
-        marks.append(format_html('<span class="badge">{}</span>', version))
-    if get("status", "") == "retired":
-        marks.append(status("retired"))
-    elif get("deprecated", False):
-        marks.append(status("deprecated"))
-    return format_html(
-        '<span class="tool-line">{}{}</span>', body, format_html_join("", " {}", ((mark,) for mark in marks))
-    )
+    state = "retired" if get("status", "") == "retired" else "deprecated" if get("deprecated", False) else ""
+    version = get("version", "")
+    marks = [format_html('<span class="badge">{}</span>', version)] if version else []
+    marks += [status(state)] if state else []
+    shown = format_html_join("", " {}", ((mark,) for mark in marks))
+    return format_html('<span class="tool-line">{}{}</span>', body, shown)
 
 
 @lru_cache(maxsize=16_384)  # a list shows the same tools again and again
@@ -124,8 +119,9 @@ def _tool(name: str, key: int | None, link: bool) -> SafeString:
 
 @register.simple_tag
 def status(word: str, tone: str = "", label: str = "") -> SafeString:
-    """A state by colour, shape and word."""
-    return _chip(str(label or word).replace("_", " "), tone or tone_of(str(word)), static("icons.svg"))
+    """A state by colour, shape and word; `no_rule` and `No rule` are the same one, an unknown word is idle."""
+    known = TONES.get(str(word).lower().replace("_", " "), "idle")
+    return _chip(str(label or word).replace("_", " "), tone or known, static("icons.svg"))
 
 
 @lru_cache(maxsize=1024)
@@ -181,7 +177,6 @@ def _measured(
 
 @register.simple_tag
 def bar(value: float, total: float = 1.0, tone: str = "accent", label: str = "") -> SafeString:
-    """A small horizontal meter."""
     width = 100 * min(1.0, max(0.0, value / total)) if total else 0.0
     return format_html(
         '<svg class="bar" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="{}">'
@@ -203,18 +198,6 @@ def stacked_bar(parts: Iterable[Mapping[str, Any]], label: str = "") -> dict[str
         row["x"], row["width"] = round(start, 3), round(100 * row["count"] / total, 3) if total else 0.0
         start += row["width"]
     return {"parts": rows, "total": total, "label": label}
-
-
-@register.inclusion_tag("_line_chart.html")
-def line_chart(chart: Any) -> dict[str, Any]:
-    """A trace_site.lib.charts.LineChart."""
-    return {"chart": chart}
-
-
-@register.inclusion_tag("_bar_chart.html")
-def bar_chart(chart: Any) -> dict[str, Any]:
-    """A trace_site.lib.charts.BarChart."""
-    return {"chart": chart}
 
 
 @register.inclusion_tag("_dot_chart.html")
@@ -302,12 +285,6 @@ def get(mapping: Mapping[Any, Any], key: Any) -> Any:
 
 
 @register.filter
-def words(value: Any) -> str:
-    """A JSON value for people."""
-    return readable(value)
-
-
-@register.filter
 def spaced(name: str) -> str:
     """per_rule -> per rule."""
     return str(name).replace("_", " ")
@@ -341,7 +318,6 @@ def duration(seconds: float | None) -> str:
 
 # Every state word of the product and its tone: a tone is a colour and a shape, the word is always written out.
 
-
 WORDS = {
     "good": "done, ready, approved, approve, published, resolved, taught, in champion, champion, pass, ok, covered, "
     "applied, delivered, reliable",
@@ -353,8 +329,3 @@ WORDS = {
     "info": "active, added, info, offline, recorded",
 }
 TONES = {word: tone for tone, words in WORDS.items() for word in words.split(", ")}
-
-
-def tone_of(word: str) -> str:
-    """`no_rule` and `No rule` are the same state; an unknown word is idle."""
-    return TONES.get(word.lower().replace("_", " "), "idle")

@@ -96,18 +96,12 @@ def _attempt_in_thread(delivery: WebhookDelivery) -> None:
 
 def _attempt(delivery: WebhookDelivery) -> None:
     body = body_of(delivery)
-    at = int(time.time())
     entry: dict[str, Any] = {"at": timezone.now().isoformat(timespec="seconds"), "attempt": delivery.attempt}
     began = time.monotonic()
     try:
-        allow_private = settings.WEBHOOK_ALLOW_PRIVATE
-        status, excerpt = post(
-            delivery.webhook.url,
-            body,
-            headers_of(delivery, body, at),
-            allow_private=allow_private,
-            seconds=SECONDS,
-        )
+        private = settings.WEBHOOK_ALLOW_PRIVATE
+        headers = headers_of(delivery, body, int(time.time()))
+        status, excerpt = post(delivery.webhook.url, body, headers, allow_private=private, seconds=SECONDS)
         entry |= {"status": status, "excerpt": excerpt, "error": _refusal(status)}
     except TraceError as error:
         entry |= {"status": None, "excerpt": "", "error": error.message}

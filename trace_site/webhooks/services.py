@@ -48,9 +48,8 @@ class Webhook(models.Model):
         ordering = ["id"]
 
     def __str__(self) -> str:
-        return (
-            f"webhook {self.pk} to {urlsplit(self.url).hostname}"  # paths of such addresses are often secrets
-        )
+        # paths of such addresses are often secrets
+        return f"webhook {self.pk} to {urlsplit(self.url).hostname}"
 
     @property
     def secret(self) -> str:
@@ -102,9 +101,7 @@ def emit_all(event: str, payloads: Iterable[dict[str, Any]]) -> None:
     if not listening:
         return
     told = [
-        WebhookDelivery(webhook=hook, event=event, payload=payload)
-        for payload in payloads
-        for hook in listening
+        WebhookDelivery(webhook=hook, event=event, payload=told) for told in payloads for hook in listening
     ]
     WebhookDelivery.objects.bulk_create(told, batch_size=1000)
     transaction.on_commit(lambda: wake_worker("deliver"))  # without a broker the next poll sends
@@ -154,7 +151,6 @@ def webhook_rotate(*, webhook: Webhook, actor: Any) -> Webhook:
 
 @transaction.atomic
 def webhook_delete(*, webhook: Webhook, actor: Any) -> None:
-    """Remove it with its delivery log."""
     audit_models.record(actor=actor, action="webhook.deleted", obj=webhook)
     webhook.delete()
 
@@ -183,9 +179,8 @@ def check_url(url: str, *, allow_private: bool) -> SplitResult:
         raise _refused(url, "it is no web address")
     if parts.username is not None or parts.password is not None:
         raise _refused(url, "it holds a password; the signature says who sends")
-    if literal(host.decode()) is not None and not (may_connect if allow_private else is_public)(
-        host.decode()
-    ):
+    allowed = may_connect if allow_private else is_public
+    if literal(host.decode()) is not None and not allowed(host.decode()):
         raise _refused(url, "it is an address of a private network")
     return parts
 

@@ -39,6 +39,7 @@ from trace_site.lib.outbound import Refused, client_of, literal, may_connect
 
 
 MOST_BYTES = 1_000_000  # of an answer
+NOT_REACHED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol)
 SHORTEST_KEY = 8  # characters; a shorter one may stand in an answer by chance
 
 
@@ -70,14 +71,10 @@ class Wire:
         except Refused:
             raise host_refused("leads to an address that no model is served from") from None
         except openai.APIConnectionError as error:
-            if isinstance(
-                error.__cause__, httpx.ConnectError | httpx.ConnectTimeout | httpx.UnsupportedProtocol
-            ):
-                hint = "Check LLM_BASE_URL and that the server is up, or use --writer offline."
-                raise LlmError(
-                    "cannot be reached", "llm_unreachable", hint=hint, again=True, free=True
-                ) from None
-            raise LlmError("broke off its answer", "llm_broken", again=True) from None
+            if not isinstance(error.__cause__, NOT_REACHED):
+                raise LlmError("broke off its answer", "llm_broken", again=True) from None
+            hint = "Check LLM_BASE_URL and that the server is up, or use --writer offline."
+            raise LlmError("cannot be reached", "llm_unreachable", hint=hint, again=True, free=True) from None
         if len(self._key) >= SHORTEST_KEY and self._key.encode() in response.content:
             raise LlmError("repeated the key in its answer", "llm_key_repeated")
         return response.content
@@ -134,7 +131,6 @@ def host_refused(why: str) -> LlmError:
 
 
 # Equal work under way at once is done once.
-
 
 T = TypeVar("T")
 
@@ -227,7 +223,7 @@ class Client:
         prompt_hash: str = "",
     ) -> Reply:
         """The answer to one prompt: from the ledger or from a call under way when the same was asked before."""
-        request = self._request(messages, schema, purpose, temperature, max_tokens, seed)
+        request = self._request(messages, schema, purpose, max_tokens, temperature=temperature, seed=seed)
         key = content_hash(request)
 
         async def answer() -> Reply:
@@ -243,8 +239,9 @@ class Client:
         messages: Sequence[Message],
         schema: dict[str, Any],
         purpose: str,
+        max_tokens: int,
+        *,
         temperature: float = 0.0,
-        max_tokens: int = 2000,
         seed: int | None = None,
     ) -> dict[str, Any]:
         return {
@@ -389,7 +386,7 @@ class Client:
 
     async def _lives(self) -> bool:
         """Whether the endpoint answers a tiny question in three tries. Past the limiter, whose gate is shut."""
-        request = self._request(TINY, PROBE, "probe", max_tokens=200)
+        request = self._request(TINY, PROBE, "probe", 200)
         first = Exchange(content_hash(request), "probe", self.base_url, self.endpoint.model, "")
         call, now = self._call(request, first), asyncio.get_running_loop().time
         for _ in range(3):

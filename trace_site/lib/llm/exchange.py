@@ -165,35 +165,20 @@ class LlmError(TraceError):
 
 # Reading what came back.
 
-
 # how OpenAI, vLLM and their like say that a prompt does not fit: this one's fault, not the endpoint's
 TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|max_model_len|prompt is too long", re.I
 )
 MOST_TOKENS = 2**31 - 1
 NUMBER = {"type": ["integer", "null"], "minimum": 0, "maximum": MOST_TOKENS}
-COMPLETION = json.dumps(
-    {
-        "type": "object",
-        "properties": {
-            "model": {"type": ["string", "null"]},
-            "choices": {
-                "type": "array",
-                "minItems": 1,
-                "items": {
-                    "type": "object",
-                    "properties": {"message": {"type": "object"}},
-                    "required": ["message"],
-                },
-            },
-            "usage": {
-                "type": ["object", "null"],
-                "properties": {"prompt_tokens": NUMBER, "completion_tokens": NUMBER},
-            },
-        },
-        "required": ["choices"],
-    }
-)
+CHOICE = {"type": "object", "properties": {"message": {"type": "object"}}, "required": ["message"]}
+USAGE = {"type": ["object", "null"], "properties": {"prompt_tokens": NUMBER, "completion_tokens": NUMBER}}
+FIELDS = {
+    "model": {"type": ["string", "null"]},
+    "choices": {"type": "array", "minItems": 1, "items": CHOICE},
+    "usage": USAGE,
+}
+COMPLETION = json.dumps({"type": "object", "properties": FIELDS, "required": ["choices"]})
 # what may follow a model's name when the same model tells its version: -2026-01, -20260131, @001, :latest, -v2, ...
 VERSION = re.compile(r"([-@:_.](\d{3,8}|20\d\d-\d\d(-\d\d)?|v\d+(\.\d+)*|latest|preview))+")
 OVERLOADED = frozenset({429, 503, 529})
@@ -276,27 +261,18 @@ def status_error(status: int, headers: Mapping[str, str], body: str) -> LlmError
     if status == 429 and "insufficient_quota" in body:
         hint = "Raise the quota of its account, then retry the job."
         return LlmError("says its quota is used up (429)", "llm_quota", hint=hint, free=True)
-    if status == 429:
-        return LlmError(
-            "asks to slow down (429)", "llm_rate_limited", again=True, refused=True, told=told, free=True
-        )
     if status in (401, 403):
-        return LlmError(
-            f"refused the key ({status})", "llm_unauthorized", hint="Check LLM_API_KEY.", free=True
-        )
-    if status >= 500 or status == 408:
-        refused = status in OVERLOADED
-        return LlmError(
-            f"failed ({status})", "llm_server_error", again=True, refused=refused, told=told, free=True
-        )
+        hint = "Check LLM_API_KEY."
+        return LlmError(f"refused the key ({status})", "llm_unauthorized", hint=hint, free=True)
+    if status == 429 or status >= 500 or status == 408:
+        code = "llm_rate_limited" if status == 429 else "llm_server_error"
+        what = "asks to slow down (429)" if status == 429 else f"failed ({status})"
+        return LlmError(what, code, again=True, refused=status in OVERLOADED, told=told, free=True)
     if status == 413 or (status in (400, 422) and TOO_LONG.search(body)):
         return LlmError(f"found the prompt too long ({status})", "llm_too_long", free=True, permanent=True)
-    what = (
-        f"answered with a redirect ({status})" if 300 <= status < 400 else f"refused the request ({status})"
-    )
-    return LlmError(
-        what, "llm_bad_request", hint="Check the model's name and LLM_BASE_URL.", free=status >= 300
-    )
+    what = "answered with a redirect" if 300 <= status < 400 else "refused the request"
+    hint = "Check the model's name and LLM_BASE_URL."
+    return LlmError(f"{what} ({status})", "llm_bad_request", hint=hint, free=status >= 300)
 
 
 def _content(choice: dict[str, Any]) -> str:

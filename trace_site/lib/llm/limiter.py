@@ -117,7 +117,6 @@ class Budget:
 
 # When a call that failed may be sent again.
 
-
 SECONDS = re.compile(r"\d{1,300}(\.\d{0,300})?|\.\d{1,300}", re.ASCII)
 LONGEST = 1e9  # seconds; a header may name any number
 

@@ -11,8 +11,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -28,7 +30,7 @@ from rules.exchange.services import file_preview, file_request
 from rules.models import ChangeRequest, Rule
 from synthesis.models import Guideline, Snapshot, SynthesisRun
 from synthesis.team.guidelines import guideline_save
-from trace_site.commands import TraceCommand
+from trace_site.commands import TraceCommand, run_inline
 from trace_site.dev.supervisor import serve
 from trace_site.jobs import Job, reap
 from trace_site.lib.errors import TraceError, declared
@@ -54,7 +56,7 @@ class Command(TraceCommand):
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         started = time.monotonic()
         self.voice = _Voice()
-        with _StillWorking(self.voice, "prepare the database"):
+        with self.voice.heard("prepare the database"):
             call_command("migrate", verbosity=0)
         logins = ensure_demo_users()
         steps, ran = self.steps(), 0
@@ -62,60 +64,80 @@ class Command(TraceCommand):
             if is_done():
                 continue
             self.echo(f"[{number}/{len(steps)}] {title}")
-            with _StillWorking(self.voice, title):
+            with self.voice.heard(title):
                 work()
             ran += 1
         if ran > 1:  # the last step only prints coverage
             self.echo(f"the main job is done; this part took {time.monotonic() - started:.0f} s")
         for login in logins:
-            self.echo(f"  {login['role']:<16} {login['username']:<6} {self.password_words(login)}")
+            # a password goes to a terminal, not into the log of whatever runs this
+            shown = login["password"] if self.stdout.isatty() else f"(password in {DEMO_FILE})"
+            password = shown if login["password"] else "(password changed)"
+            self.echo(f"  {login['role']:<16} {login['username']:<6} {password}")
         if not options["no_serve"]:
             os.environ["TRACE_DEMO"] = "1"  # its sign-in page offers the logins
             serve(options["port"], self.echo)
         return {"seconds": round(time.monotonic() - started)}, ""
 
-    def password_words(self, login: dict[str, str]) -> str:
-        """A password goes to a terminal, not into the log of whatever runs this."""
-        if not login["password"]:
-            return "(password changed)"
-        return login["password"] if self.stdout.isatty() else f"(password in {DEMO_FILE})"
-
     def steps(self) -> list[tuple[str, Callable[[], bool], Callable[[], Any]]]:
         """(what people read, is its result there?, the command)."""
+        call, write = self.call, partial(self.call, "synthesis_run", seed=1)
+        tone, queries = (
+            "import requests that show the tone, without names and numbers",
+            DATA / "real_queries.txt",
+        )
+        # by the offline writers: nothing more is recorded
+        more = {"per_rule": PER_RULE + MORE, "keep_outdated": True, "writer": "offline"}
         return [
             ("import the HR and Finance catalogs", lambda: Domain.objects.count() >= 2, self.import_catalogs),
             (
                 "import and publish 26 rules",
                 Rule.objects.exists,
-                lambda: self.call("rules_import", DATA / "rules.json", publish=True),
+                lambda: call("rules_import", DATA / "rules.json", publish=True),
             ),
-            ("find each tool's nearest neighbours", _all_embedded, lambda: self.call("catalog_neighbours")),
-            (
-                "find the confusable clusters",
-                Clustering.objects.exists,
-                lambda: self.call("catalog_clusters"),
-            ),
+            ("find each tool's nearest neighbours", _all_embedded, lambda: call("catalog_neighbours")),
+            ("find the confusable clusters", Clustering.objects.exists, lambda: call("catalog_clusters")),
             ("freeze the benchmarks", lambda: Benchmark.objects.count() >= 9, self.import_benchmarks),
             (
-                "import requests that show the tone, without names and numbers",
+                tone,
                 real_queries().exists,
-                lambda: self.call("queries_import", DATA / "real_queries.txt", collection="demo, made up"),
+                lambda: call("queries_import", queries, collection="demo, made up"),
             ),
-            ("write queries and traces for the rules", lambda: _samples("rule"), self.synthesize_rules),
-            ("write queries and traces for the catalog", lambda: _samples("rrb"), self.synthesize_rrb),
+            (
+                "write queries and traces for the rules",
+                lambda: _samples("rule"),
+                lambda: write(branch="rule", per_rule=PER_RULE, writer="recorded"),
+            ),
+            (
+                "write queries and traces for the catalog",
+                lambda: _samples("rrb"),
+                lambda: write(branch="rrb", anchors=ANCHORS, writer="recorded"),
+            ),
             (
                 "approve what passed filter and judge",
                 Snapshot.objects.exists,
-                lambda: self.call("review_policy", auto_approve="all"),
+                lambda: call("review_policy", auto_approve="all"),
             ),
-            ("freeze the dataset", Snapshot.objects.exists, self.build_snapshot),
+            (
+                "freeze the dataset",
+                Snapshot.objects.exists,
+                lambda: call("snapshot_build", strategy="append", per_rule=PER_RULE, seed=1),
+            ),
             ("train with and without the rules' samples, both at once, and evaluate", _trained, self.train),
             ("evaluate every model", _evaluated, self.evaluate),
-            ("promote the model trained with rules", AliasMove.objects.exists, self.promote),
-            ("write more queries, for the reviewer to decide", _waiting, self.synthesize_more),
+            (
+                "promote the model trained with rules",
+                AliasMove.objects.exists,
+                lambda: call("promote", model=str(Model.objects.get(run__retrieval="r+R").pk)),
+            ),
+            (
+                "write more queries, for the reviewer to decide",
+                _waiting,
+                lambda: write(branch="rule", **more),
+            ),
             ("write a guideline for reviewers", Guideline.objects.exists, self.write_guidelines),
             ("propose two rules for approval", ChangeRequest.objects.exists, self.propose),
-            ("coverage", lambda: False, lambda: self.call("coverage")),
+            ("coverage", lambda: False, lambda: call("coverage")),
         ]
 
     def call(self, command: str, *args: Any, **options: Any) -> None:
@@ -133,20 +155,6 @@ class Command(TraceCommand):
             self.call("benchmark_import", DATA / "outside.jsonl", kind="outside", part=part, name=name)
         self.call("benchmark_import", DATA / "mcq_expert.jsonl", kind="mcq_expert", name="mcq-expert-demo")
         probe_benchmarks_build(name="demo", actor=None)
-
-    def synthesize_rules(self) -> None:
-        self.call("synthesis_run", branch="rule", per_rule=PER_RULE, writer="recorded", seed=1)
-
-    def synthesize_more(self) -> None:
-        """By the offline writers: nothing more is recorded."""
-        more = {"per_rule": PER_RULE + MORE, "keep_outdated": True}
-        self.call("synthesis_run", branch="rule", writer="offline", seed=1, **more)
-
-    def synthesize_rrb(self) -> None:
-        self.call("synthesis_run", branch="rrb", anchors=ANCHORS, writer="recorded", seed=1)
-
-    def build_snapshot(self) -> None:
-        self.call("snapshot_build", strategy="append", per_rule=PER_RULE, seed=1)
 
     def train(self) -> None:
         """In a process each: on two cores, two trainings of one thread end sooner than one of two after another."""
@@ -173,16 +181,11 @@ class Command(TraceCommand):
 
     def evaluate(self) -> None:
         """Training queued these; without a worker running they are worked off here."""
-        from trace_site.commands import run_inline
-
         reap()
         for job in Job.objects.filter(kind="evaluation", state__in=["queued", "running"]).order_by("id"):
             run_inline(job, self.echo)
         if failed := Job.objects.filter(kind="evaluation", state="failed").first():
             raise TraceError(failed.error, code=declared(failed.error_code, "job_failed"))
-
-    def promote(self) -> None:
-        self.call("promote", model=str(Model.objects.get(run__retrieval="r+R").pk))
 
     def write_guidelines(self) -> None:
         admin = User.objects.get(username=DEMO_NAMES["admin"])
@@ -224,35 +227,29 @@ def _evaluated() -> bool:
 
 
 class _Voice(io.TextIOBase):
-    """Standard output that knows when it last spoke."""
+    """Standard output; it says so when a step has been silent for 4 seconds."""
 
     last = 0.0
 
     def write(self, text: str) -> int:
         self.last = time.monotonic()
-        return sys.stdout.write(text)
-
-    def flush(self) -> None:
+        sys.stdout.write(text)
         sys.stdout.flush()
+        return len(text)
 
+    @contextmanager
+    def heard(self, title: str) -> Iterator[None]:
+        started, ended = time.monotonic(), threading.Event()
 
-class _StillWorking:
-    """Says so when a step has been silent for 4 seconds."""
+        def speak() -> None:
+            while not ended.wait(0.5):
+                if time.monotonic() - self.last > 4:
+                    self.write(f"    {title}: {time.monotonic() - started:.0f} s\n")
 
-    def __init__(self, voice: _Voice, title: str) -> None:
-        self.voice, self.title, self.ended = voice, title, threading.Event()
-        self.thread = threading.Thread(target=self.loop, daemon=True)
-
-    def loop(self) -> None:
-        started = time.monotonic()
-        while not self.ended.wait(0.5):
-            if time.monotonic() - self.voice.last > 4:
-                self.voice.write(f"    {self.title}: {time.monotonic() - started:.0f} s\n")
-                self.voice.flush()
-
-    def __enter__(self) -> None:
-        self.thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.ended.set()
-        self.thread.join()
+        thread = threading.Thread(target=speak, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()

@@ -21,12 +21,9 @@ class Command(TraceCommand):
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         ensure_roles()
-        person = person_invite(
-            username=options["name"], email=options["email"], roles=options["role"], actor=None
-        )
+        name, email, roles = options["name"], options["email"], options["role"]
+        person = person_invite(username=name, email=email, roles=roles, actor=None)
         link = f"{settings.SITE_URL or address_served()}{link_of(person)}"
         days = settings.PASSWORD_RESET_TIMEOUT // 86_400
-        sentence = (
-            f"{person.get_username()} sets a password at {link} within {days} days. {mail_link(person, link)}"
-        )
-        return {"id": person.pk, "link": link}, sentence.strip()
+        sentence = f"{person.get_username()} sets a password at {link} within {days} days."
+        return {"id": person.pk, "link": link}, f"{sentence} {mail_link(person, link)}".strip()

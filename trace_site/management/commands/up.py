@@ -14,9 +14,8 @@ class Command(TraceCommand):
     help = "Serve the site with its workers until Ctrl-C."
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--port", type=int, default=settings.PORT, help="first port to try (default: %(default)s)"
-        )
+        first = "first port to try (default: %(default)s)"
+        parser.add_argument("--port", type=int, default=settings.PORT, help=first)
 
     def run(self, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
         call_command("migrate", verbosity=0)
