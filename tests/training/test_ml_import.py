@@ -1,16 +1,14 @@
 """What the real trainer leaves on another machine is what the import takes."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from django.conf import settings
 
 pytest.importorskip("torch")
 
 from tests.training.deliveries import small_snapshot  # noqa: E402
 from tests.training.small_encoder import small_encoder  # noqa: E402
+from training.ml import __main__ as trainer  # noqa: E402
 from training.models import Model, Run, TrainedStage  # noqa: E402
 from training.runs.imports import adopt  # noqa: E402
 
@@ -25,14 +23,16 @@ stage2: {batch_size: 16, encoder_lr: 1.0e-4, rows_lr: 1.0e-4}
 """
 
 
-def test_chain_of_n_then_r_trained_by_the_real_trainer_is_adopted_with_all_its_stages(settings, tmp_path):
+def test_chain_of_n_then_r_trained_by_the_real_trainer_is_adopted_with_all_its_stages(
+    settings, tmp_path, monkeypatch
+):
     settings.TRACE_HOME = tmp_path
     settings.STORE_URL = (tmp_path / "store").as_uri()
     snapshot = small_snapshot()
     (tmp_path / "recipe.yaml").write_text(RECIPE.replace("ENCODER", small_encoder()))
     mine, before = tmp_path / "mine", None
     for stage in ("stage1", "plain", "stage2"):
-        train(stage, tmp_path, mine / stage, before)
+        train(stage, tmp_path, mine / stage, before, monkeypatch)
         before = mine / stage / "export"
     told = adopt(mine)
     run = Run.objects.get(pk=told["run"])
@@ -43,10 +43,9 @@ def test_chain_of_n_then_r_trained_by_the_real_trainer_is_adopted_with_all_its_s
     assert set(run.metrics.values_list("stage", flat=True)) == {"stage1", "plain", "stage2"}
 
 
-def train(stage: str, home: Path, run: Path, init: Path | None) -> None:
+def train(stage: str, home: Path, run: Path, init: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the page of runs trained elsewhere says it."""
-    snapshot = home / "small-snapshot"
-    command = [sys.executable, "-m", "training.ml", stage, "--recipe", home / "recipe.yaml"]
-    command += ["--snapshot", snapshot, "--run", run, *(["--init", init] if init else [])]
-    done = subprocess.run(list(map(str, command)), cwd=settings.BASE_DIR, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    arguments = [stage, "--recipe", home / "recipe.yaml", "--snapshot", home / "small-snapshot", "--run", run]
+    given = [*arguments, *(["--init", init] if init else [])]
+    monkeypatch.setattr("sys.argv", ["training.ml", *map(str, given)])
+    assert trainer.main() == 0

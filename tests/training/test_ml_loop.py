@@ -22,6 +22,7 @@ from trace_site.lib.errors import TraceError  # noqa: E402
 from trace_site.lib.files import sha256_file  # noqa: E402
 from training.core.recipe import Stage  # noqa: E402
 from training.core.records import load_snapshot, stage2_records  # noqa: E402
+from training.ml import __main__ as trainer  # noqa: E402
 from training.ml import head, loop, stage2  # noqa: E402
 from training.ml import step as ml_step
 from training.ml.bases.model import Trainee, build  # noqa: E402
@@ -97,14 +98,15 @@ def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
     assert process.wait(timeout=20) == 4
 
 
-def test_a_bad_snapshot_is_one_line_on_stderr(tmp_path: Path) -> None:
+def test_a_bad_snapshot_is_one_line_on_stderr(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "recipe.yaml").write_text(CELL.to_yaml())
-    command = [sys.executable, "-m", "training.ml", "stage2", "--recipe", str(tmp_path / "recipe.yaml")]
-    command += ["--snapshot", str(tmp_path), "--run", str(tmp_path / "run")]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert result.returncode == 1
-    assert result.stderr.count("\n") == 1
-    assert "no manifest.json" in result.stderr
+    command = ["training.ml", "stage2", "--recipe", str(tmp_path / "recipe.yaml")]
+    monkeypatch.setattr("sys.argv", [*command, "--snapshot", str(tmp_path), "--run", str(tmp_path / "run")])
+    assert trainer.main() == 1
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "no manifest.json" in told
 
 
 def test_the_cosine_rises_and_ends_at_the_papers_share() -> None:
