@@ -17,8 +17,9 @@ from safetensors.torch import load_file  # noqa: E402
 from tests.training.killing import small_recipe  # noqa: E402
 from tests.training.small_snapshot import write_snapshot  # noqa: E402
 from trace_site.lib.files import read_json  # noqa: E402
-from training.core.recipe import Stage  # noqa: E402
+from training.core.recipe import Recipe, Stage  # noqa: E402
 from training.core.rundir import RunDir  # noqa: E402
+from training.ml import stage2  # noqa: E402
 
 pytestmark = pytest.mark.ml
 ROOT = Path(__file__).parents[2]
@@ -28,18 +29,19 @@ LAUNCHER = ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2",
 LAUNCHER += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0", "-m"]
 
 
-def train(
-    tmp_path: Path, name: str, launcher: list[str], stopped: bool = False, max_seconds: float = 0.0
-) -> Path:
+def small_one(max_seconds: float = 0.0) -> Recipe:
     recipe = small_recipe()
     # three rows a batch: the second process has one row of most batches, and none of a last batch of one
     stage = Stage(lr=3e-3, batch_size=3, epochs=4, max_seconds=max_seconds)
-    recipe = replace(recipe, pocket=replace(recipe.pocket, dropout=0.0), stage2=stage, checkpoint_seconds=60)
-    (tmp_path / "recipe.yaml").write_text(recipe.to_yaml())
+    return replace(recipe, pocket=replace(recipe.pocket, dropout=0.0), stage2=stage, checkpoint_seconds=60)
+
+
+def train_together(tmp_path: Path, name: str, stopped: bool = False, max_seconds: float = 0.0) -> Path:
+    (tmp_path / "recipe.yaml").write_text(small_one(max_seconds).to_yaml())
     run = tmp_path / name
     run.mkdir(exist_ok=True)
     (run / "STOP").touch() if stopped else (run / "STOP").unlink(missing_ok=True)
-    command = [sys.executable, "-m", *launcher, "training.ml", "stage2", "--run", str(run)]
+    command = [sys.executable, "-m", *LAUNCHER, "training.ml", "stage2", "--run", str(run)]
     command += ["--snapshot", str(write_snapshot(tmp_path / "snapshot"))]
     command += ["--recipe", str(tmp_path / "recipe.yaml")]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -58,13 +60,14 @@ def rows(run: Path) -> list[dict[str, float]]:
 
 @pytest.mark.parametrize("stopped", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_two_processes_train_what_one_trains(tmp_path: Path, stopped: bool) -> None:
-    alone = train(tmp_path, "alone", [])
+    alone = tmp_path / "alone"
+    stage2.main(small_one(), write_snapshot(tmp_path / "snapshot"), alone, lambda done, total, note: None)
     if stopped:
-        together = train(tmp_path, "together", LAUNCHER, stopped=True)
+        together = train_together(tmp_path, "together", stopped=True)
         assert [path.name for path in RunDir(together).by_age()] == [
             "step-000008"
         ]  # where the two next agree
-    together = train(tmp_path, "together", LAUNCHER)
+    together = train_together(tmp_path, "together")
     assert ("resumed from step-000008" in (together / "log.txt").read_text()) is stopped
     one, two = (load_file(run / "export" / "model.safetensors") for run in (alone, together))
     assert one.keys() == two.keys()
@@ -78,7 +81,7 @@ def test_two_processes_train_what_one_trains(tmp_path: Path, stopped: bool) -> N
 
 @pytest.mark.long
 def test_a_time_limit_stops_two_processes_at_the_step_where_they_next_agree(tmp_path: Path) -> None:
-    run = train(tmp_path, "short", LAUNCHER, max_seconds=0.001)
+    run = train_together(tmp_path, "short", max_seconds=0.001)
     assert read_json(run / "done.json")["training"]["Steps"] == 8 < rows(run)[-1]["steps"]
     assert "time limit 0.001 s" in (run / "log.txt").read_text()
 
