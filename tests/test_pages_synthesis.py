@@ -278,7 +278,8 @@ def test_dropped_sample_shows_all_its_attempts_with_evidence_scores_and_what_was
     assert ">Old/GetSlip</mark>" in text  # the evidence, where it stands in the query
     assert "Do not name the tool." in text and "The endpoint cut the answer short." in text
     scores = {
-        score.axis: (score.value, score.least, score.passed) for score in page.context["tried"][1]["scores"]
+        score["axis"]: (score["value"], score["least"], score["passed"])
+        for score in page.context["tried"][1]["scores"]
     }
     assert (scores["label"], scores["naturalness"]) == ((2, 3, False), (5, 3, True))
     assert page.context["costs"] == {"calls": 3, "cost": 0.75}

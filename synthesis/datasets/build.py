@@ -133,10 +133,7 @@ class SnapshotPlan:
     left_out: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     stale: Counter[str] = field(default_factory=Counter)
     contaminated: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def shortfall(self) -> dict[str, int]:
-        return shortfall(self.composition.chosen, self.rules, self.per_rule)
+    shortfall: dict[str, int] = field(default_factory=dict)
 
     @property
     def replaced(self) -> int:
@@ -186,6 +183,7 @@ def plan(params: dict[str, Any]) -> SnapshotPlan:
         budgets={name: Budget(**limits) for name, limits in params.get("budgets", {}).items()},
     )
     found.left_out += found.composition.left_out
+    found.shortfall = shortfall(found.composition.chosen, found.rules, found.per_rule)
     return found
 
 

@@ -18,6 +18,7 @@ from catalog.models import CatalogImport, LabelledQuery, Tool, ToolRevision
 from synthesis.core.agreement import agreeing, cohen_kappa, krippendorff_alpha, patterns_of, wilson
 from synthesis.core.keys import STAGES
 from synthesis.core.snapshot import WHY_LEFT_OUT
+from synthesis.datasets.files import TABLE, TEXTS
 from synthesis.generate.selectors import OF_ATTEMPTS, OF_SAMPLES
 from synthesis.models import Attempt, Decision, ReviewItem, Sample, SynthesisRun
 from synthesis.samples.inputs import CHUNK
@@ -173,15 +174,6 @@ def _sources_of(queries: set[int]) -> list[dict[str, Any]]:
     ]
 
 
-# said in the card, because a reader would guess from the first lines; the table has types of its own
-COLUMN_TYPES = {
-    "id": "dtype: int64",
-    **dict.fromkeys(("key", "branch", "tier", "style", "domain", "query", "trace"), "dtype: string"),
-    **dict.fromkeys(("answer", "permissions"), "list: string"),
-    **dict.fromkeys(("writer", "rule"), "dtype: string"),
-}
-
-
 def dataset_card(facts: Mapping[str, Any]) -> str:
     """facts: the manifest without its file list."""
     approvals: Mapping[str, int] = facts["approvals"]
@@ -189,7 +181,9 @@ def dataset_card(facts: Mapping[str, Any]) -> str:
     return CARD.render(
         {**facts, "licence": licence},
         licence_lines=card_lines(licence),
-        columns=COLUMN_TYPES,
+        columns={
+            field.name: "list: string" if field.type == TEXTS else f"dtype: {field.type}" for field in TABLE
+        },
         offline=sum(count for of, count in facts["writers"].items() if of.startswith("offline")),
         why_left_out=WHY_LEFT_OUT,
         ways=HOW,

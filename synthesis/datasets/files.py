@@ -123,12 +123,8 @@ ROWS_A_GROUP = 2000
 def write_files(folder: Path, chosen: list[int], parts: Parts, ctx: JobContext) -> Files:
     """The five files that are the dataset; `chosen`: ids of samples in their order."""
     files: Files = {}
-    for name, rows in (
-        ("tools", _tools),
-        ("neighbours", _neighbours),
-        ("rules", _rules),
-        ("tokens", _tokens),
-    ):
+    frozen = {"tools": _tools, "neighbours": _neighbours, "rules": _rules, "tokens": _tokens}
+    for name, rows in frozen.items():
         ctx.check()
         file = f"{name}.jsonl"
         files[file] = write_lines(folder / file, parts.kept(file, jsonl(rows())))
@@ -217,11 +213,8 @@ def _tokens() -> Iterator[dict[str, Any]]:
     keys = ("family", "slot", "string", "state")
     rows = TokenUnit.objects.order_by("family", "slot").values_list(*keys)
     if not rows.exists():
-        raise TraceError(
-            "the token ledger is empty.",
-            code="no_tokens",
-            hint="Import the catalog: manage.py catalog_import.",
-        )
+        hint = "Import the catalog: manage.py catalog_import."
+        raise TraceError("the token ledger is empty.", code="no_tokens", hint=hint)
     for row in rows:
         yield dict(zip(keys, row, strict=True))
 

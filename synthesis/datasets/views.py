@@ -1,10 +1,11 @@
 """Snapshots: the list, the builder with live counts, one frozen snapshot, its files, its rebuild, two side by side."""
 
+import io
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -171,28 +172,23 @@ NAMES = (*FILES, *DERIVED_FILES, "manifest.json")
 MADE = (1980, 1, 1, 0, 0, 0)  # the same bytes whenever it is made
 
 
-class _Sink:
-    """What ZipFile writes to; `take` empties it. It cannot seek, so sizes follow each file's data."""
+class _Sink(io.BytesIO):
+    """What a ZIP is written to and taken from, block by block; it tells no place, so sizes follow each file's data."""
 
-    def __init__(self) -> None:
-        self._held = b""
-
-    def write(self, data: bytes) -> int:
-        self._held += data
-        return len(data)
-
-    def flush(self) -> None:
-        """ZipFile asks for it; nothing is held back."""
+    def tell(self) -> int:
+        raise OSError
 
     def take(self) -> bytes:
-        taken, self._held = self._held, b""
+        taken = self.getvalue()
+        self.seek(0)
+        self.truncate()
         return taken
 
 
 def zipped(folder: Path, inside: str) -> Iterator[bytes]:
     """The folder as a ZIP under the folder name `inside`, block by block."""
     sink = _Sink()
-    with zipfile.ZipFile(cast(IO[bytes], sink), "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(folder.iterdir()):
             if path.name == INDEX:
                 continue

@@ -26,7 +26,7 @@ from synthesis.generate.serializers import (
     SliceIn,
     YieldIn,
 )
-from synthesis.generate.yields import rule_book
+from synthesis.generate.yields import chosen_rows, rule_yields
 from synthesis.llm.ledger import job_books, job_calls, spent
 from synthesis.models import ModelCall, SynthesisRun
 from synthesis.samples.serializers import YieldRow
@@ -326,7 +326,7 @@ class YieldList(ApiView):
         if after and not (after.isascii() and after.isdecimal() and len(after) < 7):
             raise TraceError(f"{after[:40]!r} is no key of a page.", code="bad_input", where="after")
         start = int(after or 0)
-        rows = rule_book(given["domain"], given["target"]).chosen(given["show"], "missing")
+        rows = chosen_rows(rule_yields(given["domain"], given["target"]), given["show"], "missing")
         following = str(start + limit) if len(rows) > start + limit else None
         return Response({"results": YieldRow(rows[start : start + limit], many=True).data, "next": following})
 

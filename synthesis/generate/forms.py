@@ -1,4 +1,4 @@
-"""The form that starts a run. What it cannot read, and what the service refuses, stands beside its field."""
+"""The forms that start a run and raise its budget. What they cannot read, or the service refuses, stands beside it."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from rules.models import Rule
 from synthesis.core.queries import AXES
 from synthesis.core.recipe import Recipe, default_recipe, read_recipe
 from synthesis.generate.services import ANCHORS, PER_RULE
+from synthesis.llm.ledger import MOST_SPENT
 from synthesis.llm.writers import configured
 from synthesis.models import SynthesisRun
 from synthesis.samples.forms import domain_choices
@@ -15,19 +16,6 @@ from trace_site.lib.errors import TraceError
 
 WRITERS = [("offline", "offline"), ("recorded", "recorded"), ("llm", "language model")]
 OUTDATED = [("rewrite", "write them again"), ("keep", "keep them")]
-# which field a refusal of the service is about, by what it names
-PLACES = {
-    "--per-rule": "per_rule",
-    "--anchors": "anchors",
-    "--domain": "domain",
-    "--rule": "rule",
-    "--seed": "seed",
-    "--writer": "writer",
-    "--outdated": "outdated",
-    "budget.calls": "calls",
-    "budget.tokens": "tokens",
-    "budget.money": "money",
-}
 
 
 def _number(initial: Any, least: float, most: float, *, whole: bool = True) -> forms.Field:
@@ -152,8 +140,28 @@ class SynthesisForm(forms.Form):
 
     def refuse(self, error: TraceError) -> None:
         """The service's refusal, beside the field it names; else above the form."""
-        name = PLACES.get(error.where)
-        if name is not None:
+        name = error.where.removeprefix("--").removeprefix("budget.").replace("-", "_")
+        if name in self.fields:
             self.add_error(name, f"{error.message} {error.hint}".strip())
         else:  # it names an endpoint or a setting, or nothing on the form
             self.add_error("writer" if error.code.startswith("llm_") else None, str(error))
+
+
+class BudgetForm(forms.Form):
+    """New limits of a run that goes on; what is left empty stays as it is."""
+
+    calls = forms.IntegerField(required=False, min_value=1, max_value=MOST_SPENT)
+    tokens = forms.IntegerField(required=False, min_value=1, max_value=MOST_SPENT)
+    money = forms.FloatField(required=False, min_value=0, max_value=MOST_SPENT)
+
+    def limits(self) -> dict[str, Any]:
+        """Raises TraceError for what is no number; the service judges the numbers."""
+        if not self.is_valid():
+            name = next(iter(self.errors))
+            raise TraceError(
+                "is no number a budget can have.",
+                code="bad_option",
+                where=f"budget.{name}",
+                hint=f"Use digits, at most {MOST_SPENT:,}, or leave it empty.",
+            )
+        return {name: value for name, value in self.cleaned_data.items() if value is not None}

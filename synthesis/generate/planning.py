@@ -48,10 +48,6 @@ class PlanPart:
     planned: Planned
     skipped: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
-        named = {"domain": self.domain, "rule": self.rule, "style": self.kind}
-        return {**named, **self.planned.counts(), "skipped": self.skipped}
-
 
 @dataclass(slots=True)
 class RunPlan:
@@ -130,7 +126,11 @@ def plan_counts(
     writers = telling_writers(writer, recipe)
     asked = {**params, "recipe": recipe.as_dict()}
     parts = planned(branch, seed, asked, writers, load_catalog()).parts
-    rows = [part.as_dict() for part in parts]
+    rows: list[dict[str, Any]] = [
+        {"domain": part.domain, "rule": part.rule, "style": part.kind, "skipped": part.skipped}
+        | part.planned.counts()
+        for part in parts
+    ]
     totals = {name: sum(row[name] for row in rows) for name in Planned().counts()}
     written = sum(totals.values()) - totals["kept"]
     return {**totals, "skipped": sum(bool(row["skipped"]) for row in rows), "samples": written, "rows": rows}

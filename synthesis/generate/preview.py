@@ -49,12 +49,7 @@ def drafted(requests: Sequence[QueryRequest]) -> tuple[str, list[QueryDraft | Tr
     """
     name, drafts = asyncio.run(_drafts(requests))
     refusals = [draft for draft in drafts if isinstance(draft, TraceError)]
-    if (
-        configured()
-        and refusals
-        and len(refusals) == len(drafts)
-        and len({one.code for one in refusals}) == 1
-    ):
+    if configured() and len(refusals) == len(drafts) and len({one.code for one in refusals}) == 1:
         raise refusals[0]
     return name, drafts
 
@@ -64,11 +59,12 @@ async def _drafts(requests: Sequence[QueryRequest]) -> tuple[str, list[QueryDraf
         writers = offline_writers(default_recipe())
         return writers.name, await asyncio.gather(*(_draft(writers, one) for one in requests))
     ledger = DatabaseLedger(None)
-    limits: dict[str, Any] = {
-        "timeout": min(SECONDS, settings.LLM_TIMEOUT_SECONDS),
-        "concurrency": CONCURRENCY,
+    seconds = min(SECONDS, settings.LLM_TIMEOUT_SECONDS)
+    patient = {
+        role: replace(one, retries=1, timeout=seconds, concurrency=CONCURRENCY)
+        for role, one in endpoints().items()
     }
-    made = clients({role: replace(one, retries=1, **limits) for role, one in endpoints().items()}, ledger)
+    made = clients(patient, ledger)
     try:
         writers = llm_writers(made, default_recipe())
         return writers.name, await asyncio.gather(*(_draft(writers, one) for one in requests))
@@ -122,15 +118,8 @@ class Preview:
     styles: list[Style]
     writer: str
     page: int
-
-    @property
-    def first(self) -> int:
-        """The number of the first query shown of each style."""
-        return PER_STYLE * self.page + 1
-
-    @property
-    def last(self) -> int:
-        return PER_STYLE * (self.page + 1)
+    first: int  # the number of the first query shown of each style
+    last: int
 
 
 def preview(
@@ -146,7 +135,7 @@ def preview(
     text = _rule_text(said, tools, rule, code)
     styles = _styles(text, tools, underspecified)
     shots = FewShots(few_shot_queries(), default_recipe().query.few_shots)
-    places = [PER_STYLE * page + n for n in range(PER_STYLE)]
+    places = range(PER_STYLE * page, PER_STYLE * (page + 1))
     asked = [(style, n) for style in styles if not style.reason for n in places]
     requests = [_request(text, tools, near, shots, style.name, n) for style, n in asked]
     context = _context(rule)
@@ -161,7 +150,8 @@ def preview(
         style.queries.append(SampleQuery(draft, found))
     roles = {**dict.fromkeys(said.confusables, "confusable"), said.target: "target"}
     pool = [PoolTool(tool, roles.get(name, "neighbour")) for name, tool in tools.items()]
-    return Preview(sorted(pool, key=lambda row: row.role != "target"), styles, writer, page)
+    pool.sort(key=lambda row: row.role != "target")
+    return Preview(pool, styles, writer, page, places[0] + 1, places[-1] + 1)
 
 
 def _tools_around(said: RuleContent) -> tuple[dict[str, Tool], dict[str, list[str]]]:
@@ -169,14 +159,10 @@ def _tools_around(said: RuleContent) -> tuple[dict[str, Tool], dict[str, list[st
     own = tools_by_name(list(said.tools))
     if said.target not in own:
         raise TraceError(f"'{said.target}' is not in the catalog.", code="unknown_tool")
-    lists = dict(
-        NeighbourList.objects.filter(tool__in=[tool.pk for tool in own.values()]).values_list(
-            "tool_id", "neighbour_ids"
-        )
-    )
-    wanted = {pk for ids in lists.values() for pk in ids}
+    rows = NeighbourList.objects.filter(tool__in=[tool.pk for tool in own.values()])
+    lists = dict(rows.values_list("tool_id", "neighbour_ids"))
     others = Tool.objects.filter(status=Tool.Status.ACTIVE).defer("embedding", "search", "words")
-    found = others.in_bulk(wanted)
+    found = others.in_bulk({pk for ids in lists.values() for pk in ids})
     near = {
         name: [found[pk].name for pk in lists.get(tool.pk, ()) if pk in found] for name, tool in own.items()
     }

@@ -62,7 +62,7 @@ def next_step(run: SynthesisRun) -> str:
     return NEXT_STEPS.get(run.job.error_code, "Resume goes on with the samples that are not written yet.")
 
 
-def rule_yields(rule: Rule) -> list[dict[str, Any]]:
+def version_yields(rule: Rule) -> list[dict[str, Any]]:
     """Samples of one rule by version and style: how many were planned, are ready, were approved."""
     rows = Sample.objects.filter(rule_version__rule=rule).values("rule_version__number", "style")
     return [dict(row) for row in rows.annotate(**OF_SAMPLES).order_by("-rule_version__number", "style")]

@@ -52,11 +52,8 @@ def run_params(
     rules = Rule.objects.filter(published__isnull=False, **({"domain": domain} if domain else {}))
     rules = rules.filter(code=rule) if rule else rules
     if rule and not rules.exists():
-        raise TraceError(
-            f"there is no published rule '{rule}'{f' in {domain}' if domain else ''}.",
-            code="no_such_rule",
-            where="--rule",
-        )
+        message = f"there is no published rule '{rule}'{f' in {domain}' if domain else ''}."
+        raise TraceError(message, code="no_such_rule", where="--rule")
     # counted before anything is planned
     if branch == "rule" and (number := rules.count()) * per_rule > MOST_PLANNED:
         raise TraceError(
@@ -80,33 +77,20 @@ def run_params(
 
 def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise TraceError(
-            f"'{value}' is not known.",
-            code="bad_option",
-            where=f"--{name}",
-            hint=f"Use one of: {', '.join(allowed)}.",
-        )
+        hint = f"Use one of: {', '.join(allowed)}."
+        raise TraceError(f"'{value}' is not known.", code="bad_option", where=f"--{name}", hint=hint)
 
 
 def in_range(name: str, value: int, least: int = 1, most: int = MOST_PLANNED) -> None:
     if not least <= value <= most:
-        raise TraceError(
-            f"{value} is out of range.",
-            code="bad_option",
-            where=f"--{name}",
-            hint=f"Use {least} to {most:,}.",
-        )
+        hint = f"Use {least} to {most:,}."
+        raise TraceError(f"{value} is out of range.", code="bad_option", where=f"--{name}", hint=hint)
 
 
 def known_domain(slug: str | None) -> str:
     if slug and not Domain.objects.filter(pk=slug).exists():
-        known = ", ".join(Domain.objects.values_list("pk", flat=True)) or "none yet"
-        raise TraceError(
-            f"there is no domain '{slug}'.",
-            code="no_such_domain",
-            where="--domain",
-            hint=f"Known domains: {known}.",
-        )
+        hint = f"Known domains: {', '.join(Domain.objects.values_list('pk', flat=True)) or 'none yet'}."
+        raise TraceError(f"there is no domain '{slug}'.", code="no_such_domain", where="--domain", hint=hint)
     return slug or ""
 
 
@@ -157,9 +141,8 @@ def hold_starts() -> None:
 def queue_run(
     branch: str, writer: str, seed: int, params: dict[str, Any], actor: Any, wake: bool, *, title: str
 ) -> SynthesisRun:
-    run = SynthesisRun.objects.create(
-        branch=branch, writer=writer, seed=seed, params=params, created_by=actor
-    )
+    chosen = {"branch": branch, "writer": writer, "seed": seed, "params": params}
+    run = SynthesisRun.objects.create(**chosen, created_by=actor)
     run.job = jobs.enqueue("synthesis", {"run": run.pk}, title=title, created_by=actor, wake=wake)
     run.save(update_fields=["job"])
     audit_models.record(actor=actor, action="synthesis.started", obj=run, detail={"writer": writer, **params})

@@ -14,16 +14,15 @@ from rules.models import Rule
 from synthesis.core.queries import RULE_STYLES
 from synthesis.generate import selectors, services
 from synthesis.generate.estimates import estimate
-from synthesis.generate.forms import SynthesisForm
+from synthesis.generate.forms import BudgetForm, SynthesisForm
 from synthesis.generate.preview import preview
 from synthesis.generate.selectors import GROUPS, Slice, funnel, groups, tell_counts
-from synthesis.generate.yields import ORDERS, SHOWS, TARGET, rule_book
+from synthesis.generate.yields import ORDERS, SHOWS, TARGET, chosen_rows, rule_yields
 from synthesis.llm.ledger import LIMITS, job_books
 from synthesis.llm.ledger import spent as job_spent
 from synthesis.llm.writers import endpoints
 from synthesis.models import SynthesisRun
 from synthesis.samples.counts import sample_totals
-from synthesis.samples.forms import BudgetForm
 from synthesis.samples.rejections import rejections_of_published
 from trace_site import jobs
 from trace_site.lib.cells import csv_lines
@@ -148,8 +147,8 @@ def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
 def rule_samples(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Fragment for a rule's page: how far the published version is from its target, and its samples by style."""
     rule = get_object_or_404(Rule, pk=rule_id)
-    book = rule_book(rule.domain_id, code=rule.code).rows if rule.published_id else []
-    context = {"rule": rule, "rows": selectors.rule_yields(rule), "standing": book[0] if book else None}
+    found = rule_yields(rule.domain_id, code=rule.code) if rule.published_id else []
+    context = {"rule": rule, "rows": selectors.version_yields(rule), "standing": found[0] if found else None}
     return render(request, "synthesis/_rule_samples.html", context)
 
 
@@ -256,8 +255,8 @@ COLUMNS = (
 def yields(request: HttpRequest) -> HttpResponse:
     """Every published rule, how far it is from its target, and why."""
     chosen = chosen_from(request)
-    book = rule_book(chosen["domain"], chosen["target"])
-    rows = book.chosen(chosen["show"], chosen["order"])
+    found = rule_yields(chosen["domain"], chosen["target"])
+    rows = chosen_rows(found, chosen["show"], chosen["order"])
     after, start = request.GET.get("after", ""), _start(request)
     told = rejections_of_published(row.rule_id for row in rows[start : start + ROWS])
     for row in rows[start : start + ROWS]:
@@ -265,7 +264,12 @@ def yields(request: HttpRequest) -> HttpResponse:
         row.rejections = one.short if one and one.rejected else ""
     page = Page(rows[start : start + ROWS], after, str(start + ROWS) if len(rows) > start + ROWS else None)
     context = {
-        "book": book,
+        "book": {
+            "rows": found,
+            "able": sum(row.target > 0 for row in found),
+            "below": sum(row.missing > 0 for row in found),
+            "unsupported": sum(bool(row.reasons) for row in found),
+        },
         "page": page,
         "shown": len(rows),
         "chosen": chosen,
@@ -303,7 +307,7 @@ def heads(request: HttpRequest, order: str) -> dict[str, dict[str, str]]:
 def yields_csv(request: HttpRequest) -> StreamingHttpResponse:
     """The rows that match, for a spreadsheet; a cell that could be a formula begins with an apostrophe."""
     chosen = chosen_from(request)
-    rows = rule_book(chosen["domain"], chosen["target"]).chosen(chosen["show"], chosen["order"])
+    rows = chosen_rows(rule_yields(chosen["domain"], chosen["target"]), chosen["show"], chosen["order"])
     cells = (
         [*(getattr(row, name) for name in COLUMNS), *(row.reasons.get(style) for style in RULE_STYLES)]
         for row in rows

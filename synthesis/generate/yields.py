@@ -23,17 +23,8 @@ ACTIVE = [Job.State.QUEUED, Job.State.RUNNING]
 SHOWS = ("all", "below", "unsupported")
 # how each column sorts; the first is the order one starts with
 ORDERS = (
-    "missing",
-    "rule",
-    "domain",
-    "target",
-    "ready",
-    "stale",
-    "approved",
-    "dropped",
-    "per_ready",
-    "near",
-    "last_run",
+    *("missing", "rule", "domain", "target", "ready", "stale", "approved", "dropped"),
+    *("per_ready", "near", "last_run"),
 )
 
 
@@ -74,47 +65,22 @@ class RuleYield:
         return self.attempts / self.ready if self.ready else None
 
 
-@dataclass(frozen=True, slots=True)
-class Book:
-    """Every rule of a domain. `met` rules reached their target, of `able` that support a style at all."""
-
-    rows: list[RuleYield]
-
-    @property
-    def able(self) -> int:
-        return sum(row.target > 0 for row in self.rows)
-
-    @property
-    def met(self) -> int:
-        return sum(row.target > 0 and not row.missing for row in self.rows)
-
-    @property
-    def below(self) -> int:
-        return self.able - self.met
-
-    @property
-    def unsupported(self) -> int:
-        return sum(bool(row.reasons) for row in self.rows)
-
-    def chosen(self, show: str, order: str) -> list[RuleYield]:
-        """The rows of one view in one order; `-name` turns it round."""
-        rows = self.rows
-        if show == "below":
-            rows = [row for row in rows if row.missing]
-        elif show == "unsupported":
-            rows = [row for row in rows if row.reasons]
-        name = order.removeprefix("-")
-        if name not in ORDERS:
-            name = ORDERS[0]
-        down = order.startswith("-") != (name == "missing")
-        column = "code" if name == "rule" else name
-        # what is not known comes first
-        return sorted(
-            rows, key=lambda row: ((value := getattr(row, column)) is not None, value), reverse=down
-        )
+def chosen_rows(rows: list[RuleYield], show: str, order: str) -> list[RuleYield]:
+    """The rows of one view in one order; `-name` turns it round."""
+    if show == "below":
+        rows = [row for row in rows if row.missing]
+    elif show == "unsupported":
+        rows = [row for row in rows if row.reasons]
+    name = order.removeprefix("-")
+    if name not in ORDERS:
+        name = ORDERS[0]
+    down = order.startswith("-") != (name == "missing")
+    column = "code" if name == "rule" else name
+    # what is not known comes first
+    return sorted(rows, key=lambda row: ((value := getattr(row, column)) is not None, value), reverse=down)
 
 
-def rule_book(domain: str = "", target: int = TARGET, *, code: str = "") -> Book:
+def rule_yields(domain: str = "", target: int = TARGET, *, code: str = "") -> list[RuleYield]:
     """Of every published rule, or of one. Seven queries whatever the number of rules, six more once tools moved."""
     pairs = published_rules(domain, code)
     wanted = {pk for version, _ in pairs for pk in version.tool_ids}
@@ -149,4 +115,4 @@ def rule_book(domain: str = "", target: int = TARGET, *, code: str = "") -> Book
         row = rows[counts.pop("version")]
         for name, value in counts.items():
             setattr(row, name, value)
-    return Book(list(rows.values()))
+    return list(rows.values())

@@ -1,9 +1,10 @@
 """What filter V says about samples now, benchmark queries included: one text as somebody types it, or a whole lot."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from catalog.queries.registry import Firewall, benchmark_firewall
@@ -98,10 +99,26 @@ def trace_spans(
     """The whole trace as spans; joined again they give the trace back. rule: the text it may quote."""
     known = set(names) | set(answer)
     mentions = ToolNames(known).mentions(text) if text and known else []
-    marks = [(start, end, "tool") for start, end, _ in mentions]
-    marks += [(start, end, "rule") for start, end in code_places(text, codes)]
-    spans = spans_between(text, sorted(marks), answer, last_sentence(text, mentions))
-    return quotes_marked(spans, quote_places(text, rule))
+    found = [(start, end, "tool") for start, end, _ in mentions]
+    marks: list[Mark] = []
+    for mark in sorted(found + [(*place, "rule") for place in code_places(text, codes)]):
+        if not marks or mark[0] >= marks[-1][1]:  # of two that overlap the first
+            marks.append(mark)
+    final_at, quotes = last_sentence(text, mentions), quote_places(text, rule)
+    edges = {0, len(text), min(final_at, len(text)), *(edge for quote in quotes for edge in quote)}
+    edges -= {edge for edge in edges for start, end, _ in marks if start < edge < end}
+    edges |= {edge for start, end, _ in marks for edge in (start, end)}
+    kinds = {start: kind for start, _, kind in marks}
+    return [
+        Span(
+            kinds.get(start, "text"),
+            text[start:end],
+            chosen=start in kinds and text[start:end] in answer,
+            final=start >= final_at,
+            quoted=any(first <= start and end <= last for first, last in quotes),
+        )
+        for start, end in pairwise(sorted(edges))
+    ]
 
 
 def quote_places(text: str, rule: str) -> list[tuple[int, int]]:
@@ -121,46 +138,10 @@ def quote_places(text: str, rule: str) -> list[tuple[int, int]]:
     return places
 
 
-def quotes_marked(spans: list[Span], places: Sequence[tuple[int, int]]) -> list[Span]:
-    """The same text, cut where quotes begin and end."""
-    edges = sorted({edge for place in places for edge in place})
-    cut: list[Span] = []
-    start = 0
-    for span in spans:
-        end = start + len(span.text)
-        inside = [start, *(edge for edge in edges if start < edge < end and span.kind == "text"), end]
-        for left, right in zip(inside, inside[1:], strict=False):
-            quoted = any(first <= left and right <= last for first, last in places)
-            cut.append(replace(span, text=span.text[left - start : right - start], quoted=quoted))
-        start = end
-    return cut
-
-
 def code_places(text: str, codes: Iterable[str]) -> list[tuple[int, int]]:
     """Where rule codes stand as whole words."""
-    known = [re.escape(code) for code in sorted(codes, key=len, reverse=True)]
-    if not known:
-        return []
-    return [match.span() for match in re.finditer(rf"(?<!\w)(?:{'|'.join(known)})(?!\w)", text)]
-
-
-def spans_between(text: str, marks: Sequence[Mark], answer: Collection[str], final_at: int) -> list[Span]:
-    spans: list[Span] = []
-    place = 0
-    for start, end, kind in marks:
-        if start < place:
-            continue
-        spans += plain(text, place, start, final_at)
-        spans.append(Span(kind, text[start:end], chosen=text[start:end] in answer, final=start >= final_at))
-        place = end
-    return spans + plain(text, place, len(text), final_at)
-
-
-def plain(text: str, start: int, end: int, final_at: int) -> list[Span]:
-    """Text between two marks, cut where the committing sentence starts."""
-    cut = min(max(final_at, start), end)
-    pieces = ((text[start:cut], False), (text[cut:end], True))
-    return [Span("text", piece, final=final) for piece, final in pieces if piece]
+    known = "|".join(re.escape(code) for code in sorted(codes, key=len, reverse=True))
+    return [match.span() for match in re.finditer(rf"(?<!\w)(?:{known})(?!\w)", text)] if known else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +162,7 @@ def failure_spans(text: str, failures: Iterable[Mapping[str, Any]]) -> list[Fail
     here = [(*failure["span"], failure) for failure in failures if _stands(failure, text)]
     edges = sorted({0, len(text), *(edge for start, end, _ in here for edge in (start, end))})
     spans = []
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         told = [failure for first, last, failure in here if first <= start and end <= last]
         checks = tuple(dict.fromkeys(failure["check"] for failure in told))
         spans.append(FailureSpan(text[start:end], checks, tuple(failure["message"] for failure in told)))

@@ -1,28 +1,32 @@
 """Forms of the samples pages and of the review queue."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django import forms
 
 from catalog.models import Domain
 from synthesis.core.queries import AXES, WRITERS
-from synthesis.llm.ledger import MOST_SPENT
 from synthesis.models import ReviewItem, Sample, SynthesisRun
+from synthesis.samples.counts import SAMPLE_FACETS
 from synthesis.samples.rejections import REASONS
-from trace_site.lib.errors import TraceError
 
-CHECKS = (
-    "grounding",
-    "consistency",
-    "attribution",
-    "leakage",
-    "target",
-    "length",
-    "near_duplicate",
-    "clean_voice",
-)  # of filter V
+CHECKS = (  # of filter V
+    *("grounding", "consistency", "attribution", "leakage"),
+    *("target", "length", "near_duplicate", "clean_voice"),
+)
 
+OUTCOMES = {
+    "filtered": "an attempt refused by filter V",
+    "judged_out": "an attempt refused by judge J",
+    "error": "an attempt with an error",
+}
+STALENESS = {
+    "content": "stale: rule or tools changed",
+    "outdated": "outdated: prompt or model changed",
+    "current": "as it would be written now",
+}
+OF_ATTEMPTS = ("outcome", "check", "axis", "tries", "stale")
 OF_RULE = ("version", "reason")  # filters that narrow a rule's samples, and nothing without one
 
 
@@ -30,64 +34,45 @@ def domain_choices() -> list[tuple[str, str]]:
     return [("", "every domain"), *Domain.objects.values_list("slug", "title")]
 
 
+def _choice(every: str, choices: Iterable[tuple[str, Any]]) -> forms.ChoiceField:
+    return forms.ChoiceField(choices=[("", every), *choices], required=False)
+
+
 class SampleFilters(forms.Form):
     """The filters of the samples page; an unknown value is ignored rather than refused."""
 
     q = forms.CharField(required=False, max_length=200)
-    branch = forms.ChoiceField(choices=[("", "any branch"), *SynthesisRun.Branch.choices], required=False)
+    branch = _choice("any branch", SynthesisRun.Branch.choices)
     domain = forms.ChoiceField(choices=domain_choices, required=False)
     rule = forms.CharField(required=False, max_length=200)
-    style = forms.ChoiceField(choices=[("", "any style"), *Sample.Style.choices], required=False)
-    tier = forms.ChoiceField(choices=[("", "any tier"), *Sample.Tier.choices], required=False)
-    machine = forms.ChoiceField(choices=[("", "any machine status"), *Sample.Machine.choices], required=False)
-    human = forms.ChoiceField(choices=[("", "any human status"), *Sample.Human.choices], required=False)
-    approved_how = forms.ChoiceField(choices=[("", "approved anyhow"), *Sample.How.choices], required=False)
-    writer = forms.ChoiceField(
-        choices=[("", "any writer"), *((name, name) for name in WRITERS)], required=False
-    )
+    style = _choice("any style", Sample.Style.choices)
+    tier = _choice("any tier", Sample.Tier.choices)
+    machine = _choice("any machine status", Sample.Machine.choices)
+    human = _choice("any human status", Sample.Human.choices)
+    approved_how = _choice("approved anyhow", Sample.How.choices)
+    writer = _choice("any writer", zip(WRITERS, WRITERS, strict=True))
     run = forms.IntegerField(required=False, min_value=1, max_value=2**62)
     version = forms.IntegerField(required=False, min_value=1, max_value=2**31 - 1)  # of the rule
     reason = forms.ChoiceField(choices=list(REASONS.items()), required=False)  # of a rule's rejected samples
-    outcome = forms.ChoiceField(
-        choices=[
-            ("", "any outcome"),
-            ("filtered", "an attempt refused by filter V"),
-            ("judged_out", "an attempt refused by judge J"),
-            ("error", "an attempt with an error"),
-        ],
-        required=False,
-    )
-    check = forms.ChoiceField(choices=[("", "any check"), *((name, name) for name in CHECKS)], required=False)
-    axis = forms.ChoiceField(choices=[("", "any axis"), *((name, name) for name in AXES)], required=False)
+    outcome = _choice("any outcome", OUTCOMES.items())
+    check = _choice("any check", zip(CHECKS, CHECKS, strict=True))
+    axis = _choice("any axis", zip(AXES, AXES, strict=True))
     error = forms.CharField(required=False, max_length=60)
-    tries = forms.ChoiceField(
-        choices=[("", "any number of tries"), ("first", "tried"), ("again", "tried again")], required=False
-    )
-    stale = forms.ChoiceField(
-        choices=[
-            ("", "stale or not"),
-            ("content", "stale: rule or tools changed"),
-            ("outdated", "outdated: prompt or model changed"),
-            ("current", "as it would be written now"),
-        ],
-        required=False,
-    )
-
-    def chosen(self, names: str) -> list[forms.BoundField]:
-        return [self[name] for name in names.split()]
+    tries = _choice("any number of tries", {"first": "tried", "again": "tried again"}.items())
+    stale = _choice("stale or not", STALENESS.items())
 
     @property
     def always(self) -> list[forms.BoundField]:
-        return self.chosen("branch domain style tier machine human approved_how writer")
+        return [self[name] for name in SAMPLE_FACETS]
 
     @property
     def of_attempts(self) -> list[forms.BoundField]:
-        return self.chosen("outcome check axis tries stale")
+        return [self[name] for name in OF_ATTEMPTS]
 
     @property
     def opened(self) -> bool:
         """Whether a filter behind the disclosure narrows."""
-        return bool({"outcome", "check", "axis", "tries", "stale", "error"} & set(self.values()))
+        return bool({*OF_ATTEMPTS, "error"} & set(self.values()))
 
     def values(self) -> dict[str, Any]:
         self.is_valid()
@@ -114,9 +99,9 @@ class QueueFilters(forms.Form):
     """
 
     domain = forms.ChoiceField(choices=domain_choices, required=False)
-    branch = forms.ChoiceField(choices=[("", "any branch"), *SynthesisRun.Branch.choices], required=False)
-    style = forms.ChoiceField(choices=[("", "any style"), *Sample.Style.choices], required=False)
-    tier = forms.ChoiceField(choices=[("", "any tier"), *Sample.Tier.choices], required=False)
+    branch = _choice("any branch", SynthesisRun.Branch.choices)
+    style = _choice("any style", Sample.Style.choices)
+    tier = _choice("any tier", Sample.Tier.choices)
     round = forms.TypedChoiceField(
         choices=[("", "any round"), *ReviewItem.Round.choices], coerce=int, empty_value=None, required=False
     )
@@ -131,23 +116,3 @@ class QueueFilters(forms.Form):
     @property
     def chosen(self) -> list[forms.BoundField]:
         return [self[name] for name in ("domain", "branch", "style", "tier", "round")]
-
-
-class BudgetForm(forms.Form):
-    """New limits of a run that goes on; what is left empty stays as it is."""
-
-    calls = forms.IntegerField(required=False, min_value=1, max_value=MOST_SPENT)
-    tokens = forms.IntegerField(required=False, min_value=1, max_value=MOST_SPENT)
-    money = forms.FloatField(required=False, min_value=0, max_value=MOST_SPENT)
-
-    def limits(self) -> dict[str, Any]:
-        """Raises TraceError for what is no number; the service judges the numbers."""
-        if not self.is_valid():
-            name = next(iter(self.errors))
-            raise TraceError(
-                "is no number a budget can have.",
-                code="bad_option",
-                where=f"budget.{name}",
-                hint=f"Use digits, at most {MOST_SPENT:,}, or leave it empty.",
-            )
-        return {name: value for name, value in self.cleaned_data.items() if value is not None}

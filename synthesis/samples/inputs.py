@@ -120,22 +120,19 @@ class SampleKeys(NamedTuple):
 
 
 COLUMNS = (
-    "pk",
-    "branch",
-    "domain_id",
-    "rule_version_id",
-    "anchor__name",
-    "style",
-    "tier",
-    "seed",
-    "key",
-    "machine",
-    "human",
-    "writer",
-    "content",
-    "made_from__index",
-    "made_from__batch_seed",
-    "made_from__granted",
+    *(
+        "pk",
+        "branch",
+        "domain_id",
+        "rule_version_id",
+        "anchor__name",
+        "style",
+        "tier",
+        "seed",
+        "key",
+        "machine",
+    ),
+    *("human", "writer", "content", "made_from__index", "made_from__batch_seed", "made_from__granted"),
 )
 
 
@@ -201,7 +198,6 @@ class Inputs:
     shots: FewShots
     _rules: dict[tuple[str, str, int], Ground] = field(default_factory=dict)
     _anchors: dict[str, Ground] = field(default_factory=dict)
-    _versions: dict[int, Ground | None] = field(default_factory=dict)
     _told: MadeWith = field(init=False)
 
     def __post_init__(self) -> None:
@@ -252,10 +248,8 @@ class Inputs:
         """What a sample stands on today; None when its rule version is not published or its anchor retired."""
         if version is None:
             return self.of_anchor(anchor) if anchor else None
-        if version not in self._versions:
-            rule = self.rules.get(version)
-            self._versions[version] = self.of_rule(rule) if rule else None
-        return self._versions[version]
+        rule = self.rules.get(version)
+        return self.of_rule(rule) if rule else None
 
     def seeds(self, made: Ground, kind: str, index: int, seed: int) -> tuple[int, int | None]:
         """(the sample's seed, its batch's) for a run's seed."""

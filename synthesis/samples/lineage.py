@@ -4,7 +4,7 @@ What is not kept is said to be not recorded, never guessed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -143,9 +143,6 @@ class Made:
     state: str = ""
     about: str = ""
     aliases: list[str] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 KINDS = ("run", "model", "evaluation")

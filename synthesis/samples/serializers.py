@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from synthesis.core.queries import AXES, WRITERS
 from synthesis.models import Sample, SynthesisRun
-from synthesis.samples.forms import CHECKS
+from synthesis.samples.forms import CHECKS, OUTCOMES
 from synthesis.samples.lineage import Lineage
 from synthesis.samples.selectors import tell_why
 from synthesis.samples.staleness import LEVELS
@@ -267,7 +267,7 @@ class SampleListIn(InputSerializer):
     approved_how = serializers.ChoiceField(choices=Sample.How.choices, required=False)
     writer = serializers.ChoiceField(choices=WRITERS, required=False)
     outcome = serializers.ChoiceField(
-        choices=["filtered", "judged_out", "error"], required=False, help_text="of one of its attempts"
+        choices=list(OUTCOMES), required=False, help_text="of one of its attempts"
     )
     check = serializers.ChoiceField(choices=list(CHECKS), required=False, help_text="that refused an attempt")
     axis = serializers.ChoiceField(choices=list(AXES), required=False, help_text="that refused an attempt")

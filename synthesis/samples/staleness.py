@@ -167,6 +167,15 @@ def _known_stale(samples: QuerySet[Sample]) -> tuple[Q, bool]:
 # both as `keys.made_from` gives them. Reasons about rule and tools are `content`: the sample may be wrong.
 
 BEFORE_KEYS = "written before keys were kept per stage"
+SAID = {
+    "rule": "rule {what} went from {was} to {now}",
+    "tool": "{what} says something else",
+    "permissions": "{what} asks for other permissions",
+    "joined": "{what} is new in the pool",
+    "left": "{what} left the pool",
+    "prompt": "prompt {what} changed",
+    **dict.fromkeys(("model", "writer", "parameter"), "{what} went from {was} to {now}"),
+}
 NO_PART = frozenset({"key", "few_shot", "prompt", "prompt_hash", "model", "writer"})
 
 
@@ -184,27 +193,7 @@ class StaleReason:
         return self.kind in ("rule", "tool", "permissions", "joined", "left", "gone")
 
     def __str__(self) -> str:
-        match self.kind:
-            case "rule":
-                return f"rule {self.what} went from {self.was} to {self.now}"
-            case "tool":
-                return f"{self.what} says something else"
-            case "permissions":
-                return f"{self.what} asks for other permissions"
-            case "joined":
-                return f"{self.what} is new in the pool"
-            case "left":
-                return f"{self.what} left the pool"
-            case "prompt":
-                return f"prompt {self.what} changed"
-            case "model" | "writer" | "parameter":
-                return f"{self.what} went from {self.was} to {self.now}"
-            case _:
-                return self.what
-
-    def as_dict(self) -> dict[str, Any]:
-        said = {"kind": self.kind, "what": self.what, "was": self.was, "is": self.now}
-        return {**said, "content": self.content, "text": str(self)}
+        return SAID.get(self.kind, "{what}").format(what=self.what, was=self.was, now=self.now)
 
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[StaleReason]:
@@ -269,18 +258,16 @@ class Staleness:
 
 def stale_map(samples: QuerySet[Sample]) -> dict[int, Staleness]:
     """{sample id: its state with reasons}, in a fixed number of queries. For a page of samples."""
-    rows = list(rows_of(samples))
-    today = Today(rows)
-    made = dict(Sample.objects.filter(pk__in=[row.pk for row in rows]).values_list("pk", "made_from"))
+    today = Today(list(rows_of(samples)))
+    made = dict(Sample.objects.filter(pk__in=[row.pk for row in today.rows]).values_list("pk", "made_from"))
     return {
-        row.pk: Staleness(state, today.reasons(row, state, made[row.pk])) for row, state in today.states(rows)
+        row.pk: Staleness(state, today.reasons(row, state, made[row.pk])) for row, state in today.states()
     }
 
 
 def states(samples: QuerySet[Sample]) -> dict[int, State]:
     """{sample id: its state}, for any number of samples; no reasons."""
-    rows = list(rows_of(samples))
-    return {row.pk: state for row, state in Today(rows).states(rows)}
+    return {row.pk: state for row, state in Today(list(rows_of(samples))).states()}
 
 
 def stale_filter(samples: QuerySet[Sample], level: str) -> QuerySet[Sample]:
@@ -317,9 +304,9 @@ class Today:
         names |= {name for old in self.old.values() for name in old.answer}
         self.catalog = catalog_around(names if len(self.rows) <= MOST_AROUND else None)
 
-    def states(self, rows: Iterable[SampleKeys]) -> list[tuple[SampleKeys, State]]:
+    def states(self) -> list[tuple[SampleKeys, State]]:
         groups: dict[tuple[str, str], list[SampleKeys]] = {}
-        for row in rows:
+        for row in self.rows:
             groups.setdefault(_writers_of(row), []).append(row)
         found = [pair for group in groups.values() for pair in self.inputs(group[0]).states(group)]
         return sorted(found, key=lambda pair: pair[0].pk)

@@ -1,6 +1,5 @@
 """Pages of samples: all of them by what became of them, and one with every attempt."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, F
@@ -49,7 +48,7 @@ def sample_detail(request: HttpRequest, pk: int) -> HttpResponse:
             "row": row,
             "query": failure_spans(row.query, row.filter_failures),
             "trace": failure_spans(row.trace, row.filter_failures),
-            "scores": [Score(axis, row.judge.get(axis), least[axis]) for axis in least] if row.judge else [],
+            "scores": [_score(axis, row.judge.get(axis), least[axis]) for axis in least if row.judge],
         }
         for row in context["attempts"]
     ]
@@ -72,15 +71,8 @@ def sample_context(sample: Sample) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
-    axis: str
-    value: int | None
-    least: int
-
-    @property
-    def passed(self) -> bool:
-        return self.value is not None and self.value >= self.least
+def _score(axis: str, value: int | None, least: int) -> dict[str, Any]:
+    return {"axis": axis, "value": value, "least": least, "passed": value is not None and value >= least}
 
 
 def costs(sample: Sample, attempts: list[Attempt]) -> dict[str, Any]:

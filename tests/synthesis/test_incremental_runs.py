@@ -14,7 +14,7 @@ from synthesis.datasets.build import snapshot_start
 from synthesis.generate import pipeline
 from synthesis.generate.planning import plan, plan_counts
 from synthesis.generate.services import synthesis_start
-from synthesis.generate.yields import rule_book
+from synthesis.generate.yields import rule_yields
 from synthesis.llm import prompts
 from synthesis.models import Attempt, ModelCall, ReviewItem, Sample, Snapshot
 from synthesis.offline.judge import OfflineJudge
@@ -426,7 +426,7 @@ def test_what_an_ended_run_planned_and_never_wrote_replaces_nothing():
         sweep_items()
         assert wrong_items() == set()
         told = [line.count for line in of_rules([rule.pk]) if line.name == "samples"]
-        (row,) = rule_book().rows
+        (row,) = rule_yields()
         return [waiting_items().count(), sum(told), row.ready]
 
     one = Sample.objects.get(pk=min(written))

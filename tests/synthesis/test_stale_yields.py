@@ -5,7 +5,7 @@ from django.urls import reverse
 
 from catalog.models import Tool
 from rules.models import Rule
-from synthesis.generate.yields import rule_book
+from synthesis.generate.yields import rule_yields
 from synthesis.models import Sample
 from synthesis.samples.staleness import stale_filter
 from tests.factories import make_sample
@@ -49,13 +49,13 @@ def test_samples_from_before_contents_were_kept_are_stale_by_the_tools_of_their_
     for mark in (target.content_hash[:12], "other"):
         made = {"tools": {target.name: mark}}
         make_sample(rule=rule, answer=[target.name], tools=[target, target], made_from=made)
-    row = next(row for row in rule_book().rows if row.code == "RULE_2")
+    row = next(row for row in rule_yields() if row.code == "RULE_2")
     assert (row.ready, row.stale) == (7, 1)
 
 
 def test_writing_them_again_makes_the_rule_ready_and_nothing_stale(changed):
     run()
-    assert {(row.ready, row.stale) for row in rule_book().rows} == {(6, 0)}
+    assert {(row.ready, row.stale) for row in rule_yields()} == {(6, 0)}
     assert stale_filter(Sample.objects.all(), "content").count() == 6  # the old rows, replaced in their slots
 
 
@@ -64,6 +64,6 @@ def test_the_book_takes_as_many_queries_for_few_rules_as_for_many(
 ):
     for code in ("RULE_1", ""):
         with django_assert_max_num_queries(13):
-            rule_book(code=code)
+            rule_yields(code=code)
         with django_assert_num_queries(7):
-            rule_book(code=code)
+            rule_yields(code=code)
