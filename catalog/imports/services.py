@@ -20,7 +20,7 @@ from catalog.core.words import trigrams, vocabulary
 from catalog.models import CatalogImport, CatalogWord, Domain, Tool, ToolRevision
 from catalog.services import catalog_lock, ledger_update, tools_changed, write_or_update
 from trace_site.audit import models as audit_models
-from trace_site.impact import Impact, impact_of
+from trace_site.impact import impact_of
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, sha256_file
 from trace_site.lib.provenance import licence_of
@@ -302,30 +302,10 @@ class Reason:
         return self.sentence
 
 
-@dataclass(frozen=True, slots=True)
-class UndoPlan:
-    """What undoing would do, as tool ids; `reasons` says why it is refused, if it is. `earlier` maps a tool to the
-    revision whose content it had before the import.
+def undo_plan(row: CatalogImport) -> dict[str, Any]:
+    """What `import_undo` would do now, as ids of tools: {"retire", "changed": they stay and get their earlier content
+    back, "bring_back", "earlier": {tool: the revision of what it was}, "reasons" against it, "impact"}. Reads only.
     """
-
-    retire: list[int]
-    earlier: dict[int, int]
-    bring_back: list[int]
-    reasons: list[Reason]
-    impact: list[Impact]
-
-    @property
-    def changed(self) -> list[int]:
-        """Tools that stay active and get their earlier content back."""
-        return sorted(self.earlier.keys() - set(self.retire))
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return {"retired": len(self.retire), "restored": len(self.changed), "returned": len(self.bring_back)}
-
-
-def undo_plan(row: CatalogImport) -> UndoPlan:
-    """Reads only: what `import_undo` would do now."""
     written = set(row.revisions.values_list("tool_id", flat=True))
     # the newest revision of each tool from before the import; one writer at a time makes their ids a history
     first = row.revisions.aggregate(first=Min("pk"))["first"] or 0
@@ -343,8 +323,9 @@ def undo_plan(row: CatalogImport) -> UndoPlan:
         blocked = impact if retire == touched else impact_of("tools", retire)
         reasons = _later_imports(row, set(touched))
         reasons += [Reason(line.blocks, line.url) for line in blocked if line.blocks and line.count]
-    counted = [line for line in impact if line.count]
-    return UndoPlan(retire, earlier, sorted(row.retired_ids), reasons, counted)
+    plan = {"retire": retire, "changed": sorted(earlier.keys() - set(retire)), "earlier": earlier}
+    plan |= {"bring_back": sorted(row.retired_ids), "reasons": reasons}
+    return {**plan, "impact": [line for line in impact if line.count]}
 
 
 def import_undo(*, row: CatalogImport, actor: Any) -> CatalogImport:
@@ -357,29 +338,31 @@ def import_undo(*, row: CatalogImport, actor: Any) -> CatalogImport:
         tools = Tool.objects.filter(pk__in=row.revisions.values("tool_id")).order_by("pk")
         list(tools.select_for_update().values_list("pk"))
         plan = undo_plan(row)
-        if plan.reasons:
-            told = [reason.sentence for reason in plan.reasons]
+        if plan["reasons"]:
+            told = [reason.sentence for reason in plan["reasons"]]
             raise TraceError(
                 f"the import cannot be undone. {' '.join(told[:TOLD_REASONS])}",
                 code="bad_state" if row.undone_at else "conflict",
                 where=f"import {row.pk}",
                 extra={"reasons": told},
             )
-        retired = set(plan.retire)
+        retire, earlier, bring_back = plan["retire"], plan["earlier"], plan["bring_back"]
+        retired = set(retire)
         contents = [
             ToolContent(revision.data, revision.content_hash, revision.tool_id not in retired)
-            for some in chunks(sorted(plan.earlier.values()))
+            for some in chunks(sorted(earlier.values()))
             for revision in ToolRevision.objects.filter(pk__in=some).order_by("pk")
         ]
         contents_write(contents, undo_of=row)
-        tools_set_active(plan.retire, False)
-        tools_set_active(plan.bring_back, True)
+        tools_set_active(retire, False)
+        tools_set_active(bring_back, True)
         ledger_update()
         row.undone_at, row.undone_by = timezone.now(), actor
         row.save(update_fields=["undone_at", "undone_by"])
-        audit_models.record(actor=actor, action="catalog.import_undone", obj=row, detail=plan.counts)
-        tools_changed([*plan.retire, *plan.earlier, *plan.bring_back])
-        emit("catalog.import_undone", {**import_told(row), "undone": plan.counts})
+        counts = {"retired": len(retire), "restored": len(plan["changed"]), "returned": len(bring_back)}
+        audit_models.record(actor=actor, action="catalog.import_undone", obj=row, detail=counts)
+        tools_changed([*retire, *earlier, *bring_back])
+        emit("catalog.import_undone", {**import_told(row), "undone": counts})
     return row
 
 

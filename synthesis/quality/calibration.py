@@ -3,7 +3,6 @@
 Nobody is shown that an item is of the draw, and what is decided about it changes no sample: it measures the judge.
 """
 
-import hashlib
 import random
 import secrets
 from collections import defaultdict
@@ -17,6 +16,7 @@ from django.db import transaction
 from synthesis.core.agreement import FLOOR, TARGET, Matrix, Reads, pooled, proposal
 from synthesis.models import ReviewItem, Sample, SynthesisRun
 from synthesis.quality.agreement import Row, fetched
+from synthesis.quality.second import lot
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 
@@ -201,5 +201,4 @@ def calibration_withdraw(*, actor: Any) -> int:
 
 def verdict_hidden(item: ReviewItem, sample: Sample) -> bool:
     """Whether a reader is not to see what the judge said before they decide, even when they ask."""
-    digest = hashlib.sha256(f"calibration|{sample.key}".encode()).digest()
-    return item.calibration or (item.round == 1 and int.from_bytes(digest[:8]) / 2**64 < CONTROLS)
+    return item.calibration or (item.round == 1 and lot("calibration", sample) < CONTROLS)

@@ -18,10 +18,13 @@ DAYS = 7
 Place = tuple[str, str]  # (domain, style); "" is all of them
 
 
+def lot(draw: str, sample: Sample) -> float:
+    """0 to 1 by the sample's key: the same for the same draw and sample, whoever asks and when."""
+    return int.from_bytes(hashlib.sha256(f"{draw}|{sample.key}".encode()).digest()[:8]) / 2**64
+
+
 def drawn_for_second(sample: Sample) -> bool:
-    """By lot over the samples' keys: the same answer for the same sample and share, whoever asks and when."""
-    digest = hashlib.sha256(f"second|{sample.key}".encode()).digest()
-    return int.from_bytes(digest[:8]) / 2**64 < share_of(sample.domain_id, sample.style)
+    return lot("second", sample) < share_of(sample.domain_id, sample.style)
 
 
 def share_of(domain: str, style: str, own: Mapping[Place, float] | None = None) -> float:

@@ -41,7 +41,7 @@ def said() -> dict[str, tuple[str, str]]:
 
 
 def reasons(row: CatalogImport) -> list[str]:
-    return [reason.sentence for reason in undo_plan(row).reasons]
+    return [reason.sentence for reason in undo_plan(row)["reasons"]]
 
 
 def test_undo_brings_every_touched_tool_back(load, user_with) -> None:
@@ -157,7 +157,7 @@ def test_rule_that_names_a_changed_tool_stands_not_in_the_way(load) -> None:
     load(rows("A/x", "A/y"))
     make_rule(Tool.objects.get(name="A/x"), Tool.objects.get(name="A/y"))
     row = load(rows("A/x", "A/y", text="Writes it."))
-    assert [(line.name, line.count) for line in undo_plan(row).impact][0] == ("rules", 1)
+    assert [(line.name, line.count) for line in undo_plan(row)["impact"]][0] == ("rules", 1)
     import_undo(row=row, actor=None)
     assert said() == {"A/x": ("active", "Reads it."), "A/y": ("active", "Reads it.")}
 
@@ -171,7 +171,7 @@ def test_rule_that_named_an_added_tool_once_stands_in_the_way(load) -> None:
         rule=rule, number=2, target=other, confusable_ids=[], text="t", content_hash="1" * 64
     )
     rule.save()
-    [line] = undo_plan(row).impact
+    [line] = undo_plan(row)["impact"]
     assert (line.name, line.count, "NO_MORE" in reasons(row)[0]) == ("earlier_rules", 1, True)
 
 
