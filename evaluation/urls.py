@@ -3,7 +3,7 @@
 from django.urls import path
 
 from evaluation import views as evaluation_views
-from evaluation.results import comparison, reliability, rule_tests, views
+from evaluation.results import comparison, rule_tests, views
 from evaluation.retrieval import playground
 from evaluation.taught import views as taught_views
 
@@ -14,8 +14,8 @@ urlpatterns = [
     path("compare/", views.compare, name="compare"),
     path("benchmarks/<int:pk>/", views.benchmark_detail, name="benchmark"),
     path("of-model/<int:pk>/", views.model_scores, name="model_scores"),
-    path("of-model/<int:pk>/reliability/", reliability.reliability, name="reliability"),
-    path("reliability/", reliability.reliability_of_champion, name="reliability_of_champion"),
+    path("of-model/<int:pk>/reliability/", views.model_reliability, name="reliability"),
+    path("reliability/", views.champion_reliability, name="reliability_of_champion"),
     path("of-model/<int:pk>/beside/", comparison.beside, name="beside"),
     path("of-run/<int:run_id>/beside/", comparison.beside_of_run, name="beside_of_run"),
     path("of-tool/<int:tool_id>/", views.tool_benchmark, name="tool_benchmark"),

@@ -11,10 +11,13 @@ DECODES = ("fast", "trace", "trace-free", "beam", "letters")
 
 
 def run_predict(args: argparse.Namespace) -> None:
-    from evaluation.ml.predict import Work, predict  # torch loads only after the arguments are accepted
+    from evaluation.ml.engine import (  # torch loads only after the arguments are accepted
+        ItemFile,
+        predict_files,
+    )
 
-    more = [Work(Path(source), Path(out), decode) for source, out, decode in args.also]
-    predict(args.model, [Work(args.input, args.out, args.decode), *more], args.k, args.threads)
+    more = [ItemFile(Path(source), Path(out), decode) for source, out, decode in args.also]
+    predict_files(args.model, [ItemFile(args.input, args.out, args.decode), *more], args.k, args.threads)
 
 
 def run_serve(args: argparse.Namespace) -> None:

@@ -5,6 +5,8 @@ predictions in the order of the items; none names a tool of `without`. The same 
 playground.
 """
 
+import fcntl
+import json
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -18,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from catalog.ml.child import Progress, emit
 from evaluation.core.confidence import BEST, FLOOR, NEAREST
 from evaluation.core.metrics import NO_TRACE, trace_fields
 from evaluation.ml import write
@@ -26,6 +29,7 @@ from evaluation.ml.search import BEAMS, Banned, Ranking, Top, beam, top_k
 from evaluation.ml.state import State, start
 from evaluation.ml.trie import Mask
 from trace_site.lib.errors import TraceError
+from trace_site.lib.files import read_jsonl
 from training.ml.bases.pocket import PocketConfig
 
 Features = dict[str, Any]
@@ -201,6 +205,71 @@ class Engine:
 
 def open_engine(folder: Path, threads: int = 2) -> Engine:
     return Engine(load(folder, threads))
+
+
+# Predictions into a file, a batch at a time, in the engine's order. Started again, ids that already stand in the file
+# are skipped; a last line cut by a kill is dropped first.
+
+
+def read_items(path: Path, decode: str) -> list[dict[str, Any]]:
+    needed = ("id", "question", "choices") if decode == LETTERS else ("id", "query")
+    items: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    for number, row in read_jsonl(path):
+        missing = [name for name in needed if not row.get(name)]
+        if missing:
+            raise TraceError(
+                f"has no '{missing[0]}'.", code="bad_item", where=f"{path}:{number}", permanent=True
+            )
+        if str(row["id"]) in seen:
+            raise TraceError(f"id {row['id']!r} appears twice.", code="bad_item", where=f"{path}:{number}")
+        seen.add(str(row["id"]))
+        items.append(row)
+    return items
+
+
+def finished_ids(path: Path) -> frozenset[str]:
+    """Ids already predicted; cuts the file after its last whole line."""
+    if not path.is_file():
+        return frozenset()
+    data = path.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    if len(whole) < len(data):
+        with path.open("r+b") as handle:
+            handle.truncate(len(whole))
+    return frozenset(str(row["id"]) for _, row in read_jsonl(path))
+
+
+@dataclass(frozen=True)
+class ItemFile:
+    """One file of items to decode in one way."""
+
+    source: Path
+    out: Path
+    decode: str
+
+
+def predict_files(model: Path, files: Sequence[ItemFile], k: int, threads: int) -> None:
+    """Several files with one load of the model; `answered` is told as each is complete."""
+    items = [read_items(file.source, file.decode) for file in files]
+    progress = Progress(sum(map(len, items)), f"loading {model.name}")
+    engine = open_engine(model, threads)
+    before = 0
+    for file, rows in zip(files, items, strict=True):
+        file.out.parent.mkdir(parents=True, exist_ok=True)
+        with file.out.open("a", encoding="utf-8") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # whoever is at the same file goes first; its answers are ours
+            known = finished_ids(file.out) & {str(row["id"]) for row in rows}
+            count = before + len(known)
+            for answers in engine.predict(rows, file.decode, k, known):
+                handle.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in answers))
+                handle.flush()
+                count += len(answers)
+                progress(count, f"{file.decode} predictions")
+        before += len(rows)
+        emit("answered", out=str(file.out), decode=file.decode, predictions=len(rows))
+    progress(progress.total, "all predictions")
+    emit("done", predictions=before, model=str(model), digest=engine.export.digest)
 
 
 # What a request looks like to a model, in numbers that tell whether its answer can be relied on.

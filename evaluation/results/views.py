@@ -1,4 +1,4 @@
-"""Pages of results: one evaluation with its predictions, two compared, one model or tool."""
+"""Pages of results: one evaluation with its predictions, two compared, one model or tool, and how far it is trusted."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,14 +10,18 @@ from django.views.decorators.http import require_GET
 
 from catalog.models import Tool
 from evaluation.benchmarks import selectors
-from evaluation.benchmarks.selectors import evaluations, score_bar
+from evaluation.benchmarks.selectors import evaluations, newest_benchmarks, score_bar
+from evaluation.core.confidence import Fit, reliability
 from evaluation.core.coverage import COVERED, GROUPS, UNCOVERED
-from evaluation.models import Benchmark
+from evaluation.core.stats import Interval, bootstrap
+from evaluation.models import Benchmark, Calibration, Evaluation, Prediction
 from evaluation.results import predictions as reads
+from evaluation.retrieval.calibration import NOT_CALIBRATED, REQUESTS, first_is_right
 from synthesis.samples.lineage import Made
-from trace_site.lib.charts import bar_chart
+from trace_site.lib.charts import Bar, bar_chart
 from trace_site.paging import keyset, number_of
 from training.models import Model
+from training.registry.registry import current_aliases
 
 FILTERS = ("only", "trace", "group", "domain", "q", "rule", "needless")
 
@@ -95,3 +99,70 @@ def made_of_snapshots(snapshots: list[int]) -> Iterator[Made]:
         about = f"{bar.value:.2f} {bar.note}, n = {bar.n}" if bar else row.decode
         address = reverse("evaluation:detail", args=[row.pk])
         yield Made("evaluation", row.pk, row.model_id or 0, row.benchmark.title, address, state, about)
+
+
+# How often a model's confidence holds, and what it refuses: on shown benchmarks, which it was not fitted on.
+
+
+@require_GET
+def model_reliability(request: HttpRequest, pk: int) -> HttpResponse:
+    """Of one model, for its page."""
+    return _reliability(request, get_object_or_404(Model.objects.select_related("run"), pk=pk))
+
+
+@require_GET
+def champion_reliability(request: HttpRequest) -> HttpResponse:
+    """Of the model that answers now, for the evaluation page; empty without one."""
+    champion = current_aliases().get("champion")
+    return _reliability(request, champion) if champion else HttpResponse()
+
+
+def _reliability(request: HttpRequest, model: Model) -> HttpResponse:
+    context = {"picture": picture(model), "model": model, "not_calibrated": NOT_CALIBRATED}
+    return render(request, "evaluation/_reliability.html", context)
+
+
+def picture(model: Model) -> dict[str, Any] | None:
+    """{"calibration", "found", "chart", "benchmarks", "refused_outside", "refused_inside"}: what the model says now of
+    each shown request; None while it is not calibrated, or has answered none of the shown benchmarks."""
+    calibration = Calibration.objects.filter(model=model, decode=Evaluation.Decode.FAST).first()
+    shown = [row for row in newest_benchmarks() if not row.is_development and row.kind in REQUESTS]
+    if calibration is None or not shown:
+        return None
+    fit = Fit.of(calibration.fit)
+    made = Evaluation.objects.filter(model=model, benchmark__in=shown, metrics__isnull=False)
+    newest = dict(made.filter(decode=calibration.decode).order_by("pk").values_list("benchmark", "pk"))
+    answers = Prediction.objects.filter(evaluation__in=newest.values())
+    said: list[float] = []
+    right: list[bool] = []
+    refused: dict[bool, list[float]] = {True: [], False: []}  # by whether the request has a tool
+    for output, gold in answers.values_list("output", "item__data__tools"):
+        verdict = fit.verdict(output.get("features") or {})
+        if verdict.confidence is not None:
+            said.append(verdict.confidence)
+            right.append(first_is_right(output["tools"], gold))
+            if verdict.fits is not None:
+                refused[bool(gold)].append(float(not verdict.fits))
+    if not said:
+        return None
+    found = reliability(said, right)
+    bars = []
+    for one in found.bins:
+        if n := len(one.right):
+            share, label = bootstrap(one.right), f"said {100 * one.low:.0f} to {100 * one.high:.0f} %"
+            note = f"mean {sum(one.said) / n:.2f}"
+            bars.append(Bar(label, share.mean, share.low, share.high, n, note=note))
+    error = 100 * (found.error or 0)
+    title = f"Confidence and the share of right answers lie {error:.1f} points apart on average"
+
+    def interval(values: list[float]) -> Interval | None:
+        return bootstrap(values) if values else None
+
+    return {
+        "calibration": calibration,
+        "found": found,
+        "chart": bar_chart(title, bars),
+        "benchmarks": [row for row in shown if row.pk in newest],
+        "refused_outside": interval(refused[False]),
+        "refused_inside": interval(refused[True]),
+    }

@@ -119,7 +119,7 @@ class Bench:
 
     def answers(self, trained: Trained, name: str, items: Sequence[Row], decode: str) -> list[Row]:
         """Predictions in the order of the items; what stands in their file is not asked again."""
-        from evaluation.ml.predict import Work, finished_ids, predict
+        from evaluation.ml.engine import ItemFile, finished_ids, predict_files
 
         folder = trained.folder / "answers"
         source, out = folder / f"{name}.jsonl", folder / f"{name}-{decode}.jsonl"
@@ -127,7 +127,7 @@ class Bench:
         if not finished_ids(out) >= {str(item["id"]) for item in items}:
             print(f"answering {name}, {decode}", flush=True)
             with contextlib.redirect_stdout(None):
-                predict(trained.export, [Work(source, out, decode)], K, self.threads)
+                predict_files(trained.export, [ItemFile(source, out, decode)], K, self.threads)
         return [dict(row) for row, _ in pair_up(rows_of(out), items)]
 
     def embedding(self, name: str, items: Sequence[Row], tools: Sequence[Row]) -> list[Row]:

@@ -8,7 +8,7 @@ from evaluation.benchmarks.services import benchmark_import
 from evaluation.management.commands.evaluate import evaluation_lines
 from evaluation.models import Calibration, Evaluation
 from evaluation.results import tasks
-from evaluation.results.reliability import picture
+from evaluation.results.views import picture
 from evaluation.retrieval.calibration import NOT_CALIBRATED, development, judged
 from tests.evaluation.test_services import evaluate, home, model_with, tools
 from training.registry.registry import promote

@@ -249,15 +249,15 @@ def test_question_about_an_unknown_tool_is_refused(engines):
 
 
 def test_interrupted_predictions_go_on_to_the_same_file_contents(engines, tmp_path, capsys):
-    from evaluation.ml.predict import Work, predict
+    from evaluation.ml.engine import ItemFile, predict_files
 
     folder = engines("a").export.folder
     source, whole, cut = tmp_path / "items.jsonl", tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
     source.write_text("".join(json.dumps(item) + "\n" for item in ITEMS))
-    predict(folder, [Work(source, whole, "fast")], 3, 1)
+    predict_files(folder, [ItemFile(source, whole, "fast")], 3, 1)
     lines = whole.read_text().splitlines(keepends=True)
     cut.write_text("".join(lines[:2]) + lines[2][:20])
-    predict(folder, [Work(source, cut, "fast")], 3, 1)
+    predict_files(folder, [ItemFile(source, cut, "fast")], 3, 1)
     rows = [[{**json.loads(line), "seconds": 0} for line in path.open()] for path in (whole, cut)]
     assert rows[0] == rows[1] and len(rows[0]) == len(ITEMS)
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -278,7 +278,7 @@ def test_a_nul_byte_the_model_writes_is_replaced():
 
 
 def test_two_processes_at_one_file_of_predictions_answer_each_item_once(tmp_path, monkeypatch):
-    from evaluation.ml import predict
+    from evaluation.ml import engine
     from trace_site.lib.files import read_jsonl, write_jsonl
 
     class Engine:
@@ -290,11 +290,11 @@ def test_two_processes_at_one_file_of_predictions_answer_each_item_once(tmp_path
                     time.sleep(0.01)
                     yield [{"id": row["id"]}]
 
-    monkeypatch.setattr(predict, "open_engine", lambda folder, threads: Engine())
+    monkeypatch.setattr(engine, "open_engine", lambda folder, threads: Engine())
     source, out = tmp_path / "items.jsonl", tmp_path / "predictions.jsonl"
     write_jsonl(source, ITEMS)
-    work = (tmp_path, [predict.Work(source, out, "fast")], 10, 1)
-    threads = [threading.Thread(target=predict.predict, args=work) for _ in range(2)]
+    work = (tmp_path, [engine.ItemFile(source, out, "fast")], 10, 1)
+    threads = [threading.Thread(target=engine.predict_files, args=work) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -19,8 +19,7 @@ from training.core.recipe import Lora, Recipe  # noqa: E402
 from training.core.records import Snapshot, load_snapshot, stage2_records  # noqa: E402
 from training.ml.bases.model import Trainee, build  # noqa: E402
 from training.ml.data import IGNORE, Batch, collate, encode  # noqa: E402
-from training.ml.export import merged  # noqa: E402
-from training.ml.round_trip import compare_merged, last_logits, prompts  # noqa: E402
+from training.ml.export import compare_merged, last_logits, merged, prompts  # noqa: E402
 
 pytestmark = pytest.mark.ml
 QUERIES = [

@@ -105,9 +105,7 @@ def _show_whole(tokenizer: Any, strings: list[str], ids: list[int]) -> None:
     if tokenizer.batch_decode([[number] for number in ids]) == strings:
         return
     backend = tokenizer.backend_tokenizer
-    if isinstance(
-        backend.decoder, decoders.ByteLevel
-    ):  # of others the export is checked, see ml/round_trip.py
+    if isinstance(backend.decoder, decoders.ByteLevel):  # of others the export is checked, see ml/export.py
         marked = decoders.Replace(Regex("^<<(?=.*>>$)"), f"{NO_TEXT}<<")
         backend.decoder = decoders.Sequence(
             [marked, decoders.ByteLevel(), decoders.Replace(f"{NO_TEXT}<<", "<<")]

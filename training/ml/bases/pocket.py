@@ -264,7 +264,7 @@ class PocketForCausalLM(PocketPreTrained, GenerationMixin):
 def pocket_model(recipe: Recipe, encoder: Any, chat: Chat) -> PocketForCausalLM:
     """The untrained model: the encoder as it is, its words' rows for the decoder's pieces, a decoder that copies.
 
-    Tool rows are set apart, see ml/initial.py. Before any training the first decoder layer passes on what it attends
+    Tool rows are set apart, see model.py. Before any training the first decoder layer passes on what it attends
     to, so that copying a tool from the trace into the list has little to learn.
     """
     size, width = recipe.pocket, encoder.config.hidden_size
