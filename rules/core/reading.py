@@ -6,7 +6,7 @@ statements, never wrong names.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -177,16 +177,18 @@ class Reading:
             )
             for number, clause in enumerate(content.clauses)
         ]
-        self.said = list(self._said())
+        self.said = [
+            Situation(
+                tool,
+                wording(one.words),
+                content.text[one.start : one.end].strip(),
+                Place("/rule_text", one.start, one.end),
+            )
+            for one in self.statements
+            for tool in (one.tools if one.stance == "use" else ())
+        ]
         self.situations = [*clauses, *self.said]
         self.queries = [wording(test["query"]) for test in content.tests]
-
-    def _said(self) -> Iterator[Situation]:
-        for statement in self.statements:
-            place = Place("/rule_text", statement.start, statement.end)
-            said = self.content.text[statement.start : statement.end].strip()
-            for tool in statement.tools if statement.stance == "use" else ():
-                yield Situation(tool, wording(statement.words), said, place)
 
     @cached_property
     def signals(self) -> list[list[Wording]]:
@@ -197,12 +199,7 @@ class Reading:
     def words(self) -> frozenset[str]:
         """What near-duplicates share: the text's telling words, and the tools with how the text stands to them."""
         told = {f"{statement.stance} {tool}" for statement in self.statements for tool in statement.tools}
-        return wording(without_names(self.content)).telling | told
-
-
-def without_names(content: RuleContent) -> str:
-    pieces, last = [], 0
-    for start, end, _ in NameFinder(content.tools).find(content.text):
-        pieces.append(content.text[last:start])
-        last = end
-    return " ".join([*pieces, content.text[last:]])
+        text = self.content.text
+        for start, end, _ in reversed(NameFinder(self.content.tools).find(text)):
+            text = f"{text[:start]} {text[end:]}"
+        return wording(text).telling | told

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from synthesis.core.plan import Group, KeyOf, Planned, Slot, State, kept
+from synthesis.core.plan import Group, KeyOf, Planned, Slot, kept
 
 
 def stratified(groups: Mapping[str, Sequence[str]], seed: int) -> list[str]:
@@ -44,7 +44,9 @@ def plan_anchors(
     tiers: Counter[str] = Counter()
     again: list[Slot] = []
     for anchor in order:
-        for tier, index, state in _standing(groups.get(anchor)):
+        states = groups[anchor].best if anchor in groups else {}
+        standing = sorted((kind, index, states[kind][index]) for kind in states for index in states[kind])
+        for tier, index, state in standing:
             if kept(state, rewrite):
                 found.kept[anchor, tier] += 1
                 tiers[tier] += 1
@@ -57,11 +59,6 @@ def plan_anchors(
         tiers[tier] += 1
         found.listed.append(Slot(anchor, tier, index))
     return found
-
-
-def _standing(group: Group | None) -> list[tuple[str, int, State]]:
-    states = group.best if group else {}
-    return sorted((kind, index, states[kind][index]) for kind in states for index in states[kind])
 
 
 def _least_asked(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from synthesis.core.queries import Clause, RuleText, ToolText
+from synthesis.core.queries import RULE_STYLES, Clause, RuleText, ToolText
 from synthesis.core.words import STOP, content_stems, words
 
 # Reading a rule's prose: what each sentence part says a tool is for, as one plain condition or purpose.
@@ -304,16 +304,11 @@ def described_task(description: str) -> str:
     rest = re.split(
         r"\s(?:for the user specified|identified|specified by|using|via|based on)\b|\s\w+_\w+", rest
     )[0]
-    if not _is_verb(verb) or not rest:
+    word = verb.casefold()
+    no_verb = word in STOP - ASKED or word in NO_VERB or (len(word) > 5 and word.endswith("ing"))
+    if no_verb or not PLAIN_VERB.match(verb) or not rest:
         return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
     return f"to {base_form(verb) if verb.endswith('s') else verb.lower()} {rest}"
-
-
-def _is_verb(first: str) -> bool:
-    word = first.casefold()
-    return bool(PLAIN_VERB.match(first)) and not (
-        word in STOP - ASKED or word in NO_VERB or (len(word) > 5 and word.endswith("ing"))
-    )
 
 
 @lru_cache(maxsize=20_000)
@@ -369,24 +364,18 @@ def _read(part: str, hole: str, shared: bool, main: str, task: str) -> CaseWords
 
 def reasons_unsupported(rule: RuleText, pool: Mapping[str, ToolText]) -> dict[str, str]:
     """Styles the rule cannot support, each with the reason. No exception query may teach a dead tool."""
-    found = cases(rule, pool)
-    if not any(case.clause.route_to == rule.target for case in found):
-        tool = pool.get(rule.target)
-        dead = tool is None or tool.deprecated
-        reason = (
+    routes = {case.clause.route_to for case in cases(rule, pool)}
+    alive = {name for name in rule.tools if name in pool and not pool[name].deprecated}
+    if rule.target not in routes:
+        unsaid = (
             "The text does not say when the target is right and its look-alikes are not. Add a condition."
         )
-        if dead:
-            reason = "The target is deprecated or retired."
-        return dict.fromkeys(("explicit", "implicit", "exception"), reason)
-    if not any(case.clause.route_to != rule.target for case in found):
-        alive = [name for name in rule.confusables if name in pool and not pool[name].deprecated]
-        reason = (
-            "The rule gives no case in which a confusable is clearly right."
-            if alive
-            else "Every confusable is deprecated or retired."
-        )
-        return {"exception": reason}
+        reason = unsaid if rule.target in alive else "The target is deprecated or retired."
+        return dict.fromkeys(RULE_STYLES, reason)
+    if routes == {rule.target}:
+        unsaid = "The rule gives no case in which a confusable is clearly right."
+        none_left = alive == {rule.target}
+        return {"exception": "Every confusable is deprecated or retired." if none_left else unsaid}
     return {}
 
 

@@ -178,16 +178,13 @@ class ToolNames:
             end = text.find(" ", place)
             start, read = text.rfind(" ", 0, place) + 1, len(text) if end < 0 else end
             for match in LOOKS_LIKE_NAME.finditer(text, start, read):
-                clear = not any(begin < match.end() and match.start() < end for begin, end, _ in mentions)
-                if clear and self._named_like_tool(match.group()):
+                api, _, endpoint = match.group().partition("/")
+                like_tool = api.casefold() in self.apis or CODE_LIKE.search(endpoint)
+                like_tool = like_tool or (CODE_LIKE.search(api) and "-" in endpoint)
+                apart = all(match.end() <= begin or end <= match.start() for begin, end, _ in mentions)
+                if like_tool and apart:
                     found.append(match.span())
         return found
-
-    def _named_like_tool(self, text: str) -> bool:
-        api, _, endpoint = text.partition("/")
-        if api.casefold() in self.apis or CODE_LIKE.search(endpoint):
-            return True
-        return bool(CODE_LIKE.search(api) and "-" in endpoint)
 
 
 def whole_words(text: str, word: str) -> Iterator[tuple[int, int]]:
