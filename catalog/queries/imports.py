@@ -115,19 +115,13 @@ def queries_import(
         raise TraceError("the collection has no name.", code="bad_input", where="collection")
     registry_lock()
     proposals = queries_preview(given, no_person=no_person)
-    rows = LabelledQuery.objects.bulk_create(
-        LabelledQuery(
-            collection=collection,
-            use=LabelledQuery.Use.FEW_SHOT,
-            text=one.text,
-            text_key=text_key(one.text),
-            tools=[],
-            source=collection,
-            extra={"replaced": one.done.kinds} if one.done.found else {},
-        )
-        for one in proposals
-        if not one.code
-    )
+    same = {"collection": collection, "use": LabelledQuery.Use.FEW_SHOT, "tools": [], "source": collection}
+    rows = []
+    for one in proposals:
+        if not one.code:
+            extra = {"replaced": one.done.kinds} if one.done.found else {}
+            rows.append(LabelledQuery(**same, text=one.text, text_key=text_key(one.text), extra=extra))
+    rows = LabelledQuery.objects.bulk_create(rows)
     if rows:
         detail = {"collection": collection, **import_counts(proposals)}
         audit_models.record(actor=actor, action="queries.imported", obj=rows[0], detail=detail)

@@ -76,14 +76,8 @@ def agreements(*, reviewer: int | None = None, most_pairs: int = 50) -> Row:
     for (one, other), found in pairs[:most_pairs]:
         table = table_of(found)
         kappa, collapsed = cohen_kappa(table), cohen_kappa(table, collapse=EDIT_APPROVES)
-        pair = {
-            "one": names[one],
-            "other": names[other],
-            "n": kappa.n,
-            "kappa": kappa,
-            "collapsed": collapsed,
-        }
-        shown.append({**pair, "same_verdict": wilson(*agreeing(table))})
+        pair = {"one": names[one], "other": names[other], "n": kappa.n, "kappa": kappa}
+        shown.append({**pair, "collapsed": collapsed, "same_verdict": wilson(*agreeing(table))})
     return {
         "overall": _agreement("all", rows),
         "domains": [_agreement(name, found) for name, found in sorted(domains.items())],

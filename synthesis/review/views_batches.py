@@ -137,11 +137,10 @@ def page(request: HttpRequest) -> HttpResponse:
 
 
 def shown(request: HttpRequest, version: RuleVersion | None, status: int = 200, **more: Any) -> HttpResponse:
-    context: dict[str, Any] = {"version": version, "most": MOST, **more}
-    if version is None:
-        context["rules"] = reads.waiting_rules()
-    else:
-        context["rows"] = held_items(request.user, version)
+    rows: dict[str, Any] = (
+        {"rows": held_items(request.user, version)} if version else {"rules": reads.waiting_rules()}
+    )
+    context = {"version": version, "most": MOST, **more, **rows}
     return render(request, "synthesis/bulk.html", context, status=status)
 
 

@@ -174,43 +174,25 @@ def guideline_edit(request: HttpRequest) -> HttpResponse:
     """The editor of ?domain= and ?style=; every save is a new version."""
     domain, style = request.GET.get("domain", ""), request.GET.get("style", "")
     last = newest_of(domain, style)
-    if request.method == "GET":
-        typed: dict[str, Any] = {
-            "text": last.text if last else "",
-            "examples": last.examples if last else [],
-            "base": last.number if last else 0,
-        }
-        return _form(request, domain, style, typed)
-    typed = {
-        "text": request.POST.get("text", ""),
-        "examples": _examples(request),
-        "base": number_of(request.POST.get("base", ""), digits=9),
-    }
-    try:
-        row = guideline_save(domain=domain, style=style, author=request.user, **typed)
-    except TraceError as error:
-        if "current" in error.extra:  # the next save is made knowing what the other one said
-            typed["base"] = error.extra["current"]
-        return _form(request, domain, style, typed, error, last)
-    messages.success(request, f"Saved as version {row.number}.")
-    return redirect("synthesis:guideline", row.pk)
-
-
-def _form(
-    request: HttpRequest,
-    domain: str,
-    style: str,
-    typed: dict[str, Any],
-    error: TraceError | None = None,
-    other: Guideline | None = None,
-) -> HttpResponse:
-    context = {
-        "domain": dict(domain_choices()).get(domain, domain) if domain else "",
-        "style": style,
-        **typed,
-        "error": error,
-        "other": other if error and error.code == "edited_meanwhile" else None,
-    }
+    error: TraceError | None = None
+    typed: dict[str, Any] = {"text": "", "examples": [], "base": 0}
+    if request.method == "POST":
+        base = number_of(request.POST.get("base", ""), digits=9)
+        typed = {"text": request.POST.get("text", ""), "examples": _examples(request), "base": base}
+        try:
+            row = guideline_save(domain=domain, style=style, author=request.user, **typed)
+        except TraceError as refused:
+            error = refused
+            # the next save is made knowing what the other one said
+            typed["base"] = error.extra.get("current", base)
+        else:
+            messages.success(request, f"Saved as version {row.number}.")
+            return redirect("synthesis:guideline", row.pk)
+    elif last:
+        typed = {"text": last.text, "examples": last.examples, "base": last.number}
+    other = last if error and error.code == "edited_meanwhile" else None
+    title = dict(domain_choices()).get(domain, domain) if domain else ""
+    context = {"domain": title, "style": style, **typed, "error": error, "other": other}
     status = status_of(error.code) if error else 200
     return render(request, "synthesis/guideline_form.html", context, status=status)
 
@@ -220,12 +202,9 @@ def _examples(request: HttpRequest) -> list[dict[str, Any]]:
     numbers = sorted(int(found[1]) for name in request.POST if (found := EXAMPLE_FIELD.fullmatch(name)))
     rows = []
     for number in numbers:
-        row: dict[str, Any] = {
-            name: request.POST.get(f"example-{number}-{name}", "")
-            for name in ("verdict", "query", "trace", "why", "sample")
-        }
-        row["answer"] = request.POST.get(f"example-{number}-answer", "").split(";")
-        row["sample"] = number_of(row["sample"]) or None
+        names = ("verdict", "query", "trace", "why", "answer", "sample")
+        row: dict[str, Any] = {name: request.POST.get(f"example-{number}-{name}", "") for name in names}
+        row |= {"answer": row["answer"].split(";"), "sample": number_of(row["sample"]) or None}
         if any(row[name].strip() for name in ("query", "trace", "why")):
             rows.append(row)
     return rows

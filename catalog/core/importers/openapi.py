@@ -185,14 +185,9 @@ def _fields(document: Json, fields: Json, item: Json, own_id: str, call: str) ->
     flag = fields.get("deprecated")
     flag = {"true": True, "false": False}.get(flag.lower()) if isinstance(flag, str) else flag
     security = fields.get("security", document.get("security"))
-    scopes = [
-        scope
-        for requirement in (security if isinstance(security, list) else [])
-        for values in _object(requirement).values()
-        if isinstance(values, list)
-        for scope in values
-        if isinstance(scope, str)
-    ]
+    required = [_object(one) for one in security] if isinstance(security, list) else []
+    lists = [values for one in required for values in one.values() if isinstance(values, list)]
+    scopes = [scope for values in lists for scope in values if isinstance(scope, str)]
     tags = fields.get("tags")
     tags = [tag for tag in (tags if isinstance(tags, list) else [tags]) if isinstance(tag, str)]
     return {
