@@ -137,10 +137,8 @@ def page(request: HttpRequest) -> HttpResponse:
 
 
 def shown(request: HttpRequest, version: RuleVersion | None, status: int = 200, **more: Any) -> HttpResponse:
-    rows: dict[str, Any] = (
-        {"rows": held_items(request.user, version)} if version else {"rules": reads.waiting_rules()}
-    )
-    context = {"version": version, "most": MOST, **more, **rows}
+    context: dict[str, Any] = {"version": version, "most": MOST, **more}
+    context |= {"rows": held_items(request.user, version)} if version else {"rules": reads.waiting_rules()}
     return render(request, "synthesis/bulk.html", context, status=status)
 
 
