@@ -69,7 +69,7 @@ def logistic(values: Table) -> Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AnswerVerdict:
     confidence: float | None  # that the first tool is right
     fits: bool | None  # whether any tool does
     chance: float | None  # that any tool does
@@ -93,10 +93,10 @@ class Fit:
         assert right is not None
         return cls(list(stored["names"]), right, fits, stored["threshold"])
 
-    def verdict(self, features: Features) -> Verdict:
+    def verdict(self, features: Features) -> AnswerVerdict:
         """All None for features of another kind of model."""
         if any(name not in features for name in self.names):
-            return Verdict(None, None, None)
+            return AnswerVerdict(None, None, None)
         chance, extra = None, []
         if self.fits is not None:
             logit = self.fits.logits(_columns([features], self.names, of_request=True))
@@ -104,7 +104,7 @@ class Fit:
         row = np.column_stack([_columns([features], self.names), *([extra] if extra else [])])
         confidence = float(logistic(self.right.logits(row))[0])
         fits = None if chance is None or self.threshold is None else chance >= self.threshold
-        return Verdict(round(confidence, 4), fits, None if chance is None else round(chance, 4))
+        return AnswerVerdict(round(confidence, 4), fits, None if chance is None else round(chance, 4))
 
 
 def fit(features: Sequence[Features], has_tool: Sequence[bool], is_right: Sequence[bool]) -> Fit | None:

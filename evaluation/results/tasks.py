@@ -73,7 +73,7 @@ def _evaluate(ctx: JobContext) -> dict[str, Any]:
         units = [unit for unit in units if unit.model is not None]
     works = [work for unit in units if (work := open_work(ctx, unit, result))]
     tests = RuleTestWork.of(model) if model is not None else None
-    progress = Progress(ctx, sum(len(work.rows) for work in works) + (tests.count if tests else 0))
+    progress = JobProgress(ctx, sum(len(work.rows) for work in works) + (tests.count if tests else 0))
     for work in works:
         if work.unit.model is None:
             embed(ctx, work, progress)
@@ -100,7 +100,7 @@ def run_rule_tests(ctx: JobContext) -> dict[str, Any]:
     result: dict[str, Any] = {"rules_tested": 0, "rules_passed": 0}
     while (tests := RuleTestWork.of(model)).versions:  # rules may be published meanwhile
         asked: dict[str, Any] = {}
-        predict(ctx, model, [tests], Progress(ctx, tests.count), asked)
+        predict(ctx, model, [tests], JobProgress(ctx, tests.count), asked)
         result = {name: number + asked[name] for name, number in result.items()}
     return result
 
@@ -187,7 +187,7 @@ class Work:
 
 
 @dataclass
-class Progress:
+class JobProgress:
     """One bar over all the children of the job."""
 
     ctx: JobContext
@@ -204,7 +204,7 @@ def predict(
     ctx: JobContext,
     model: Model,
     works: Sequence["Work | RuleTestWork"],
-    progress: Progress,
+    progress: JobProgress,
     result: dict[str, Any],
 ) -> None:
     """All decodings of a model in one child, so that its weights are read once; published one by one."""
@@ -231,7 +231,7 @@ def predict(
             work.publish(ctx, result)
 
 
-def embed(ctx: JobContext, work: Work, progress: Progress) -> None:
+def embed(ctx: JobContext, work: Work, progress: JobProgress) -> None:
     """Queries encoded as the catalog encodes tools, ranked by cosine over the stored rows."""
     texts, out = work.folder / "texts.jsonl", work.folder / "encoded"
     write_jsonl(texts, [{"id": row["id"], "text": row["query"]} for row in work.rows])

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from evaluation.benchmarks.selectors import newest_benchmarks
 from evaluation.core import confidence, report
-from evaluation.core.confidence import Fit, Verdict
+from evaluation.core.confidence import AnswerVerdict, Fit
 from evaluation.models import Benchmark, Calibration, Evaluation, Prediction
 from trace_site.jobs import JobContext
 from training.models import Model
@@ -24,10 +24,10 @@ NOTHING_REFUSED = (
     "--part development, then evaluate the model."
 )
 NO_TOOL_FITS = "No tool fits this request; the tools named are the nearest ones."
-UNKNOWN = Verdict(None, None, None)
+UNKNOWN = AnswerVerdict(None, None, None)
 
 
-def judged(model: Model, decode: str, features: Mapping[str, Any]) -> tuple[Verdict, str]:
+def judged(model: Model, decode: str, features: Mapping[str, Any]) -> tuple[AnswerVerdict, str]:
     """What is said beside an answer, and why a part of it is not known, or "". A way of answering that was never
     calibrated is judged by the ranking, while its list begins with the same tool."""
     known = {row.decode: row for row in Calibration.objects.filter(model=model)}

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from trace_site.lib.errors import TraceError
-from training.core.grid import Cell, Plan, Source, forecast, ordered, read_plan, totals
+from training.core.grid import Cell, GridPlan, Source, forecast, ordered, read_plan, totals
 from training.core.recipe import Recipe
 from training.core.stages import Step, steps
 
@@ -120,5 +120,5 @@ def test_kept_stages_are_not_trained_again():
 
 
 def test_plan_keeps_defaults_of_the_paper():
-    plan = Plan((Source(id=1),))
+    plan = GridPlan((Source(id=1),))
     assert (plan.base, plan.seeds, plan.branches) == ("pocket", (0,), ("rrb", "rule"))

@@ -1,7 +1,7 @@
 """A grid: one declared plan of cells over formats, memos, retrievals, seeds and snapshots.
 
-In: a mapping (YAML, JSON, a form or options). Out: a checked `Plan`, its cells in the order in which they train, and
-a forecast of what trains and what is reused. Pure: which keys a cell needs and which are kept is told by the caller.
+In: a mapping (YAML, JSON, a form or options). Out: a checked `GridPlan`, its cells in the order in which they train,
+and a forecast of what trains and what is reused. Pure: the caller tells which keys a cell needs and which are kept.
 """
 
 from collections import Counter
@@ -54,7 +54,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Plan:
+class GridPlan:
     """A grid as declared."""
 
     sources: tuple[Source, ...]
@@ -93,11 +93,11 @@ class Plan:
         return [Cell(source, f, m, r, seed) for seed, source, f, m, r in product(*self.axes)]
 
 
-def read_plan(data: Any) -> Plan:
+def read_plan(data: Any) -> GridPlan:
     """A plan from a mapping; an unknown field, a wrong value or an empty axis is refused by name."""
     if not isinstance(data, Mapping):
         raise refuse("(whole file)", "must be a mapping of fields to values.")
-    known = {"snapshots", *(name for name in Plan.__dataclass_fields__ if name != "sources")}
+    known = {"snapshots", *(name for name in GridPlan.__dataclass_fields__ if name != "sources")}
     if unknown := sorted(set(map(str, data)) - known):
         raise refuse(unknown[0], f"is unknown; the fields are {', '.join(sorted(known))}.")
     given = {name: value for name, value in data.items() if value is not None}
@@ -112,7 +112,7 @@ def read_plan(data: Any) -> Plan:
         values["branches"] = _some("branches", given["branches"], ("rrb", "rule", "imported"))
     if not isinstance(given.get("recipe", {}), Mapping):
         raise refuse("recipe", "must be a mapping of recipe fields to values.")
-    plan = Plan(_sources(given.get("snapshots")), recipe=dict(given.get("recipe", {})), **values)
+    plan = GridPlan(_sources(given.get("snapshots")), recipe=dict(given.get("recipe", {})), **values)
     if (many := prod(map(len, plan.axes))) > MOST:
         raise refuse("(whole plan)", f"has {many:,} cells; at most {MOST} go into one.", "Split it.")
     return plan
@@ -167,7 +167,7 @@ def _count(name: str, value: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedCell:
     """A cell with its stages and what becomes of each: `train`, `shared` (with a cell before) or `kept` (trained
     earlier)."""
 
@@ -176,10 +176,10 @@ class Planned:
     states: tuple[str, ...] = ()
 
 
-def ordered(cells: Iterable[Cell], steps_of: Callable[[Cell], list[Step]]) -> list[Planned]:
+def ordered(cells: Iterable[Cell], steps_of: Callable[[Cell], list[Step]]) -> list[PlannedCell]:
     """Cells with fewer stages first, for what they train others go on from. Among equals the first of each Stage 1
     comes before the second of any, so that several workers begin with different ones."""
-    planned = [Planned(cell, tuple(steps_of(cell))) for cell in cells]
+    planned = [PlannedCell(cell, tuple(steps_of(cell))) for cell in cells]
     seen: Counter[tuple[int, str]] = Counter()
     places = []
     for number, one in enumerate(planned):
@@ -189,7 +189,7 @@ def ordered(cells: Iterable[Cell], steps_of: Callable[[Cell], list[Step]]) -> li
     return [planned[number] for _, _, number in sorted(places)]
 
 
-def forecast(planned: Iterable[Planned], kept: set[str]) -> list[Planned]:
+def forecast(planned: Iterable[PlannedCell], kept: set[str]) -> list[PlannedCell]:
     """Each cell with the state of its stages. `kept`: keys that are in the store."""
     seen: set[str] = set()
     found = []
@@ -198,11 +198,11 @@ def forecast(planned: Iterable[Planned], kept: set[str]) -> list[Planned]:
         for step in one.steps:
             states.append("kept" if step.key in kept else "shared" if step.key in seen else "train")
             seen.add(step.key)
-        found.append(Planned(one.cell, one.steps, tuple(states)))
+        found.append(PlannedCell(one.cell, one.steps, tuple(states)))
     return found
 
 
-def totals(planned: Iterable[Planned]) -> dict[str, int]:
+def totals(planned: Iterable[PlannedCell]) -> dict[str, int]:
     """{"stages": all that the cells need, "train", "shared", "kept"}"""
     states = Counter(state for one in planned for state in one.states)
     return {"stages": states.total(), **{name: states[name] for name in ("train", "shared", "kept")}}

@@ -45,7 +45,7 @@ class Facts:
 
 
 @dataclass(slots=True)
-class Verdict:
+class RetrainVerdict:
     """`reasons`: which limits are reached. `keeps`: what still keeps it from starting; empty means it is due.
 
     `earliest`: when the quiet time is over, while that is still to come.
@@ -60,9 +60,9 @@ class Verdict:
         return bool(self.reasons) and not self.keeps
 
 
-def judge(facts: Facts, limits: Limits) -> Verdict:
+def judge(facts: Facts, limits: Limits) -> RetrainVerdict:
     """What the policy would do now if it is on."""
-    found = Verdict()
+    found = RetrainVerdict()
     missing = []
     for count, limit, what in (
         (facts.approved, limits.approved_samples, "newly approved sample"),

@@ -16,7 +16,7 @@ from trace_site.lib.files import content_hash
 from training.core import grid as plans
 from training.core import recipe as recipes
 from training.core import stages
-from training.core.grid import Cell, Plan, Planned, Source
+from training.core.grid import Cell, GridPlan, PlannedCell, Source
 from training.core.recipe import Recipe
 from training.models import ENDED_BADLY, Grid, GridCell, Run, TrainedStage
 from training.runs.estimates import Estimator
@@ -24,12 +24,12 @@ from training.runs.services import cell_recipe, plain_hash, run_create, run_key
 from training.runs.stages import over_default
 
 
-def plan_recipe(plan: Plan) -> Recipe:
+def plan_recipe(plan: GridPlan) -> Recipe:
     """The base's default recipe with the plan's fields over it. Raises TraceError naming the field."""
     return recipes.stored(over_default(plan.base, plan.recipe))
 
 
-def snapshots_of(plan: Plan) -> dict[Source, Snapshot]:
+def snapshots_of(plan: GridPlan) -> dict[Source, Snapshot]:
     """The snapshots that the plan names by number. Raises TraceError when one is not there."""
     asked = {source.id: source for source in plan.sources if source.id}
     found = Snapshot.objects.in_bulk(list(asked))
@@ -39,7 +39,7 @@ def snapshots_of(plan: Plan) -> dict[Source, Snapshot]:
     return {source: found[number] for number, source in asked.items()}
 
 
-def grid_forecast(plan: Plan, snapshots: Mapping[Source, Snapshot] | None = None) -> list[Planned]:
+def grid_forecast(plan: GridPlan, snapshots: Mapping[Source, Snapshot] | None = None) -> list[PlannedCell]:
     """The cells in training order with what becomes of their stages. Starts and builds nothing: of a snapshot that is
     not built yet only the catalog is known, so its Stage 2 counts as one to train."""
     known = snapshots_of(plan) if snapshots is None else snapshots
@@ -64,7 +64,7 @@ def grid_forecast(plan: Plan, snapshots: Mapping[Source, Snapshot] | None = None
     return plans.forecast(planned, set(kept))
 
 
-def grid_start(*, plan: Plan, actor: Any = None, wake: bool = True) -> Job:
+def grid_start(*, plan: GridPlan, actor: Any = None, wake: bool = True) -> Job:
     """Queue the building of the plan's snapshots and then its runs; the job's result names the grid."""
     plan_recipe(plan)
     snapshots_of(plan)
@@ -82,7 +82,7 @@ def run_grid(ctx: JobContext) -> dict[str, Any]:
     return {"grid": grid.pk, "cells": grid.cells.count()}
 
 
-def built_snapshots(ctx: JobContext, plan: Plan) -> dict[Source, Snapshot]:
+def built_snapshots(ctx: JobContext, plan: GridPlan) -> dict[Source, Snapshot]:
     """The plan's own snapshots. Raises JobPostponed until all are built, TraceError when one could not be.
 
     Which job builds which source is kept with the grid's job.
@@ -125,7 +125,7 @@ def keep_builds(ctx: JobContext, builds: dict[str, int]) -> None:
 
 
 @transaction.atomic
-def grid_create(*, plan: Plan, snapshots: Mapping[Source, Snapshot], actor: Any = None) -> Grid:
+def grid_create(*, plan: GridPlan, snapshots: Mapping[Source, Snapshot], actor: Any = None) -> Grid:
     """The grid with a run per cell, in training order. An equal plan made before is returned and goes on."""
     planned = grid_forecast(plan, snapshots)
     recipe = plan_recipe(plan)
@@ -178,7 +178,7 @@ def grid_jobs(grid: Grid) -> list[Job]:
 # How long a grid would take: each stage that trains counted once.
 
 
-def grid_seconds(plan: Plan, planned: Iterable[Planned]) -> float | None:
+def grid_seconds(plan: GridPlan, planned: Iterable[PlannedCell]) -> float | None:
     """Seconds on one worker; None when nothing says how fast the base trains. A snapshot that is to be built counts as
     the newest one there is."""
     known, newest = snapshots_of(plan), Snapshot.objects.first()

@@ -50,7 +50,7 @@ KINDS: dict[str, Any] = {"model": Model, "stage": TrainedStage}
 
 
 @dataclass(slots=True)
-class Plan:
+class RetentionPlan:
     """What would be removed and what stays why; `bytes` counts each folder once."""
 
     goes: list[Held]
@@ -66,13 +66,13 @@ class Plan:
         return sum({row.store_key: row.bytes for row in self.goes}.values())
 
 
-def plan(keep: int | None = None) -> Plan:
+def plan(keep: int | None = None) -> RetentionPlan:
     """What retention would do now. keep: so many of the newest models stay whatever they are for."""
     keep = settings.MODEL_RETENTION_KEEP if keep is None else keep
     rows = held(keep)
     gone = set(removable(rows, _last_valid(rows)))
     goes = [row for row in rows if row.store_key in gone]
-    return Plan(goes, [row for row in rows if row.store_key not in gone], keep)
+    return RetentionPlan(goes, [row for row in rows if row.store_key not in gone], keep)
 
 
 def held(keep: int) -> list[Held]:
@@ -149,13 +149,13 @@ def apply(*, keep: int | None = None, actor: Any = None) -> dict[str, Any]:
     return {
         "models": [row.id for row in rows if row.kind == "model"],
         "stages": [row.id for row in rows if row.kind == "stage"],
-        "bytes": Plan(rows, []).bytes,
+        "bytes": RetentionPlan(rows, []).bytes,
         "restored": sorted(restored),
     }
 
 
 @transaction.atomic
-def _mark(keep: int | None, actor: Any) -> Plan:
+def _mark(keep: int | None, actor: Any) -> RetentionPlan:
     alias_lock()
     found = plan(keep)
     for kind, rows in KINDS.items():

@@ -11,7 +11,7 @@ from rules.models import Rule, RuleVersion
 from synthesis.models import Decision, Sample, Snapshot
 from trace_site.audit.models import AuditEntry
 from trace_site.jobs import Job
-from training.core.retraining import Facts, Failure, Limits, Verdict, judge
+from training.core.retraining import Facts, Failure, Limits, RetrainVerdict, judge
 from training.models import ENDED_BADLY, UNDER_WAY, Retraining, RetrainPolicy, Run
 
 KIND = "retraining"
@@ -51,7 +51,7 @@ class Standing:
 
     policy: RetrainPolicy
     facts: Facts
-    verdict: Verdict
+    verdict: RetrainVerdict
     last: Retraining | None
     own: Job | None
     failed: Job | None

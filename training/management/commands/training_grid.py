@@ -10,7 +10,7 @@ from trace_site import jobs
 from trace_site.commands import TraceCommand, run_inline
 from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
-from training.core.grid import Plan, Planned, read_plan, totals
+from training.core.grid import GridPlan, PlannedCell, read_plan, totals
 from training.grids.services import grid_forecast, grid_seconds, grid_start
 from training.models import Grid
 from training.runs.services import mapping_from_file
@@ -63,7 +63,7 @@ class Command(TraceCommand):
             result["models"] = self.train(grid)
         return result, f"grid {grid.pk}: {sentence(figures, 'train')}"
 
-    def built(self, job: Job, plan: Plan) -> dict[str, Any]:
+    def built(self, job: Job, plan: GridPlan) -> dict[str, Any]:
         """The grid's job, with the snapshots that it waits for built here as well."""
         while (ran := jobs.run(job.pk)) is not None and ran.state == Job.State.QUEUED:
             for pk in ran.params["builds"].values():
@@ -91,7 +91,7 @@ class Command(TraceCommand):
         return models
 
 
-def plan_of(options: dict[str, Any]) -> Plan:
+def plan_of(options: dict[str, Any]) -> GridPlan:
     """The plan of a file with the options over it."""
     data: dict[str, Any] = {"base": settings.BASE_MODEL}
     if options["plan"]:
@@ -105,7 +105,7 @@ def plan_of(options: dict[str, Any]) -> Plan:
     return read_plan(data)
 
 
-def told(planned: list[Planned]) -> list[str]:
+def told(planned: list[PlannedCell]) -> list[str]:
     """One line a cell: what becomes of each of its stages."""
     lines = []
     for one in planned:
