@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from threading import RLock
 
-from django.db.models import F
+from django.db.models import Case, F, When
 
 from catalog.core.words import name_words
 from catalog.imports.services import domain_slug
@@ -47,26 +47,17 @@ def version_contents(versions: Iterable[RuleVersion]) -> dict[int, RuleContent]:
     }
 
 
-def published_versions(domain: str = "") -> list[RuleVersion]:
-    """The published version of every rule, by domain and code; `rule` comes with it."""
-    versions = RuleVersion.objects.filter(rule__published__isnull=False, pk=F("rule__published_id"))
-    if domain:
-        versions = versions.filter(rule__domain_id=domain)
-    return list(versions.select_related("rule").order_by("rule__domain_id", "rule__code"))
-
-
 def latest_versions() -> list[RuleVersion]:
-    """The newest version of every rule, published or not."""
     newest = RuleVersion.objects.order_by("rule_id", "-number").distinct("rule_id")
     return list(newest.select_related("rule"))
 
 
 def current_versions(domain: str = "") -> list[RuleVersion]:
     """Per rule the published version, else the newest draft, by domain and code."""
-    chosen = {version.rule_id: version for version in latest_versions()}
-    chosen |= {version.rule_id: version for version in published_versions()}
-    found = [version for version in chosen.values() if not domain or version.rule.domain_id == domain]
-    return sorted(found, key=lambda version: (version.rule.domain_id, version.rule.code))
+    rows = RuleVersion.objects.filter(rule__domain_id=domain) if domain else RuleVersion.objects.all()
+    live = Case(When(pk=F("rule__published_id"), then=0), default=1)
+    current = rows.order_by("rule_id", live, "-number").distinct("rule_id").select_related("rule")
+    return sorted(current, key=lambda version: rule_key(version.rule))
 
 
 class _Kept:

@@ -1,7 +1,7 @@
 """Reads of the change pages: the list with its filters, one request with everything that helps to decide."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
@@ -12,7 +12,7 @@ from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet, Sub
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
-from rules.book import version_contents
+from rules.book import Problem, version_contents
 from rules.changes.permits import VERBS, WRITERS, ReviewVerdict, approvals_missing, refusal, words_on
 from rules.changes.proposals import (
     Conflict,
@@ -32,16 +32,11 @@ from trace_site.impact import Impact, impact_of
 from trace_site.lib.errors import TraceError
 from trace_site.paging import number_of
 
-# What happened to a change request: the audit entries and the comments in one list.
-
-
 SHOWN_ENTRIES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """One line of the timeline."""
-
     at: datetime
     who: str
     action: str
@@ -50,23 +45,19 @@ class Happened:
 
 
 def timeline(request: ChangeRequest) -> list[Happened]:
-    """The audit entries and the comments, newest first."""
+    """Newest first; the audit holds the comments too."""
     entries = AuditEntry.objects.filter(object_type="changerequest", object_id=str(request.pk))
-    rows = entries.exclude(action="request.commented").select_related("actor").order_by("-id")
-    happened = [_happened(entry) for entry in rows[:SHOWN_ENTRIES]]
-    comments = request.comments.select_related("author").order_by("-id")[:SHOWN_ENTRIES]
-    happened += [Happened(row.at, row.author.username, "commented", row.text, {}) for row in comments]
-    return sorted(happened, key=lambda row: row.at, reverse=True)
-
-
-def _happened(entry: AuditEntry) -> Happened:
-    who = entry.actor.username if entry.actor else "the schedule"
-    detail = dict(entry.detail)
-    if "at" in detail:
-        detail["at"] = datetime.fromisoformat(detail["at"])
-    action = entry.action.removeprefix("request.")
-    said = detail.get("reason") or detail.get("comment") or detail.get("why") or detail.get("note") or ""
-    return Happened(entry.at, who, action, str(said), detail)
+    happened = []
+    for entry in entries.select_related("actor").order_by("-id")[:SHOWN_ENTRIES]:
+        who = entry.actor.username if entry.actor else "the schedule"
+        detail = dict(entry.detail)
+        if "at" in detail:
+            detail["at"] = datetime.fromisoformat(detail["at"])
+        said = next(
+            (detail[name] for name in ("reason", "comment", "why", "note", "text") if detail.get(name)), ""
+        )
+        happened.append(Happened(entry.at, who, entry.action.removeprefix("request."), str(said), detail))
+    return happened
 
 
 NEWS_DAYS = 7
@@ -84,9 +75,9 @@ class ChangeView:
     before: RuleContent | None
     after: RuleContent | None
     diff: RuleDiff
-    problems: Sequence[tuple[str, str]] = ()
-    findings: list[Finding] | None = None
-    conflicts: list[Conflict] = field(default_factory=list)
+    problems: Sequence[Problem]
+    findings: list[Finding] | None
+    conflicts: list[Conflict]
 
     @property
     def notes(self) -> list[Conflict]:
@@ -237,25 +228,25 @@ def _views(request: ChangeRequest, changes: Sequence[RuleChange]) -> list[Change
     problems = {one.change.pk: one.problems for one in proposals}
     findings = request_findings(changes, proposals)
     conflicts = request_conflicts(request, changes, proposals) if is_open else []
-    return [
-        _view(
-            change,
-            olds,
-            problems=problems.get(change.pk, ()),
-            findings=findings.get(change.pk),
-            conflicts=[conflict for conflict in conflicts if conflict.change.pk == change.pk],
+    views = []
+    for change in changes:
+        withdraws = change.action == RuleChange.Action.WITHDRAW
+        old_id = change.base_published_id if withdraws else change.base_id
+        before = olds[old_id] if old_id else None
+        after = None if withdraws else content_of(change.content)
+        views.append(
+            ChangeView(
+                change,
+                change_label(change),
+                before,
+                after,
+                diff_rules(before or NOTHING, after or NOTHING),
+                problems=problems.get(change.pk, ()),
+                findings=findings.get(change.pk),
+                conflicts=[conflict for conflict in conflicts if conflict.change.pk == change.pk],
+            )
         )
-        for change in changes
-    ]
-
-
-def _view(change: RuleChange, olds: dict[int, RuleContent], **found: Any) -> ChangeView:
-    withdraws = change.action == RuleChange.Action.WITHDRAW
-    old_id = change.base_published_id if withdraws else change.base_id
-    before = olds[old_id] if old_id else None
-    after = None if withdraws else content_of(change.content)
-    diff = diff_rules(before or NOTHING, after or NOTHING)
-    return ChangeView(change, change_label(change), before, after, diff, **found)
+    return views
 
 
 def request_impact(pk: int) -> tuple[list[Impact], list[tuple[str, list[Impact]]]]:

@@ -62,17 +62,13 @@ def tool_set(target: str, chosen: Sequence[str]) -> ToolSet:
     )
 
 
-def found_tools(tools: Sequence[Tool], target: str) -> list[LookAlike]:
-    """What a search found, each with its cosine to the target where there is one; the target itself left out."""
+def found_tools(tools: Sequence[Tool], typed: str, target: str) -> list[LookAlike]:
+    """What a search found, the name typed in full first, with the cosine to the target where there is one."""
     aim = _tools(Q(name=target)).first() if target and tools else None
     scores = _scores(aim, tools) if aim else {}
-    return [LookAlike(tool, scores.get(tool.pk)) for tool in tools if tool != aim]
-
-
-def named_first(tools: Sequence[Tool], typed: str) -> list[Tool]:
-    """The search's order, but what is called exactly so comes before what only holds the words."""
     wanted = typed.casefold()
-    return sorted(tools, key=lambda tool: wanted not in (tool.name.casefold(), tool.endpoint.casefold()))
+    tools = sorted(tools, key=lambda tool: wanted not in (tool.name.casefold(), tool.endpoint.casefold()))
+    return [LookAlike(tool, scores.get(tool.pk)) for tool in tools if tool != aim]
 
 
 def tool_names(ids: Iterable[int]) -> list[str]:

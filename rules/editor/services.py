@@ -8,7 +8,6 @@ import json
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 
 from django.db import transaction
@@ -105,21 +104,7 @@ class RuleForm:
         """T(r) as typed so far, the target first."""
         return [name for name in (self.target, *self.confusables) if name]
 
-    @cached_property
-    def is_too_long(self) -> bool:
-        """Whether something is longer than a draft may hold; its sentences are not looked through then."""
-        return bool(draft_problems(self.content()))
-
-    @property
-    def numbered_clauses(self) -> list[tuple[int, dict[str, Any]]]:
-        return list(zip(self.clause_rows, self.clauses, strict=True))
-
-    @property
-    def numbered_tests(self) -> list[tuple[int, dict[str, Any]]]:
-        return list(zip(self.test_rows, self.tests, strict=True))
-
     def content(self) -> dict[str, Any]:
-        """What the rule says, as the services take it."""
         return fill_draft({name: getattr(self, name) for name in FIELDS})
 
 

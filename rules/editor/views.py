@@ -17,7 +17,7 @@ from rules.changes.permits import words_on
 from rules.changes.proposals import proposals_of, request_conflicts
 from rules.changes.services import request_submit
 from rules.core.check import has_errors
-from rules.core.draft import draft_of, form_words, in_form_words
+from rules.core.draft import draft_of, draft_problems, form_words, in_form_words
 from rules.core.rule import pointed_row
 from rules.core.sentences import compare, follow, said, say
 from rules.editor import services
@@ -27,7 +27,6 @@ from rules.editor.selectors import (
     found_tools,
     my_draft,
     my_requests,
-    named_first,
     tool_names,
     tool_set,
 )
@@ -213,6 +212,8 @@ def fields_context(form: RuleForm) -> dict[str, Any]:
         "form": form,
         "base_json": json.dumps(form.base),
         "set": tool_set(form.target, form.confusables),
+        "clauses": zip(form.clause_rows, form.clauses, strict=True),
+        "tests": zip(form.test_rows, form.tests, strict=True),
         "next_clause": max(form.clause_rows, default=-1) + 1,
         "next_test": max(form.test_rows, default=-1) + 1,
     }
@@ -241,7 +242,7 @@ def rule_check(request: HttpRequest) -> HttpResponse:
             for pointer, sentence in problems
         ],
         "blocked": has_errors(findings),
-        "sentences": {} if form.is_too_long else _sentences(form),
+        "sentences": {} if draft_problems(draft) else _sentences(form),
         "untouched": not any((form.text, form.clauses, form.tests)),
     }
     return render(request, "rules/_findings.html", context)
@@ -269,7 +270,7 @@ def fields(request: HttpRequest) -> HttpResponse:
 def sentence_fix(request: HttpRequest) -> JsonResponse:
     """`say`: a clause's row; answers {edit: [start, end, words]} or {why}. Else {clauses: [row or null, ...]}."""
     form = RuleForm.read(request.POST)
-    if form.is_too_long:
+    if draft_problems(form.content()):
         return JsonResponse({"edit": None, "clauses": []})
     rows_said = {str(row): number for number, row in enumerate(form.clause_rows)}
     if (number := rows_said.get(request.POST.get("say", ""))) is not None:
@@ -287,8 +288,7 @@ def tool_search(request: HttpRequest) -> HttpResponse:
     typed = request.GET.get("q", "").strip()
     target = request.GET.get("target", "")
     rows = find_tools(ToolFilter(search=typed), size=FOUND).page.rows if typed else []
-    found = found_tools(named_first(rows, typed), target)
-    return render(request, "rules/_options.html", {"found": found})
+    return render(request, "rules/_options.html", {"found": found_tools(rows, typed, target)})
 
 
 @require_GET

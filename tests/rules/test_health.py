@@ -12,8 +12,8 @@ from catalog.models import Tool
 from catalog.services import tools_changed
 from rules.book import (
     cached_book,
+    current_versions,
     latest_versions,
-    published_versions,
     rule_key,
     tool_states,
     version_contents,
@@ -46,7 +46,8 @@ def kept() -> dict[tuple[str, str], tuple[int, str, list[dict]]]:
 
 def anew() -> dict[tuple[str, str], tuple[int, str, list[dict]]]:
     """Everything read from the database again and checked, without any of the caches."""
-    published, newest = published_versions(), latest_versions()
+    newest = latest_versions()
+    published = [version for version in current_versions() if version.rule.published_id == version.pk]
     contents = version_contents([*published, *newest])
     book = RuleBook(
         tool_states(), [OtherRule(*rule_key(version.rule), contents[version.pk]) for version in published]
