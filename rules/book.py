@@ -133,7 +133,6 @@ def rule_book(replaced: Iterable[OtherRule] = ()) -> RuleBook:
 
 
 def version_findings(version: RuleVersion, book: RuleBook | None = None) -> list[Finding]:
-    """What can be said about one version against the catalog and the published rules."""
     content = version_contents([version])[version.pk]
     return check_rule(content, book or rule_book(), rule_key(version.rule))
 
@@ -143,7 +142,6 @@ def rule_key(rule: Rule) -> tuple[str, str]:
 
 
 # What stands against a rule: the exchange format, then the catalog, with what was probably meant.
-
 
 CLOSEST = 3
 CANDIDATES = 400

@@ -16,11 +16,12 @@ from rules.models import OPEN, Rule, RuleChange, RuleHealth, RuleVersion
 from trace_site.impact import Impact
 from trace_site.paging import SIZE, Page, keyset, number_of
 
+MOST_WORDS = 12  # of a search
+NAMED = 3  # rules or requests that an impact lists
+
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """A version and what it changed against the one before; the first has no change."""
-
     version: RuleVersion
     change: RuleDiff | None
 
@@ -30,7 +31,7 @@ def rule(pk: int) -> Rule:
 
 
 def history(rule: Rule) -> list[HistoryEntry]:
-    """Newest first, each with its change."""
+    """Newest first, each with its change against the one before; the first has none."""
     versions = list(rule.versions.select_related("target", "author", "rule").order_by("-number"))
     contents = version_contents(versions)
     before = [*versions[1:], None]
@@ -41,7 +42,6 @@ def history(rule: Rule) -> list[HistoryEntry]:
 
 
 def tool_set(version: RuleVersion) -> list[Tool]:
-    """T(r), the target first."""
     found = Tool.objects.defer("embedding", "search", "words").in_bulk(version.tool_ids)
     return [found[pk] for pk in version.tool_ids]
 
@@ -79,9 +79,6 @@ def newest_version(rule: Rule) -> RuleVersion | None:
 # Reads of the list of rules: RuleHealth says what the checks found, nothing is checked here.
 
 
-MOST_WORDS = 12
-
-
 @dataclass(frozen=True, slots=True)
 class RuleFilter:
     """What the list is narrowed by; empty values narrow nothing. `order` is empty (by code) or `changed`."""
@@ -106,8 +103,6 @@ class RuleFilter:
 
 @dataclass(frozen=True, slots=True)
 class RuleList:
-    """One page of rules, and how many there are in all, by light."""
-
     page: Page
     total: int
     errors: int
@@ -164,9 +159,6 @@ def _page(rows: QuerySet[RuleHealth], chosen: RuleFilter, after: str, size: int)
 
 
 # What a change of tools touches among the rules, told to the catalog's previews and to undo (trace_site.impact).
-
-
-NAMED = 3
 
 
 def rules_of_tools(ids: list[int]) -> Iterable[Impact]:

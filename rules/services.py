@@ -27,6 +27,8 @@ from rules.models import Rule, RuleHealth, RuleVersion
 from trace_site.audit import models as audit_models
 from trace_site.webhooks.services import emit, emit_all
 
+MANY = 200  # changed rules from which on checking everything costs no more
+
 
 @transaction.atomic
 def rule_withdraw(*, rule: Rule, actor: Any = None, detail: dict[str, Any] | None = None) -> Rule:
@@ -116,12 +118,6 @@ def publish_checked(versions: Iterable[RuleVersion], actor: Any, detail: dict[st
 def _told(rule: Rule) -> dict[str, Any]:
     """What a webhook learns of a rule whatever happened to it."""
     return {"rule": rule.pk, "code": rule.code, "domain": rule.domain_id}
-
-
-# What the checks say about every rule, kept in RuleHealth.
-
-
-MANY = 200  # changed rules from which on checking everything costs no more
 
 
 @transaction.atomic

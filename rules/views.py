@@ -57,9 +57,6 @@ def affected(request: HttpRequest) -> HttpResponse:
     return render(request, "rules/_affected.html", {"touched": selectors.rules_naming(names)})
 
 
-# The list of rules: search, filters, pages.
-
-
 @require_GET
 def rule_list(request: HttpRequest) -> HttpResponse:
     """Rules that were never checked, because SQL wrote them, are checked when the list is first asked for."""
@@ -70,9 +67,6 @@ def rule_list(request: HttpRequest) -> HttpResponse:
     if request.headers.get("HX-Request"):
         return render(request, "rules/_rules.html", context)
     return render(request, "rules/rule_list.html", {**context, "domains": Domain.objects.all()})
-
-
-# Pages about versions of one rule: two of them compared, and the changes that begin from one.
 
 
 @require_GET

@@ -1,4 +1,4 @@
-"""/api/v1/change-requests: rule changes from draft to applied."""
+"""/api/v1/change-requests: rule changes from draft to applied. A change is saved with If-Match: nothing is overwritten."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,22 +31,16 @@ from rules.serializers import (
     SubmitIn,
     draft_input,
 )
-from trace_site.access import ADMIN, EXPERT
 from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import answer_example, page_example, request_example
 from trace_site.rest.schema import IF_MATCH, InputSerializer, page_of
 from trace_site.rest.views import ApiView, etag_of, keyset_response, require_match
 
-# /api/v1/changes: one rule's change inside a change request, saved with If-Match so that nothing is overwritten.
-
-
-WRITERS = (EXPERT, ADMIN)
 NO_REQUEST = OpenApiResponse(description="no such change request, change, rule or version")
 CLASH = OpenApiResponse(description="its state does not allow it, or the request changes that rule already")
 
 
 def add_change(made: ChangeRequest, given: dict[str, Any], actor: Any) -> RuleChange:
-    """One change of a body added to the request."""
     rule = get_object_or_404(Rule, pk=given["rule"]) if given.get("rule") is not None else None
     base = None
     if rule is not None and given.get("base") is not None:
@@ -157,7 +151,6 @@ def _answer(change: RuleChange) -> Response:
 
 
 def place_of(request: ChangeRequest) -> dict[str, str]:
-    """Headers of an answer that made a request."""
     return {"Location": reverse("api-change-request", args=[request.pk]), "ETag": etag_of(request.revision)}
 
 

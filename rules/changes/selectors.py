@@ -266,6 +266,5 @@ def compare_versions(rule_id: int, first: int, second: int) -> tuple[RuleVersion
 
 
 def published_by(request: ChangeRequest) -> Iterable[RuleVersion]:
-    """The versions that an applied request made or published."""
     made = request.changes.exclude(version=None).values("version")
     return RuleVersion.objects.filter(pk__in=made).select_related("rule").order_by("rule__code")

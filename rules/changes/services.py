@@ -123,7 +123,6 @@ def request_reopen(*, request: ChangeRequest, actor: Any, revision: int | None =
 
 @transaction.atomic
 def request_apply(*, request: ChangeRequest, actor: Any, revision: int | None = None) -> ChangeRequest:
-    """Publish what was approved, all of it or nothing."""
     catalog_lock()  # first, as in every writer of the catalog: a target may not be retired in between
     request = held(request.pk, "apply", actor, revision)
     return _apply(request, actor)
@@ -244,7 +243,6 @@ def _move(
 
 
 def title_of(changes: Sequence[RuleChange]) -> str:
-    """A title made from what is changed, for a request that was given none."""
     withdrawn = RuleChange.Action.WITHDRAW
     title = ", ".join(
         f"{'Withdraw ' if change.action == withdrawn else ''}{change_label(change)}" for change in changes
@@ -253,7 +251,6 @@ def title_of(changes: Sequence[RuleChange]) -> str:
 
 
 def tell(event: str, request: ChangeRequest, actor: Any, **facts: Any) -> None:
-    """Tell the webhooks `request.<event>`."""
     payload = {
         "request": request.pk,
         "title": request.title,

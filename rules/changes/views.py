@@ -48,7 +48,6 @@ def request_count(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def request_impact(request: HttpRequest, pk: int) -> HttpResponse:
-    """Fragment: what applying makes stale."""
     total, each = selectors.request_impact(pk)
     return render(request, "rules/_request_impact.html", {"total": total, "each": each})
 

@@ -90,7 +90,7 @@ def _sources(target: Tool, near: NeighbourList | None) -> dict[int, list[str]]:
 
 
 def _scores(target: Tool, tools: Sequence[Tool]) -> dict[int, float]:
-    """Tool id -> cosine to the target."""
+    """Tool id -> cosine."""
     rows = Tool.objects.filter(pk__in=[tool.pk for tool in tools], embedding__isnull=False)
     own = Tool.objects.filter(pk=target.pk).values_list("embedding", flat=True).first()
     if own is None or not tools:
@@ -127,9 +127,6 @@ def drafts_beside(rule: Rule | None, user: Any) -> list[RuleChange]:
         return []
     rows = RuleChange.objects.filter(rule=rule, request__state__in=OPEN).exclude(request__author=user)
     return list(rows.select_related("request", "edited_by").order_by("id"))
-
-
-# What is missing in a draft as typed, what the checks say of it, and where.
 
 
 def check_draft(

@@ -133,9 +133,6 @@ def _draft(text: str) -> dict[str, Any]:
     return {} if draft_problems(given) else fill_draft(given)
 
 
-# Saving.
-
-
 @dataclass(frozen=True, slots=True)
 class Theirs:
     """What was saved meanwhile: a revision of the draft, or a version of the rule when there was no draft yet."""
@@ -149,8 +146,6 @@ class Theirs:
 
 
 class EditConflict(Exception):
-    """Somebody saved `theirs` after the form was opened."""
-
     def __init__(self, form: RuleForm, theirs: Theirs) -> None:
         super().__init__(theirs.label)
         self.form = form
@@ -241,7 +236,6 @@ def draft_discard(*, form: RuleForm, actor: Any) -> ChangeRequest:
 
 @transaction.atomic
 def draft_move(*, change: RuleChange, into: int, actor: Any) -> RuleChange:
-    """Move a saved change into another draft request."""
     request = ChangeRequest.objects.filter(pk=into, state=ChangeRequest.State.DRAFT).first()
     if request is None:
         raise TraceError(f"There is no draft request {into}.", code="not_found", hint="Choose another one.")

@@ -36,6 +36,7 @@ from trace_site.impact import impact_of
 from trace_site.lib.errors import TraceError, status_of
 from trace_site.paging import number_of, numbers_of
 
+FOUND = 12  # tools offered while one types
 REMEMBERED = 20  # first saves of a session whose answer may have been lost
 
 
@@ -220,9 +221,6 @@ def fields_context(form: RuleForm) -> dict[str, Any]:
 
 
 # Fragments of the rule editor, fetched while one types. None of them writes.
-
-
-FOUND = 12
 
 
 @require_POST

@@ -78,7 +78,6 @@ def _promise(preview: FilePreview) -> dict[str, int]:
 
 @require_POST
 def rule_import_request(request: HttpRequest) -> HttpResponse:
-    """Make the change request that was previewed."""
     ticket = read_ticket(request.POST.get("ticket", ""), SALT, request.user)
     upload = Upload(**ticket["upload"])
     preview = _read(upload)
@@ -103,7 +102,6 @@ def rule_import_request(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def rule_export(request: HttpRequest, fmt: Format) -> HttpResponse:
-    """The rules that the list shows under its filters, as a file."""
     return download(RuleFilter.read(request.GET), fmt)
 
 
