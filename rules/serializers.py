@@ -1,4 +1,4 @@
-"""What the API answers about rules, in the words of the exchange format."""
+"""What the API answers about rules and reads about rules and change requests, in the words of the exchange format."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -143,18 +143,14 @@ class Imported(Out):
     changes = ImportedRule(many=True)
 
 
-# What the API reads about rules and change requests, in the words of the exchange format.
-
-
 # texts that no exchange format knows are checked by the services, which say what they may hold; here they only must be
 # text, and not without end
 TEXT: dict[str, Any] = {"required": False, "allow_blank": True, "trim_whitespace": False}
-
-
 NAME = {**TEXT, "max_length": schema.LONGEST_NAME}
 SENTENCE = {**TEXT, "max_length": schema.LONGEST_SENTENCE}
 SAID = {**TEXT, "max_length": 10_000}
 REVISION: dict[str, Any] = {"min_value": 0, "max_value": 2**31 - 1}
+FILTER: dict[str, Any] = {"default": "", "allow_blank": True}
 MOST_CHANGES = 500  # that a request begins with; more come by file
 
 
@@ -225,17 +221,12 @@ class RequestIn(RequestPatch):
 class ListIn(InputSerializer):
     """Filters of the list of rules."""
 
-    q = serializers.CharField(
-        default="", allow_blank=True, max_length=200, help_text="every word occurs in code, target or text"
-    )
-    domain = serializers.CharField(default="", allow_blank=True, max_length=60)
+    q = serializers.CharField(**FILTER, max_length=200, help_text="every word occurs in code, target or text")
+    domain = serializers.CharField(**FILTER, max_length=60)
     state = serializers.ChoiceField(
-        ["published", "changed", "draft"], default="", allow_blank=True,
-        help_text="changed: published, with a newer draft",
-    )  # fmt: skip
-    light = serializers.ChoiceField(
-        ["ok", "warning", "error"], default="", allow_blank=True, help_text="what the checks say"
+        ["published", "changed", "draft"], **FILTER, help_text="changed: published, with a newer draft"
     )
+    light = serializers.ChoiceField(["ok", "warning", "error"], **FILTER, help_text="what the checks say")
 
 
 class ExportIn(ListIn):
@@ -256,10 +247,8 @@ class ImportIn(InputSerializer):
     drafts = serializers.BooleanField(
         default=False, help_text="also publish what the file repeats of drafts and withdrawn rules"
     )
-    title = serializers.CharField(default="", allow_blank=True, max_length=200)
-    filename = serializers.CharField(
-        default="", allow_blank=True, max_length=200, help_text="used in messages"
-    )
+    title = serializers.CharField(**FILTER, max_length=200)
+    filename = serializers.CharField(**FILTER, max_length=200, help_text="used in messages")
 
 
 class SubmitIn(InputSerializer):
@@ -294,12 +283,10 @@ class CommentIn(InputSerializer):
 
 class RequestListIn(InputSerializer):
     q = serializers.CharField(
-        default="", allow_blank=True, max_length=200, help_text="every word occurs in title, author or a rule"
+        **FILTER, max_length=200, help_text="every word occurs in title, author or a rule"
     )
-    state = serializers.ChoiceField(ChangeRequest.State.choices, default="", allow_blank=True)
-    whose = serializers.ChoiceField(
-        ["mine", "waiting"], default="", allow_blank=True, help_text="waiting: for your decision"
-    )
+    state = serializers.ChoiceField(ChangeRequest.State.choices, **FILTER)
+    whose = serializers.ChoiceField(["mine", "waiting"], **FILTER, help_text="waiting: for your decision")
 
 
 def draft_input(given: Mapping[str, Any]) -> dict[str, Any]:

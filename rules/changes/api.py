@@ -1,4 +1,4 @@
-"""/api/v1/change-requests: rule changes from draft to applied. A change is saved with If-Match: nothing is overwritten."""
+"""/api/v1/change-requests: rule changes from draft to applied. Changes are saved with If-Match."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

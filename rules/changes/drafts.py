@@ -10,12 +10,11 @@ from typing import Any
 from django.db import transaction
 
 from rules.book import refused_content, version_contents
-from rules.changes.permits import audit_request, held, not_a_writer
+from rules.changes.permits import audit_request, fitting, held, not_a_writer
 from rules.changes.proposals import change_label
 from rules.core.draft import draft_of, draft_problems, fill_draft
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion, State
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import storable
 
 LENGTHS = {"title": 200, "description": 5000, "code": 80, "domain": 60, "note": 300}
 
@@ -28,20 +27,11 @@ def checked_draft(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def short_texts(**given: str) -> dict[str, str]:
-    """The short fields, refused when too long for their column."""
-    for name, text in given.items():
-        if len(text) > LENGTHS[name]:
-            raise TraceError(
-                f"The {name} has {len(text):,} characters; at most {LENGTHS[name]:,} fit.",
-                code="bad_rule",
-                where=f"/{name}",
-                hint="Shorten it.",
-            )
-        if not storable(text):
-            raise TraceError(
-                f"The {name} holds a NUL or half a character.", code="bad_rule", where=f"/{name}"
-            )
-    return given
+    """The short fields, trimmed; refused when too long for their column."""
+    return {
+        name: fitting(name, text.strip(), LENGTHS[name], code="bad_rule", where=f"/{name}")
+        for name, text in given.items()
+    }
 
 
 @transaction.atomic
@@ -49,7 +39,7 @@ def request_create(*, actor: Any, title: str = "", description: str = "") -> Cha
     """An empty draft."""
     if error := not_a_writer(actor):
         raise error
-    texts = short_texts(title=title.strip(), description=description.strip())
+    texts = short_texts(title=title, description=description)
     request = ChangeRequest.objects.create(author=actor, **texts)
     audit_request("created", request, actor)
     return request
@@ -61,7 +51,7 @@ def request_describe(
 ) -> ChangeRequest:
     """Change what the request says about itself; counts as an edit."""
     request = held(request.pk, "edit", actor, revision)
-    texts = short_texts(title=title.strip(), description=description.strip())
+    texts = short_texts(title=title, description=description)
     before = {name: getattr(request, name) for name in texts}
     if before != texts:
         request.title, request.description = texts["title"], texts["description"]
@@ -94,7 +84,8 @@ def change_add(
             f"The request already changes {rule.code}.", code="conflict", hint="Edit that change."
         )
     began = _beginning(rule, action, base)
-    domain, code = ("", "") if rule else (domain.strip(), code.strip())
+    if rule is not None:
+        domain = code = ""
     if content is None:
         content = draft_of(version_contents([began])[began.pk]) if began and action == "save" else {}
     change = RuleChange.objects.create(
@@ -105,7 +96,7 @@ def change_add(
         base=began,
         base_published=rule.published if rule else None,
         edited_by=actor,
-        **short_texts(domain=domain, code=code, note=note.strip()),
+        **short_texts(domain=domain, code=code, note=note),
     )
     _edited(request, actor, {"added": _words(change), "change": change.pk})
     return change
@@ -171,8 +162,9 @@ def change_save(
         raise TraceError(
             "A withdrawal has no content.", code="bad_state", hint="Remove it, then add an edit."
         )
-    domain, code = ("", "") if change.rule else (domain.strip(), code.strip())
-    texts = short_texts(domain=domain, code=code, note=note.strip())
+    if change.rule:
+        domain = code = ""
+    texts = short_texts(domain=domain, code=code, note=note)
     fields = {"content": checked_draft(content), **texts}
     if all(getattr(change, name) == value for name, value in fields.items()):
         return change

@@ -7,11 +7,11 @@ from typing import Any
 from django.conf import settings
 
 from rules.models import OPEN, Approval, ChangeRequest, State
-from trace_site.access import ADMIN, EXPERT, ROLE_LABELS, roles_of
+from trace_site.access import ADMIN, EXPERT, ROLE_LABELS, WRITERS, roles_of
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
+from trace_site.lib.files import storable
 
-WRITERS = frozenset({EXPERT, ADMIN})
 BYPASS = "rules.bypass_review"
 SUBMITTED = OPEN - {State.DRAFT}
 ENDED = frozenset({State.REJECTED, State.CANCELLED})
@@ -53,7 +53,7 @@ def words_on(request: ChangeRequest) -> list[ReviewVerdict]:
             why = f"it was said of revision {row.revision}; now it is revision {request.revision}"
         elif not who.is_active:
             why = f"the account of {who.username} is no longer active"
-        elif not who.is_superuser and not {group.name for group in who.groups.all()} & WRITERS:
+        elif not who.is_superuser and {group.name for group in who.groups.all()}.isdisjoint(WRITERS):
             why = f"{who.username} no longer has a role that approves"
         words.append(ReviewVerdict(row, why))
     return words
@@ -64,7 +64,7 @@ def approvals_missing(words: Sequence[ReviewVerdict]) -> int:
 
 
 def not_a_writer(actor: Any) -> TraceError | None:
-    if actor.is_active and roles_of(actor) & WRITERS:
+    if actor.is_active and not roles_of(actor).isdisjoint(WRITERS):
         return None
     sentence = f"Only the role {ROLE_LABELS[EXPERT]} or {ROLE_LABELS[ADMIN]} may do this."
     return TraceError(sentence, code="not_allowed", hint="Ask an admin for the role.")
@@ -144,3 +144,13 @@ def audit_request(
     """One entry `request.<action>` with the revision and the states before and after."""
     facts = {"revision": request.revision, "before": before or None, "after": request.state, **detail}
     audit_models.record(actor=actor, action=f"request.{action}", obj=request, detail=facts)
+
+
+def fitting(name: str, text: str, longest: int, *, code: str, where: str = "") -> str:
+    """The text, refused when it is too long or cannot be stored."""
+    if len(text) > longest:
+        sentence = f"The {name} has {len(text):,} characters; at most {longest:,} fit."
+        raise TraceError(sentence, code=code, where=where, hint="Shorten it.")
+    if not storable(text):
+        raise TraceError(f"The {name} holds a NUL or half a character.", code=code, where=where)
+    return text

@@ -13,7 +13,7 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
 from rules.book import Problem, version_contents
-from rules.changes.permits import VERBS, WRITERS, ReviewVerdict, approvals_missing, refusal, words_on
+from rules.changes.permits import VERBS, ReviewVerdict, approvals_missing, refusal, words_on
 from rules.changes.proposals import (
     Conflict,
     change_label,
@@ -26,7 +26,7 @@ from rules.core.check import Finding
 from rules.core.draft import RuleDiff, content_of, diff_rules
 from rules.core.rule import RuleContent
 from rules.models import OPEN, Approval, ChangeRequest, RuleChange, RuleVersion, State
-from trace_site.access import roles_of
+from trace_site.access import WRITERS, roles_of
 from trace_site.audit.models import AuditEntry
 from trace_site.impact import Impact, impact_of
 from trace_site.lib.errors import TraceError
@@ -163,7 +163,7 @@ def _searched(rows: QuerySet[ChangeRequest], search: str) -> QuerySet[ChangeRequ
 
 def waiting_for(user: Any) -> QuerySet[ChangeRequest]:
     """Requests in review that this person may decide on and has not."""
-    if not roles_of(user) & WRITERS:
+    if roles_of(user).isdisjoint(WRITERS):
         return ChangeRequest.objects.none()
     spoken = Approval.objects.filter(request=OuterRef("pk"), reviewer=user.pk, revision=OuterRef("revision"))
     rows = ChangeRequest.objects.filter(state=State.IN_REVIEW).exclude(author=user.pk)

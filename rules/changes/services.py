@@ -13,13 +13,12 @@ from django.db import DatabaseError, IntegrityError, transaction
 from django.utils import timezone
 
 from catalog.services import catalog_lock
-from rules.changes.permits import approvals_missing, audit_request, held, words_on
+from rules.changes.permits import approvals_missing, audit_request, fitting, held, words_on
 from rules.changes.proposals import change_label, changes_of, check_clear, check_complete, proposals_of
 from rules.models import Approval, ChangeComment, ChangeRequest, Rule, RuleChange, State
 from rules.services import publish_checked, rule_withdraw, versions_save
 from trace_site.impact import impact_of
 from trace_site.lib.errors import TraceError
-from trace_site.lib.files import storable
 from trace_site.webhooks.services import emit
 
 log = logging.getLogger(__name__)
@@ -267,12 +266,4 @@ def said(text: str, *, what: str, needed: bool = False) -> str:
     text = text.strip()
     if needed and not text:
         raise TraceError(f"The {what} is missing.", code="reason_missing", hint="Say it in one sentence.")
-    if len(text) > LONGEST_SAID:
-        raise TraceError(
-            f"The {what} has {len(text):,} characters; at most {LONGEST_SAID:,} fit.",
-            code="bad_text",
-            hint="Shorten it, or link to the long version.",
-        )
-    if not storable(text):
-        raise TraceError(f"The {what} holds a NUL or half a character.", code="bad_text")
-    return text
+    return fitting(what, text, LONGEST_SAID, code="bad_text")
