@@ -1,13 +1,16 @@
 """The job engine: one owner at a time, nothing lost, nothing written by a worker that lost its lease."""
 
+import time
 from datetime import timedelta
 
 import pytest
+from celery import Celery
 from django.db import DatabaseError, transaction
 from django.db.models.functions import Now
 
 from trace_site import jobs
 from trace_site.audit import models as audit_models
+from trace_site.celery import wake_worker
 from trace_site.commands import run_inline
 from trace_site.lib.errors import TraceError
 
@@ -203,3 +206,12 @@ def test_poll_passes_over_a_job_that_waits_and_runs_the_next(settings, monkeypat
     worker._run_polled([waiting.pk, first.pk, second.pk])
     states = [jobs.Job.objects.get(pk=job.pk).state for job in (waiting, first, second)]
     assert states == ["queued", "done", "queued"]
+
+
+def test_nobody_waits_for_a_broker_that_is_away(settings, monkeypatch):
+    away = Celery("away", broker="redis://127.0.0.1:1/0")
+    away.conf.broker_transport_options = settings.CELERY_BROKER_TRANSPORT_OPTIONS
+    monkeypatch.setattr("trace_site.celery.app", away)
+    began = time.monotonic()
+    assert wake_worker("deliver") is not None
+    assert time.monotonic() - began < 2

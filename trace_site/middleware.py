@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +10,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse
 from django.shortcuts import redirect, render, resolve_url
 from django.urls import Resolver404, resolve
 
@@ -133,7 +133,8 @@ def refuse_nul(get_response: Handler) -> Handler:
 
     def middleware(request: HttpRequest) -> HttpResponse:
         api = request.path.startswith("/api/")  # its parsers check bodies, and answer in its own shape
-        given = [request.path, *_texts(request.GET), *([] if api else _texts(request.POST))]
+        sent = [*request.GET.lists(), *([] if api else request.POST.lists())]
+        given = [request.path, *(str(text) for key, values in sent for text in (key, *values))]
         if any("\0" in text for text in given):
             message = "The request holds a NUL character."
             if api:
@@ -142,12 +143,6 @@ def refuse_nul(get_response: Handler) -> Handler:
         return get_response(request)
 
     return middleware
-
-
-def _texts(data: QueryDict) -> Iterator[str]:
-    for key, values in data.lists():
-        yield key
-        yield from map(str, values)
 
 
 def closed_links(get_response: Handler) -> Handler:

@@ -6,17 +6,8 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
-from trace_site.audit.log import (
-    OPERATIONS,
-    Wanted,
-    all_lines,
-    changes_of,
-    known_types,
-    known_values,
-    lines_of,
-    page_of_lines,
-    wanted_from,
-)
+from trace_site.audit import log
+from trace_site.audit.log import Wanted
 from trace_site.audit.models import AuditChange, AuditEntry
 from trace_site.lib.cells import csv_lines, readable
 
@@ -39,14 +30,14 @@ COLUMNS = [
 
 @require_GET
 def audit_list(request: HttpRequest) -> HttpResponse:
-    wanted = wanted_from(request.GET)
+    wanted = log.wanted_from(request.GET)
     context = {
-        "page": page_of_lines(wanted, request.GET.get("after", "")),
+        "page": log.page_of_lines(wanted, request.GET.get("after", "")),
         "chosen": wanted,
         "any": wanted != Wanted(),
-        "actions": known_values(AuditEntry, "action"),
-        "operations": OPERATIONS,
-        "types": known_types(),
+        "actions": log.known_values(AuditEntry, "action"),
+        "operations": log.OPERATIONS,
+        "types": log.known_types(),
     }
     return render(request, "audit/audit_list.html", context)
 
@@ -55,15 +46,15 @@ def audit_list(request: HttpRequest) -> HttpResponse:
 def audit_event(request: HttpRequest, pk: int) -> HttpResponse:
     """A named event with the rows its transaction changed: its object's first, then how many others."""
     entry = get_object_or_404(AuditEntry, pk=pk)
-    own, others = changes_of(entry)
+    own, others = log.changes_of(entry)
     rows = list(own[:MOST_CHANGES])
-    line, *changes = lines_of([entry, *rows])
+    line, *changes = log.lines_of([entry, *rows])
     return _unfolded(request, {"line": line, "changes": changes, "others": others.count()})
 
 
 @require_GET
 def audit_change(request: HttpRequest, pk: int) -> HttpResponse:
-    line = lines_of([get_object_or_404(AuditChange, pk=pk)])[0]
+    line = log.lines_of([get_object_or_404(AuditChange, pk=pk)])[0]
     others = AuditChange.objects.filter(txid=line.tx or 0).count() - 1
     return _unfolded(request, {"line": line, "changes": [line], "others": others})
 
@@ -76,7 +67,7 @@ def _unfolded(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
 @require_GET
 def audit_csv(request: HttpRequest) -> StreamingHttpResponse:
     """The newest lines that match, for a spreadsheet; a cell that could be a formula begins with an apostrophe."""
-    lines = all_lines(wanted_from(request.GET), most=MOST_EXPORTED)
+    lines = log.all_lines(log.wanted_from(request.GET), most=MOST_EXPORTED)
     rows = ([_cell(getattr(line, name)) for name in COLUMNS] for line in lines)
     return StreamingHttpResponse(
         csv_lines(COLUMNS, rows),

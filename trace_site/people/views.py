@@ -24,18 +24,9 @@ from trace_site.notices.services import KINDS, MailChoice
 from trace_site.paging import keyset, number_of
 from trace_site.people import services
 from trace_site.people.sessions import forget_failures, mark_of, session_end, sessions_end, sessions_of
+from trace_site.rest import tokens
 from trace_site.rest.throttles import client_of, refuse_beyond, seconds_to_wait
-from trace_site.rest.tokens import (
-    MOST_DAYS,
-    SCOPES,
-    ApiToken,
-    personal_token_make,
-    personal_token_revoke,
-    service_token_make,
-    service_token_revoke,
-    service_token_rotate,
-    token_of,
-)
+from trace_site.rest.tokens import ApiToken
 
 
 @require_http_methods(["GET", "POST"])
@@ -96,7 +87,7 @@ def token_make(request: HttpRequest, pk: int) -> HttpResponse:
     """A service token of this person; it is shown on this one answer only."""
     person = get_object_or_404(User, pk=pk)
     try:
-        token, secret = service_token_make(
+        token, secret = tokens.service_token_make(
             owner=person,
             name=request.POST.get("name", ""),
             scopes=request.POST.getlist("scopes"),
@@ -111,14 +102,14 @@ def token_make(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def token_rotate(request: HttpRequest, pk: int, token: int) -> HttpResponse:
     """The new text is shown on this one answer only."""
-    replaced, secret = service_token_rotate(token=_service_token(pk, token), actor=request.user)
+    replaced, secret = tokens.service_token_rotate(token=_service_token(pk, token), actor=request.user)
     return _person_page(request, replaced.owner, token=replaced, secret=secret)
 
 
 @require_POST
 def token_revoke(request: HttpRequest, pk: int, token: int) -> HttpResponse:
     row = _service_token(pk, token)
-    service_token_revoke(token=row, actor=request.user)
+    tokens.service_token_revoke(token=row, actor=request.user)
     messages.success(request, f"The token {row.name} is revoked; programs that send it are refused.")
     return redirect("people:person", pk)
 
@@ -142,10 +133,10 @@ def _person_page(request: HttpRequest, person: User, **more: Any) -> HttpRespons
         "roles_to_choose": [(role, label, role in chosen) for role, label in ROLE_LABELS.items()],
         "email": request.POST.get("email", "") if more.get("problem") else person.email,
         "tokens": ApiToken.objects.filter(owner=person, kind=ApiToken.Kind.SERVICE),
-        "scopes": [(scope, words, scope in wanted) for scope, words in SCOPES.items()],
+        "scopes": [(scope, words, scope in wanted) for scope, words in tokens.SCOPES.items()],
         "token_name": request.POST.get("name", "") if more.get("token_problem") else "",
         "token_days": request.POST.get("days", "") if more.get("token_problem") else 90,
-        "most_days": MOST_DAYS,
+        "most_days": tokens.MOST_DAYS,
         "link_days": settings.PASSWORD_RESET_TIMEOUT // 86_400,
         "is_oneself": person.pk == request.user.pk,
         **more,
@@ -168,13 +159,13 @@ def account(request: HttpRequest) -> HttpResponse:
 def account_token(request: HttpRequest) -> HttpResponse:
     """Make or replace the caller's API token; it is shown on this one answer only."""
     refuse_beyond("token", request.user.pk, most=10, seconds=3600)
-    _, secret = personal_token_make(user=request.user)
+    _, secret = tokens.personal_token_make(user=request.user)
     return render(request, "account.html", {"shown": secret, **_account_context(request)})
 
 
 @require_POST
 def account_token_revoke(request: HttpRequest) -> HttpResponse:
-    if personal_token_revoke(user=request.user):
+    if tokens.personal_token_revoke(user=request.user):
         messages.success(request, "The token is revoked; programs that send it are refused from now on.")
     return redirect("account")
 
@@ -211,7 +202,7 @@ class ChangePassword(PasswordChangeView):
             raise TraceError("your account was changed meanwhile.", code="conflict", hint="Sign in again.")
         response = super().form_valid(form)
         sessions_end(user=self.request.user, keep=self.request.session.session_key)
-        personal_token_revoke(user=self.request.user)
+        tokens.personal_token_revoke(user=self.request.user)
         audit_models.record(actor=self.request.user, action="password.changed", obj=form.user)
         messages.success(
             self.request, "Your password is changed. Other sessions and your API token have ended."
@@ -264,7 +255,7 @@ def _account_context(request: HttpRequest) -> dict[str, Any]:
     choice = MailChoice.objects.filter(user=request.user.pk).first()
     return {
         "sessions": sessions_of(request.user, request.session.session_key),
-        "token": token_of(request.user),
+        "token": tokens.token_of(request.user),
         "token_days": settings.TOKEN_DAYS,
         "service_tokens": ApiToken.objects.filter(owner=request.user.pk, kind=ApiToken.Kind.SERVICE),
         "mail_host": settings.EMAIL_HOST,

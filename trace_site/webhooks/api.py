@@ -13,17 +13,9 @@ from trace_site.audit import models as audit_models
 from trace_site.rest.examples import answer_example, page_example, request_example
 from trace_site.rest.schema import InputSerializer, page_of
 from trace_site.rest.views import ApiView, keyset_response
+from trace_site.webhooks import services
 from trace_site.webhooks.deliveries import deliver_now, ping
-from trace_site.webhooks.services import (
-    EVENTS,
-    Webhook,
-    WebhookDelivery,
-    webhook_create,
-    webhook_delete,
-    webhook_pause,
-    webhook_rotate,
-    webhook_update,
-)
+from trace_site.webhooks.services import EVENTS, Webhook, WebhookDelivery
 
 # What the webhook API reads and answers, with examples.
 
@@ -129,7 +121,7 @@ class WebhooksList(ApiView):
     )
     def post(self, request: Request) -> Response:
         """Add a webhook. The answer holds its secret, which is not told again."""
-        hook = webhook_create(**self.read(WebhookIn), actor=request.user)
+        hook = services.webhook_create(**self.read(WebhookIn), actor=request.user)
         return Response(WebhookMade(hook).data, status=201)
 
 
@@ -152,14 +144,14 @@ class WebhooksOne(ApiView):
         given = self.read(WebhookChange, partial=True)
         active = given.pop("active", None)
         if given:
-            hook = webhook_update(webhook=hook, actor=request.user, **given)
+            hook = services.webhook_update(webhook=hook, actor=request.user, **given)
         if active is not None:
-            hook = webhook_pause(webhook=hook, actor=request.user, active=active)
+            hook = services.webhook_pause(webhook=hook, actor=request.user, active=active)
         return Response(WebhookOut(hook).data)
 
     def delete(self, request: Request, pk: int) -> Response:
         """Remove a webhook with its log."""
-        webhook_delete(webhook=_hook(pk), actor=request.user)
+        services.webhook_delete(webhook=_hook(pk), actor=request.user)
         return Response(status=204)
 
 
@@ -176,7 +168,7 @@ class WebhooksReplaceSecret(ApiView):
     @extend_schema(responses=WebhookMade, examples=[answer_example(MADE)])
     def post(self, request: Request, pk: int) -> Response:
         """Replace the secret."""
-        return Response(WebhookMade(webhook_rotate(webhook=_hook(pk), actor=request.user)).data)
+        return Response(WebhookMade(services.webhook_rotate(webhook=_hook(pk), actor=request.user)).data)
 
 
 class WebhooksDeliveries(ApiView):

@@ -13,17 +13,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
+from trace_site.webhooks import services
 from trace_site.webhooks.deliveries import body_of, deliver_now, headers_of, ping
-from trace_site.webhooks.services import (
-    EVENTS,
-    Webhook,
-    WebhookDelivery,
-    webhook_create,
-    webhook_delete,
-    webhook_pause,
-    webhook_rotate,
-    webhook_update,
-)
+from trace_site.webhooks.services import EVENTS, Webhook, WebhookDelivery
 
 SHOWN = "webhook_secret_to_show"  # in the session: which webhook's secret the next page shows, not the secret
 
@@ -40,7 +32,7 @@ def webhook_list(request: HttpRequest) -> HttpResponse:
     problem = None
     if request.method == "POST":
         try:
-            hook = webhook_create(
+            hook = services.webhook_create(
                 url=request.POST.get("url", "").strip(),
                 events=request.POST.getlist("events"),
                 actor=request.user,
@@ -64,7 +56,7 @@ def webhook_detail(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method == "POST":
         try:
             url, events = request.POST.get("url", "").strip(), request.POST.getlist("events")
-            webhook_update(webhook=hook, actor=request.user, url=url, events=events)
+            services.webhook_update(webhook=hook, actor=request.user, url=url, events=events)
             messages.success(request, "Saved. What happens from now on is sent as it says here.")
             return redirect("webhooks:detail", pk)
         except TraceError as error:
@@ -86,14 +78,14 @@ def webhook_action(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
     if verb == "test":
         return _told(request, ping(webhook=hook, actor=request.user))
     if verb == "delete":
-        webhook_delete(webhook=hook, actor=request.user)
+        services.webhook_delete(webhook=hook, actor=request.user)
         messages.success(request, f"Removed {hook.url} with its log.")
         return redirect("webhooks:list")
     if verb == "rotate":
-        webhook_rotate(webhook=hook, actor=request.user)
+        services.webhook_rotate(webhook=hook, actor=request.user)
         request.session[SHOWN] = hook.pk
     else:
-        webhook_pause(webhook=hook, actor=request.user, active=verb == "resume")
+        services.webhook_pause(webhook=hook, actor=request.user, active=verb == "resume")
     return redirect("webhooks:detail", pk)
 
 
