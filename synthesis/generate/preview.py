@@ -94,7 +94,7 @@ class PoolTool:
 
 
 @dataclass(slots=True)
-class SampleQuery:
+class PreviewQuery:
     """One query with what filter V says of it, or why there is none."""
 
     draft: QueryDraft | None = None
@@ -103,19 +103,19 @@ class SampleQuery:
 
 
 @dataclass(slots=True)
-class Style:
+class PreviewStyle:
     """`reason`: why it cannot be written; `wants`: the cases for which typed example requests would help."""
 
     name: str
     reason: str = ""
     wants: list[dict[str, Any]] = field(default_factory=list)
-    queries: list[SampleQuery] = field(default_factory=list)
+    queries: list[PreviewQuery] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
     pool: list[PoolTool]
-    styles: list[Style]
+    styles: list[PreviewStyle]
     writer: str
     page: int
     first: int  # the number of the first query shown of each style
@@ -142,12 +142,12 @@ def preview(
     writer, drafts = drafted(requests)
     for (style, _), request, draft in zip(asked, requests, drafts, strict=True):
         if isinstance(draft, TraceError):
-            style.queries.append(SampleQuery(error=str(draft)))
+            style.queries.append(PreviewQuery(error=str(draft)))
             continue
         found = query_failures(candidate_of(request, draft), context)
         if not found:
             context.seen.add(draft.query)
-        style.queries.append(SampleQuery(draft, found))
+        style.queries.append(PreviewQuery(draft, found))
     roles = {**dict.fromkeys(said.confusables, "confusable"), said.target: "target"}
     pool = [PoolTool(tool, roles.get(name, "neighbour")) for name, tool in tools.items()]
     pool.sort(key=lambda row: row.role != "target")
@@ -190,7 +190,7 @@ def _rule_text(said: RuleContent, tools: dict[str, Tool], rule: Rule | None, cod
     )
 
 
-def _styles(text: RuleText, tools: dict[str, Tool], underspecified: bool) -> list[Style]:
+def _styles(text: RuleText, tools: dict[str, Tool], underspecified: bool) -> list[PreviewStyle]:
     known = {name: tool_text(tool) for name, tool in tools.items()}
     writers = telling_writers("llm" if configured() else "offline", default_recipe())
     wordless, never = writers.unsupported(text, known), reasons_unsupported(text, known)
@@ -198,7 +198,7 @@ def _styles(text: RuleText, tools: dict[str, Tool], underspecified: bool) -> lis
     wants = [] if never.get("implicit") else [asdict(clause) | {"signals": []} for clause in said]
     wanted = [*RULE_STYLES, *(["underspecified"] if underspecified else [])]
     return [
-        Style(name, never.get(name) or wordless.get(name, ""), wants if name in wordless else [])
+        PreviewStyle(name, never.get(name) or wordless.get(name, ""), wants if name in wordless else [])
         for name in wanted
     ]
 

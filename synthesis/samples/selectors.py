@@ -310,7 +310,7 @@ def _with_words(rows: QuerySet[Sample], text: str) -> QuerySet[Sample]:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SamplePage:
     """One page of samples, newest first.
 
     `total` is None where it is not known; it and `attempts`, those that the filters name (None without any), are
@@ -326,7 +326,7 @@ class Found:
     examined: int | None = None
 
 
-def samples(filters: Mapping[str, Any], after: str = "", size: int = SIZE) -> Found:
+def samples(filters: Mapping[str, Any], after: str = "", size: int = SIZE) -> SamplePage:
     """Needs the same queries whatever the number of samples. after: a page's next key, or `last`."""
     search = Search(filters)
     page = sample_page(search, after, size)
@@ -334,15 +334,15 @@ def samples(filters: Mapping[str, Any], after: str = "", size: int = SIZE) -> Fo
     tally = sample_counts(filters)
     examined = EXAMINED if search.level else None
     if covers(filters):
-        return Found(page, tally.total, False, None, tally)
+        return SamplePage(page, tally.total, False, None, tally)
     if search.level:
         whole = not after and page.next_key is None  # all there are stand on this page
-        return Found(page, len(page.rows) if whole else None, False, None, tally, examined)
+        return SamplePage(page, len(page.rows) if whole else None, False, None, tally, examined)
     if after and search.text:  # counted on the first page; all that holds the words would be read again
-        return Found(page, None, False, None, tally)
+        return SamplePage(page, None, False, None, tally)
     total, attempts, more = search.counted(tally.total)
     named = search.tried is not None and "tries" not in filters
-    return Found(page, total, more, attempts if named else None, tally)
+    return SamplePage(page, total, more, attempts if named else None, tally)
 
 
 def sample_page(search: Search, after: str = "", size: int = SIZE) -> Page:
