@@ -177,16 +177,10 @@ class Reading:
             )
             for number, clause in enumerate(content.clauses)
         ]
-        self.said = [
-            Situation(
-                tool,
-                wording(one.words),
-                content.text[one.start : one.end].strip(),
-                Place("/rule_text", one.start, one.end),
-            )
-            for one in self.statements
-            for tool in (one.tools if one.stance == "use" else ())
-        ]
+        self.said: list[Situation] = []
+        for one in (one for one in self.statements if one.stance == "use"):
+            said, place = content.text[one.start : one.end].strip(), Place("/rule_text", one.start, one.end)
+            self.said += [Situation(tool, wording(one.words), said, place) for tool in one.tools]
         self.situations = [*clauses, *self.said]
         self.queries = [wording(test["query"]) for test in content.tests]
 

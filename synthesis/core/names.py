@@ -179,8 +179,8 @@ class ToolNames:
             start, read = text.rfind(" ", 0, place) + 1, len(text) if end < 0 else end
             for match in LOOKS_LIKE_NAME.finditer(text, start, read):
                 api, _, endpoint = match.group().partition("/")
-                like_tool = api.casefold() in self.apis or CODE_LIKE.search(endpoint)
-                like_tool = like_tool or (CODE_LIKE.search(api) and "-" in endpoint)
+                code = CODE_LIKE.search(endpoint) or (CODE_LIKE.search(api) and "-" in endpoint)
+                like_tool = code or api.casefold() in self.apis
                 apart = all(match.end() <= begin or end <= match.start() for begin, end, _ in mentions)
                 if like_tool and apart:
                     found.append(match.span())
