@@ -292,7 +292,7 @@ def import_told(row: CatalogImport) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class UndoObstacle:
     """Why an import cannot be undone; `url` leads to what stands in the way."""
 
     sentence: str
@@ -315,14 +315,14 @@ def undo_plan(row: CatalogImport) -> dict[str, Any]:
     touched = sorted(written | set(row.retired_ids))
     impact = impact_of("tools", touched)
     if row.undone_at is not None:
-        reasons = [Reason(f"It was undone on {row.undone_at:%-d %B %Y} at {row.undone_at:%H:%M} UTC.")]
+        reasons = [UndoObstacle(f"It was undone on {row.undone_at:%-d %B %Y} at {row.undone_at:%H:%M} UTC.")]
     elif "returned" not in row.counts:
         why = "It was applied before imports kept what undoing needs. Import the earlier file again."
-        reasons = [Reason(why)]
+        reasons = [UndoObstacle(why)]
     else:
         blocked = impact if retire == touched else impact_of("tools", retire)
         reasons = _later_imports(row, set(touched))
-        reasons += [Reason(line.blocks, line.url) for line in blocked if line.blocks and line.count]
+        reasons += [UndoObstacle(line.blocks, line.url) for line in blocked if line.blocks and line.count]
     plan = {"retire": retire, "changed": sorted(earlier.keys() - set(retire)), "earlier": earlier}
     plan |= {"bring_back": sorted(row.retired_ids), "reasons": reasons}
     return {**plan, "impact": [line for line in impact if line.count]}
@@ -366,7 +366,7 @@ def import_undo(*, row: CatalogImport, actor: Any) -> CatalogImport:
     return row
 
 
-def _later_imports(row: CatalogImport, touched: set[int]) -> list[Reason]:
+def _later_imports(row: CatalogImport, touched: set[int]) -> list[UndoObstacle]:
     """Imports since then, themselves not undone, that touched one of the same tools."""
     later = CatalogImport.objects.filter(pk__gt=row.pk, undone_at=None)
     same = Q(tool__in=row.revisions.values("tool_id")) | Q(tool__in=row.retired_ids)
@@ -380,5 +380,5 @@ def _later_imports(row: CatalogImport, touched: set[int]) -> list[Reason]:
     reasons = []
     for pk, name in named.values_list("pk", "filename"):
         said = f"The later import {pk} ({name}) touched {len(both[pk]):,} of the same tools. Undo that one first."
-        reasons.append(Reason(said, reverse("catalog:import_detail", args=[pk])))
+        reasons.append(UndoObstacle(said, reverse("catalog:import_detail", args=[pk])))
     return reasons

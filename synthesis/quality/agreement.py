@@ -19,7 +19,7 @@ from trace_site.access import ADMIN, roles_of
 VERDICTS = ("approve", "edit", "reject")
 EDIT_APPROVES = (0, 0, 1)
 Table = list[list[int]]
-Row = dict[str, Any]  # plain values, a `Rate` or an `Estimate`: what pages, CSV files and the API show
+Figures = dict[str, Any]  # plain values, a `Rate` or an `Estimate`: what pages, CSV files and the API show
 
 READ_TWICE = """
 SELECT two.domain_id, coalesce(nullif(two.style, ''), two.tier),
@@ -39,7 +39,7 @@ GROUP BY 1, 2, 3, 4, 5, 6, 7
 """
 
 
-class Met(NamedTuple):
+class TwoReadings(NamedTuple):
     """So many samples of a domain and kind that these two people read with these verdicts."""
 
     domain: str
@@ -57,13 +57,13 @@ def only_own(viewer: Any) -> int | None:
     return None if ADMIN in roles_of(viewer) else viewer.pk
 
 
-def agreements(*, reviewer: int | None = None, most_pairs: int = 50) -> Row:
+def agreements(*, reviewer: int | None = None, most_pairs: int = 50) -> Figures:
     """{"overall", "domains", "styles", "pairs": the most samples in common first, "more_pairs"}. Two queries. A pair
     has kappa over the three verdicts, and with an edit counted as an approval. reviewer: an id; its pairs alone.
     """
     rows = read_twice()
-    domains, kinds = defaultdict[str, list[Met]](list), defaultdict[str, list[Met]](list)
-    by_pair = defaultdict[tuple[int, int], list[Met]](list)
+    domains, kinds = defaultdict[str, list[TwoReadings]](list), defaultdict[str, list[TwoReadings]](list)
+    by_pair = defaultdict[tuple[int, int], list[TwoReadings]](list)
     for row in rows:
         domains[row.domain].append(row)
         kinds[row.kind].append(row)
@@ -87,7 +87,7 @@ def agreements(*, reviewer: int | None = None, most_pairs: int = 50) -> Row:
     }
 
 
-def _agreement(name: str, rows: list[Met]) -> Row:
+def _agreement(name: str, rows: list[TwoReadings]) -> Figures:
     """alpha over approve, edit, reject; same_verdict of all read twice; same_outcome: same texts, or both refused."""
     table, settled = table_of(rows), sum(row.units for row in rows if not row.disputed)
     alpha = krippendorff_alpha(patterns_of(table))
@@ -96,11 +96,11 @@ def _agreement(name: str, rows: list[Met]) -> Row:
     return {"name": name, "n": alpha.n, "alpha": alpha, "same_verdict": verdict, "same_outcome": outcome}
 
 
-def read_twice() -> list[Met]:
-    return [Met(*row) for row in fetched(READ_TWICE)]
+def read_twice() -> list[TwoReadings]:
+    return [TwoReadings(*row) for row in fetched(READ_TWICE)]
 
 
-def table_of(rows: Iterable[Met]) -> Table:
+def table_of(rows: Iterable[TwoReadings]) -> Table:
     """Rows: the verdict of the one; columns: of the other."""
     table = [[0] * len(VERDICTS) for _ in VERDICTS]
     for row in rows:
@@ -147,7 +147,7 @@ SELECT who, sum(stand + back)::int, sum(back)::int FROM (
 Strata = dict[tuple[str, str], tuple[int, int]]  # (domain, kind) -> (read, rejected)
 
 
-def qualities(reviewer: int | None = None) -> list[Row]:
+def qualities(reviewer: int | None = None) -> list[Figures]:
     """One row a reviewer, the most readings first; or one reviewer's own row. Four queries.
 
     adjudicated: of the readings a third person decided about, those with the same outcome. reversed: of the readings of
@@ -173,14 +173,14 @@ def qualities(reviewer: int | None = None) -> list[Row]:
     for who in shown:
         twice, judged, same = ended.get(who, (0, 0, 0))
         kept, back = undone.get(who, (0, 0))
-        row: Row = {"reviewer": who, "name": names[who], "readings": total[who]}
+        row: Figures = {"reviewer": who, "name": names[who], "readings": total[who]}
         row |= {"adjudicated": wilson(same, judged), "reversed": wilson(judged - same, twice)}
         against, stands_out = _against_team(read[who], team, wide)
         rows.append({**row, **against, "taken_back": wilson(back, kept), "stands_out": stands_out})
     return rows
 
 
-def _against_team(own: Strata, team: Strata, wide: float) -> tuple[Row, str]:
+def _against_team(own: Strata, team: Strata, wide: float) -> tuple[Figures, str]:
     """What one rejects, beside the others on the same strata; whether one stands out."""
     compared = {at: counts for at, counts in own.items() if team[at][0] > counts[0]}
     n, rejected = (sum(counts[part] for counts in (compared or own).values()) for part in (0, 1))

@@ -15,7 +15,7 @@ from django.db import transaction
 
 from synthesis.core.agreement import FLOOR, TARGET, Matrix, Reads, pooled, proposal
 from synthesis.models import ReviewItem, Sample, SynthesisRun
-from synthesis.quality.agreement import Row, fetched
+from synthesis.quality.agreement import Figures, fetched
 from synthesis.quality.second import lot
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
@@ -91,7 +91,7 @@ def unread_refusals(*, judge: str = "", domain: str = "", kind: str = "") -> lis
     return [pk for (pk,) in fetched(UNREAD, runs, domain, domain, kind, kind, kind)]
 
 
-def calibrations(*, strict: bool = False, target: float = TARGET, floor: float = FLOOR) -> list[Row]:
+def calibrations(*, strict: bool = False, target: float = TARGET, floor: float = FLOOR) -> list[Figures]:
     """One for each judge people have read something of, or could; by name: kappas, and rows over all, per domain, per
     kind, and per domain and kind. Four queries.
     """
@@ -122,9 +122,9 @@ def _matrix(strata: Mapping[Stratum, Reads], domain: str, kind: str, strict: boo
     return Matrix(pooled(sides[True]), pooled(sides[False]), strict)
 
 
-def _row(place: tuple[str, str], matrix: Matrix, target: float, floor: float) -> Row:
+def _row(place: tuple[str, str], matrix: Matrix, target: float, floor: float) -> Figures:
     asked = proposal(matrix.accepted, strict=matrix.strict, target=target, floor=floor)
-    row: Row = {"domain": place[0], "kind": place[1]}
+    row: Figures = {"domain": place[0], "kind": place[1]}
     for name, reads in (("accepted", matrix.accepted), ("refused", matrix.refused)):
         counts = dict(zip(("approved", "edited", "rejected"), reads.counts, strict=True))
         row[name] = {**counts, "read": reads.n, "effective": reads.effective, "samples": reads.population}

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from synthesis.core.acceptance import AQLS
 from synthesis.core.agreement import DRAWS, FEWEST, FLOOR, RELIABLE, SEED, TARGET, TENTATIVE, Estimate, Rate
 from synthesis.models import ReviewItem, Sample
-from synthesis.quality.agreement import Row, agreements, only_own, qualities
+from synthesis.quality.agreement import Figures, agreements, only_own, qualities
 from synthesis.quality.calibration import MOST, calibration_draw, calibration_withdraw, calibrations
 from synthesis.quality.second import Place, share_table, shares_set
 from trace_site.lib.cells import csv_lines
@@ -114,7 +114,7 @@ def withdraw(request: HttpRequest) -> HttpResponse:
     return redirect("synthesis:quality_judge")
 
 
-def agreement_charts(report: Row) -> list[BarChart]:
+def agreement_charts(report: Figures) -> list[BarChart]:
     charts = []
     for what, rows in (("style or tier", report["styles"]), ("domain", report["domains"])):
         bars = []
@@ -127,7 +127,7 @@ def agreement_charts(report: Row) -> list[BarChart]:
     return charts
 
 
-def false_accept_chart(judge: Row, target: float) -> BarChart | None:
+def false_accept_chart(judge: Figures, target: float) -> BarChart | None:
     """Every domain and kind of which something was read."""
     bars = []
     for row in judge["cells"]:
@@ -167,7 +167,7 @@ def quality_csv(request: HttpRequest, table: str) -> HttpResponse:
     )
 
 
-def _flat(row: Row, before: str = "") -> dict[str, Any]:
+def _flat(row: Figures, before: str = "") -> dict[str, Any]:
     """{"alpha": {"low": 0.5}} -> {"alpha_low": 0.5}."""
     found: dict[str, Any] = {}
     for name, value in row.items():
