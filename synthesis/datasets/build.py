@@ -206,7 +206,7 @@ def preview(**options: Any) -> dict[str, Any]:
 
 
 def told(found: SnapshotPlan) -> dict[str, Any]:
-    """A plan as pages show it: counts, rules that fall short, what is left out."""
+    """A plan as pages show it: counts, rules that fall short, what is left out; `plain`: its samples of no rule."""
     chosen, short = found.composition.chosen, found.shortfall
     branches = Counter(entry.branch for entry in chosen)
     return {
@@ -224,6 +224,7 @@ def told(found: SnapshotPlan) -> dict[str, Any]:
         "rules": len(found.rules),
         "contaminated": len(found.contaminated),
         "repeats": found.contaminated[:SHOWN],
+        "plain": [entry.id for entry in chosen if entry.branch != "rule"],
         "stale": found.stale.total(),
         "replaced": found.replaced,
     }

@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from synthesis.core.snapshot import WHY_LEFT_OUT
-from synthesis.datasets.build import one_moment, plan, snapshot_params, told
+from synthesis.datasets.build import preview
 from synthesis.datasets.files import catalog_now
 from synthesis.models import Snapshot, SynthesisRun
 from synthesis.samples.forms import domain_choices
@@ -117,11 +117,8 @@ NEW = "not frozen yet"  # stands for the hash of a snapshot that is not there: n
 
 def would_train(policy: RetrainPolicy) -> dict[str, Any]:
     """{"preview", "stages", "seconds"}: counted live, nothing is written. Raises TraceError."""
-    with one_moment():
-        found = plan(snapshot_params(**policy.snapshot))
-    counts, recipe = told(found), policy_recipe(policy)
-    counts["refused"] = policy.snapshot.get("strict", False) and counts["contaminated"] > 0
-    rows = stage_rows(recipe, [entry.id for entry in found.composition.chosen if entry.branch != "rule"])
+    counts, recipe = preview(**policy.snapshot), policy_recipe(policy)
+    rows = stage_rows(recipe, counts["plain"])
     last, _ = last_of(policy)
     like = last.run.snapshot if last else Snapshot.objects.defer("manifest", "parts").first()
     seconds = Figure(None, "nothing was frozen yet, so nobody knows how long its rows are")
