@@ -239,7 +239,8 @@ class _Voice(io.TextIOBase):
 
     @contextmanager
     def heard(self, title: str) -> Iterator[None]:
-        started, ended = time.monotonic(), threading.Event()
+        self.last = started = time.monotonic()
+        ended = threading.Event()
 
         def speak() -> None:
             while not ended.wait(0.5):
