@@ -67,9 +67,6 @@ class BenchmarkItem(models.Model):
             models.UniqueConstraint(fields=["benchmark", "position"], name="one_item_per_position")
         ]
 
-    def __str__(self) -> str:
-        return f"{self.benchmark_id}:{self.position}"
-
 
 class Evaluation(models.Model):
     """One model (or the embedding baseline, when model is null) on one benchmark with one decoding."""
@@ -115,9 +112,6 @@ class Prediction(models.Model):
     class Meta:
         ordering = ["evaluation", "item"]
         constraints = [models.UniqueConstraint(fields=["evaluation", "item"], name="one_prediction_per_item")]
-
-    def __str__(self) -> str:
-        return f"{self.evaluation_id}:{self.item_id}"
 
 
 class Calibration(models.Model):

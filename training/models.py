@@ -92,9 +92,6 @@ class RunMetric(models.Model):
         ordering = ["run", "stage", "step"]
         constraints = [models.UniqueConstraint(fields=["run", "stage", "step"], name="one_metric_per_step")]
 
-    def __str__(self) -> str:
-        return f"{self.run_id} {self.stage} {self.step}"
-
 
 class TrainedStage(models.Model):
     """A stage somebody trained, kept for every run that needs the same one.
@@ -128,9 +125,6 @@ class StageClaim(models.Model):
     key = models.CharField(max_length=64, primary_key=True)
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
     fence = models.PositiveIntegerField()
-
-    def __str__(self) -> str:
-        return f"{self.key[:12]} by job {self.job_id}"
 
 
 # A grid: one declared plan of cells, seeds and snapshots, and the runs it became.
@@ -167,9 +161,6 @@ class GridCell(models.Model):
             models.UniqueConstraint(fields=["grid", "position"], name="one_cell_per_position"),
             models.UniqueConstraint(fields=["grid", "run"], name="one_cell_per_run"),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.grid_id}:{self.position}"
 
 
 # When to train again: one policy a line of models, and what it decided.
