@@ -8,6 +8,8 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 # a hundred child processes would each compile all of it anew where the environment keeps no compiled files
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -25,3 +27,9 @@ os.environ.setdefault("PGOPTIONS", "-c synchronous_commit=off")
 from trace_site.dev.services import ensure_services  # noqa: E402
 
 ensure_services()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: while one waits for a browser, a child or a lock, another works."""
+    return (os.cpu_count() or 1) + 1
