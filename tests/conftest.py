@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings as trace_settings
 from django.contrib.auth.models import Group, User
+from django.core.management.commands import flush
 from django.db import OperationalError, connection
 from django.db.backends.postgresql.operations import DatabaseOperations
 from hypothesis import HealthCheck, settings
@@ -27,7 +28,8 @@ trace_settings.WHITENOISE_AUTOREFRESH = True  # each new client would look throu
 trace_settings.AXES_ENABLED = False  # no line in the audit for each client that is signed in
 
 truncating_sql_flush = DatabaseOperations.sql_flush  # what manage.py flush does
-SAME_ALWAYS = ("django_content_type", "auth_permission")  # every migration makes them anew
+# what migrations make; made anew after each flush it would take longer than the tests that need it
+SAME_ALWAYS = ("django_content_type", "auth_permission", "auth_group", "auth_group_permissions")
 
 
 def sql_flush_of_small_tables(self, style, tables, **options):
@@ -40,6 +42,7 @@ def sql_flush_of_small_tables(self, style, tables, **options):
 
 
 DatabaseOperations.sql_flush = sql_flush_of_small_tables
+flush.emit_post_migrate_signal = lambda *args, **options: None
 
 
 @pytest.fixture(scope="session")
