@@ -105,7 +105,7 @@ def change_add(
 def _beginning(rule: Rule | None, action: str, base: RuleVersion | None) -> RuleVersion | None:
     """The version a change begins from; refuses what cannot begin."""
     if action not in RuleChange.Action.values:
-        raise TraceError(f"'{action}' is no action.", code="bad_rule", hint="Use save or withdraw.")
+        raise TraceError(f"'{action}' is not an action.", code="bad_rule", hint="Use save or withdraw.")
     if rule is None:
         if action == RuleChange.Action.WITHDRAW or base is not None:
             raise TraceError("A new rule has no versions.", code="bad_rule", hint="Name the rule.")
@@ -114,7 +114,7 @@ def _beginning(rule: Rule | None, action: str, base: RuleVersion | None) -> Rule
     if action == RuleChange.Action.WITHDRAW and rule.published_id is None:
         raise TraceError(f"{rule.code} is not published.", code="bad_state", hint="Nothing to withdraw.")
     if base is not None and base.rule_id != rule.pk:
-        raise TraceError(f"{base} is no version of {rule.code}.", code="not_found")
+        raise TraceError(f"{base} is not a version of {rule.code}.", code="not_found")
     return base or rule.versions.order_by("-number").first()
 
 
@@ -269,7 +269,7 @@ def version_propose(*, version: RuleVersion, actor: Any) -> RuleChange:
     )
     if rule.published and rule.published.content_hash == version.content_hash:
         raise TraceError(
-            f"{rule.code} says already what v{version.number} says: v{rule.published.number} is published.",
+            f"{rule.code} already says what v{version.number} says: v{rule.published.number} is published.",
             code="bad_state",
             hint="There is nothing to change.",
         )

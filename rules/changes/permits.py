@@ -50,7 +50,9 @@ def words_on(request: ChangeRequest) -> list[ReviewVerdict]:
     for row in request.approvals.select_related("reviewer").prefetch_related("reviewer__groups"):
         who, why = row.reviewer, ""
         if row.revision != request.revision:
-            why = f"it was said of revision {row.revision}; now it is revision {request.revision}"
+            why = (
+                f"it was given for revision {row.revision}; the request is at revision {request.revision} now"
+            )
         elif not who.is_active:
             why = f"the account of {who.username} is no longer active"
         elif not who.is_superuser and {group.name for group in who.groups.all()}.isdisjoint(WRITERS):

@@ -108,7 +108,7 @@ def check_complete(changes: Sequence[RuleChange], proposals: Sequence[Proposal])
         live = base is not None and rule is not None and base.pk == rule.published_id
         if base and live and base.content_hash == proposal.content.content_hash():
             raise TraceError(
-                f"The change of {label} says what v{base.number} says already.",
+                f"The change of {label} already says what v{base.number} says.",
                 code="bad_state",
                 hint="Edit it, or remove it from the request.",
                 extra={"change": change.pk},
@@ -179,7 +179,7 @@ def request_conflicts(
         elif proposal and change.code:
             domain, code = key = (proposal.domain, change.code)
             if key in taken:
-                sentence = f"The code {code} is taken: the domain '{domain}' has a rule of that name by now."
+                sentence = f"The code {code} is taken: the domain '{domain}' has a rule of that name now."
                 found.append(Conflict(change, sentence))
             elif key in keys:
                 found.append(Conflict(change, f"Two changes of this request propose the code {code}."))
@@ -188,7 +188,7 @@ def request_conflicts(
         for name in proposal.retired if proposal else ():
             target = proposal is not None and name == proposal.content.target
             what = "The target" if target else "The look-alike"
-            found.append(Conflict(change, f"{what} {name} is retired in the catalog by now.", blocks=target))
+            found.append(Conflict(change, f"{what} {name} is retired in the catalog now.", blocks=target))
     return found
 
 

@@ -82,10 +82,10 @@ def request_schedule(
     request = held(request.pk, "schedule", actor, revision)
     if timezone.is_naive(at) or at <= timezone.now():
         raise TraceError(
-            f"{at:%-d %b %Y, %H:%M} has passed, or says no time zone.",
+            f"{at:%-d %b %Y, %H:%M} has passed, or has no time zone.",
             code="bad_time",
             where="at",
-            hint="Choose a time to come, in UTC.",
+            hint="Choose a time in the future, in UTC.",
         )
     changes = changes_of(request)
     check_clear(request, changes, proposals_of(changes))
@@ -176,7 +176,9 @@ def _apply_one(pk: int) -> bool:
     try:
         with transaction.atomic():
             if missing := approvals_missing(words_on(due)):
-                raise TraceError(f"{missing} approval(s) of it no longer count.", code="bad_state")
+                raise TraceError(
+                    f"It lacks {missing} of its approvals: some no longer count.", code="bad_state"
+                )
             _apply(due, None)
         return True
     except TraceError as error:
@@ -207,7 +209,7 @@ def _apply(request: ChangeRequest, actor: Any) -> ChangeRequest:
             Rule.objects.bulk_create(new.values(), batch_size=500)
     except IntegrityError as error:
         raise TraceError(
-            "A rule with one of the new codes was made meanwhile.",
+            "A rule with one of the new codes was created meanwhile.",
             code="duplicate_code",
             where="/code",
             hint="Look at the conflicts of the request, and choose another code.",
@@ -265,5 +267,5 @@ def said(text: str, *, what: str, needed: bool = False) -> str:
     """A reason or comment, trimmed. Raises TraceError `reason_missing`, or `bad_text` when it cannot be kept."""
     text = text.strip()
     if needed and not text:
-        raise TraceError(f"The {what} is missing.", code="reason_missing", hint="Say it in one sentence.")
+        raise TraceError(f"The {what} is missing.", code="reason_missing", hint="One sentence is enough.")
     return fitting(what, text, LONGEST_SAID, code="bad_text")

@@ -114,9 +114,9 @@ VERBS: dict[str, tuple[Callable[..., Any], tuple[str, ...], str]] = {
     "schedule": (
         services.request_schedule,
         ("at",),
-        "It is applied on {row.apply_at:%-d %b %Y at %H:%M} UTC, unless something newer stands in the way.",
+        "It will be applied on {row.apply_at:%-d %b %Y at %H:%M} UTC, unless something newer stands in the way.",
     ),
-    "unschedule": (services.request_unschedule, (), "It is off the schedule and still approved."),
+    "unschedule": (services.request_unschedule, (), "It is off the schedule, and still approved."),
     "apply": (services.request_apply, (), "Request {row.pk} is applied."),
     "bypass": (
         services.request_bypass,
@@ -170,5 +170,5 @@ def _time(text: str) -> datetime:
         found = None
     if found is None:
         hint = "Write it as 2027-01-31T09:00, in UTC."
-        raise TraceError(f"'{text[:40]}' is no date and time.", code="bad_time", hint=hint)
+        raise TraceError(f"'{text[:40]}' is not a date and time.", code="bad_time", hint=hint)
     return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -16,14 +16,7 @@ from rules.core.check import check_rule
 from rules.core.draft import RuleDiff, diff_rules, draft_of
 from rules.core.rule import RuleContent
 from rules.core.rule_book import OtherRule, RuleKey
-from rules.core.rules_file import (
-    EntryProblems,
-    RuleEntry,
-    RulesFile,
-    find_codes,
-    read_rules,
-    to_json,
-)
+from rules.core.rules_file import EntryProblems, RuleEntry, RulesFile, find_codes, read_rules, to_json
 from rules.core.tables import write_table
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from rules.services import publish_checked, recheck, versions_save
@@ -278,7 +271,7 @@ def file_request(
     changes = [change for change in preview.changes if drafts or change.kind != "draft"]
     if not changes:
         raise TraceError(
-            "The rules say already what the file says.",
+            "The rules already say what the file says.",
             code="nothing_changes",
             where=preview.filename,
             hint="There is nothing to request.",

@@ -114,7 +114,7 @@ def test_time_that_is_none_schedules_nothing(world, client, at):
     response = post(
         client, world, "rui", f"/rules/requests/{request.pk}/schedule/", revision=request.revision, at=at
     )
-    assert response.status_code == 400 and "no date and time" in response.content.decode()
+    assert response.status_code == 400 and "not a date and time" in response.content.decode()
     assert ChangeRequest.objects.get(pk=request.pk).state == "approved"
 
 

@@ -139,7 +139,7 @@ def test_a_file_that_says_what_the_rules_say_requests_nothing(client_as, user_wi
     client = client_as("expert")
     page = upload(client, data=as_text(rules_export(), "csv").encode(), name="again.csv")
     assert "The rules say all of this already" in page.content.decode()
-    with pytest.raises(TraceError, match="The rules say already what the file says"):
+    with pytest.raises(TraceError, match="The rules already say what the file says"):
         preview = file_preview(data=as_text(rules_export(), "json").encode(), filename="f")
         file_request(preview=preview, actor=user_with("admin"))
     assert not ChangeRequest.objects.exists()
