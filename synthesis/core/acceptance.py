@@ -65,10 +65,6 @@ class SamplingPlan:
     accept: int
 
     @property
-    def reject(self) -> int:
-        return self.accept + 1
-
-    @property
     def reads_all(self) -> bool:
         return self.size == self.lot_size
 

@@ -39,34 +39,18 @@ class BlindReading:
 def sheet(readings: Sequence[BlindReading], seed: int) -> tuple[list[dict[str, str]], dict[str, Any]]:
     """(rows of the sheet in random order, the key to it)."""
     rng = random.Random(f"{seed}|blind")
-    first, second = rng.sample(readings, len(readings)), rng.sample(readings, len(readings))
-    rows = [_row(1, number, reading, rule=reading.rule) for number, reading in enumerate(first, start=1)] + [
-        _row(2, number, reading, reasoning=without_end(reading.trace))
-        for number, reading in enumerate(second, start=1)
-    ]
-    key = {
-        f"{part}-{number}": {
-            "sample": reading.id,
-            "stratum": reading.stratum,
-            "letters": "".join(
-                letter
-                for letter, (tool, _) in zip(LETTERS, reading.tools, strict=False)
-                if tool in reading.answer
-            ),
-            "tools": len(reading.tools),
-        }
-        for part, order in ((1, first), (2, second))
-        for number, reading in enumerate(order, start=1)
-    }
+    rows, key = [], {}
+    for part in (1, 2):
+        for number, reading in enumerate(rng.sample(readings, len(readings)), start=1):
+            lettered = list(zip(LETTERS, reading.tools, strict=False))
+            shown = {"part": str(part), "number": str(number), "request": reading.query}
+            shown["tools"] = "\n".join(f"{letter}. {name}: {text}" for letter, (name, text) in lettered)
+            shown |= {"rule": reading.rule} if part == 1 else {"reasoning": without_end(reading.trace)}
+            rows.append({column: guard(shown.get(column, "")) for column in COLUMNS})
+            right = "".join(letter for letter, (tool, _) in lettered if tool in reading.answer)
+            known = {"sample": reading.id, "stratum": reading.stratum, "letters": right}
+            key[f"{part}-{number}"] = {**known, "tools": len(reading.tools)}
     return rows, {"seed": seed, "rows": key}
-
-
-def _row(part: int, number: int, reading: BlindReading, **cells: str) -> dict[str, str]:
-    tools = "\n".join(
-        f"{letter}. {name}: {text}" for letter, (name, text) in zip(LETTERS, reading.tools, strict=False)
-    )
-    shown = {"part": str(part), "number": str(number), "request": reading.query, "tools": tools, **cells}
-    return {column: guard(shown.get(column, "")) for column in COLUMNS}
 
 
 def without_end(trace: str) -> str:
