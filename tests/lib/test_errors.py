@@ -65,12 +65,13 @@ def helpers(tree: ast.Module) -> dict[str, tuple[int, list[str]]]:
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
-        names = [argument.arg for argument in function.args.args]
+        positional = [argument.arg for argument in function.args.args]
+        names = positional + [argument.arg for argument in function.args.kwonlyargs]
         calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
         codes = [code_of(call, RAISED[name_of(call)]) for call in calls if name_of(call) in RAISED]
         if "code" in names and any(isinstance(code, ast.Name) and code.id == "code" for code in codes):
             default = dict(
-                zip(reversed(names), (list(texts(value)) for value in reversed(function.args.defaults)))  # noqa: B905
+                zip(reversed(positional), (list(texts(value)) for value in reversed(function.args.defaults)))  # noqa: B905
             )
             found[function.name] = (names.index("code"), default.get("code", []))
     return found

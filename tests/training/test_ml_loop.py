@@ -95,7 +95,7 @@ def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
     assert process.stdout is not None
     process.stdout.readline()
     os.close(write)
-    assert process.wait(timeout=20) == 4
+    assert process.wait(timeout=20) == 75
 
 
 def test_a_bad_snapshot_is_one_line_on_stderr(
