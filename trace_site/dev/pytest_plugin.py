@@ -29,7 +29,7 @@ from trace_site.dev.services import ensure_services  # noqa: E402
 ensure_services()
 
 
-@pytest.hookimpl(optionalhook=True)
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores: while one waits for a browser, a child or a lock, another works."""
     return (os.cpu_count() or 1) + 1
