@@ -35,8 +35,10 @@ def main(extras: list[str]) -> None:
     if "ml" in extras:
         # without an NVIDIA GPU the CPU build: the default Linux build brings gigabytes of CUDA packages
         cpu = sys.platform == "linux" and not shutil.which("nvidia-smi")
-        build = [f"{TORCH}+cpu", "--extra-index-url", CPU_INDEX] if cpu else [TORCH]
-        step("install torch", [*pip, *build], NO_NETWORK)
+        install = [*pip, f"{TORCH}+cpu" if cpu else TORCH]
+        # a mirror or a local folder may have it; only where none does its own index is asked too
+        if not cpu or subprocess.run(install, stderr=subprocess.DEVNULL).returncode:
+            step("install torch", [*install, *(["--extra-index-url", CPU_INDEX] if cpu else [])], NO_NETWORK)
     project = f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)
     step("install packages", [*pip, "-c", str(CONSTRAINTS), "-e", project], NO_NETWORK)
     stamp.write_text(wanted)
