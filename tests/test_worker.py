@@ -117,29 +117,19 @@ def test_job_runs_when_the_broker_is_away(worker):
     assert steps_of(job) == list(range(10))
 
 
-def test_emptied_broker_costs_only_a_poll(worker):
-    job = jobs.enqueue("slow", {})
+def test_an_emptied_broker_a_crash_and_a_full_slot_cost_only_a_poll(worker, settings):
+    settings.JOB_HANDLERS["crash"] = ("tests.test_worker.crashing_handler", "tests")
+    first = jobs.enqueue("slow", {})
     redis.Redis.from_url(settings.REDIS_URL).flushall()
     worker()
-    wait_for(job, "done")
-    assert steps_of(job) == list(range(10))
-
-
-def test_worker_of_one_slot_polls_no_second_job_while_it_runs_one(worker):
-    worker()
-    first, second = jobs.enqueue("slow", {}), jobs.enqueue("slow", {}, wake=False)
+    crashed, second = jobs.enqueue("crash", {}, wake=False), jobs.enqueue("slow", {}, wake=False)
     wait_for(second, "done")
-    first.refresh_from_db()
+    wait_for(first, "done")
+    wait_for(crashed, "failed")
+    assert steps_of(first) == steps_of(second) == list(range(10))
+    assert crashed.error == "ValueError: a fault of ours"
+    # it has one slot
     assert first.finished_at <= second.started_at or second.finished_at <= first.started_at
-
-
-def test_crashing_job_does_not_end_the_poll(worker, settings):
-    settings.JOB_HANDLERS["crash"] = ("tests.test_worker.crashing_handler", "tests")
-    worker()
-    crashed, job = jobs.enqueue("crash", {}, wake=False), jobs.enqueue("slow", {}, wake=False)
-    wait_for(job, "done")
-    crashed.refresh_from_db()
-    assert (crashed.state, crashed.error) == ("failed", "ValueError: a fault of ours")
 
 
 def test_worker_asked_to_end_gives_its_job_to_the_next_one(worker):

@@ -44,7 +44,7 @@ def test_memory_is_flat_and_nothing_piles_up():
     async def main():
         tracemalloc.start()
         for _ in range(4):
-            await load(endpoint, asyncio.get_running_loop().time() + 0.5, attempt_timeout=1.0)
+            await load(endpoint, asyncio.get_running_loop().time() + 0.2, attempt_timeout=1.0)
             endpoint.answered.clear()
             endpoint.refused.clear()
             gc.collect()

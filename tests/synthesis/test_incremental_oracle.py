@@ -165,7 +165,7 @@ def world(monkeypatch):
 
 
 # tests/bench/incremental.py goes over 500
-@pytest.mark.parametrize("scripts", [range(8), pytest.param(range(8, 60), marks=pytest.mark.long)])
+@pytest.mark.parametrize("scripts", [range(4), pytest.param(range(4, 60), marks=pytest.mark.long)])
 def test_planner_writes_again_exactly_what_would_be_sent_otherwise(world, scripts):
     assert len(world.rules) == 123
     before = written(world)

@@ -58,7 +58,8 @@ def rows(run: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("stopped", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("stopped", [False, True])
 def test_two_processes_train_what_one_trains(tmp_path: Path, stopped: bool) -> None:
     alone = tmp_path / "alone"
     stage2.main(small_one(), write_snapshot(tmp_path / "snapshot"), alone, lambda done, total, note: None)
