@@ -1,7 +1,8 @@
 """Every address and API operation x method x six people: what each gets is what the table says.
 
-A new address has no row, so it fails here until somebody decides who may use it. All of it is asked with objects that
-exist and bodies that mean something, each request in a transaction that is rolled back.
+A method that an address does not have is asked by the admin, who may do the most. A new address has no row, so it
+fails here until somebody decides who may use it. All of it is asked with objects that exist and bodies that mean
+something, each request in a transaction that is rolled back.
 """
 
 import json
@@ -220,7 +221,7 @@ def test_each_person_gets_what_the_table_says(world, kind):
             if method in TABLE[route.name].methods:
                 for who in PEOPLE:
                     wrong += told(world, route, method, who)
-            else:  # refused to whoever may do the most, so to everybody; the API's fuzzing asks without a token
+            else:  # the API's fuzzing asks without a token
                 wrong += told(world, route, method, "A")
     assert not wrong, "\n".join(wrong)
 
