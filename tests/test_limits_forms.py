@@ -121,9 +121,9 @@ def told(w: SimpleNamespace, route: Route, traced: bool) -> Iterator[str]:
 @pytest.mark.parametrize("traced", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_the_largest_form_of_each_page_costs_little_and_one_beyond_is_refused(world, traced):  # noqa: F811
     asked = [route for route in ROUTES if takes_fields(world, route)]
-    wrong = [line for route in asked for line in told(world, route, traced)]
-    assert not wrong, "\n".join(wrong)
     assert len(asked) > 50
+    wrong = [line for route in asked[:: 1 if traced else 3] for line in told(world, route, traced)]
+    assert not wrong, "\n".join(wrong)
 
 
 def write_form(path: Path, route: str, size: int) -> None:

@@ -89,6 +89,7 @@ def test_killed_postgres_is_recovered_with_its_rows(home):
     holder.communicate("")
 
 
+@pytest.mark.long
 def test_a_home_from_before_there_were_two_roles_gains_the_applications(home):
     holder = start(home, "one", "wait")
     assert holder.stdout.readline() == "1\n"

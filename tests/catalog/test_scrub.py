@@ -64,7 +64,7 @@ hosts = st.tuples(
     ),
     carriers,
 )
-@examples(max_examples=300)
+@examples(max_examples=150)
 def test_no_email_survives(name, host, form, carrier):
     done = scrub(carrier.format(form.format(name, host)))
     assert "[e-mail]" in done.text and host not in done.text, done
@@ -100,7 +100,7 @@ def iban(country: str, digits: str) -> str:
     st.booleans(),
     carriers,
 )
-@examples(max_examples=400)
+@examples(max_examples=200)
 def test_no_iban_survives(country, rng, separator, lower, carrier):
     whole = iban(country, "".join(rng.choice(string.digits) for _ in range(LENGTHS[country] - 4)))
     grouped = separator.join(whole[at : at + 4] for at in range(0, len(whole), 4))
@@ -133,7 +133,7 @@ def test_a_mistyped_or_lettered_iban_is_found_too(mistyped):
     st.sampled_from(["", " ", "-", ".", "\u00a0", "/", "  ", " - "]),
     carriers,
 )
-@examples(max_examples=400)
+@examples(max_examples=200)
 def test_no_card_number_survives(network, rng, separator, carrier):
     prefix, length = network
     body = prefix + "".join(rng.choice(string.digits) for _ in range(length - len(prefix) - 1))
@@ -356,7 +356,7 @@ def test_the_demo_benchmark_keeps_all_that_names_nobody():
 
 
 @given(st.text(max_size=200))
-@examples(max_examples=300)
+@examples(max_examples=150)
 def test_any_text_scrubs_to_one_line_and_stays(text):
     done = scrub(text)
     assert "\n" not in done.text and "\0" not in done.text

@@ -15,7 +15,13 @@ def world(user_with):
     return World(user_with)
 
 
-@pytest.mark.parametrize("way", ways(), ids=lambda way: way.name)
+WAYS = [
+    pytest.param(way, id=way.name, marks=[pytest.mark.long] if number % 2 else [])
+    for number, way in enumerate(ways())
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_service_and_page_refuse(world, way, client, settings):
     settings.CHANGE_APPROVALS = way.approvals
     request = world.after(way.start)

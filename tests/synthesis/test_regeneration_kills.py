@@ -32,7 +32,8 @@ def server(settings):
         yield server
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kills", [2, 5])
 def test_a_killed_run_writes_each_rejected_sample_again_once(server, kills):
     make_book()
     asked = {"branch": "rule", "per_rule": 24, "writer": "llm", "recipe": NO_PERMISSIONS, "wake": False}
