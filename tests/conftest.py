@@ -61,8 +61,9 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix, d
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup, django_db_blocker):
     """What the audit says of the migrations is gone for the first tests too, as it is after the first flush."""
-    with django_db_blocker.unblock():
-        call_command("flush", interactive=False, verbosity=0)
+    if connection.settings_dict["NAME"].startswith("test_"):  # else no test asks for a database
+        with django_db_blocker.unblock():
+            call_command("flush", interactive=False, verbosity=0)
 
 
 def _drop_old_database(unfinished: bool) -> None:
