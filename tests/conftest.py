@@ -99,8 +99,8 @@ def pytest_collection():
 
 
 def pytest_collection_modifyitems(items):
-    """Browser tests together: one browser serves them all."""
-    items.sort(key=lambda item: "browser" in item.keywords)
+    """Browser tests first and together: one browser serves them all, and while it draws the others compute."""
+    items.sort(key=lambda item: "browser" not in item.keywords)
 
 
 @pytest.fixture(autouse=True)
