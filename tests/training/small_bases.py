@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
@@ -47,6 +48,10 @@ def gemma_tokenizer() -> Any:
 
 
 SHAPES = ("llama", "qwen3", "gemma3", "gemma4")
+# as parameters of a test: every day the base of the paper and one without its peculiarities
+EACH_SHAPE = [
+    pytest.param(shape, marks=[] if shape in {"qwen3", "gemma4"} else [pytest.mark.long]) for shape in SHAPES
+]
 
 
 def write_base(folder: Path, shape: str, tokenizer: Any = None, **fields: Any) -> Path:

@@ -10,7 +10,7 @@ import torch  # noqa: E402
 from transformers import AutoTokenizer  # noqa: E402
 
 from catalog.core.tokens import tool_units  # noqa: E402
-from tests.training.small_bases import SHAPES, gemma_tokenizer, write_base  # noqa: E402
+from tests.training.small_bases import EACH_SHAPE, gemma_tokenizer, write_base  # noqa: E402
 from tests.training.small_encoder import quick_recipe, word_pieces  # noqa: E402
 from tests.training.small_snapshot import sample, write_snapshot  # noqa: E402
 from tests.training.small_training import Small, recipe_for  # noqa: E402
@@ -45,7 +45,7 @@ def nearest(trainee: Trainee, snapshot: Snapshot) -> dict[str, bool]:
     return {string: bool(best[at] == at) for at, string in enumerate(texts)}
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", EACH_SHAPE)
 def test_described_rows_say_what_the_words_say_in_every_table(tmp_path: Path, shape: str) -> None:
     small = Small(tmp_path, shape, format="a")
     texts = unit_texts(small.snapshot, "a")

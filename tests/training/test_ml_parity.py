@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 
 import torch  # noqa: E402
 
-from tests.training.small_bases import SHAPES  # noqa: E402
+from tests.training.small_bases import EACH_SHAPE  # noqa: E402
 from tests.training.small_training import Small  # noqa: E402
 from training.core.rundir import RunDir  # noqa: E402
 from training.ml.bases.named import load_named  # noqa: E402
@@ -30,7 +30,7 @@ def apart(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 @pytest.mark.parametrize("embeddings", ["full", "new_rows"])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", EACH_SHAPE)
 def test_adapters_merged_and_read_back_give_the_same_logits(
     tmp_path: Path, shape: str, embeddings: str
 ) -> None:
@@ -49,7 +49,7 @@ def test_adapters_merged_and_read_back_give_the_same_logits(
 
 
 @pytest.mark.parametrize("embeddings", ["full", "new_rows"])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", EACH_SHAPE)
 def test_the_loss_is_the_librarys_with_and_without_its_cache(
     tmp_path: Path, shape: str, embeddings: str
 ) -> None:
@@ -65,7 +65,7 @@ def test_the_loss_is_the_librarys_with_and_without_its_cache(
             assert abs(output.loss.item() - ours) <= EXACT
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", EACH_SHAPE)
 def test_tokens_fed_one_by_one_through_the_cache_give_the_logits_of_one_pass(
     tmp_path: Path, shape: str
 ) -> None:
@@ -82,7 +82,7 @@ def test_tokens_fed_one_by_one_through_the_cache_give_the_logits_of_one_pass(
 
 
 @pytest.mark.parametrize("embeddings", ["full", "new_rows"])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", EACH_SHAPE)
 def test_recomputed_activations_give_the_same_loss_and_gradients(
     tmp_path: Path, shape: str, embeddings: str
 ) -> None:
@@ -98,7 +98,7 @@ def test_recomputed_activations_give_the_same_loss_and_gradients(
     assert all(apart(again[name], value) <= EXACT for name, value in gradients.items())
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", EACH_SHAPE)
 def test_samples_alone_give_the_loss_of_their_batch(tmp_path: Path, shape: str) -> None:
     small = Small(tmp_path, shape)
     small.train(steps=2)

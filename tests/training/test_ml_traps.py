@@ -15,7 +15,7 @@ from tokenizers import normalizers  # noqa: E402
 from torch.profiler import ProfilerActivity, profile  # noqa: E402
 from transformers import AutoTokenizer, PreTrainedModel  # noqa: E402
 
-from tests.training.small_bases import SHAPES, gemma_tokenizer, write_base  # noqa: E402
+from tests.training.small_bases import EACH_SHAPE, SHAPES, gemma_tokenizer, write_base  # noqa: E402
 from tests.training.small_encoder import quick_recipe, small_pocket  # noqa: E402
 from tests.training.small_snapshot import NAMES, write_snapshot  # noqa: E402
 from tests.training.small_training import Small, recipe_for  # noqa: E402
@@ -101,7 +101,7 @@ def test_a_base_whose_second_table_cannot_grow_is_refused(
 
 
 @MODES
-@pytest.mark.parametrize("shape", [*SHAPES, "gemma4-towers"])
+@pytest.mark.parametrize("shape", [*EACH_SHAPE, "gemma4-towers"])
 def test_tied_tables_stay_one_from_the_first_step_to_the_file(
     tmp_path: Path, shape: str, embeddings: str
 ) -> None:
@@ -260,7 +260,7 @@ def test_shared_keys_give_the_same_logits_without_a_cache_and_with_recomputed_ac
 
 
 @pytest.mark.parametrize("half", [False, True], ids=["fp32", "bf16"])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", EACH_SHAPE)
 def test_attention_never_falls_to_the_quadratic_kernel(tmp_path: Path, shape: str, half: bool) -> None:
     wide = {"global_head_dim": 512} if shape == "gemma4" else {}
     small = Small(tmp_path, shape, base=wide)
