@@ -15,8 +15,12 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 EXPERT, REVIEWER, ADMIN, PRODUCT_MANAGER = ROLES = ("expert", "reviewer", "admin", "product_manager")
-LABELS = ("domain expert", "reviewer", "admin", "product manager")
-ROLE_LABELS = dict(zip(ROLES, LABELS, strict=True))
+ROLE_LABELS = {
+    EXPERT: "domain expert",
+    REVIEWER: "reviewer",
+    ADMIN: "admin",
+    PRODUCT_MANAGER: "product manager",
+}
 ANYBODY, ACCOUNT = "anybody", "account"  # signed in or not; signed in, with or without a role
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
