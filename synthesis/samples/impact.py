@@ -49,28 +49,50 @@ def stale_of_rules(rules: Sequence[int]) -> Stale:
 
 
 def stale_of_tools(tools: Sequence[int]) -> Stale:
-    names = frozenset(Tool.objects.filter(pk__in=tools).values_list("name", flat=True))
+    names = list(Tool.objects.filter(pk__in=tools).values_list("name", flat=True))
     if len(names) <= MOST_TOOLS:
-        return _counted(without_stale(Sample.objects.filter(LIVE, pool__has_any_keys=list(names))))
-    # many tools are in most pools: reading one sample in n is exact for n = 1 and close beyond. By a hash: samples of
-    # one rule or style follow each other, and every n-th id could always be of one kind
-    live = without_stale(Sample.objects.filter(LIVE))
-    every = max(1, live.count() // MOST_READ)
-    turn = Func("id", function="hashint8", output_field=IntegerField()) % every
-    rows = live.annotate(turn=turn).filter(turn=0).order_by().values_list("pk", "pool")
-    read = [pk for pk, pool in rows.iterator(2000) if not names.isdisjoint(pool)]
-    return _counted(Sample.objects.filter(pk__in=read), every)
+        return _counted(without_stale(Sample.objects.filter(LIVE, pool__has_any_keys=names)))
+    return _read(frozenset(names))
 
 
-def _counted(live: QuerySet[Sample], every: int = 1) -> Stale:
-    """every: of so many samples one is counted."""
-    approved = Count("pk", filter=Q(human=Sample.Human.APPROVED))
-    found = list(live.order_by().values_list("style").annotate(Count("pk"), approved=approved))
+def _counted(live: QuerySet[Sample]) -> Stale:
+    rows = (
+        live.order_by()
+        .values_list("style")
+        .annotate(Count("pk"), approved=Count("pk", filter=Q(human=Sample.Human.APPROVED)))
+    )
+    found = list(rows)
     held = SnapshotSample.objects.filter(sample__in=live).order_by().values_list("snapshot", flat=True)
     return Stale(
-        {style: every * count for style, count, _ in found},
-        every * sum(number for _, _, number in found),
+        {style: count for style, count, _ in found},
+        sum(approved for _, _, approved in found),
         frozenset(held.distinct()) if found else frozenset(),
+    )
+
+
+def _read(names: frozenset[str]) -> Stale:
+    """Many tools are in most pools: reading one sample in n is exact for n = 1 and close beyond."""
+    live = without_stale(Sample.objects.filter(LIVE))
+    every = max(1, live.count() // MOST_READ)
+    # by a hash: samples of one rule or style follow each other, and every n-th id could always be of one kind
+    rows = (
+        live.annotate(turn=Func("id", function="hashint8", output_field=IntegerField()) % every)
+        .filter(turn=0)
+        .order_by()
+    )
+    found = [
+        (pk, style, human)
+        for pk, style, human, pool in rows.values_list("pk", "style", "human", "pool").iterator(2000)
+        if not names.isdisjoint(pool)
+    ]
+    styles: dict[str, int] = {}
+    for _, style, _ in found:
+        styles[style] = styles.get(style, 0) + every
+    held = SnapshotSample.objects.filter(sample__in=[pk for pk, _, _ in found])
+    return Stale(
+        styles,
+        every * sum(human == Sample.Human.APPROVED for _, _, human in found),
+        frozenset(held.order_by().values_list("snapshot", flat=True).distinct()),
         every > 1,
     )
 
