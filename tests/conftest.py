@@ -1,6 +1,5 @@
 """Fixtures every test may use."""
 
-import gc
 from pathlib import Path
 
 import pytest
@@ -86,16 +85,6 @@ def _drop_old_database(unfinished: bool) -> None:
             cursor.execute(f"DROP DATABASE {connection.ops.quote_name(kept)} WITH (FORCE)")
     connection.close()
     connection.settings_dict["NAME"] = name
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection():
-    """Modules and cases stay to the end: looking through them for garbage took a third of the start."""
-    gc.disable()
-    collected = yield
-    gc.freeze()
-    gc.enable()
-    return collected
 
 
 def pytest_collection_modifyitems(items):

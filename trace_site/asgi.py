@@ -31,6 +31,7 @@ from django.urls import Resolver404, resolve, set_script_prefix
 
 from trace_site.dev.supervisor import die_with_parent
 from trace_site.lib.errors import TraceError
+from trace_site.lib.loading import loading_modules
 from trace_site.limits import AT_ONCE, BODY, length_said, most_bytes, refusal, too_large
 
 BODY_SECONDS = 30.0  # for a whole body, and a second more for each SLOWEST bytes it says it has
@@ -205,5 +206,7 @@ def patient(send: Send) -> Send:
 
 if multiprocessing.parent_process() is not None and sys.platform == "linux":
     die_with_parent()  # the server's worker must not outlive the process that starts it again
-django.setup()
-application = Site()
+with loading_modules():
+    django.setup()
+    application = Site()
+    lane_of("/")  # loads every view, which the first request would wait for

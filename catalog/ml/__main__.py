@@ -6,12 +6,14 @@ from pathlib import Path
 
 from catalog.ml.child import Progress, emit, run_command
 from catalog.ml.encoder import DEFAULT_ENCODER, Encoder, read_texts, write_rows
+from trace_site.lib.loading import loading_modules
 
 
 def encode(args: argparse.Namespace) -> None:
     ids, texts = read_texts(args.input)
     progress = Progress(len(ids), f"loading {args.encoder}")
-    encoder = Encoder(args.encoder, threads=args.threads)
+    with loading_modules():
+        encoder = Encoder(args.encoder, threads=args.threads)
     rows = encoder.encode(texts, lambda done: progress(done, "texts encoded"))
     write_rows(args.out, ids, rows, encoder.name)
     emit("done", rows=len(ids), dimension=int(rows.shape[1]), encoder=encoder.name)

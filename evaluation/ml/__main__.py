@@ -6,15 +6,14 @@ import sys
 from pathlib import Path
 
 from catalog.ml.child import run_command
+from trace_site.lib.loading import loading_modules
 
 DECODES = ("fast", "trace", "trace-free", "beam", "letters")
 
 
 def run_predict(args: argparse.Namespace) -> None:
-    from evaluation.ml.engine import (  # torch loads only after the arguments are accepted
-        ItemFile,
-        predict_files,
-    )
+    with loading_modules():  # torch loads only after the arguments are accepted
+        from evaluation.ml.engine import ItemFile, predict_files
 
     more = [ItemFile(Path(source), Path(out), decode) for source, out, decode in args.also]
     predict_files(args.model, [ItemFile(args.input, args.out, args.decode), *more], args.k, args.threads)

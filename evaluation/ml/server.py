@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from catalog.ml.child import emit
 from evaluation.ml.manifest import digest
 from trace_site.lib.errors import TraceError
+from trace_site.lib.loading import loading_modules
 
 MODELS = 3  # kept in memory; the one used longest ago leaves first
 LONGEST_BODY = 2_000_000  # bytes; `without` may name a whole catalog
@@ -293,8 +294,8 @@ def serve(
         )
 
     def opener(folder: Path) -> Any:
-        # torch loads with the first model, the port opens at once
-        from evaluation.ml.engine import open_engine
+        with loading_modules():  # torch loads with the first model, the port opens at once
+            from evaluation.ml.engine import open_engine
 
         return open_engine(folder, threads)
 

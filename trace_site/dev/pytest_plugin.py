@@ -4,11 +4,15 @@ So does each of several processes (`-n`): roles, queues and files are then nobod
 REDIS_URL name are shared; there each process has a database of its own.
 """
 
+import gc
 import os
 import sys
 from pathlib import Path
 
 import pytest
+
+# modules and cases stay to the end: looking through them for garbage took a third of the start
+gc.disable()
 
 # a hundred child processes would each compile all of it anew where the environment keeps no compiled files
 sys.dont_write_bytecode = False
@@ -33,3 +37,8 @@ ensure_services()
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores: while one waits for a browser, a child or a lock, another works."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from catalog.ml.child import emit, run_command
 from trace_site.lib.errors import TraceError
+from trace_site.lib.loading import loading_modules
 from training.core import recipe as recipes
 from training.core.rundir import was_full
 
@@ -54,10 +55,11 @@ def run_stage(arguments: argparse.Namespace) -> None:
 
 
 def _train(arguments: argparse.Namespace, recipe: recipes.Recipe) -> None:
-    from transformers.utils.logging import disable_progress_bar, set_verbosity_error
+    with loading_modules():
+        from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
-    from training.ml import stage1, stage2
-    from training.ml.loop import HelperDone, Stopped
+        from training.ml import stage1, stage2
+        from training.ml.loop import HelperDone, Stopped
 
     disable_progress_bar()  # its lines would stand in the log that people read; so would its report of what was
     set_verbosity_error()  # loaded, which is checked where it happens
