@@ -34,6 +34,8 @@ def browser() -> Iterator[object]:
 def site(browser, transactional_db, monkeypatch) -> Iterator[str]:
     # what a closing page still sent is answered before the tables are emptied
     monkeypatch.setattr(ThreadedWSGIServer, "daemon_threads", False)
+    # nor does it look for its own end only twice a second
+    monkeypatch.setattr(ThreadedWSGIServer.serve_forever, "__defaults__", (0.02,))
     StaticLiveServerTestCase.setUpClass()
     yield StaticLiveServerTestCase.live_server_url
     for context in browser.contexts:  # an open connection would keep its thread of the server
@@ -66,7 +68,6 @@ def open_page(browser, site, user_with):
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
-        page.goto("/")
         return page
 
     open_one.expected = []

@@ -72,7 +72,7 @@ def approve_and_apply(page, request):
 def test_expert_submits_a_rule_from_the_gap_list_and_a_second_one_publishes_it(open_page, look_alikes):
     page = open_page("expert")
     page.context.add_init_script(CLICKS)
-    page.reload()
+    page.goto("/")
     page.get_by_role("link", name="Write a rule", exact=True).first.click()
     page.wait_for_selector("#text:focus")
     page.keyboard.type("Payslips have two homes. When the whole slip is asked for, use @getpayslip")
@@ -144,6 +144,7 @@ def test_editing_a_taught_rule_shows_before_and_after_what_becomes_stale(open_pa
 
 def test_rule_is_written_and_submitted_on_a_phone(open_page, look_alikes):
     page = open_page("expert", width=390)
+    page.goto("/")
     page.get_by_role("link", name="Write a rule", exact=True).first.click()
     page.fill("#text", TEXT)
     saved(page)
@@ -393,6 +394,7 @@ def test_submitted_change_is_only_saved_on_purpose(open_page, look_alikes):
 
 def test_a_rule_without_everyday_words_asks_for_example_requests_and_writes_from_them(open_page, look_alikes):
     page = open_page("expert")
+    page.goto("/")
     page.get_by_role("link", name="Write a rule", exact=True).first.click()
     page.wait_for_selector("#text:focus")
     page.keyboard.type(f"Use {NEW} for cost centre owners that changed after a reorganisation.")

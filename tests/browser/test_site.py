@@ -20,6 +20,7 @@ def test_catalog_narrows_while_typing_and_the_address_follows(open_page, look_al
 
 def test_theme_switch_is_remembered(open_page):
     page = open_page("admin")
+    page.goto("/")
     light = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.get_by_role("button", name="Theme").click()
     page.reload()
@@ -32,6 +33,7 @@ def test_theme_switch_is_remembered(open_page):
 
 def test_system_theme_is_followed_until_somebody_chooses(open_page):
     page = open_page("admin", scheme="dark")
+    page.goto("/")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
 
 
@@ -69,6 +71,7 @@ def test_no_page_scrolls_sideways(open_page, look_alikes, width):
 
 def test_menu_of_a_phone_opens_and_closes_from_the_keyboard(open_page):
     page = open_page("expert", width=390)
+    page.goto("/")
     assert not page.is_visible("#nav")
     page.get_by_role("button", name="Menu").press("Enter")
     page.wait_for_selector("#nav a:focus")
@@ -78,6 +81,7 @@ def test_menu_of_a_phone_opens_and_closes_from_the_keyboard(open_page):
 
 def test_first_tab_stop_skips_to_the_content(open_page):
     page = open_page("expert")
+    page.goto("/")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_selector("#main:focus")

@@ -59,6 +59,7 @@ def written_before(function: ast.AST, name: str) -> list[str]:
     return [text for text in found if text]
 
 
+@cache
 def helpers(tree: ast.Module) -> dict[str, tuple[int, list[str]]]:
     """Functions that pass their own parameter `code` on to an error -> its position, and its default."""
     found = {}

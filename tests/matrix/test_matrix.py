@@ -9,6 +9,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from functools import cache
 from html import unescape
 from http.cookies import SimpleCookie
 from types import SimpleNamespace
@@ -147,9 +148,7 @@ def refused_behind(page: str, own_path: str, user: User) -> set[str]:
         asked.append(("POST" if name in ("hx-post", "formaction") else name, path))
     refused = set()
     for method, path in asked:
-        try:
-            name = resolve(unquote(unescape(path))).view_name
-        except Resolver404:
+        if not (name := name_of(path)):
             continue  # a static file
         methods = (
             ("GET", "POST") if method.startswith("data-") else ("POST",) if method == "POST" else ("GET",)
@@ -157,6 +156,14 @@ def refused_behind(page: str, own_path: str, user: User) -> set[str]:
         if not any(access.may(user, name, one) for one in methods):
             refused.add(f"{methods[0]} {name}")
     return refused
+
+
+@cache
+def name_of(path: str) -> str:
+    try:
+        return resolve(unquote(unescape(path))).view_name
+    except Resolver404:
+        return ""
 
 
 def _said(answer: Any) -> str:

@@ -3,6 +3,7 @@
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 
 import pytest
@@ -26,7 +27,7 @@ from tests.synthesis.test_runs import NO_PERMISSIONS
 from trace_site import jobs
 from trace_site.jobs import Job
 from trace_site.lib.files import write_jsonl
-from trace_site.lib.llm import FATAL
+from trace_site.lib.llm import FATAL, client, limiter
 
 pytestmark = pytest.mark.django_db(transaction=True)
 EVERY = 2  # one request in two meets a fault
@@ -47,7 +48,9 @@ GROUPS = groups()
 
 
 @pytest.fixture
-def llm(settings):
+def llm(settings, monkeypatch):
+    for module in (client, limiter):  # pauses as long as their law says are tested there
+        monkeypatch.setattr(module, "backed_off", partial(limiter.backed_off, base=0.02))
     server = LlmServer(answers)
     settings.LLM_BASE_URL, settings.LLM_API_KEY = server.url, KEY
     settings.LLM_GENERATOR_MODEL = settings.LLM_TEACHER_MODEL = settings.LLM_JUDGE_MODEL = "tester"
