@@ -90,6 +90,21 @@ def test_click_opens_a_panel_whose_address_can_be_shared_and_left(open_map, clus
     page.wait_for_url(lambda url: "cluster=" not in url)
 
 
+@pytest.mark.parametrize("steps", ["back", "back forward"])
+def test_panel_follows_an_address_that_changed_before_the_data_came(open_map, clusters, steps):
+    page, held = open_map(), []
+    page.mouse.click(*on_screen(page, clusters[5]))
+    page.wait_for_selector("#panel-title >> text=group 5")
+    page.route("**/clusters/map/*.json", lambda route: held.append(route))
+    with page.expect_request("**/clusters/map/*.json"):
+        page.reload()
+    for step in steps.split():
+        page.go_back() if step == "back" else page.go_forward()
+    held[0].continue_()
+    page.wait_for_function("() => document.getElementById('map').clusterMap?.shown > 0")
+    page.wait_for_selector("#map-panel", state="visible" if steps.endswith("forward") else "hidden")
+
+
 def test_gap_is_found_and_opened_without_a_mouse(open_map, clusters):
     page = open_map()
     page.focus("#map-canvas")

@@ -159,11 +159,13 @@ function startMap(box) {
     else url.searchParams.delete("cluster");
     return url;
   }
-  addEventListener("popstate", () => {
-    const place = map.place?.get(Number(new URL(location.href).searchParams.get("cluster")));
+  const addressed = () => map.place.get(Number(new URL(location.href).searchParams.get("cluster")));
+  function follow() {
+    const place = addressed();
     if (place === undefined) close({ push: false });
     else open(place, { push: false, focus: false });
-  });
+  }
+  addEventListener("popstate", () => { if (map.place) follow(); }); // else the address is read when the data have come
 
   // pointers: one moves, two pinch; a press that does not move chooses
   const down = new Map();
@@ -256,8 +258,10 @@ function startMap(box) {
     map.load(columns);
     state.hidden = true;
     Object.assign(map.camera, map.fitted());
-    const place = map.place.get(Number(box.dataset.chosen));
-    if (place !== undefined) { map.chosen = place; flyTo(place); }
+    const place = addressed();
+    if (place !== map.place.get(Number(box.dataset.chosen))) follow();
+    else if (place !== undefined) map.chosen = place;
+    if (place !== undefined) flyTo(place);
     light();
   }).catch((error) => { state.textContent = `The map could not be loaded. ${error.message} Reload the page, or use the list.`; });
 }
