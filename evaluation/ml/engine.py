@@ -1,80 +1,358 @@
 """One exported model answering requests: the five decodes behind one call.
 
-In: items {"id","query","permissions"?,"without"?} or lettered questions {"id","question","choices","tool"}. Out:
-predictions in the order of the items; none names a tool of `without`. The same code answers the benchmark and the
-playground.
+In: items {"id","query","permissions"?,"without"?,"domain"?} or lettered questions {"id","question","choices","tool"}.
+Out: predictions; none names a tool of `without` or of another domain. The same code answers the benchmark and the
+playground: `predict` a list of items, `answer` one request of many that come at any time and share each forward.
 """
 
 import fcntl
 import json
 import re
+import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from math import exp, log
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
-from torch import Tensor
-from torch.nn import functional
 
 from catalog.ml.child import Progress, emit
 from evaluation.core.confidence import BEST, FLOOR, NEAREST
 from evaluation.core.metrics import NO_TRACE, trace_fields
 from evaluation.ml import write
-from evaluation.ml.export import Export, load
-from evaluation.ml.search import BEAMS, Banned, Ranking, Top, beam, top_k
-from evaluation.ml.state import State, start
+from evaluation.ml.contexts import Context, Contexts, Scores
+from evaluation.ml.export import Export, common_start, load
+from evaluation.ml.search import BEAMS, ENOUGH, Ranking, Search, Top, beam, top_k
 from evaluation.ml.trie import Mask
+from evaluation.ml.write import Running, Seen, Writer, Written
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_jsonl
-from training.ml.bases.pocket import PocketConfig
 
 Features = dict[str, Any]
-DECODES = ("fast", "beam", "trace", "trace-free", "letters")
-LETTERS = "letters"
-BATCH = {"fast": 32, "beam": 8, "trace": 32, "trace-free": 32, LETTERS: 16}
+FAST, BEAM, TRACE, TRACE_FREE, LETTERS, BOTH = "fast", "beam", "trace", "trace-free", "letters", "both"
+DECODES = (FAST, BEAM, TRACE, TRACE_FREE, LETTERS)
+BATCH = {FAST: 32, BEAM: 8, TRACE: 32, TRACE_FREE: 32, LETTERS: 16}
+AT_ONCE = 32  # requests that share a forward
+GUESSED = 24  # tokens that all requests of a forward may guess together
 Item = dict[str, Any]
-Prompts = list[list[int]]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
+class Asked:
+    """One request on its way through the engine."""
+
+    item: Item
+    decode: str
+    k: int
+    ids: list[int]
+    on_event: Callable[[str, Any], None] | None = None
+    begun: float = field(default_factory=time.monotonic)
+    row: Item | None = None
+    error: Exception | None = None
+    written: Written | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+    fast: Item | None = None  # mode both: the ranked answer, before the trace is written
+
+    def answer(self, row: Item) -> None:
+        self.row = row
+        self.done.set()
+
+
+class Batch:
+    """What is being answered together: requests join before each forward and leave after it."""
+
+    def __init__(self, export: Export) -> None:
+        self.export = export
+        self.contexts = export.contexts()
+        self.writer = Writer(export, export.drafts)
+        self.waiting: deque[Asked] = deque()
+        self.running: list[tuple[Running, Asked]] = []
+        self.taken: list[Asked] = []  # whoever is not answered yet, but for those who wait
+        chat = export.chat
+        self.opening = list(chat.open_ids)
+        self.skipping = [*chat.empty_ids, *chat.list_open_ids]  # an empty thinking part
+        if not export.spec["reasoning"]:
+            self.opening = self.skipping
+        self.shared = common_start(self.opening, self.skipping)
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.waiting or self.running)
+
+    def run(self, asked: Sequence[Asked]) -> None:
+        """Answer all of them."""
+        self.waiting.extend(asked)
+        while self.busy:
+            self.step()
+
+    def step(self) -> None:
+        """Take in who waits, and one forward for all that is being written."""
+        count = min(len(self.waiting), AT_ONCE - len(self.running))
+        if count > 0:
+            self._admit([self.waiting.popleft() for _ in range(count)])
+        if self.running:
+            self.writer.guesses = max(1, GUESSED // len(self.running))
+            write.step(self.contexts, [running for running, _ in self.running])
+            self._finish()
+
+    def _admit(self, asked: list[Asked]) -> None:
+        self.taken = [one for one in self.taken if not one.done.is_set()] + asked
+        # those that stay first, so that those that leave at once are the last rows
+        asked.sort(key=lambda one: one.decode not in (TRACE, BOTH, TRACE_FREE))
+        contexts, scores = self.contexts.admit([[*one.ids, *self._lead(one)] for one in asked])
+        places = {
+            one: (context, scores.logits[at])
+            for at, (one, context) in enumerate(zip(asked, contexts, strict=True))
+        }
+        gone = [places[one][0] for one in asked if one.decode in (FAST, BEAM, LETTERS)]
+        looked = {one: places[one] for one in asked if one.decode in (FAST, TRACE, BOTH)}
+        traced = [one for one in asked if one.decode in (TRACE, BOTH)]
+        if traced and self.shared != self.skipping:
+            forks = self.contexts.fork([places[one][0] for one in traced])
+            gone += forks
+            seen = self.contexts.feed(forks, [self.skipping[len(self.shared) :]] * len(forks))
+            looked |= {
+                one: (fork, seen.logits[at]) for at, (one, fork) in enumerate(zip(traced, forks, strict=True))
+            }
+        self._look(looked)
+        self._search_beams({one: places[one] for one in asked if one.decode == BEAM})
+        for one in asked:
+            if one.decode == LETTERS:
+                self._letters(one, Scores(places[one][1][None]))
+        self.contexts.drop(gone)
+        self._begin({one: places[one] for one in asked if one.decode in (TRACE, BOTH, TRACE_FREE)})
+
+    def _lead(self, one: Asked) -> list[int]:
+        """What a request's context reads after its prompt."""
+        if one.decode == LETTERS:
+            return []
+        if one.decode in (FAST, BEAM):
+            return self.skipping
+        if one.decode in (TRACE, BOTH):
+            return self.shared
+        return self.opening if self.export.spec["reasoning"] else list(self.export.chat.empty_ids)
+
+    def _look(self, looked: dict[Asked, tuple[Context, torch.Tensor]]) -> None:
+        """What one pass without any thinking says of each request: a ranking and its features."""
+        if not looked:
+            return
+        everyone = list(looked)
+        tops = self._ranked(everyone, looked, [self.export.banned(one.item) for one in everyone])
+        limited = [one for one in everyone if one.decode != TRACE and one.item.get("permissions") is not None]
+        open_tops = self._ranked(limited, looked, [self.export.mask(one.item) for one in limited])
+        whole = dict(zip(limited, open_tops, strict=True))
+        contexts, items = [looked[one][0] for one in everyone], [one.item for one in everyone]
+        found = request_features(self.export, self.contexts, contexts, tops, items)
+        for one, top, features in zip(everyone, tops, found, strict=True):
+            if one.decode == TRACE:
+                one.fast = {"ranking": top.ranking, "features": features}
+                continue
+            row = ranked_row(self.export, one.item, top.ranking[: one.k])
+            kept = set(row["tools"])
+            withheld = (
+                [self.export.names[at] for at, _ in whole[one].ranking[: one.k]] if one in whole else []
+            )
+            row |= {
+                "exact": top.exact,
+                "features": features,
+                "withheld": [name for name in withheld if name not in kept],
+            }
+            one.fast = {**row, "ranking": top.ranking}
+            if one.decode == FAST:
+                one.answer(row)
+            elif one.on_event is not None:
+                one.on_event("fast", row)
+
+    def _ranked(
+        self, asked: list[Asked], looked: dict[Asked, tuple[Context, torch.Tensor]], masks: list[Mask]
+    ) -> list[Top]:
+        if not asked:
+            return []
+        searches = [
+            Search(self.export.root, max(one.k, BEST), mask, None if one.item.get("exact", True) else ENOUGH)
+            for one, mask in zip(asked, masks, strict=True)
+        ]
+        scores = Scores(torch.stack([looked[one][1] for one in asked]))
+        return top_k(self.contexts, [looked[one][0] for one in asked], scores, searches)
+
+    def _search_beams(self, searched: dict[Asked, tuple[Context, torch.Tensor]]) -> None:
+        if searched:
+            scores = Scores(torch.stack([logits for _, logits in searched.values()]))
+            masks = [self.export.banned(one.item) for one in searched]
+            width = max(BEAMS, *(one.k for one in searched))
+            contexts = [context for context, _ in searched.values()]
+            rankings = beam(self.contexts, contexts, scores, self.export.root, masks, width)
+            for one, ranking in zip(searched, rankings, strict=True):
+                one.answer(ranked_row(self.export, one.item, ranking[: one.k]))
+
+    def _letters(self, one: Asked, scores: Scores) -> None:
+        """Argmax over the option letters of a question."""
+        ids = self.export.chat.letter_ids(len(one.item["choices"]))
+        found = [round(float(score), 6) for score in scores.of(0, ids)]
+        letter = ascii_uppercase[found.index(max(found))]
+        one.answer({"id": one.item["id"], "letter": letter, "scores": found})
+
+    def _begin(self, places: dict[Asked, tuple[Context, torch.Tensor]]) -> None:
+        """Start to write. The rest of the opening is fed where the first look shared only a part of it."""
+        if not places:
+            return
+        rest = [one for one in places if one.decode != TRACE_FREE] if self.shared != self.opening else []
+        if rest:
+            fed = self.contexts.feed(
+                [places[one][0] for one in rest], [self.opening[len(self.shared) :]] * len(rest)
+            )
+            places |= {one: (places[one][0], fed.logits[at]) for at, one in enumerate(rest)}
+        for one, (context, logits) in places.items():
+            result, seen = Written(), Seen(Scores(logits[None]), range(1))
+            heard = Told(self.export, result, one.on_event) if one.on_event is not None else None
+            if one.decode == TRACE_FREE:
+                writing = self.writer.free(result, seen, heard)
+            else:
+                ranking = Search(self.export.root, one.k, self.export.banned(one.item))
+                writing = self.writer.with_trace(result, seen, ranking, self.export.mask(one.item), heard)
+            running = Running(context, result, writing, seen)
+            running.go_on(None)
+            one.written = result
+            self.running.append((running, one))
+        write.rank(self.contexts, [running for running, _ in self.running])
+        self._finish()
+
+    def _finish(self) -> None:
+        """Answer those that have ended."""
+        over = [(running, one) for running, one in self.running if running.wants is None]
+        if over:
+            self.running = [pair for pair in self.running if pair[0].wants is not None]
+            self.contexts.drop([running.context for running, _ in over])
+            for running, one in over:
+                one.answer(self._written(one, running.result))
+
+    def _written(self, one: Asked, result: Written) -> Item:
+        banned = self.export.banned(one.item)
+        if one.decode == TRACE_FREE:
+            return parsed_row(self.export, one.item, result, banned)
+        assert one.fast is not None
+        row, ranking = listed_row(self.export, one.item, result, banned), one.fast.pop("ranking")
+        listed = max(FLOOR, result.scores[0]) if result.tools else FLOOR
+        agrees = bool(ranking) and result.tools[:1] == [ranking[0][0]]
+        row["features"] = {**one.fast["features"], "listed": round(listed, 4), "agrees": float(agrees)}
+        return row if one.decode == TRACE else {"id": one.item["id"], "fast": one.fast, "trace": row}
+
+
+@dataclass
+class Told:
+    """Passes a trace on as it grows, in names; the end of it that more tokens may still change is held back."""
+
+    export: Export
+    result: Written
+    on_event: Callable[[str, Any], None]
+    said: str = ""
+
+    def __call__(self) -> None:
+        end = len(self.result.thinking)
+        while end and self.result.thinking[end - 1] in self.export.unit_ids:
+            end -= 1
+        text = self.export.index.to_names(self.export.text(self.result.thinking[:end]))
+        if (
+            text.startswith(self.said)
+            and not text.endswith("\N{REPLACEMENT CHARACTER}")
+            and text != self.said
+        ):
+            self.on_event("text", text[len(self.said) :])
+            self.said = text
+
+
+@dataclass
 class Engine:
     export: Export
+    batch: Batch | None = None  # of the requests that come one by one
+    known: dict[str, Asked] = field(default_factory=dict)  # equal requests are answered once
+    changed: threading.Condition = field(default_factory=threading.Condition)
 
     def predict(
         self, items: Sequence[Item], decode: str, k: int = 10, done: frozenset[str] = frozenset()
     ) -> Iterator[list[Item]]:
         """Predictions batch by batch. `done` ids are left out; batches stay what they would be without it, so
         that a resumed run computes what an uninterrupted one would."""
-        run = {
-            "fast": self._fast,
-            "beam": self._beam,
-            "trace": self._trace,
-            "trace-free": self._trace_free,
-            LETTERS: self._letters,
-        }.get(decode)
-        if run is None:
-            hint = f"Use one of {', '.join(DECODES)}."
-            raise TraceError(f"unknown decode '{decode}'.", code="bad_decode", hint=hint)
-        prompt = self.question_ids if decode == LETTERS else self.query_ids
-        prompts = [prompt(item) for item in items]
-        order = sorted(range(len(items)), key=lambda at: (len(prompts[at]), at))
+        asked = [self.asked(item, decode, k) for item in items]
+        order = sorted(range(len(items)), key=lambda at: (len(asked[at].ids), at))
+        batch = Batch(self.export)
         for begin in range(0, len(order), BATCH[decode]):
-            chosen = order[begin : begin + BATCH[decode]]
-            if all(str(items[at]["id"]) in done for at in chosen):
+            chosen = [asked[at] for at in order[begin : begin + BATCH[decode]]]
+            if all(str(one.item["id"]) in done for one in chosen):
                 continue
             started = time.monotonic()
-            rows = run([items[at] for at in chosen], [prompts[at] for at in chosen], k)
+            batch.run(chosen)
             seconds = round((time.monotonic() - started) / len(chosen), 5)
-            read = [{} if decode == LETTERS else self.reading(items[at]) for at in chosen]
+            read = [{} if decode == LETTERS else self.reading(one.item) for one in chosen]
             yield [
-                {**row, **about, "seconds": seconds}
-                for row, about in zip(rows, read, strict=True)
-                if str(row["id"]) not in done
+                {**(one.row or {}), **about, "seconds": seconds}
+                for one, about in zip(chosen, read, strict=True)
+                if str(one.item["id"]) not in done
             ]
+
+    def answer(
+        self, item: Item, decode: str, k: int = 10, on_event: Callable[[str, Any], None] | None = None
+    ) -> Item:
+        """One request, from any thread; it shares its forwards with all that are asked meanwhile. `on_event`: is told
+        ("fast", prediction) and ("text", more of the trace), in the engine's thread."""
+        begun = time.monotonic()
+        mine = self.asked(item, decode, k)
+        mine.on_event = on_event
+        key = json.dumps([decode, k, item], sort_keys=True) if on_event is None else ""
+        with self.changed:
+            asked = self.known.get(key, mine)
+            if asked is mine:
+                if key:
+                    self.known[key] = mine
+                if self.batch is None:
+                    self.batch = Batch(self.export)
+                    threading.Thread(target=self._work, name="engine", daemon=True).start()
+                self.batch.waiting.append(mine)
+                self.changed.notify()
+        asked.done.wait()
+        with self.changed:
+            if self.known.get(key) is mine:
+                del self.known[key]
+        if asked.error is not None:
+            raise asked.error
+        about = {**self.reading(item), "seconds": round(time.monotonic() - begun, 5)}
+        row = asked.row or {}
+        if decode == BOTH:
+            return {part: {**row[part], **about} for part in (FAST, TRACE)}
+        return {**row, **about}
+
+    def _work(self) -> None:
+        while True:
+            with self.changed:
+                batch = self.batch
+                while batch is not None and not batch.busy:
+                    self.changed.wait()
+            assert batch is not None
+            try:
+                batch.step()
+            except Exception as error:  # noqa: BLE001 - whatever it was, everybody in the batch is told
+                self._fail(batch, error)
+
+    def _fail(self, batch: Batch, error: Exception) -> None:
+        with self.changed:
+            self.batch = Batch(self.export)
+            self.batch.waiting.extend(batch.waiting)
+        for one in batch.taken:
+            one.error = error
+            one.done.set()
+
+    def asked(self, item: Item, decode: str, k: int) -> Asked:
+        if decode not in (*DECODES, BOTH):
+            hint = f"Use one of {', '.join(DECODES)}."
+            raise TraceError(f"unknown decode '{decode}'.", code="bad_decode", hint=hint)
+        ids = self.question_ids(item) if decode == LETTERS else self.query_ids(item)
+        return Asked(item, decode, k, ids)
 
     def query_ids(self, item: Item) -> list[int]:
         return self.export.chat.query_ids(str(item["query"]), list(item.get("permissions") or ()))
@@ -98,113 +376,71 @@ class Engine:
         permissions = list(item.get("permissions") or ())
         return {"cut_request": chat.is_cut(query, permissions), "unread": chat.unread(query)}
 
-    def _fast(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
-        return [
-            self._ranked(item, top.ranking[:k]) | {"exact": top.exact, "features": features}
-            for item, (top, features) in zip(items, self._first_look(items, prompts, k), strict=True)
-        ]
-
-    def _first_look(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[tuple[Top, Features]]:
-        """What one pass without any thinking says of each request."""
-        state, banned = write.no_thinking(self.export, prompts), self._banned(items)
-        tops = top_k(state, self.export.root, max(k, BEST), banned)
-        found = request_features(self.export, state, [top.ranking for top in tops], banned)
-        return list(zip(tops, found, strict=True))
-
-    def _beam(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
-        state = write.no_thinking(self.export, prompts)
-        rankings = beam(state, self.export.root, self._banned(items), max(k, BEAMS))
-        return [self._ranked(item, found[:k]) for item, found in zip(items, rankings, strict=True)]
-
-    def _trace(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
-        banned, looked = self._banned(items), self._first_look(items, prompts, 1)
-        written = write.constrained(self.export, prompts, k, banned, [self._mask(item) for item in items])
-        rows = []
-        for item, result, skip, (top, features) in zip(items, written, banned, looked, strict=True):
-            listed = max(FLOOR, result.scores[0]) if result.tools else FLOOR
-            agrees = bool(top.ranking) and result.tools[:1] == [top.ranking[0][0]]
-            of_list = {"listed": round(listed, 4), "agrees": float(agrees)}
-            rows.append(self._listed(item, result, skip) | {"features": {**features, **of_list}})
-        return rows
-
-    def _listed(self, item: Item, result: write.Written, banned: Banned) -> Item:
-        """Tools the request may not use leave the answer after decoding, whatever the trace says."""
-        names = self.export.names
-        kept = [at for at, tool in enumerate(result.tools) if tool not in banned]
-        return self._with_text(item, result, [names[tool] for tool in result.tools]) | {
-            "tools": [names[result.tools[at]] for at in kept],
-            "scores": [round(result.scores[at], 6) for at in kept],
-            "ranked": [names[tool] for tool, _ in result.ranked],
-            "off_vocabulary": 0,
-            "list_steps": result.list_steps,
-            "overruled": result.overruled,
-        }
-
-    def _trace_free(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
-        written = write.unconstrained(self.export, prompts)
-        return [self._parsed(*row) for row in zip(items, written, self._banned(items), strict=True)]
-
-    def _parsed(self, item: Item, result: write.Written, banned: Banned) -> Item:
-        """What a free list names: its quoted entries up to the first closing bracket, valid JSON or not."""
-        tokens = self.export.index.tokens
-        entries = re.findall(r'"([^"]*)"', self.export.text(result.answer).partition("[")[2])
-        found = list(dict.fromkeys(tokens[entry] for entry in entries if entry in tokens))
-        refused = {self.export.names[number] for number in banned}
-        return self._with_text(item, result, found) | {
-            "tools": [name for name in found if name not in refused],
-            "scores": [],
-            "off_vocabulary": sum(entry not in tokens for entry in entries),
-        }
-
-    def _letters(self, items: Sequence[Item], prompts: Prompts, k: int) -> list[Item]:
-        """Argmax over the option letters of a question, one forward for all of them."""
-        state = start(self.export.model, prompts, self.export.chat.pad_id)
-        rows: list[Item] = []
-        for place, item in enumerate(items):
-            ids = self.export.chat.letter_ids(len(item["choices"]))
-            scores = [round(float(score), 6) for score in state.scores[place][ids]]
-            letter = ascii_uppercase[scores.index(max(scores))]
-            rows.append({"id": item["id"], "letter": letter, "scores": scores})
-        return rows
-
-    def _ranked(self, item: Item, found: Ranking) -> Item:
-        return {
-            "id": item["id"],
-            "tools": [self.export.names[tool] for tool, _ in found],
-            "scores": [round(score, 6) for _, score in found],
-            "trace": "",
-            "raw": "",
-            "off_vocabulary": 0,
-            "tokens": 0,
-            **NO_TRACE,
-        }
-
-    def _with_text(self, item: Item, result: write.Written, listed: list[str]) -> Item:
-        """`listed`: every tool the model wrote; that some are withheld is no change of the model's mind."""
-        raw = self.export.text([*result.thinking, *result.answer])
-        thinking = self.export.text(result.thinking).replace(self.export.spec["thinking"]["close"], "")
-        trace = self.export.index.to_names(thinking).strip()
-        return {
-            "id": item["id"],
-            "trace": trace,
-            "raw": raw,
-            "tokens": result.tokens,
-            "cut": result.cut,
-            **(trace_fields(self.export.index.named(thinking), listed) if trace else NO_TRACE),
-        }
-
-    def _banned(self, items: Sequence[Item]) -> list[Banned]:
-        """Tools that no ranking holds: those left out, and those the request may not use."""
-        return [
-            self.export.banned(list(item.get("permissions") or ())) | self._mask(item).tools for item in items
-        ]
-
-    def _mask(self, item: Item) -> Mask:
-        return self.export.mask(list(item.get("without") or ()))
-
 
 def open_engine(folder: Path, threads: int = 2) -> Engine:
     return Engine(load(folder, threads))
+
+
+# From what the engine found to what it says.
+
+
+def ranked_row(export: Export, item: Item, found: Ranking) -> Item:
+    return {
+        "id": item["id"],
+        "tools": [export.names[tool] for tool, _ in found],
+        "scores": [round(score, 6) for _, score in found],
+        "trace": "",
+        "raw": "",
+        "off_vocabulary": 0,
+        "tokens": 0,
+        "withheld": [],
+        **NO_TRACE,
+    }
+
+
+def listed_row(export: Export, item: Item, result: Written, banned: Mask) -> Item:
+    """Tools the request may not use leave the answer after decoding, whatever the trace says."""
+    names = export.names
+    kept = [at for at, tool in enumerate(result.tools) if tool not in banned.tools]
+    return text_row(export, item, result, [names[tool] for tool in result.tools]) | {
+        "tools": [names[result.tools[at]] for at in kept],
+        "scores": [round(result.scores[at], 6) for at in kept],
+        "ranked": [names[tool] for tool, _ in result.ranked],
+        "off_vocabulary": 0,
+        "list_steps": result.list_steps,
+        "overruled": result.overruled,
+        "withheld": [names[tool] for tool in result.tools if tool in banned.tools],
+    }
+
+
+def parsed_row(export: Export, item: Item, result: Written, banned: Mask) -> Item:
+    """What a free list names: its quoted entries up to the first closing bracket, valid JSON or not."""
+    tokens = export.index.tokens
+    entries = re.findall(r'"([^"]*)"', export.text(result.answer).partition("[")[2])
+    found = list(dict.fromkeys(tokens[entry] for entry in entries if entry in tokens))
+    refused = {export.names[number] for number in banned.tools}
+    return text_row(export, item, result, found) | {
+        "tools": [name for name in found if name not in refused],
+        "scores": [],
+        "off_vocabulary": sum(entry not in tokens for entry in entries),
+        "withheld": [name for name in found if name in refused],
+    }
+
+
+def text_row(export: Export, item: Item, result: Written, listed: list[str]) -> Item:
+    """`listed`: every tool the model wrote; that some are withheld is no change of the model's mind."""
+    raw = export.text([*result.thinking, *result.answer])
+    thinking = export.text(result.thinking).replace(export.spec["thinking"]["close"], "")
+    trace = export.index.to_names(thinking).strip()
+    return {
+        "id": item["id"],
+        "trace": trace,
+        "raw": raw,
+        "tokens": result.tokens,
+        "calls": result.calls,
+        "cut": result.cut,
+        **(trace_fields(export.index.named(thinking), listed) if trace else NO_TRACE),
+    }
 
 
 # Predictions into a file, a batch at a time, in the engine's order. Started again, ids that already stand in the file
@@ -274,21 +510,22 @@ def predict_files(model: Path, files: Sequence[ItemFile], k: int, threads: int) 
 
 # What a request looks like to a model, in numbers that tell whether its answer can be relied on.
 #
-# In: the state right before the first tool, and the ranking found there. Out: per request its features, see
+# In: the contexts right before the first tool, and the ranking found there. Out: per request its features, see
 # evaluation.core.confidence; those of the encoder only for a base that has one.
 
 
 @torch.inference_mode()
 def request_features(
-    export: Export, state: State, rankings: Sequence[Ranking], banned: Sequence[Banned]
+    export: Export, contexts: Contexts, asked: Sequence[Context], tops: Sequence[Top], items: Sequence[Item]
 ) -> list[Features]:
-    """`rankings`: at least the BEST tools of each request."""
-    read = readings(state)
-    found = [ranking_features(ranking) for ranking in rankings]
+    """`tops`: at least the BEST tools of each request."""
+    found = [ranking_features(top.ranking) for top in tops]
+    read = contexts.readings(asked)
     if read is not None:
-        cosines = (read @ export.tool_rows.T).cpu()
-        for features, reading, near, skip in zip(found, read.cpu(), cosines, banned, strict=True):
-            features |= nearness(near, skip)
+        cosines = (read @ export.tool_rows.T).cpu().numpy()
+        for features, reading, near, item in zip(found, read.cpu().numpy(), cosines, items, strict=True):
+            banned = export.banned(item)
+            features |= nearness(near[~banned.flags] if banned.tools else near)
             features["reading"] = [round(value, 4) for value in reading.tolist()]
     return found
 
@@ -303,29 +540,16 @@ def ranking_features(ranking: Ranking) -> Features:
     }
 
 
-def nearness(cosines: Tensor, banned: Banned) -> Features:
+def nearness(cosines: npt.NDArray[np.float32]) -> Features:
     """How near the request lies to the tools that may be answered."""
-    allowed = torch.ones(len(cosines), dtype=torch.bool)
-    allowed[list(banned)] = False
-    ordered = cosines[allowed].sort(descending=True).values
-    if not len(ordered):
+    if not len(cosines):
         return {"nearest": 0.0, "near": 0.0, "usual": 0.0, "stands_out": 0.0}
-    nearest, usual = float(ordered[0]), float(ordered.mean())
+    count = min(NEAREST, len(cosines))
+    near = np.partition(cosines, -count)[-count:]
+    nearest, usual = float(near.max()), float(cosines.mean())
     return {
         "nearest": round(nearest, 4),
-        "near": round(float(ordered[:NEAREST].mean()), 4),
+        "near": round(float(near.mean()), 4),
         "usual": round(usual, 4),
-        "stands_out": round((nearest - usual) / (float(ordered.std(correction=0)) + 1e-6), 4),
+        "stands_out": round((nearest - usual) / (float(cosines.std()) + 1e-6), 4),
     }
-
-
-def readings(state: State) -> Tensor | None:
-    """[requests, width], length 1: the mean state of each request's words, which pocket keeps in its cache."""
-    config = state.model.config
-    if config.model_type != PocketConfig.model_type:
-        return None
-    layer = state.layers[config.num_hidden_layers]
-    assert layer is not None
-    asked, states = layer[0][:, 0, :, 0], layer[1][:, 0]
-    mean = states.sum(dim=1) / asked.sum(dim=1, keepdim=True).clamp(min=1)
-    return functional.normalize(mean.float(), dim=-1)

@@ -7,6 +7,7 @@ a trie, and the digest every answer names. A folder that differs from its manife
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,19 @@ from transformers.utils import logging
 
 from catalog.core.tokens import NameIndex
 from evaluation.ml import trie
+from evaluation.ml.contexts import Contexts, NamedContexts
+from evaluation.ml.drafts import Drafts
 from evaluation.ml.manifest import refused, verify
+from evaluation.ml.packed import pack_head
+from evaluation.ml.pocket import PocketContexts
+from evaluation.ml.search import NOTHING
+from trace_site.lib.files import read_json
 from training.ml.bases.chat import Chat, load_chat
 from training.ml.bases.named import OURS, unloaded
-from training.ml.bases.pocket import PocketForCausalLM  # noqa: F401  registers the class that pocket exports name
+from training.ml.bases.pocket import PocketConfig  # its module registers the class that pocket exports name
+from training.ml.export import DRAFTS
+
+MASKS = 16  # combinations of tools left out whose tries are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,24 +43,61 @@ class Export:
     names: list[str]  # tool i of the trie
     index: NameIndex
     root: trie.Node
-    masks: dict[tuple[str, ...], trie.Mask] = field(default_factory=dict)
+    masks: dict[Any, trie.Mask] = field(default_factory=dict)
 
-    def banned(self, permissions: list[str]) -> frozenset[int]:
-        """Tools that need permissions of which the request carries none; without targets nothing is dropped."""
-        if not permissions:
-            return frozenset()
-        given = set(permissions)
-        needs = [set(tool.get("permissions") or ()) for tool in self.spec["tools"]]
-        return frozenset(number for number, need in enumerate(needs) if need and not need & given)
+    def contexts(self) -> Contexts:
+        """Room for requests that are answered together."""
+        if self.model.config.model_type == PocketConfig.model_type:
+            return PocketContexts(self.model, self.chat.pad_id)
+        one, other = (self.chat.query_ids(text) for text in ("a", "b"))
+        return NamedContexts(self.model, self.chat.pad_id, common_start(one, other))
 
-    def mask(self, names: Sequence[str]) -> trie.Mask:
-        """The tools that must not be answered at all. One is kept: they change when the catalog does."""
-        key = tuple(names)
+    def mask(self, item: dict[str, Any]) -> trie.Mask:
+        """The tools that a request must not be answered with at all: those left out, and those of other domains."""
+        return self._mask(tuple(item.get("without") or ()), item.get("domain") or "", None)
+
+    def banned(self, item: dict[str, Any]) -> trie.Mask:
+        """These, and the tools that need permissions of which the request carries none. None: it may use all."""
+        permissions = item.get("permissions")
+        granted = None if permissions is None else tuple(permissions)
+        return self._mask(tuple(item.get("without") or ()), item.get("domain") or "", granted)
+
+    def _mask(self, without: tuple[str, ...], domain: str, granted: tuple[str, ...] | None) -> trie.Mask:
+        """The last ones are kept: they change when the catalog or the caller does."""
+        key = (without, domain, granted)
         if key not in self.masks:
-            numbers = frozenset(self.numbers[name] for name in key if name in self.numbers)
-            self.masks.clear()
-            self.masks[key] = trie.mask(self.root, {at: self.spec["tools"][at]["ids"] for at in numbers})
+            tools, given = self.spec["tools"], set(granted or ())
+            hidden = {self.numbers[name] for name in without if name in self.numbers}
+            if domain:
+                hidden |= {at for at, tool in enumerate(tools) if tool["domain"] != domain}
+            if granted is not None:
+                needs = (set(tool.get("permissions") or ()) for tool in tools)
+                hidden |= {at for at, need in enumerate(needs) if need and not need & given}
+            while len(self.masks) >= MASKS:
+                self.masks.pop(next(iter(self.masks)), None)
+            found = {at: tools[at]["ids"] for at in sorted(hidden)}
+            self.masks[key] = trie.mask(self.root, found) if found else NOTHING
         return self.masks[key]
+
+    @cached_property
+    def drafts(self) -> Drafts:
+        """Texts like those it writes: the traces and rules of its snapshot, which newer exports bring along, and the
+        tokens of its tools."""
+        stored = self.folder / DRAFTS
+        texts = read_json(stored)["texts"] if stored.is_file() else []
+        return Drafts([*texts, *(tool["ids"] for tool in self.spec["tools"] if len(tool["ids"]) > 1)])
+
+    @cached_property
+    def unit_ids(self) -> frozenset[int]:
+        """The tokens of tools."""
+        return frozenset(number for tool in self.spec["tools"] for number in tool["ids"])
+
+    @cached_property
+    def brackets(self) -> frozenset[int]:
+        """Text tokens that hold a closing bracket; tool tokens may hold one in their name and do not count."""
+        own = set(self.chat.tokenizer.added_tokens_decoder)
+        known = self.chat.tokenizer.get_vocab().items()
+        return frozenset(number for token, number in known if "]" in token and number not in own)
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -107,4 +154,11 @@ def _load_model(folder: Path) -> Any:
     model, report = loaded
     if unloaded(model, report):
         raise refused("tensors are missing in the checkpoint.", folder, hint="")
-    return model.to(device).eval()
+    model = model.to(device).eval()
+    pack_head(model)
+    return model
+
+
+def common_start(one: Sequence[int], other: Sequence[int]) -> list[int]:
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return [token for token, _ in alike]

@@ -1,58 +1,64 @@
 """Rankings over the trie: exact best-first top-k, and the beam search it is compared with.
 
-In: a state that stands right before the first tool token, and the trie. Out: per context (tool, score), best first;
-a score is the sum of the log-probabilities of the tool's whole token sequence, wrap tokens included.
+In: contexts that stand right before the first tool token, what follows them, and the trie. Out: per context (tool,
+score), best first; a score is the sum of the log-probabilities of all the tool's tokens, wrap tokens included.
 Best-first equals scoring all tools because a log-probability is never positive: a node's score bounds every tool
 below it.
 """
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from evaluation.ml.state import State
-from evaluation.ml.trie import Node, common_start
+from evaluation.ml.contexts import Context, Contexts, Numbers, Scores
+from evaluation.ml.trie import Ids, Mask, Node, common_start
 
-ROWS = 128  # continuations in one forward
+FIRST_WAVE = 8  # nodes a context opens at once; twice as many each further time, at most WIDEST
+WIDEST = 128
 # A trained model opens 10..40 nodes a query. One that knows nothing spreads its probability evenly, no bound ever
-# bites and all tools would be opened: there the search ends here and says so.
-MOST_OPENED = 256
+# bites and all tools are opened; who does not need exactness may end the search here.
+ENOUGH = 256
 BEAMS = 10
+NOTHING = Mask()
 Ranking = list[tuple[int, float]]
-Scores = npt.NDArray[np.float64]
-Banned = frozenset[int]
-
-
-def child_scores(state: State, row: int, total: float, node: Node) -> Scores:
-    """Score of every child of a node whose own score is in place: the probability is over the whole vocabulary."""
-    return np.asarray(total + state.scores[row].cpu().numpy()[node.ids].astype(np.float64))
 
 
 @dataclass
 class Search:
-    """The open part of one context's trie and the best tools found so far."""
+    """The open part of one context's trie and the best tools found so far, none of the mask among them."""
 
+    root: Node
     k: int
-    banned: Banned = frozenset()
+    mask: Mask = NOTHING
+    most: int | None = None  # nodes to open; None: as many as it takes
     found: Ranking = field(default_factory=list)
     heap: list[tuple[float, int, "Family", int]] = field(default_factory=list)
     pushed: int = 0
     opened: int = 0
+    wave: int = FIRST_WAVE
 
-    def grow(self, node: Node, path: list[int], scores: Scores) -> None:
+    def grow(self, node: Node, path: list[int], scores: Numbers) -> None:
         """Take in the scores of a node's children: tools count at once, inner nodes wait in the heap."""
-        order = np.argsort(-scores, kind="stable")
         if node.above_leaves:
-            best = order[: self.k + len(self.banned)]
-            fresh = [
-                (int(node.tools[at]), float(scores[at])) for at in best if node.tools[at] not in self.banned
-            ]
-            self.found = sorted([*self.found, *fresh], key=lambda pair: (-pair[1], pair[0]))[: self.k]
-        else:
+            return self._count(node.tools, scores)
+        order = np.argsort(-scores, kind="stable")
+        if self.mask.tools:
+            hidden = np.array([self.mask.hides(child) for child in node.children.values()])
+            order = order[~hidden[order]]
+        if len(order):
             self._push(Family(node, path, scores[order], node.ids[order]), 0)
+
+    def _count(self, tools: Ids, scores: Numbers) -> None:
+        places = np.flatnonzero(scores >= self.bound())
+        if self.mask.tools:
+            places = places[~self.mask.flags[tools[places]]]
+        if len(places) > self.k:  # and all that is as good as the last of them
+            places = places[scores[places] >= np.partition(scores[places], -self.k)[-self.k]]
+        fresh = zip(tools[places].tolist(), scores[places].tolist(), strict=True)
+        self.found = sorted([*self.found, *fresh], key=lambda pair: (-pair[1], pair[0]))[: self.k]
 
     def bound(self) -> float:
         """Below this score nothing can enter the ranking any more."""
@@ -63,17 +69,18 @@ class Search:
         """Is there a node left that could still change the ranking?"""
         return bool(self.heap) and -self.heap[0][0] >= self.bound()
 
-    def wanted(self, width: int) -> Iterator[tuple[float, list[int], Node]]:
-        """Up to `width` of the most promising inner nodes that can still matter."""
-        for _ in range(width):
-            if not self.open or self.opened >= MOST_OPENED:
-                return
+    def wanted(self) -> list[tuple[float, list[int], Node]]:
+        """The most promising inner nodes that can still matter, with their scores and paths."""
+        chosen: list[tuple[float, list[int], Node]] = []
+        while len(chosen) < self.wave and self.open and self.opened != self.most:
             self.opened += 1
             negative, _, family, rank = heapq.heappop(self.heap)
             if rank + 1 < len(family.scores):
                 self._push(family, rank + 1)
             token = int(family.tokens[rank])
-            yield -negative, [*family.path, token], family.node.children[token]
+            chosen.append((-negative, [*family.path, token], family.node.children[token]))
+        self.wave = min(WIDEST, 2 * self.wave)
+        return chosen
 
     def _push(self, family: "Family", rank: int) -> None:
         self.pushed += 1
@@ -86,8 +93,8 @@ class Family:
 
     node: Node
     path: list[int]
-    scores: Scores
-    tokens: npt.NDArray[np.int64]
+    scores: Numbers
+    tokens: Ids
 
 
 @dataclass(frozen=True)
@@ -96,63 +103,65 @@ class Top:
     exact: bool  # equal to scoring every tool
 
 
-def top_k(state: State, root: Node, k: int, banned: Sequence[Banned]) -> list[Top]:
-    """The k best tools of every context."""
-    chain, node = common_start(root)
-    totals = [0.0] * len(state)
-    at = root
-    for token in chain:
-        only = [child_scores(state, row, totals[row], at) for row in range(len(state))]
-        totals = [float(scores[0]) for scores in only]
-        state, at = state.extend([[token]] * len(state)), at.children[token]
-    searches = [Search(k, skip) for skip in banned]
-    for row, search in enumerate(searches):
-        search.grow(node, [], child_scores(state, row, totals[row], node))
-    while wave := [(row, *want) for row, search in enumerate(searches) for want in search.wanted(k)]:
-        for block in _blocks(wave):
-            grown = state.select([row for row, *_ in block]).extend([path for _, _, path, _ in block])
-            for place, (row, total, path, child) in enumerate(block):
-                searches[row].grow(child, path, child_scores(grown, place, total, child))
+def top_k(
+    contexts: Contexts, asked: Sequence[Context], scores: Scores, searches: Sequence[Search]
+) -> list[Top]:
+    """The best tools of every context, as its search wants them, all in one trie; `scores`: what follows each."""
+    chain, node = common_start(searches[0].root)
+    if chain:  # tokens that every tool begins with
+        starts = [chain[: length + 1] for length in range(len(chain))]
+        seen, places = contexts.after(asked, [starts] * len(asked))
+    for place, search in enumerate(searches):
+        if not chain:
+            search.grow(node, [], scores.of(place, node.ids))
+            continue
+        total, own = float(scores.of(place, chain[:1])[0]), places[place]
+        for length, token in enumerate(chain[1:]):
+            total += float(seen.of(own[length], [token])[0])
+        search.grow(node, chain, total + seen.of(own[-1], node.ids))
+    while waves := [(at, wave) for at, search in enumerate(searches) if (wave := search.wanted())]:
+        paths = [[path for _, path, _ in wave] for _, wave in waves]
+        seen, places = contexts.after([asked[at] for at, _ in waves], paths)
+        for (at, wave), own in zip(waves, places, strict=True):
+            for place, (total, path, child) in zip(own, wave, strict=True):
+                searches[at].grow(child, path, total + seen.of(place, child.ids))
     return [Top(search.found, not search.open) for search in searches]
 
 
-Wave = list[tuple[int, float, list[int], Node]]
-
-
-def _blocks(wave: Wave) -> Iterator[Wave]:
-    """Continuations of one length, a bounded number at a time."""
-    for length in sorted({len(path) for _, _, path, _ in wave}):
-        same = [entry for entry in wave if len(entry[2]) == length]
-        yield from (same[at : at + ROWS] for at in range(0, len(same), ROWS))
-
-
-def beam(state: State, root: Node, banned: Sequence[Banned], width: int = BEAMS) -> list[Ranking]:
+def beam(
+    contexts: Contexts,
+    asked: Sequence[Context],
+    scores: Scores,
+    root: Node,
+    masks: Sequence[Mask],
+    width: int = BEAMS,
+) -> list[Ranking]:
     """The usual constrained beam search: `width` prefixes survive each step, so it may miss the best tool."""
-    beams: list[list[tuple[float, Node]]] = [[(0.0, root)] for _ in range(len(state))]
-    parents = list(range(len(state)))
-    while not all(node.leaf for row in beams for _, node in row):
-        rows: list[int] = []
-        tokens: list[list[int]] = []
-        parent = iter(parents)
-        for number, row in enumerate(beams):
-            places = [next(parent) for _ in row]
-            kept = _survivors(state, row, places, banned[number], width)
-            beams[number] = [(score, node) for score, node, _, _ in kept]
-            rows += [place for _, _, place, _ in kept]
-            tokens += [[token] for _, _, _, token in kept]
-        if not all(node.leaf for row in beams for _, node in row):
-            state = state.select(rows).extend(tokens)
-        parents = list(range(len(rows)))
-    return [[(node.tool, score) for score, node in row] for row in beams]
+    beams: list[list[Beam]] = [[Beam(0.0, root, [])] for _ in asked]
+    places = [range(at, at + 1) for at in range(len(asked))]
+    while True:
+        beams = [
+            _survivors(scores, own, row, mask, width)
+            for own, row, mask in zip(places, beams, masks, strict=True)
+        ]
+        if all(one.node.leaf for row in beams for one in row):
+            return [[(one.node.tool, one.score) for one in row] for row in beams]
+        scores, places = contexts.after(asked, [[one.path for one in row] for row in beams])
 
 
-def _survivors(
-    state: State, row: list[tuple[float, Node]], places: list[int], banned: Banned, width: int
-) -> list[tuple[float, Node, int, int]]:
-    grown: list[tuple[float, Node, int, int]] = []
-    for (total, node), place in zip(row, places, strict=True):
-        scores = child_scores(state, place, total, node)
-        for score, (token, child) in zip(scores, node.children.items(), strict=True):
-            if child.tool not in banned:
-                grown.append((float(score), child, place, token))
-    return heapq.nsmallest(width, grown, key=lambda entry: -entry[0])
+class Beam(NamedTuple):
+    score: float
+    node: Node
+    path: list[int]
+
+
+def _survivors(scores: Scores, places: range, row: list[Beam], mask: Mask, width: int) -> list[Beam]:
+    grown = [
+        Beam(one.score + score, child, [*one.path, token])
+        for one, place in zip(row, places, strict=True)
+        for score, (token, child) in zip(
+            scores.of(place, one.node.ids).tolist(), one.node.children.items(), strict=True
+        )
+        if not mask.hides(child)
+    ]
+    return heapq.nsmallest(width, grown, key=lambda one: -one.score)

@@ -1,7 +1,10 @@
-"""The engine behind the playground: models over HTTP, loaded on demand.
+"""The engine behind the site: models over HTTP, loaded on demand, each answering many requests side by side.
 
-In: POST /retrieve {"model": folder, "query", "mode", "k", "permissions", "without"}. Out: the prediction beside the
-model's folder and digest. While a model loads the answer is 503 with Retry-After, so no request hangs on a disk.
+In: POST /retrieve {"model": folder, "fallback": folders, "query", "mode", "k", "permissions", "without", "domain",
+"exact", "stream"}. Out: the prediction beside the folder and digest of the model that made it; as a stream, a JSON
+object a line: {"event": "fast", prediction}, {"event": "text", "text"}, {"event": "done", prediction}. POST /batch has
+`requests` and gives `answers`, in which a mistake is that request's own. While the wanted model loads, the first
+fallback that is there answers; without one the answer is 503 with Retry-After, so no request hangs on a disk.
 
 Who may ask: whoever knows the token, where there is one; and only under a name of this server, so that no page in a
 browser can. What is loaded lies below one of the folders the server was given, and holds nothing that runs code.
@@ -13,11 +16,13 @@ import socket
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, cast
+from queue import SimpleQueue
+from typing import Any, TypeGuard, cast
 from urllib.parse import urlsplit
 
 from catalog.ml.child import emit
@@ -33,10 +38,14 @@ PATIENCE = 1.0  # seconds a request waits for a model that is loading
 RETRY_AFTER = "2"
 FAILED_SECONDS = 30.0  # a model that could not be loaded is not tried again for so long
 READ_SECONDS = 10.0  # for a whole request, however its bytes come
-MOST_CONNECTIONS = 32
+IDLE_SECONDS = 30  # a connection without a request is kept; also of one write
+LOOK_SECONDS = 0.05  # how often connections are looked through for those that are too slow
+MOST_CONNECTIONS = 128
+MOST_REQUESTS = 100  # of one batch
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MODES = ("fast", "trace", "trace-free", "beam", "both")
-DEFAULTS = {"model": None, "query": None, "mode": "fast", "k": 10}
+DEFAULTS = {"query": None, "mode": "fast", "k": 10, "domain": "", "exact": True, "stream": False}
+ASKED = ("query", "permissions", "without", "domain", "exact")  # of a request, what the model is told
 Answer = dict[str, Any]
 
 
@@ -45,12 +54,11 @@ class Loading(Exception):
 
 
 class Slot:
-    """One model: loading, loaded, or failed; `turn` lets one request at a time compute."""
+    """One model: loading, loaded, or failed."""
 
     def __init__(self, identity: str) -> None:
         self.identity = identity
         self.ready = threading.Event()
-        self.turn = threading.Lock()
         self.engine: Any = None
         self.error: TraceError | None = None
         self.failed_at = 0.0
@@ -66,19 +74,36 @@ class Models:
         self.lock = threading.Lock()
         self.loading = threading.Lock()  # one load at a time: two would fight for memory and cores
 
-    def get(self, folder: Path) -> Slot:
-        """A loaded slot; raises Loading, or the reason why the model cannot be loaded."""
+    def get(self, folder: Path, fallback: Sequence[Path] = ()) -> tuple[Path, Slot]:
+        """A model that is loaded: the wanted one, else the first of the others that is, while the wanted one loads.
+        Raises Loading, or the reason why the wanted one cannot be loaded."""
+        path = self._allowed(folder)
+        slot = self._slot(path, digest(path))
+        if not slot.ready.is_set() or slot.error:
+            for other in fallback:
+                if found := self._loaded(self._allowed(other)):
+                    return other, found
+        if not slot.ready.wait(PATIENCE):
+            raise Loading
+        if slot.error:
+            raise slot.error
+        return folder, slot
+
+    def _allowed(self, folder: Path) -> Path:
         path = folder.resolve()
         if not any(path.is_relative_to(root) for root in self.roots):
             raise TraceError(
                 "lies outside the folders this server may read.", code="forbidden_model", where=str(folder)
             )
-        slot = self._slot(path, digest(path))
-        if not slot.ready.wait(PATIENCE):
-            raise Loading
-        if slot.error:
-            raise slot.error
-        return slot
+        return path
+
+    def _loaded(self, path: Path) -> Slot | None:
+        with self.lock:
+            slot = self.slots.get(str(path))
+            if slot is None or not slot.ready.is_set() or slot.error:
+                return None
+            self.slots.move_to_end(str(path))
+            return slot
 
     def _slot(self, path: Path, identity: str) -> Slot:
         with self.lock:
@@ -121,56 +146,137 @@ def said(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:300]
 
 
-def read_request(body: bytes) -> Answer:
-    """The checked request; every mistake is named."""
+def read_json(body: bytes) -> Answer:
     try:
         data = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise TraceError("the body is not JSON.", code="bad_request") from error
     if not isinstance(data, dict):
         raise TraceError("the body is not a JSON object.", code="bad_request")
-    model, query, mode, k = (data.get(name, default) for name, default in DEFAULTS.items())
-    lists = {name: data.get(name) or [] for name in ("permissions", "without")}
+    return data
+
+
+def read_models(data: Answer) -> Answer:
+    """Which models are asked."""
+    model, fallback = data.get("model"), data.get("fallback") or []
+    if not isinstance(model, str) or not model:
+        raise TraceError("must be the folder of an exported model.", code="bad_request", where="/model")
+    if not are_texts(fallback):
+        raise TraceError("must be a list of folders.", code="bad_request", where="/fallback")
+    return {"model": model, "fallback": fallback}
+
+
+def read_request(data: Answer) -> Answer:
+    """What is asked; every mistake is named."""
+    found = {name: data.get(name, default) for name, default in DEFAULTS.items()}
+    query, k = found["query"], found["k"]
     query_fits = isinstance(query, str) and query.strip() and len(query) <= LONGEST_QUERY
     k_fits = isinstance(k, int) and not isinstance(k, bool) and 1 <= k <= MOST_TOOLS
+    permissions, without = data.get("permissions"), data.get("without") or []
     checks: list[tuple[str, object, str]] = [
-        ("model", isinstance(model, str) and model, "must be the folder of an exported model."),
         ("query", query_fits, f"must be a text of 1..{LONGEST_QUERY} characters."),
-        ("mode", mode in MODES, f"must be one of {', '.join(MODES)}."),
+        ("mode", found["mode"] in MODES, f"must be one of {', '.join(MODES)}."),
         ("k", k_fits, f"must be a whole number in 1..{MOST_TOOLS}."),
+        ("domain", isinstance(found["domain"] or "", str), "must be a text."),
+        ("exact", isinstance(found["exact"], bool), "must be true or false."),
+        ("stream", isinstance(found["stream"], bool), "must be true or false."),
+        ("permissions", permissions is None or are_texts(permissions), "must be a list of texts, or null."),
+        ("without", are_texts(without), "must be a list of texts."),
     ]
-    for name, entries in lists.items():
-        are_texts = isinstance(entries, list) and all(isinstance(entry, str) for entry in entries)
-        checks.append((name, are_texts, "must be a list of texts."))
     for name, holds, message in checks:
         if not holds:
             raise TraceError(message, code="bad_request", where=f"/{name}")
-    return {"model": model, "query": query, "mode": mode, "k": k, **lists}
+    return {**found, "permissions": permissions, "without": without}
 
 
-def retrieve(models: Models, request: Answer) -> Answer:
-    slot = models.get(Path(request["model"]))
-    item = {"id": "request"} | {name: request[name] for name in ("query", "permissions", "without")}
-    modes = ("fast", "trace") if request["mode"] == "both" else (request["mode"],)
-    with slot.turn:
-        answers = {mode: next(iter(slot.engine.predict([item], mode, request["k"])))[0] for mode in modes}
-    for answer in answers.values():
-        answer.pop("id")
-    about = {"model": request["model"], "digest": slot.identity, "mode": request["mode"], "k": request["k"]}
-    return about | (answers if request["mode"] == "both" else answers[request["mode"]])
+def are_texts(entries: Any) -> TypeGuard[list[str]]:
+    return isinstance(entries, list) and all(isinstance(entry, str) for entry in entries)
+
+
+def answer(engine: Any, request: Answer, on_event: Callable[[str, Any], None] | None = None) -> Answer:
+    item = {"id": "request"} | {name: request[name] for name in ASKED}
+    row: Answer = engine.answer(item, request["mode"], request["k"], on_event)
+    return {name: value for name, value in row.items() if name != "id"}
+
+
+def retrieve(models: Models, data: Answer) -> Answer:
+    chosen, request = read_models(data), read_request(data)
+    folder, slot = models.get(Path(chosen["model"]), [Path(one) for one in chosen["fallback"]])
+    about = {"model": str(folder), "digest": slot.identity, "mode": request["mode"], "k": request["k"]}
+    return about | answer(slot.engine, request)
+
+
+def stream(models: Models, data: Answer) -> Iterator[Answer]:
+    """Events; mistakes are raised before the first, and the last one afterwards."""
+    chosen, request = read_models(data), read_request(data)
+    folder, slot = models.get(Path(chosen["model"]), [Path(one) for one in chosen["fallback"]])
+    about = {"model": str(folder), "digest": slot.identity, "mode": request["mode"], "k": request["k"]}
+    events: SimpleQueue[Answer] = SimpleQueue()
+
+    def on_event(name: str, said: Any) -> None:
+        events.put({"event": name, **(about | said if name == "fast" else {"text": said})})
+
+    def work() -> None:
+        try:
+            events.put({"event": "done", **about, **answer(slot.engine, request, on_event)})
+        except TraceError as error:
+            events.put({"event": "error", **error.as_dict()})
+        except Exception as error:  # noqa: BLE001 - a damaged model raises anything; whoever asks is told
+            events.put(
+                {"event": "error", "message": f"the model failed ({said(error)}).", "code": "engine_failed"}
+            )
+
+    threading.Thread(target=work, daemon=True).start()
+
+    def told() -> Iterator[Answer]:
+        while True:
+            yield (event := events.get())
+            if event["event"] in ("done", "error"):
+                return
+
+    return told()
+
+
+def retrieve_batch(models: Models, data: Answer) -> Answer:
+    """All requests side by side."""
+    chosen, requests = read_models(data), data.get("requests") or []
+    fits = isinstance(requests, list) and 1 <= len(requests) <= MOST_REQUESTS
+    if not fits or not all(isinstance(one, dict) for one in requests):
+        raise TraceError(f"must be 1..{MOST_REQUESTS} objects.", code="bad_request", where="/requests")
+    folder, slot = models.get(Path(chosen["model"]), [Path(one) for one in chosen["fallback"]])
+
+    def answered(one: Answer) -> Answer:
+        try:
+            return answer(slot.engine, read_request({"without": data.get("without"), **one}))
+        except TraceError as error:
+            return {"error": error.as_dict()}
+
+    with ThreadPoolExecutor(len(requests)) as pool:
+        answers = list(pool.map(answered, requests))
+    return {"model": str(folder), "digest": slot.identity, "answers": answers}
 
 
 class Server(ThreadingHTTPServer):
     """At most `MOST_CONNECTIONS` at once; one more is closed unanswered, as a full house is."""
 
     daemon_threads = True
+    request_queue_size = MOST_CONNECTIONS
 
     def __init__(
         self, address: tuple[str, int], models: Models, token: str, names: Sequence[str] = ()
     ) -> None:
         self.models, self.token, self.names = models, token, frozenset([*LOOPBACK, *names])
         self.places = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self.deadlines: dict[Handler, float] = {}  # of the requests that are being read
         super().__init__(address, Handler)
+
+    def service_actions(self) -> None:
+        """Between two connections, and at least every `poll_interval`."""
+        now = time.monotonic()
+        for handler, deadline in list(self.deadlines.items()):
+            if deadline < now:
+                handler.take_time()
+                handler.hang_up()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self.places.acquire(blocking=False):
@@ -189,19 +295,29 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request a connection, read whole within `READ_SECONDS`."""
+    """Requests of one connection, each read whole within `READ_SECONDS`."""
 
-    timeout = 30  # of one write
+    protocol_version = "HTTP/1.1"
+    timeout = IDLE_SECONDS
+    disable_nagle_algorithm = True
 
     def setup(self) -> None:
         super().setup()
-        self.patience = threading.Timer(READ_SECONDS, self.hang_up)
-        self.patience.daemon = True
-        self.patience.start()
+        self.be_quick()
+
+    def parse_request(self) -> bool:
+        self.be_quick()  # its first line has come
+        return super().parse_request()
 
     def finish(self) -> None:
-        self.patience.cancel()
+        self.take_time()
         super().finish()
+
+    def be_quick(self) -> None:
+        self.house.deadlines[self] = time.monotonic() + READ_SECONDS
+
+    def take_time(self) -> None:
+        self.house.deadlines.pop(self, None)
 
     def hang_up(self) -> None:
         """Ends the read that another thread waits in."""
@@ -213,7 +329,7 @@ class Handler(BaseHTTPRequestHandler):
         return cast(Server, self.server)
 
     def do_GET(self) -> None:
-        self.patience.cancel()
+        self.take_time()
         if not self.is_for_us():
             return
         if self.path != "/health":
@@ -232,21 +348,35 @@ class Handler(BaseHTTPRequestHandler):
         if len(length) > 18 or int(length) > LONGEST_BODY:
             return self.fail(413, f"needs a body of at most {LONGEST_BODY} bytes.", "too_large")
         body = self.rfile.read(int(length))
-        self.patience.cancel()
+        self.take_time()
         if len(body) < int(length):
             return self.fail(408, f"the request did not come whole within {READ_SECONDS:.0f} s.", "too_slow")
-        if self.path != "/retrieve":
+        answers = {"/retrieve": retrieve, "/batch": retrieve_batch}.get(self.path)
+        if answers is None:
             return self.fail(404, "unknown address.", "not_found")
         try:
-            data = retrieve(self.house.models, read_request(body))
+            data = read_json(body)
+            if self.path == "/retrieve" and data.get("stream") is True:
+                return self.stream(stream(self.house.models, data))
+            found = answers(self.house.models, data)
         except Loading:
-            self.fail(503, "the model is loading.", "loading", {"Retry-After": RETRY_AFTER})
+            self.fail(503, "the model is loading.", "loading", {"Retry-After": RETRY_AFTER}, keep=True)
         except TraceError as error:
             self.answer(404 if error.code == "no_export" else 400, error.as_dict())
         except Exception as error:  # noqa: BLE001 - a damaged model raises anything; whoever asks is told
-            self.fail(500, f"the model failed ({said(error)}).", "engine_failed")
+            self.fail(500, f"the model failed ({said(error)}).", "engine_failed", keep=True)
         else:
-            self.answer(200, data)
+            self.answer(200, found)
+
+    def stream(self, events: Iterator[Answer]) -> None:
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Type", "application/x-ndjson; charset=utf-8")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        with suppress(OSError):  # whoever asked has gone
+            for event in events:
+                self.wfile.write(json.dumps(event, ensure_ascii=False).encode() + b"\n")
 
     def is_for_us(self) -> bool:
         """A name that leads here without being ours is a page's in somebody's browser."""
@@ -263,7 +393,11 @@ class Handler(BaseHTTPRequestHandler):
         given = self.headers.get("Authorization", "").removeprefix("Bearer ")
         return not self.house.token or hmac.compare_digest(given.encode(), self.house.token.encode())
 
-    def fail(self, status: int, message: str, code: str, headers: dict[str, str] | None = None) -> None:
+    def fail(
+        self, status: int, message: str, code: str, headers: dict[str, str] | None = None, keep: bool = False
+    ) -> None:
+        """What was not read of a request would be taken for the next one: unless `keep`, the connection ends."""
+        self.close_connection |= not keep
         self.answer(status, {"message": message, "code": code, "extra": {}}, headers)
 
     def answer(self, status: int, data: Answer, headers: dict[str, str] | None = None) -> None:
@@ -271,6 +405,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json; charset=utf-8")
         self.send_header("Content-Length", str(len(payload)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
         for name, value in (headers or {}).items():
             self.send_header(name, value)
         self.end_headers()
@@ -301,4 +437,4 @@ def serve(
 
     server = Server((host, port), Models(opener, roots), token, names)
     emit("serving", port=server.server_address[1])
-    server.serve_forever()
+    server.serve_forever(poll_interval=LOOK_SECONDS)

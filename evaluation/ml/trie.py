@@ -32,12 +32,13 @@ class Node:
         return bool(len(self.tools)) and bool(self.tools[0] >= 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Mask:
     """Tools that must not be answered, and how many of them lie at or below each node, by the node's id."""
 
     tools: frozenset[int] = frozenset()
     below: Mapping[int, int] = field(default_factory=dict)
+    flags: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))  # of every tool
 
     def hides(self, node: Node) -> bool:
         return self.below.get(id(node), 0) >= node.size
@@ -52,7 +53,9 @@ def mask(root: Node, sequences: Mapping[int, Sequence[int]]) -> Mask:
         for token in sequence:
             node = node.children[token]
             below[id(node)] += 1
-    return Mask(frozenset(sequences), dict(below))
+    flags = np.zeros(root.size, dtype=bool)
+    flags[list(sequences)] = True
+    return Mask(frozenset(sequences), dict(below), flags)
 
 
 def build(sequences: Sequence[Sequence[int]]) -> Node:

@@ -1,20 +1,26 @@
-"""Generation: the thinking part, then the list of tools, one greedy token at a time.
+"""Generation: the thinking part, then the list of tools, greedily, several requests side by side.
 
-In: prompts. Out: per prompt what the model wrote. The thinking part is free; the list is either held to valid tools
-and separators (`constrained`), or free as well (`unconstrained`), which is where invalid tokens can be counted.
+Each request is a coroutine: it yields tokens to feed, is sent what may follow them, and ends with what was written. The
+thinking part is free; the list is either held to valid tools and separators (`with_trace`), or free as well (`free`),
+which is where invalid tokens can be counted. With the tokens that are sure go guesses of those after them; what the
+model would have written anyway of a guess is taken, the rest forgotten, so guessing changes no token.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
 
 from evaluation.ml import trie
+from evaluation.ml.contexts import Context, Contexts, Scores, Tree
+from evaluation.ml.drafts import LONGEST, Drafts
 from evaluation.ml.export import Export
-from evaluation.ml.search import Banned, Ranking, top_k
-from evaluation.ml.state import State, join, start
+from evaluation.ml.search import NOTHING, Ranking, Search, Top, top_k
 
 LONGEST_LIST = 20  # tools in one answer
 LIST_RESERVE = 32  # tokens kept for the list when the thinking part is cut
-KEEP_SHARE = 0.75  # the batch is made smaller once fewer of its rows than this are still being written
+NO_DRAFTS = Drafts()
 
 
 @dataclass
@@ -28,6 +34,7 @@ class Written:
     ranked: Ranking = field(default_factory=list)
     cut: bool = False  # the thinking part reached its cap or ended the turn by itself
     list_steps: int = 0  # tokens of the list that were chosen under the constraint
+    calls: int = 0  # forwards that wrote it
     overruled: list[dict[str, str]] = field(default_factory=list)  # unmasked argmax against the token taken
 
     @property
@@ -35,90 +42,109 @@ class Written:
         return len(self.thinking) + len(self.answer)
 
 
-class Frontier:
-    """The rows of a batch that are still being written; shrinks as rows finish."""
+class Feed(NamedTuple):
+    """`accepted`: how many tokens of the last guess stay; then tokens that are sure, and a guess of what follows."""
 
-    def __init__(self, state: State) -> None:
-        self.state = state
-        self.rows = list(range(len(state)))  # place in the state -> row; finished rows are -1
-        self.live = len(state)
-
-    def places(self) -> list[tuple[int, int]]:
-        return [(place, row) for place, row in enumerate(self.rows) if row >= 0]
-
-    def finish(self, place: int) -> None:
-        self.rows[place] = -1
-        self.live -= 1
-
-    def step(self, tokens: dict[int, int], idle: int) -> None:
-        """Feed each live place its token; what a finished row is fed does not matter."""
-        if self.live < KEEP_SHARE * len(self.rows):
-            kept = [place for place, _ in self.places()]
-            tokens = {at: tokens[place] for at, place in enumerate(kept)}
-            self.state, self.rows = self.state.select(kept), [self.rows[place] for place in kept]
-        self.state = self.state.extend([[tokens.get(place, idle)] for place in range(len(self.rows))])
+    accepted: int
+    sure: list[int]
+    guess: list[int] = []
 
 
-def think(
-    export: Export, prompts: Sequence[Sequence[int]], results: list[Written]
-) -> list[tuple[State, list[int]]]:
-    """Write every thinking part. Returns per prompt its context and the tokens that must follow it."""
-    chat = export.chat
-    cap = max(1, export.spec["max_new_tokens"] - LIST_RESERVE)
-    frontier = Frontier(start(export.model, [[*prompt, *chat.open_ids] for prompt in prompts], chat.pad_id))
-    contexts: dict[int, tuple[State, list[int]]] = {}
-    while frontier.live:
-        choice = frontier.state.scores.argmax(dim=1).tolist()
-        for place, row in frontier.places():
-            written = results[row].thinking
-            written.append(choice[place])
-            if written[-len(chat.close_ids) :] == chat.close_ids:
-                contexts[row] = (frontier.state.select([place]), [choice[place], *chat.list_open_ids])
-            elif choice[place] in chat.end_ids or len(written) >= cap:
-                written[-1:] = chat.close_ids
-                results[row].cut = True
-                contexts[row] = (frontier.state.select([place]), [*chat.close_ids, *chat.list_open_ids])
-            if row in contexts:
-                frontier.finish(place)
-        if frontier.live:
-            frontier.step(dict(enumerate(choice)), chat.pad_id)
-    return [contexts[row] for row in range(len(prompts))]
+class Seen(NamedTuple):
+    """What may follow the last sure token and each guessed one: the places of the scores."""
+
+    scores: Scores
+    places: range
 
 
-def no_thinking(export: Export, prompts: Sequence[Sequence[int]]) -> State:
-    """The context right before the first tool when the thinking part is given empty."""
-    chat = export.chat
-    lead = [*chat.empty_ids, *chat.list_open_ids]
-    return start(export.model, [[*prompt, *lead] for prompt in prompts], chat.pad_id)
+Writing = Generator[Feed | Search, Any, None]  # is sent a Seen for a Feed, a Top for a Search
+Heard = Callable[[], None]
 
 
-def constrained(
-    export: Export,
-    prompts: Sequence[Sequence[int]],
-    k: int,
-    banned: Sequence[Banned],
-    masks: Sequence[trie.Mask] = (),
-) -> list[Written]:
-    """Free thinking, then a list that can only hold tools, none of its mask among them; `ranked` is the exact top k at
-    its first place."""
-    masks = masks or [trie.Mask()] * len(prompts)
-    results = [Written() for _ in prompts]
-    batches: list[tuple[list[int], State]] = []
-    if not export.spec["reasoning"]:
-        batches = [(list(range(len(prompts))), no_thinking(export, prompts))]
-    else:
-        contexts = think(export, prompts, results)
-        # joined where the tokens that must follow are equally many, with those tokens fed
-        for length in sorted({len(pending) for _, pending in contexts}):
-            rows = [row for row, (_, pending) in enumerate(contexts) if len(pending) == length]
-            state = join([contexts[row][0] for row in rows])
-            batches.append((rows, state.extend([contexts[row][1] for row in rows])))
-    for rows, state in batches:
-        tops = top_k(state, export.root, k, [banned[row] for row in rows])
-        for row, top in zip(rows, tops, strict=True):
-            results[row].ranked = top.ranking
-        ListWriter(export, [results[row] for row in rows], [masks[row] for row in rows]).run(state)
-    return results
+@dataclass
+class Writer:
+    """How one model writes."""
+
+    export: Export
+    drafts: Drafts = NO_DRAFTS
+    guesses: int = LONGEST  # tokens of a guess; fewer while many requests share a forward
+    chance: float = 0.3  # a guess must have
+
+    def with_trace(
+        self,
+        result: Written,
+        seen: Seen,
+        ranking: Search,
+        mask: trie.Mask = NOTHING,
+        heard: Heard | None = None,
+    ) -> Writing:
+        """Free thinking, then a list that can only hold tools, none of its mask among them; `ranked` is what `ranking`
+        finds at its first place. Starts at a context that has read the opening of the thinking part, or of the list for
+        a model that does not reason; `seen`: what follows."""
+        if self.export.spec["reasoning"]:
+            accepted, pending = yield from self._think(result, seen, heard)
+            seen = yield Feed(accepted, [*pending, *self.export.chat.list_open_ids])
+        top = yield ranking
+        result.ranked = top.ranking
+        yield from ListWriter(self.export, result, mask).run(seen)
+
+    def _think(
+        self, result: Written, seen: Seen, heard: Heard | None
+    ) -> Generator[Feed, Seen, tuple[int, list[int]]]:
+        """Returns how many tokens of the last guess were accepted, and tokens of the thinking part not yet fed."""
+        chat, written = self.export.chat, result.thinking
+        cap = max(1, self.export.spec["max_new_tokens"] - LIST_RESERVE)
+        guess: list[int] = []
+        while True:
+            accepted = 0
+            for place in seen.places:
+                token = seen.scores.best[place]
+                written.append(token)
+                fed = accepted < len(guess) and guess[accepted] == token
+                accepted += fed
+                ends = token in chat.end_ids or len(written) >= cap
+                if written[-len(chat.close_ids) :] == chat.close_ids:
+                    return accepted, [] if fed else [token]
+                if ends:
+                    written[-1:] = chat.close_ids
+                    result.cut = True
+                    return accepted - fed, list(chat.close_ids)
+                if not fed:
+                    break
+            if heard is not None:
+                heard()
+            token = written[-1]
+            guess = self._guess(written, cap)
+            seen = yield Feed(accepted, [token], guess)
+
+    def _guess(self, written: Sequence[int], cap: int) -> list[int]:
+        return self.drafts.after(written, min(self.guesses, cap - len(written) - 1), self.chance)
+
+    def free(self, result: Written, seen: Seen, heard: Heard | None = None) -> Writing:
+        """Plain greedy decoding up to the first closing bracket after the thinking part."""
+        export, chat = self.export, self.export.chat
+        thinking, cap = bool(export.spec["reasoning"]), export.spec["max_new_tokens"]
+        guess: list[int] = []
+        while True:
+            accepted = 0
+            for place in seen.places:
+                token = seen.scores.best[place]
+                (result.thinking if thinking else result.answer).append(token)
+                fed = accepted < len(guess) and guess[accepted] == token
+                accepted += fed
+                if thinking and result.thinking[-len(chat.close_ids) :] == chat.close_ids:
+                    thinking = False
+                elif token in chat.end_ids or (token in export.brackets and not thinking):
+                    return
+                elif result.tokens >= cap:
+                    result.cut = True
+                    return
+                if not fed:
+                    break
+            if heard is not None:
+                heard()
+            guess = self._guess([*result.thinking, *result.answer], cap) if thinking else []
+            seen = yield Feed(accepted, [token], guess)
 
 
 @dataclass
@@ -126,69 +152,75 @@ class Cursor:
     """Where one list stands: in the trie of tools, or in the trie of what may follow a tool."""
 
     node: trie.Node
-    mask: trie.Mask
     inside: bool = True  # within a tool
     score: float = 0.0
     used: dict[int, int] = field(default_factory=dict)  # id(node) -> tools below it already listed
     path: list[trie.Node] = field(default_factory=list)
     whole: int = 0  # tokens of the answer up to its last whole tool
-    ended: bool = False
 
 
 class ListWriter:
     """Greedy over valid tokens: tools that are not listed yet, then a separator or the closing bracket. Where the model
     would rather repeat a tool it has no other to add, and the list ends before it."""
 
-    def __init__(self, export: Export, results: list[Written], masks: Sequence[trie.Mask] = ()) -> None:
-        self.export = export
-        self.results = results
-        self.masks = masks or [trie.Mask()] * len(results)
+    def __init__(self, export: Export, result: Written, mask: trie.Mask = NOTHING) -> None:
+        self.export, self.result, self.mask = export, result, mask
         chat = export.chat
         self.after = trie.build_any([chat.list_sep_ids, chat.list_close_ids])
-        for result in results:
-            result.answer = list(chat.list_open_ids)
+        self.cursor = Cursor(export.root)
+        result.answer = list(chat.list_open_ids)
 
-    def run(self, state: State) -> None:
-        frontier = Frontier(state)
-        cursors = [Cursor(self.export.root, mask) for mask in self.masks]
-        while frontier.live:
-            fed: dict[int, int] = {}
-            for place, row in frontier.places():
-                fed[place] = self._take(frontier.state, place, cursors[row], self.results[row])
-                if cursors[row].ended:
-                    frontier.finish(place)
-            if frontier.live:
-                frontier.step(fed, self.export.chat.pad_id)
+    def run(self, seen: Seen) -> Writing:
+        while True:
+            token = 0
+            for place in seen.places:  # after the first, the only token there is
+                taken = self._take(seen.scores, place)
+                if taken is None:
+                    return
+                token = taken
+            forced = self._forced()
+            seen = yield Feed(len(seen.places) - 1, [token], forced)
 
-    def _take(self, state: State, place: int, cursor: Cursor, result: Written) -> int:
-        """Choose the best valid token, move the cursor over it, and log where the model wanted another."""
+    def _forced(self) -> list[int]:
+        """The tokens that follow because no other one may."""
+        forced: list[int] = []
+        node = self.cursor.node
+        while self.cursor.inside and not node.leaf:
+            valid = self._inside(node)
+            if len(valid) != 1:
+                break
+            forced.append(valid[0])
+            node = node.children[valid[0]]
+        return forced
+
+    def _take(self, scores: Scores, place: int) -> int | None:
+        """Choose the best valid token, move the cursor over it, and log where the model wanted another; None: the list
+        has ended."""
+        cursor, result = self.cursor, self.result
         if cursor.node.leaf:  # a tool is followed by a separator or the end; a separator by a tool
             cursor.inside = not cursor.inside
             cursor.node = self.export.root if cursor.inside else self.after
             cursor.score, cursor.path = 0.0, []
-        scores = state.scores[place]
-        valid = self._valid(cursor, len(result.tools))
+        valid = self._valid(cursor.node)
         ends = not valid
         if valid and cursor.inside and result.tools:  # would it repeat a tool, if it might?
-            every = [token for token, child in cursor.node.children.items() if not cursor.mask.hides(child)]
-            ends = every[int(scores[every].argmax())] not in valid
-        if ends:  # after the last whole tool; what is fed now is read by nobody
+            every = [token for token, child in cursor.node.children.items() if not self.mask.hides(child)]
+            ends = scores.likeliest(place, every) not in valid
+        if ends:  # after the last whole tool
             result.answer[cursor.whole :] = self.export.chat.list_close_ids
-            cursor.ended = True
-            return self.export.chat.pad_id
-        token = valid[int(scores[valid].argmax())]
+            return None
+        token = scores.likeliest(place, valid)
         result.answer.append(token)
         result.list_steps += 1
-        wish = int(scores.argmax())
+        wish = scores.best[place]
         if wish != token:
             text = self.export.text
             result.overruled.append({"wanted": text([wish]), "taken": text([token])})
         cursor.node = cursor.node.children[token]
         if not cursor.inside:
-            cursor.ended = cursor.node.tool == 1
-            return token
+            return None if cursor.node.tool == 1 else token
         cursor.path.append(cursor.node)
-        cursor.score += float(scores[token])
+        cursor.score += float(scores.of(place, [token])[0])
         if cursor.node.leaf:
             result.tools.append(cursor.node.tool)
             result.scores.append(cursor.score)
@@ -197,41 +229,63 @@ class ListWriter:
                 cursor.used[id(node)] = cursor.used.get(id(node), 0) + 1
         return token
 
-    def _valid(self, cursor: Cursor, listed: int) -> list[int]:
-        children, hidden = cursor.node.children, cursor.mask.below
-        if cursor.inside:
-            return [
-                token
-                for token, child in children.items()
-                if cursor.used.get(id(child), 0) + hidden.get(id(child), 0) < child.size
-            ]
-        if listed >= min(LONGEST_LIST, self.export.root.size - len(cursor.mask.tools)):
-            return [token for token, child in children.items() if 1 in trie.leaves(child)]
-        return list(children)
+    def _valid(self, node: trie.Node) -> list[int]:
+        if self.cursor.inside:
+            return self._inside(node)
+        if len(self.result.tools) >= min(LONGEST_LIST, self.export.root.size - len(self.mask.tools)):
+            return [token for token, child in node.children.items() if 1 in trie.leaves(child)]
+        return list(node.children)
+
+    def _inside(self, node: trie.Node) -> list[int]:
+        """The tokens below which a tool is left that is neither hidden nor listed yet."""
+        used, hidden = self.cursor.used, self.mask.below
+        return [
+            token
+            for token, child in node.children.items()
+            if used.get(id(child), 0) + hidden.get(id(child), 0) < child.size
+        ]
 
 
-def unconstrained(export: Export, prompts: Sequence[Sequence[int]]) -> list[Written]:
-    """Plain greedy decoding up to the first closing bracket after the thinking part."""
-    chat, results = export.chat, [Written() for _ in prompts]
-    reasoning = bool(export.spec["reasoning"])
-    lead = chat.open_ids if reasoning else chat.empty_ids
-    # text tokens that hold a closing bracket; tool tokens may hold one in their name and do not count
-    own = set(chat.tokenizer.added_tokens_decoder)
-    brackets = {at for token, at in chat.tokenizer.get_vocab().items() if "]" in token and at not in own}
-    frontier = Frontier(start(export.model, [[*prompt, *lead] for prompt in prompts], chat.pad_id))
-    thinking = [reasoning] * len(prompts)
-    while frontier.live:
-        choice = frontier.state.scores.argmax(dim=1).tolist()
-        for place, row in frontier.places():
-            token, result = choice[place], results[row]
-            (result.thinking if thinking[row] else result.answer).append(token)
-            if thinking[row] and result.thinking[-len(chat.close_ids) :] == chat.close_ids:
-                thinking[row] = False
-            elif token in chat.end_ids or (token in brackets and not thinking[row]):
-                frontier.finish(place)
-            elif result.tokens >= export.spec["max_new_tokens"]:
-                result.cut = True
-                frontier.finish(place)
-        if frontier.live:
-            frontier.step(dict(enumerate(choice)), chat.pad_id)
-    return results
+@dataclass
+class Running:
+    """A request that is being written."""
+
+    context: Context
+    result: Written
+    writing: Writing
+    seen: Seen
+    wants: Feed | Search | None = None  # None: it has ended
+
+    def go_on(self, answer: Seen | Top | None) -> None:
+        try:
+            self.wants = self.writing.send(answer)  # type: ignore[arg-type]  # None starts it
+        except StopIteration:
+            self.wants = None
+
+
+def step(contexts: Contexts, running: Sequence[Running]) -> None:
+    """One forward for all that is being written, and the rankings that are wanted at its places."""
+    feeds = [(one, one.wants) for one in running if isinstance(one.wants, Feed)]
+    trees = [Tree.chain([*feed.sure, *feed.guess]) for _, feed in feeds]
+    scores, places = contexts.look([one.context for one, _ in feeds], trees)
+    for (one, feed), own in zip(feeds, places, strict=True):
+        one.result.calls += 1
+        contexts.keep(one.context, feed.sure)
+        one.seen = Seen(scores, own[len(feed.sure) - 1 :])
+        one.go_on(one.seen)
+        if isinstance(one.wants, Feed):
+            contexts.keep(one.context, feed.guess[: one.wants.accepted])
+    rank(contexts, running)
+
+
+def rank(contexts: Contexts, running: Sequence[Running]) -> None:
+    """The rankings that are wanted, all at once."""
+    wanting = [(one, one.wants) for one in running if isinstance(one.wants, Search)]
+    if wanting:
+        rows = [one.seen.scores.logits[one.seen.places[0]] for one, _ in wanting]
+        searches = [search for _, search in wanting]
+        asked = [one.context for one, _ in wanting]
+        for (one, _), top in zip(
+            wanting, top_k(contexts, asked, Scores(torch.stack(rows)), searches), strict=True
+        ):
+            one.go_on(top)

@@ -152,19 +152,18 @@ def writing(trace: Sequence[Row]) -> Figures:
 
 def matters(bench: Bench, trained: Trained, items: Sequence[Row], labels: Labels) -> Figures:
     """R@1 of what follows the own trace, an empty one, and that of the next request."""
-    from evaluation.ml import write
-    from evaluation.ml.engine import open_engine
-    from evaluation.ml.search import top_k
-    from evaluation.ml.state import start
+    from evaluation.ml.engine import Batch, open_engine
+    from evaluation.ml.search import Search, top_k
 
     engine = open_engine(trained.export, bench.threads)
     export, chat = engine.export, engine.export.chat
+    contexts, batch = export.contexts(), Batch(export)
     prompts = [engine.query_ids(item) for item in items]
-    written = [write.Written() for _ in items]
+    asked = [engine.asked(item, "trace", 1) for item in items]
+    batch.run(asked)
+    written = [one.written.thinking for one in asked if one.written]
     places = range(0, len(items), AT_ONCE)
-    for at in places:
-        write.think(export, prompts[at : at + AT_ONCE], written[at : at + AT_ONCE])
-    own = [[*chat.open_ids, *one.thinking] for one in written]  # what is written ends the thinking part
+    own = [[*chat.open_ids, *ids] for ids in written]  # what is written ends the thinking part
     leads = {
         "its own trace": own,
         "no trace": [chat.empty_ids] * len(own),
@@ -172,11 +171,12 @@ def matters(bench: Bench, trained: Trained, items: Sequence[Row], labels: Labels
     }
     firsts: dict[str, list[float]] = {}
     for name, lead in leads.items():
-        contexts = [[*p, *ids, *chat.list_open_ids] for p, ids in zip(prompts, lead, strict=True)]
+        leading = [[*p, *ids, *chat.list_open_ids] for p, ids in zip(prompts, lead, strict=True)]
         tops = []
         for at in places:
-            state = start(export.model, contexts[at : at + AT_ONCE], chat.pad_id)
-            tops += top_k(state, export.root, 1, [frozenset()] * len(state))
+            read, scores = contexts.admit(leading[at : at + AT_ONCE])
+            tops += top_k(contexts, read, scores, [Search(export.root, 1) for _ in read])
+            contexts.drop(read)
         rows = [
             {"id": item["id"], "tools": [export.names[tool] for tool, _ in top.ranking]}
             for item, top in zip(items, tops, strict=True)

@@ -167,38 +167,36 @@ def test_trace_list_is_valid_json_over_distinct_tools(closing):
         assert 0 < len(row["overruled"]) <= row["list_steps"]
 
 
-class Scripted:
-    """One context whose next token's scores are told beforehand."""
+def scripted(likes, size):
+    """What follows one context, with what it likes in order."""
+    import torch
 
-    def __init__(self, likes, size):
-        self.likes, self.size = likes, size
+    from evaluation.ml.contexts import Scores
 
-    def __len__(self):
-        return 1
-
-    @property
-    def scores(self):
-        import torch
-
-        found = torch.full((1, self.size), -9.0)
-        for rank, token in enumerate(self.likes[0]):
-            found[0, token] = -float(rank)
-        return found
-
-    def extend(self, tokens):
-        return Scripted(self.likes[1:], self.size)
+    found = torch.full((1, size), -9.0)
+    for rank, token in enumerate(likes):
+        found[0, token] = -float(rank)
+    return Scores(found)
 
 
 @pytest.mark.parametrize("fmt", ["a", "b", "c"])
 def test_a_list_ends_where_the_model_would_rather_repeat_a_tool(engines, fmt):
-    from evaluation.ml.write import ListWriter, Written
+    import torch
+
+    from evaluation.ml.contexts import Scores
+    from evaluation.ml.write import ListWriter, Seen, Written
 
     export = engines(fmt).export
     chat, (first, second) = export.chat, [tool["ids"] for tool in export.spec["tools"][:2]]
-    separator = chat.list_sep_ids
-    wanted = [[token] for token in (*first, *separator, *first[:-1])] + [[first[-1], second[-1]]]
+    wanted = [[token] for token in (*first, *chat.list_sep_ids, *first[:-1])] + [[first[-1], second[-1]]]
+    told = iter([scripted(likes, len(chat.tokenizer)).logits for likes in wanted])
     result = Written()
-    ListWriter(export, [result]).run(Scripted(wanted, len(chat.tokenizer)))
+    writing = ListWriter(export, result).run(Seen(Scores(next(told)), range(1)))
+    feed = next(writing)
+    with pytest.raises(StopIteration):
+        while True:  # a row for the token that is sure, and one for each that is forced
+            rows = [next(told) for _ in (*feed.sure, *feed.guess)]
+            feed = writing.send(Seen(Scores(torch.cat(rows)), range(len(rows))))
     assert [export.names[number] for number in result.tools] == [export.spec["tools"][0]["name"]]
     assert result.answer == [*chat.list_open_ids, *first, *chat.list_close_ids]
 
@@ -215,6 +213,8 @@ def test_model_without_reasoning_lists_with_an_empty_trace(engines):
 
 
 def test_trace_free_counts_entries_that_are_no_tool(engines):
+    from evaluation.ml.engine import parsed_row
+    from evaluation.ml.search import NOTHING
     from evaluation.ml.write import Written
 
     engine = engines("b")
@@ -223,7 +223,7 @@ def test_trace_free_counts_entries_that_are_no_tool(engines):
     answer = list(chat.list_open_ids)
     for number, units in enumerate(pieces):
         answer += [*(chat.list_sep_ids if number else []), *chat.unit_ids(units)]
-    row = engine._parsed({"id": 1}, Written(answer=[*answer, *chat.list_close_ids]), frozenset())
+    row = parsed_row(engine.export, {"id": 1}, Written(answer=[*answer, *chat.list_close_ids]), NOTHING)
     assert row["tools"] == ["Tax/Get"] and row["off_vocabulary"] == 1
 
 
@@ -264,10 +264,100 @@ def test_interrupted_predictions_go_on_to_the_same_file_contents(engines, tmp_pa
     assert events[-1]["event"] == "done" and events[-1]["predictions"] == len(ITEMS)
 
 
-def test_search_that_may_not_open_enough_says_it_is_not_exact(engines, monkeypatch):
+def test_a_search_opens_all_it_must_unless_it_need_not_be_exact(engines, monkeypatch):
+    monkeypatch.setattr("evaluation.ml.engine.ENOUGH", 2)
     assert all(row["exact"] for row in predictions(engines("c"), "fast").values())
-    monkeypatch.setattr("evaluation.ml.search.MOST_OPENED", 2)
-    assert not predictions(engines("c"), "fast", ITEMS[:1])["1"]["exact"]
+    assert not predictions(engines("c"), "fast", [{**ITEMS[0], "exact": False}])["1"]["exact"]
+
+
+def test_a_tool_that_is_withheld_is_named_where_it_would_have_been_found(engines):
+    engine = engines("b")
+    open_row = predictions(engine, "fast", ITEMS[:1], k=16)["1"]
+    assert open_row["withheld"] == [], "without permissions everything may be used"
+    for granted in ([], ["tax"]):
+        row = predictions(engine, "fast", [{**ITEMS[0], "permissions": granted}], k=16)["1"]
+        needs = {"Tax/Get": "tax", "Tax/List": "tax", "Leave/Get": "leave"}
+        assert sorted(row["withheld"]) == sorted(name for name, need in needs.items() if need not in granted)
+        assert not set(row["withheld"]) & set(row["tools"]) and len(row["tools"]) + len(row["withheld"]) == 16
+
+
+def test_a_request_of_one_domain_is_answered_with_its_tools_alone(engines):
+    for decode in ("fast", "beam", "trace"):
+        row = predictions(engines("c"), decode, [{**ITEMS[0], "domain": "hr"}], k=16)["1"]
+        assert row["tools"] and all(name.startswith("Leave/") for name in row["tools"]), decode
+
+
+@pytest.mark.parametrize("fmt", ["a", "b", "c"])
+def test_what_is_answered_is_the_same_alone_and_in_a_crowd(engines, fmt):
+    engine = engines(fmt)
+    items = [
+        {**item, "id": f"{item['id']}-{n}", "query": item["query"] + " x" * n}
+        for item in ITEMS
+        for n in range(6)
+    ]
+    for decode in ("fast", "trace", "trace-free"):
+        crowd = predictions(engine, decode, items)
+        for item in items[::5]:
+            one = predictions(engine, decode, [item])[item["id"]]
+            assert (one["tools"], one["raw"]) == (crowd[item["id"]]["tools"], crowd[item["id"]]["raw"])
+
+
+def test_requests_that_come_together_are_answered_each_in_its_own_mode(engines):
+    from concurrent.futures import ThreadPoolExecutor
+
+    engine = engines("c")
+    alone = {mode: predictions(engine, mode) for mode in ("fast", "trace")}
+    asked = [(item, mode) for item in ITEMS for mode in ("fast", "trace", "both")] * 3
+    with ThreadPoolExecutor(16) as pool:
+        rows = list(pool.map(lambda one: engine.answer(one[0], one[1], 5), asked))
+    for (item, mode), row in zip(asked, rows, strict=True):
+        for part in ("fast", "trace") if mode == "both" else (mode,):
+            found = row[part] if mode == "both" else row
+            wanted = alone[part][item["id"]]
+            assert (found["tools"], found["raw"]) == (wanted["tools"], wanted["raw"])
+
+
+def test_a_trace_is_told_as_it_grows(closing):
+    said = []
+    row = closing.answer(ITEMS[1], "both", 5, lambda name, what: said.append((name, what)))
+    assert said[0][0] == "fast" and said[0][1]["tools"] == row["fast"]["tools"]
+    text = "".join(what for name, what in said[1:])
+    assert {name for name, _ in said[1:]} == {"text"} and len(said) > 2
+    assert row["trace"]["trace"].startswith(text.strip()) and len(text) > 0.5 * len(row["trace"]["trace"])
+
+
+def test_who_shares_a_forward_that_fails_is_told_and_the_next_request_is_answered(engines, monkeypatch):
+    from evaluation.ml.engine import Engine
+    from evaluation.ml.search import Search
+
+    engine = Engine(engines("a").export)
+    with monkeypatch.context() as patch:
+        patch.setattr(Search, "grow", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            engine.answer(ITEMS[0], "fast", 5)
+    assert engine.answer(ITEMS[0], "fast", 5)["tools"]
+
+
+def test_guesses_change_no_token(engines, closing):
+    from dataclasses import replace
+
+    from evaluation.ml.drafts import Drafts
+    from evaluation.ml.engine import Engine
+
+    plain = predictions(closing, "trace")
+    tokenizer = closing.export.chat.tokenizer
+    texts = [tokenizer.encode(row["raw"]) for row in plain.values()]
+    for known in (texts, [text[::-1] for text in texts], [text[:9] + text[5:] for text in texts]):
+        export = replace(closing.export)
+        export.__dict__["drafts"] = Drafts(known)
+        for decode in ("trace", "trace-free"):
+            guessed, unguessed = predictions(Engine(export), decode), predictions(closing, decode)
+            assert {key: row["raw"] for key, row in guessed.items()} == {
+                key: row["raw"] for key, row in unguessed.items()
+            }
+    export.__dict__["drafts"] = Drafts(texts)
+    rows = predictions(Engine(export), "trace")
+    assert sum(row["calls"] for row in rows.values()) < 0.85 * sum(row["calls"] for row in plain.values())
 
 
 def test_a_nul_byte_the_model_writes_is_replaced():

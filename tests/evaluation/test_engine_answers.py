@@ -5,7 +5,8 @@ import pytest
 pytest.importorskip("torch")
 
 from catalog.core.tokens import NameIndex  # noqa: E402
-from evaluation.ml.engine import Engine  # noqa: E402
+from evaluation.ml.engine import Engine, listed_row, parsed_row, ranked_row  # noqa: E402
+from evaluation.ml.trie import Mask  # noqa: E402
 from evaluation.ml.write import Written  # noqa: E402
 
 pytestmark = pytest.mark.ml
@@ -38,9 +39,9 @@ def written(export, trace, *answer):
 
 
 def both_ways(trace, *answer, banned=frozenset(), fmt="c"):
-    engine = Engine(TextExport(fmt))
-    result = written(engine.export, trace, *answer)
-    return [method({"id": "1"}, result, banned) for method in (engine._listed, engine._parsed)]
+    export = TextExport(fmt)
+    result = written(export, trace, *answer)
+    return [row(export, {"id": "1"}, result, Mask(banned)) for row in (listed_row, parsed_row)]
 
 
 @pytest.mark.parametrize("fmt", ["a", "b", "c"])
@@ -66,7 +67,7 @@ def test_a_trace_that_names_no_tool_is_not_followed_and_says_which_it_is():
 def test_an_answer_without_a_trace_has_nothing_to_follow():
     for row in both_ways("", 0):
         assert (row["trace"], row["follows_trace"], row["trace_tools"]) == ("", None, [])
-    ranked = Engine(TextExport())._ranked({"id": "1"}, [(0, -0.5)])
+    ranked = ranked_row(TextExport(), {"id": "1"}, [(0, -0.5)])
     assert (ranked["follows_trace"], ranked["trace_tools"]) == (None, [])
 
 
@@ -83,18 +84,11 @@ class ReadingChat:
     unread = staticmethod(lambda query: [word for word in query.split() if "x" in word])
 
 
-def test_every_prediction_says_what_of_its_request_was_not_read(monkeypatch):
+def test_a_request_says_what_of_it_was_not_read():
     engine = Engine(TextExport(chat=ReadingChat()))
-    monkeypatch.setattr(
-        Engine, "_fast", lambda self, items, prompts, k: [{"id": item["id"]} for item in items]
-    )
-    items = [
-        {"id": "1", "query": "my pay"},
-        {"id": "2", "query": "my xx pay"},
-        {"id": "3", "query": "my pay", "permissions": ["pay"]},
-    ]
-    (rows,) = engine.predict(items, "fast", done=frozenset(["1"]))
-    assert [(row["id"], row["cut_request"], row["unread"]) for row in rows] == [
-        ("2", True, ["xx"]),
-        ("3", True, []),
+    asked = [{"query": "my pay"}, {"query": "my xx pay"}, {"query": "my pay", "permissions": ["pay"]}]
+    assert [engine.reading(item) for item in asked] == [
+        {"cut_request": False, "unread": []},
+        {"cut_request": True, "unread": ["xx"]},
+        {"cut_request": True, "unread": []},
     ]

@@ -10,7 +10,7 @@ import pytest
 from evaluation.ml import server as engine_server
 from evaluation.ml.__main__ import main
 from evaluation.ml.manifest import verify
-from evaluation.ml.server import MODELS, Models, Server, read_request
+from evaluation.ml.server import MODELS, Models, Server, read_json, read_models, read_request
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import sha256_file
 
@@ -19,11 +19,14 @@ class EchoEngine:
     def __init__(self, name):
         self.name = name
 
-    def predict(self, items, decode, k):
-        yield [
-            {"id": item["id"], "tools": [self.name], "decode": decode, "query": item["query"]}
-            for item in items
-        ]
+    def answer(self, item, decode, k, on_event=None):
+        row = {"id": item["id"], "tools": [self.name], "decode": decode, "query": item["query"]}
+        if decode == "both":
+            return {part: {**row, "decode": part} for part in ("fast", "trace")}
+        if on_event:
+            on_event("text", "be")
+            on_event("text", "cause")
+        return row
 
 
 def folder(path, text="{}"):
@@ -102,6 +105,55 @@ def test_loading_model_is_503_with_retry_after(tmp_path, ask, monkeypatch):
     assert ask(models, request)[0] == 200
 
 
+def test_while_a_model_loads_the_one_before_it_answers(tmp_path, ask):
+    gate = threading.Event()
+    models = models_below(
+        tmp_path, lambda path: (path.name == "old" or gate.wait(5)) and EchoEngine(path.name)
+    )
+    old, new = (str(folder(tmp_path / name, text=f'"{name}"')) for name in ("old", "new"))
+    request = {"model": new, "fallback": [str(tmp_path / "gone"), old], "query": "pay"}
+    models.get(tmp_path / "old")
+    status, _, answer = ask(models, request)
+    assert (status, answer["model"], answer["tools"]) == (200, old, ["old"])
+    assert answer["digest"] == verify(tmp_path / "old")
+    gate.set()
+    models.slots[new].ready.wait(5)
+    assert ask(models, request)[2]["tools"] == ["new"]
+
+
+def test_a_batch_is_answered_in_order_and_a_mistake_is_its_own(tmp_path, ask):
+    export = folder(tmp_path / "m")
+    asked = [{"query": "pay"}, {"query": " "}, {"query": "tax", "mode": "both"}]
+    body = {"model": str(export), "requests": asked}
+    status, _, answer = ask(models_below(tmp_path), body, path="/batch")
+    first, wrong, both = answer["answers"]
+    assert (status, answer["digest"], first["query"]) == (200, verify(export), "pay")
+    assert "/query" in wrong["error"]["message"] and both["trace"]["query"] == "tax"
+    for bad in ([], [1], "x", [{"query": "a"}] * 101):
+        status, _, answer = ask(models_below(tmp_path), {**body, "requests": bad}, path="/batch")
+        assert status == 400 and "/requests" in answer["message"]
+
+
+def test_a_stream_tells_the_trace_as_it_grows_and_ends_with_the_answer(tmp_path, serve):
+    body = json.dumps({"model": str(folder(tmp_path / "m")), "query": "pay", "mode": "trace", "stream": True})
+    connection = http.client.HTTPConnection("127.0.0.1", serve(models_below(tmp_path)), timeout=5)
+    connection.request("POST", "/retrieve", body)
+    events = [json.loads(line) for line in connection.getresponse().read().splitlines()]
+    assert [event["event"] for event in events] == ["text", "text", "done"]
+    assert "".join(event["text"] for event in events[:2]) == "because" and events[2]["tools"] == ["m"]
+
+
+def test_a_connection_is_kept_for_the_next_request(tmp_path, serve):
+    connection = http.client.HTTPConnection("127.0.0.1", serve(models_below(tmp_path)), timeout=5)
+    body = json.dumps({"model": str(folder(tmp_path / "m")), "query": "pay"})
+    sockets = set()
+    for _ in range(3):
+        connection.request("POST", "/retrieve", body)
+        assert json.loads(connection.getresponse().read())["tools"] == ["m"]
+        sockets.add(connection.sock)
+    assert len(sockets) == 1 and None not in sockets
+
+
 def test_only_the_last_used_models_stay_loaded(tmp_path):
     opened = []
     models = models_below(tmp_path, lambda path: opened.append(path.name) or EchoEngine(path.name))
@@ -118,8 +170,8 @@ def test_only_the_last_used_models_stay_loaded(tmp_path):
 
 def test_model_written_anew_is_loaded_anew(tmp_path):
     models = models_below(tmp_path)
-    first = models.get(folder(tmp_path / "m"))
-    second = models.get(folder(tmp_path / "m", text='{"new": 1}'))
+    _, first = models.get(folder(tmp_path / "m"))
+    _, second = models.get(folder(tmp_path / "m", text='{"new": 1}'))
     assert first.identity != second.identity
 
 
@@ -139,7 +191,7 @@ def test_failed_load_is_told_at_once_and_tried_again_after_a_while(tmp_path, mon
             models.get(export)
     assert len(tries) == 1 and models.health()["models"][0]["state"] == "failed"
     monkeypatch.setattr(engine_server, "FAILED_SECONDS", -1)
-    assert models.get(export).engine.name == "m"
+    assert models.get(export)[1].engine.name == "m"
 
 
 @pytest.mark.parametrize(
@@ -249,14 +301,15 @@ def test_who_sends_too_slowly_or_comes_too_many_is_hung_up_on(tmp_path, serve, m
 )
 def test_every_wrong_field_is_named(body, where):
     with pytest.raises(TraceError) as caught:
-        read_request(json.dumps(body).encode())
+        read_models(body)
+        read_request(body)
     assert caught.value.where == where
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"[" * 50_000])
 def test_body_that_is_no_json_object_is_refused(body):
     with pytest.raises(TraceError) as caught:
-        read_request(body)
+        read_json(body)
     assert caught.value.code == "bad_request"
 
 
@@ -300,7 +353,7 @@ def test_where_no_thread_can_be_started_no_model_is_loading_for_ever(tmp_path):
         patch.setattr(threading, "Thread", NoThread)
         with pytest.raises(RuntimeError):
             models.get(export)
-    assert models.get(export).engine.name == "m"
+    assert models.get(export)[1].engine.name == "m"
 
 
 def test_missing_export_is_404(tmp_path, ask):
@@ -393,7 +446,7 @@ def test_a_manifest_that_cannot_be_read_is_an_answer(tmp_path, ask, monkeypatch)
 
 def test_model_that_fails_on_a_query_is_a_json_error(ask, tmp_path):
     class Failing:
-        def predict(self, items, decode, k):
+        def answer(self, item, decode, k, on_event=None):
             raise IndexError("list index out of range")
 
     models = models_below(tmp_path, lambda path: Failing())

@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM  # noqa: E402
 from catalog.core.tokens import tool_units  # noqa: E402
 from catalog.core.tool import embedding_text  # noqa: E402
 from evaluation.ml.engine import open_engine  # noqa: E402
-from evaluation.ml.state import State, join, start  # noqa: E402
+from tests.evaluation.test_contexts import assert_scored_as_alone  # noqa: E402
 from tests.training.small_encoder import quick_recipe, small_pocket, word_pieces, write_encoder  # noqa: E402
 from tests.training.small_snapshot import NAMES, sample, write_snapshot  # noqa: E402
 from trace_site.lib.files import read_json  # noqa: E402
@@ -171,27 +171,14 @@ def scores(engine: Any, ids: list[int]) -> torch.Tensor:
     return logits(engine.export.model, [ids])[0, -1].float().log_softmax(dim=-1)
 
 
-def test_contexts_that_were_chosen_joined_and_extended_score_as_fresh_ones(engine: Any) -> None:
-    chat, rows = engine.export.chat, prompts(engine)
-    tail = [*chat.unit_ids(tool_units(NAMES[1], "a")), *chat.list_sep_ids]
-    whole = start(engine.export.model, rows, chat.pad_id)
-    states: list[tuple[State, list[int]]] = [
-        (whole.select([2, 0]), [2, 0]),
-        (start(engine.export.model, [rows[3]], chat.pad_id), [3]),
-        (whole.select([1]).select([0, 0]), [1, 1]),
-    ]
-    for state, order in states:
-        for place, row in enumerate(order):
-            torch.testing.assert_close(state.scores[place], scores(engine, rows[row]), atol=NEAR, rtol=0)
-    state, order = join([state for state, _ in states]), [row for _, found in states for row in found]
-    for number, token in enumerate(tail, start=1):
-        state = state.extend([[token]] * len(order))
-        for place, row in enumerate(order):
-            wanted = scores(engine, [*rows[row], *tail[:number]])
-            torch.testing.assert_close(state.scores[place], wanted, atol=NEAR, rtol=0)
-    torch.testing.assert_close(  # what a search has left behind is as it was
-        whole.scores[0], scores(engine, rows[0]), atol=NEAR, rtol=0
-    )
+def test_contexts_that_come_and_go_and_branch_score_as_alone(engine: Any) -> None:
+    chat = engine.export.chat
+    tools = [number for name in NAMES[:4] for number in chat.unit_ids(tool_units(name, "a"))]
+    tokens = [*tools, *chat.list_sep_ids, *chat.close_ids, *chat.text_ids("because show it please")]
+    rows = [*prompts(engine), [*engine.query_ids({"query": "a slip"}), *chat.open_ids]]
+    contexts = engine.export.contexts()
+    assert_scored_as_alone(contexts, engine.export.model, [*rows, *rows], tokens)
+    assert len(contexts) == 0
 
 
 def test_a_sequence_without_a_request_is_written_too(engine: Any) -> None:

@@ -17,8 +17,7 @@ pytest.importorskip("torch")
 
 from openai import OpenAI  # noqa: E402
 
-from evaluation.ml import write  # noqa: E402
-from evaluation.ml.engine import open_engine  # noqa: E402
+from evaluation.ml.engine import Batch, open_engine  # noqa: E402
 from tests.training.small_bases import write_base  # noqa: E402
 from tests.training.small_snapshot import write_snapshot  # noqa: E402
 from training.core.recipe import Lora, Recipe, Stage  # noqa: E402
@@ -75,7 +74,9 @@ def ours(export: Path) -> tuple[list[list[int]], list[list[int]]]:
     engine = open_engine(export)
     items = [{"id": str(number), "query": f"please show case {number}"} for number in range(12)]
     prompts = [engine.query_ids(item) for item in items]
-    written = write.unconstrained(engine.export, prompts)
+    asked = [engine.asked(item, "trace-free", 10) for item in items]
+    Batch(engine.export).run(asked)
+    written = [one.written for one in asked if one.written]
     lead = engine.export.chat.open_ids
     return [[*prompt, *lead] for prompt in prompts], [[*row.thinking, *row.answer] for row in written]
 

@@ -1,7 +1,8 @@
 """From a trained model to the directory that evaluation and vLLM read.
 
-In: a trainee. Out: export/: merged safetensors, tokenizer, trace.json, README.md, manifest.json last. The written model
-is read back and must be the trained one, in logits, ties, tables and tokens, before the directory gets its name.
+In: a trainee. Out: export/: merged safetensors, tokenizer, trace.json, drafts.json, README.md, manifest.json last. The
+written model is read back and must be the trained one, in logits, ties, tables and tokens, before the directory gets
+its name.
 """
 
 import json
@@ -19,13 +20,13 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from catalog.core.tokens import tool_units
+from catalog.core.tokens import NameIndex, tool_units
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import read_json
 from trace_site.lib.provenance import code_revision, hardware_facts
 from training.core.delivery import RUNS_CODE
 from training.core.recipe import POCKET, Recipe, flat
-from training.core.records import Snapshot
+from training.core.records import Snapshot, text_parts
 from training.core.rundir import RunDir, publish_dir
 from training.core.stages import encoder_digest
 from training.ml.bases.chat import ENCODER_WORDS, Chat
@@ -33,6 +34,7 @@ from training.ml.bases.model import Trainee
 from training.ml.bases.named import OURS, autocast, device, is_tied, on_this_machine, token_tables, unloaded
 from training.ml.rows import merge_rows
 
+DRAFTS = "drafts.json"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -149,6 +151,7 @@ def export(
     checks = compare_merged(trained, model, asked)
     cast(model, dtype)
     spec = trace_spec(trainee, recipe, snapshot, facts)
+    drafts = draft_texts(trainee.chat, snapshot, recipe.format) if spec["reasoning"] else []
 
     def write(folder: Path) -> None:
         model.save_pretrained(folder)
@@ -161,6 +164,7 @@ def export(
         forget_code(folder)
         checks.update(read_back(model, trainee.chat, folder, strings, asked))
         (folder / "trace.json").write_text(json.dumps(spec, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / DRAFTS).write_text(json.dumps({"texts": drafts}) + "\n", encoding="utf-8")
         card = model_card(recipe, snapshot, spec, checks)
         (folder / "README.md").write_text(card, encoding="utf-8")
 
@@ -239,6 +243,15 @@ def trace_spec(trainee: Trainee, recipe: Recipe, snapshot: Snapshot, facts: dict
         "seed": recipe.seed,
         "stages": [*trainee.stages, *([stage] if facts.get("training") else [])],
     }
+
+
+def draft_texts(chat: Chat, snapshot: Snapshot, fmt: str) -> list[list[int]]:
+    """Token ids of what traces are likely to repeat: the accepted traces, each once, and the rules. The engine guesses
+    from them; a model writes what it writes without them too."""
+    index = NameIndex((tool["name"] for tool in snapshot.tools), fmt)
+    traces = dict.fromkeys(sample["trace"] for sample in snapshot.samples if sample.get("trace"))
+    closed = [[*chat.parts_ids(text_parts(trace, index)), *chat.close_ids] for trace in traces]
+    return [*closed, *(chat.parts_ids(text_parts(rule["text"], index)) for rule in snapshot.rules)]
 
 
 # Is the folder on disk the model that was trained? A lost tensor, tie, row or token, and any other logits, raise

@@ -1,0 +1,339 @@
+"""Contexts in a model: what each has read and written, as keys and values in one buffer, a row a context.
+
+Contexts join and leave at any time, and each grows by what it is fed. A context can also be asked what would follow
+several continuations of it at once, as a tree of tokens that attend to their own ancestors only: one forward serves a
+whole search, or checks a guess of several tokens, and nothing of it stays unless it is kept.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache
+
+Ids = Sequence[int]
+Numbers = npt.NDArray[np.float64]
+ROOM = 64  # columns by which the buffer grows
+SLIDING = "sliding_attention"
+
+
+@dataclass(eq=False)
+class Context:
+    """One request's place in the buffer. `row` moves when others leave."""
+
+    row: int
+    length: int = 0  # tokens that are kept
+    thought: bool = (
+        False  # whether a trace says something, and whether it is closed: the pocket model's, see there
+    )
+    ended: bool = False
+
+
+class Scores:
+    """What may come next after each of several places: logits [places, vocabulary], normalised only where asked."""
+
+    def __init__(self, logits: Tensor) -> None:
+        self.logits = logits.float()
+
+    def __len__(self) -> int:
+        return int(self.logits.shape[0])
+
+    @cached_property
+    def best(self) -> list[int]:
+        """The likeliest token of every place."""
+        return [int(token) for token in self.logits.argmax(dim=1).tolist()]
+
+    @cached_property
+    def _norms(self) -> Numbers:
+        # by the greatest value: torch.logsumexp is several times slower on a CPU
+        top = self.logits.amax(dim=1, keepdim=True)
+        norms = (self.logits - top).exp_().sum(dim=1).log_() + top[:, 0]
+        return np.asarray(norms.cpu().numpy(), dtype=np.float64)
+
+    @cached_property
+    def _values(self) -> npt.NDArray[np.float32]:
+        return np.asarray(self.logits.cpu().numpy())
+
+    def of(self, place: int, ids: Any) -> Numbers:
+        """Log-probabilities of some tokens at a place; they are over the whole vocabulary."""
+        return np.asarray(self._values[place, ids] - self._norms[place], dtype=np.float64)
+
+    def likeliest(self, place: int, ids: Sequence[int]) -> int:
+        """The best of some tokens, the first among equals."""
+        return ids[int(self._values[place, np.asarray(ids)].argmax())]
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Tokens to be tried after one context: each follows its parent, or the context itself (-1)."""
+
+    tokens: list[int]
+    parents: list[int]
+
+    @classmethod
+    def chain(cls, tokens: Ids) -> "Tree":
+        return cls(list(tokens), list(range(-1, len(tokens) - 1)))
+
+    @classmethod
+    def of_paths(cls, paths: Sequence[Ids]) -> tuple["Tree", list[int]]:
+        """The paths with their common beginnings merged, and where each ends."""
+        tokens: list[int] = []
+        parents: list[int] = []
+        known: dict[tuple[int, int], int] = {}
+        ends = []
+        for path in paths:
+            at = -1
+            for token in path:
+                if (at, token) not in known:
+                    known[at, token] = len(tokens)
+                    tokens.append(token)
+                    parents.append(at)
+                at = known[at, token]
+            ends.append(at)
+        return cls(tokens, parents), ends
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One forward over the rows `first`..`first + n`. New tokens stand on the right, padding on the left of them."""
+
+    first: int
+    ids: Tensor  # [n, m]
+    positions: Tensor  # [n, m]: how many tokens each has before it in its context
+    columns: Tensor  # [n, m]: where its keys go in the buffer; padding writes to a column that nobody reads
+    mask: Tensor  # [n, 1, m, width], True where a token attends
+    width: int  # columns of the buffer that are read
+
+
+class Contexts:
+    """Every context that is being answered. What depends on the architecture stands in the subclasses."""
+
+    def __init__(self, model: Any, pad_id: int) -> None:
+        self.model, self.pad_id = model, pad_id
+        self.device = model.device
+        self.live: list[Context] = []
+        self.keys: list[Tensor] = []  # a layer: [rows, heads, columns, width]
+        self.values: list[Tensor] = []
+
+    def __len__(self) -> int:
+        return len(self.live)
+
+    @torch.inference_mode()
+    def admit(self, prompts: Sequence[Ids]) -> tuple[list[Context], Scores]:
+        """New contexts that have read their prompts, and what follows each."""
+        added = [Context(len(self.live) + number) for number in range(len(prompts))]
+        self._make_room(len(self.live) + len(prompts), max(map(len, prompts)) + 1)
+        self.live += added
+        return added, self._read(added, prompts)
+
+    @torch.inference_mode()
+    def fork(self, contexts: Sequence[Context]) -> list[Context]:
+        """A copy of each context, to go on in another way."""
+        first = len(self.live)
+        self._make_room(first + len(contexts), 0)
+        added = [replace(one, row=first + number) for number, one in enumerate(contexts)]
+        for one, copy in zip(contexts, added, strict=True):
+            self._copy(one.row, copy.row, one.length)
+        self.live += added
+        return added
+
+    @torch.inference_mode()
+    def drop(self, contexts: Sequence[Context]) -> None:
+        """Forget contexts; the last ones take their rows."""
+        for gone in sorted(contexts, key=lambda one: -one.row):
+            last = self.live.pop()
+            if last is not gone:
+                self._copy(last.row, gone.row, last.length)
+                last.row = gone.row
+                self.live[gone.row] = last
+
+    def after(
+        self, contexts: Sequence[Context], paths: Sequence[Sequence[Ids]]
+    ) -> tuple[Scores, list[range]]:
+        """What follows each path of each context, and which places of the scores are whose. Nothing is kept."""
+        merged = [Tree.of_paths(own) for own in paths]
+        scores, places = self.look(contexts, [tree for tree, _ in merged])
+        wanted = [own[end] for own, (_, ends) in zip(places, merged, strict=True) for end in ends]
+        starts = np.cumsum([0, *(len(ends) for _, ends in merged)])
+        ranges = [range(a, b) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        return Scores(scores.logits[wanted]), ranges
+
+    @torch.inference_mode()
+    def look(self, contexts: Sequence[Context], trees: Sequence[Tree]) -> tuple[Scores, list[range]]:
+        """What follows each token of each tree. Their keys lie behind the context's own, in the order of the tree: the
+        first of a chain can be kept."""
+        sizes = [len(tree.tokens) for tree in trees]
+        longest = max(one.length + size for one, size in zip(contexts, sizes, strict=True))
+        self._make_room(len(self.live), longest + 1)
+        logits = self._forward(self._step(contexts, trees), contexts, trees)
+        starts = np.cumsum([0, *sizes])
+        return Scores(logits), [range(a, b) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+
+    def keep(self, context: Context, tokens: Ids) -> None:
+        """The first tokens of the chain that was looked at last become part of the context."""
+        context.length += len(tokens)
+
+    def feed(self, contexts: Sequence[Context], tokens: Sequence[Ids]) -> Scores:
+        """Contexts with tokens added, and what follows the last of each."""
+        scores, places = self.look(contexts, [Tree.chain(own) for own in tokens])
+        for context, own in zip(contexts, tokens, strict=True):
+            self.keep(context, own)
+        return Scores(scores.logits[[own[-1] for own in places]])
+
+    def readings(self, contexts: Sequence[Context]) -> Tensor | None:
+        """[contexts, width], length 1: what an encoder made of each request; None: there is no encoder."""
+        return None
+
+    def _step(self, contexts: Sequence[Context], trees: Sequence[Tree]) -> Step:
+        """The rows from the first of the contexts to the last; a row between them that is not asked is all padding."""
+        rows = [one.row for one in contexts]
+        first, count = min(rows), max(rows) - min(rows) + 1
+        most = max(len(tree.tokens) for tree in trees)
+        width = max(one.length + len(tree.tokens) for one, tree in zip(contexts, trees, strict=True))
+        spare = self._size[1] - 1
+        ids = np.full((count, most), self.pad_id, dtype=np.int64)
+        positions = np.zeros((count, most), dtype=np.int64)
+        columns = np.full((count, most), spare, dtype=np.int64)
+        mask = np.zeros((count, 1, most, width), dtype=bool)
+        mask[..., 0] = True  # padding reads something, so that no number is undefined
+        for one, tree in zip(contexts, trees, strict=True):
+            row, size = one.row - first, len(tree.tokens)
+            begin = most - size
+            ids[row, begin:] = tree.tokens
+            columns[row, begin:] = range(one.length, one.length + size)
+            seen = mask[row, 0, begin:]
+            for at, parent in enumerate(tree.parents):
+                if parent < 0:
+                    positions[row, begin + at] = one.length
+                    seen[at, : one.length] = True
+                    seen[at, one.length :] = False
+                else:
+                    positions[row, begin + at] = positions[row, begin + parent] + 1
+                    seen[at] = seen[parent]
+                seen[at, one.length + at] = True
+        arrays = [torch.from_numpy(array).to(self.device) for array in (ids, positions, columns, mask)]
+        return Step(first, arrays[0], arrays[1], arrays[2], arrays[3], width)
+
+    def _forward(self, step: Step, contexts: Sequence[Context], trees: Sequence[Tree]) -> Tensor:
+        """[tokens, vocabulary] logits after each token of each tree, one after the other."""
+        raise NotImplementedError
+
+    def _read(self, contexts: Sequence[Context], prompts: Sequence[Ids]) -> Scores:
+        """Fill new contexts with their prompts."""
+        raise NotImplementedError
+
+    def _write(self, layer: int, step: Step, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Put a layer's new keys and values [n, heads, m, width] into the buffer; all that the step reads of it."""
+        while len(self.keys) <= layer:
+            self._add_layer(keys, values)
+        rows = torch.arange(step.first, step.first + len(step.ids), device=self.device)[:, None]
+        of_keys, of_values = self.keys[layer], self.values[layer]
+        of_keys[rows, :, step.columns] = keys.transpose(1, 2)
+        of_values[rows, :, step.columns] = values.transpose(1, 2)
+        there = slice(step.first, step.first + len(step.ids))
+        return of_keys[there, :, : step.width], of_values[there, :, : step.width]
+
+    def _add_layer(self, keys: Tensor, values: Tensor) -> None:
+        rows, columns = self._size
+        for buffers, new in ((self.keys, keys), (self.values, values)):
+            buffers.append(new.new_zeros(rows, new.shape[1], columns, new.shape[3]))
+
+    _size = (0, 0)
+
+    def _make_room(self, rows: int, columns: int) -> None:
+        """Buffers of at least this size; twice the rows and some columns more, so that growing is rare."""
+        known_rows, known_columns = self._size
+        if rows > known_rows or columns > known_columns:
+            wanted = (
+                known_rows if rows <= known_rows else max(rows, 2 * known_rows),
+                known_columns if columns <= known_columns else columns + ROOM,
+            )
+            self._size = wanted
+            for buffers in (self.keys, self.values):
+                for layer, old in enumerate(buffers):
+                    grown = old.new_zeros(wanted[0], old.shape[1], wanted[1], old.shape[3])
+                    grown[:known_rows, :, :known_columns] = old
+                    buffers[layer] = grown
+
+    def _copy(self, source: int, target: int, length: int) -> None:
+        for buffers in (self.keys, self.values):
+            for buffer in buffers:
+                buffer[target, :, :length] = buffer[source, :, :length]
+
+
+class NamedContexts(Contexts):
+    """Any causal language model of transformers, through a cache that is our buffer."""
+
+    def __init__(self, model: Any, pad_id: int, prefix: Ids = ()) -> None:
+        """`prefix`: what every prompt begins with; it is read once."""
+        super().__init__(model, pad_id)
+        config = model.config.get_text_config()
+        self.window = int(getattr(config, "sliding_window", None) or 0)
+        self.kinds = set(getattr(config, "layer_types", None) or ())
+        self.prefix, self.prefix_ids = None, list(prefix)
+        if prefix:
+            (self.prefix,), _ = self.admit([prefix])
+
+    def _read(self, contexts: Sequence[Context], prompts: Sequence[Ids]) -> Scores:
+        rest = []
+        for context, prompt in zip(contexts, prompts, strict=True):
+            if self.prefix and list(prompt[: self.prefix.length]) == self.prefix_ids:
+                context.length = self.prefix.length
+                self._copy(self.prefix.row, context.row, context.length)
+            rest.append(prompt[context.length :])
+        step = self._step(contexts, [Tree.chain(own) for own in rest])
+        logits = self._logits(step, contexts, [1] * len(contexts))
+        for context, own in zip(contexts, rest, strict=True):
+            context.length += len(own)
+        return Scores(logits)
+
+    def _forward(self, step: Step, contexts: Sequence[Context], trees: Sequence[Tree]) -> Tensor:
+        return self._logits(step, contexts, [len(tree.tokens) for tree in trees])
+
+    def _logits(self, step: Step, contexts: Sequence[Context], sizes: Sequence[int]) -> Tensor:
+        """After the last `sizes[i]` tokens of each context."""
+        output = self.model(
+            input_ids=step.ids,
+            attention_mask=self._masks(step),
+            position_ids=step.positions,
+            past_key_values=Buffered(self, step),
+            use_cache=True,
+            logits_to_keep=max(sizes),
+        ).logits
+        width = output.shape[1]
+        return torch.cat(
+            [output[one.row - step.first, width - size :] for one, size in zip(contexts, sizes, strict=True)]
+        )
+
+    def _masks(self, step: Step) -> Tensor | dict[str, Tensor]:
+        """Additive, since not every attention takes another; one a kind of layer where a model has several."""
+        least = torch.finfo(self.model.dtype).min
+        full = torch.zeros(step.mask.shape, dtype=self.model.dtype, device=self.device)
+        full.masked_fill_(~step.mask, least)
+        if SLIDING not in self.kinds:
+            return full
+        # a position in the buffer is a position in the context, but for the new tokens, which are all within reach
+        distance = step.positions[:, None, :, None] - torch.arange(step.width, device=self.device)
+        near = full.masked_fill(distance >= self.window, least)
+        return {kind: near if kind == SLIDING else full for kind in self.kinds}
+
+
+class Buffered(Cache):
+    """What a model of transformers takes for its cache during one step."""
+
+    def __init__(self, contexts: Contexts, step: Step) -> None:
+        super().__init__(layers=[])
+        self.contexts, self.step = contexts, step
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
+        return self.contexts._write(layer_idx, self.step, key_states, value_states)
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        return self.step.width - self.step.ids.shape[1]

@@ -1,0 +1,97 @@
+"""Contexts that join, leave, branch and grow together score what each of them scores in a forward of its own."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from transformers import AutoModelForCausalLM  # noqa: E402
+
+from evaluation.ml.contexts import Contexts, NamedContexts, Scores, Tree  # noqa: E402
+from tests.training.small_bases import EACH_SHAPE, write_base  # noqa: E402
+
+pytestmark = pytest.mark.ml
+NEAR = 2e-4  # float32, at logits of up to ten
+
+
+def alone(model: Any, ids: list[int]) -> Any:
+    """Logits after the last token, in one plain forward without a cache."""
+    with torch.inference_mode():
+        return model(input_ids=torch.tensor([ids])).logits[0, -1].float()
+
+
+def assert_scored_as_alone(
+    contexts: Contexts, model: Any, prompts: list[list[int]], tokens: list[int]
+) -> None:
+    """A random life of many contexts; `tokens` are those that are fed and tried."""
+    rng = random.Random(0)
+    held: list[tuple[Any, list[int]]] = []
+    waiting = [list(prompt) for prompt in prompts]
+
+    def same(scores: Scores, place: int, ids: list[int]) -> None:
+        torch.testing.assert_close(scores.logits[place], alone(model, ids), atol=NEAR, rtol=0)
+
+    while waiting or held:
+        if waiting and len(held) < 3:
+            new, waiting = waiting[:2], waiting[2:]
+            found, scores = contexts.admit(new)
+            for place, ids in enumerate(new):
+                same(scores, place, ids)
+            held += list(zip(found, new, strict=True))
+        rng.shuffle(held)
+        asked = held[: rng.randint(1, len(held))]
+        what = rng.choice(["feed", "guess", "branch", "fork", "drop"])
+        if what == "feed":
+            given = [[rng.choice(tokens) for _ in range(rng.randint(1, 3))] for _ in asked]
+            scores = contexts.feed([one for one, _ in asked], given)
+            for place, ((_, ids), more) in enumerate(zip(asked, given, strict=True)):
+                ids += more
+                same(scores, place, ids)
+        elif what == "guess":  # a chain of which the first two tokens are kept
+            given = [[rng.choice(tokens) for _ in range(rng.randint(2, 5))] for _ in asked]
+            scores, places = contexts.look([one for one, _ in asked], [Tree.chain(own) for own in given])
+            for (one, ids), own, chain in zip(asked, places, given, strict=True):
+                for at, place in enumerate(own):
+                    same(scores, place, [*ids, *chain[: at + 1]])
+                contexts.keep(one, chain[:2])
+                ids += chain[:2]
+        elif what == "branch":
+            paths = [
+                [[rng.choice(tokens) for _ in range(rng.randint(1, 3))] for _ in range(4)] for _ in asked
+            ]
+            scores, places = contexts.after([one for one, _ in asked], paths)
+            for (_, ids), own, mine in zip(asked, places, paths, strict=True):
+                for place, path in zip(own, mine, strict=True):
+                    same(scores, place, [*ids, *path])
+        elif what == "fork":
+            copies = contexts.fork([one for one, _ in asked])
+            held += [(copy, list(ids)) for copy, (_, ids) in zip(copies, asked, strict=True)]
+        if what == "drop" or len(held) > 5:
+            contexts.drop([one for one, _ in asked])
+            held = held[len(asked) :]
+
+
+@pytest.mark.parametrize("shape", EACH_SHAPE)
+def test_contexts_of_a_named_base_score_as_alone(tmp_path: Path, shape: str) -> None:
+    folder = write_base(tmp_path / shape, shape)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    rng = random.Random(1)
+    start = [7, 8, 9]  # of every prompt but one, and longer than a sliding window in all
+    prompts = [[*start, *(rng.randint(6, 200) for _ in range(length))] for length in (3, 90, 20, 5, 41, 12)]
+    prompts.append([11, 12])
+    contexts = NamedContexts(model, 0, start)
+    assert_scored_as_alone(contexts, model, prompts, list(range(6, 60)))
+    assert len(contexts) == 1, "only what every prompt begins with is left"
+
+
+def test_log_probabilities_are_over_the_whole_vocabulary() -> None:
+    logits = torch.randn(3, 50) * 9
+    wanted = logits.log_softmax(dim=-1)
+    scores = Scores(logits)
+    for place in range(3):
+        assert scores.of(place, [4, 40]) == pytest.approx(wanted[place, [4, 40]].tolist(), abs=1e-5)
+        assert scores.likeliest(place, [4, 40, 41]) in (4, 40, 41)
+    assert scores.best == wanted.argmax(dim=-1).tolist()
