@@ -334,7 +334,7 @@ class Engine:
             with self.changed:
                 batch = self.batch
                 assert batch is not None
-                if not self.changed.wait_for(lambda: batch.busy, IDLE_SECONDS):
+                if not self.changed.wait_for(lambda batch=batch: batch.busy, IDLE_SECONDS):  # type: ignore[misc]
                     self.batch = None
                     return
             try:
