@@ -15,7 +15,8 @@ from django.urls import reverse
 from evaluation.core import gate
 from evaluation.core.gate import CHAMPION, EMBEDDING, FAIL, PASS, ChangedRule, Gate, GateRow
 from evaluation.core.metrics import ALL
-from evaluation.gate.selectors import evidence, is_outdated, newest_report
+from evaluation.gate.evidence import Evidence, evidence
+from evaluation.gate.selectors import is_outdated, newest_report
 from evaluation.models import GateReport
 from trace_site import jobs
 from trace_site.access import ADMIN, PRODUCT_MANAGER
@@ -81,7 +82,7 @@ def report_make(*, candidate: Model, champion: Model | None, ctx: JobContext) ->
     return report
 
 
-def gate_of(found: Any, *, flips: int = gate.FLIPS) -> Gate:
+def gate_of(found: Evidence, *, flips: int = gate.FLIPS) -> Gate:
     """Both opponents judged; the candidate's losses to the embedding that the champion shares bind nobody."""
     rows, critical = gate.judge(found.champion, CHAMPION, flips=flips)
     ours, reach = gate.judge(found.embedding[0], EMBEDDING, flips=flips)

@@ -9,7 +9,7 @@ from django.db import DatabaseError, transaction
 from rest_framework.test import APIClient
 
 from evaluation.core.gate import CANNOT_TELL, FAIL, PASS, Gate
-from evaluation.gate.selectors import evidence
+from evaluation.gate.evidence import evidence
 from evaluation.gate.services import KIND, gate_of, gate_request, of_model, report_make
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, GateReport, Prediction, RuleTestResult
 from evaluation.results import tasks
