@@ -122,8 +122,7 @@ def headline(report: GateReport) -> str:
     beside = f"champion {report.champion_id}" if report.champion_id else "the embedding"
     said = f"Gate: {report.verdict}. Model {report.candidate_id}"
     binding = [row for row in found.rows if row.binds]
-    failed = [row for row in binding if row.verdict == FAIL]
-    if failed:
+    if failed := sorted((row for row in binding if row.verdict == FAIL), key=_largest_first):
         return f"{said} is worse on {len(failed)} of {len(binding)} slices: {slice_words(failed[0])}."
     if report.verdict == PASS:
         loss = f"{points(found.margin)} points or more"
@@ -137,16 +136,18 @@ def headline(report: GateReport) -> str:
 def changes(report: GateReport) -> tuple[str, ...]:
     """What callers would notice, or what nobody can know, a sentence each."""
     found = Gate.of(report.report)
-    failed = [row for row in found.rows if row.verdict == FAIL]
+    failed = sorted((row for row in found.rows if row.verdict == FAIL), key=_largest_first)
     said = [f"Worse: {slice_words(row)}." for row in failed[:NAMED]]
     if len(failed) > NAMED:
         said.append(f"Worse on {len(failed) - NAMED} slices more.")
-    whole = [row for row in found.rows if (row.domain, row.group) == (ALL, ALL) and row.n and row.shows]
-    for row in [row for row in whole if row.opponent == CHAMPION and row.verdict != FAIL and row.shows][
-        :NAMED
-    ]:
-        loss = f"a loss of less than {points(row.shows or 0)} points would not be seen"
-        said.append(f"On all of {row.name}, {row.decode}, {row.metric} (n {row.n}): {loss}.")
+    opponent = CHAMPION if report.champion_id else EMBEDDING
+    whole: dict[tuple[str, str], GateRow] = {}  # the first metric of each benchmark and decoding
+    for row in found.rows:
+        if row.opponent == opponent and (row.domain, row.group) == (ALL, ALL) and row.shows:
+            whole.setdefault((row.name, row.decode), row)
+    for row in [row for row in whole.values() if row.verdict != FAIL][:NAMED]:
+        loss = f"a loss of less than {points(row.shows or 0)} points may go unseen"
+        said.append(f"On all of {row.name}, {row.decode} (n {row.n}): {loss}.")
     for word, what in (
         ("better", "Rules whose tests it passes more of"),
         ("worse", "Rules it loses tests of"),
@@ -155,6 +156,11 @@ def changes(report: GateReport) -> tuple[str, ...]:
         if rules:
             said.append(f"{what}: {', '.join(map(_rule_words, rules[:NAMED]))}{_more(len(rules) - NAMED)}.")
     return tuple(said)
+
+
+def _largest_first(row: GateRow) -> tuple[bool, bool, float]:
+    """What holds all domains and groups first, then the largest loss."""
+    return row.domain != ALL, row.group != ALL, row.difference
 
 
 def _rule_words(rule: ChangedRule) -> str:

@@ -306,9 +306,10 @@ def changed_fields(line: Any) -> dict[str, Any]:
 
 @register.filter
 def points(share: float, form: str = "signed") -> str:
-    """A difference of shares in points of a percentage: -0.036 -> −3.6; `plain` without a sign for gains."""
-    shown = f"{100 * share:+.1f}" if form == "signed" else f"{100 * share:.1f}".removesuffix(".0")
-    return shown.replace("-", "−")
+    """A difference of shares in points of a percentage: -0.036 -> −3.6; `plain` without a sign for gains, `words`
+    without a needless zero."""
+    shown = f"{100 * share:+.1f}" if form == "signed" else f"{100 * share:.1f}"
+    return (shown.removesuffix(".0") if form == "words" else shown).replace("-", "−")
 
 
 @register.filter

@@ -46,6 +46,6 @@ class Command(TraceCommand):
 
 def _line(row: GateRow) -> str:
     interval = f"{points(row.low)} to {points(row.high)} points"
-    shows = f"; n shows {points(row.shows)} or more" if row.shows else ""
+    shows = f"; n shows losses of {points(row.shows)} or more" if row.shows else ""
     aside = "" if row.binds else f" ({row.note})"
     return f"{row.verdict}: {slice_words(row)}, difference {interval}{shows}{aside}"
