@@ -1,6 +1,6 @@
 from django.apps import AppConfig
 
-from trace_site.access import ROLES, WRITERS, Area
+from trace_site.access import ADMINS, ROLES, WRITERS, Area
 
 
 class EvaluationConfig(AppConfig):
@@ -22,9 +22,15 @@ class EvaluationConfig(AppConfig):
             evaluation:before_after evaluation:rule_test_counts evaluation:of_rule_tests
             evaluation:run_rule_tests evaluation:start_rule_tests""",
         ),
+        Area(
+            ROLES,
+            ADMINS,
+            "evaluation:gate evaluation:gate_of_model evaluation:gate_start api-evaluation-gate",
+        ),
         Area(ROLES, ROLES, "evaluation:playground evaluation:answer api-retrieve"),
     ]
     long_views = "evaluation:answer evaluation:run_rule_tests api-retrieve"
     audit_pages = {"benchmark": "evaluation:benchmark", "evaluation": "evaluation:detail"}
     made_of_snapshots = "evaluation.results.views.made_of_snapshots"
     model_scores = "evaluation.results.scoring.of_models"
+    model_gate = "evaluation.gate.services.of_model"

@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pytest
 import yaml
 
-from tests.factories import make_model, make_run
+from tests.factories import make_gate_report, make_model, make_run
 from trace_site.jobs import Job
 from training.core import recipe as recipes
 from training.models import AliasMove, Run, RunMetric, TrainedStage
@@ -230,9 +230,14 @@ def test_the_list_is_narrowed_by_each_filter(client_as, run, user_with, query, f
 def test_promotion_is_an_admins_and_says_what_it_does(client_as):
     old, new = make_model(), make_model()
     AliasMove.objects.create(alias="champion", model=old)
+    make_gate_report(new, old)
     client = client_as("admin")
-    page = client.get(f"/training/models/{new.pk}/").content.decode()
-    assert f"model {old.pk} <b>previous</b>" in page
+    assert (
+        f'href="/training/models/{new.pk}/promote/"'
+        in client.get(f"/training/models/{new.pk}/").content.decode()
+    )
+    page = client.get(f"/training/models/{new.pk}/promote/").content.decode()
+    assert f'<a href="/training/models/{old.pk}/">{old.pk}</a> <b>previous</b>' in page
     client.post(f"/training/models/{new.pk}/promote/", {"note": "better where rules are"})
     moves = list(AliasMove.objects.order_by("pk").values_list("alias", "model"))
     assert moves == [("champion", old.pk), ("previous", old.pk), ("champion", new.pk)]

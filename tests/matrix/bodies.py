@@ -32,12 +32,13 @@ NOTHING = """
     synthesis:batch_withdraw synthesis:take_back synthesis:calibration_withdraw synthesis:team_release
     synthesis:guideline_example synthesis:snapshot_rebuild synthesis:saved_view_delete
     training:cancel training:resume training:grid_cancel training:grid_resume training:policy_start
-    training:retention catalog:query_remove evaluation:start_rule_tests
+    training:retention catalog:query_remove evaluation:start_rule_tests evaluation:gate_start
     people:reset people:deactivate people:activate people:token_rotate people:token_revoke
     webhooks:test webhooks:pause webhooks:resume webhooks:rotate webhooks:delete webhooks:again
     api-import-undo api-query api-change api-change-rebase api-synthesis-run-cancel
     api-synthesis-run-resume api-review-claims api-review-claim api-review-heartbeat api-review-undo api-assignment
     api-training-run-cancel api-training-run-resume api-training-promote api-training-rollback
+    api-evaluation-gate
     api-webhook api-webhook-test api-webhook-secret api-webhook-send
 """
 

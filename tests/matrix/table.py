@@ -317,7 +317,7 @@ training:grid_resume pk=grid  POST A 302
 training:models  GET ERAP
 training:model pk=model  GET ERAP
 training:newer pk=old_model  GET ERAP
-training:promote pk=rival  POST A 302
+training:promote pk=rival  GET ERAP  POST A 302
 training:rollback pk=old_model  POST A 302
 training:challenger pk=rival  POST A 302
 training:keep pk=model  POST A 302
@@ -360,6 +360,10 @@ evaluation:reliability_of_champion  GET ERAP
 evaluation:beside pk=model  GET ERAP
 evaluation:beside_of_run run_id=trained  GET ERAP
 evaluation:tool_benchmark tool_id=tool  GET ERAP
+evaluation:gate pk=gate_report  GET ERAP
+evaluation:gate_of_model pk=rival  GET ERAP
+evaluation:gate_start pk=rival  POST A 302
+api-evaluation-gate pk=rival  GET ERAP  POST A 202
 evaluation:rule_help rule_id=rule  GET ERAP
 evaluation:before_after  GET ERAP
 evaluation:run_rule_tests  POST EA

@@ -31,7 +31,15 @@ from synthesis.review.queue import claim_item
 from synthesis.samples.decisions import seen_key
 from synthesis.team.guidelines import guideline_save
 from synthesis.team.services import assign, comment_add, view_save
-from tests.factories import make_cluster, make_evaluation, make_model, make_run, make_sample, make_tool
+from tests.factories import (
+    make_cluster,
+    make_evaluation,
+    make_gate_report,
+    make_model,
+    make_run,
+    make_sample,
+    make_tool,
+)
 from tests.matrix.bodies import FORM
 from tests.synthesis import rows
 from tests.synthesis.readings import decide
@@ -222,6 +230,7 @@ def _training(w: SimpleNamespace, admin: User) -> None:
         model=w.old_model,
         benchmark=w.benchmark,
     )
+    w.gate_report = make_gate_report(w.rival, w.model)
 
 
 def _site(w: SimpleNamespace, folder: Path, admin: User) -> None:

@@ -157,6 +157,7 @@ TAGS = [
         "description": "Frozen datasets: composition, card, files, and what differs between two.",
     },
     {"name": "training", "description": "Runs, their stages and curves, and what a run would take."},
+    {"name": "evaluation", "description": "Whether a model may take the champion's place, slice by slice."},
     {"name": "audit", "description": "Who did what, when, before and after."},
     {"name": "webhooks", "description": "Events sent to other servers, and their delivery log."},
 ]
