@@ -6,7 +6,7 @@ from django.db import models
 from catalog.models import Cluster, LabelledQuery
 from rules.models import RuleVersion
 from trace_site.jobs import Job
-from training.models import Model
+from training.models import AliasMove, Model
 
 
 class Benchmark(models.Model):
@@ -152,6 +152,47 @@ class Comparison(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["evaluation", "against"], name="one_comparison_per_pair")
         ]
+
+
+class GateReport(models.Model):
+    """Append-only: whether a model may take the champion's place, slice by slice (evaluation.core.gate)."""
+
+    class Verdict(models.TextChoices):
+        PASS = "pass", "pass"
+        FAIL = "fail", "fail"
+        CANNOT_TELL = "cannot tell", "cannot tell"
+
+    key = models.CharField(
+        max_length=64, unique=True, help_text="hash of both models and of all that was counted: made once"
+    )
+    candidate = models.ForeignKey(Model, on_delete=models.PROTECT, related_name="gate_reports")
+    champion = models.ForeignKey(
+        Model, null=True, on_delete=models.PROTECT, related_name="+", help_text="null: there was none"
+    )
+    verdict = models.CharField(max_length=11, choices=Verdict)
+    report = models.JSONField(help_text="evaluation.core.gate.Gate: rows, rules, margin, level, draws, seed")
+    counted_from = models.JSONField(
+        default=dict,
+        help_text="{evaluations: [keys], benchmarks: [hashes], rule_versions: [ids], groups: hash}",
+    )
+    job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="gate_reports")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"gate report {self.pk}"
+
+    @property
+    def moves(self) -> models.QuerySet[AliasMove]:
+        """The promotions that rest on it."""
+        return AliasMove.objects.filter(gate__report=self.pk).select_related("actor")
+
+    @property
+    def override(self) -> AliasMove | None:
+        """The promotion that went through against it, with who and why; None: there was none."""
+        return self.moves.exclude(override="").first()
 
 
 class ClusterPlace(models.Model):

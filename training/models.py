@@ -263,6 +263,14 @@ class AliasMove(models.Model):
     model = models.ForeignKey(Model, on_delete=models.PROTECT, related_name="alias_moves")
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
     note = models.CharField(max_length=300, blank=True)
+    gate = models.JSONField(
+        default=dict,
+        db_default={},
+        help_text="of a promotion: {report, verdict, said}, what the gate said of it then",
+    )
+    override = models.TextField(
+        blank=True, default="", db_default="", help_text="why the actor promoted it without a passed gate"
+    )
     at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
