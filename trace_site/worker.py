@@ -84,7 +84,8 @@ def load(queue: str) -> float | None:
     worker = alive(queue).first()
     if worker is None or "load" not in worker.hardware:
         return None
-    return round(worker.hardware["load"] / worker.hardware["cores"], 2)
+    hardware = worker.hardware
+    return round(float(hardware["load"]) / int(hardware["cores"]), 2)
 
 
 @shared_task(name="trace_site.worker.run_job")

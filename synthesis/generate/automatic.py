@@ -137,8 +137,14 @@ def _starts(found: Writing) -> bool:
 def _start(found: Writing) -> list[int]:
     versions = list(found.due)[:AT_ONCE]
     recipe, _ = newest_recipe(BRANCH, found.writer)
-    chosen = {"per_rule": found.settings.per_rule, "recipe": recipe, "outdated": "keep"}
-    params = run_params(branch=BRANCH, writer=found.writer, budget=_whole(found.left), **chosen)
+    params = run_params(
+        branch=BRANCH,
+        writer=found.writer,
+        per_rule=found.settings.per_rule,
+        recipe=recipe,
+        budget=_whole(found.left),
+        outdated="keep",
+    )
     params[AUTOMATIC] = versions
     name = found.writer
     if name == "llm":

@@ -137,10 +137,10 @@ def _neighbours(view: CatalogView, lists: QuerySet[NeighbourList]) -> dict[str, 
 
 
 def published_rules(
-    domain: str = "", code: str = "", versions: Collection[int] = ()
+    domain: str = "", code: str = "", only: Collection[int] = ()
 ) -> list[tuple[RuleVersion, RuleText]]:
     """The current version of every published rule (of one; or of those whose version is named), by domain and code."""
-    named: dict[str, Any] = {"rule__domain_id": domain, "rule__code": code, "pk__in": versions}
+    named: dict[str, Any] = {"rule__domain_id": domain, "rule__code": code, "pk__in": only}
     rows = RuleVersion.objects.filter(rule__published_id=F("pk"), **{k: v for k, v in named.items() if v})
     versions = list(rows.select_related("rule").order_by("rule__domain_id", "rule__code"))
     return list(zip(versions, rule_texts(versions), strict=True))

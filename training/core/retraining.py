@@ -32,8 +32,8 @@ class Facts:
 
     approved: samples approved since. taught: changed rules that training now would teach or unteach. changed_at: the
     newest change of rules, catalog or review, and `change` its name. writing: synthesis runs under way. reading:
-    samples of changed rules that are partly read and still wait. busy: what else the training worker does, in words. load: of
-    its machine, a core; None: not known. switched_off: no policy starts by itself.
+    samples of changed rules that are partly read and still wait. busy: what else the training worker does, in words.
+    load: of its machine, a core; None: not known. switched_off: no policy starts by itself.
     """
 
     now: datetime
@@ -110,7 +110,7 @@ def judge(facts: Facts, limits: Limits) -> RetrainVerdict:
         )
         found.keeps.append(f"{wait} for a reviewer; training waits for them for a day at most.")
     if facts.busy:
-        found.keeps.append(f"{facts.busy}: one thing at a time.")
+        found.keeps.append(f"{facts.busy}: one at a time.")
     if 0 < limits.most_load <= (facts.load or 0):
         found.keeps.append(
             f"The machine is busy: load {facts.load:.2f} a core over the last minute, starts below "

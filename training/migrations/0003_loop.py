@@ -44,7 +44,7 @@ def make_policy(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("training", "0002_triggers"), ("synthesis", "0005_loop")]
+    dependencies = [("training", "0003_gate"), ("synthesis", "0005_loop")]
     operations = [
         migrations.AddField(
             model_name="retrainpolicy",

@@ -38,7 +38,8 @@ def plain(
         raise TraceError(
             f"retrieval '{recipe.retrieval}' has no plain pass.", code="bad_stage", hint="Run stage2 instead."
         )
-    main(recipe.with_cell(retrieval=first), snapshot_dir, run_dir, report, init, cache, name="plain")
+    own = recipe.with_cell(retrieval=first, decoder_from="")
+    main(own, snapshot_dir, run_dir, report, init, cache, name="plain")
 
 
 def main(

@@ -82,6 +82,12 @@ class Standing:
     def starts_itself(self) -> bool:
         return self.policy.active and self.verdict.due and self.own is None
 
+    @property
+    def tries_again(self) -> bool:
+        """Whether what failed last does not keep it from starting: something has changed since."""
+        failed, changed = self.facts.failure, self.facts.changed_at
+        return failed is None or (changed is not None and changed > failed.at)
+
     def reasons(self) -> dict[str, Any]:
         """What a retraining puts down of why it was started."""
         return {

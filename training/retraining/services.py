@@ -201,8 +201,9 @@ def continued(policy: RetrainPolicy, recipe: Recipe, snapshot: Snapshot) -> Reci
     if not may_continue(decoder_depth(run), policy.continued_runs, known, members.count()):
         return recipe
     stage = recipe.stage2
-    fewer = {"epochs": stage.epochs * CONTINUED, "min_steps": round(stage.min_steps * CONTINUED)}
-    return replace(recipe, decoder_from=key, stage2=replace(stage, **fewer))
+    steps = round(stage.min_steps * CONTINUED)
+    shorter = replace(stage, epochs=stage.epochs * CONTINUED, min_steps=steps)
+    return replace(recipe, decoder_from=key, stage2=shorter)
 
 
 def decoder_depth(run: Run) -> int:

@@ -70,6 +70,7 @@ class PolicyForm(forms.Form):
         help_text="without a change of rules, catalog or review before it starts",
     )
     continued_runs = forms.IntegerField(
+        required=False,
         initial=0,
         min_value=0,
         max_value=LONGEST_CHAIN,
@@ -102,7 +103,7 @@ class PolicyForm(forms.Form):
 
     def options(self) -> dict[str, Any]:
         """What `policy_save` takes; of a valid form."""
-        data = dict(self.cleaned_data)
+        data = self.cleaned_data | {"continued_runs": self.cleaned_data["continued_runs"] or 0}
         snapshot = {name: data.pop(name) for name in SNAPSHOT}
         snapshot["seed"] = snapshot.pop("snapshot_seed")
         return {**data, "snapshot": snapshot}

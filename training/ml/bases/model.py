@@ -200,7 +200,8 @@ def take_decoder(trainee: Trainee, export: Path) -> None:
     """Put the decoder of another pocket export in place of the trainee's: its layers, its gate, and the rows of the
     pieces it writes with, which depend on no snapshot. Encoder and tool rows stay the trainee's own."""
     other, _ = load_named(str(export))
-    base, theirs = trainee.model.model, other.model
+    base: Any = trainee.model.model
+    theirs: Any = other.model
     words = slice(0, trainee.first_tool)
     same = isinstance(theirs, type(base)) and len(theirs.embed_tokens.weight) >= trainee.first_tool
     try:
