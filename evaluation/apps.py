@@ -29,6 +29,11 @@ class EvaluationConfig(AppConfig):
             evaluation:loop_of_request evaluation:loop_evaluate evaluation:loop_settings""",
         ),
         Area((ADMIN, PRODUCT_MANAGER), ADMINS, "evaluation:loop"),
+        Area(
+            ROLES,
+            ADMINS,
+            "evaluation:gate evaluation:gate_of_model evaluation:gate_start api-evaluation-gate",
+        ),
         Area(ROLES, ROLES, "evaluation:playground evaluation:answer api-retrieve"),
     ]
     long_views = "evaluation:answer evaluation:run_rule_tests api-retrieve"
@@ -36,3 +41,4 @@ class EvaluationConfig(AppConfig):
     audit_pages = {"benchmark": "evaluation:benchmark", "evaluation": "evaluation:detail"}
     made_of_snapshots = "evaluation.results.views.made_of_snapshots"
     model_scores = "evaluation.results.scoring.of_models"
+    model_gate = "evaluation.gate.services.of_model"

@@ -3,6 +3,7 @@
 from django.urls import path
 
 from evaluation import views as evaluation_views
+from evaluation.gate import views as gate_views
 from evaluation.loop import views as loop_views
 from evaluation.results import comparison, rule_tests, views
 from evaluation.retrieval import playground
@@ -19,6 +20,9 @@ urlpatterns = [
     path("reliability/", views.champion_reliability, name="reliability_of_champion"),
     path("of-model/<int:pk>/beside/", comparison.beside, name="beside"),
     path("of-run/<int:run_id>/beside/", comparison.beside_of_run, name="beside_of_run"),
+    path("gate/<int:pk>/", gate_views.gate_report, name="gate"),
+    path("of-model/<int:pk>/gate/", gate_views.gate_of_model, name="gate_of_model"),
+    path("of-model/<int:pk>/gate/start/", gate_views.gate_start, name="gate_start"),
     path("of-tool/<int:tool_id>/", views.tool_benchmark, name="tool_benchmark"),
     path("of-rule/<int:rule_id>/", taught_views.did_rule_help, name="rule_help"),
     path("before-after/", taught_views.before_after, name="before_after"),

@@ -15,7 +15,7 @@ from evaluation.taught.selectors import Taught, TaughtPart, predictions_url, tau
 from trace_site.lib.charts import Dot, DotChart, DotRow
 from trace_site.paging import number_of
 from training.registry import registry
-from training.registry.selectors import alias_names
+from training.registry.selectors import alias_names, standing
 
 # Figures of what the rules taught: champion, control and embedding beside each other, a figure a tier and decoding.
 #
@@ -72,6 +72,7 @@ def home(request: HttpRequest) -> HttpResponse:
     context = {
         "pages": [_domain_context(page, found) for page in pages],
         "empty": not pages,
+        "standing": standing(),
         "taught": found,
         "figures": [taught_figure(found, part) for part in found.headline],
         "warnings": found.warnings(),

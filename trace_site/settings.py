@@ -201,6 +201,7 @@ JOB_HANDLERS = {
     "retraining": ("training.retraining.services.run_retraining", "default"),
     "evaluation": ("evaluation.results.tasks.run_evaluation", "gpu"),
     "rule_tests": ("evaluation.results.tasks.run_rule_tests", "gpu"),
+    "gate": ("evaluation.results.tasks.run_gate", "gpu"),
 }
 JOB_LEASE_SECONDS = env_int("JOB_LEASE_SECONDS", 30)
 JOB_MAX_ATTEMPTS = 3

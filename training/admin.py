@@ -18,7 +18,7 @@ admin.site.register(
 )
 admin.site.register(TrainedStage, ReadOnly, list_display=["key", "stage", "run", "created_at"], **of_run)
 admin.site.register(RunMetric, ReadOnly, list_display=["run", "stage", "step"], **of_run)
-moves = ["id", "alias", "model", "actor", "note", "at"]
+moves = ["id", "alias", "model", "actor", "note", "override", "at"]
 admin.site.register(AliasMove, ReadOnly, list_display=moves, list_select_related=["model", "actor"])
 policies = ["name", "active", "base", "format", "memo", "retrieval", "changed_by", "changed_at"]
 admin.site.register(RetrainPolicy, ReadOnly, list_display=policies, list_select_related=["changed_by"])

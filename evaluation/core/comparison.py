@@ -81,12 +81,6 @@ def differences(ours: Scores, theirs: Scores, *, seed: int = 0, draws: int = DRA
     return rows
 
 
-def verdict_counts(rows: Sequence[Difference]) -> str:
-    """The rows over all domains in one line: better on 2, worse on 0, cannot tell on 3."""
-    overall = [row.verdict for row in rows if row.domain == ALL]
-    return ", ".join(f"{word} on {overall.count(word)}" for word in (BETTER, WORSE, CANNOT_TELL))
-
-
 # What rule samples taught: a champion, its control and the plain embedding on the same queries, group by group.
 
 METRIC = "recall@1"

@@ -8,29 +8,23 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from django.contrib.auth.models import User
-from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
-from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from evaluation.benchmarks.selectors import newest_benchmarks
 from evaluation.benchmarks.services import default_decodes
-from evaluation.core.comparison import Difference, differences, verdict_counts
+from evaluation.core.comparison import Difference, differences
 from evaluation.core.metrics import judge_rule_test
 from evaluation.core.stats import DRAWS
-from evaluation.models import Benchmark, Comparison, Evaluation, Prediction, RuleTestResult
+from evaluation.gate.selectors import newest_report
+from evaluation.gate.services import gate_request
+from evaluation.models import Benchmark, Comparison, Evaluation, GateReport, Prediction, RuleTestResult
 from evaluation.results.scoring import SEED
-from trace_site import jobs
-from trace_site.access import ADMIN, PRODUCT_MANAGER
 from trace_site.jobs import JobContext
-from trace_site.lib.files import content_hash
-from trace_site.notices.services import Notice, tell
 from training.models import Model
 from training.registry.registry import current_aliases
 
-KIND = "candidate"
 Scores = dict[Any, tuple[str, dict[str, float]]]
 
 
@@ -57,10 +51,7 @@ class ModelComparison:
     missing: list[Benchmark] = field(default_factory=list)
     draws: int = DRAWS
     seed: int = SEED
-
-    @property
-    def verdict(self) -> str:
-        return verdict_counts([row for pair in self.pairs for row in pair.rows])
+    report: GateReport | None = None
 
 
 def compare_with_champion(model: Model) -> ModelComparison:
@@ -72,6 +63,8 @@ def compare_with_champion(model: Model) -> ModelComparison:
     found = ModelComparison(model, other if other != model else None, is_champion)
     if found.other is None:
         return found
+    if not is_champion:
+        found.report = newest_report(model.pk, found.other.pk)
     made = _finished(model, found.other)
     chosen, found.notes = _matched(model, found.other, made)
     # the newest benchmarks that the other was not measured on with all its decodings
@@ -168,34 +161,10 @@ def _rule_tests(model: Model, other: Model) -> list[Difference]:
 
 
 def evaluated(ctx: JobContext, model: Model) -> None:
-    """After a model was measured on everything: compare, measure the champion where it was not (asked once for the
-    same benchmarks), tell people once."""
-    found = compare_with_champion(model)
-    other = found.other
-    if found.champion:
-        return
-    said = f"Model {model.pk} {model.run.cell} is evaluated"
-    if other is None:
-        said += "; there is no champion yet. Promote it when you think it is good."
-    elif not found.pairs:
-        said += f"; champion {other.pk} was not measured on the same benchmarks yet."
-    else:
-        said += f" beside champion {other.pk}: {found.verdict}. A person promotes it."
-    key = f"{KIND}:{model.pk}"
-    people = Q(is_superuser=True) | Q(groups__name__in=(ADMIN, PRODUCT_MANAGER))
-    with ctx.guard():
-        if other is not None and found.missing:
-            which = content_hash([benchmark.pk for benchmark in found.missing])[:16]
-            jobs.enqueue(
-                "evaluation",
-                {"model": other.pk},
-                title=f"evaluate model {other.pk} on new benchmarks, for the comparison",
-                created_by=ctx.job.created_by,
-                idempotency_key=f"evaluation:beside:{other.pk}:{which}",
-            )
-        if not Notice.objects.filter(key=key).exists():
-            link = reverse("training:model", args=[model.pk])
-            tell(User.objects.filter(people, is_active=True).distinct(), KIND, said, link=link, key=key)
+    """A model that was measured on everything stands before the gate next, unless it is the champion itself."""
+    if current_aliases().get("champion") != model:
+        with ctx.guard():
+            gate_request(candidate=model, actor=ctx.job.created_by)
 
 
 # Fragments: a model beside the champion, for its own page and for its run's.

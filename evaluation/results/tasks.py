@@ -1,6 +1,6 @@
 """The evaluation job: one model (and the embedding baseline) on frozen benchmarks, decoded in a child process."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from django.conf import settings
 from catalog.lookalikes import await_look_alikes, half_embedded
 from catalog.models import Tool
 from evaluation.benchmarks.services import EMBEDDING_K, K, Unit, plan
+from evaluation.gate.services import report_make
 from evaluation.models import Benchmark, Evaluation
 from evaluation.results import comparison
 from evaluation.results.rule_tests import RuleTestWork
@@ -24,7 +25,7 @@ from trace_site.lib.files import read_json, read_jsonl, write_jsonl
 from trace_site.lib.provenance import hardware_facts
 from training.core.questions import TAUGHT
 from training.models import Model
-from training.registry.registry import export_dir
+from training.registry.registry import current_aliases, export_dir
 from training.runs.stages import child_env
 
 ENGINE, ENCODER = "evaluation.ml", "catalog.ml"
@@ -40,24 +41,42 @@ class CatalogMoved(Exception):
 
 
 def run_evaluation(ctx: JobContext) -> dict[str, Any]:
+    """Measure one model, or the baseline alone; a model that was measured on everything is gated next."""
+    params = ctx.params
+    model = Model.objects.select_related("run").get(pk=params["model"]) if params["model"] else None
+    chosen = Benchmark.objects.filter(pk__in=params["benchmarks"]) if params.get("benchmarks") else None
+    result = measure(ctx, model, chosen, params.get("decodes"))
+    if model is not None and chosen is None and not params.get("decodes"):
+        comparison.evaluated(ctx, model)
+    return result
+
+
+def measure(
+    ctx: JobContext,
+    model: Model | None,
+    chosen: Iterable[Benchmark] | None = None,
+    decodes: Sequence[str] | None = None,
+) -> dict[str, Any]:
     """Make what is missing; a finished evaluation costs no forward, at most a rescoring from its predictions.
 
     Raises JobPostponed while tools are being embedded, TraceError `incomplete` when a planned one is not finished.
     """
     for _ in range(TRIES):
         try:
-            return _evaluate(ctx)
+            return _measure(ctx, model, chosen, decodes)
         except CatalogMoved:
             continue
     problem = f"the catalog was changed while the baseline searched it, {TRIES} times."
     raise TraceError(problem, code="conflict", hint="Retry when no import is under way.")
 
 
-def _evaluate(ctx: JobContext) -> dict[str, Any]:
-    params = ctx.params
-    model = Model.objects.select_related("run").get(pk=params["model"]) if params["model"] else None
-    chosen = Benchmark.objects.filter(pk__in=params["benchmarks"]) if params.get("benchmarks") else None
-    units = plan(model, chosen, params.get("decodes"))
+def _measure(
+    ctx: JobContext,
+    model: Model | None,
+    chosen: Iterable[Benchmark] | None,
+    decodes: Sequence[str] | None,
+) -> dict[str, Any]:
+    units = plan(model, chosen, decodes)
     needs_baseline = any(unit.model is None for unit in units)
     if needs_baseline and half_embedded():
         await_look_alikes(ctx)
@@ -84,14 +103,29 @@ def _evaluate(ctx: JobContext) -> dict[str, Any]:
             asked.append(tests)
         predict(ctx, model, asked, progress, result)
         calibrate(ctx, model)
-        if chosen is None and not params.get("decodes"):
-            comparison.evaluated(ctx, model)
     planned = result["evaluations"]
     open_ = len(planned) - Evaluation.objects.filter(pk__in=planned, metrics__isnull=False).count()
     if open_ > 0:
         message = f"{open_} of {len(planned)} evaluations are not finished."
         raise TraceError(message, code="incomplete", hint=GO_ON)
     return result
+
+
+def run_gate(ctx: JobContext) -> dict[str, Any]:
+    """Measure what a candidate or its opponent was not asked yet, then report; see evaluation.gate."""
+    models = Model.objects.select_related("run").in_bulk(
+        filter(None, map(ctx.params.get, ("model", "champion")))
+    )
+    candidate = models[ctx.params["model"]]
+    named = models.get(ctx.params.get("champion"))
+    opponent = named or current_aliases().get("champion")
+    if opponent == candidate:
+        raise TraceError(f"model {candidate.pk} is the champion by now.", code="bad_state")
+    for model in (candidate, opponent):
+        if model is not None:
+            measure(ctx, model)
+    report = report_make(candidate=candidate, champion=opponent, ctx=ctx)
+    return {"report": report.pk, "verdict": report.verdict, "champion": report.champion_id}
 
 
 def run_rule_tests(ctx: JobContext) -> dict[str, Any]:

@@ -13,7 +13,7 @@ CODES = {
         bad_rule bad_rules bad_sample bad_shares bad_sheet bad_stage bad_tau bad_template bad_text
         bad_time bad_tool bad_tool_name bad_xml bad_yaml bulk_count empty line_too_long mixed_rules
         no_note no_reason no_such_domain no_such_file no_such_rule no_such_sample no_such_user no_tokens
-        not_bulk nothing_changes reason_missing small_lot style_unsupported team_differs texts
+        not_bulk nothing_changes reason_missing short_override small_lot style_unsupported team_differs texts
         token_collision too_long too_many unknown_base unknown_head unknown_rule unknown_table
         unknown_tool webhook_unreachable
 
@@ -34,9 +34,9 @@ CODES = {
     # the body came too slowly
     408: "too_slow",
     # it clashes with what is stored, or with the state of it
-    409: """bad_state conflict duplicate_code edited_meanwhile findings frozen in_snapshot job_ended
-        job_state key_in_use nothing_imported nothing_to_undo removed run_locked stale_preview
-        stale_revision""",
+    409: """bad_state conflict duplicate_code edited_meanwhile findings frozen gate_failed in_snapshot
+        job_ended job_state key_in_use no_gate not_confirmed nothing_imported nothing_to_undo removed
+        run_locked stale_preview stale_revision""",
     # the revision that an edit was made from
     412: "precondition_failed",
     428: "precondition_required",

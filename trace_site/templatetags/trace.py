@@ -305,6 +305,13 @@ def changed_fields(line: Any) -> dict[str, Any]:
 
 
 @register.filter
+def points(share: float, form: str = "signed") -> str:
+    """A difference of shares in points of a percentage: -0.036 -> −3.6; `plain` without a sign for gains."""
+    shown = f"{100 * share:+.1f}" if form == "signed" else f"{100 * share:.1f}".removesuffix(".0")
+    return shown.replace("-", "−")
+
+
+@register.filter
 def duration(seconds: float | None) -> str:
     """75 -> 1 min 15 s."""
     if seconds is None:

@@ -10,15 +10,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from trace_site.rest.examples import answer_example, examples_beside, page_example, request_example
-from trace_site.rest.schema import InputSerializer, TextList, page_of
+from trace_site.rest.schema import ID, InputSerializer, TextList, page_of
 from trace_site.rest.views import ApiView, keyset_response
 from training.models import AliasMove, Model
-from training.registry import registry, selectors
+from training.registry import gate, registry, selectors
 from training.registry.registry import newer_tools
 
 Out = serializers.Serializer[Any]
 MOST_NEWER = 100
 REFUSED = OpenApiResponse(description="bad_state: it never was champion, or is; removed: its files are gone")
+UNGATED = OpenApiResponse(
+    description="gate_failed: worse than the champion; no_gate: no report counts; not_confirmed: it cannot tell; "
+    "stale_preview: another report counts by now; removed: its files are gone"
+)
 EXAMPLES = examples_beside(__file__)
 
 
@@ -59,6 +63,12 @@ class AliasMoveOut(Out):
     alias = serializers.ChoiceField(AliasMove.Alias.choices)
     model = serializers.IntegerField(source="model_id")
     note = serializers.CharField(allow_blank=True)
+    gate = serializers.JSONField(
+        help_text="of a promotion: the gate report, its verdict and what it said; else empty"
+    )
+    override = serializers.CharField(
+        allow_blank=True, help_text="why it was promoted without a passed gate; empty: none was needed"
+    )
     by = serializers.CharField(source="actor.username", default=None, allow_null=True)
     at = serializers.DateTimeField()
 
@@ -66,6 +76,27 @@ class AliasMoveOut(Out):
 class MoveIn(InputSerializer):
     note = serializers.CharField(
         required=False, default="", allow_blank=True, max_length=200, help_text="why; kept in the history"
+    )
+
+
+class PromoteIn(MoveIn):
+    confirm = serializers.BooleanField(
+        required=False, default=False, help_text="promote although the gate cannot tell whether it is worse"
+    )
+    override = serializers.CharField(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=gate.LONGEST,
+        help_text=f"promote although the gate failed or was not asked: why, in {gate.SHORTEST} characters or more; "
+        "kept in the history",
+    )
+    report = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        default=None,
+        **ID,
+        help_text="the gate report that was read; refused when another one counts by now",
     )
 
 
@@ -109,16 +140,22 @@ class TrainingAliases(ApiView):
 
 class TrainingModelPromote(ApiView):
     @extend_schema(
-        request=MoveIn,
-        responses={200: AliasMoveOut, 409: REFUSED},
-        examples=[request_example({"note": EXAMPLES["move"]["note"]}), answer_example(EXAMPLES["move"])],
+        request=PromoteIn,
+        responses={200: AliasMoveOut, 409: UNGATED},
+        examples=[
+            request_example({"note": EXAMPLES["move"]["note"]}),
+            answer_example(EXAMPLES["move"]),
+            answer_example(EXAMPLES["gate_failed"], 409, "worse than the champion"),
+        ],
     )
     def post(self, request: Request, pk: int) -> Response:
-        """Promote a model to champion. The old champion becomes previous. Promoting the champion again
-        changes nothing.
+        """Promote a model to champion. The old champion becomes previous. Its gate report must pass; where it
+        cannot tell, confirm; where it fails or there is none, an admin's written override is needed. Promoting
+        the champion again changes nothing.
         """
-        model = model_row(pk)
-        move = registry.promote(model=model, actor=request.user, **self.read(MoveIn))
+        model, given = model_row(pk), self.read(PromoteIn)
+        confirmed = given.pop("confirm")
+        move = registry.promote(model=model, actor=request.user, confirmed=confirmed, **given)
         return Response(AliasMoveOut(move).data)
 
 

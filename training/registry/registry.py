@@ -23,6 +23,7 @@ from trace_site.lib.errors import TraceError, not_found
 from trace_site.lib.files import read_json
 from trace_site.webhooks.services import emit
 from training.models import AliasMove, Model
+from training.registry import gate
 
 ALIAS_LOCK = 7_210_401  # advisory lock number: one move at a time
 Alias = AliasMove.Alias
@@ -66,15 +67,37 @@ def newest(alias: str) -> AliasMove | None:
 
 
 @transaction.atomic
-def promote(*, model: Model, actor: Any, note: str = "") -> AliasMove:
-    """Make the model champion; the old champion becomes previous. Promoting the champion again changes nothing."""
+def promote(
+    *,
+    model: Model,
+    actor: Any,
+    note: str = "",
+    override: str = "",
+    confirmed: bool = False,
+    report: int | None = None,
+) -> AliasMove:
+    """Make the model champion; the old champion becomes previous. Promoting the champion again changes nothing.
+
+    What the gate asks for is asked under the lock, of the champion that is replaced: see gate.check, also for what it
+    raises. `report`: the gate report that the actor has read.
+    """
     alias_lock()
     old = newest(Alias.CHAMPION)
     if old is not None and old.model_id == model.pk:
         return old
     refuse_removed(model)
-    move = _crown(model, old, actor, note, f"replaced by model {model.pk}")
-    detail = {"alias": Alias.CHAMPION, "previous": old.model_id if old else None, "note": note}
+    champion = old.model_id if old else None
+    word, override = gate.check(
+        model=model,
+        champion=champion,
+        actor=actor,
+        override=override,
+        confirmed=confirmed,
+        report=report,
+    )
+    said = {"gate": word.as_dict(), "override": override}
+    move = _crown(model, old, actor, note, f"replaced by model {model.pk}", **said)
+    detail = {"alias": Alias.CHAMPION, "previous": champion, "note": note, **said}
     audit_models.record(actor=actor, action="model.promoted", obj=model, detail=detail)
     return move
 
@@ -121,17 +144,17 @@ def set_challenger(*, model: Model, actor: Any, note: str = "") -> AliasMove:
     return move
 
 
-def _crown(model: Model, old: AliasMove | None, actor: Any, note: str, why: str) -> AliasMove:
+def _crown(model: Model, old: AliasMove | None, actor: Any, note: str, why: str, **gate: Any) -> AliasMove:
     if old is not None:
         _moved(Alias.PREVIOUS, old.model_id, actor, why)
-    move = _moved(Alias.CHAMPION, model.pk, actor, note)
+    move = _moved(Alias.CHAMPION, model.pk, actor, note, **gate)
     told = {"alias": "champion", "model": model.pk, "previous": old.model_id if old else None}
     emit("model.promoted", told)
     return move
 
 
-def _moved(alias: str, model: int, actor: Any, note: str) -> AliasMove:
-    return AliasMove.objects.create(alias=alias, model_id=model, actor=actor, note=note[:300])
+def _moved(alias: str, model: int, actor: Any, note: str, **gate: Any) -> AliasMove:
+    return AliasMove.objects.create(alias=alias, model_id=model, actor=actor, note=note[:300], **gate)
 
 
 def refuse_removed(model: Model) -> None:
@@ -214,3 +237,13 @@ def newer_tools(model: Model) -> QuerySet[Tool] | None:
     return Tool.objects.filter(name__in=[name for name in names if name not in known]).defer(
         "embedding", "search", "words"
     )
+
+
+def lost_tools(model: Model, champion: Model) -> list[str]:
+    """Active tools that the champion answers with and the model could not, by name; none where files are gone."""
+    try:
+        ours, theirs = (tools_of(export_dir(one), one.store_digest) for one in (model, champion))
+    except (TraceError, OSError):
+        return []
+    lost = Tool.objects.filter(status=Tool.Status.ACTIVE, name__in=theirs - ours)
+    return list(lost.order_by("name").values_list("name", flat=True))

@@ -45,7 +45,7 @@ def removable(held: Iterable[Held], last_valid: Collection[str] = ()) -> list[st
     return [key for key in dict.fromkeys(row.store_key for row in rows) if key and key not in needed]
 
 
-ASKS = ("evaluation", "rule_tests")  # kinds of jobs that load a model
+ASKS = ("evaluation", "rule_tests", "gate")  # kinds of jobs that load a model
 KINDS: dict[str, Any] = {"model": Model, "stage": TrainedStage}
 
 

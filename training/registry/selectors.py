@@ -1,6 +1,7 @@
 """Reads behind the pages of runs and models."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from django.urls import reverse
 from synthesis.samples.impact import stale
 from synthesis.samples.lineage import Made
 from trace_site.impact import Impact, Subject
-from training.models import Model, Run, RunMetric
+from training.models import AliasMove, Model, Run, RunMetric
 from training.registry.registry import current_aliases
 
 LAST_FIRST = ("stage2", "plain", "stage1")
@@ -50,6 +51,24 @@ def alias_names(current: dict[str, Model]) -> dict[int, list[str]]:
     for alias, named in current.items():
         names.setdefault(named.pk, []).append(alias)
     return names
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The newest move of champion, and the model that one click brings back (None: there is none with files)."""
+
+    move: AliasMove | None
+    back: Model | None
+
+
+def standing() -> Standing:
+    """Who answers now, since when and by whose decision; one query."""
+    rows = AliasMove.objects.order_by("alias", "-id").distinct("alias")
+    moves = {move.alias: move for move in rows.select_related("model__run", "actor").defer("model__card")}
+    champion, previous = moves.get(AliasMove.Alias.CHAMPION), moves.get(AliasMove.Alias.PREVIOUS)
+    gone = previous is None or champion is None or previous.model.removed_at is not None
+    same = previous and champion and previous.model_id == champion.model_id
+    return Standing(champion, None if gone or same or previous is None else previous.model)
 
 
 def card_parts(card: str) -> list[tuple[str, Any]]:

@@ -1,6 +1,7 @@
 """Pages of models: the list with its aliases, one model with its lineage, moving aliases, what retention removes."""
 
 from collections.abc import Callable
+from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -10,9 +11,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from catalog.models import Tool
 from trace_site.lib.errors import TraceError
-from trace_site.paging import keyset
+from trace_site.paging import keyset, number_of
 from training.models import AliasMove, Model, TrainedStage
-from training.registry import registry, retention, selectors
+from training.registry import gate, registry, retention, selectors
 from training.registry.registry import newer_tools
 
 
@@ -40,6 +41,7 @@ def model_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "card": selectors.card_parts(model.card),
         "aliases": selectors.alias_names(current).get(model.pk, []),
         "champion": current.get("champion"),
+        "standing": selectors.standing(),
         "was_champion": any(move.alias == AliasMove.Alias.CHAMPION for move in moves),
         "moves": moves,
         "stages": [{**row, "made": made.get(row["key"])} for row in model.run.stages],
@@ -58,23 +60,53 @@ def model_newer(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "training/model_newer.html", context)
 
 
-def changed(request: HttpRequest, pk: int, change: Callable[[Model, str], object], said: str) -> HttpResponse:
-    """Back to the model's page, with what was done or why not."""
+def changed(
+    request: HttpRequest, pk: int, change: Callable[[Model, str], object], said: str, refused_to: str = ""
+) -> HttpResponse:
+    """Back to the model's page, or to `refused_to`, with what was done or why not."""
     model, note = get_object_or_404(Model, pk=pk), request.POST.get("note", "").strip()[:300]
     try:
         change(model, note)
     except TraceError as error:
         messages.error(request, str(error))
-    else:
-        messages.success(request, said)
+        return redirect(refused_to or "training:model", pk)
+    messages.success(request, said)
     return redirect("training:model", pk)
 
 
-@require_POST
+@require_http_methods(["GET", "POST"])
 def model_promote(request: HttpRequest, pk: int) -> HttpResponse:
-    said = f"Model {pk} is champion: the playground and the API answer with it now."
-    promote = registry.promote
-    return changed(request, pk, lambda it, note: promote(model=it, actor=request.user, note=note), said)
+    """What a promotion changes for callers and what the gate says; POST promotes."""
+    if request.method == "POST":
+        given: dict[str, Any] = {
+            "override": request.POST.get("override", ""),
+            "confirmed": request.POST.get("confirm") == "on",
+            "report": number_of(request.POST.get("report", "")) or None,
+        }
+
+        def promote(model: Model, note: str) -> None:
+            registry.promote(model=model, actor=request.user, note=note, **given)
+
+        said = f"Model {pk} is champion: the playground and the API answer with it now."
+        return changed(request, pk, promote, said, refused_to="training:promote")
+    model = get_object_or_404(selectors.models(), pk=pk)
+    champion = registry.current_aliases().get("champion")
+    if champion == model:
+        return redirect("training:model", pk)
+    against = champion.pk if champion else None
+    word = gate.gate_word(model.pk, against)
+    newer = newer_tools(model)
+    context = {
+        "model": model,
+        "champion": champion,
+        "word": word,
+        "needs": gate.needs(word, against),
+        "newer": newer.count() if newer is not None else 0,
+        "lost": registry.lost_tools(model, champion) if champion else [],
+        "shortest": gate.SHORTEST,
+        "longest": gate.LONGEST,
+    }
+    return render(request, "training/promote.html", context)
 
 
 @require_POST

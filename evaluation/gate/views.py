@@ -1,0 +1,115 @@
+"""Pages of the gate: one report slice by slice, and a model's reports as a part of its page."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from evaluation.core import gate
+from evaluation.core.gate import FAIL, Gate, GateRow
+from evaluation.core.metrics import ALL
+from evaluation.gate.selectors import is_outdated, reports
+from evaluation.gate.services import KIND, gate_request, headline
+from evaluation.models import GateReport
+from trace_site.jobs import Job
+from trace_site.lib.errors import TraceError
+from training.models import UNDER_WAY, AliasMove, Model
+from training.registry.registry import current_aliases
+from training.registry.selectors import standing
+
+SHOWN = {
+    "": "in short",
+    "every": "every slice",
+    **{verdict: verdict for verdict in (gate.FAIL, gate.CANNOT_TELL, gate.PASS)},
+}
+LISTED = 20
+
+
+@require_GET
+def gate_report(request: HttpRequest, pk: int) -> HttpResponse:
+    """?show: SHOWN; in short: all domains together, and whatever failed."""
+    report = get_object_or_404(reports(), pk=pk)
+    found, show = Gate.of(report.report), request.GET.get("show", "")
+    stands = standing()
+    champion = stands.move.model_id if stands.move else None
+    context = {
+        "report": report,
+        "gate": found,
+        "said": headline(report),
+        "show": show if show in SHOWN else "",
+        "shown": list(SHOWN.items()),
+        "parts": [
+            (title, parts)
+            for title, opponent in (
+                ("Against the champion", gate.CHAMPION),
+                ("Against the plain embedding", gate.EMBEDDING),
+            )
+            if (parts := _shown(found.rows, opponent, show))
+        ],
+        "rules": sorted(
+            found.rules, key=lambda rule: (rule.word != "worse", rule.word != "better", rule.code)
+        ),
+        "moves": list(report.moves),
+        "standing": stands,
+        "champion_now": champion,
+        "is_champion": report.candidate_id == champion,
+        "other_champion": champion not in (report.champion_id, report.candidate_id),
+        "outdated": is_outdated(report),
+        "level": round(100 * (1 - 2 * found.alpha)),
+        "once": round(1 / found.alpha),
+    }
+    return render(request, "evaluation/gate_report.html", context)
+
+
+def _shown(rows: Iterable[GateRow], opponent: str, show: str) -> list[GateRow]:
+    return [
+        row
+        for row in rows
+        if row.opponent == opponent
+        and (
+            row.verdict == show if show in gate.VERDICTS else show or row.domain == ALL or row.verdict == FAIL
+        )
+    ]
+
+
+@require_GET
+def gate_of_model(request: HttpRequest, pk: int) -> HttpResponse:
+    """Fragment for a model's page: its reports, newest first; polls while a job makes one."""
+    return _of_model(request, get_object_or_404(Model.objects.select_related("run"), pk=pk))
+
+
+def _of_model(request: HttpRequest, model: Model) -> HttpResponse:
+    made = list(reports().filter(candidate=model).defer("report")[:LISTED])
+    moves = AliasMove.objects.filter(gate__report__in=[one.pk for one in made]).select_related("actor")
+    champion = current_aliases().get("champion")
+    context: dict[str, Any] = {
+        "model": model,
+        "champion": champion,
+        "rows": [(one, [move for move in moves if move.gate["report"] == one.pk]) for one in made],
+        "counts": _against(made, champion),
+        "job": Job.objects.filter(
+            kind__in=(KIND, "evaluation"), state__in=UNDER_WAY, params__model=model.pk
+        ).first(),
+    }
+    return render(request, "evaluation/_gate_of_model.html", context)
+
+
+def _against(made: Iterable[GateReport], champion: Model | None) -> GateReport | None:
+    """The newest report against the champion that answers now."""
+    against = champion.pk if champion else None
+    return next((one for one in made if one.champion_id == against), None)
+
+
+@require_POST
+def gate_start(request: HttpRequest, pk: int) -> HttpResponse:
+    """Queue the gate of a model, and back to its page, which follows the job."""
+    model = get_object_or_404(Model.objects.select_related("run"), pk=pk)
+    try:
+        job = gate_request(candidate=model, actor=request.user)
+        messages.success(request, f"Job {job.pk} measures what is missing and makes the report.")
+    except TraceError as error:
+        messages.error(request, str(error))
+    return redirect("training:model", pk)
