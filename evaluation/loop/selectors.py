@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 from django.db.models import F, Q, QuerySet, Sum
 from django.urls import reverse
 
+from evaluation.gate.services import KIND as GATE
 from evaluation.models import Evaluation, GateReport, RuleTestResult
 from rules.models import RuleChange, RuleVersion
 from synthesis.generate import automatic
@@ -93,7 +94,7 @@ class Facts:
     runs: dict[int, SynthesisRun]
     snapshots: dict[int, dict[int, int]]  # {version: {snapshot: samples of it}}
     trained: dict[int, list[Run]]  # {snapshot: runs that learn from rules, the newest first}
-    evaluations: dict[int, Job]  # {model: the job that evaluates it}
+    evaluations: dict[int, Job]  # {model: the newest job that evaluates or gates it}
     measured: set[int]  # models with a finished evaluation
     reports: dict[int, GateReport]  # {model: the newest}
     tests: dict[int, dict[int, RuleTestResult]]  # {version: {model: ...}}
@@ -140,7 +141,7 @@ def facts_of(versions: Sequence[RuleVersion]) -> Facts:
     for run in learning.select_related("job", "model").defer("log_tail", "model__card").order_by("-pk"):
         trained[run.snapshot_id].append(run)
     models = [run.model.pk for found in trained.values() for run in found if hasattr(run, "model")]
-    asked = Job.objects.filter(kind="evaluation", params__model__in=models).order_by("pk")
+    asked = Job.objects.filter(kind__in=("evaluation", GATE), params__model__in=models).order_by("pk")
     tests: defaultdict[int, dict[int, RuleTestResult]] = defaultdict(dict)
     for result in RuleTestResult.objects.filter(version__in=pks).defer("results"):
         tests[result.version_id][result.model_id] = result
@@ -362,12 +363,14 @@ def _gated(model: Model | None, report: GateReport | None, known: Facts) -> Step
         against = (
             f" against champion {report.champion_id}" if report.champion_id else ", there was no champion"
         )
-        return Step(title, DONE, f"the gate says {report.verdict}{against}", at=report.created_at, links=page)
+        found = link("gate report", "evaluation:gate", report.pk)
+        said = f"the gate says {report.verdict}{against}"
+        return Step(title, DONE, said, at=report.created_at, links=(found, *page))
     job = known.evaluations.get(model.pk)
     if job is not None and job.is_active:
         return Step(title, RUNNING, _progress(job), links=(link(job.title, "jobs:detail", job.pk),))
     if job is not None and job.state in ENDED_BADLY:
-        why = f"The evaluation is {job.state}: {job.error}"
+        why = f"{_begun(job.title)} is {job.state}: {job.error}"
         return Step(title, STOPPED, "", (why,), "an admin", links=(link(job.title, "jobs:detail", job.pk),))
     if known.champion is not None and known.champion.pk == model.pk:
         return Step(title, DONE, "it is the champion; it was promoted before there was a gate", links=page)

@@ -92,6 +92,13 @@ def budget_left(chosen: LoopSettings) -> dict[str, float]:
     return {name: most - spent[name] for name, most in chosen.budget.items()}
 
 
+def payable() -> dict[str, float] | None:
+    """What an automatic run may spend of a language model now, as its budget; None: nothing."""
+    chosen = LoopSettings.now()
+    left = budget_left(chosen)
+    return _whole(left) if left and all(value > 0 for value in left.values()) else None
+
+
 def _unpaid(found: Writing) -> list[str]:
     """Why the language model may not be asked for what is due."""
     try:
