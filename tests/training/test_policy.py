@@ -284,7 +284,10 @@ def test_rule_that_is_being_read_is_waited_for_a_day_at_most(rule):
     first = approved(rule)
     tools = [Tool.objects.get(pk=pk) for pk in rule.published.tool_ids]
     waiting = make_sample(rule=rule, tools=tools)
-    assert services.sweep() == 0 and "1 sample of a rule that is being read waits" in standing(row).verdict.keeps[0]
+    assert (
+        services.sweep() == 0
+        and "1 sample of a rule that is being read waits" in standing(row).verdict.keeps[0]
+    )
     Sample.objects.filter(pk=waiting.pk).update(created_at=first.created_at - timedelta(days=2))
     assert services.sweep() == 1
 
