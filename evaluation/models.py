@@ -173,7 +173,7 @@ class GateReport(models.Model):
     report = models.JSONField(help_text="evaluation.core.gate.Gate: rows, rules, margin, level, draws, seed")
     counted_from = models.JSONField(
         default=dict,
-        help_text="{evaluations: [keys], benchmarks: [ids], rule_tests: [ids], groups: hash}",
+        help_text="{evaluations: [keys], benchmarks: [ids], rule_tests: [ids], answers: hash of groups and scores}",
     )
     job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="gate_reports")
     created_at = models.DateTimeField(auto_now_add=True)

@@ -184,3 +184,29 @@ def make_evaluation(*answers: tuple[Any, ...], **overrides: Any) -> Any:
         scores = {**item_scores(row, item, decode), **group}
         Prediction.objects.create(evaluation=evaluation, item_id=int(row["id"]), output=row, scores=scores)
     return evaluation
+
+
+def make_gate_report(candidate: Any, champion: Any = None, verdict: str = "pass", **overrides: Any) -> Any:
+    """A report of the gate that counts now: of the newest benchmarks, without a slice unless `report` has some."""
+    from evaluation.core.gate import Gate
+    from evaluation.gate.selectors import gated_benchmarks
+    from evaluation.models import GateReport
+
+    fields: dict[str, Any] = {
+        "key": f"gate-{next(_numbers)}",
+        "report": Gate(()).as_dict(),
+        "counted_from": {"benchmarks": sorted(one.pk for one in gated_benchmarks())},
+    }
+    return GateReport.objects.create(
+        candidate=candidate, champion=champion, verdict=verdict, **{**fields, **overrides}
+    )
+
+
+def crown(model: Any, actor: Any = None, note: str = "") -> Any:
+    """Promote a model that has passed its gate against whoever is champion."""
+    from training.registry.registry import current_aliases, promote
+
+    champion = current_aliases().get("champion")
+    if champion != model:
+        make_gate_report(model, champion)
+    return promote(model=model, actor=actor, note=note)

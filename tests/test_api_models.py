@@ -3,9 +3,9 @@
 import pytest
 from rest_framework.test import APIClient
 
-from tests.factories import make_model, make_tool
+from tests.factories import crown, make_gate_report, make_model, make_tool
 from training.registry import registry
-from training.registry.registry import current_aliases, promote
+from training.registry.registry import current_aliases
 
 pytestmark = pytest.mark.django_db
 
@@ -27,7 +27,8 @@ def test_models_are_listed_newest_first_and_one_shows_its_lineage(admin):
 
 def test_promoting_and_going_back_move_the_aliases(admin):
     first, second = make_model(), make_model()
-    promote(model=first, actor=None)
+    crown(model=first, actor=None)
+    make_gate_report(second, first)
     move = admin.post(
         f"/api/v1/training/models/{second.pk}/promote", {"note": "better"}, format="json"
     ).json()
@@ -39,8 +40,8 @@ def test_promoting_and_going_back_move_the_aliases(admin):
 
 
 def test_going_back_to_a_model_that_never_was_champion_is_a_conflict(admin):
-    promote(model=make_model(), actor=None)
-    promote(model=make_model(), actor=None)
+    crown(model=make_model(), actor=None)
+    crown(model=make_model(), actor=None)
     answer = admin.post(f"/api/v1/training/models/{make_model().pk}/rollback", {}, format="json")
     assert answer.status_code == 409 and answer.json()["code"] == "bad_state"
 

@@ -3,11 +3,10 @@
 import pytest
 
 from synthesis.models import Decision, Sample
-from tests.factories import make_model, make_rule, make_run, make_sample, make_tool
+from tests.factories import crown, make_model, make_rule, make_run, make_sample, make_tool
 from tests.training.hostile_recipes import HOSTILE_RECIPES
 from trace_site.jobs import Job
 from training.models import AliasMove, Model, RetrainPolicy, TrainedStage
-from training.registry.registry import promote
 from training.retraining import services
 
 pytestmark = pytest.mark.django_db
@@ -62,7 +61,7 @@ def test_model_page_shows_what_it_was_made_from(client_as):
 def test_going_back_is_one_click_on_an_earlier_champion(client_as):
     first, second = make_model(), make_model()
     for model in (first, second):
-        promote(model=model, actor=None)
+        crown(model=model, actor=None)
     client = client_as("admin")
     page = client.get(f"/training/models/{first.pk}/").content.decode()
     assert f"Go back to model {first.pk}" in page
@@ -77,7 +76,7 @@ def test_going_back_is_one_click_on_an_earlier_champion(client_as):
 
 def test_move_that_is_refused_is_said_on_the_page(client_as):
     champion = make_model()
-    promote(model=champion, actor=None)
+    crown(model=champion, actor=None)
     client = client_as("admin")
     for verb, words in (("rollback", "is the champion already"), ("challenger", "is the champion")):
         page = client.post(f"/training/models/{champion.pk}/{verb}/", follow=True).content.decode()
@@ -101,7 +100,7 @@ def test_retention_page_says_what_goes_and_removes_it(client_as, settings, tmp_p
     client = client_as("admin")
     assert "No model has files yet" in client.get("/training/models/retention/").content.decode()
     champion, needless = make_model(), make_model(store_key="models/other")
-    promote(model=champion, actor=None)
+    crown(model=champion, actor=None)
     page = client.get("/training/models/retention/").content.decode()
     assert "What would go" in page and "Remove these files" in page and "champion" in page
     answer = client.post("/training/models/retention/", follow=True).content.decode()
@@ -112,7 +111,7 @@ def test_retention_page_says_what_goes_and_removes_it(client_as, settings, tmp_p
 
 def test_list_of_models_asks_a_constant_number_of_queries(client_as, django_assert_max_num_queries):
     for _ in range(6):
-        promote(model=make_model(), actor=None)
+        crown(model=make_model(), actor=None)
     client = client_as("expert")
     client.get("/training/models/")
     with django_assert_max_num_queries(8):

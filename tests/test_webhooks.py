@@ -297,8 +297,7 @@ def test_deliveries_that_ended_long_ago_are_forgotten(hook, receiver):
 
 def test_what_the_pipeline_does_is_told(receiver, user_with, tmp_path):
     from synthesis.review.services import approve, policy_approve, reject
-    from tests.factories import make_model, make_sample
-    from training.registry.registry import promote
+    from tests.factories import crown, make_model, make_sample
 
     admin = user_with("admin")
     webhook_create(url=receiver.url, events=["sample.approved", "model.promoted"], actor=admin)
@@ -307,8 +306,8 @@ def test_what_the_pipeline_does_is_told(receiver, user_with, tmp_path):
     reject(sample=second, reviewer=admin, reason="other", note="no")
     policy_approve(count=None, actor=admin)
     model = make_model()
-    promote(model=model, actor=admin)
-    promote(model=model, actor=admin)
+    crown(model=model, actor=admin)
+    crown(model=model, actor=admin)
     told = list(WebhookDelivery.objects.order_by("id").values_list("event", "payload"))
     assert told[0] == ("sample.approved", {"count": 1, "sample": first.pk, "by": "admin"})
     assert told[1][1]["count"] == 1 and told[1][1]["by"].startswith("policy auto-approve all")

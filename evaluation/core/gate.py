@@ -255,8 +255,9 @@ def flip_tests(
     as_low, lowest = np.ones(len(slices)), np.empty(flips)
     for start in range(0, flips, FLIPS_A_BLOCK):
         rows = min(FLIPS_A_BLOCK, flips - start)
-        signs = generator.integers(0, 2, size=(rows, len(table)), dtype=np.int8) * np.float32(2) - 1
-        drawn = signs @ table
+        kept = generator.integers(0, 256, size=(rows, -(-len(table) // 8)), dtype=np.uint8)
+        bits = np.unpackbits(kept, axis=1, count=len(table)).astype(np.float32)  # 1 keeps a sign, 0 turns it
+        drawn = 2 * (bits @ table) - found
         as_low += np.sum(drawn <= found + 1e-4, axis=0)
         lowest[start : start + rows] = drawn.min(axis=1)
     lowest.sort()

@@ -80,7 +80,13 @@ def evidence(candidate: Model, champion: Model | None) -> Evidence:
         "evaluations": sorted(one.key for one in by.values()),
         "benchmarks": sorted(one.pk for one in benchmarks),
         "rule_tests": results,
-        "groups": content_hash([[one.name, one.decode, list(one.groups)] for one in found.embedding[0]]),
+        # groups are counted anew when rules or clusters change, refusals when a model is calibrated anew
+        "answers": content_hash(
+            [
+                [one.name, one.decode, one.metric, one.groups, one.ours, one.theirs]
+                for one in (*found.champion, *found.embedding[0])
+            ]
+        ),
     }
     return found
 

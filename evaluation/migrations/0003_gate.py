@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
                 ('key', models.CharField(help_text='hash of both models and of all that was counted: made once', max_length=64, unique=True)),
                 ('verdict', models.CharField(choices=[('pass', 'pass'), ('fail', 'fail'), ('cannot tell', 'cannot tell')], max_length=11)),
                 ('report', models.JSONField(help_text='evaluation.core.gate.Gate: rows, rules, margin, level, draws, seed')),
-                ('counted_from', models.JSONField(default=dict, help_text='{evaluations: [keys], benchmarks: [ids], rule_tests: [ids], groups: hash}')),
+                ('counted_from', models.JSONField(default=dict, help_text='{evaluations: [keys], benchmarks: [ids], rule_tests: [ids], answers: hash of groups and scores}')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('candidate', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='gate_reports', to='training.model')),
                 ('champion', models.ForeignKey(help_text='null: there was none', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='training.model')),

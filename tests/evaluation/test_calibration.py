@@ -11,7 +11,7 @@ from evaluation.results import tasks
 from evaluation.results.views import picture
 from evaluation.retrieval.calibration import NOT_CALIBRATED, development, judged
 from tests.evaluation.test_services import evaluate, home, model_with, tools
-from training.registry.registry import promote
+from tests.factories import crown
 
 __all__ = ["home", "tools"]
 pytestmark = pytest.mark.django_db
@@ -65,7 +65,7 @@ def test_the_picture_is_of_shown_requests_only(halves, tools, tmp_path, reader):
     assert set(found["benchmarks"]) == {halves["prb", "shown"], halves["outside", "shown"]}
     assert found["found"].n == sum(row.count for row in found["benchmarks"]) and found["found"].error < 0.1
     assert found["refused_outside"].mean == 1 and found["refused_inside"].mean == 0
-    promote(model=model, actor=None)
+    crown(model=model, actor=None)
     for page in (f"/evaluation/of-model/{model.pk}/reliability/", "/evaluation/reliability/"):
         text = text_of(reader, page)
         assert "Refused of requests no tool answers" in text and "Expected calibration error" in text

@@ -7,15 +7,22 @@ from django.contrib.auth.models import User
 
 from evaluation.benchmarks.services import benchmark_import, evaluation_request
 from evaluation.core.stats import DRAWS
-from evaluation.models import Benchmark, BenchmarkItem, Comparison, Evaluation, Prediction, RuleTestResult
+from evaluation.models import (
+    Benchmark,
+    BenchmarkItem,
+    Comparison,
+    Evaluation,
+    GateReport,
+    Prediction,
+    RuleTestResult,
+)
 from evaluation.results import comparison, tasks
 from tests.evaluation import test_services
 from tests.evaluation.test_services import FAKE, evaluate, model_with
-from tests.factories import make_model, make_rule, make_run, make_snapshot, make_tool
+from tests.factories import crown, make_model, make_rule, make_run, make_snapshot, make_tool
 from trace_site import jobs
 from trace_site.lib.errors import TraceError
 from trace_site.notices.services import Notice
-from training.registry.registry import promote
 
 pytestmark = pytest.mark.django_db
 tools, prb = test_services.tools, test_services.prb  # fixtures
@@ -34,7 +41,7 @@ def home(monkeypatch, settings, tmp_path):
 def two():
     snapshot = make_snapshot()
     old, new = (make_model(run=make_run(snapshot=snapshot)) for _ in range(2))
-    promote(model=old, actor=None)
+    crown(model=old, actor=None)
     return old, new
 
 
@@ -129,7 +136,7 @@ def test_comparison_is_computed_once_and_kept_with_its_seed(two, monkeypatch, dj
     rows = [pair.rows for pair in comparison.compare_with_champion(new).pairs]
     assert set(Comparison.objects.values_list("draws", "seed")) == {(DRAWS, 0)}
     monkeypatch.setattr(comparison, "differences", lambda ours, theirs, seed: [] if not ours else 1 / 0)
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(6):
         assert [pair.rows for pair in comparison.compare_with_champion(new).pairs] == rows
 
 
@@ -138,7 +145,7 @@ def test_the_champion_is_compared_with_the_model_it_replaced(two):
     of = benchmark()
     measured(old, of, 0.0)
     measured(new, of, 1.0)
-    promote(model=new, actor=None)
+    crown(model=new, actor=None)
     found = comparison.compare_with_champion(new)
     assert found.champion and found.other == old and found.pairs[0].rows[0].verdict == "better"
 
@@ -147,7 +154,7 @@ def test_first_model_has_nothing_to_be_compared_with(client_as):
     model = make_model()
     page = client_as("expert").get(f"/evaluation/of-model/{model.pk}/beside/").content.decode()
     assert "No model is champion yet" in page
-    promote(model=model, actor=None)
+    crown(model=model, actor=None)
     assert comparison.compare_with_champion(model).other is None
 
 
@@ -164,7 +171,14 @@ def test_fragment_shows_interval_n_verdict_and_lengths_on_a_models_and_a_runs_pa
     assert client.get(f"/evaluation/of-run/{make_run().pk}/beside/").content == b""
 
 
-def test_evaluation_tells_admins_and_product_managers_of_the_candidate_once(
+def gated(model):
+    """Work off the gate that the model's evaluation asked for."""
+    job = jobs.run(jobs.Job.objects.get(kind="gate", state="queued", params__model=model.pk).pk)
+    assert job.state == "done", job.error
+    return GateReport.objects.get(pk=job.result["report"])
+
+
+def test_a_new_model_is_gated_after_its_evaluation_and_people_are_told_once(
     home,
     tools,
     prb,
@@ -173,36 +187,36 @@ def test_evaluation_tells_admins_and_product_managers_of_the_candidate_once(
 ):
     admin, manager, expert = user_with("admin"), user_with("product_manager"), user_with("expert")
     champion, model = model_with(tools, tmp_path), model_with(tools, tmp_path)
-    promote(model=champion, actor=None)
+    crown(model=champion, actor=None)
     evaluate(champion)
-    assert not Notice.objects.exists()
+    assert not jobs.Job.objects.filter(kind="gate").exists()
     evaluate(model)
+    evaluate(model)  # asks for no second gate
+    report = gated(model)
+    assert (report.candidate, report.champion) == (model, champion)
     notice = Notice.objects.get(recipient=admin)
-    assert notice.text.startswith(
-        f"Model {model.pk} (a, none, r+R) is evaluated beside champion {champion.pk}: better"
-    )
-    assert notice.link == f"/training/models/{model.pk}/"
+    assert notice.text.startswith(f"Gate: {report.verdict}. Model {model.pk} ")
+    assert notice.text.endswith("A person promotes it.") and notice.link == f"/evaluation/gate/{report.pk}/"
     assert set(Notice.objects.values_list("recipient", flat=True)) == {admin.pk, manager.pk} and expert.pk
     evaluate(model)
+    assert gated(model) == report  # equal evidence is the same report
     assert Notice.objects.count() == 2 and User.objects.count() == 3
 
 
-def test_champion_is_measured_on_benchmarks_that_came_after_it(home, tools, prb, tmp_path):
+def test_the_gate_measures_the_champion_on_benchmarks_that_came_after_it(home, tools, prb, tmp_path):
     champion = model_with(tools, tmp_path)
-    promote(model=champion, actor=None)
+    crown(model=champion, actor=None)
     evaluate(champion)
     rows = [{"tool": tools[1].name, "question": "Does it read?", "answer": "No"}]
     (tmp_path / "qa.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     benchmark_import(path=tmp_path / "qa.jsonl", kind="qa", name="qa")
     model = model_with(tools, tmp_path)
     evaluate(model)
-    queued = jobs.Job.objects.get(kind="evaluation", state="queued")
-    assert queued.params == {"model": champion.pk}
-    evaluate(model)
-    assert jobs.Job.objects.filter(kind="evaluation", state="queued").count() == 1
-    jobs.run(queued.pk)
+    assert [one.name for one in comparison.compare_with_champion(model).missing] == ["qa"]
+    report = gated(model)
     found = comparison.compare_with_champion(model)
     assert found.missing == [] and "qa v1" in [pair.title for pair in found.pairs]
+    assert "qa v1" in {row["name"] for row in report.report["rows"]} and found.report == report
 
 
 def test_evaluation_of_one_benchmark_alone_tells_nobody(home, tools, prb, tmp_path, user_with):

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from evaluation.core.comparison import Difference, differences, verdict_counts
+from evaluation.core.comparison import differences
 from evaluation.core.stats import compare
 
 
@@ -67,12 +67,3 @@ def test_lists_show_their_length_beside_recall_and_ranked_lists_their_own_metric
         ("precision@gen", 3.0, 1.0),
     ]
     assert [row.metric for row in differences(ranked([1.0] * 8), ranked([0.0] * 8))] == ["hit@1", "recall@5"]
-
-
-def test_one_line_counts_the_verdicts_over_all_domains():
-    def row(domain, low, high):
-        return Difference(domain, "accuracy", 99, 0.5, 0.4, low, high, 20)
-
-    assert verdict_counts([row("all", 0.1, 0.2), row("all", -0.1, 0.2), row("hr", -0.3, -0.1)]) == (
-        "better on 1, worse on 0, cannot tell on 1"
-    )

@@ -13,6 +13,7 @@ from evaluation.coverage.selectors import coverage, edition, query_groups, stamp
 from rules.models import ChangeRequest, Rule, RuleChange, RuleVersion
 from synthesis.models import Sample, SnapshotSample
 from tests.factories import (
+    crown,
     make_cluster,
     make_domain,
     make_model,
@@ -22,7 +23,6 @@ from tests.factories import (
     make_snapshot,
     make_tool,
 )
-from training.registry.registry import promote
 
 pytestmark = pytest.mark.django_db
 
@@ -226,14 +226,14 @@ def test_kept_and_recomputed_agree_after_any_write(three):
             content={"target": chance.choice(tools).name, "confusables": [chance.choice(tools).name]}
         )
 
-    def crown():
-        promote(model=make_model(run=make_run(snapshot=make_snapshot(), retrieval="r+R")), actor=None)
+    def promote():
+        crown(model=make_model(run=make_run(snapshot=make_snapshot(), retrieval="r+R")), actor=None)
 
     def new_domain():
         tools.append(make_tool(domain=make_domain(chance.choice(("law", "it", "sales")))))
 
     writes = [publish, withdraw, draft, next_version, approve, unapprove, dismiss, restore]
-    writes += [rename, ask, close, type_on, crown, new_domain]
+    writes += [rename, ask, close, type_on, promote, new_domain]
     for step in range(70):
         write = chance.choice(writes)
         write()

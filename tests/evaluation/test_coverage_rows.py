@@ -11,6 +11,7 @@ from evaluation.coverage.selectors import coverage
 from evaluation.models import Benchmark, Evaluation
 from synthesis.models import Sample, SnapshotSample, SynthesisRun
 from tests.factories import (
+    crown,
     make_cluster,
     make_domain,
     make_model,
@@ -19,7 +20,6 @@ from tests.factories import (
     make_snapshot,
     make_tool,
 )
-from training.registry.registry import promote
 
 pytestmark = pytest.mark.django_db
 
@@ -90,9 +90,9 @@ def test_cluster_is_taught_by_approved_samples_and_in_the_champion_by_its_snapsh
     assert one().clusters[0].state == "resolved"
     approve_samples(rule, TAUGHT_SAMPLES, snapshot)
     assert one().clusters[0].state == "taught"
-    promote(model=make_model(run=make_run(snapshot=snapshot, retrieval="r")), actor=None)
+    crown(model=make_model(run=make_run(snapshot=snapshot, retrieval="r")), actor=None)
     assert one().clusters[0].state == "taught"  # cell r never saw a rule sample
-    promote(model=make_model(run=make_run(snapshot=snapshot, retrieval="r+R")), actor=None)
+    crown(model=make_model(run=make_run(snapshot=snapshot, retrieval="r+R")), actor=None)
     assert one().clusters[0].state == "in_champion"
 
 
@@ -128,7 +128,7 @@ def test_recall_of_the_champion_stands_beside_the_baseline():
             metrics={"slices": {"hr": {"all": cell}}},
         )
     assert one().recall["model"] == champion.pk and one().recall["alias"] == "newest"
-    promote(model=old, actor=None)
+    crown(model=old, actor=None)
     recall = one().recall
     assert (recall["model"], recall["alias"], recall["decode"]) == (old.pk, "champion", "trace")
     assert recall["groups"]["all"]["metrics"]["recall@gen"]["mean"] == 0.1

@@ -12,10 +12,9 @@ from catalog.services import tool_block, tool_unblock
 from evaluation.core import confidence
 from evaluation.models import Calibration
 from evaluation.retrieval import retriever
-from tests.factories import make_model, make_rule, make_tool
+from tests.factories import crown, make_model, make_rule, make_tool
 from tests.tokens import token_of
 from trace_site.lib.errors import TraceError
-from training.registry.registry import promote
 
 pytestmark = [pytest.mark.django_db]
 TRACE = "The period is May 2024. PAYSLIP_PERIOD sends it to Pay/GetPayslip."
@@ -49,7 +48,7 @@ def engine(settings, monkeypatch):
 @pytest.fixture
 def champion():
     model = make_model()
-    promote(model=model, actor=None)
+    crown(model=model, actor=None)
     return model
 
 

@@ -13,12 +13,11 @@ from evaluation.models import RuleTestResult
 from evaluation.results import rule_tests, tasks
 from evaluation.retrieval import retriever
 from rules.models import RuleVersion
-from tests.factories import make_model, make_rule, make_run, make_tool
+from tests.factories import crown, make_model, make_rule, make_run, make_tool
 from trace_site import jobs
 from trace_site.artefacts import store
 from trace_site.jobs import Job
 from training.models import AliasMove
-from training.registry.registry import promote
 
 LIVE = "/evaluation/rule-tests/"
 
@@ -59,7 +58,7 @@ def model(tools, tmp_path):
     model = make_model(
         run=run, store_key=f"models/{run.key}", store_digest=store().put_dir(folder, f"models/{run.key}")
     )
-    promote(model=model, actor=None)
+    crown(model=model, actor=None)
     return model
 
 

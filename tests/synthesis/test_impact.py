@@ -12,9 +12,8 @@ from synthesis.samples.impact import (
     stale_of_rules,
     stale_of_tools,
 )
-from tests.factories import make_model, make_rule, make_run, make_sample, make_snapshot, make_tool
+from tests.factories import crown, make_model, make_rule, make_run, make_sample, make_snapshot, make_tool
 from trace_site.impact import impact_of
-from training.registry.registry import promote
 
 pytestmark = pytest.mark.django_db
 
@@ -159,7 +158,7 @@ def test_models_that_learnt_from_rule_samples_are_told_and_the_champion_named(to
     model = make_model(run=make_run(snapshot=snapshot, retrieval="r+R"))
     make_model()
     assert told("rules", rule)["models"] == (1, "model trained on them")
-    promote(model=model, actor=None)
+    crown(model=model, actor=None)
     assert told("rules", rule)["models"] == (1, "model trained on them, the champion among them")
     assert told("tools", tools[0])["models"][0] == 2
 

@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 
-from tests.factories import make_model, make_rule, make_tool
+from tests.factories import crown, make_model, make_rule, make_tool
 from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
 from training.models import AliasMove
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.django_db
 
 def test_promotion_keeps_the_old_champion_as_previous(user_with):
     old, new = make_model(), make_model()
-    promote(model=old, actor=None)
-    promote(model=new, actor=user_with("admin"), note="better on HR")
+    crown(model=old, actor=None)
+    crown(model=new, actor=user_with("admin"), note="better on HR")
     assert current_aliases() == {"champion": new, "previous": old}
     entry = AuditEntry.objects.filter(action="model.promoted").first()
     assert entry.actor.username == "admin" and entry.detail["previous"] == old.pk
@@ -34,19 +34,19 @@ def test_promotion_keeps_the_old_champion_as_previous(user_with):
 def test_promoting_previous_goes_back():
     old, new = make_model(), make_model()
     for model in (old, new):
-        promote(model=model, actor=None)
-    promote(model=model_named("previous"), actor=None)
+        crown(model=model, actor=None)
+    crown(model=model_named("previous"), actor=None)
     assert model_named("champion") == old and model_named("previous") == new
 
 
 def test_promoting_the_champion_again_writes_nothing():
     model = make_model()
-    assert promote(model=model, actor=None) == promote(model=model, actor=None)
+    assert crown(model=model, actor=None) == crown(model=model, actor=None)
     assert AliasMove.objects.count() == AuditEntry.objects.filter(action="model.promoted").count() == 1
 
 
 def test_alias_history_cannot_be_changed():
-    promote(model=make_model(), actor=None)
+    crown(model=make_model(), actor=None)
     with pytest.raises(DatabaseError, match="frozen"), transaction.atomic():
         AliasMove.objects.update(note="other")
 
@@ -63,7 +63,7 @@ def test_unknown_model_or_alias_says_what_there_is():
 
 def test_promote_command_moves_the_alias(capsys):
     model = make_model()
-    call_command("promote", model=str(model.pk), json=True)
+    call_command("promote", model=str(model.pk), confirm=True, json=True)
     assert '"alias": "champion"' in capsys.readouterr().out.splitlines()[-1]
     with pytest.raises(CommandError, match="neither"):
         call_command("promote", model="best")
@@ -85,7 +85,7 @@ def test_model_whose_files_changed_is_refused(settings, tmp_path):
 def test_rolling_back_is_one_step_and_says_what_was_rolled_back(user_with):
     first, second = make_model(), make_model()
     for model in (first, second):
-        promote(model=model, actor=None)
+        crown(model=model, actor=None)
     move = roll_back(actor=user_with("admin"), note="answers in English only")
     assert current_aliases() == {"champion": first, "previous": second}
     assert move.note == f"back from model {second.pk}: answers in English only"
@@ -97,7 +97,7 @@ def test_rolling_back_is_one_step_and_says_what_was_rolled_back(user_with):
 def test_rolling_back_reaches_any_earlier_champion_and_no_other_model():
     models = [make_model() for _ in range(3)]
     for model in models:
-        promote(model=model, actor=None)
+        crown(model=model, actor=None)
     assert roll_back(actor=None, to=models[0]).model == models[0]
     assert current_aliases()["previous"] == models[2]
     with pytest.raises(TraceError, match="is the champion already"):
@@ -109,7 +109,7 @@ def test_rolling_back_reaches_any_earlier_champion_and_no_other_model():
 def test_nothing_to_go_back_to_is_said():
     with pytest.raises(TraceError, match="no earlier champion"):
         roll_back(actor=None)
-    promote(model=make_model(), actor=None)
+    crown(model=make_model(), actor=None)
     with pytest.raises(CommandError, match="no earlier champion"):
         call_command("rollback")
 
@@ -117,14 +117,14 @@ def test_nothing_to_go_back_to_is_said():
 def test_rollback_command_goes_back(capsys):
     first, second = make_model(), make_model()
     for model in (first, second):
-        promote(model=model, actor=None)
+        crown(model=model, actor=None)
     call_command("rollback", note="worse on HR", json=True)
     assert f'"model": {first.pk}' in capsys.readouterr().out.splitlines()[-1]
 
 
 def test_challenger_is_set_once_and_never_the_champion():
     champion, challenger = make_model(), make_model()
-    promote(model=champion, actor=None)
+    crown(model=champion, actor=None)
     with pytest.raises(TraceError, match="is the champion"):
         set_challenger(model=champion, actor=None)
     move = set_challenger(model=challenger, actor=None)
@@ -134,14 +134,15 @@ def test_challenger_is_set_once_and_never_the_champion():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_moves_at_once_leave_a_history_without_gaps():
+def test_many_moves_at_once_leave_a_history_without_gaps(user_with):
+    admin, why = user_with("admin"), "six at once, so nobody is compared with anybody"
     models = [make_model() for _ in range(6)]
     barrier = threading.Barrier(len(models))
 
     def move(model):
         try:
             barrier.wait()
-            promote(model=model, actor=None)
+            promote(model=model, actor=admin, override=why)
         finally:
             connection.close()
 
@@ -174,7 +175,7 @@ def test_byte_that_flips_after_the_first_load_is_refused_on_every_way_to_the_mod
 
     model = stored_model(settings, tmp_path)
     settings.JOB_LEASE_SECONDS = 3600
-    promote(model=model, actor=None)
+    crown(model=model, actor=None)
     assert export_dir(model) == export_dir(model)
     weights = tmp_path / "store" / "models" / "x" / "trace.json"
     weights.write_text("[]")

@@ -5,7 +5,7 @@ import random
 import pytest
 from django.core.management import CommandError, call_command
 
-from tests.factories import make_model, make_run, make_snapshot
+from tests.factories import crown, make_model, make_run, make_snapshot
 from trace_site import jobs
 from trace_site.artefacts import store
 from trace_site.audit.models import AuditEntry
@@ -13,7 +13,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.store import Store
 from training.models import AliasMove, Model, Retraining, RetrainPolicy, TrainedStage
 from training.registry import retention
-from training.registry.registry import export_dir, promote, roll_back, set_challenger
+from training.registry.registry import export_dir, roll_back, set_challenger
 
 pytestmark = pytest.mark.django_db
 
@@ -46,8 +46,8 @@ def stage(key: str, store_key: str, run) -> TrainedStage:
 def test_only_models_that_no_alias_job_or_hand_holds_lose_their_files(user_with):
     admin = user_with("admin")
     old, champion, challenger, kept, asked, needless = (model(f"m/{n}") for n in range(6))
-    promote(model=old, actor=None)
-    promote(model=champion, actor=None)
+    crown(model=old, actor=None)
+    crown(model=champion, actor=None)
     set_challenger(model=challenger, actor=None)
     retention.keep_by_hand(model=kept, because="in the paper", actor=admin)
     jobs.enqueue("evaluation", {"model": asked.pk})
@@ -77,7 +77,7 @@ def test_last_model_that_can_be_loaded_is_never_removed(tmp_path):
 
 def test_stages_of_kept_models_of_active_runs_and_of_active_policies_stay():
     champion = model("m/1", "s1")
-    promote(model=champion, actor=None)
+    crown(model=champion, actor=None)
     running = make_run(stages=[{"stage": "stage1", "key": "s2"}], job=jobs.enqueue("training", {"run": 0}))
     policed = make_run(stages=[{"stage": "stage1", "key": "s3"}])
     policy = RetrainPolicy.objects.create(
@@ -94,7 +94,7 @@ def test_stages_of_kept_models_of_active_runs_and_of_active_policies_stay():
 def test_folder_that_a_kept_model_shares_stays_for_everybody():
     shared, same = model("m/1"), make_model(run=make_run(), **put("m/1"))
     row = stage("s1", "m/1", shared.run)
-    promote(model=same, actor=None)
+    crown(model=same, actor=None)
     assert retention.apply() == {"models": [], "stages": [], "bytes": 0, "restored": []}
     for one in (shared, row):
         one.refresh_from_db()
@@ -105,7 +105,7 @@ def test_folder_that_a_kept_model_shares_stays_for_everybody():
 @pytest.mark.parametrize("at", ["mark", "index", "folder"])
 def test_kill_between_rows_and_folders_is_finished_by_the_next_run(monkeypatch, at):
     champion, needless = model("m/1"), model("m/2")
-    promote(model=champion, actor=None)
+    crown(model=champion, actor=None)
 
     def killed(*args, **kwargs):
         raise KeyboardInterrupt
@@ -128,7 +128,7 @@ def test_kill_between_rows_and_folders_is_finished_by_the_next_run(monkeypatch, 
 
 
 def test_what_becomes_needed_between_marking_and_removing_is_given_back(monkeypatch):
-    promote(model=model("m/1"), actor=None)
+    crown(model=model("m/1"), actor=None)
     asked, running = model("m/2"), model("m/3", "s3")
     row = stage("s3", "m/3", running.run)
     give_back = retention._give_back
@@ -147,12 +147,12 @@ def test_what_becomes_needed_between_marking_and_removing_is_given_back(monkeypa
 
 def test_model_without_files_cannot_be_named_again():
     first, second, gone = model("m/1"), model("m/2"), model("m/3")
-    promote(model=first, actor=None)
-    promote(model=gone, actor=None)
-    promote(model=first, actor=None)
-    promote(model=second, actor=None)
+    crown(model=first, actor=None)
+    crown(model=gone, actor=None)
+    crown(model=first, actor=None)
+    crown(model=second, actor=None)
     assert retention.apply()["models"] == [gone.pk]
-    for call in (promote, set_challenger):
+    for call in (crown, set_challenger):
         with pytest.raises(TraceError, match="has no files any more"):
             call(model=gone, actor=None)
     with pytest.raises(TraceError, match="has no files any more"):
@@ -172,7 +172,7 @@ def test_random_models_stages_and_aliases_nothing_needed_is_removed(seed):
         if draw.random() < 0.7:
             stage(f"s{number}", draw.choice([f"m/{draw.randint(0, 4)}", f"s/{number}"]), models[0].run)
     for _ in range(draw.randint(0, 4)):
-        promote(model=draw.choice(models), actor=None)
+        crown(model=draw.choice(models), actor=None)
     kept = [one for one in models if draw.random() < 0.2]
     for one in kept:
         retention.keep_by_hand(model=one, because="by hand", actor=None)
@@ -192,7 +192,7 @@ def test_random_models_stages_and_aliases_nothing_needed_is_removed(seed):
 
 
 def test_command_says_what_it_would_remove_and_removes_it(capsys):
-    promote(model=model("m/1"), actor=None)
+    crown(model=model("m/1"), actor=None)
     needless = model("m/2")
     call_command("model_retention", dry_run=True, json=True)
     out = capsys.readouterr().out

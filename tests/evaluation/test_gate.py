@@ -1,0 +1,383 @@
+"""Gate reports: what they are counted from, made once, frozen; and their page, command and API."""
+
+import json
+import random
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, transaction
+from rest_framework.test import APIClient
+
+from evaluation.core.gate import CANNOT_TELL, FAIL, PASS, Gate
+from evaluation.gate.selectors import evidence
+from evaluation.gate.services import KIND, gate_of, gate_request, of_model, report_make
+from evaluation.models import Benchmark, BenchmarkItem, Evaluation, GateReport, Prediction, RuleTestResult
+from evaluation.results import tasks
+from synthesis.models import SnapshotSample
+from tests.evaluation.test_services import evaluate, home, model_with, prb, tools
+from tests.factories import (
+    crown,
+    make_gate_report,
+    make_model,
+    make_rule,
+    make_run,
+    make_sample,
+    make_snapshot,
+    make_tool,
+)
+from trace_site import jobs
+from trace_site.lib.errors import TraceError
+
+__all__ = ["home", "prb", "tools"]
+pytestmark = pytest.mark.django_db
+GROUPS = ("covered", "uncovered", "outside")
+BY_DECODE = {
+    "fast": ("hit@1", "recall@5"),
+    "trace": ("hit@1", "recall@gen", "precision@gen"),
+    "letters": ("accuracy",),
+    "embedding": ("hit@1",),
+}
+
+
+def benchmark(name="prb-hard", kind="prb", n=120, **fields):
+    found = Benchmark.objects.create(name=name, kind=kind, hash=name, count=n, **fields)
+    BenchmarkItem.objects.bulk_create(
+        BenchmarkItem(benchmark=found, position=at, domain=("hr", "tax")[at % 2], data={}) for at in range(n)
+    )
+    return found
+
+
+def measured(model, of, right, decode="fast", groups=True):
+    """One evaluation; `right(position)`: the score of that item."""
+    made = Evaluation.objects.create(
+        key=f"{model and model.pk}-{of.pk}-{decode}", model=model, benchmark=of, decode=decode, metrics={}
+    )
+    rows = []
+    for item in of.items.all():
+        score = float(bool(right(item.position)))
+        scores = dict.fromkeys(BY_DECODE[decode], score)
+        if of.kind == "outside":
+            scores = {"refused": score}
+        elif groups and decode != "letters":
+            scores["group"] = GROUPS[item.position % 3]
+        rows.append(Prediction(evaluation=made, item=item, output={}, scores=scores))
+    Prediction.objects.bulk_create(rows)
+    return made
+
+
+def both(candidate, champion, of, ours, theirs, decodes=("fast", "trace")):
+    for decode in decodes:
+        measured(champion, of, theirs, decode)
+        measured(candidate, of, ours, decode)
+
+
+@pytest.fixture
+def two():
+    """(champion, candidate), both of one snapshot."""
+    snapshot = make_snapshot()
+    champion, candidate = (make_model(run=make_run(snapshot=snapshot)) for _ in range(2))
+    crown(champion)
+    return champion, candidate
+
+
+def rows_of(candidate, champion, **wanted):
+    found = gate_of(evidence(candidate, champion), flips=999)
+    return [
+        row for row in found.rows if all(getattr(row, name) == value for name, value in wanted.items())
+    ], found
+
+
+def test_a_loss_in_one_group_fails_that_group_and_the_model(two):
+    champion, candidate = two
+    both(candidate, champion, benchmark(n=240), lambda at: at % 3 or at % 4 == 0, lambda at: True)
+    failed, found = rows_of(candidate, champion, verdict=FAIL)
+    assert found.verdict == FAIL
+    assert {(row.domain, row.group) for row in failed} == {
+        (domain, group) for domain in ("all", "hr", "tax") for group in ("all", "covered")
+    }
+    assert {(row.decode, row.metric) for row in failed} == {
+        ("fast", "hit@1"),
+        ("trace", "recall@gen"),
+        ("trace", "precision@gen"),
+    }
+    (safe,) = [
+        row for row in found.rows if (row.decode, row.domain, row.group) == ("fast", "all", "uncovered")
+    ]
+    assert (safe.verdict, safe.n, safe.lost) == (CANNOT_TELL, 80, 0)
+
+
+def test_equal_models_pass_where_enough_was_asked_and_nobody_can_tell_where_not(two):
+    champion, candidate = two
+    both(candidate, champion, benchmark(n=1200), lambda at: at % 5, lambda at: at % 5)
+    _, found = rows_of(candidate, champion)
+    assert found.verdict == PASS and found.counts[PASS] == len(found.rows) == 3 * 12
+    small = benchmark("mcq", "mcq", n=40)
+    both(candidate, champion, small, lambda at: True, lambda at: True, decodes=("letters",))
+    assert rows_of(candidate, champion)[1].verdict == CANNOT_TELL
+
+
+def test_tiers_probes_and_outside_requests_are_asked_and_development_halves_are_not(two):
+    champion, candidate = two
+    for name, kind, decodes, fields in (
+        ("prb-plain", "prb", ("fast",), {"tier": "plain"}),
+        ("prb-hard", "prb", ("fast",), {"tier": "hard"}),
+        ("mcq", "mcq", ("letters",), {}),
+        ("outside", "outside", ("fast",), {}),
+        ("half", "prb", ("fast",), {"is_development": True}),
+    ):
+        both(candidate, champion, benchmark(name, kind, n=6, **fields), bool, bool, decodes)
+    rows, _ = rows_of(candidate, champion, domain="all", group="all")
+    assert [(row.name, row.tier, row.decode, row.metric) for row in rows if row.n] == [
+        ("prb-hard v1", "hard", "fast", "hit@1"),
+        ("prb-plain v1", "plain", "fast", "hit@1"),
+        ("mcq v1", "", "letters", "accuracy"),
+        ("outside v1", "", "fast", "refused"),
+    ]
+    lacking = {(row.name, row.decode) for row in rows if not row.n}
+    assert lacking == {("prb-hard v1", "trace"), ("prb-plain v1", "trace")}
+
+
+def test_the_embedding_is_the_second_opponent_and_a_loss_the_champion_shares_binds_nobody(two):
+    champion, candidate = two
+    of = benchmark(n=60)
+    measured(None, of, lambda at: True, "embedding")
+    measured(champion, of, lambda at: at >= 30, "fast")
+    measured(candidate, of, lambda at: at >= 29, "fast")
+    shared, found = rows_of(candidate, champion, opponent="embedding", verdict=FAIL)
+    assert shared and not any(row.binds for row in shared) and found.verdict == CANNOT_TELL
+    alone, found = rows_of(candidate, None, opponent="embedding", verdict=FAIL)
+    assert alone and all(row.binds for row in alone) and found.verdict == FAIL
+
+
+def taught(model, *versions):
+    tool = make_tool()
+    for version in versions:
+        sample = make_sample(rule=version.rule, tools=[tool, make_tool()], human="approved")
+        SnapshotSample.objects.create(
+            snapshot=model.run.snapshot, sample=sample, position=sample.pk, sample_key=sample.key
+        )
+
+
+def answered(model, version, passes):
+    rows = [
+        {"query": f"q{at}", "tools": ["Pay/A"], "found": ["Pay/A" if good else "Pay/B"]}
+        for at, good in enumerate(passes)
+    ]
+    RuleTestResult.objects.create(
+        model=model, version=version, passed=sum(passes), total=len(passes), results=rows
+    )
+
+
+def test_rules_only_the_candidate_learned_must_improve_and_the_others_are_a_slice():
+    champion, candidate = make_model(run=make_run()), make_model(run=make_run())
+    crown(champion)
+    new, old = (make_rule(make_tool(), make_tool(), code=code).published for code in ("NEW", "OLD"))
+    taught(champion, old)
+    taught(candidate, old, new)
+    for model, passes in ((champion, [0, 0, 1]), (candidate, [1, 1, 1])):
+        answered(model, new, passes)
+        answered(model, old, [1, 1])
+    rows, found = rows_of(candidate, champion)
+    assert [(row.kind, row.n, row.verdict) for row in rows] == [
+        ("changed rules", 3, PASS),
+        ("rules", 2, CANNOT_TELL),
+    ]
+    (rule,) = found.rules
+    assert (rule.code, rule.candidate, rule.champion, rule.word) == ("NEW", 3, 1, "better")
+    back, _ = rows_of(champion, candidate)  # it learned nothing that the other did not
+    assert [row.kind for row in back] == ["rules"]
+
+
+def test_evidence_asks_as_many_queries_of_one_benchmark_as_of_five(two, django_assert_num_queries):
+    champion, candidate = two
+    for number in range(5):
+        of = benchmark(f"prb-{number}", n=6)
+        both(candidate, champion, of, bool, bool)
+        measured(None, of, bool, "embedding")
+        if number in (0, 4):
+            with django_assert_num_queries(6):
+                evidence(candidate, champion)
+
+
+def context(model):
+    return jobs.claim(gate_request(candidate=model).pk)
+
+
+def test_equal_evidence_is_the_same_report_and_a_report_is_frozen(two, settings):
+    settings.JOB_LEASE_SECONDS = 3600
+    champion, candidate = two
+    of = benchmark(n=12)
+    both(candidate, champion, of, bool, bool)
+    ctx = context(candidate)
+    report = report_make(candidate=candidate, champion=champion, ctx=ctx)
+    assert report_make(candidate=candidate, champion=champion, ctx=ctx) == report
+    Prediction.objects.filter(evaluation__model=candidate).update(scores={"hit@1": 0, "group": "covered"})
+    assert report_make(candidate=candidate, champion=champion, ctx=ctx) != report  # groups were counted anew
+    ctx.close()
+    for change in (
+        lambda: GateReport.objects.update(verdict=PASS),
+        lambda: GateReport.objects.all().delete(),
+    ):
+        with pytest.raises(DatabaseError, match="frozen"), transaction.atomic():
+            change()
+
+
+def test_a_gate_is_asked_once_at_a_time_and_never_of_the_champion(two):
+    champion, candidate = two
+    assert gate_request(candidate=candidate) == gate_request(candidate=candidate)
+    assert gate_request(candidate=candidate, champion=make_model()) != gate_request(candidate=candidate)
+    with pytest.raises(TraceError, match="is the champion itself"):
+        gate_request(candidate=champion)
+    crown(candidate)
+    job = jobs.run(jobs.Job.objects.filter(kind=KIND, params__champion=None).first().pk)
+    assert (job.state, "champion by now" in job.error) == ("failed", True)
+
+
+def test_the_word_of_the_gate_names_the_worst_slice_and_what_nobody_would_see(two):
+    champion, candidate = two
+    both(candidate, champion, benchmark(n=240), lambda at: at % 3 or at % 4 == 0, lambda at: True)
+    found = gate_of(evidence(candidate, champion), flips=999)
+    made = make_gate_report(candidate, champion, found.verdict, report=found.as_dict())
+    word = of_model(candidate.pk, champion.pk)
+    assert (word.verdict, word.report) == (FAIL, made.pk)
+    assert (
+        f"Model {candidate.pk} is worse on 18 of 36 slices: prb-hard v1, fast, hit@1: 0.75 against"
+        in word.said
+    )
+    assert word.changes[0].startswith(
+        "Worse: prb-hard v1, fast, hit@1: 0.75 against 1.00 of the champion (n 240)"
+    )
+    assert "Worse on 15 slices more." in word.changes
+    assert of_model(candidate.pk, None).verdict == ""
+
+
+def test_the_job_measures_both_and_the_command_prints_the_report(home, tools, prb, tmp_path, capsys):
+    champion, candidate = model_with(tools, tmp_path), model_with(tools, tmp_path)
+    crown(champion)
+    call_command("gate", candidate=str(candidate.pk), json=True)
+    lines = capsys.readouterr().out.splitlines()
+    found = json.loads(lines[-1])
+    assert (found["candidate"], found["champion"], found["verdict"]) == (
+        candidate.pk,
+        champion.pk,
+        CANNOT_TELL,
+    )
+    assert sum(found["counts"].values()) == len([row for row in found["rows"] if row["binds"]])
+    assert lines[-2].startswith("Gate: cannot tell. Model")
+    measured_models = set(Evaluation.objects.filter(metrics__isnull=False).values_list("model", flat=True))
+    assert {champion.pk, candidate.pk} <= measured_models
+    count = Evaluation.objects.count()
+    call_command("gate", candidate=str(candidate.pk))
+    assert (Evaluation.objects.count(), GateReport.objects.filter(job__isnull=False).count()) == (count, 1)
+    with pytest.raises(CommandError, match="is the champion itself"):
+        call_command("gate", candidate="champion")
+    call_command("gate", candidate=str(champion.pk), champion=str(candidate.pk))
+    assert GateReport.objects.first().champion == candidate
+
+
+def test_a_first_model_stands_before_the_gate_with_the_embedding_alone(home, tools, prb, tmp_path):
+    model = model_with(tools, tmp_path)
+    evaluate(model)
+    jobs.run(jobs.Job.objects.get(kind=KIND).pk)
+    report = GateReport.objects.get()
+    assert report.champion is None
+    assert {row["opponent"] for row in report.report["rows"]} == {"embedding"}
+
+
+def test_a_killed_gate_goes_on_and_makes_one_report(home, tools, prb, tmp_path, monkeypatch):
+    model = model_with(tools, tmp_path)
+    job = gate_request(candidate=model)
+
+    def killed(**_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks, "report_make", killed)
+        with pytest.raises(KeyboardInterrupt):
+            jobs.run(job.pk)
+    count = Evaluation.objects.filter(metrics__isnull=False).count()
+    assert count and not GateReport.objects.exists()
+    assert jobs.run(job.pk).state == "done" and GateReport.objects.count() == 1
+    assert Evaluation.objects.count() == count
+
+
+@pytest.fixture
+def stored(two):
+    champion, candidate = two
+    both(candidate, champion, benchmark(n=240), lambda at: at % 3 or at % 4 == 0, lambda at: True)
+    found = gate_of(evidence(candidate, champion), flips=999)
+    return make_gate_report(candidate, champion, found.verdict, report=found.as_dict())
+
+
+def test_the_page_shows_verdict_interval_n_and_what_n_could_show(stored, client_as):
+    client = client_as("expert")
+    address = f"/evaluation/gate/{stored.pk}/"
+    short = client.get(address)
+    page = short.content.decode()
+    for words in ("fail", "−25.0", "Against the champion", "240", "n shows", "How it decides", "max-T"):
+        assert words in page, words
+    ours = short.context["parts"][0][1]
+    assert all(row.domain == "all" or row.verdict == FAIL for row in ours)
+    every = client.get(address, {"show": "every"}).context["parts"][0][1]
+    assert len(every) == 36 > len(ours)
+    unsure = client.get(address, {"show": "cannot tell"}).context["parts"][0][1]
+    assert {row.verdict for row in unsure} == {CANNOT_TELL}
+    assert client.get(address, {"show": "<b>"}).context["show"] == ""
+    assert "Promote …" not in page
+
+
+def test_the_page_says_when_its_report_counts_no_more(stored, client_as):
+    client = client_as("admin")
+    address = f"/evaluation/gate/{stored.pk}/"
+    assert "lets nothing through" not in client.get(address).content.decode()
+    Benchmark.objects.create(name="new", kind="prb", hash="new", count=1)
+    assert "Benchmarks were frozen since" in client.get(address).content.decode()
+    crown(make_model())
+    assert "lets nothing through any more" in client.get(address).content.decode()
+
+
+def test_the_models_page_lists_its_reports_and_follows_the_job(
+    stored, client_as, django_assert_max_num_queries
+):
+    client = client_as("admin")
+    address = f"/evaluation/of-model/{stored.candidate_id}/gate/"
+    page = client.get(address).content.decode()
+    assert f"report {stored.pk}" in page and "the one that counts now" in page and "Run it again" in page
+    for _ in range(5):
+        make_gate_report(stored.candidate, stored.champion)
+    with django_assert_max_num_queries(8):
+        client.get(address)
+    answer = client.post(f"{address}start/", follow=True).content.decode()
+    assert "measures what is missing" in answer
+    page = client.get(address).content.decode()
+    assert "every 3s" in page and "Run it again" not in page
+    refused = client.post(f"/evaluation/of-model/{stored.champion_id}/gate/start/", follow=True)
+    assert "is the champion itself" in refused.content.decode()
+
+
+def test_a_model_without_a_report_says_when_one_comes(client_as):
+    page = client_as("expert").get(f"/evaluation/of-model/{make_model().pk}/gate/").content.decode()
+    assert "No gate report yet" in page and "Run the gate" not in page
+
+
+def test_the_api_reads_the_newest_report_and_asks_for_one(stored, user_with):
+    client = APIClient()
+    client.force_authenticate(user_with("admin"))
+    address = f"/api/v1/evaluation/models/{stored.candidate_id}/gate"
+    found = client.get(address).json()
+    assert (found["report"], found["verdict"], found["champion"]) == (stored.pk, FAIL, stored.champion_id)
+    assert {"n", "low", "high", "p_adjusted", "margin", "shows", "verdict"} <= found["rows"][0].keys()
+    assert client.get(f"/api/v1/evaluation/models/{stored.champion_id + 9999}/gate").status_code == 404
+    asked = client.post(address, {}, format="json")
+    assert (asked.status_code, asked.json()["state"]) == (202, "queued")
+    assert client.post(address, {}, format="json").json()["job"] == asked.json()["job"]
+    refused = client.post(f"/api/v1/evaluation/models/{stored.champion_id}/gate", {}, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (409, "bad_state")
+
+
+def test_random_evidence_survives_storage_and_verdicts_are_of_its_rows(two):
+    chance, (champion, candidate) = random.Random(3), two
+    ours, theirs = ([chance.random() < share for _ in range(90)] for share in (0.6, 0.7))
+    both(candidate, champion, benchmark(n=90), lambda at: ours[at], lambda at: theirs[at])
+    found = gate_of(evidence(candidate, champion), flips=499)
+    assert Gate.of(json.loads(json.dumps(found.as_dict()))) == found
