@@ -14,7 +14,6 @@ from urllib.parse import urlencode
 from django.db.models import F, Q, QuerySet, Sum
 from django.urls import reverse
 
-from evaluation.gate.services import KIND as GATE
 from evaluation.models import Evaluation, GateReport, RuleTestResult
 from rules.models import RuleChange, RuleVersion
 from synthesis.generate import automatic
@@ -141,7 +140,7 @@ def facts_of(versions: Sequence[RuleVersion]) -> Facts:
     for run in learning.select_related("job", "model").defer("log_tail", "model__card").order_by("-pk"):
         trained[run.snapshot_id].append(run)
     models = [run.model.pk for found in trained.values() for run in found if hasattr(run, "model")]
-    asked = Job.objects.filter(kind__in=("evaluation", GATE), params__model__in=models).order_by("pk")
+    asked = Job.objects.filter(kind__in=("evaluation", "gate"), params__model__in=models).order_by("pk")
     tests: defaultdict[int, dict[int, RuleTestResult]] = defaultdict(dict)
     for result in RuleTestResult.objects.filter(version__in=pks).defer("results"):
         tests[result.version_id][result.model_id] = result

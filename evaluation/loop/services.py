@@ -56,12 +56,10 @@ def ask_champion() -> int:
 def tell_authors() -> int:
     """Once a gated candidate: to each author what it made of their rules; how many were told."""
     reports = GateReport.objects.filter(created_at__gte=Now() - TOLD_WITHIN, champion__isnull=False)
-    newest = {report.candidate_id: report for report in reports.order_by("pk")}
-    told = 0
-    for report in newest.values():
-        if not Notice.objects.filter(key=key_of(report)).exists():
-            told += _tell(report)
-    return told
+    rows = reports.defer("report", "counted_from").order_by("pk")
+    newest = {key_of(report): report for report in rows}
+    told = set(Notice.objects.filter(key__in=newest).values_list("key", flat=True))
+    return sum(_tell(report) for key, report in newest.items() if key not in told)
 
 
 def key_of(report: GateReport) -> str:

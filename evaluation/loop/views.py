@@ -3,7 +3,6 @@
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -20,6 +19,7 @@ from trace_site.lib.errors import TraceError
 from trace_site.paging import keyset
 from trace_site.worker import load
 from training.models import Model, RetrainPolicy
+from training.retraining.selectors import QUEUE
 from training.runs.job import evaluation_request
 
 SIZE = 25
@@ -68,7 +68,7 @@ def list_context(request: HttpRequest, form: LoopForm | None = None) -> dict[str
         "writing": found,
         "form": form or form_of(found.settings),
         "llm": configured(),
-        "load": load(settings.JOB_HANDLERS["training"][1]),
+        "load": load(QUEUE),
         "policies": RetrainPolicy.objects.order_by("-active", "pk"),
         "limits": [(name, found.settings.budget.get(name), found.left.get(name)) for name in LIMITS],
     }

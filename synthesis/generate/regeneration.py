@@ -91,7 +91,8 @@ def start(*, actor: Any = None, wake: bool = True) -> list[SynthesisRun]:
     for asked in waiting.select_related("sample__run").order_by("pk"):
         run = asked.sample.run
         groups[content_hash([run.branch, run.writer, _options(run)])].append(asked)
-    return [run for group in groups.values() if (run := _queued(group, actor, wake)) is not None]
+    queued = [_queued(group, actor, wake) for group in groups.values()]
+    return [made for made in queued if made is not None]
 
 
 def _options(run: SynthesisRun) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import connection
 from django.db.models import Count, F, Max, Q, QuerySet
 from django.db.models.functions import Now
@@ -18,7 +17,8 @@ from training.core.retraining import Facts, Failure, Limits, RetrainVerdict, jud
 from training.models import ENDED_BADLY, UNDER_WAY, RetrainPolicy, Run
 
 KIND = "retraining"
-ON_THE_WORKER = Q(kind__in=("training", KIND)) | Q(queue=settings.JOB_HANDLERS["training"][1])
+QUEUE = "gpu"  # whose worker trains
+ON_THE_WORKER = Q(kind__in=("training", KIND)) | Q(queue=QUEUE)
 PATIENCE = timedelta(days=1)  # how long training waits for what is left to read of a rule
 CHANGES = {
     "rule.published": "rules changed",
@@ -126,7 +126,7 @@ def standing(policy: RetrainPolicy) -> Standing:
         writing=Job.objects.filter(kind="synthesis", state__in=UNDER_WAY).count(),
         reading=sum(rule.waiting for rule in rules if 0 < rule.samples < policy.snapshot["per_rule"]),
         busy=f"job {training.pk} ({training.title}) is {training.state}" if training else "",
-        load=load(settings.JOB_HANDLERS["training"][1]) if loop.most_load else None,
+        load=load(QUEUE) if loop.most_load else None,
         failure=failure,
         switched_off=not loop.train,
     )
