@@ -1,6 +1,6 @@
 from django.apps import AppConfig
 
-from trace_site.access import ADMINS, ROLES, WRITERS, Area
+from trace_site.access import ADMIN, ADMINS, PRODUCT_MANAGER, ROLES, WRITERS, Area
 
 
 class EvaluationConfig(AppConfig):
@@ -25,11 +25,19 @@ class EvaluationConfig(AppConfig):
         Area(
             ROLES,
             ADMINS,
+            """evaluation:loop_version evaluation:loop_version_live evaluation:loop_of_rule
+            evaluation:loop_of_request evaluation:loop_evaluate evaluation:loop_settings""",
+        ),
+        Area((ADMIN, PRODUCT_MANAGER), ADMINS, "evaluation:loop"),
+        Area(
+            ROLES,
+            ADMINS,
             "evaluation:gate evaluation:gate_of_model evaluation:gate_start api-evaluation-gate",
         ),
         Area(ROLES, ROLES, "evaluation:playground evaluation:answer api-retrieve"),
     ]
     long_views = "evaluation:answer evaluation:run_rule_tests api-retrieve"
+    notices = {"rule_result": "A model that learned your rule was gated: whether the rule helped."}
     audit_pages = {"benchmark": "evaluation:benchmark", "evaluation": "evaluation:detail"}
     made_of_snapshots = "evaluation.results.views.made_of_snapshots"
     model_scores = "evaluation.results.scoring.of_models"

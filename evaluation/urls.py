@@ -4,6 +4,7 @@ from django.urls import path
 
 from evaluation import views as evaluation_views
 from evaluation.gate import views as gate_views
+from evaluation.loop import views as loop_views
 from evaluation.results import comparison, rule_tests, views
 from evaluation.retrieval import playground
 from evaluation.taught import views as taught_views
@@ -29,6 +30,13 @@ urlpatterns = [
     path("rule-tests/counts/", rule_tests.rule_test_counts, name="rule_test_counts"),
     path("of-rule-tests/<int:rule_id>/", rule_tests.of_rule_tests, name="of_rule_tests"),
     path("of-rule-tests/<int:rule_id>/start/", rule_tests.start_rule_tests, name="start_rule_tests"),
+    path("loop/", loop_views.loop_list, name="loop"),
+    path("loop/settings/", loop_views.loop_settings, name="loop_settings"),
+    path("loop/rules/<int:pk>/", loop_views.loop_version, name="loop_version"),
+    path("loop/rules/<int:pk>/live/", loop_views.loop_version_live, name="loop_version_live"),
+    path("loop/of-rule/<int:rule_id>/", loop_views.loop_of_rule, name="loop_of_rule"),
+    path("loop/of-request/<int:request_id>/", loop_views.loop_of_request, name="loop_of_request"),
+    path("loop/evaluate/<int:model_id>/", loop_views.loop_evaluate, name="loop_evaluate"),
     path("playground/", playground.playground_page, name="playground"),
     path("playground/answer/", playground.playground_answer, name="answer"),
 ]

@@ -25,7 +25,8 @@ ROOMS = {
     ]
     + ["batches", "review", "team"],
     "training": ["core", "ml", "", "registry", "runs", "grids", "retraining"],
-    "evaluation": ["core", "ml", "", "benchmarks", "retrieval", "coverage", "gate", "results", "taught"],
+    "evaluation": ["core", "ml", "", "benchmarks", "retrieval", "coverage", "gate"]
+    + ["results", "taught", "loop"],
 }
 # what puts the rooms together comes after all of them
 LAST = {"admin", "api", "apps", "figures", "management", "urls", "views"}

@@ -1,15 +1,21 @@
 """A database is made by SQL that is written out here and stands still, or it is refused."""
 
 import ast
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.apps import apps
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
+from synthesis.datasets.build import snapshot_params
+from tests.factories import make_run, make_sample
 from trace_site.lib.errors import TraceError
+from training.retraining.services import policy_recipe
 
 APPS = ("trace_site", "catalog", "rules", "synthesis", "training", "evaluation")
 FILES = [path for app in APPS for path in sorted(Path(settings.BASE_DIR, app, "migrations").glob("0*.py"))]
@@ -32,3 +38,38 @@ def test_a_migration_imports_no_code_of_the_product(path):
 
 def test_models_and_migrations_say_the_same(db):
     call_command("makemigrations", check=True, dry_run=True, verbosity=0)
+
+
+def made_by(app: str, name: str, model: str, make: str) -> Any:
+    """What a migration's function makes of the database as it stands; the newest row of the model."""
+    module = import_module(f"{app}.migrations.{name}")
+    getattr(module, make)(apps, None)
+    return apps.get_model(app, model).objects.order_by("-pk").first()
+
+
+def test_new_installation_writes_by_itself_and_has_a_policy_that_is_on(db, settings):
+    row = made_by("synthesis", "0005_loop", "LoopSettings", "make_row")
+    assert (row.write, row.train, row.evaluate, row.budget, row.most_load) == (True, True, True, {}, 0.75)
+    policy = made_by("training", "0003_loop", "RetrainPolicy", "make_policy")
+    assert policy.active and (policy.base, policy.format, policy.memo, policy.retrieval) == (
+        "pocket",
+        "a",
+        "m",
+        "r+R",
+    )
+    assert (policy.changed_rules, policy.quiet_minutes, policy.continued_runs) == (1, 1, 4)
+    kept = {name: value for name, value in snapshot_params(**policy.snapshot).items() if name != "actor"}
+    assert kept == policy.snapshot and policy_recipe(policy).retrieval == "r+R"
+
+
+def test_new_installation_on_another_base_waits_longer_and_trains_whole(db, settings):
+    settings.BASE_MODEL = "google/gemma-4-E4B-it"
+    policy = made_by("training", "0003_loop", "RetrainPolicy", "make_policy")
+    assert (policy.base, policy.quiet_minutes, policy.continued_runs) == ("google/gemma-4-E4B-it", 30, 0)
+
+
+def test_installation_that_has_written_and_trained_keeps_deciding_for_itself(db):
+    make_sample()
+    make_run()
+    assert not made_by("synthesis", "0005_loop", "LoopSettings", "make_row").write
+    assert made_by("training", "0003_loop", "RetrainPolicy", "make_policy") is None

@@ -62,7 +62,8 @@ def own_name() -> str:
 
 def report(queues: list[str]) -> None:
     """Say that this worker is alive; forget those that have been silent for a day."""
-    fields = {"queues": queues, "hardware": hardware_facts(settings.ML_THREADS), "seen_at": Now()}
+    hardware = hardware_facts(settings.ML_THREADS) | {"load": round(os.getloadavg()[0], 2)}
+    fields = {"queues": queues, "hardware": hardware, "seen_at": Now()}
     Worker.objects.update_or_create(name=own_name(), defaults=fields)
     Worker.objects.filter(seen_at__lt=Now() - KEPT).delete()
 
@@ -75,6 +76,16 @@ def alive(queue: str) -> QuerySet[Worker]:
     """Workers of a queue that were heard of lately, the newest first."""
     silence = timedelta(seconds=3 * settings.JOB_POLL_SECONDS)
     return Worker.objects.filter(queues__contains=[queue], seen_at__gt=Now() - silence).order_by("-seen_at")
+
+
+def load(queue: str) -> float | None:
+    """Of the machine of the queue's newest worker, a core: the mean number of processes that ran or waited to run in
+    the last minute (its load average), over its cores, as the worker last said it. None: no worker lives."""
+    worker = alive(queue).first()
+    if worker is None or "load" not in worker.hardware:
+        return None
+    hardware = worker.hardware
+    return round(float(hardware["load"]) / int(hardware["cores"]), 2)
 
 
 @shared_task(name="trace_site.worker.run_job")

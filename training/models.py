@@ -183,6 +183,12 @@ class RetrainPolicy(models.Model):
     approved_samples = models.PositiveIntegerField(default=50, help_text="0: never by this")
     changed_rules = models.PositiveIntegerField(default=1, help_text="0: never by this")
     quiet_minutes = models.PositiveIntegerField(default=30)
+    continued_runs = models.PositiveSmallIntegerField(
+        default=0,
+        db_default=0,
+        help_text="pocket only: runs in a row that begin with the champion's decoder and train it for fewer steps; "
+        "0: each trains its decoder anew",
+    )
     changed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )

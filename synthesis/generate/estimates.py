@@ -3,6 +3,7 @@
 Samples come from a plan made dry. The rest is measured on earlier runs here with the same writer, else a default.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
@@ -68,14 +69,22 @@ def estimate(*, branch: str, writer: str = "offline", seed: int = 0, **chosen: A
     if writer != "llm":
         none = Figure(0, f"the {writer} writers ask no model")
         return Estimate(samples, none, none, none, _local_seconds(writer, plan["samples"]), plan)
+    found, over = asked(branch, recipe, plan, params["budget"])
+    return Estimate(samples, **found, plan=plan, over=over)
+
+
+def asked(
+    branch: str, recipe: Recipe, plan: dict[str, Any], budget: Mapping[str, float]
+) -> tuple[dict[str, Figure], list[str]]:
+    """What the models would be asked for a plan's samples, and what of it the budget does not cover."""
     calls, basis = _calls(branch, recipe, plan)
     found = {"calls": Figure(round(sum(calls.values())), basis), **_taken(calls)}
     over = [
         f"{name}: about {found[name].value:,.10g} of {most:,.10g}"
         for name in LIMITS
-        if (most := params["budget"].get(name)) is not None and (found[name].value or 0) > most
+        if (most := budget.get(name)) is not None and (found[name].value or 0) > most
     ]
-    return Estimate(samples, **found, plan=plan, over=over)
+    return found, over
 
 
 def _calls(branch: str, recipe: Recipe, plan: dict[str, Any]) -> tuple[dict[str, float], str]:

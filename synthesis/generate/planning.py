@@ -30,6 +30,7 @@ from synthesis.samples.units import alone, count, give_up, join, take_over
 from trace_site.jobs import JobContext
 from trace_site.lib.errors import TraceError
 
+AUTOMATIC = "automatic"  # in a run's params: the rule versions that it was started for by itself
 REWRITE = "rewrite"  # or "keep": outdated samples stay, only stale and missing ones are written
 BATCH = 500
 # why a run gives up what it planned
@@ -140,7 +141,8 @@ def planned(
     branch: str, seed: int, params: Mapping[str, Any], writers: Writers, catalog: CatalogView
 ) -> RunPlan:
     """The plan of a rule or RRB run over the samples as they stand; reads only."""
-    rules = published_rules(params.get("domain", ""), params.get("rule", "")) if branch == "rule" else []
+    reached = (params.get("domain", ""), params.get("rule", ""), params.get(AUTOMATIC, ()))
+    rules = published_rules(*reached) if branch == "rule" else []
     texts = {version.pk: text for version, text in rules}
     found = RunPlan(inputs_of(branch, params, writers, catalog, texts), seed)
     rewrite = params.get("outdated", REWRITE) == REWRITE

@@ -17,8 +17,10 @@ from django.db.models.functions import Now
 
 from synthesis.core.keys import seed_again
 from synthesis.core.queries import Writers
+from synthesis.generate.automatic import payable
 from synthesis.generate.estimates import RETRIES, Figure
 from synthesis.generate.planning import (
+    AUTOMATIC,
     NEWER,
     drop_overtaken,
     inputs_of,
@@ -88,9 +90,15 @@ def start(*, actor: Any = None, wake: bool = True) -> list[SynthesisRun]:
     groups: defaultdict[str, list[Regeneration]] = defaultdict(list)
     for asked in waiting.select_related("sample__run").order_by("pk"):
         run = asked.sample.run
-        options = {name: run.params.get(name) for name in OPTIONS}
-        groups[content_hash([run.branch, run.writer, options])].append(asked)
-    return [_queued(group, actor, wake) for group in groups.values()]
+        groups[content_hash([run.branch, run.writer, _options(run)])].append(asked)
+    queued = [_queued(group, actor, wake) for group in groups.values()]
+    return [made for made in queued if made is not None]
+
+
+def _options(run: SynthesisRun) -> dict[str, Any]:
+    """What the run again is started with. What an automatic run wrote is written again on the same month's budget."""
+    options = {name: run.params[name] for name in OPTIONS if name in run.params}
+    return options if AUTOMATIC not in run.params else {**options, "budget": {}, AUTOMATIC: []}
 
 
 def sweep() -> int:
@@ -102,10 +110,14 @@ def sweep() -> int:
         return len(start()) if is_due() else 0
 
 
-def _queued(group: list[Regeneration], actor: Any, wake: bool) -> SynthesisRun:
-    """`per_rule` and `anchors` are 0: no run that somebody starts is taken for this one."""
+def _queued(group: list[Regeneration], actor: Any, wake: bool) -> SynthesisRun | None:
+    """`per_rule` and `anchors` are 0: no run that somebody starts is taken for this one. None: no budget is left."""
     of = group[0].sample.run
-    options = {name: of.params[name] for name in OPTIONS if name in of.params}
+    options = _options(of)
+    if AUTOMATIC in options and of.writer.startswith("llm"):
+        if (left := payable()) is None:
+            return None
+        options["budget"] = left
     params = {**options, "per_rule": 0, "anchors": 0, "domain": "", "rule": "", "regenerate": len(group)}
     title = f"{len(group)} rejected {of.branch} sample{'' if len(group) == 1 else 's'} written again ({of.writer})"
     run = queue_run(of.branch, of.writer, of.seed, params, actor, wake, title=title)

@@ -412,3 +412,46 @@ class FrozenLines(models.Model):
 
     class Meta:
         verbose_name_plural = "frozen lines"
+
+
+# What goes on by itself from a published rule to a model that a person may promote.
+
+
+class LoopSettings(models.Model):
+    """One row, which admins change. Without it (a database that no migration filled) nothing is written by itself."""
+
+    ROW = 1
+
+    write = models.BooleanField(
+        default=False, help_text="samples that published rules lack are written by themselves"
+    )
+    per_rule = models.PositiveSmallIntegerField(default=12, help_text="samples a rule is filled up to")
+    budget = models.JSONField(
+        default=dict,
+        help_text="{calls, tokens, money}: the most that automatic runs may spend in a calendar month; empty: nothing",
+    )
+    train = models.BooleanField(default=True, help_text="policies that are on start by themselves")
+    most_load = models.FloatField(
+        default=0.0, help_text="load a core from which on no training starts by itself; 0: not asked"
+    )
+    evaluate = models.BooleanField(
+        default=True, help_text="a new model is evaluated, and the champion asked the tests of new rules"
+    )
+    changed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    changed_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        verbose_name_plural = "loop settings"
+        constraints = [
+            models.CheckConstraint(condition=models.Q(pk=1), name="one_row_of_loop_settings"),
+            models.CheckConstraint(condition=models.Q(most_load__gte=0), name="load_is_not_negative"),
+        ]
+
+    def __str__(self) -> str:
+        return "what goes on by itself"
+
+    @classmethod
+    def now(cls) -> "LoopSettings":
+        return cls.objects.select_related("changed_by").filter(pk=cls.ROW).first() or cls(pk=cls.ROW)

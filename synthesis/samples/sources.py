@@ -1,8 +1,9 @@
 """What synthesis reads of catalog and rules, as the pure objects that core and writers use."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from django.db.models import F, Q, QuerySet
 
@@ -135,9 +136,11 @@ def _neighbours(view: CatalogView, lists: QuerySet[NeighbourList]) -> dict[str, 
     }
 
 
-def published_rules(domain: str = "", code: str = "") -> list[tuple[RuleVersion, RuleText]]:
-    """The current version of every published rule (or of one), by domain and code."""
-    named = {"rule__domain_id": domain, "rule__code": code}
+def published_rules(
+    domain: str = "", code: str = "", only: Collection[int] = ()
+) -> list[tuple[RuleVersion, RuleText]]:
+    """The current version of every published rule (of one; or of those whose version is named), by domain and code."""
+    named: dict[str, Any] = {"rule__domain_id": domain, "rule__code": code, "pk__in": only}
     rows = RuleVersion.objects.filter(rule__published_id=F("pk"), **{k: v for k, v in named.items() if v})
     versions = list(rows.select_related("rule").order_by("rule__domain_id", "rule__code"))
     return list(zip(versions, rule_texts(versions), strict=True))

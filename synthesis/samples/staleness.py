@@ -314,7 +314,7 @@ class Today:
     def inputs(self, row: SampleKeys) -> Inputs:
         branch, writer = kind = _writers_of(row)
         if kind not in self._inputs:
-            recipe, models = _newest(branch, writer)
+            recipe, models = newest_recipe(branch, writer)
             writers = telling_writers(writer, recipe, models)
             share = recipe.trace.permission_share
             if writer == "llm" and self._texts is None:
@@ -356,7 +356,7 @@ def _writers_of(row: SampleKeys) -> tuple[str, str]:
     return row.branch, next((name for name in ("llm", RECORDED) if row.writer.startswith(name)), "offline")
 
 
-def _newest(branch: str, writer: str) -> tuple[Recipe, dict[str, str]]:
+def newest_recipe(branch: str, writer: str) -> tuple[Recipe, dict[str, str]]:
     """The recipe of the newest run of this branch and kind of writer, and its models where settings name none."""
     runs = SynthesisRun.objects.filter(branch=branch, params__has_key="recipe")
     runs = runs.exclude(params__has_key="regenerate")  # those follow the run of what was rejected

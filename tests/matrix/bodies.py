@@ -33,6 +33,7 @@ NOTHING = """
     synthesis:guideline_example synthesis:snapshot_rebuild synthesis:saved_view_delete
     training:cancel training:resume training:grid_cancel training:grid_resume training:policy_start
     training:retention catalog:query_remove evaluation:start_rule_tests evaluation:gate_start
+    evaluation:loop_evaluate
     people:reset people:deactivate people:activate people:token_rotate people:token_revoke
     webhooks:test webhooks:pause webhooks:resume webhooks:rotate webhooks:delete webhooks:again
     api-import-undo api-query api-change api-change-rebase api-synthesis-run-cancel
@@ -172,6 +173,7 @@ def bodies(w: SimpleNamespace, who: str) -> dict[str, Any]:
         "training:rollback": {"note": "worse on HR"},
         "training:challenger": {"note": "to be watched"},
         "training:keep": {"note": "in the report"},
+        "evaluation:loop_settings": {"write": "on", "per_rule": 12, "most_load": "0.75"},
         "evaluation:run_rule_tests": {**FORM, "test-0-query": "my leave", "test-0-tools": "Loose/One"},
         "people:list": {"username": "ida", "roles": ["expert"]},
         "people:person": {"email": "olga@example.org", "roles": ["reviewer"]},

@@ -358,6 +358,13 @@ evaluation:model_scores pk=model  GET ERAP
 evaluation:reliability pk=model  GET ERAP
 evaluation:reliability_of_champion  GET ERAP
 evaluation:beside pk=model  GET ERAP
+evaluation:loop  GET AP
+evaluation:loop_settings  POST A 302
+evaluation:loop_version pk=version  GET ERAP
+evaluation:loop_version_live pk=version  GET ERAP
+evaluation:loop_of_rule rule_id=rule  GET ERAP
+evaluation:loop_of_request request_id=request  GET ERAP
+evaluation:loop_evaluate model_id=rival  POST A 302
 evaluation:beside_of_run run_id=trained  GET ERAP
 evaluation:tool_benchmark tool_id=tool  GET ERAP
 evaluation:gate pk=gate_report  GET ERAP

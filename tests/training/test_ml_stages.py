@@ -1,6 +1,7 @@
 """Cells end to end at tiny size: what each export says it is, what cells share, and catalogs that grew in between."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from training.core.records import load_snapshot  # noqa: E402
 from training.ml import __main__ as command  # noqa: E402
 from training.ml import stage1, stage2  # noqa: E402
 from training.ml.bases.chat import load_chat  # noqa: E402
+from training.ml.bases.model import build, take_decoder  # noqa: E402
 
 pytestmark = pytest.mark.ml
 SHORT = Stage(lr=3e-3, encoder_lr=1e-3, rows_lr=1e-3, batch_size=4, epochs=1)
@@ -242,3 +244,39 @@ def _samples() -> list[dict[str, Any]]:
     from tests.training.small_snapshot import sample
 
     return [sample(number) for number in range(10)]
+
+
+def test_pass_begins_with_an_earlier_decoder_and_with_its_own_encoder_and_tool_rows(tmp_path: Path) -> None:
+    snapshot = write_snapshot(tmp_path / "snapshot")
+    recipe = quick_recipe(stage1=SHORT, plain=SHORT, stage2=SHORT, plain_first=True)
+    recipe = recipe.with_cell(format="a", memo="none", retrieval="r")
+    train(recipe, snapshot, tmp_path / "first")
+    later = replace(recipe, seed=7, decoder_from="k" * 64)
+    stage2.plain(later, snapshot, tmp_path / "plain", silent)
+    init, decoder = tmp_path / "plain" / "export", tmp_path / "first" / "stage2" / "export"
+    trainee = build(later, load_snapshot(snapshot), init)
+    own = {name: value.clone() for name, value in trainee.model.state_dict().items()}
+    take_decoder(trainee, decoder)
+    theirs, first = load_file(decoder / "model.safetensors"), trainee.first_tool
+    for name, value in trainee.model.state_dict().items():
+        if ".writer." in name or ".gate." in name or name.endswith(".scale"):
+            assert torch.equal(value, theirs[name]), name
+        elif ".encoder." in name or name.endswith(".rows"):
+            assert torch.equal(value, own[name]), name
+    words = trainee.model.model.embed_tokens.weight[:first]
+    assert torch.equal(words, theirs["model.embed_tokens.weight"][:first])
+    stage2.main(later, snapshot, tmp_path / "second", silent, init, decoder=decoder)
+    done = json.loads((tmp_path / "second" / "done.json").read_text())
+    assert done["decoder"] == sha256_file(decoder / "manifest.json")
+    assert done["init"] == sha256_file(init / "manifest.json")
+
+
+def test_decoder_that_the_recipe_does_not_name_or_that_is_missing_is_refused(tmp_path: Path) -> None:
+    snapshot = write_snapshot(tmp_path / "snapshot")
+    recipe = quick_recipe(stage1=SHORT, plain=SHORT, stage2=SHORT, plain_first=True)
+    recipe = recipe.with_cell(format="a", memo="none", retrieval="r")
+    train(recipe, snapshot, tmp_path / "first")
+    init = tmp_path / "first" / "plain" / "export"
+    for asked, decoder in ((recipe, init), (replace(recipe, decoder_from="k" * 64), None)):
+        with pytest.raises(TraceError, match="do not say the same of the decoder"):
+            stage2.main(asked, snapshot, tmp_path / "second", silent, init, decoder=decoder)

@@ -2,12 +2,15 @@
 
 import json
 import threading
+from datetime import timedelta
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
+from catalog.models import Tool
 from catalog.services import ledger_update
+from synthesis.generate.automatic import loop_save
 from synthesis.models import Decision, Sample, Snapshot
 from tests.factories import make_rule, make_sample, make_tool
 from trace_site import jobs
@@ -15,7 +18,10 @@ from trace_site.audit import models as audit_models
 from trace_site.audit.models import AuditEntry
 from trace_site.lib.errors import TraceError
 from trace_site.notices.services import Notice
-from training.models import Retraining, Run
+from trace_site.worker import Worker
+from training.core.retraining import CONTINUED, may_continue
+from training.models import Retraining, Run, TrainedStage
+from training.registry.registry import promote
 from training.retraining import services
 from training.retraining.selectors import standing
 from training.runs import stages
@@ -55,8 +61,6 @@ def rule():
 
 
 def approved(rule, **fields):
-    from catalog.models import Tool
-
     tools = [Tool.objects.get(pk=pk) for pk in rule.published.tool_ids]
     sample = make_sample(rule=rule, tools=tools, human=Sample.Human.APPROVED, **fields)
     Decision.objects.create(sample=sample, policy="test", verdict="approve")
@@ -241,6 +245,145 @@ def test_number_of_queries_of_a_standing_is_constant(rule, django_assert_max_num
         approved(rule)
     with django_assert_max_num_queries(16):
         standing(row)
+
+
+def test_busy_machine_keeps_it_until_the_load_is_below_the_limit(rule):
+    loop_save(actor=None, most_load=0.75)
+    row = policy()
+    approved(rule)
+    worker = Worker.objects.create(name="gpu:1", queues=["gpu"], hardware={"cores": 2, "load": 1.5})
+    assert services.sweep() == 0
+    assert standing(row).verdict.keeps == [
+        "The machine is busy: load 0.75 a core over the last minute, starts below 0.75."
+    ]
+    Worker.objects.filter(pk=worker.pk).update(hardware={"cores": 2, "load": 1.4})
+    assert services.sweep() == 1
+
+
+def test_person_starts_it_on_a_busy_machine_and_with_training_switched_off(rule, user_with):
+    loop_save(actor=None, most_load=0.1, train=False)
+    Worker.objects.create(name="gpu:1", queues=["gpu"], hardware={"cores": 1, "load": 3.0})
+    row = policy()
+    approved(rule)
+    assert services.sweep() == 0 and len(standing(row).verdict.keeps) == 2
+    assert services.start(policy=row, actor=user_with("admin")).state == "queued"
+
+
+def test_whatever_the_training_worker_does_keeps_it(rule):
+    row = policy()
+    approved(rule)
+    job = jobs.enqueue("evaluation", {"model": None}, title="evaluate model 1", wake=False)
+    assert services.sweep() == 0
+    assert standing(row).verdict.keeps == [f"job {job.pk} (evaluate model 1) is queued: one at a time."]
+    jobs.cancel(job)
+    assert services.sweep() == 1
+
+
+def test_rule_that_is_being_read_is_waited_for_a_day_at_most(rule):
+    row = policy()
+    first = approved(rule)
+    tools = [Tool.objects.get(pk=pk) for pk in rule.published.tool_ids]
+    waiting = make_sample(rule=rule, tools=tools)
+    assert (
+        services.sweep() == 0
+        and "1 sample of a rule that is being read waits" in standing(row).verdict.keeps[0]
+    )
+    Sample.objects.filter(pk=waiting.pk).update(created_at=first.created_at - timedelta(days=2))
+    assert services.sweep() == 1
+
+
+def test_rule_with_as_many_approved_samples_as_a_snapshot_takes_is_not_waited_for(rule):
+    policy()
+    for _ in range(SNAPSHOT["per_rule"]):
+        approved(rule)
+    make_sample(rule=rule, tools=[Tool.objects.get(pk=pk) for pk in rule.published.tool_ids])
+    assert services.sweep() == 1
+
+
+def test_policy_that_trained_nothing_yet_is_measured_against_what_a_person_trained(rule):
+    row = policy(active=False)
+    approved(rule)
+    retrained_by_hand = services.start(policy=row, actor=None)
+    finish()
+    finish()
+    assert retrained_by_hand.pk
+    other = policy(name="other")
+    assert standing(other).last.run == Retraining.objects.get().run
+    assert services.sweep() == 0
+    approved(rule)
+    assert standing(other).facts.approved == 1
+
+
+# A decoder that goes on from the champion's.
+
+
+def champion_of(row, rule):
+    approved(rule)
+    made = retrained(row).run.model
+    promote(model=made, actor=None, confirmed=True)
+    return made
+
+
+def next_run(rule):
+    """The run of the next retraining, with one sample more."""
+    jobs.Job.objects.filter(kind="evaluation").update(state="done")
+    for _ in range(2):
+        approved(rule)
+    assert services.sweep() == 1
+    finish()
+    return Retraining.objects.first().run
+
+
+def test_run_begins_with_the_champions_decoder_and_trains_it_for_fewer_steps(rule, monkeypatch):
+    monkeypatch.setattr(services, "may_continue", lambda *_: True)
+    row = policy(continued_runs=2, changed_rules=0, approved_samples=1)
+    champion = champion_of(row, rule)
+    run = next_run(rule)
+    (key,) = [one["key"] for one in champion.run.stages if one["stage"] == "stage2"]
+    assert run.recipe["decoder_from"] == key and services.decoder_depth(run) == 1
+    whole = stages.default_recipe("pocket").stage2
+    assert run.recipe["stage2"]["min_steps"] == round(CONTINUED * whole.min_steps)
+    assert run.recipe["stage2"]["epochs"] == CONTINUED * whole.epochs
+    assert run.recipe["plain"]["min_steps"] == stages.default_recipe("pocket").plain.min_steps
+
+
+@pytest.mark.parametrize(
+    ("depth", "known", "samples", "may"),
+    [(0, 80, 100, True), (0, 79, 100, False), (3, 100, 100, True), (4, 100, 100, False)],
+)
+def test_decoder_is_trained_anew_after_so_many_runs_or_where_much_is_new(depth, known, samples, may):
+    assert may_continue(depth, 4, known, samples) is may
+
+
+@pytest.mark.parametrize("missing", ["champion", "stage", "cell", "policy"])
+def test_without_a_decoder_to_go_on_from_the_whole_recipe_is_trained(rule, monkeypatch, missing):
+    monkeypatch.setattr(services, "may_continue", lambda *_: True)
+    row = policy(continued_runs=0 if missing == "policy" else 2, changed_rules=0, approved_samples=1)
+    champion_of(row, rule)
+    if missing == "champion":
+        monkeypatch.setattr(services, "current_aliases", dict)
+    if missing == "stage":
+        TrainedStage.objects.update(removed_at="2026-01-01T00:00Z")
+    if missing == "cell":
+        Run.objects.update(format="b")
+    assert not next_run(rule).recipe["decoder_from"]
+
+
+def test_run_whose_decoder_is_not_kept_any_more_says_so(rule, monkeypatch):
+    monkeypatch.setattr(services, "may_continue", lambda *_: True)
+    row = policy(continued_runs=2, changed_rules=0, approved_samples=1)
+    champion_of(row, rule)
+    run = next_run(rule)
+    TrainedStage.objects.update(removed_at="2026-01-01T00:00Z")
+    finish()
+    run.job.refresh_from_db()
+    assert run.job.state == "failed" and "whose decoder it begins with, is not kept" in run.job.error
+
+
+def test_only_a_pocket_cell_with_traces_may_go_on():
+    for fields in ({"base": "some/base"}, {"retrieval": "n"}):
+        with pytest.raises(TraceError, match="goes on from an earlier decoder"):
+            policy(continued_runs=1, **fields)
 
 
 def test_dry_run_says_what_keeps_each_policy(rule, capsys):

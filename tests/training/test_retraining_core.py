@@ -44,7 +44,7 @@ def test_a_clock_ahead_of_the_change_is_not_a_negative_time():
     ("facts", "words"),
     [
         ({"writing": 1}, "1 synthesis run is writing samples"),
-        ({"busy": "job 7 (train (a, m, r+R)) is running"}, "one training at a time"),
+        ({"busy": "job 7 (train (a, m, r+R)) is running"}, "one at a time"),
         (
             {"failure": Failure("The last run made no model: out of memory.", ago(40))},
             "not tried again by itself",

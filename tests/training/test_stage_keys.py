@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from trace_site.lib.errors import TraceError
+from trace_site.lib.files import content_hash
 from training.core.recipe import Pocket, Recipe, Stage, from_dict
 from training.core.stages import steps
 from training.runs.services import run_key
@@ -25,6 +27,7 @@ CHANGES: dict[str, set[str]] = {
     "max_new_tokens": LATER,  # part of what the stage exports
     "empty_thinking_share": {"stage2"},
     "replay": LATER,
+    "decoder_from": {"stage2"},
     **dict.fromkeys(
         ("threads", "checkpoint_seconds", "activation_checkpointing", "lora", "retrieval", "plain_first"),
         set(),
@@ -39,6 +42,7 @@ OTHER: dict[str, Any] = {
     "pocket.encoder": "some/encoder",
     "pocket.heads": 2,
     "retrieval": "n",
+    "decoder_from": "k" * 64,
     "stage1.betas": (0.8, 0.99),
     "plain.betas": (0.8, 0.99),
     "stage2.betas": (0.8, 0.99),
@@ -191,3 +195,14 @@ def test_the_share_for_fast_decoding_is_part_of_a_reasoning_memo_and_of_no_plain
 
     assert first("mr", 0.0) != first("mr", 0.5)
     assert first("m", 0.0) == first("m", 0.5)
+
+
+def test_recipe_without_an_earlier_decoder_hashes_as_before_there_was_that_field():
+    data = {name: value for name, value in asdict(WHOLE).items() if name != "decoder_from"}
+    assert WHOLE.hash() == content_hash(data) != changed(WHOLE, "decoder_from", "").hash()
+
+
+@pytest.mark.parametrize("cell", [{"base": "some/base"}, {"retrieval": "n"}])
+def test_only_a_pocket_cell_that_writes_traces_goes_on_from_an_earlier_decoder(cell):
+    with pytest.raises(TraceError, match="cells of the pocket model that write traces"):
+        from_dict({**asdict(WHOLE), **cell, "decoder_from": "k" * 64})

@@ -268,6 +268,14 @@ class Recipe(Checked):
         "off in the paper",
         "data",
     )
+    # the plain pass is trained anew all the same: what fast decoding finds is of this snapshot alone
+    decoder_from: str = option(
+        "",
+        ANY,
+        "[ours] Decoder from: pocket only: key of the reasoning pass whose decoder this one begins with; empty: that "
+        "of its own plain pass",
+        "weights",
+    )
     checkpoint_seconds: float = option(
         60.0, ABOVE_0, "[ours] Checkpoint every, s: work that a kill may cost", "machine"
     )
@@ -283,6 +291,8 @@ class Recipe(Checked):
         _check(self.retrieval in (*RETRIEVALS, *PLAIN), "retrieval", known)
         _check(bool(self.base), "base", "must name a model.")
         _check(self.max_seq_len > self.max_prompt_tokens, "max_seq_len", "must exceed max_prompt_tokens.")
+        of_pocket = not self.decoder_from or (self.base == POCKET and self.reasoning)
+        _check(of_pocket, "decoder_from", "is for cells of the pocket model that write traces.")
 
     @property
     def reasoning(self) -> bool:
@@ -292,8 +302,15 @@ class Recipe(Checked):
         """The same recipe for another cell: format, memo, retrieval, base or seed."""
         return replace(self, **cell)
 
+    def chosen(self) -> dict[str, Any]:
+        """What its hashes are of: all fields, but no decoder where none is named, as before there was that field."""
+        found = asdict(self)
+        if not self.decoder_from:
+            del found["decoder_from"]
+        return found
+
     def hash(self) -> str:
-        return content_hash(asdict(self))
+        return content_hash(self.chosen())
 
     def to_yaml(self) -> str:
         data = asdict(self)

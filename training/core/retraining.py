@@ -10,11 +10,12 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """A policy's triggers; a limit of 0 never starts anything by itself."""
+    """A policy's triggers; a limit of 0 never starts anything by itself. most_load: a core, 0: not asked."""
 
     approved_samples: int
     changed_rules: int
     quiet: timedelta
+    most_load: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,9 @@ class Facts:
     """Counted since the snapshot that the policy trained on last.
 
     approved: samples approved since. taught: changed rules that training now would teach or unteach. changed_at: the
-    newest change of rules, catalog or review, and `change` its name. writing: synthesis runs under way. busy: what is
-    being trained, in words.
+    newest change of rules, catalog or review, and `change` its name. writing: synthesis runs under way. reading:
+    samples of changed rules that are partly read and still wait. busy: what else the training worker does, in words.
+    load: of its machine, a core; None: not known. switched_off: no policy starts by itself.
     """
 
     now: datetime
@@ -40,7 +42,10 @@ class Facts:
     change: str = ""
     changed_at: datetime | None = None
     writing: int = 0
+    reading: int = 0
     busy: str = ""
+    load: float | None = None
+    switched_off: bool = False
     failure: Failure | None = None
 
 
@@ -58,6 +63,16 @@ class RetrainVerdict:
     @property
     def due(self) -> bool:
         return bool(self.reasons) and not self.keeps
+
+
+CONTINUED = 0.36  # of the steps of a decoder that is trained anew, see docs/loop.md for what it costs
+MOST_NEW = 0.2  # share of a snapshot's samples that may be new to the decoder gone on from
+
+
+def may_continue(depth: int, most: int, known: int, samples: int) -> bool:
+    """Whether a run may begin with an earlier decoder. depth: runs in a row that did so before it; known: samples of
+    its snapshot that the earlier one learned from too."""
+    return depth < most and samples - known <= MOST_NEW * samples
 
 
 def judge(facts: Facts, limits: Limits) -> RetrainVerdict:
@@ -87,8 +102,22 @@ def judge(facts: Facts, limits: Limits) -> RetrainVerdict:
     if facts.writing:
         runs = "1 synthesis run is" if facts.writing == 1 else f"{facts.writing} synthesis runs are"
         found.keeps.append(f"{runs} writing samples, which would make a snapshot of now stale at once.")
+    if facts.reading:
+        wait = (
+            "1 sample of a rule that is being read waits"
+            if facts.reading == 1
+            else (f"{facts.reading:,} samples of rules that are being read wait")
+        )
+        found.keeps.append(f"{wait} for a reviewer; training waits for them for a day at most.")
     if facts.busy:
-        found.keeps.append(f"{facts.busy}: one training at a time.")
+        found.keeps.append(f"{facts.busy}: one at a time.")
+    if 0 < limits.most_load <= (facts.load or 0):
+        found.keeps.append(
+            f"The machine is busy: load {facts.load:.2f} a core over the last minute, starts below "
+            f"{limits.most_load:.2f}."
+        )
+    if facts.switched_off:
+        found.keeps.append("Training by itself is switched off: a person starts it.")
     if (last := facts.failure) and (facts.changed_at is None or facts.changed_at <= last.at):
         found.keeps.append(f"{last.what} It is not tried again by itself until something changes.")
     return found

@@ -55,6 +55,8 @@ def steps(recipe: Recipe, snapshot_hash: str, catalog_hash: str, plain_hash: str
         own = {"retrieval": retrieval, "stage2": asdict(stage), "new_tokens": recipe.max_new_tokens}
         if not is_plain:
             own["empty_thinking_share"] = recipe.empty_thinking_share
+            if recipe.decoder_from:
+                own["decoder_from"] = recipe.decoder_from
         if recipe.replay:
             own["replay"] = recipe.replay
         without_rules = bool(plain_hash) and not retrieval.endswith("R")

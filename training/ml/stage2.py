@@ -2,7 +2,7 @@
 
 In: snapshot, recipe, and the export to go on from (without one: a fresh base). Out: run/export. `n>r` is two stages:
 `plain`, which is the very stage of an `n` cell, then `stage2` on top of its export. So are `r` and `r+R` in a recipe
-with `plain_first`.
+with `plain_first`. With `decoder_from` the pass begins with the decoder of an earlier one, whose export is given.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from training.core.recipe import PLAIN, Recipe
 from training.core.records import load_snapshot, stage2_records
 from training.core.rundir import RunDir
 from training.core.stages import passes
-from training.ml.bases.model import build
+from training.ml.bases.model import build, take_decoder
 from training.ml.data import encode
 from training.ml.export import export
 from training.ml.loop import Progress, fit
@@ -38,7 +38,8 @@ def plain(
         raise TraceError(
             f"retrieval '{recipe.retrieval}' has no plain pass.", code="bad_stage", hint="Run stage2 instead."
         )
-    main(recipe.with_cell(retrieval=first), snapshot_dir, run_dir, report, init, cache, name="plain")
+    own = recipe.with_cell(retrieval=first, decoder_from="")
+    main(own, snapshot_dir, run_dir, report, init, cache, name="plain")
 
 
 def main(
@@ -49,9 +50,13 @@ def main(
     init: Path | None = None,
     cache: Path | None = None,
     name: str = "stage2",
+    decoder: Path | None = None,
 ) -> None:
-    """Train one pass of Stage 2 and export it."""
+    """Train one pass of Stage 2 and export it. decoder: the export that `recipe.decoder_from` names."""
     check_init(recipe, init)
+    if (decoder is None) == bool(recipe.decoder_from) and name == "stage2":
+        problem = "the recipe and --decoder do not say the same of the decoder it begins with."
+        raise TraceError(problem, code="wrong_init", where="recipe field 'decoder_from'")
     stage = getattr(recipe, name)
     snapshot = load_snapshot(snapshot_dir)
     with RunDir(run_dir).locked() as run:
@@ -61,6 +66,10 @@ def main(
         if trainee.grown:
             run.log(f"{name}: {trainee.grown} tool tokens are newer than the model gone on from: {NEWER}")
         facts: dict[str, Any] = {"memo": recipe.memo, "retrieval": recipe.retrieval}
+        if decoder:
+            take_decoder(trainee, decoder)
+            facts["decoder"] = sha256_file(decoder / "manifest.json")
+            run.log(f"{name}: begins with the decoder of an earlier pass, {recipe.decoder_from[:12]}")
         if recipe.retrieval != "none":
             records = stage2_records(snapshot, recipe)
             report(0, 0, f"encoding {len(records)} records")

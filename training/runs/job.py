@@ -16,6 +16,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
+from synthesis.models import LoopSettings
 from trace_site import jobs
 from trace_site.artefacts import store
 from trace_site.jobs import Job, JobContext, JobPostponed, send_wake
@@ -80,10 +81,11 @@ def trained(ctx: JobContext, run: Run, step: Step, snapshot: Path, init: Path | 
         raise JobPostponed(f"waits for {label}, which job {owner.pk} trains")
     if (found := stored_stage(ctx, run, step)) is not None:  # finished between the look and the claim
         return found
-    export = run_stage(ctx, run, step.stage, label, snapshot, stage_folder(step.key), init)
+    decoder = decoder_export(run) if step.stage == "stage2" else None
+    export = run_stage(ctx, run, step.stage, label, snapshot, stage_folder(step.key), init, decoder)
     done = export.parent / "done.json"
     told = read_json(done) if done.is_file() else {}
-    facts = {name: told[name] for name in ("stage", "training", "round_trip") if name in told}
+    facts = {name: told[name] for name in ("stage", "decoder", "training", "round_trip") if name in told}
     refuse_unfinished(run, step.stage, facts.get("training") or {})
     key, digest = put_export(ctx, run, step.stage, export)
     with ctx.guard():
@@ -126,6 +128,23 @@ def stored_stage(ctx: JobContext, run: Run, step: Step) -> Trained | None:
     if known.run_id != run.pk:
         note_summary(ctx, run, step.stage, {"reused_from_run": known.run_id})
     return Trained(export, known.store_key, known.store_digest)
+
+
+def decoder_export(run: Run) -> Path | None:
+    """The export of the pass whose decoder the run begins with; None: it begins with its own plain pass's.
+
+    Raises TraceError `no_init` when that pass is not kept any more.
+    """
+    if not (key := recipes.stored(run.recipe).decoder_from):
+        return None
+    if (known := known_stage(key)) is None:
+        raise TraceError(
+            f"the pass {key[:12]}, whose decoder it begins with, is not kept any more.",
+            code="no_init",
+            where=str(run),
+            hint="Start the run anew without decoder_from.",
+        )
+    return store().get_dir(known.store_key, known.store_digest)
 
 
 def keep_stage(run: Run, step: Step, made: Trained) -> None:
@@ -196,14 +215,20 @@ def publish_model(run: Run, plan: list[Step], last: Trained, **lineage: Any) -> 
         },
     )
     emit("run.finished", {"run": run.pk, "cell": run.cell, "model": model.pk})
-    jobs.enqueue(
+    if LoopSettings.now().evaluate:
+        evaluation_request(model=model, actor=run.created_by)
+    return model
+
+
+def evaluation_request(*, model: Model, actor: Any = None) -> Job:
+    """Queue its evaluation on every benchmark; asked for a second time, the job made first is returned."""
+    return jobs.enqueue(
         "evaluation",
         {"model": model.pk},
-        title=f"evaluate model {model.pk} {run.cell}",
-        created_by=run.created_by,
+        title=f"evaluate model {model.pk} {model.run.cell}",
+        created_by=actor,
         idempotency_key=f"evaluation:model:{model.pk}",
     )
-    return model
 
 
 def provenance(run: Run, plan: list[Step]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def mapping_from_file(path: Path) -> dict[str, Any]:
 def run_key(snapshot_hash: str, recipe: Recipe) -> str:
     """Two runs with this key in common would make the same model."""
     recipe = stages.normal(recipe)
-    parts = {name: value for name, value in asdict(recipe).items() if name not in stages.SPEED_ONLY}
+    parts = {name: value for name, value in recipe.chosen().items() if name not in stages.SPEED_ONLY}
     return content_hash({"snapshot": snapshot_hash, "recipe": parts})
 
 

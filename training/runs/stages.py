@@ -36,7 +36,14 @@ CURVE += ["seconds", "epoch", "steps"]
 
 
 def run_stage(
-    ctx: JobContext, run: Run, stage: str, label: str, snapshot: Path, folder: Path, init: Path | None = None
+    ctx: JobContext,
+    run: Run,
+    stage: str,
+    label: str,
+    snapshot: Path,
+    folder: Path,
+    init: Path | None = None,
+    decoder: Path | None = None,
 ) -> Path:
     """Run `python -m training.ml STAGE` to its end and return the export."""
     watcher = Watcher(ctx, run, folder, label)
@@ -53,9 +60,10 @@ def run_stage(
         write_atomic(asked, recipes.stored(run.recipe).to_yaml())
         arguments = [stage, "--snapshot", snapshot, "--run", folder, "--recipe", asked]
         arguments += ["--cache", settings.TRACE_HOME / "cache" / "encoded"]
+        arguments += ["--init", init] if init else []
         run_child(
             TRAINER,
-            [*map(str, arguments), *(["--init", str(init)] if init else [])],
+            [*map(str, arguments), *(["--decoder", str(decoder)] if decoder else [])],
             cwd=settings.BASE_DIR,
             log=folder / "errors.txt",
             on_event=watcher.on_event,

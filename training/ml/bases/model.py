@@ -195,6 +195,28 @@ def build(
     return _fresh_named(recipe, snapshot)
 
 
+@torch.no_grad()
+def take_decoder(trainee: Trainee, export: Path) -> None:
+    """Put the decoder of another pocket export in place of the trainee's: its layers, its gate, and the rows of the
+    pieces it writes with, which depend on no snapshot. Encoder and tool rows stay the trainee's own."""
+    other, _ = load_named(str(export))
+    base: Any = trainee.model.model
+    theirs: Any = other.model
+    words = slice(0, trainee.first_tool)
+    same = isinstance(theirs, type(base)) and len(theirs.embed_tokens.weight) >= trainee.first_tool
+    try:
+        if not same:
+            raise ValueError("another architecture")
+        base.writer.load_state_dict(theirs.writer.state_dict())
+        base.gate.load_state_dict(theirs.gate.state_dict())
+    except (ValueError, RuntimeError) as error:  # RuntimeError: torch's word for other shapes
+        hint = "Leave decoder_from empty: the pass then begins with the decoder of its plain pass."
+        problem = "its decoder has another shape than the recipe asks for."
+        raise TraceError(problem, code="wrong_init", where=str(export), hint=hint) from error
+    base.scale.copy_(theirs.scale)
+    base.embed_tokens.weight[words] = theirs.embed_tokens.weight[words]
+
+
 def _fresh_pocket(recipe: Recipe, snapshot: Snapshot, cache: Path | None, report: Progress) -> Trainee:
     encoder, words = load_encoder(recipe)
     tokenizer = writer_tokenizer(words, recipe.pocket.vocab)
