@@ -1,6 +1,6 @@
 from django.apps import AppConfig
 
-from trace_site.access import ROLES, WRITERS, Area
+from trace_site.access import ADMIN, ADMINS, PRODUCT_MANAGER, ROLES, WRITERS, Area
 
 
 class EvaluationConfig(AppConfig):
@@ -22,9 +22,24 @@ class EvaluationConfig(AppConfig):
             evaluation:before_after evaluation:rule_test_counts evaluation:of_rule_tests
             evaluation:run_rule_tests evaluation:start_rule_tests""",
         ),
-        Area(ROLES, ROLES, "evaluation:playground evaluation:answer api-retrieve"),
+        Area(
+            ROLES,
+            ROLES,
+            """evaluation:playground evaluation:answer evaluation:answer_stream api-retrieve
+            api-retrieve-batch api-retrieve-feedback""",
+        ),
+        # what people asked a copilot
+        Area((ADMIN, PRODUCT_MANAGER), ADMINS, "evaluation:requests evaluation:request"),
+        Area(ADMINS, ADMINS, "evaluation:requests_policy evaluation:requests_erase"),
     ]
-    long_views = "evaluation:answer evaluation:run_rule_tests api-retrieve"
-    audit_pages = {"benchmark": "evaluation:benchmark", "evaluation": "evaluation:detail"}
+    long_views = (
+        "evaluation:answer evaluation:answer_stream evaluation:run_rule_tests evaluation:requests_erase"
+    )
+    program_views = "api-retrieve api-retrieve-batch api-retrieve-feedback"
+    at_start = ["evaluation.requests.log.start"]
+    audit_pages = {
+        "benchmark": "evaluation:benchmark",
+        "evaluation": "evaluation:detail",
+    }
     made_of_snapshots = "evaluation.results.views.made_of_snapshots"
     model_scores = "evaluation.results.scoring.of_models"

@@ -3,6 +3,7 @@
 from django.urls import path
 
 from evaluation import views as evaluation_views
+from evaluation.requests import views as request_views
 from evaluation.results import comparison, rule_tests, views
 from evaluation.retrieval import playground
 from evaluation.taught import views as taught_views
@@ -27,4 +28,9 @@ urlpatterns = [
     path("of-rule-tests/<int:rule_id>/start/", rule_tests.start_rule_tests, name="start_rule_tests"),
     path("playground/", playground.playground_page, name="playground"),
     path("playground/answer/", playground.playground_answer, name="answer"),
+    path("playground/answer/stream/", playground.playground_stream, name="answer_stream"),
+    path("requests/", request_views.request_list, name="requests"),
+    path("requests/policy/", request_views.policy_change, name="requests_policy"),
+    path("requests/erase/", request_views.requests_erase, name="requests_erase"),
+    path("requests/<int:pk>/", request_views.request_detail, name="request"),
 ]

@@ -267,7 +267,7 @@ def test_every_view_with_a_long_lane_exists():
             else:
                 yield f"{space}{pattern.name}"
 
-    assert set(names(get_resolver("trace_site.urls").url_patterns)) >= asgi.long_views()
+    assert set(names(get_resolver("trace_site.urls").url_patterns)) >= asgi.lanes_of_views().keys()
 
 
 @pytest.fixture

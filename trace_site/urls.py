@@ -35,6 +35,7 @@ API = [
     "training.runs.api",
     "training.registry.api",
     "evaluation.retrieval.api",
+    "evaluation.requests.api",
 ]
 
 handler404 = "trace_site.views.not_found"

@@ -3,24 +3,30 @@
 A personal token does what its owner may do. It ends after TOKEN_DAYS and when its owner's password changes: it keeps
 the mark that sessions keep, and that mark follows from the stored password. A password that is hashed anew, as Django
 does after an upgrade, ends it too. A service token acts as its owner within its scopes and ends on its day.
+
+Either says besides which permission targets it holds when it asks for tools: `permissions`, or all of them. Whoever
+makes one chooses; no choice is none.
 """
 
 import hashlib
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
+from django.contrib.postgres.expressions import ArraySubquery
 from django.contrib.postgres.fields import ArrayField
 from django.db import models, transaction
+from django.db.models import OuterRef
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from rest_framework.authentication import TokenAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 
+from trace_site.access import remember_roles
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 
@@ -31,6 +37,7 @@ SCOPES = {
 }
 MOST_DAYS = 365  # of a service token
 TOLD_EVERY = timedelta(minutes=1)  # how exact last_used_at is
+MOST_PERMISSIONS, LONGEST_PERMISSION = 200, 300
 
 
 class ApiToken(models.Model):
@@ -46,6 +53,12 @@ class ApiToken(models.Model):
     prefix = models.CharField(max_length=12, help_text="how it begins, to tell it by")
     digest = models.CharField(max_length=64, unique=True, help_text="SHA-256 of the token")
     scopes = ArrayField(models.CharField(max_length=20), default=list)
+    holds_all = models.BooleanField(
+        default=False, db_default=False, help_text="every permission target, those of later tools too"
+    )
+    permissions = ArrayField(
+        models.CharField(max_length=LONGEST_PERMISSION), default=list, help_text="the targets, unless all"
+    )
     password_mark = models.CharField(max_length=64, blank=True)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
@@ -74,12 +87,27 @@ class ApiToken(models.Model):
         mark = self.owner.get_session_auth_hash()
         return self.kind == self.Kind.PERSONAL and not constant_time_compare(self.password_mark, mark)
 
+    @property
+    def holds(self) -> frozenset[str] | None:
+        """The permission targets; None: all."""
+        return None if self.holds_all else frozenset(self.permissions)
+
+    @property
+    def holds_words(self) -> str:
+        if self.holds_all:
+            return "all permissions"
+        count = len(self.permissions)
+        return f"{count} permission{'' if count == 1 else 's'}" if count else "no permissions"
+
 
 class ApiTokenAuthentication(TokenAuthentication):
     """`Authorization: Token <token>`."""
 
     def authenticate_credentials(self, key: str) -> tuple[User, ApiToken]:
-        token = ApiToken.objects.select_related("owner").filter(digest=digest_of(key)).first()
+        """One query: the token, its owner and the owner's roles."""
+        roles = Group.objects.filter(user=OuterRef("owner")).order_by().values("name")
+        known = ApiToken.objects.select_related("owner").annotate(roles=ArraySubquery(roles))
+        token = known.filter(digest=digest_of(key)).first()
         if token is None or token.is_over or not token.owner.is_active:
             raise AuthenticationFailed("This token is unknown, was revoked or has ended. Make another one.")
         if token.last_used_at is None or timezone.now() - token.last_used_at > TOLD_EVERY:
@@ -87,7 +115,23 @@ class ApiTokenAuthentication(TokenAuthentication):
             with transaction.atomic():
                 free = ApiToken.objects.filter(pk=token.pk).select_for_update(skip_locked=True)
                 ApiToken.objects.filter(pk__in=free.values("pk")).update(last_used_at=Now())
+        remember_roles(token.owner, token.roles)
         return token.owner, token
+
+
+def holds_of(token: Any) -> frozenset[str] | None:
+    """What a request holds by who asks: its token's permission targets. A signed-in person, who may read the whole
+    catalog, holds all: None."""
+    return token.holds if isinstance(token, ApiToken) else None
+
+
+def permissions_given(texts: Iterable[str]) -> list[str]:
+    """Permission targets as somebody wrote them, once each. Raises TraceError `bad_input`."""
+    given = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
+    if len(given) > MOST_PERMISSIONS or any(len(text) > LONGEST_PERMISSION for text in given):
+        most = f"a token holds at most {MOST_PERMISSIONS} targets of {LONGEST_PERMISSION} characters."
+        raise TraceError(most, code="bad_input", where="permissions", hint="Or let it hold all.")
+    return given
 
 
 def service_token_of(token: Any) -> int | None:
@@ -126,8 +170,11 @@ def token_of(user: Any) -> ApiToken | None:
 
 
 @transaction.atomic
-def personal_token_make(*, user: Any) -> tuple[ApiToken, str]:
+def personal_token_make(
+    *, user: Any, holds_all: bool = False, permissions: Iterable[str] = ()
+) -> tuple[ApiToken, str]:
     """The user's only personal token and its text, which is to be shown now. The one before ends."""
+    given = permissions_given(() if holds_all else permissions)
     user = User.objects.select_for_update(no_key=True).get(pk=user.pk)
     ApiToken.objects.filter(owner=user, kind=ApiToken.Kind.PERSONAL).delete()
     token, secret = _made(
@@ -136,8 +183,11 @@ def personal_token_make(*, user: Any) -> tuple[ApiToken, str]:
         created_by=user,
         password_mark=user.get_session_auth_hash(),
         expires_at=timezone.now() + timedelta(days=settings.TOKEN_DAYS),
+        holds_all=holds_all,
+        permissions=given,
     )
-    audit_models.record(actor=user, action="token.created", obj=user)
+    detail = {"permissions": "all" if holds_all else given}
+    audit_models.record(actor=user, action="token.created", obj=user, detail=detail)
     return token, secret
 
 
@@ -152,7 +202,14 @@ def personal_token_revoke(*, user: Any) -> bool:
 
 @transaction.atomic
 def service_token_make(
-    *, owner: Any, name: str, scopes: Collection[str], days: int, actor: Any
+    *,
+    owner: Any,
+    name: str,
+    scopes: Collection[str],
+    days: int,
+    actor: Any,
+    holds_all: bool = False,
+    permissions: Iterable[str] = (),
 ) -> tuple[ApiToken, str]:
     """A token for a program and its text, which is to be shown now. Raises TraceError `bad_input`, `not_allowed`."""
     require_power_over(owner, actor)
@@ -163,6 +220,7 @@ def service_token_make(
         raise TraceError("choose what it may do.", code="bad_input", where="scopes")
     if not 0 < days <= MOST_DAYS:
         raise TraceError(f"a token lasts 1 to {MOST_DAYS} days.", code="bad_input", where="days")
+    given = permissions_given(() if holds_all else permissions)
     token, secret = _made(
         kind=ApiToken.Kind.SERVICE,
         owner=owner,
@@ -170,8 +228,11 @@ def service_token_make(
         name=name,
         scopes=wanted,
         expires_at=timezone.now() + timedelta(days=days),
+        holds_all=holds_all,
+        permissions=given,
     )
-    detail = {"token": name, "scopes": wanted, "days": days}
+    held = "all" if holds_all else given
+    detail = {"token": name, "scopes": wanted, "days": days, "permissions": held}
     audit_models.record(actor=actor, action="service_token.created", obj=owner, detail=detail)
     return token, secret
 
@@ -192,6 +253,21 @@ def service_token_rotate(*, token: ApiToken, actor: Any) -> tuple[ApiToken, str]
     detail = {"token": token.name}
     audit_models.record(actor=actor, action="service_token.replaced", obj=token.owner, detail=detail)
     return token, secret
+
+
+@transaction.atomic
+def service_token_permit(
+    *, token: ApiToken, holds_all: bool, permissions: Iterable[str], actor: Any
+) -> ApiToken:
+    """What the token holds from its next request on; its text stays. Raises TraceError as `service_token_make`."""
+    given = permissions_given(() if holds_all else permissions)
+    token = _locked(token)
+    require_power_over(token.owner, actor)
+    token.holds_all, token.permissions = holds_all, given
+    token.save(update_fields=["holds_all", "permissions"])
+    detail = {"token": token.name, "permissions": "all" if holds_all else given}
+    audit_models.record(actor=actor, action="service_token.permitted", obj=token.owner, detail=detail)
+    return token
 
 
 @transaction.atomic
