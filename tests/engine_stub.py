@@ -37,6 +37,8 @@ class StubEngine:
         self.connections = 0
         self.port = 0
         self.close_after = 0  # answers on one connection before it is closed without a word; 0: never
+        self.ignores_permissions = False
+        self.cuts_streams = False  # after the first words
         self.read: dict[str, list[Answer]] = {}
 
     def tools(self, folder: str) -> list[Answer]:
@@ -59,25 +61,33 @@ class StubEngine:
 
     def prediction(self, folder: str, request: Answer, mode: str) -> Answer:
         k, granted = int(request.get("k", 10)), request.get("permissions")
-        left_out = set(request.get("without") or ())
-        ranked = [tool for tool in self.tools(folder) if tool["name"] not in left_out]
-        barred = [
-            tool["name"]
-            for tool in ranked
-            if granted is not None and (need := tool.get("permissions")) and not set(need) & set(granted)
-        ]
-        names = [tool["name"] for tool in ranked if tool["name"] not in barred]
-        found = names[:k] if mode == "fast" else names[:1]
+        holds, left_out = set(granted or ()), set(request.get("without") or ())
+        names: list[str] = []
+        barred: list[str] = []
+        first = ""
+        for tool in self.tools(folder):
+            name, need = tool["name"], tool.get("permissions")
+            if len(names) == k:
+                break
+            if name in left_out:
+                continue
+            first = first or name
+            barring = granted is not None and not self.ignores_permissions
+            if barring and need and holds.isdisjoint(need):
+                if len(names) + len(barred) < k:  # it would have been in the list
+                    barred.append(name)
+            else:
+                names.append(name)
+        found = names if mode == "fast" else names[:1]
         text = ""
         if mode != "fast":
-            seen = ranked[0]["name"] if ranked else "nothing"
-            text = f"Somebody asks for {request['query']}. PAYSLIP_PERIOD decides between look-alikes. So it is {seen}."
+            text = f"Somebody asks for {request['query']}. PAYSLIP_PERIOD decides. So it is {first}."
         return {
             "tools": found,
             "scores": [-0.5 * (place + 1) for place in range(len(found))],
             "trace": text,
             "exact": bool(request.get("exact", True)) if mode == "fast" else None,
-            "withheld": [name for name in (tool["name"] for tool in ranked[:k]) if name in barred],
+            "withheld": barred,
             "follows_trace": bool(found) and mode != "fast",
             "trace_tools": found if mode != "fast" else [],
             "features": {"first": -0.5, "lead": 0.5, "nearest": 0.6},
@@ -112,9 +122,9 @@ class StubEngine:
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
                 await self.respond(method, path, headers, body, writer)
                 answered += 1
-                if answered == self.close_after:
+                if self.close_after and answered >= self.close_after:
                     break
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:
             writer.close()
@@ -135,7 +145,12 @@ class StubEngine:
             if path == "/batch":
                 shared = {"without": request.get("without")}
                 await asyncio.sleep(self.think)
-                answers = [self.answer(folder, shared | one) for one in request["requests"]]
+                answers = [
+                    {"error": {"message": "the model failed.", "code": "engine_failed"}}
+                    if "fail" in one["query"]
+                    else self.answer(folder, shared | one)
+                    for one in request["requests"]
+                ]
                 return await send(writer, 200, {"model": folder, "digest": "", "answers": answers})
             if path != "/retrieve":
                 raise Refused(404, "not_found", "unknown address.")
@@ -162,6 +177,9 @@ class StubEngine:
         for start in range(0, len(text), 7):
             await asyncio.sleep(self.word)
             await line(writer, {"event": "text", "text": text[start : start + 7]})
+            if self.cuts_streams:
+                writer.transport.abort()
+                return
         await line(writer, {"event": "done", **answer})
         writer.write(b"0\r\n\r\n")
         await writer.drain()

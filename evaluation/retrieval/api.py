@@ -231,6 +231,7 @@ class Asking:
 class RetrieveView(ApiView):
     rate = "RETRIEVE"
     scope = "retrieve"
+    writes = False
     keeps_answers = False  # asking changes nothing: who repeats a call is answered anew
 
 

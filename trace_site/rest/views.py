@@ -47,6 +47,7 @@ class ApiView(APIView):
 
     rate = "API"  # which limits count: settings.<rate>_RATE and <rate>_ADDRESS_RATE
     scope = ""  # what a service token needs; empty: `read` for safe methods, `write` for the others
+    writes = True  # false: nothing that the ledger is told of, so that it need not know who asks
     keeps_answers = True  # for who repeats a POST with its Idempotency-Key
     told_once: tuple[str, ...] = ()  # fields of an answer that are never kept: null when it is repeated
     parser_classes = [StrictJSONParser]
@@ -73,7 +74,8 @@ class ApiView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        identify(request.user, service_token_of(request.auth))
+        if self.writes:
+            identify(request.user, service_token_of(request.auth))
         if not hasattr(self, str(request.method).lower()):
             raise exceptions.MethodNotAllowed(str(request.method))
         require_scope(request.auth, self.scope or ("read" if request.method in SAFE else "write"))
