@@ -139,7 +139,8 @@ class Log:
                 count(asked=asked, kept=len(entries), lost=lost)
         except DatabaseError as error:
             log.warning("%d requests wait for the log: %s", len(entries), error)
-            connection.close()
+            if not connection.in_atomic_block:
+                connection.close()  # a new one may come through
             self.waiting.extendleft(reversed(entries))
             kept_back = 0
         except Exception:  # noqa: BLE001 - whatever an entry does, the log goes on and no answer hears of it

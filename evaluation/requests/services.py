@@ -65,10 +65,11 @@ def requests_erase(*, actor: Any, owner: User | None = None, caller: str = "") -
         rows = rows.filter(owner=owner)
     if caller:
         rows = rows.filter(caller=caller_hash(caller))
-    gone = _deleted(rows)
-    detail = {"requests": gone, "by": "owner" if not caller else "caller" if owner is None else "both"}
-    about = owner if owner is not None else policy_row()
-    audit_models.record(actor=actor, action="requests.erased", obj=about, detail=detail)
+    with transaction.atomic():
+        gone = _deleted(rows)
+        detail = {"requests": gone, "by": "owner" if not caller else "caller" if owner is None else "both"}
+        about = owner if owner is not None else policy_row()
+        audit_models.record(actor=actor, action="requests.erased", obj=about, detail=detail)
     return gone
 
 
