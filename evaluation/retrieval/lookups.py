@@ -21,8 +21,10 @@ from rules.models import Rule, RuleVersion
 from synthesis.models import Snapshot
 from trace_site.database import generation_key
 from training.models import AliasMove, Model
-from training.registry.registry import model_named, newest, tools_of
+from training.registry.registry import model_named, tools_of
 
+FALLBACKS = 2  # with the champion, as many models as the engine keeps in memory
+MOST_MOVES = 20  # of the champion's alias that are looked through for them
 MOST_HOLDERS = 64  # different sets of permissions whose withheld names are kept
 
 
@@ -159,7 +161,7 @@ def version_numbered(rule: int, number: int) -> RuleVersion | None:
 class ServingPart:
     def __init__(self) -> None:
         self._models: dict[str, Model] = {}
-        self._previous: list[Model] | None = None
+        self._earlier: list[Model] | None = None
         self._fits: dict[int, dict[str, Fit]] = {}
         self._share: float | None = None
 
@@ -170,13 +172,14 @@ class ServingPart:
             self._models[name] = model_named(name)
         return self._models[name]
 
-    def previous(self) -> list[Model]:
-        """The champion before this one; nothing where there was none or its files are gone."""
-        if self._previous is None:
-            move = newest(AliasMove.Alias.PREVIOUS)
-            model = Model.objects.select_related("run__snapshot").get(pk=move.model_id) if move else None
-            self._previous = [model] if model and model.removed_at is None else []
-        return self._previous
+    def earlier_champions(self) -> list[Model]:
+        """The champions before this one whose files are still there, the latest first, FALLBACKS at most."""
+        if self._earlier is None:
+            moves = AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION).order_by("-id")
+            _, *earlier = dict.fromkeys(moves.values_list("model", flat=True)[:MOST_MOVES])
+            models = Model.objects.select_related("run__snapshot").filter(removed_at=None).in_bulk(earlier)
+            self._earlier = [models[pk] for pk in earlier if pk in models][:FALLBACKS]
+        return self._earlier
 
     def fits(self, model: Model) -> dict[str, Fit]:
         """{decode: how far its answers can be trusted}."""

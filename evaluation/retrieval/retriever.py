@@ -87,9 +87,9 @@ class Session:
         self.wanted = model if isinstance(model, Model) else self.known.serving.model(model)
         self.models = {str(export_dir(self.wanted)): self.wanted}
         if model == AliasMove.Alias.CHAMPION:  # while a new champion loads, the one before it answers
-            for previous in self.known.serving.previous():
+            for earlier in self.known.serving.earlier_champions():
                 try:
-                    self.models.setdefault(str(export_dir(previous)), previous)
+                    self.models.setdefault(str(export_dir(earlier)), earlier)
                 except TraceError:
                     continue  # its files are gone or damaged
         self.engine = engine or running_engine()
@@ -134,7 +134,7 @@ class Session:
         ]
         if model != self.wanted:
             notes.append(
-                f"Model {self.wanted.pk} is still loading; model {model.pk}, the champion before it, answered."
+                f"Model {self.wanted.pk} is still loading; model {model.pk}, a champion before it, answered."
             )
         found = {
             "model": about(model),

@@ -181,7 +181,7 @@ def test_while_a_new_champion_loads_the_one_before_it_answers_and_says_so(reader
     stub.load = 3600
     other = exported(tmp_path, 2)
     promote(model=other, actor=None)
-    notes = [f"Model {other.pk} is still loading; model {champion.pk}, the champion before it, answered."]
+    notes = [f"Model {other.pk} is still loading; model {champion.pk}, a champion before it, answered."]
     batch = ask_batch(reader, {"query": "a"}).json()["answers"][0]["answer"]
     for answer in (ask(reader).json(), batch):
         assert (answer["model"]["id"], answer["notes"]) == (champion.pk, notes)
