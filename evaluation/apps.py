@@ -34,9 +34,21 @@ class EvaluationConfig(AppConfig):
             ADMINS,
             "evaluation:gate evaluation:gate_of_model evaluation:gate_start api-evaluation-gate",
         ),
-        Area(ROLES, ROLES, "evaluation:playground evaluation:answer api-retrieve"),
+        Area(
+            ROLES,
+            ROLES,
+            """evaluation:playground evaluation:answer evaluation:answer_stream api-retrieve
+            api-retrieve-batch api-retrieve-feedback""",
+        ),
+        # what people asked a copilot
+        Area((ADMIN, PRODUCT_MANAGER), ADMINS, "evaluation:requests evaluation:request"),
+        Area(ADMINS, ADMINS, "evaluation:requests_policy evaluation:requests_erase"),
     ]
-    long_views = "evaluation:answer evaluation:run_rule_tests api-retrieve"
+    long_views = (
+        "evaluation:answer evaluation:answer_stream evaluation:run_rule_tests evaluation:requests_erase"
+    )
+    program_views = "api-retrieve api-retrieve-batch api-retrieve-feedback"
+    at_start = ["evaluation.requests.log.start"]
     notices = {"rule_result": "A model that learned your rule was gated: whether the rule helped."}
     audit_pages = {"benchmark": "evaluation:benchmark", "evaluation": "evaluation:detail"}
     made_of_snapshots = "evaluation.results.views.made_of_snapshots"

@@ -222,3 +222,91 @@ class RuleTestResult(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["model", "version"], name="one_test_result_per_version")
         ]
+
+
+# Requests that programs asked the endpoint: a share of them in a log, and the counts of all.
+
+
+class RequestLogPolicy(models.Model):
+    """One row; without it the defaults hold."""
+
+    share = models.FloatField(default=0.1, help_text="of the requests, drawn by chance: 0 to 1")
+    keeps_texts = models.BooleanField(
+        default=True, help_text="query and trace, with personal data replaced; off: neither"
+    )
+    days = models.PositiveIntegerField(default=30, help_text="how long a request is kept")
+    changed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    changed_at = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        return f"{self.share:.0%} for {self.days} days"
+
+
+class RequestDay(models.Model):
+    """One day (UTC): how many queries came in, how many of them were kept, and how many were drawn and lost."""
+
+    day = models.DateField(primary_key=True)
+    asked = models.BigIntegerField(default=0)
+    kept = models.BigIntegerField(default=0)
+    lost = models.BigIntegerField(default=0, help_text="the log was full or away")
+
+    def __str__(self) -> str:
+        return f"{self.day}: {self.asked}"
+
+
+class RetrievalRequest(models.Model):
+    """One request and its answer. Texts are scrubbed before they come here; a caller is kept as a keyed hash."""
+
+    class Via(models.TextChoices):
+        SINGLE = "single"
+        BATCH = "batch"
+        STREAM = "stream"
+        REPORT = "report"  # known by its report alone
+
+    class Verdict(models.TextChoices):
+        RIGHT = "right"
+        WRONG = "wrong"
+
+    key = models.UUIDField(unique=True, help_text="the id that the answer carries")
+    at = models.DateTimeField()
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    token = models.BigIntegerField(null=True, help_text="id of the service token; no foreign key: tokens go")
+    token_name = models.CharField(max_length=100, blank=True)
+    caller = models.CharField(max_length=32, blank=True, help_text="keyed hash of the caller that was named")
+    via = models.CharField(max_length=6, choices=Via)
+    mode = models.CharField(max_length=5, blank=True)
+    k = models.PositiveIntegerField(default=0)
+    domain = models.CharField(max_length=60, blank=True)
+    permissions = models.JSONField(null=True, help_text="what counted for the call; null: all")
+    outcome = models.CharField(max_length=40, blank=True, help_text="answered, or the code of the error")
+    query = models.TextField(blank=True)
+    replaced = models.JSONField(default=list, help_text="kinds of personal data that were replaced")
+    trace = models.TextField(blank=True)
+    model = models.ForeignKey(Model, null=True, on_delete=models.SET_NULL, related_name="+")
+    tools = models.JSONField(default=list, help_text="names in the order of the answer")
+    withheld = models.JSONField(default=list, help_text="names")
+    cited = models.JSONField(default=list, help_text="[[code, version]]")
+    confidence = models.FloatField(null=True)
+    fits = models.BooleanField(null=True)
+    total_ms = models.FloatField(null=True)
+    engine_ms = models.FloatField(null=True)
+    verdict = models.CharField(
+        max_length=5, choices=Verdict, blank=True, help_text="as the caller reported it"
+    )
+    expected = models.JSONField(default=list, help_text="the tools that would have been right")
+    comment = models.TextField(blank=True)
+    reported_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["at"], name="request_by_age"),
+            models.Index(fields=["owner"], name="request_by_owner"),
+            models.Index(fields=["caller"], condition=~models.Q(caller=""), name="request_by_caller"),
+            models.Index(fields=["-id"], condition=~models.Q(verdict=""), name="request_reported"),
+        ]
+
+    def __str__(self) -> str:
+        return f"request {self.key}"

@@ -5,6 +5,7 @@ from django.urls import path
 from evaluation import views as evaluation_views
 from evaluation.gate import views as gate_views
 from evaluation.loop import views as loop_views
+from evaluation.requests import views as request_views
 from evaluation.results import comparison, rule_tests, views
 from evaluation.retrieval import playground
 from evaluation.taught import views as taught_views
@@ -39,4 +40,9 @@ urlpatterns = [
     path("loop/evaluate/<int:model_id>/", loop_views.loop_evaluate, name="loop_evaluate"),
     path("playground/", playground.playground_page, name="playground"),
     path("playground/answer/", playground.playground_answer, name="answer"),
+    path("playground/answer/stream/", playground.playground_stream, name="answer_stream"),
+    path("requests/", request_views.request_list, name="requests"),
+    path("requests/policy/", request_views.policy_change, name="requests_policy"),
+    path("requests/erase/", request_views.requests_erase, name="requests_erase"),
+    path("requests/<int:pk>/", request_views.request_detail, name="request"),
 ]

@@ -145,6 +145,7 @@ def test_wrong_input_is_refused_in_one_shape_and_never_crashes(path, method, see
 
 def test_no_operation_answers_without_a_token_that_is_known(stored, settings):
     settings.API_RATE = settings.API_ADDRESS_RATE = 1_000_000
+    settings.RETRIEVE_RATE = settings.RETRIEVE_ADDRESS_RATE = 1_000_000
     answered = []
     for path, method in operations():
         where = address(random.Random(1), path, {}, stored)
@@ -163,6 +164,7 @@ def test_no_operation_answers_without_a_token_that_is_known(stored, settings):
 
 def test_a_method_that_is_not_there_is_405(stored, settings):
     settings.API_RATE = settings.API_ADDRESS_RATE = 1_000_000
+    settings.RETRIEVE_RATE = settings.RETRIEVE_ADDRESS_RATE = 1_000_000
     headers = {"Authorization": f"Token {token_of(ChangeRequest.objects.get().author)}"}
     answered = []
     for path, described in sorted(schema()["paths"].items()):

@@ -24,7 +24,7 @@ def test_every_operation_has_a_summary_a_tag_and_its_refusals(operation: Operati
     assert set(said["tags"]) <= {tag["name"] for tag in description()["tags"]}
     assert {"400", "401", "403"} <= set(answers)
     assert "{" not in operation.path or "404" in answers
-    if operation.method == "POST":
+    if operation.method == "POST" and said["tags"] != ["retrieve"]:
         assert {"409", "422"} <= set(answers)
     if any(parameter["name"] == "If-Match" for parameter in said.get("parameters", [])):
         assert {"412", "428"} <= set(answers)

@@ -25,7 +25,7 @@ ROOMS = {
     ]
     + ["batches", "review", "team"],
     "training": ["core", "ml", "", "registry", "runs", "grids", "retraining"],
-    "evaluation": ["core", "ml", "", "benchmarks", "retrieval", "coverage", "gate"]
+    "evaluation": ["core", "ml", "", "benchmarks", "requests", "retrieval", "coverage", "gate"]
     + ["results", "taught", "loop"],
 }
 # what puts the rooms together comes after all of them

@@ -18,7 +18,7 @@ from tests.tokens import token_of
 from trace_site import access, jobs
 from trace_site.audit import models as audit_models
 from trace_site.audit.models import AuditChange, AuditEntry
-from trace_site.audit_context import acting
+from trace_site.audit_context import acting, identified_later
 from trace_site.commands import TraceCommand
 from trace_site.rest.tokens import ApiToken, digest_of
 from trace_site.rest.views import ApiView
@@ -110,7 +110,7 @@ def api(user):
 
     token = token_of(user)
     headers = {"Authorization": f"Token {token}", "Idempotency-Key": "k"}
-    with acting(None, "api /x"):  # what the middleware does
+    with identified_later("api /x"):  # what the middleware does
         Change.as_view()(APIRequestFactory().post("/x", headers=headers))
 
 
@@ -352,7 +352,8 @@ def test_bulk_inserts_leave_one_row_each():
 
 GOVERNED = """auth_group auth_group_permissions auth_user auth_user_groups auth_user_user_permissions
 catalog_catalogimport catalog_cluster catalog_domain catalog_labelledquery catalog_tool evaluation_benchmark
-evaluation_evaluation evaluation_gatereport rules_approval rules_changecomment rules_changerequest rules_rule
+evaluation_evaluation evaluation_gatereport evaluation_requestlogpolicy rules_approval rules_changecomment
+rules_changerequest rules_rule
 rules_rulechange
 rules_ruleversion synthesis_assignment synthesis_batch synthesis_decision synthesis_guideline synthesis_sample
 synthesis_samplecomment synthesis_secondshare synthesis_snapshot synthesis_synthesisrun trace_site_apitoken

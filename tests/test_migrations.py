@@ -50,7 +50,7 @@ def made_by(app: str, name: str, model: str, make: str) -> Any:
 def test_new_installation_writes_by_itself_and_has_a_policy_that_is_on(db, settings):
     row = made_by("synthesis", "0005_loop", "LoopSettings", "make_row")
     assert (row.write, row.train, row.evaluate, row.budget, row.most_load) == (True, True, True, {}, 0.75)
-    policy = made_by("training", "0003_loop", "RetrainPolicy", "make_policy")
+    policy = made_by("training", "0004_loop", "RetrainPolicy", "make_policy")
     assert policy.active and (policy.base, policy.format, policy.memo, policy.retrieval) == (
         "pocket",
         "a",
@@ -64,7 +64,7 @@ def test_new_installation_writes_by_itself_and_has_a_policy_that_is_on(db, setti
 
 def test_new_installation_on_another_base_waits_longer_and_trains_whole(db, settings):
     settings.BASE_MODEL = "google/gemma-4-E4B-it"
-    policy = made_by("training", "0003_loop", "RetrainPolicy", "make_policy")
+    policy = made_by("training", "0004_loop", "RetrainPolicy", "make_policy")
     assert (policy.base, policy.quiet_minutes, policy.continued_runs) == ("google/gemma-4-E4B-it", 30, 0)
 
 
@@ -72,4 +72,4 @@ def test_installation_that_has_written_and_trained_keeps_deciding_for_itself(db)
     make_sample()
     make_run()
     assert not made_by("synthesis", "0005_loop", "LoopSettings", "make_row").write
-    assert made_by("training", "0003_loop", "RetrainPolicy", "make_policy") is None
+    assert made_by("training", "0004_loop", "RetrainPolicy", "make_policy") is None

@@ -105,7 +105,7 @@ def test_a_person_page_changes_roles_resets_and_deactivates(client_as, user_with
 def test_an_admin_makes_replaces_and_revokes_a_token_for_a_program(client_as, user_with):
     admin, erin = client_as("admin"), user_with("expert", username="erin")
     tokens = f"/people/{erin.pk}/tokens/"
-    answer = admin.post(tokens, {"name": "copilot", "scopes": ["read"], "days": "30"})
+    answer = admin.post(tokens, {"name": "copilot", "scopes": ["read"], "days": "30", "holds": "these"})
     (first,) = re.findall(r"trs_[\w-]{43}", answer.content.decode())
     own = ApiToken.objects.get()
     (second,) = re.findall(r"trs_[\w-]{43}", admin.post(f"{tokens}{own.pk}/rotate/").content.decode())
@@ -117,7 +117,7 @@ def test_an_admin_makes_replaces_and_revokes_a_token_for_a_program(client_as, us
     assert first not in (page := admin.get(f"/people/{erin.pk}/").content.decode()) and "copilot" in page
     admin.post(f"{tokens}{own.pk}/revoke/")
     assert asked(second) == 401
-    refused = admin.post(tokens, {"name": "copilot", "days": "9" * 30})
+    refused = admin.post(tokens, {"name": "copilot", "days": "9" * 30, "holds": "all"})
     assert refused.status_code == 422 and "choose what it may do" in refused.content.decode()
 
 
@@ -126,7 +126,7 @@ def test_the_page_that_shows_a_link_or_token_saves_roles_where_the_persons_own_d
     page = f"/people/{erin.pk}/"
     invited = admin.post("/people/", {"username": "rui", "roles": ["expert"]})
     reset = admin.post(f"{page}reset/")
-    made = admin.post(f"{page}tokens/", {"name": "x", "scopes": ["read"], "days": "3"})
+    made = admin.post(f"{page}tokens/", {"name": "x", "scopes": ["read"], "days": "3", "holds": "all"})
     replaced = admin.post(f"{page}tokens/{ApiToken.objects.get().pk}/rotate/")
     for answer in (invited, reset, made, replaced):
         at = f"/people/{answer.context['person'].pk}/"
@@ -135,7 +135,7 @@ def test_the_page_that_shows_a_link_or_token_saves_roles_where_the_persons_own_d
 
 def test_a_token_is_not_reached_through_somebody_elses_page(client_as, user_with):
     admin, erin, rui = client_as("admin"), user_with("expert"), user_with("reviewer")
-    admin.post(f"/people/{erin.pk}/tokens/", {"name": "x", "scopes": ["read"], "days": "3"})
+    admin.post(f"/people/{erin.pk}/tokens/", {"name": "x", "scopes": ["read"], "days": "3", "holds": "all"})
     own = ApiToken.objects.get()
     assert admin.post(f"/people/{rui.pk}/tokens/{own.pk}/revoke/").status_code == 404
 

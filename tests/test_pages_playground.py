@@ -30,7 +30,9 @@ def engine(settings, monkeypatch):
     answer = {"tools": ["Pay/GetSlip"], "scores": [-0.5], "trace": trace, "seconds": 0.2}
     fast = {"tools": ["Pay/GetSlip", "OldPay/GetSlip"], "scores": [-0.1, -3.0], "seconds": 0.01}
     monkeypatch.setattr(retriever, "export_dir", lambda model: "/models/one")
-    monkeypatch.setattr(retriever, "ask", lambda url, request, patience=0: {"fast": fast, "trace": answer})
+    monkeypatch.setattr(
+        retriever, "ask", lambda engine, path, request, patience=0: {"fast": fast, "trace": answer}
+    )
 
 
 def test_without_a_model_the_page_says_so(client_as):
@@ -49,7 +51,7 @@ def test_champion_is_asked_beside_the_newest_model_without_rules(client_as, rule
     AliasMove.objects.create(alias="champion", model=champion)
     page = client_as("expert").get("/evaluation/playground/", {"q": "my slip"})
     assert (page.context["first"], page.context["second"]) == (str(champion.pk), str(plain.pk))
-    assert page.content.count(b'hx-trigger="load" aria-live') == 2
+    assert page.content.count(b'class="answer-slot"') == page.content.count(b"sse-connect") == 2
     assert page.context["examples"] == [{"query": "my slip of May 2024", "code": "SLIP_YEAR"}]
 
 
@@ -74,7 +76,7 @@ def test_an_answer_says_what_was_not_read_and_that_its_reasoning_ends_elsewhere(
 ):
     raw = {"tools": ["OldPay/GetSlip"], "scores": [-0.5], "trace": "So it is Pay/GetSlip."}
     raw |= {"follows_trace": False, "trace_tools": ["Pay/GetSlip"], "unread": ["工资单"], "cut_request": True}
-    monkeypatch.setattr(retriever, "ask", lambda url, request, patience=0: raw)
+    monkeypatch.setattr(retriever, "ask", lambda engine, path, request, patience=0: raw)
     page = client_as("expert").get(ASK, {"q": "my 工资单", "model": make_model().pk, "mode": "trace"})
     text = page.content.decode()
     assert "The answer is not the tool its reasoning ends with." in text

@@ -50,6 +50,15 @@ def stream(request):
     return StreamingHttpResponse(parts())
 
 
+def told_bit_by_bit(request):
+    def parts():
+        yield b"first"
+        assert gate.wait(10)
+        yield b"second"
+
+    return StreamingHttpResponse(parts(), content_type=asgi.EVENTS)
+
+
 urlpatterns = [
     path("healthz", simple, name="healthz"),
     path("simple", simple),
@@ -58,6 +67,8 @@ urlpatterns = [
     path("long", simple, name="api-retrieve"),
     path("api/v1/imports", simple, name="api-imports"),
     path("stream", stream),
+    path("events", told_bit_by_bit),
+    path("slow", held, name="webhooks:test"),
 ]
 
 
@@ -194,6 +205,35 @@ def test_pages_that_are_held_up_hold_up_neither_the_health_check_nor_what_has_a_
     assert {status for status, _ in held_up} == {200}
 
 
+def test_what_programs_ask_is_answered_while_pages_and_long_waits_are_held_up(site, monkeypatch):
+    lanes = {"api-retrieve": asgi.PROGRAMS, "webhooks:test": asgi.LONG}
+    monkeypatch.setattr(asgi, "lanes_of_views", lambda: lanes)
+
+    async def run():
+        threads = asgi.THREADS[asgi.PAGES] + asgi.THREADS[asgi.LONG]
+        clients = [Client(site, at) for at in ("/held", "/slow") for _ in range(threads)]
+        while len(ran) < threads:
+            await asyncio.sleep(0.001)
+        answers = [await Client(site, "/long").answer() for _ in range(20)]
+        gate.set()
+        return answers, [await client.answer() for client in clients]
+
+    answers, held_up = of(run())
+    assert {status for status, _ in [*answers, *held_up]} == {200}
+
+
+def test_an_event_is_sent_when_it_is_told_and_not_when_a_block_is_full(site):
+    async def run():
+        client = Client(site, "/events")
+        while len(client.taken) < 2:
+            await asyncio.sleep(0.001)
+        first = client.taken[1]["body"]
+        gate.set()
+        return first, await client.answer()
+
+    assert of(run()) == (b"first", (200, "firstsecond"))
+
+
 def test_streams_that_nobody_reads_hold_no_thread_and_are_made_no_further(site):
     async def run():
         clients = [Client(site, "/stream", reads=2) for _ in range(100)]
@@ -267,7 +307,7 @@ def test_every_view_with_a_long_lane_exists():
             else:
                 yield f"{space}{pattern.name}"
 
-    assert set(names(get_resolver("trace_site.urls").url_patterns)) >= asgi.long_views()
+    assert set(names(get_resolver("trace_site.urls").url_patterns)) >= asgi.lanes_of_views().keys()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ Four roles, held as Django groups; superusers hold all four. What a single objec
 job, which state) is decided where the object is.
 """
 
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -56,9 +57,14 @@ def roles_of(user: Any) -> frozenset[str]:
     if user.is_superuser:
         return frozenset(ROLES)
     if not hasattr(user, "_trace_roles"):
-        user._trace_roles = frozenset(user.groups.values_list("name", flat=True)) & frozenset(ROLES)
+        remember_roles(user, user.groups.values_list("name", flat=True))
     roles: frozenset[str] = user._trace_roles
     return roles
+
+
+def remember_roles(user: Any, names: Iterable[str]) -> None:
+    """For `roles_of`: the groups of a user that were read along with something else."""
+    user._trace_roles = frozenset(names) & frozenset(ROLES)
 
 
 def allowed(route: str, method: str = "GET") -> tuple[str, ...]:

@@ -41,7 +41,7 @@ class TraceSiteConfig(AppConfig):
             webhooks:pause webhooks:resume webhooks:rotate webhooks:delete webhooks:delivery webhooks:again
             api-webhooks api-webhook api-webhook-test api-webhook-secret api-webhook-deliveries
             api-webhook-send people:list people:person people:reset people:deactivate people:activate
-            people:token people:token_rotate people:token_revoke""",
+            people:token people:token_rotate people:token_permit people:token_revoke""",
         ),
         # Django's own pages ask besides whether one is staff
         Area(ADMINS, ADMINS, "admin:"),

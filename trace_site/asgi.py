@@ -1,8 +1,9 @@
 """The site as an ASGI application: a slow client costs it memory, never a thread.
 
 A request gets a worker thread only once its body is whole, and gives it back when the view has answered; the answer is
-sent by the event loop, a stream block by block. What waits long by its nature has lanes of its own, and so has the
-health check, so that no page holds up the others. Views stay plain functions.
+sent by the event loop, a stream block by block, an event stream event by event. What waits long by its nature has a
+lane of its own, and so have the health check and what programs ask of a model, so that no page holds up the others.
+Views stay plain functions.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.http import HttpResponseBase
 from django.urls import Resolver404, resolve, set_script_prefix
+from django.utils.module_loading import import_string
 
 from trace_site.dev.supervisor import die_with_parent
 from trace_site.lib.errors import TraceError
@@ -40,9 +42,10 @@ UNREAD_BYTES = 4_000_000  # of a body that is refused are taken and thrown away,
 IN_MEMORY = 256_000  # bytes of a body; what is longer lies on the disk
 SEND_SECONDS = 60.0  # for a client to take one block
 BLOCK = 1 << 16
-PAGES, LONG = "pages", "long"
+EVENTS = "text/event-stream"
+PAGES, LONG, PROGRAMS = "pages", "long", "programs"
 HEALTH = "healthz"
-THREADS = {HEALTH: 1, PAGES: 8, LONG: 4}
+THREADS = {HEALTH: 1, PAGES: 8, LONG: 4, PROGRAMS: 32}  # as many of the last as one engine answers at once
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 T = TypeVar("T")
@@ -119,7 +122,8 @@ class Site(ASGIHandler):
         if not response.streaming:
             return await self.send_response(response, patient(send))
         if not response.is_async:
-            response.streaming_content = self.blocks(lane, iter(response), gone)
+            most = 1 if response["Content-Type"] == EVENTS else BLOCK
+            response.streaming_content = self.blocks(lane, iter(response), gone, most)
         try:
             await self.send_response(response, patient(send))
         finally:
@@ -138,34 +142,42 @@ class Site(ASGIHandler):
         return response
 
     async def blocks(
-        self, lane: ThreadPoolExecutor, parts: Iterator[bytes], gone: Task[Any]
+        self, lane: ThreadPoolExecutor, parts: Iterator[bytes], gone: Task[Any], most: int
     ) -> AsyncIterator[bytes]:
         """The parts of a stream in blocks, each made in a thread that is free for others while it is sent."""
-        while not gone.done() and (block := await self.in_thread(lane, next_block, parts)):
+        while not gone.done() and (block := await self.in_thread(lane, next_block, parts, most)):
             yield block
 
     async def in_thread(self, lane: ThreadPoolExecutor, work: Callable[..., T], *args: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(lane, work, *args)
 
 
-def next_block(parts: Iterator[bytes]) -> bytes:
+def next_block(parts: Iterator[bytes], most: int) -> bytes:
+    """Parts until there are `most` bytes of them."""
     block = bytearray()
-    while len(block) < BLOCK and (part := next(parts, None)) is not None:
+    while len(block) < most and (part := next(parts, None)) is not None:
         block += part
     return bytes(block)
 
 
 @cache
-def long_views() -> set[str]:
-    """What may wait for a model, an endpoint, a child process or the artefact store, as the apps say."""
-    return {name for app in apps.get_app_configs() for name in getattr(app, "long_views", "").split()}
+def lanes_of_views() -> dict[str, str]:
+    """{name of an address: its lane}, as the apps say. `long_views` may wait for a model, an endpoint, a child process
+    or the artefact store; `program_views` are asked by programs, many at once."""
+    said = ((LONG, "long_views"), (PROGRAMS, "program_views"))
+    return {
+        name: lane
+        for app in apps.get_app_configs()
+        for lane, of in said
+        for name in getattr(app, of, "").split()
+    }
 
 
 def lane_of(path: str) -> str:
     if path == f"/{HEALTH}":
         return HEALTH
     with suppress(Resolver404):
-        return LONG if resolve(path).view_name in long_views() else PAGES
+        return lanes_of_views().get(resolve(path).view_name, PAGES)
     return PAGES
 
 
@@ -204,9 +216,14 @@ def patient(send: Send) -> Send:
     return sent
 
 
-if multiprocessing.parent_process() is not None and sys.platform == "linux":
-    die_with_parent()  # the server's worker must not outlive the process that starts it again
+is_worker = multiprocessing.parent_process() is not None  # of the server, which starts it again when it dies
+if is_worker and sys.platform == "linux":
+    die_with_parent()
 with loading_modules():
     django.setup()
     application = Site()
     lane_of("/")  # loads every view, which the first request would wait for
+    if is_worker:
+        for app in apps.get_app_configs():
+            for name in getattr(app, "at_start", ()):
+                import_string(name)()

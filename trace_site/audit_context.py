@@ -1,7 +1,8 @@
 """Who is at work on this thread's database connection, and through what: the audit triggers read it there.
 
 Said to the connection when it begins and taken back when it ends, errors included; a connection that is made anew in
-between is told again. A pooler between us and the database must pool sessions, not transactions.
+between is told again. The API says it once it knows who asks, and where nothing is changed not at all. A pooler between
+us and the database must pool sessions, not transactions.
 """
 
 import logging
@@ -18,6 +19,7 @@ from django.db.backends.signals import connection_created
 log = logging.getLogger(__name__)
 NOBODY = ("", "")
 _now: ContextVar[tuple[str, str]] = ContextVar("acting", default=NOBODY)
+_unsaid: ContextVar[str] = ContextVar("unsaid", default="")  # a source whose user is not known yet
 
 
 @contextmanager
@@ -31,12 +33,24 @@ def acting(actor: Any, source: str) -> Iterator[None]:
         _say(*outer)
 
 
+@contextmanager
+def identified_later(source: str) -> Iterator[None]:
+    """What `identify` is called in: from there on row changes carry the user and the source, before that neither."""
+    outer, token = _now.get(), _unsaid.set(source[:200])
+    try:
+        yield
+    finally:
+        _unsaid.reset(token)
+        if _now.get() != outer:
+            _say(*outer)
+
+
 def identify(actor: Any, service_token: int | None = None) -> None:
-    """Name the user after the work began: the API knows the token's owner only then. Holds until `acting` ends.
+    """Name the user after the work began: the API knows the token's owner only then. Holds until the work ends.
 
     A service token acts as its owner without being them: it is named as well, `api token 3 /api/v1/rules`.
     """
-    _, source = _now.get()
+    source = _unsaid.get() or _now.get()[1]
     if service_token is not None:
         source = source.replace("api ", f"api token {service_token} ", 1)[:200]
     if source and _now.get() != (_key(actor), source):

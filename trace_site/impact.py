@@ -1,9 +1,9 @@
 """What the apps say of themselves in their AppConfigs, so that nothing imports to its right.
 
-`areas` (see access.py), `larger_bodies` (limits.py), `long_views` (asgi.py), `events` of webhooks, `notices`,
-`audit_pages`, `audit_names` and `audit_veils` of the audit list, `impact`: {"tools" or "rules": a function of ids that
-counts what a change of them would touch}, and the functions of ids `made_of_snapshots` (lineage of samples) and
-`model_scores` (figures of models).
+`areas` (see access.py), `larger_bodies` (limits.py), `long_views`, `program_views`, `at_start` (asgi.py), `events` of
+webhooks, `notices`, `audit_pages`, `audit_names` and `audit_veils` of the audit list, `impact`: {"tools" or "rules": a
+function of ids that counts what a change of them would touch}, and the functions of ids `made_of_snapshots` (lineage of
+samples) and `model_scores` (figures of models).
 """
 
 from collections.abc import Callable, Iterable

@@ -15,7 +15,7 @@ from django.shortcuts import redirect, render, resolve_url
 from django.urls import Resolver404, resolve
 
 from trace_site.access import SAFE, may, needed, refusal, roles_of, wants_json
-from trace_site.audit_context import acting
+from trace_site.audit_context import acting, identified_later
 from trace_site.database import frozen_error
 from trace_site.lib.errors import TraceError, status_of
 
@@ -80,8 +80,10 @@ def audit_source(get_response: Handler) -> Handler:
     """Rows that a request changes carry its user and address into the audit ledger."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        kind = "api" if request.path.startswith("/api/") else "page"
-        with acting(request.user, f"{kind} {request.path}"):
+        if request.path.startswith("/api/"):
+            with identified_later(f"api {request.path}"):
+                return get_response(request)
+        with acting(request.user, f"page {request.path}"):
             return get_response(request)
 
     return middleware

@@ -225,6 +225,7 @@ SWEEPERS = [
     "synthesis.generate.automatic.sweep",
     "training.retraining.services.sweep",
     "evaluation.loop.services.sweep",
+    "evaluation.requests.services.forget_old",
     "trace_site.webhooks.deliveries.deliver_due",
     "trace_site.webhooks.deliveries.forget_old",
     "trace_site.rest.idempotency.forget_old",
@@ -320,6 +321,8 @@ AXES_VERBOSE = False
 PROXIES = env_int("PROXIES", 0)  # how many of our own proxies stand before the site and say X-Forwarded-For
 API_RATE = env_int("API_RATE", 600)  # API requests a minute of one person, and of each service token
 API_ADDRESS_RATE = env_int("API_ADDRESS_RATE", 1200)  # API requests a minute from one address
+RETRIEVE_RATE = env_int("RETRIEVE_RATE", 6000)  # queries a minute of one person, and of each service token
+RETRIEVE_ADDRESS_RATE = env_int("RETRIEVE_ADDRESS_RATE", 12000)  # calls for tools a minute from one address
 TOKEN_DAYS = env_int("TOKEN_DAYS", 90)  # how long a personal API token lasts
 SESSION_ENGINE = "trace_site.people.sessions"
 LOGIN_URL = "login"

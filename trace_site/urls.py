@@ -36,6 +36,7 @@ API = [
     "training.registry.api",
     "evaluation.retrieval.api",
     "evaluation.gate.api",
+    "evaluation.requests.api",
 ]
 
 handler404 = "trace_site.views.not_found"

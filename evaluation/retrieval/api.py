@@ -1,107 +1,257 @@
-"""POST /api/v1/retrieve: which tools answer this request? Described at /api/v1/schema."""
+"""POST /api/v1/retrieve, alone, in batches and streamed: which tools answer this request?"""
 
+import json
+import random
+import time
+from collections.abc import Generator, Iterator, Mapping
+from itertools import chain
 from typing import Any
+from uuid import UUID
 
+from django.http import HttpResponseBase, StreamingHttpResponse
 from django.urls import path
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from evaluation.core.withholding import granted
+from evaluation.models import RetrievalRequest
+from evaluation.requests.log import ANSWERED, LONGEST_CALLER, Entry, caller_hash, request_id, requests
 from evaluation.retrieval import retriever
+from evaluation.retrieval.lookups import lookups
+from evaluation.retrieval.retriever import Query
+from trace_site.lib.errors import TraceError
 from trace_site.rest.examples import answer_example, examples_beside, request_example
 from trace_site.rest.schema import InputSerializer, TextList
-from trace_site.rest.views import ApiView
+from trace_site.rest.throttles import ByToken
+from trace_site.rest.tokens import LONGEST_PERMISSION, MOST_PERMISSIONS, holds_of, service_token_of
+from trace_site.rest.views import AnyFormat, ApiView
 
 EXAMPLES = examples_beside(__file__)
+EVENTS = "text/event-stream"
+Via = RetrievalRequest.Via
+Part = tuple[str, dict[str, Any]]
 
 
-class Retrieve(ApiView):
+class QueryInput(InputSerializer):
+    query = serializers.CharField(max_length=retriever.LONGEST_QUERY)
+    mode = serializers.ChoiceField(choices=retriever.MODES, default="fast")
+    k = serializers.IntegerField(default=10, min_value=1, max_value=retriever.MOST_TOOLS)
+    domain = serializers.CharField(
+        required=False, allow_null=True, max_length=60, help_text="only tools of this domain"
+    )
+    permissions = serializers.ListField(
+        child=serializers.CharField(max_length=LONGEST_PERMISSION),
+        required=False,
+        allow_null=True,
+        max_length=MOST_PERMISSIONS,
+        help_text="what the caller may do; of it counts what the token holds too. Left out: all that the token holds",
+    )
+    exact = serializers.BooleanField(
+        default=True, help_text="false: the ranking may come from a search of limited length"
+    )
+
+
+class RetrieveInput(QueryInput):
+    model = serializers.CharField(default="champion", max_length=20, help_text="a model's id or an alias")
+    stream = serializers.BooleanField(
+        default=False, help_text="server-sent events; so does `Accept: text/event-stream`"
+    )
+    caller = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=LONGEST_CALLER,
+        help_text="an opaque id of the person behind the call; their requests can be erased by it",
+    )
+
+
+class BatchInput(InputSerializer):
+    requests = serializers.ListField(child=QueryInput(), min_length=1, max_length=retriever.MOST_QUERIES)
+    model = serializers.CharField(default="champion", max_length=20, help_text="a model's id or an alias")
+    caller = serializers.CharField(required=False, allow_blank=True, max_length=LONGEST_CALLER)
+
+
+class RetrievedTool(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    score = serializers.FloatField(allow_null=True)
+    description = serializers.CharField()
+    deprecated = serializers.BooleanField()
+    retired = serializers.BooleanField()
+
+
+class RetrievingModel(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    cell = serializers.CharField(help_text="(format, memo, retrieval)")
+    base = serializers.CharField(help_text="the base model it was trained from")
+    snapshot = serializers.IntegerField()
+
+
+class CitedRule(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    code = serializers.CharField()
+    domain = serializers.CharField()
+    version = serializers.IntegerField(help_text="as the model's snapshot has it")
+    in_snapshot = serializers.BooleanField(
+        help_text="false: the snapshot has no such rule, and the version is the published one"
+    )
+    is_published = serializers.BooleanField(help_text="whether that version is the published one now")
+    published_version = serializers.IntegerField(allow_null=True)
+    target = serializers.CharField()
+    text = serializers.CharField()
+    start = serializers.IntegerField(help_text="where the code stands in the trace")
+
+
+class WithheldTool(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    needs = TextList(help_text="permission targets of which one would do")
+
+
+class Latency(serializers.Serializer[Any]):
+    model = serializers.FloatField(help_text="seconds that the model computed")
+    engine = serializers.FloatField(help_text="seconds from the question to the engine until its answer")
+    total = serializers.FloatField(help_text="seconds until the answer was ready")
+
+
+class RetrieveAnswer(serializers.Serializer[Any]):
+    id = serializers.UUIDField(help_text="of this request, to report its answer by")
+    model = RetrievingModel()
+    mode = serializers.CharField()
+    tools = RetrievedTool(many=True)
+    ranked = RetrievedTool(many=True, help_text="mode both: the ranked list beside the committed one")
+    confidence = serializers.FloatField(
+        allow_null=True,
+        help_text="calibrated probability that the first tool is right; null while the model is not calibrated",
+    )
+    fits = serializers.BooleanField(
+        allow_null=True,
+        help_text="false: no tool answers this request, and the tools are only the nearest ones; null while that "
+        "is not known",
+    )
+    calibration = serializers.CharField(
+        allow_blank=True,
+        help_text="why confidence or fits is null, and what to do about it; empty otherwise",
+    )
+    trace = serializers.CharField(allow_blank=True)
+    follows_trace = serializers.BooleanField(
+        allow_null=True,
+        help_text="whether the model's list is the tools its trace ends with, before any are withheld; "
+        "null without a trace",
+    )
+    trace_tools = TextList(
+        help_text="the last tools the trace names, as many as the model's list has; empty when it names none"
+    )
+    cited_rules = CitedRule(many=True, help_text="in the order in which the trace names them")
+    withheld = WithheldTool(
+        many=True, help_text="tools left out for want of a permission; no list and no text names them"
+    )
+    exact = serializers.BooleanField(
+        allow_null=True, help_text="whether the ranking equals scoring every tool; null without one"
+    )
+    unread = TextList(
+        allow_null=True,
+        help_text="words of the request in scripts the model's encoder cannot read, which is not every foreign "
+        "word; null for a base that reads without an encoder",
+    )
+    cut_request = serializers.BooleanField(
+        help_text="the request, with its permissions, is longer than the model reads, so a part was left out"
+    )
+    notes = TextList(help_text="what to know before relying on the answer, a sentence each")
+    seconds = serializers.FloatField(help_text="that the model computed")
+    latency = Latency()
+
+
+class RefusedQuery(serializers.Serializer[Any]):
+    message = serializers.CharField()
+    code = serializers.CharField()
+    extra = serializers.DictField()
+
+
+class BatchAnswer(serializers.Serializer[Any]):
+    class OneAnswer(serializers.Serializer[Any]):
+        answer = RetrieveAnswer(allow_null=True)
+        error = RefusedQuery(allow_null=True, help_text="why this query has no answer")
+
+    answers = OneAnswer(many=True, help_text="in the order of the queries, all of one model")
+
+
+class Asking:
+    """Who asks, and the log of what is answered to them. `known` is as of now."""
+
+    def __init__(self, request: Request, via: str, caller: str) -> None:
+        self.started = time.perf_counter()
+        self.known = lookups()
+        self.owner: int = request.user.pk  # type: ignore[assignment]  # of somebody who is signed in
+        self.token = service_token_of(request.auth)
+        self.token_name: str = getattr(request.auth, "name", "") if self.token else ""
+        self.holds = holds_of(request.auth)
+        self.via, self.caller = via, caller_hash(caller)
+
+    def query(self, given: Mapping[str, Any]) -> Query:
+        """As it counts with what the caller's token holds."""
+        asked = {name: given[name] for name in ("query", "mode", "k", "exact")}
+        counts = granted(self.holds, given.get("permissions"))
+        return Query(**asked, permissions=counts, domain=given.get("domain") or None)
+
+    def answered(self, query: Query, answer: dict[str, Any]) -> dict[str, Any]:
+        """What is sent: the answer with the id of this request."""
+        return {"id": str(self.log(query, answer)), **answer}
+
+    def log(self, query: Query, answer: Mapping[str, Any] | None, outcome: str = ANSWERED) -> UUID:
+        """The id of the request, whether it is kept or not."""
+        is_kept = random.random() < self.known.serving.logged_share()
+        key = request_id(self.owner, is_kept)
+        requests.add(self.entry(key, query, answer, outcome) if is_kept else None)
+        return key
+
+    def entry(self, key: UUID, query: Query, answer: Mapping[str, Any] | None, outcome: str) -> Entry:
+        holds = query.permissions
+        asked = {
+            "mode": query.mode,
+            "k": query.k,
+            "domain": query.domain or "",
+            "permissions": None if holds is None else sorted(holds),
+        }
+        return Entry(
+            key=key,
+            owner=self.owner,
+            token=self.token,
+            token_name=self.token_name,
+            caller=self.caller,
+            via=self.via,
+            query=query.query,
+            asked=asked,
+            total_ms=1000 * (time.perf_counter() - self.started),
+            answer=answer,
+            outcome=outcome,
+        )
+
+
+class RetrieveView(ApiView):
+    rate = "RETRIEVE"
+    scope = "retrieve"
+    writes = False
+    keeps_answers = False  # asking changes nothing: who repeats a call is answered anew
+
+
+class Retrieve(RetrieveView):
     """The tools for a request, ranked in milliseconds (`fast`) or with a trace that names the rule (`trace`)."""
 
-    scope = "retrieve"
-
-    class RetrieveInput(InputSerializer):
-        query = serializers.CharField(max_length=retriever.LONGEST_QUERY)
-        model = serializers.CharField(default="champion", max_length=20, help_text="a model's id or an alias")
-        mode = serializers.ChoiceField(choices=retriever.MODES, default="fast")
-        k = serializers.IntegerField(default=10, min_value=1, max_value=retriever.MOST_TOOLS)
-        permissions = serializers.ListField(
-            child=serializers.CharField(max_length=300),
-            default=list,
-            max_length=200,
-            help_text="the caller's permission targets; tools that need others are withheld",
-        )
-
-    class RetrieveAnswer(serializers.Serializer[Any]):
-        class RetrievedTool(serializers.Serializer[Any]):
-            name = serializers.CharField()
-            score = serializers.FloatField(allow_null=True)
-            description = serializers.CharField()
-            deprecated = serializers.BooleanField()
-            retired = serializers.BooleanField()
-
-        class RetrievingModel(serializers.Serializer[Any]):
-            id = serializers.IntegerField()
-            cell = serializers.CharField(help_text="(format, memo, retrieval)")
-            base = serializers.CharField(help_text="the base model it was trained from")
-            snapshot = serializers.IntegerField()
-
-        class CitedRule(serializers.Serializer[Any]):
-            id = serializers.IntegerField()
-            code = serializers.CharField()
-            domain = serializers.CharField()
-            version = serializers.IntegerField()
-            target = serializers.CharField()
-            text = serializers.CharField()
-            start = serializers.IntegerField(help_text="where the code stands in the trace")
-
-        model = RetrievingModel()
-        mode = serializers.CharField()
-        tools = RetrievedTool(many=True)
-        ranked = RetrievedTool(many=True, help_text="mode both: the ranked list beside the committed one")
-        confidence = serializers.FloatField(
-            allow_null=True,
-            help_text="calibrated probability that the first tool is right; null while the model is not calibrated",
-        )
-        fits = serializers.BooleanField(
-            allow_null=True,
-            help_text="false: no tool answers this request, and the tools are only the nearest ones; null while that "
-            "is not known",
-        )
-        calibration = serializers.CharField(
-            allow_blank=True,
-            help_text="why confidence or fits is null, and what to do about it; empty otherwise",
-        )
-        trace = serializers.CharField(allow_blank=True)
-        follows_trace = serializers.BooleanField(
-            allow_null=True,
-            help_text="whether the model's list is the tools its trace ends with, before any are withheld; "
-            "null without a trace",
-        )
-        trace_tools = TextList(
-            help_text="the last tools the trace names, as many as the model's list has; empty when it names none"
-        )
-        cited_rule = CitedRule(allow_null=True)
-        withheld = serializers.IntegerField(help_text="tools left out for want of a permission")
-        unread = TextList(
-            allow_null=True,
-            help_text="words of the request in scripts the model's encoder cannot read, which is not every foreign "
-            "word; null for a base that reads without an encoder",
-        )
-        cut_request = serializers.BooleanField(
-            help_text="the request, with its permissions, is longer than the model reads, so a part was left out"
-        )
-        notes = TextList(help_text="what to know before relying on the answer, a sentence each")
-        seconds = serializers.FloatField()
+    content_negotiation_class = AnyFormat  # `Accept: text/event-stream` is the view's own
 
     @extend_schema(
         request=RetrieveInput,
         responses={
-            200: RetrieveAnswer,
+            (200, "application/json"): RetrieveAnswer,
+            (200, EVENTS): OpenApiResponse(
+                OpenApiTypes.STR,
+                description="events `fast` (mode both: the ranked list), `text` (the trace as it is written), then "
+                "`done` (the whole answer) or `error`",
+            ),
             400: OpenApiResponse(description="a field is wrong"),
             404: OpenApiResponse(description="no such model or alias"),
-            503: OpenApiResponse(description="the engine is away or loading; see Retry-After"),
+            503: OpenApiResponse(description="no engine can answer now; see Retry-After"),
         },
         examples=[
             request_example(EXAMPLES["asked"]),
@@ -109,12 +259,99 @@ class Retrieve(ApiView):
             answer_example(EXAMPLES["refusal"], name="no tool fits"),
         ],
     )
-    def post(self, request: Request) -> Response:
-        """Find the tools for a request. Retired and blocked tools are never answered. Where the model is
-        calibrated, `confidence` says how likely the first tool is right, and `fits` is false for a request
-        that no tool answers; its tools are then the nearest ones.
+    def post(self, request: Request) -> HttpResponseBase:
+        """Find the tools for a request. Retired and blocked tools are never answered, nor tools that need a
+        permission which the token does not hold or the call leaves out of `permissions`. Where the model is
+        calibrated, `confidence` says how likely the first tool is right, and `fits` is false for a request that no
+        tool answers; its tools are then the nearest ones. While a new champion loads, the one before it answers.
         """
-        return Response(self.RetrieveAnswer(retriever.retrieve(**self.read(self.RetrieveInput))).data)
+        given = self.read(RetrieveInput)
+        is_stream = given["stream"] or EVENTS in request.headers.get("Accept", "")
+        asking = Asking(request, Via.STREAM if is_stream else Via.SINGLE, given.get("caller", ""))
+        query = asking.query(given)
+        if is_stream:
+            return self.streamed(asking, query, given["model"])
+        try:
+            answer = retriever.answer_of(query, given["model"], asking.known)
+        except TraceError as error:
+            asking.log(query, None, error.code)
+            raise
+        return Response(asking.answered(query, answer))
+
+    def streamed(self, asking: Asking, query: Query, model: str) -> HttpResponseBase:
+        """Server-sent events. What is refused before the first of them is refused with its status, as without them."""
+        parts = retriever.retrieve_in_parts(query, model, asking.known)
+        try:
+            first = next(parts)
+        except TraceError as error:
+            asking.log(query, None, error.code)
+            raise
+        response = StreamingHttpResponse(_events(asking, query, first, parts), content_type=EVENTS)
+        response["X-Accel-Buffering"] = "no"  # of a proxy that would wait for more
+        return response
 
 
-urlpatterns = [path("retrieve", Retrieve.as_view(), name="api-retrieve")]
+def _events(asking: Asking, query: Query, first: Part, rest: Generator[Part, None, None]) -> Iterator[str]:
+    outcome = "left"  # by a caller who did not wait for the end
+    try:
+        for name, data in chain([first], rest):
+            if name == "done":
+                outcome = ANSWERED
+                data = asking.answered(query, data)
+            yield event(name, data)
+    except TraceError as error:
+        outcome = error.code
+        yield event("error", error.as_dict())
+    finally:
+        rest.close()
+        if outcome != ANSWERED:
+            asking.log(query, None, outcome)
+
+
+def event(name: str, data: Mapping[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
+
+
+class RetrieveBatch(RetrieveView):
+    """The tools for several requests at once."""
+
+    @extend_schema(
+        request=BatchInput,
+        responses={
+            200: BatchAnswer,
+            400: OpenApiResponse(description="a field is wrong"),
+            404: OpenApiResponse(description="no such model or alias"),
+            503: OpenApiResponse(description="no engine can answer now; see Retry-After"),
+        },
+        examples=[request_example(EXAMPLES["batch"]), answer_example(EXAMPLES["batch_answer"])],
+    )
+    def post(self, request: Request) -> Response:
+        """Find the tools for several requests. One model answers all of them. A request that it refuses has an
+        `error` in its place. Each request counts towards the rate.
+        """
+        given = self.read(BatchInput)
+        counted = ByToken()
+        if not counted.allow_request(request, self, more=len(given["requests"]) - 1):
+            self.throttled(request, counted.wait())
+        asking = Asking(request, Via.BATCH, given.get("caller", ""))
+        queries = [asking.query(one) for one in given["requests"]]
+        try:
+            found = retriever.retrieve_many(queries, given["model"], asking.known)
+        except TraceError as error:
+            for query in queries:
+                asking.log(query, None, error.code)
+            raise
+        answers = []
+        for query, one in zip(queries, found, strict=True):
+            if isinstance(one, TraceError):
+                asking.log(query, None, one.code)
+                answers.append({"answer": None, "error": one.as_dict()})
+            else:
+                answers.append({"answer": asking.answered(query, one), "error": None})
+        return Response({"answers": answers})
+
+
+urlpatterns = [
+    path("retrieve", Retrieve.as_view(), name="api-retrieve"),
+    path("retrieve/batch", RetrieveBatch.as_view(), name="api-retrieve-batch"),
+]

@@ -27,13 +27,12 @@ NO_TOOL_FITS = "No tool fits this request; the tools named are the nearest ones.
 UNKNOWN = AnswerVerdict(None, None, None)
 
 
-def judged(model: Model, decode: str, features: Mapping[str, Any]) -> tuple[AnswerVerdict, str]:
-    """What is said beside an answer, and why a part of it is not known, or "". A way of answering that was never
-    calibrated is judged by the ranking, while its list begins with the same tool."""
-    known = {row.decode: row for row in Calibration.objects.filter(model=model)}
+def judged(known: Mapping[str, Fit], decode: str, features: Mapping[str, Any]) -> tuple[AnswerVerdict, str]:
+    """What is said beside an answer, and why a part of it is not known, or "". `known`: {decode: fit} of the model. A
+    way of answering that was never calibrated is judged by the ranking, while its list begins with the same tool."""
     found = known.get(decode) or known.get(Decode.FAST)
-    verdict = Fit.of(found.fit).verdict(features) if found else UNKNOWN
-    if found and found.decode != decode and not features.get("agrees"):
+    verdict = found.verdict(features) if found else UNKNOWN
+    if decode not in known and not features.get("agrees"):
         verdict = replace(verdict, confidence=None)
     if verdict.confidence is None and verdict.fits is None:
         return UNKNOWN, NOT_CALIBRATED

@@ -1,17 +1,22 @@
 """The playground: a query, one or two models, a mode; the answers load one by one beside each other."""
 
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import exp
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.utils.html import escape
 from django.views.decorators.http import require_GET
 
 from catalog.models import Tool
 from evaluation.models import Benchmark, Prediction, RuleTestResult
 from evaluation.retrieval import retriever
 from evaluation.retrieval.calibration import NO_TOOL_FITS
+from evaluation.retrieval.engine import running_engine
 from rules.models import Rule, RuleVersion
 from synthesis.samples.checks import trace_spans
 from trace_site.lib.errors import TraceError
@@ -21,6 +26,8 @@ from training.registry.selectors import alias_names, models
 
 PATIENCE = 20.0  # seconds a page waits for a model that is loading
 SHOWN = 10
+EVENTS = "text/event-stream"
+RANKED = "Ranked, fast mode"
 EXAMPLES = 8
 NEWER = 3  # names of tools the model does not have
 
@@ -61,7 +68,7 @@ def playground_page(request: HttpRequest) -> HttpResponse:
     count, first_newer = (0, []) if tools is None else (tools.count(), list(tools[:NEWER]))
     engine_error = ""
     try:
-        retriever.running_engine()
+        running_engine()
     except TraceError as error:
         engine_error = str(error)
     context = {
@@ -114,27 +121,76 @@ def playground_answer(request: HttpRequest) -> HttpResponse:
 def answered(choice: Choice) -> dict[str, Any]:
     call: dict[str, Any] = {"query": choice.query, "model": choice.model, "mode": choice.mode}
     try:
-        answer = retriever.retrieve(**call, k=SHOWN, patience=PATIENCE)
+        return shown(retriever.retrieve(**call, k=SHOWN, patience=PATIENCE))
     except TraceError as error:
         return {"error": error}
+
+
+@require_GET
+def playground_stream(request: HttpRequest) -> StreamingHttpResponse:
+    """The same answer as it is made: events `fast` (the ranked list), `text` (the trace as it is written) and `done`
+    (the fragment that takes the place of both), HTML each. What is refused is shown by `done`."""
+    choice = Choice.of(request.GET)
+    return StreamingHttpResponse(_parts(request, choice), content_type=EVENTS)
+
+
+def _parts(request: HttpRequest, choice: Choice) -> Iterator[str]:
+    context: dict[str, Any] = {}
+    try:
+        for name, part in _asked(choice) if choice.query and choice.model else ():
+            if name == "text":
+                yield event("text", escape(part["text"]))
+            elif name == "fast":
+                rows = {"answer": part, "tables": [(RANKED, chances(part["ranked"]))], "is_first": True}
+                yield event("fast", render_to_string("evaluation/_answer_first.html", rows))
+            else:
+                context = shown(part)
+    except TraceError as error:
+        context = {"error": error}
+    yield event("done", render_to_string("evaluation/_answer.html", {"choice": choice, **context}, request))
+
+
+def _asked(choice: Choice) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Waits for a model that is loading, as the whole answer does."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            yield from retriever.retrieve_in_parts(
+                retriever.Query(choice.query, choice.mode, SHOWN), choice.model
+            )
+            return
+        except TraceError as error:
+            if error.extra.get("engine_code") != "loading" or time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
+
+
+def event(name: str, text: str) -> str:
+    """A server-sent event; its text may have several lines."""
+    lines = "".join(f"data: {line}\n" for line in text.split("\n"))
+    return f"event: {name}\n{lines}\n"
+
+
+def chances(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Scores are log-probabilities; people read per cent."""
+    return [{**row, "chance": None if row["score"] is None else 100 * exp(row["score"])} for row in rows]
+
+
+def shown(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer as its fragment shows it."""
     names = [row["name"] for row in answer["tools"]]
     apis = {name.split("/")[0] for name in names}
     known = Tool.objects.filter(name__in=names) | Tool.objects.filter(api__in=apis)
-    codes = [answer["cited_rule"]["code"]] if answer["cited_rule"] else []
-    tables = []
-    for title, rows in (
-        ("Ranked, fast mode" if answer["mode"] == "fast" else "Committed to", answer["tools"]),
-        ("Ranked, fast mode", answer["ranked"]),
-    ):
-        for row in rows:  # scores are log-probabilities; people read per cent
-            row["chance"] = None if row["score"] is None else 100 * exp(row["score"])
-        if rows:
-            tables.append((title, rows))
+    codes = [rule["code"] for rule in answer["cited_rules"][:1]]
+    lists = (
+        (RANKED if answer["mode"] == "fast" else "Committed to", answer["tools"]),
+        (RANKED, answer["ranked"]),
+    )
     return {
         "answer": answer,
         # the page says above the list that no tool fits
         "notes": [note for note in answer["notes"] if note != NO_TOOL_FITS],
         "chance": 100 * (answer["confidence"] or 0),
         "spans": trace_spans(answer["trace"], known.values_list("name", flat=True), names, codes),
-        "tables": tables,
+        "tables": [(title, chances(rows)) for title, rows in lists if rows],
     }

@@ -1,55 +1,203 @@
-"""Answering a query with a trained model: the one way of the playground, the API and the command line.
+"""Answering queries with a trained model: the one way of the playground, the API and the command line.
 
 Models run in the engine process, never here. The engine's raw answer is joined with what the catalog knows now:
-descriptions, deprecation, permission targets, and the published rule that a trace cites.
+descriptions, deprecation, permission targets, and the rules that a trace cites as the model's snapshot has them.
+
+Permission targets are looked at here, after decoding, whatever the engine did: a tool that needs some and is granted
+none of them stands in no list, and its name in no text, of any answer in any mode. `withheld` names it.
 """
 
-import json
 import secrets
 import time
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import httpx2 as httpx
 from django.conf import settings
 
-from catalog.models import Tool
-from catalog.services import masked_names
-from evaluation.core.metrics import NO_TRACE, cited_codes, trace_notes
+from evaluation.core.metrics import NO_TRACE, trace_notes
+from evaluation.core.withholding import WITHHELD, Granted, Redaction, is_withheld
 from evaluation.retrieval.calibration import NO_TOOL_FITS, judged
-from rules.models import Rule
+from evaluation.retrieval.engine import Engine, ask, ask_in_lines, running_engine
+from evaluation.retrieval.lookups import KnownTool, Lookups, lookups
 from trace_site.artefacts import store
 from trace_site.lib.child import Event, run_child
 from trace_site.lib.errors import TraceError, declared
 from training.core.scripts import request_words
-from training.models import Model
-from training.registry.registry import export_dir, model_named, tools_of
+from training.models import AliasMove, Model
+from training.registry.registry import export_dir
 from training.runs.stages import child_env
 
 MODES = ("fast", "trace", "both")
-TIMEOUT_SECONDS = 60
 LONGEST_QUERY = 4000  # characters, as the engine accepts
 MOST_TOOLS = 100
+MOST_QUERIES = 64  # of one batch
+Answer = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
-    url: str
-    token: str = field(repr=False)
+class Query:
+    """One question. `permissions`: the targets that are granted; None: all. `exact`: the ranking equals scoring every
+    tool; without it a search of limited length may do."""
+
+    query: str
+    mode: str = "fast"
+    k: int = 10
+    permissions: Granted = None
+    domain: str | None = None
+    exact: bool = True
+
+    def check(self, known: Lookups) -> None:
+        """Raises TraceError `bad_request`, `no_such_domain`."""
+        if not self.query.strip() or len(self.query) > LONGEST_QUERY:
+            raise TraceError(
+                f"a query has 1 to {LONGEST_QUERY} characters.", code="bad_request", where="query"
+            )
+        if self.mode not in MODES:
+            raise TraceError(
+                f"{self.mode!r} is not one of {', '.join(MODES)}.", code="bad_request", where="mode"
+            )
+        if not 1 <= self.k <= MOST_TOOLS:
+            raise TraceError(f"must lie in 1..{MOST_TOOLS}.", code="bad_request", where="k")
+        if self.domain and not known.catalog.has_domain(self.domain):
+            raise TraceError(f"there is no domain {self.domain!r}.", code="no_such_domain", where="domain")
+
+    def as_asked(self) -> Answer:
+        """As the engine is asked."""
+        granted = None if self.permissions is None else sorted(self.permissions)
+        asked = {"query": self.query, "mode": self.mode, "k": self.k, "permissions": granted}
+        return {**asked, "domain": self.domain, "exact": self.exact}
 
 
-def running_engine() -> Engine:
-    """The engine behind ENGINE_URL, else the process `manage.py up` started here. Raises TraceError `unavailable`."""
-    if settings.ENGINE_URL:
-        return Engine(str(settings.ENGINE_URL).rstrip("/"), settings.ENGINE_TOKEN)
-    try:
-        told = json.loads((settings.TRACE_HOME / "engine.json").read_text())
-        return Engine(str(told["url"]), str(told["token"]))
-    except (OSError, ValueError, KeyError) as error:
-        hint = "Start it with manage.py up, or set ENGINE_URL."
-        raise TraceError("the engine is not running.", code="unavailable", hint=hint) from error
+class Session:
+    """What questions asked together share: what is known as of now, the model, the engine, and when they came in."""
+
+    def __init__(
+        self,
+        queries: Sequence[Query],
+        model: str | int | Model,
+        known: Lookups | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        self.started = time.perf_counter()
+        self.known = known or lookups()
+        for query in queries:
+            query.check(self.known)
+        self.wanted = model if isinstance(model, Model) else self.known.serving.model(model)
+        self.models = {str(export_dir(self.wanted)): self.wanted}
+        if model == AliasMove.Alias.CHAMPION:  # while a new champion loads, the one before it answers
+            for earlier in self.known.serving.earlier_champions():
+                try:
+                    self.models.setdefault(str(export_dir(earlier)), earlier)
+                except TraceError:
+                    continue  # its files are gone or damaged
+        self.engine = engine or running_engine()
+
+    def request(self) -> Answer:
+        """What the engine is told besides the questions."""
+        wanted, *fallback = self.models
+        without = [
+            name
+            for at, model in self.models.items()
+            for name in self.known.catalog.without(Path(at), model.store_digest)
+        ]
+        return {"model": wanted, "fallback": fallback, "without": list(dict.fromkeys(without))}
+
+    def answer(self, query: Query, raw: Answer, asked_at: float) -> Answer:
+        """What is told of the engine's raw answer."""
+        model = self.answering(raw)
+        fast, trace = (raw["fast"], raw["trace"]) if query.mode == "both" else (raw, raw)
+        parts = (fast, trace) if query.mode == "both" else (raw,)
+        answer = fast if query.mode == "fast" else trace
+        tools = self.known.catalog.tools(
+            {name for part in parts for key in ("tools", "withheld") for name in part.get(key) or ()}
+        )
+        withheld = withheld_of(parts, tools, query.permissions)
+        text = str(trace.get("trace") or "") if query.mode != "fast" else ""
+        said = {name: trace.get(name, default) if text else default for name, default in NO_TRACE.items()}
+        cited = (
+            self.known.rules.cited(text, model.run.snapshot_id, [tools.get(name) for name in trace["tools"]])
+            if text
+            else []
+        )
+        features = trace.get("features") or {}
+        decode = "fast" if query.mode == "fast" else "trace"
+        verdict, calibration = judged(self.known.serving.fits(model), decode, features)
+        unread, cut = fast.get("unread"), bool(fast.get("cut_request"))
+        now = time.perf_counter()
+        computed = sum(float(part.get("seconds", 0)) for part in parts)
+        notes = [
+            *([NO_TOOL_FITS] if verdict.fits is False else []),
+            *reading_notes(query.query, unread, cut),
+            *trace_notes(**said),
+        ]
+        if model != self.wanted:
+            notes.append(
+                f"Model {self.wanted.pk} is still loading; model {model.pk}, a champion before it, answered."
+            )
+        found = {
+            "model": about(model),
+            "mode": query.mode,
+            "tools": described(answer, tools, withheld)[: query.k],
+            "ranked": described(fast, tools, withheld)[: query.k] if query.mode == "both" else [],
+            "confidence": verdict.confidence,
+            "fits": verdict.fits,
+            "calibration": calibration,
+            "trace": text,
+            **said,
+            "cited_rules": cited,
+            "withheld": told(withheld),
+            "exact": fast.get("exact"),
+            "unread": unread,
+            "cut_request": cut,
+            "notes": notes,
+            "seconds": round(computed, 4),
+            "latency": {
+                "model": round(computed, 4),
+                "engine": round(now - asked_at, 4),
+                "total": round(now - self.started, 4),
+            },
+        }
+        return found if query.permissions is None or not text else self.redacted(found, query.permissions)
+
+    def answering(self, raw: Answer) -> Model:
+        return self.models.get(str(raw.get("model")), self.wanted)
+
+    def first_part(self, query: Query, raw: Answer) -> Answer:
+        """The ranked list of mode both, before the trace is written."""
+        tools = self.known.catalog.tools([*raw["tools"], *(raw.get("withheld") or ())])
+        withheld = withheld_of([raw], tools, query.permissions)
+        ranked = described(raw, tools, withheld)[: query.k]
+        return {"model": about(self.answering(raw)), "ranked": ranked, "withheld": told(withheld)}
+
+    def redaction(self, query: Query) -> Redaction | None:
+        """Of what this query's trace may not name; None where it may name everything."""
+        return None if query.permissions is None else self.known.catalog.redaction(query.permissions)
+
+    def redacted(self, found: Answer, holds: frozenset[str]) -> Answer:
+        """The answer without the names of withheld tools in its texts."""
+        names = self.known.catalog.redaction(holds)
+        trace = names.whole(found["trace"])
+        known = self.known.catalog.tools(
+            [*found["trace_tools"], *(rule["target"] for rule in found["cited_rules"])]
+        )
+
+        def shown(name: str) -> str:
+            tool = known.get(name)
+            return WITHHELD if tool and is_withheld(tool.needs, holds) else name
+
+        rules = [
+            {
+                **rule,
+                "target": shown(rule["target"]),
+                "text": names.anew().whole(rule["text"]),
+                "start": trace.find(rule["code"]),
+            }
+            for rule in found["cited_rules"]
+        ]
+        trace_tools = [shown(name) for name in found["trace_tools"]]
+        return {**found, "trace": trace, "trace_tools": trace_tools, "cited_rules": rules}
 
 
 def retrieve(
@@ -58,68 +206,119 @@ def retrieve(
     model: str | int | Model = "champion",
     mode: str = "fast",
     k: int = 10,
-    permissions: Sequence[str] | None = None,
+    permissions: Collection[str] | None = None,
+    domain: str | None = None,
+    exact: bool = True,
     engine: Engine | None = None,
     patience: float = 0.0,
-) -> dict[str, Any]:
+) -> Answer:
     """{"model", "mode", "tools", "ranked", "confidence", "fits", "calibration", "trace", "follows_trace",
-    "trace_tools", "cited_rule", "withheld", "unread", "cut_request", "notes", "seconds"}.
+    "trace_tools", "cited_rules", "withheld", "exact", "unread", "cut_request", "notes", "seconds", "latency"}.
 
     fast: `tools` is the ranked list. trace: the list the model committed to. both: that list, with the ranked one in
-    `ranked`. With permission targets, a tool that needs some and is granted none of them is withheld; without
-    targets nothing is. Retired and blocked tools are left out of every list. `patience`: seconds to wait for a model
-    that is loading.
+    `ranked`. `permissions`: the targets that are granted, none where it is empty; None: all, for whoever may read the
+    whole catalog. Retired and blocked tools are left out of every list. While a new champion loads, the one before
+    it answers, and `model` says so. `patience`: seconds to wait for a model that is loading where none can.
     """
-    if not query.strip() or len(query) > LONGEST_QUERY:
-        raise TraceError(f"a query has 1 to {LONGEST_QUERY} characters.", code="bad_request", where="query")
-    if mode not in MODES:
-        raise TraceError(f"{mode!r} is not one of {', '.join(MODES)}.", code="bad_request", where="mode")
-    if not 1 <= k <= MOST_TOOLS:
-        raise TraceError(f"must lie in 1..{MOST_TOOLS}.", code="bad_request", where="k")
-    chosen = model if isinstance(model, Model) else model_named(model)
-    folder, masked = export_dir(chosen), masked_names()
-    without = sorted(masked & tools_of(folder, chosen.store_digest)) if masked else []
-    request = {"model": str(folder), "query": query, "mode": mode, "k": k, "without": without}
-    raw = ask(engine or running_engine(), {**request, "permissions": list(permissions or ())}, patience)
-    fast, trace = (raw["fast"], raw["trace"]) if mode == "both" else (raw, raw)
-    answer = fast if mode == "fast" else trace
+    granted = None if permissions is None else frozenset(permissions)
+    query_asked = Query(query, mode, k, granted, domain, exact)
+    return answer_of(query_asked, model, engine=engine, patience=patience)
 
-    granted = set(permissions or ())
-    names = {name for part in (fast, trace) for name in part["tools"]}
-    tools = {tool.name: tool for tool in Tool.objects.filter(name__in=names).defer("embedding", "search")}
-    needs = {name: set(tool.permissions) for name, tool in tools.items()}
-    withheld = {name for name, need in needs.items() if granted and need and not granted & need}
-    text = str(trace.get("trace") or "") if mode != "fast" else ""
-    said = {name: trace.get(name, default) if text else default for name, default in NO_TRACE.items()}
-    verdict, calibration = judged(chosen, "fast" if mode == "fast" else "trace", trace.get("features") or {})
-    unread, cut = fast.get("unread"), bool(fast.get("cut_request"))
-    run = chosen.run
-    parts = (fast, trace) if mode == "both" else (raw,)
-    return {
-        "model": {"id": chosen.pk, "cell": run.cell, "base": run.base, "snapshot": run.snapshot_id},
-        "mode": mode,
-        "tools": described(answer, tools, withheld)[:k],
-        "ranked": described(fast, tools, withheld)[:k] if mode == "both" else [],
-        "confidence": verdict.confidence,
-        "fits": verdict.fits,
-        "calibration": calibration,
-        "trace": text,
-        **said,
-        "cited_rule": cited_rule(text, trace["tools"]) if text else None,
-        "withheld": len(withheld),
-        "unread": unread,
-        "cut_request": cut,
-        "notes": [
-            *([NO_TOOL_FITS] if verdict.fits is False else []),
-            *reading_notes(query, unread, cut),
-            *trace_notes(**said),
-        ],
-        "seconds": round(sum(float(part.get("seconds", 0)) for part in parts), 4),
-    }
+
+def answer_of(
+    query: Query,
+    model: str | int | Model = "champion",
+    known: Lookups | None = None,
+    *,
+    engine: Engine | None = None,
+    patience: float = 0.0,
+) -> Answer:
+    """As `retrieve`. `known`: what was looked up for this call already."""
+    session = Session([query], model, known, engine)
+    request = {**session.request(), **query.as_asked(), "stream": False}
+    sent = time.perf_counter()
+    return session.answer(query, ask(session.engine, "/retrieve", request, patience), sent)
+
+
+def retrieve_many(
+    queries: Sequence[Query], model: str | int | Model = "champion", known: Lookups | None = None
+) -> list[Answer | TraceError]:
+    """An answer a query, all of one model; of a query that the engine refuses, why. Raises as `retrieve` does."""
+    session = Session(queries, model, known)
+    request = {**session.request(), "requests": [query.as_asked() for query in queries]}
+    sent = time.perf_counter()
+    raw = ask(session.engine, "/batch", request)
+    return [
+        _refused(one["error"])
+        if one.get("error")
+        else session.answer(query, {**one, "model": raw["model"]}, sent)
+        for query, one in zip(queries, raw["answers"], strict=True)
+    ]
+
+
+def retrieve_in_parts(
+    query: Query, model: str | int | Model = "champion", known: Lookups | None = None
+) -> Generator[tuple[str, Answer], None, None]:
+    """The answer as it is made: ("fast", {model, ranked, withheld}) in mode both, ("text", {text}) as the trace is
+    written, and ("done", the whole answer). Raises as `retrieve` does, before the first part or in between.
+    """
+    session = Session([query], model, known)
+    names = session.redaction(query)
+    request = {**session.request(), **query.as_asked(), "stream": True}
+    sent = time.perf_counter()
+    for part in ask_in_lines(session.engine, "/retrieve", request):
+        match part["event"]:
+            case "fast":
+                yield "fast", session.first_part(query, part)
+            case "text":
+                text = names.feed(part["text"]) if names else part["text"]
+                if text:
+                    yield "text", {"text": text}
+            case "done":
+                if names and (text := names.rest()):
+                    yield "text", {"text": text}
+                yield "done", session.answer(query, part, sent)
+                return
+            case "error":
+                raise _refused(part)
+    raise TraceError(
+        "the engine ended within its answer.", code="unavailable", hint="Ask again.", extra=AGAIN
+    )
+
+
+AGAIN = {"retry_after": 1}
+
+
+def _refused(said: Mapping[str, Any]) -> TraceError:
+    """A refusal that stands inside an answer of the engine."""
+    code = declared(str(said.get("code")), "engine_failed")
+    return TraceError(str(said.get("message") or "the engine failed."), code=code, where="engine")
+
+
+def about(model: Model) -> Answer:
+    run = model.run
+    return {"id": model.pk, "cell": run.cell, "base": run.base, "snapshot": run.snapshot_id}
+
+
+def told(withheld: Mapping[str, frozenset[str]]) -> list[Answer]:
+    return [{"name": name, "needs": sorted(needs)} for name, needs in withheld.items()]
+
+
+def withheld_of(
+    parts: Sequence[Answer], tools: Mapping[str, KnownTool | None], holds: Granted
+) -> dict[str, frozenset[str]]:
+    """{tool: what it needs} of those that are left out: what the engine left out, and what it should have, since its
+    permissions changed after the model was trained."""
+    named = dict.fromkeys(name for part in parts for name in part.get("withheld") or ())
+    for part in parts:
+        for name in part["tools"]:
+            if (tool := tools.get(name)) and is_withheld(tool.needs, holds):
+                named[name] = None
+    return {name: tool.needs if (tool := tools.get(name)) else frozenset() for name in named}
 
 
 def described(
-    answer: dict[str, Any], tools: Mapping[str, Tool], withheld: Container[str]
+    answer: Answer, tools: Mapping[str, KnownTool | None], withheld: Collection[str]
 ) -> list[dict[str, Any]]:
     """The tools of an answer with what the catalog knows of them now; one that has left it is shown as retired."""
     scores = [*answer.get("scores", ()), *[None] * len(answer["tools"])]
@@ -129,7 +328,7 @@ def described(
             "score": score,
             "description": tool.description if (tool := tools.get(name)) else "",
             "deprecated": bool(tool and tool.deprecated),
-            "retired": tool is None or tool.status == Tool.Status.RETIRED,
+            "retired": tool is None or tool.retired,
         }
         for name, score in zip(answer["tools"], scores, strict=False)
         if name not in withheld
@@ -147,73 +346,6 @@ def reading_notes(query: str, unread: Sequence[str] | None, cut_request: bool) -
     if cut_request:
         notes.append("This request is longer than the model reads; what goes beyond was left out.")
     return notes
-
-
-def cited_rule(trace: str, answer: Sequence[str]) -> dict[str, Any] | None:
-    """The first published rule whose code stands in the trace; of rules with equal codes the one about the answer."""
-    rules = Rule.objects.filter(published__isnull=False)
-    codes = cited_codes(trace, rules.values_list("code", flat=True))
-    if not codes:
-        return None
-    ids = set(Tool.objects.filter(name__in=answer).values_list("pk", flat=True))
-    rule = max(
-        rules.filter(code=codes[0]).select_related("published__target"),
-        key=lambda one: (len(ids & set(one.published.tool_ids)), -one.pk),  # type: ignore[union-attr]
-    )
-    assert rule.published is not None
-    return {
-        "id": rule.pk,
-        "code": rule.code,
-        "domain": rule.domain_id,
-        "version": rule.published.number,
-        "target": rule.published.target.name,
-        "text": rule.published.text,
-        "start": trace.find(rule.code),
-    }
-
-
-def ask(engine: Engine, request: dict[str, Any], patience: float = 0.0) -> dict[str, Any]:
-    """The engine's answer; a model that is still loading after `patience` seconds reads as `unavailable`."""
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {engine.token}".rstrip()}
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            answer = _http().post(f"{engine.url}/retrieve", content=json.dumps(request), headers=headers)
-            if answer.is_success:
-                found: dict[str, Any] = answer.json()
-                return found
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            hint = "It may be starting; try again in a moment. Its log is engine.log in TRACE_HOME/logs."
-            raise TraceError("the engine does not answer.", code="unavailable", hint=hint) from error
-        refusal = _refusal(answer)
-        if refusal.extra.get("engine_code") != "loading" or time.monotonic() > deadline:
-            raise refusal
-        time.sleep(0.2)
-
-
-@cache
-def _http() -> httpx.Client:
-    """Keeps no connection, since the engine may start anew between two calls. The token follows no redirect."""
-    limits = httpx.Limits(max_keepalive_connections=0)
-    return httpx.Client(timeout=TIMEOUT_SECONDS, limits=limits, trust_env=False)
-
-
-def _refusal(answer: httpx.Response) -> TraceError:
-    try:
-        said = answer.json()
-    except ValueError:
-        said = {}
-    message = str(said.get("message") or f"the engine answered {answer.status_code}.")
-    if answer.status_code in (401, 403):
-        # the site is not known there; whoever asks the site has done nothing wrong
-        hint = (
-            "Give the site the engine's ENGINE_TOKEN, and the engine the name in ENGINE_URL as ENGINE_HOSTS."
-        )
-        return TraceError(message, code="unavailable", where="engine", hint=hint)
-    if answer.status_code in (502, 503, 504):
-        extra = {"engine_code": said.get("code", "")}
-        return TraceError(message, code="unavailable", hint="Try again in a moment.", extra=extra)
-    return TraceError(message, code=declared(str(said.get("code")), "engine_failed"), where="engine")
 
 
 # An engine process for the length of one call: how a command line answers without `manage.py up`.

@@ -10,6 +10,7 @@ from evaluation.models import Calibration, Evaluation
 from evaluation.results import tasks
 from evaluation.results.views import picture
 from evaluation.retrieval.calibration import NOT_CALIBRATED, development, judged
+from evaluation.retrieval.lookups import lookups
 from tests.evaluation.test_services import evaluate, home, model_with, tools
 from tests.factories import crown
 
@@ -136,6 +137,7 @@ def test_a_way_of_answering_that_was_not_calibrated_is_judged_by_the_ranking(hal
     evaluate(model)
     assert list(Calibration.objects.values_list("decode", flat=True)) == ["fast"]
     near = {"first": -1.0, "lead": 3.0, "nearest": 0.6, "listed": -1.0}
-    same, other = (judged(model, "trace", near | {"agrees": agrees}) for agrees in (1.0, 0.0))
+    fits = lookups().serving.fits(model)
+    same, other = (judged(fits, "trace", near | {"agrees": agrees}) for agrees in (1.0, 0.0))
     assert (same[0].fits, other[0].fits, same[1]) == (True, True, "")
     assert same[0].confidence is not None and other[0].confidence is None

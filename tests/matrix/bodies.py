@@ -25,7 +25,7 @@ PASSWORD = "three plain words, 7 of them"
 QUERIES = ["could you tell me when the next holiday of my region is"]
 HOOK = {"url": "https://two.example/in", "events": ["rule.published"]}
 NOTHING = """
-    logout account-token account-token-revoke account-session-end account-sessions-end password-set
+    logout account-token-revoke account-session-end account-sessions-end password-set
     jobs:cancel jobs:retry catalog:import_undo catalog:refresh
     cluster-restore rules:propose rules:withdraw
     synthesis:cancel synthesis:resume synthesis:regenerate synthesis:review_next synthesis:undo synthesis:skip
@@ -64,6 +64,11 @@ def queries(w: SimpleNamespace) -> dict[str, dict[str, Any]]:
         "evaluation:compare": {"a": w.evaluation.pk, "b": w.before.pk},
         "evaluation:rule_test_counts": {"rules": w.rule.pk},
         "evaluation:answer": {"q": "my payslip of March 2024", "mode": "fast", "model": w.model.pk},
+        "evaluation:answer_stream": {
+            "q": "my payslip of March 2024",
+            "mode": "trace",
+            "model": w.model.pk,
+        },
         "evaluation:playground": {"q": "my payslip of March 2024"},
         "api-rule-diff": {"from": 1, "to": 2},
         "api-prompt-preview": {"rule": w.rule.code, "kind": "explicit"},
@@ -177,7 +182,9 @@ def bodies(w: SimpleNamespace, who: str) -> dict[str, Any]:
         "evaluation:run_rule_tests": {**FORM, "test-0-query": "my leave", "test-0-tools": "Loose/One"},
         "people:list": {"username": "ida", "roles": ["expert"]},
         "people:person": {"email": "olga@example.org", "roles": ["reviewer"]},
-        "people:token": {"name": "copilot", "scopes": ["retrieve"], "days": "30"},
+        "account-token": {"holds": "all"},
+        "people:token": {"name": "copilot", "scopes": ["retrieve"], "days": "30", "holds": "these"},
+        "people:token_permit": {"holds": "these", "permissions": "pay.read"},
         "webhooks:list": HOOK,
         "webhooks:detail": HOOK,
         "api-imports": {"domain": "leave", "filename": "new.jsonl", "content": TOOLS},
@@ -212,7 +219,11 @@ def bodies(w: SimpleNamespace, who: str) -> dict[str, Any]:
         "api-training-runs": api_cell,
         "api-training-promote": {"note": "better where rules are"},
         "api-training-rollback": {"note": "worse on HR"},
+        "evaluation:requests_policy": {"share": "5", "days": "7", "keeps_texts": "on"},
+        "evaluation:requests_erase": {"caller": "employee 4711"},
         "api-retrieve": {"query": "my payslip of March 2024", "mode": "fast"},
+        "api-retrieve-batch": {"requests": [{"query": "my payslip of March 2024"}]},
+        "api-retrieve-feedback": {"verdict": "wrong", "query": "my payslip", "tools": ["Loose/One"]},
         "api-webhooks": HOOK,
         "PATCH api-webhook": {"active": False},
     }

@@ -380,7 +380,14 @@ evaluation:start_rule_tests rule_id=rule  POST EA
 # retrieval
 evaluation:playground  GET ERAP
 evaluation:answer  GET ERAP
+evaluation:answer_stream  GET ERAP
+evaluation:requests  GET AP
+evaluation:request pk=asked  GET AP
+evaluation:requests_policy  POST A 302
+evaluation:requests_erase  POST A 302
 api-retrieve  POST ERAP
+api-retrieve-batch  POST ERAP
+api-retrieve-feedback key=request_ids  POST ERAP
 # audit
 audit  GET A
 audit-csv  GET A
@@ -411,6 +418,7 @@ people:deactivate pk=other  POST A 302
 people:activate pk=away  POST A 302
 people:token pk=other  POST A
 people:token_rotate pk=other token=service_token  POST A
+people:token_permit pk=other token=service_token  POST A 302
 people:token_revoke pk=other token=service_token  POST A 302
 # admin
 """)

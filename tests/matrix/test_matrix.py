@@ -25,6 +25,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import Resolver404, resolve, reverse
 
+from evaluation.requests import services
 from evaluation.retrieval import retriever
 from tests.api_description import operations
 from tests.matrix.bodies import bodies, headers, own, queries
@@ -48,18 +49,26 @@ ROUTES = [route for route in routes() if not route.name.startswith(ADMIN_SITE)]
 def world(settings, tmp_path, monkeypatch, caplog) -> SimpleNamespace:
     caplog.set_level(logging.CRITICAL, "django.request")
     settings.API_RATE = settings.API_ADDRESS_RATE = 1_000_000
+    settings.RETRIEVE_RATE = settings.RETRIEVE_ADDRESS_RATE = 1_000_000
     settings.TRACE_HOME, settings.STORE_URL = tmp_path, (tmp_path / "store").as_uri()
 
     def received(*args: Any, **kwargs: Any) -> tuple[int, str]:
         return 200, "thanks"
 
-    def answered(engine: Any, request: dict[str, Any], patience: float = 0.0) -> dict[str, Any]:
+    def answered(engine: Any, path: str, request: dict[str, Any], patience: float = 0.0) -> dict[str, Any]:
         one = {"tools": ["Loose/One"], "scores": [0.5], "trace": ""}
+        if path == "/batch":
+            return {"model": request["model"], "answers": [one for _ in request["requests"]]}
         return {"fast": one, "trace": one} if request["mode"] == "both" else one
+
+    def written(engine: Any, path: str, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield {"event": "done", **answered(engine, path, request)}
 
     monkeypatch.setattr(deliveries, "post", received)
     settings.ENGINE_URL = "http://engine.invalid"
+    monkeypatch.setattr(services, "WRITE_SECONDS", 0)
     monkeypatch.setattr(retriever, "ask", answered)
+    monkeypatch.setattr(retriever, "ask_in_lines", written)
     monkeypatch.setattr(retriever, "export_dir", lambda model: tmp_path)
     w = make_world(tmp_path)
     w.clients = {who: Client(raise_request_exception=False) for who in PEOPLE}

@@ -12,6 +12,8 @@ from catalog.imports.services import catalog_import
 from catalog.models import LabelledQuery, NeighbourList, Tool
 from catalog.queries.imports import GivenQuery, queries_import
 from catalog.services import ledger_update
+from evaluation.models import RetrievalRequest
+from evaluation.requests.log import request_id
 from rules.book import version_contents
 from rules.changes.drafts import change_draft
 from rules.changes.services import (
@@ -224,6 +226,10 @@ def _training(w: SimpleNamespace, admin: User) -> None:
     w.policy = policy_save(actor=admin, name="hr line", snapshot=built, **cell, **limits)
     w.evaluation = make_evaluation((w.tool, [w.tool.name]), (w.tools[1], [w.tool.name]), model=w.model)
     w.benchmark = w.evaluation.benchmark
+    w.request_ids = {letter: request_id(user.pk, False) for letter, user in w.people.items()}
+    w.asked = RetrievalRequest.objects.create(
+        key=request_id(admin.pk, True), at=timezone.now(), owner=admin, via="single", outcome="answered"
+    )
     w.before = make_evaluation(
         (w.tool, [w.tools[1].name]),
         (w.tools[1], [w.tools[1].name]),

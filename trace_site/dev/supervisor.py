@@ -1,7 +1,8 @@
 """Runs the processes of one installation: web, workers, beat and the retrieval engine.
 
-Each child is restarted with a growing pause when it dies, logs to TRACE_HOME/logs, and ends with this process: at
-once when it is killed (Linux), after finishing its step when it is asked to end.
+Each child is restarted when it dies, at once if it had lived for a while, else with a growing pause. It logs to
+TRACE_HOME/logs, and ends with this process: at once when that is killed (Linux), after finishing its step when it is
+asked to end.
 """
 
 import ctypes
@@ -28,6 +29,8 @@ from trace_site.lib.errors import TraceError
 from trace_site.lib.files import write_atomic
 
 STOP_SECONDS = 15
+STEADY_SECONDS = 5.0  # a child that lived so long is no child that cannot start
+LOOK_SECONDS = 0.3
 # a header that is not whole after 10 s ends its connection, and so does one that says nothing for as long
 SERVER = ["trace_site.asgi:application", "--interface", "asginl", "--http", "1", "--no-ws"]
 SERVER += ["--http1-header-read-timeout", "10000", "--backpressure", "512", "--log-level", "warning"]
@@ -39,7 +42,8 @@ class Child:
     name: str
     command: list[str]
     process: subprocess.Popen[bytes] | None = None
-    deaths: int = 0
+    deaths: int = 0  # one soon after the other
+    started: float = 0.0
     next_start: float = 0.0
     log: TextIO | None = field(default=None, repr=False)
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
@@ -124,15 +128,15 @@ def _serve_locked(folder: Path, port: int, echo: Callable[[str], None]) -> None:
 def _watch(parts: list[Child], folder: Path, ending: list[int], echo: Callable[[str], None]) -> None:
     checked = time.monotonic()
     while not ending:
-        time.sleep(0.3)
+        time.sleep(LOOK_SECONDS)
         now = time.monotonic()
         for part in parts:
             if part.process is not None and part.process.poll() is not None:
-                part.deaths += 1
-                part.next_start = now + min(30.0, 0.5 * 2**part.deaths)
+                part.deaths = 0 if now - part.started >= STEADY_SECONDS else part.deaths + 1
+                part.next_start = now + min(30.0, 2 ** (part.deaths - 1) if part.deaths else 0)
                 echo(f"{part.name} ended with status {part.process.returncode}; starting it again")
                 part.process = None
-            elif part.process is None and now >= part.next_start:
+            if part.process is None and now >= part.next_start:
                 _start(part, folder)
         if now - checked > 5:
             checked = now
@@ -144,6 +148,7 @@ def _watch(parts: list[Child], folder: Path, ending: list[int], echo: Callable[[
 
 def _start(part: Child, folder: Path) -> None:
     (folder / "logs").mkdir(exist_ok=True)
+    part.started = time.monotonic()
     part.log = part.log or (folder / "logs" / f"{part.name}.log").open("a")
     part.process = subprocess.Popen(
         part.command,

@@ -93,6 +93,7 @@ def token_make(request: HttpRequest, pk: int) -> HttpResponse:
             scopes=request.POST.getlist("scopes"),
             days=number_of(request.POST.get("days", ""), digits=4),
             actor=request.user,
+            **_held(request),
         )
     except TraceError as error:
         return _person_page(request, person, token_problem=error)
@@ -107,11 +108,30 @@ def token_rotate(request: HttpRequest, pk: int, token: int) -> HttpResponse:
 
 
 @require_POST
+def token_permit(request: HttpRequest, pk: int, token: int) -> HttpResponse:
+    """Which permission targets the token holds from now on."""
+    row = _service_token(pk, token)
+    try:
+        tokens.service_token_permit(token=row, actor=request.user, **_held(request))
+    except TraceError as error:
+        return _person_page(request, row.owner, problem_of=row.pk, permit_problem=error)
+    messages.success(request, f"Saved. The token {row.name} holds them from its next request on.")
+    return redirect("people:person", pk)
+
+
+@require_POST
 def token_revoke(request: HttpRequest, pk: int, token: int) -> HttpResponse:
     row = _service_token(pk, token)
     tokens.service_token_revoke(token=row, actor=request.user)
     messages.success(request, f"The token {row.name} is revoked; programs that send it are refused.")
     return redirect("people:person", pk)
+
+
+def _held(request: HttpRequest) -> dict[str, Any]:
+    """Which permission targets a form gives a token. Raises TraceError `bad_input` where nobody chose."""
+    if (chosen := request.POST.get("holds")) not in ("all", "these"):
+        raise TraceError("choose which permission targets it holds.", code="bad_input", where="holds")
+    return {"holds_all": chosen == "all", "permissions": request.POST.get("permissions", "").splitlines()}
 
 
 def _service_token(pk: int, token: int) -> ApiToken:
@@ -125,7 +145,7 @@ def _handed_over(request: HttpRequest, person: User) -> dict[str, str]:
 
 
 def _person_page(request: HttpRequest, person: User, **more: Any) -> HttpResponse:
-    problem = more.get("problem") or more.get("token_problem")
+    problem = more.get("problem") or more.get("token_problem") or more.get("permit_problem")
     chosen = request.POST.getlist("roles") if more.get("problem") else _roles(person)
     wanted = request.POST.getlist("scopes") if more.get("token_problem") else []
     context = {
@@ -136,6 +156,8 @@ def _person_page(request: HttpRequest, person: User, **more: Any) -> HttpRespons
         "scopes": [(scope, words, scope in wanted) for scope, words in tokens.SCOPES.items()],
         "token_name": request.POST.get("name", "") if more.get("token_problem") else "",
         "token_days": request.POST.get("days", "") if more.get("token_problem") else 90,
+        "token_holds": request.POST.get("holds", "") if more.get("token_problem") else "",
+        "token_permissions": request.POST.get("permissions", "") if more.get("token_problem") else "",
         "most_days": tokens.MOST_DAYS,
         "link_days": settings.PASSWORD_RESET_TIMEOUT // 86_400,
         "is_oneself": person.pk == request.user.pk,
@@ -159,7 +181,10 @@ def account(request: HttpRequest) -> HttpResponse:
 def account_token(request: HttpRequest) -> HttpResponse:
     """Make or replace the caller's API token; it is shown on this one answer only."""
     refuse_beyond("token", request.user.pk, most=10, seconds=3600)
-    _, secret = tokens.personal_token_make(user=request.user)
+    try:
+        _, secret = tokens.personal_token_make(user=request.user, **_held(request))
+    except TraceError as error:
+        return render(request, "account.html", {"problem": error, **_account_context(request)}, status=422)
     return render(request, "account.html", {"shown": secret, **_account_context(request)})
 
 
@@ -273,5 +298,6 @@ urlpatterns = [
     path("<int:pk>/activate/", person_switch, {"change": services.person_activate}, name="activate"),
     path("<int:pk>/tokens/", token_make, name="token"),
     path("<int:pk>/tokens/<int:token>/rotate/", token_rotate, name="token_rotate"),
+    path("<int:pk>/tokens/<int:token>/permissions/", token_permit, name="token_permit"),
     path("<int:pk>/tokens/<int:token>/revoke/", token_revoke, name="token_revoke"),
 ]

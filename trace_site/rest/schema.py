@@ -256,7 +256,7 @@ def describe_common(result: dict[str, Any], generator: Any, request: Any, public
             texts = dict(REFUSALS)
             if "{" in path:
                 texts["404"] = "no such object"
-            if method == "post":
+            if method == "post" and operation["tags"] != ["retrieve"]:  # asking again is answered anew
                 operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
                 texts |= ON_CREATE
             if any(parameter["name"] == "If-Match" for parameter in operation.get("parameters", [])):

@@ -43,13 +43,16 @@ def client_of(request: HttpRequest) -> str | None:
     return address or None
 
 
-def seconds_to_wait(what: str, who: object, *, most: int, seconds: int) -> int:
-    """Count one more; 0 while there were at most `most` in this window, else how long it still lasts."""
+def seconds_to_wait(what: str, who: object, *, most: int, seconds: int, more: int = 1) -> int:
+    """Count so many more; 0 while there were at most `most` in this window, else how long it still lasts."""
     now = int(time.time())
     key = f"throttle:{what}:{who}:{now // seconds}"
     try:
-        cache.add(key, 0, timeout=2 * seconds)
-        made = cache.incr(key)
+        try:
+            made = cache.incr(key, more)
+        except ValueError:  # the first of this window
+            cache.add(key, 0, timeout=2 * seconds)
+            made = cache.incr(key, more)
     except (RedisError, ValueError) as error:  # ValueError: the key went between the two
         log.warning("%s is not counted: %s", what, error)
         return 0
@@ -69,15 +72,16 @@ def refuse_beyond(what: str, who: object, *, most: int, seconds: int) -> None:
 
 
 class ByAddress(BaseThrottle):
-    """Requests a minute from one address, whoever asks."""
+    """Requests a minute from one address, whoever asks. A view says by `rate` what its requests are counted as."""
 
     waiting = 0
 
     def allow_request(self, request: Any, view: Any) -> bool:
-        return self.is_below("api-address", client_of(request), settings.API_ADDRESS_RATE)
+        most = getattr(settings, f"{view.rate}_ADDRESS_RATE")
+        return self.is_below(f"{view.rate.lower()}-address", client_of(request), most)
 
-    def is_below(self, what: str, who: object, most: int) -> bool:
-        self.waiting = seconds_to_wait(what, who, most=most, seconds=60)
+    def is_below(self, what: str, who: object, most: int, more: int = 1) -> bool:
+        self.waiting = seconds_to_wait(what, who, most=most, seconds=60, more=more)
         return not self.waiting
 
     def wait(self) -> float:
@@ -94,7 +98,7 @@ class OfDescription(ByAddress):
 class ByToken(ByAddress):
     """Requests of one person, and of each service token."""
 
-    def allow_request(self, request: Any, view: Any) -> bool:
+    def allow_request(self, request: Any, view: Any, more: int = 1) -> bool:
         service = getattr(request.auth, "kind", "") == "service"
         who = f"token-{request.auth.pk}" if service else f"user-{request.user.pk}"
-        return self.is_below("api", who, settings.API_RATE)
+        return self.is_below(view.rate.lower(), who, getattr(settings, f"{view.rate}_RATE"), more)

@@ -3,24 +3,29 @@
 A personal token does what its owner may do. It ends after TOKEN_DAYS and when its owner's password changes: it keeps
 the mark that sessions keep, and that mark follows from the stored password. A password that is hashed anew, as Django
 does after an upgrade, ends it too. A service token acts as its owner within its scopes and ends on its day.
+
+Either says besides which permission targets it holds when it asks for tools: `permissions`, or all of them. Whoever
+makes one chooses; no choice is none.
 """
 
 import hashlib
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.postgres.fields import ArrayField
-from django.db import models, transaction
+from django.db import connection, models, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from rest_framework.authentication import TokenAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 
+from trace_site.access import remember_roles
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 
@@ -31,6 +36,7 @@ SCOPES = {
 }
 MOST_DAYS = 365  # of a service token
 TOLD_EVERY = timedelta(minutes=1)  # how exact last_used_at is
+MOST_PERMISSIONS, LONGEST_PERMISSION = 200, 300
 
 
 class ApiToken(models.Model):
@@ -46,6 +52,12 @@ class ApiToken(models.Model):
     prefix = models.CharField(max_length=12, help_text="how it begins, to tell it by")
     digest = models.CharField(max_length=64, unique=True, help_text="SHA-256 of the token")
     scopes = ArrayField(models.CharField(max_length=20), default=list)
+    holds_all = models.BooleanField(
+        default=False, db_default=False, help_text="every permission target, those of later tools too"
+    )
+    permissions = ArrayField(
+        models.CharField(max_length=LONGEST_PERMISSION), default=list, help_text="the targets, unless all"
+    )
     password_mark = models.CharField(max_length=64, blank=True)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
@@ -74,12 +86,24 @@ class ApiToken(models.Model):
         mark = self.owner.get_session_auth_hash()
         return self.kind == self.Kind.PERSONAL and not constant_time_compare(self.password_mark, mark)
 
+    @property
+    def holds(self) -> frozenset[str] | None:
+        """The permission targets; None: all."""
+        return None if self.holds_all else frozenset(self.permissions)
+
+    @property
+    def holds_words(self) -> str:
+        if self.holds_all:
+            return "all permissions"
+        count = len(self.permissions)
+        return f"{count} permission{'' if count == 1 else 's'}" if count else "no permissions"
+
 
 class ApiTokenAuthentication(TokenAuthentication):
     """`Authorization: Token <token>`."""
 
     def authenticate_credentials(self, key: str) -> tuple[User, ApiToken]:
-        token = ApiToken.objects.select_related("owner").filter(digest=digest_of(key)).first()
+        token = token_with_owner(digest_of(key))
         if token is None or token.is_over or not token.owner.is_active:
             raise AuthenticationFailed("This token is unknown, was revoked or has ended. Make another one.")
         if token.last_used_at is None or timezone.now() - token.last_used_at > TOLD_EVERY:
@@ -88,6 +112,48 @@ class ApiTokenAuthentication(TokenAuthentication):
                 free = ApiToken.objects.filter(pk=token.pk).select_for_update(skip_locked=True)
                 ApiToken.objects.filter(pk__in=free.values("pk")).update(last_used_at=Now())
         return token.owner, token
+
+
+@cache
+def _token_sql() -> tuple[str, list[str], list[str]]:
+    """(SQL, attributes of a token, of its owner), in the order of the columns; the last column is the owner's roles."""
+    of_token, of_owner = ApiToken._meta.concrete_fields, User._meta.concrete_fields
+    columns = [*(f"t.{one.column}" for one in of_token), *(f"u.{one.column}" for one in of_owner)]
+    sql = (
+        f"SELECT {', '.join(columns)}, ARRAY(SELECT g.name FROM auth_group g "
+        "JOIN auth_user_groups m ON m.group_id = g.id WHERE m.user_id = u.id) "
+        "FROM trace_site_apitoken t JOIN auth_user u ON u.id = t.owner_id WHERE t.digest = %s"
+    )
+    return sql, [one.attname for one in of_token], [one.attname for one in of_owner]
+
+
+def token_with_owner(digest: str) -> ApiToken | None:
+    """The token, its owner and the owner's roles in one query; the ORM would take longer to word it than Postgres to
+    answer it, with every call of the API."""
+    sql, of_token, of_owner = _token_sql()
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [digest])
+        if (row := cursor.fetchone()) is None:
+            return None
+    token = ApiToken.from_db(connection.alias, of_token, row[: len(of_token)])
+    token.owner = User.from_db(connection.alias, of_owner, row[len(of_token) : -1])
+    remember_roles(token.owner, row[-1])
+    return token
+
+
+def holds_of(token: Any) -> frozenset[str] | None:
+    """What a request holds by who asks: its token's permission targets. A signed-in person, who may read the whole
+    catalog, holds all: None."""
+    return token.holds if isinstance(token, ApiToken) else None
+
+
+def permissions_given(texts: Iterable[str]) -> list[str]:
+    """Permission targets as somebody wrote them, once each. Raises TraceError `bad_input`."""
+    given = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
+    if len(given) > MOST_PERMISSIONS or any(len(text) > LONGEST_PERMISSION for text in given):
+        most = f"a token holds at most {MOST_PERMISSIONS} targets of {LONGEST_PERMISSION} characters."
+        raise TraceError(most, code="bad_input", where="permissions", hint="Or let it hold all.")
+    return given
 
 
 def service_token_of(token: Any) -> int | None:
@@ -126,8 +192,11 @@ def token_of(user: Any) -> ApiToken | None:
 
 
 @transaction.atomic
-def personal_token_make(*, user: Any) -> tuple[ApiToken, str]:
+def personal_token_make(
+    *, user: Any, holds_all: bool = False, permissions: Iterable[str] = ()
+) -> tuple[ApiToken, str]:
     """The user's only personal token and its text, which is to be shown now. The one before ends."""
+    given = permissions_given(() if holds_all else permissions)
     user = User.objects.select_for_update(no_key=True).get(pk=user.pk)
     ApiToken.objects.filter(owner=user, kind=ApiToken.Kind.PERSONAL).delete()
     token, secret = _made(
@@ -136,8 +205,11 @@ def personal_token_make(*, user: Any) -> tuple[ApiToken, str]:
         created_by=user,
         password_mark=user.get_session_auth_hash(),
         expires_at=timezone.now() + timedelta(days=settings.TOKEN_DAYS),
+        holds_all=holds_all,
+        permissions=given,
     )
-    audit_models.record(actor=user, action="token.created", obj=user)
+    detail = {"permissions": "all" if holds_all else given}
+    audit_models.record(actor=user, action="token.created", obj=user, detail=detail)
     return token, secret
 
 
@@ -152,7 +224,14 @@ def personal_token_revoke(*, user: Any) -> bool:
 
 @transaction.atomic
 def service_token_make(
-    *, owner: Any, name: str, scopes: Collection[str], days: int, actor: Any
+    *,
+    owner: Any,
+    name: str,
+    scopes: Collection[str],
+    days: int,
+    actor: Any,
+    holds_all: bool = False,
+    permissions: Iterable[str] = (),
 ) -> tuple[ApiToken, str]:
     """A token for a program and its text, which is to be shown now. Raises TraceError `bad_input`, `not_allowed`."""
     require_power_over(owner, actor)
@@ -163,6 +242,7 @@ def service_token_make(
         raise TraceError("choose what it may do.", code="bad_input", where="scopes")
     if not 0 < days <= MOST_DAYS:
         raise TraceError(f"a token lasts 1 to {MOST_DAYS} days.", code="bad_input", where="days")
+    given = permissions_given(() if holds_all else permissions)
     token, secret = _made(
         kind=ApiToken.Kind.SERVICE,
         owner=owner,
@@ -170,8 +250,11 @@ def service_token_make(
         name=name,
         scopes=wanted,
         expires_at=timezone.now() + timedelta(days=days),
+        holds_all=holds_all,
+        permissions=given,
     )
-    detail = {"token": name, "scopes": wanted, "days": days}
+    held = "all" if holds_all else given
+    detail = {"token": name, "scopes": wanted, "days": days, "permissions": held}
     audit_models.record(actor=actor, action="service_token.created", obj=owner, detail=detail)
     return token, secret
 
@@ -192,6 +275,21 @@ def service_token_rotate(*, token: ApiToken, actor: Any) -> tuple[ApiToken, str]
     detail = {"token": token.name}
     audit_models.record(actor=actor, action="service_token.replaced", obj=token.owner, detail=detail)
     return token, secret
+
+
+@transaction.atomic
+def service_token_permit(
+    *, token: ApiToken, holds_all: bool, permissions: Iterable[str], actor: Any
+) -> ApiToken:
+    """What the token holds from its next request on; its text stays. Raises TraceError as `service_token_make`."""
+    given = permissions_given(() if holds_all else permissions)
+    token = _locked(token)
+    require_power_over(token.owner, actor)
+    token.holds_all, token.permissions = holds_all, given
+    token.save(update_fields=["holds_all", "permissions"])
+    detail = {"token": token.name, "permissions": "all" if holds_all else given}
+    audit_models.record(actor=actor, action="service_token.permitted", obj=token.owner, detail=detail)
+    return token
 
 
 @transaction.atomic

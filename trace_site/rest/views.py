@@ -45,16 +45,25 @@ DRF_CODES: dict[type[Exception], str] = {
 class ApiView(APIView):
     """One operation a method."""
 
+    rate = "API"  # which limits count: settings.<rate>_RATE and <rate>_ADDRESS_RATE
     scope = ""  # what a service token needs; empty: `read` for safe methods, `write` for the others
+    writes = True  # false: nothing that the ledger is told of, so that it need not know who asks
+    keeps_answers = True  # for who repeats a POST with its Idempotency-Key
     told_once: tuple[str, ...] = ()  # fields of an answer that are never kept: null when it is repeated
     parser_classes = [StrictJSONParser]
     throttle_classes = [ByToken]
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        key = request.headers.get("Idempotency-Key") if request.method == "POST" else None
+        key = self.key_of(request)
         if key is None:
             return super().dispatch(request, *args, **kwargs)
         return idempotency.once(key, lambda: super(ApiView, self).dispatch(request, *args, **kwargs))
+
+    def key_of(self, request: Any) -> str | None:
+        if request.method != "POST" or not self.keeps_answers:
+            return None
+        key: str | None = request.headers.get("Idempotency-Key")
+        return key
 
     def perform_authentication(self, request: Request) -> None:
         """Whoever asks too often is refused before a token is looked up."""
@@ -65,15 +74,15 @@ class ApiView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        identify(request.user, service_token_of(request.auth))
+        if self.writes:
+            identify(request.user, service_token_of(request.auth))
         if not hasattr(self, str(request.method).lower()):
             raise exceptions.MethodNotAllowed(str(request.method))
         require_scope(request.auth, self.scope or ("read" if request.method in SAFE else "write"))
         if request.method not in SAFE:
             if not str(request.content_type).startswith("multipart/"):
                 _ = request._request.body  # Django's own cap on its size
-            key = request.headers.get("Idempotency-Key")
-            if request.method == "POST" and key is not None:
+            if (key := self.key_of(request)) is not None:
                 idempotency.begin(request, key)
 
     def handle_exception(self, exc: Exception) -> Any:
@@ -188,7 +197,7 @@ def handle_error(error: Exception, context: dict[str, Any]) -> Response | None:
         status = API_STATUS.get(error.code, status_of(error.code))
         refusal = Response(_writable(error.as_dict()), status=status)
         if error.code in ("unavailable", "key_in_use"):
-            refusal["Retry-After"] = "1"
+            refusal["Retry-After"] = str(error.extra.get("retry_after", 1))
         return refusal
     response = exception_handler(error, context)
     if response is not None:

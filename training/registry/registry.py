@@ -4,7 +4,9 @@ An alias is the newest row of an append-only history, so every move can be read 
 retention does: a model whose files are gone can never be named.
 """
 
+import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -186,8 +188,17 @@ def export_dir(model: Model) -> Path:
 
 def stamp(folder: Path) -> Stamp:
     """Names, sizes and times of all files below: another stamp means the folder was touched."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return tuple((str(path), (at := path.stat()).st_size, at.st_mtime_ns) for path in files)
+    found: list[tuple[str, int, int]] = []
+    folders = [str(folder)]
+    while folders:  # every request for tools asks this, and Path.rglob would take most of a millisecond
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.is_file():
+                    at = entry.stat()
+                    found.append((entry.path, at.st_size, at.st_mtime_ns))
+    return tuple(sorted(found))
 
 
 @lru_cache(maxsize=64)

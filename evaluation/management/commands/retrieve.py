@@ -42,6 +42,6 @@ class Command(TraceCommand):
         said = f"model {result['model']['id']} {result['mode']} in {result['seconds']:.3f} s"
         if result["confidence"] is not None:
             said += f", {result['confidence']:.0%} sure of the first tool"
-        if result["cited_rule"]:
-            said += f", cites {result['cited_rule']['code']}"
+        if result["cited_rules"]:
+            said += f", cites {', '.join(rule['code'] for rule in result['cited_rules'])}"
         return result, said

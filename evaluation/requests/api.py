@@ -1,0 +1,68 @@
+"""POST /api/v1/retrieve/ID/feedback: whether an answer was right."""
+
+from typing import Any
+from uuid import UUID
+
+from django.urls import path
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from evaluation.models import RetrievalRequest
+from evaluation.requests import services
+from trace_site.rest.examples import answer_example, examples_beside, request_example
+from trace_site.rest.schema import InputSerializer
+from trace_site.rest.views import ApiView
+
+EXAMPLES = examples_beside(__file__)
+MOST_TOOLS = 100
+
+
+class ToolNames(serializers.ListField):
+    child = serializers.CharField(max_length=400)
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=False, max_length=MOST_TOOLS, **options)
+
+
+class RetrieveFeedback(ApiView):
+    rate = "RETRIEVE"
+    scope = "retrieve"
+    keeps_answers = False  # saying it again replaces it
+
+    class FeedbackInput(InputSerializer):
+        verdict = serializers.ChoiceField(choices=RetrievalRequest.Verdict.choices)
+        expected = ToolNames(help_text="the tools that would have been right")
+        comment = serializers.CharField(required=False, allow_blank=True, max_length=2000)
+        query = serializers.CharField(
+            required=False,
+            max_length=4000,
+            help_text="the request, for the report to be kept also where the log does not have it",
+        )
+        tools = ToolNames(help_text="with `query`: the tools that were answered")
+
+    class FeedbackAnswer(serializers.Serializer[Any]):
+        id = serializers.UUIDField(source="key")
+        verdict = serializers.CharField()
+        expected = serializers.ListField(child=serializers.CharField())
+        reported_at = serializers.DateTimeField()
+
+    @extend_schema(
+        request=FeedbackInput,
+        responses={
+            200: FeedbackAnswer,
+            400: OpenApiResponse(description="a field is wrong, or there is no such tool"),
+        },
+        examples=[request_example(EXAMPLES["reported"]), answer_example(EXAMPLES["answer"])],
+    )
+    def post(self, request: Request, key: UUID) -> Response:
+        """Say whether an answer was right. The id is the one that the answer carries; only whose token asked may say
+        so. Personal data in `query` and `comment` is replaced before they are stored.
+        """
+        given = self.read(self.FeedbackInput)
+        row = services.feedback_give(key=key, user=request.user, token=request.auth, **given)
+        return Response(self.FeedbackAnswer(row).data)
+
+
+urlpatterns = [path("retrieve/<uuid:key>/feedback", RetrieveFeedback.as_view(), name="api-retrieve-feedback")]

@@ -1,0 +1,207 @@
+"""The log of what programs asked: written beside the answers, never before them.
+
+In: an entry for each request that was drawn, handed over in memory. A thread of the web process scrubs and writes them,
+many at once. What finds no room is lost and counted; no answer waits for the log and none fails with it. Only scrubbed
+texts are stored.
+"""
+
+import atexit
+import hashlib
+import hmac
+import logging
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db import connection, transaction
+from django.db.models import F
+
+from catalog.core.scrubbing.scrub import scrub
+from evaluation.models import RequestDay, RequestLogPolicy, RetrievalRequest
+
+log = logging.getLogger(__name__)
+MOST_WAITING = (
+    5000  # entries in memory; at 100 requests a second the database may be away for most of a minute
+)
+MOST_AT_ONCE = 200
+WRITE_SECONDS = 0.5  # how often what waits is written
+LONGEST_CALLER = 200
+ANSWERED = "answered"
+# what a report of an answer writes, and the log never does
+REPORTED = ("verdict", "expected", "comment", "reported_at")
+
+
+@dataclass(slots=True)
+class Entry:
+    """One request that was drawn, with its texts as they came."""
+
+    key: UUID
+    owner: int
+    token: int | None
+    token_name: str
+    caller: str
+    via: str
+    query: str
+    asked: Mapping[str, Any]  # mode, k, domain, permissions
+    total_ms: float
+    answer: Mapping[str, Any] | None = None
+    outcome: str = ANSWERED
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+def caller_hash(caller: str) -> str:
+    """What is kept of the caller that a call names: enough to find the same one again, nothing to know them by."""
+    if not caller:
+        return ""
+    return hmac.new(settings.SECRET_KEY.encode(), f"caller {caller}".encode(), hashlib.sha256).hexdigest()[
+        :32
+    ]
+
+
+def request_id(owner: int, logged: bool) -> UUID:
+    """An id that says by itself whose request it was and whether it is in the log: eight random bytes, the last bit of
+    which says that, and eight of a MAC over them and the owner."""
+    drawn = bytearray(secrets.token_bytes(8))
+    drawn[7] = drawn[7] & 0xFE | logged
+    return UUID(bytes=bytes(drawn) + _mark(bytes(drawn), owner))
+
+
+def is_logged(key: UUID, owner: int) -> bool | None:
+    """None for an id that was never given to this person."""
+    drawn, mark = key.bytes[:8], key.bytes[8:]
+    return bool(drawn[7] & 1) if hmac.compare_digest(mark, _mark(drawn, owner)) else None
+
+
+def _mark(drawn: bytes, owner: int) -> bytes:
+    message = b"request %d " % owner + drawn
+    return hmac.new(settings.SECRET_KEY.encode(), message, hashlib.sha256).digest()[:8]
+
+
+def policy() -> RequestLogPolicy:
+    """As an admin set it, else the defaults."""
+    return RequestLogPolicy.objects.first() or RequestLogPolicy()
+
+
+class Log:
+    """What waits to be written in this process."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Entry] = deque()
+        self.asked = self.lost = 0
+        self.counting = threading.Lock()  # of the two numbers
+        self.writing = threading.Lock()  # one writer at a time
+        self.thread: threading.Thread | None = None
+
+    def add(self, entry: Entry | None) -> None:
+        """One more request; None: it was not drawn. Waits for nobody but who adds as well."""
+        with self.counting:
+            self.asked += 1
+            if entry is not None and len(self.waiting) >= MOST_WAITING:
+                self.lost += 1
+            elif entry is not None:
+                self.waiting.append(entry)
+
+    def start(self) -> None:
+        """From here on what waits is written without being asked; the rest at the end of the process."""
+        if self.thread is None:
+            self.thread = threading.Thread(target=self._run, name="request-log", daemon=True)
+            self.thread.start()
+            atexit.register(self.flush)
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(WRITE_SECONDS)
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits now. While the database is away it waits on, as much as there is room for."""
+        with self.writing:
+            while self.waiting or self.asked or self.lost:
+                if not self._write_some():
+                    return
+
+    def _write_some(self) -> bool:
+        entries = [self.waiting.popleft() for _ in range(min(len(self.waiting), MOST_AT_ONCE))]
+        with self.counting:
+            asked, lost, self.asked, self.lost = self.asked, self.lost, 0, 0
+        try:
+            with transaction.atomic():
+                keeps_texts = policy().keeps_texts
+                write([as_row(entry, keeps_texts) for entry in entries])
+                count(asked=asked, kept=len(entries), lost=lost)
+        except DatabaseError as error:
+            log.warning("%d requests wait for the log: %s", len(entries), error)
+            if not connection.in_atomic_block:
+                connection.close()  # a new one may come through
+            self.waiting.extendleft(reversed(entries))
+            kept_back = 0
+        except Exception:  # noqa: BLE001 - whatever an entry does, the log goes on and no answer hears of it
+            log.exception("%d requests were not logged", len(entries))
+            kept_back = len(entries)
+        else:
+            return True
+        with self.counting:
+            self.asked += asked
+            self.lost += lost + kept_back
+        return False
+
+
+def write(rows: Sequence[RetrievalRequest]) -> None:
+    """Of a request that was reported before it was written, all but the report."""
+    fields = [column.name for column in RetrievalRequest._meta.concrete_fields if not column.primary_key]
+    told = [name for name in fields if name not in ("key", *REPORTED)]
+    RetrievalRequest.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["key"], update_fields=told
+    )
+
+
+requests = Log()
+
+
+def start() -> None:
+    """Called by a process that serves the site."""
+    requests.start()
+
+
+def count(*, asked: int, kept: int, lost: int) -> None:
+    today, more = datetime.now(UTC).date(), {"asked": asked, "kept": kept, "lost": lost}
+    if not RequestDay.objects.filter(pk=today).update(**{name: F(name) + n for name, n in more.items()}):
+        RequestDay.objects.bulk_create([RequestDay(day=today)], ignore_conflicts=True)
+        RequestDay.objects.filter(pk=today).update(**{name: F(name) + n for name, n in more.items()})
+
+
+def as_row(entry: Entry, keeps_texts: bool) -> RetrievalRequest:
+    answer: Mapping[str, Any] = entry.answer or {}
+    query, trace = (
+        scrub(text) if keeps_texts and text else None for text in (entry.query, answer.get("trace"))
+    )
+    return RetrievalRequest(
+        key=entry.key,
+        at=entry.at,
+        owner_id=entry.owner,
+        token=entry.token,
+        token_name=entry.token_name,
+        caller=entry.caller,
+        via=entry.via,
+        **entry.asked,
+        outcome=entry.outcome,
+        query=query.text if query else "",
+        replaced=query.kinds if query else [],
+        trace=trace.text if trace else "",
+        model_id=answer["model"]["id"] if answer else None,
+        tools=[tool["name"] for tool in answer.get("tools", ())],
+        withheld=[tool["name"] for tool in answer.get("withheld", ())],
+        cited=[[rule["code"], rule["version"]] for rule in answer.get("cited_rules", ())],
+        confidence=answer.get("confidence"),
+        fits=answer.get("fits"),
+        total_ms=round(entry.total_ms, 2),
+        engine_ms=round(1000 * answer["latency"]["engine"], 2) if answer else None,
+    )

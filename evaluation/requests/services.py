@@ -1,0 +1,139 @@
+"""What is kept of requests and for how long; a report of a wrong answer; one person's requests taken out."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from catalog.core.scrubbing.scrub import scrub
+from catalog.models import Tool
+from evaluation.models import RequestLogPolicy, RetrievalRequest
+from evaluation.requests.log import REPORTED, WRITE_SECONDS, caller_hash, is_logged, policy, requests
+from trace_site.audit import models as audit_models
+from trace_site.lib.errors import TraceError
+from trace_site.rest.tokens import service_token_of
+
+MOST_DAYS = 3650
+AT_ONCE = 5000  # rows of one delete
+
+
+@transaction.atomic
+def policy_change(*, share: float, keeps_texts: bool, days: int, actor: Any) -> RequestLogPolicy:
+    """Raises TraceError `bad_input`."""
+    if not 0 <= share <= 1:
+        raise TraceError("is a share from 0 to 1.", code="bad_input", where="share")
+    if not 1 <= days <= MOST_DAYS:
+        raise TraceError(f"must lie in 1..{MOST_DAYS}.", code="bad_input", where="days")
+    kept = policy()
+    kept.share, kept.keeps_texts, kept.days, kept.changed_by = share, keeps_texts, days, actor
+    kept.save()
+    detail = {"share": share, "keeps_texts": keeps_texts, "days": days}
+    audit_models.record(actor=actor, action="request_log.changed", obj=kept, detail=detail)
+    return kept
+
+
+def forget_old() -> int:
+    """Delete what is older than the policy keeps, a part at a time; returns how many."""
+    return _deleted(RetrievalRequest.objects.filter(at__lt=Now() - timedelta(days=policy().days)))
+
+
+def _deleted(rows: QuerySet[RetrievalRequest]) -> int:
+    gone = 0
+    while found := list(rows.order_by("pk").values_list("pk", flat=True)[:AT_ONCE]):
+        gone += RetrievalRequest.objects.filter(pk__in=found).delete()[0]
+    return gone
+
+
+def requests_erase(*, actor: Any, owner: User | None = None, caller: str = "") -> int:
+    """Delete every request of a person: of those whose tokens asked (`owner`), or of those a call named (`caller`);
+    of both, where both are given, what fits both. The audit keeps that it was done and how many, not of whom a
+    caller's were. Raises TraceError `bad_input` where nobody is named.
+    """
+    if owner is None and not caller:
+        raise TraceError("say whose requests.", code="bad_input", where="caller")
+    time.sleep(2 * WRITE_SECONDS)  # until other processes have written what waits there
+    requests.flush()
+    rows = RetrievalRequest.objects.all()
+    if owner is not None:
+        rows = rows.filter(owner=owner)
+    if caller:
+        rows = rows.filter(caller=caller_hash(caller))
+    with transaction.atomic():
+        gone = _deleted(rows)
+        detail = {"requests": gone, "by": "owner" if not caller else "caller" if owner is None else "both"}
+        about = owner if owner is not None else policy_row()
+        audit_models.record(actor=actor, action="requests.erased", obj=about, detail=detail)
+    return gone
+
+
+def policy_row() -> RequestLogPolicy:
+    """The stored policy, made with the defaults where there is none."""
+    kept = policy()
+    if kept.pk is None:
+        kept.save()
+    return kept
+
+
+@transaction.atomic
+def feedback_give(
+    *,
+    key: UUID,
+    user: Any,
+    token: Any,
+    verdict: str,
+    expected: Iterable[str] = (),
+    comment: str = "",
+    query: str = "",
+    tools: Iterable[str] = (),
+) -> RetrievalRequest:
+    """What a caller says of an answer to them; saying it again replaces it. A request that was not drawn for the log is
+    kept now when its `query` comes along, with the `tools` that were answered.
+
+    Raises TraceError `not_found`, `unknown_tool`.
+    """
+    logged = is_logged(key, user.pk)
+    if logged is None or not (logged or query):
+        raise TraceError(
+            f"there is no request {key} of yours" + ("." if logged is None else " in the log."),
+            code="not_found",
+            where="id",
+            hint="Only a share is kept. Send `query` and `tools` along, and the report is kept all the same.",
+        )
+    given = {"expected": list(dict.fromkeys(expected)), "tools": list(dict.fromkeys(tools))}
+    require_known(given)
+    keeps_texts = policy().keeps_texts
+    service = service_token_of(token)
+    asked = scrub(query) if query and keeps_texts else None
+    # the log fills in the rest when it comes to it
+    stub = {
+        "at": timezone.now(),
+        "owner": user,
+        "token": service,
+        "token_name": token.name if service else "",
+        "via": RetrievalRequest.Via.REPORT,
+        "query": asked.text if asked else "",
+        "replaced": asked.kinds if asked else [],
+        "tools": given["tools"],
+    }
+    row, _ = RetrievalRequest.objects.get_or_create(key=key, defaults=stub)
+    row.verdict, row.expected = verdict, given["expected"]
+    row.comment = scrub(comment).text if comment and keeps_texts else ""
+    row.reported_at = timezone.now()
+    row.save(update_fields=REPORTED)
+    return row
+
+
+def require_known(given: Mapping[str, Sequence[str]]) -> None:
+    """Raises TraceError `unknown_tool` for a name that the catalog never had."""
+    names = {name for of in given.values() for name in of}
+    unknown = names - set(Tool.objects.filter(name__in=names).values_list("name", flat=True))
+    if unknown:
+        where = next(field for field, of in given.items() if unknown & set(of))
+        raise TraceError(f"there is no tool {min(unknown)}.", code="unknown_tool", where=where)

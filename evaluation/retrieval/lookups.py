@@ -1,0 +1,223 @@
+"""What an answer is joined with: models, tools, rules, calibrations. Kept in this process while the counters in the
+database stand still, which one query asks: a blocked tool, a published rule or another champion counts from the next
+request on, whoever made the change and wherever.
+
+Three counters, three parts; a part that moved is forgotten whole and read again as it is needed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from catalog.models import Domain, Tool
+from catalog.services import masked_names
+from evaluation.core.confidence import Fit
+from evaluation.core.metrics import cited_codes
+from evaluation.core.withholding import Redaction, is_withheld
+from evaluation.models import Calibration
+from evaluation.requests.log import policy
+from rules.models import Rule, RuleVersion
+from synthesis.models import Snapshot
+from trace_site.database import generation_key
+from training.models import AliasMove, Model
+from training.registry.registry import model_named, tools_of
+
+FALLBACKS = 2  # with the champion, as many models as the engine keeps in memory
+MOST_MOVES = 20  # of the champion's alias that are looked through for them
+MOST_HOLDERS = 64  # different sets of permissions whose withheld names are kept
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTool:
+    pk: int
+    description: str
+    deprecated: bool
+    retired: bool
+    needs: frozenset[str]
+
+
+class CatalogPart:
+    def __init__(self) -> None:
+        self._tools: dict[str, KnownTool | None] = {}
+        self._domains: dict[str, bool] = {}
+        self._masked: frozenset[str] | None = None
+        self._without: dict[tuple[Any, str], list[str]] = {}
+        self._needs: dict[str, frozenset[str]] | None = None
+        self._redactions: dict[frozenset[str], Redaction] = {}
+
+    def tools(self, names: Iterable[str]) -> Mapping[str, KnownTool | None]:
+        """What the catalog says of these tools; None of one that it does not have."""
+        if unread := {name for name in names if name not in self._tools}:
+            rows = Tool.objects.filter(name__in=unread).values_list(
+                "name", "pk", "description", "deprecated", "status", "permissions"
+            )
+            found = {
+                name: KnownTool(pk, text, deprecated, status == Tool.Status.RETIRED, frozenset(needs))
+                for name, pk, text, deprecated, status, needs in rows
+            }
+            self._tools.update({name: found.get(name) for name in unread})
+        return self._tools
+
+    def has_domain(self, slug: str) -> bool:
+        if not self._domains.get(slug):
+            self._domains[slug] = Domain.objects.filter(pk=slug).exists()
+        return self._domains[slug]
+
+    def without(self, folder: Any, digest: str) -> list[str]:
+        """The model's tools that no answer may name now."""
+        if self._masked is None:
+            self._masked = masked_names()
+        if not self._masked:
+            return []
+        if (folder, digest) not in self._without:
+            self._without[folder, digest] = sorted(self._masked & tools_of(folder, digest))
+        return self._without[folder, digest]
+
+    def redaction(self, holds: frozenset[str]) -> Redaction:
+        """Of the names of all tools that need what is not held; anew for each text."""
+        if holds not in self._redactions:
+            if self._needs is None:
+                needing = Tool.objects.exclude(permissions=[]).order_by().values_list("name", "permissions")
+                self._needs = {name: frozenset(needs) for name, needs in needing}
+            if len(self._redactions) >= MOST_HOLDERS:
+                self._redactions.clear()
+            names = [name for name, needs in self._needs.items() if is_withheld(needs, holds)]
+            self._redactions[holds] = Redaction(names)
+        return self._redactions[holds].anew()
+
+
+class RulesPart:
+    def __init__(self) -> None:
+        self._codes: frozenset[str] | None = None
+        self._rules: dict[str, list[Rule]] = {}
+
+    def codes(self) -> frozenset[str]:
+        """Of the published rules."""
+        if self._codes is None:
+            published = Rule.objects.filter(published__isnull=False).order_by()
+            self._codes = frozenset(published.values_list("code", flat=True))
+        return self._codes
+
+    def named(self, code: str) -> list[Rule]:
+        """The rules of a code, which several domains may have, with what is published of them."""
+        if code not in self._rules:
+            rules = Rule.objects.filter(code=code).select_related("published__target")
+            self._rules[code] = list(rules.order_by("pk"))
+        return self._rules[code]
+
+    def cited(self, trace: str, snapshot: int, answer: Sequence[KnownTool | None]) -> list[dict[str, Any]]:
+        """The rules whose codes stand in the trace, in reading order, as the model's snapshot has them; one that it
+        does not have, as it is published. Of rules with one code the one about the answer."""
+        taught = versions_in(snapshot)
+        ids = {tool.pk for tool in answer if tool}
+        cited = []
+        for code in cited_codes(trace, self.codes() | taught.keys()):
+            versions = []
+            for rule in self.named(code):
+                number = taught.get(code, {}).get(rule.domain_id)
+                published = rule.published
+                if published is not None and number in (None, published.number):
+                    versions.append((rule, published, number is not None))
+                elif number is not None and (version := version_numbered(rule.pk, number)):
+                    versions.append((rule, version, True))
+            if versions:
+                about = max(versions, key=lambda one: (len(ids & set(one[1].tool_ids)), -one[0].pk))
+                cited.append(_citation(*about, trace.find(code)))
+        return cited
+
+
+def _citation(rule: Rule, version: RuleVersion, in_snapshot: bool, start: int) -> dict[str, Any]:
+    published = rule.published.number if rule.published else None
+    return {
+        "id": rule.pk,
+        "code": rule.code,
+        "domain": rule.domain_id,
+        "version": version.number,
+        "in_snapshot": in_snapshot,
+        "is_published": version.number == published,
+        "published_version": published,
+        "target": version.target.name,
+        "text": version.text,
+        "start": start,
+    }
+
+
+@lru_cache(maxsize=16)  # snapshots are frozen
+def versions_in(snapshot: int) -> dict[str, dict[str, int]]:
+    """{code: {domain: version}} of a snapshot's rules."""
+    rows = Snapshot.objects.filter(pk=snapshot).values_list("manifest__rules", flat=True).first() or []
+    found: dict[str, dict[str, int]] = {}
+    for row in rows:
+        found.setdefault(row["code"], {})[row["domain"]] = row["version"]
+    return found
+
+
+@lru_cache(maxsize=1024)  # versions are frozen, and so are their targets' names
+def version_numbered(rule: int, number: int) -> RuleVersion | None:
+    return RuleVersion.objects.select_related("target").filter(rule=rule, number=number).first()
+
+
+class ServingPart:
+    def __init__(self) -> None:
+        self._models: dict[str, Model] = {}
+        self._earlier: list[Model] | None = None
+        self._fits: dict[int, dict[str, Fit]] = {}
+        self._share: float | None = None
+
+    def model(self, reference: str | int) -> Model:
+        """Raises TraceError `not_found`."""
+        name = str(reference).strip()
+        if name not in self._models:
+            self._models[name] = model_named(name)
+        return self._models[name]
+
+    def earlier_champions(self) -> list[Model]:
+        """The champions before this one whose files are still there, the latest first, FALLBACKS at most."""
+        if self._earlier is None:
+            moves = AliasMove.objects.filter(alias=AliasMove.Alias.CHAMPION).order_by("-id")
+            _, *earlier = dict.fromkeys(moves.values_list("model", flat=True)[:MOST_MOVES])
+            models = Model.objects.select_related("run__snapshot").filter(removed_at=None).in_bulk(earlier)
+            self._earlier = [models[pk] for pk in earlier if pk in models][:FALLBACKS]
+        return self._earlier
+
+    def fits(self, model: Model) -> dict[str, Fit]:
+        """{decode: how far its answers can be trusted}."""
+        if model.pk not in self._fits:
+            rows = Calibration.objects.filter(model=model)
+            self._fits[model.pk] = {row.decode: Fit.of(row.fit) for row in rows}
+        return self._fits[model.pk]
+
+    def logged_share(self) -> float:
+        """Of the requests, that the log keeps."""
+        if self._share is None:
+            self._share = policy().share
+        return self._share
+
+
+class Lookups(NamedTuple):
+    catalog: CatalogPart
+    rules: RulesPart
+    serving: ServingPart
+
+
+_kept: tuple[Mapping[str, object], Lookups] = (
+    dict.fromkeys(Lookups._fields, "unread"),
+    Lookups(CatalogPart(), RulesPart(), ServingPart()),
+)
+
+
+def lookups() -> Lookups:
+    """What is known as of now. One query."""
+    global _kept
+    before, kept = _kept
+    moved = generation_key(*Lookups._fields)
+    if moved != before:
+        stands = [moved.get(name) == before.get(name) for name in Lookups._fields]
+        kept = Lookups(
+            kept.catalog if stands[0] else CatalogPart(),
+            kept.rules if stands[1] else RulesPart(),
+            kept.serving if stands[2] else ServingPart(),
+        )
+        _kept = moved, kept
+    return kept

@@ -1,0 +1,359 @@
+"""What the retrieval endpoint adds to the engine's own time, and how many queries a second it passes on.
+
+    python -m tests.bench.endpoint [--home DIR] [--seconds 20] [--tools 8323] [--pages] [--profile]
+
+A site as `manage.py up` serves it (one web process) in a home of its own, and in place of the engine a stub that thinks
+for 10 ms and answers whoever asks. Every call has a token with permissions, is filtered by them, counted by the limits
+and logged (share 1: the dearest). Open loop: calls leave at their time, answered or not, so that a slow answer shows in
+those behind it; the stub asked directly, in turn with the site, is what its time is taken from. Then closed loops.
+Timings mean something on a calm machine alone: the load is printed beside them.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+THINK = 0.010  # seconds, of the stub
+RATE = 100  # calls a second of the open loop
+P50_GOAL, P95_GOAL = 5.0, 20.0  # ms beyond what the stub takes
+PASSED_GOAL = 50.0  # queries a second at 16 clients
+QUERY = "could somebody send me the payslip of May 2024 for my bank"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--home", type=Path, help="kept for the next time; else a folder that goes")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement")
+    parser.add_argument("--tools", type=int, default=8323)
+    parser.add_argument(
+        "--pages", action="store_true", help="once more while somebody reads pages all the time"
+    )
+    parser.add_argument(
+        "--profile", action="store_true", help="where one request spends its time, in this process"
+    )
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TRACE_HOME"] = str(options.home or folder)
+        os.environ.update(RETRIEVE_RATE="10000000", RETRIEVE_ADDRESS_RATE="10000000")
+        from trace_site.dev import services
+
+        services.ensure_services()
+        try:
+            with stub() as engine:
+                os.environ["ENGINE_URL"] = engine
+                made = prepare(options.tools)
+                if options.profile:
+                    return profile(made)
+                return measure(made, engine, options)
+        finally:
+            services.stop_services(services.home())
+
+
+def prepare(tools: int) -> dict[str, Any]:
+    """The home's contents: a catalog in which every fourth tool needs a permission, a champion, tokens."""
+    os.environ["DJANGO_SETTINGS_MODULE"] = "trace_site.settings"
+    import django
+
+    django.setup()
+    from django.conf import settings
+    from django.contrib.auth.models import Group, User
+    from django.core.management import call_command
+    from django.test import Client
+
+    from catalog.models import Tool
+    from evaluation.models import RequestLogPolicy
+    from tests.factories import make_domain, make_model
+    from trace_site.artefacts import store
+    from trace_site.rest.tokens import service_token_make
+    from training.models import AliasMove
+
+    call_command("migrate", verbosity=0)
+    user, is_new = User.objects.get_or_create(username="bench")
+    if is_new:
+        user.groups.set(Group.objects.filter(name="admin"))
+        domain = make_domain("bench")
+        rows = [
+            Tool(
+                name=f"Service{n % 900}/Operation{n}",
+                api=f"Service{n % 900}",
+                endpoint=f"Operation{n}",
+                description=f"Does what operation {n} of service {n % 900} does, for the people who ask for it.",
+                domain=domain,
+                permissions=[f"right.{n % 40}"] if n % 4 == 0 else [],
+                content_hash="0" * 64,
+                words="x",
+            )
+            for n in range(tools)
+        ]
+        Tool.objects.bulk_create(rows, batch_size=2000)
+        export = settings.TRACE_HOME / "export"
+        export.mkdir()
+        listed = [{"name": row.name, "permissions": row.permissions} for row in rows]
+        random.Random(1).shuffle(listed)
+        (export / "trace.json").write_text(json.dumps({"tools": listed}))
+        for name in ("config.json", "tokenizer.json", "manifest.json", "model.safetensors", "card.md"):
+            (export / name).write_text("{}")
+        digest = store().put_dir(export, "models/bench")
+        AliasMove.objects.create(
+            alias="champion", model=make_model(store_key="models/bench", store_digest=digest)
+        )
+        RequestLogPolicy.objects.create(share=1.0)
+    rights = [f"right.{n}" for n in range(20)]
+    _, secret = service_token_make(
+        owner=user, name="bench", scopes=["retrieve"], days=2, actor=user, permissions=rights
+    )
+    client = Client()
+    client.force_login(user)
+    name = settings.SESSION_COOKIE_NAME
+    body = {"query": QUERY, "permissions": rights[:10], "k": 10, "caller": "employee 4711"}
+    return {"token": secret, "body": body, "cookie": f"{name}={client.cookies[name].value}"}
+
+
+@contextmanager
+def stub() -> Iterator[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.engine_stub", "--think", str(THINK)], cwd=ROOT, stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        port = json.loads(process.stdout.readline())["port"]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def site() -> Iterator[str]:
+    from trace_site.dev.services import first_free_port
+    from trace_site.dev.supervisor import children, stop
+
+    port = first_free_port(0)
+    web = children(port, None)[0]
+    web.process = subprocess.Popen(web.command, cwd=ROOT)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        while True:
+            assert web.process.poll() is None, "the site did not start"
+            with suppress(OSError), urllib.request.urlopen(f"{url}/healthz", timeout=5):
+                break
+            time.sleep(0.1)
+        yield url
+    finally:
+        stop([web])
+
+
+class Asker:
+    """HTTP/1.1 over connections that stay open; as little of the processor as Python can use for it."""
+
+    def __init__(
+        self, url: str, path: str, headers: dict[str, str], body: bytes, method: str = "POST"
+    ) -> None:
+        self.host, _, port = url.removeprefix("http://").partition(":")
+        self.port = int(port)
+        rows = {"Host": f"{self.host}:{port}", "Content-Length": str(len(body)), **headers}
+        head = "".join(f"{name}: {value}\r\n" for name, value in rows.items())
+        self.request = f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body
+        self.idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self.statuses: Counter[int] = Counter()
+
+    async def ask(self) -> float:
+        """Seconds from now to the whole answer."""
+        began = time.perf_counter()
+        reader, writer = self.idle.pop() if self.idle else await asyncio.open_connection(self.host, self.port)
+        writer.write(self.request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        await reader.readexactly(length)
+        self.idle.append((reader, writer))
+        self.statuses[int(head[9:12])] += 1
+        return time.perf_counter() - began
+
+
+async def open_loop(asker: Asker, seconds: float, rate: float = RATE) -> list[float]:
+    """Seconds from the time at which a call was due to its answer."""
+    began, calls = time.perf_counter(), []
+
+    async def call(due: float) -> float:
+        await asker.ask()
+        return time.perf_counter() - due
+
+    for number in range(int(seconds * rate)):
+        due = began + number / rate
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        calls.append(asyncio.create_task(call(due)))
+    return [await one for one in calls]
+
+
+async def closed_loop(asker: Asker, clients: int, seconds: float) -> tuple[float, list[float]]:
+    """(answers a second, seconds of each)."""
+    took: list[float] = []
+    end = time.perf_counter() + seconds
+
+    async def client() -> None:
+        while time.perf_counter() < end:
+            took.append(await asker.ask())
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+    return len(took) / seconds, took
+
+
+def at(values: list[float], share: float) -> float:
+    """In ms."""
+    return 1000 * sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def measure(made: dict[str, Any], engine: str, options: argparse.Namespace) -> int:
+    print(probe())
+    headers = {"Authorization": f"Token {made['token']}", "Content-Type": "application/json"}
+    payload = json.dumps(made["body"]).encode()
+    missed = 0
+    with site() as url:
+        asker = Asker(url, "/api/v1/retrieve", headers, payload)
+        bare = Asker(
+            engine, "/retrieve", {"Content-Type": "application/json"}, json.dumps(engine_body(made)).encode()
+        )
+        asyncio.run(open_loop(asker, 3))  # warm
+        asker.idle.clear()
+        rounds = 3
+        for name, wanted in (("alone", True), ("while pages are read", options.pages)):
+            if not wanted:
+                continue
+            direct, through = [], []
+            with reading(url, made["cookie"]) if name != "alone" else nullcontext():
+                for _ in range(rounds):
+                    for side, asked in ((direct, bare), (through, asker)):
+                        asked.idle.clear()
+                        side += asyncio.run(open_loop(asked, options.seconds / rounds))
+            p50, p95 = (at(through, share) - at(direct, share) for share in (0.5, 0.95))
+            print(
+                f"open loop {RATE}/s, {name}: engine p50 {at(direct, 0.5):.1f} p95 {at(direct, 0.95):.1f}, "
+                f"endpoint p50 {at(through, 0.5):.1f} p95 {at(through, 0.95):.1f} p99 {at(through, 0.99):.1f} ms; "
+                f"added p50 {p50:.1f} (goal {P50_GOAL:.0f}), p95 {p95:.1f} (goal {P95_GOAL:.0f}); "
+                f"n = {len(through):,}; {load()}"
+            )
+            if name == "alone":
+                missed += (p50 > P50_GOAL) + (p95 > P95_GOAL)
+        for clients in (1, 16, 32):
+            asker.idle.clear()
+            passed, took = asyncio.run(closed_loop(asker, clients, options.seconds / 2))
+            print(
+                f"{clients:2} clients: {passed:.0f} queries/s, "
+                f"p50 {at(took, 0.5):.1f} p95 {at(took, 0.95):.1f} ms; {load()}"
+            )
+            if clients == 16:
+                missed += passed < PASSED_GOAL
+        print(f"answers by status: {dict(asker.statuses)}")
+        time.sleep(1.5)
+        from evaluation.models import RequestDay, RetrievalRequest
+
+        days = RequestDay.objects.values_list("asked", "kept", "lost")
+        print(f"log: {RetrievalRequest.objects.count():,} rows; asked, kept, lost: {list(days)}")
+    return 1 if missed else 0
+
+
+def engine_body(made: dict[str, Any]) -> dict[str, Any]:
+    from training.models import Model
+    from training.registry.registry import export_dir
+
+    folder = str(export_dir(Model.objects.get()))
+    return {"model": folder, "fallback": [], "without": [], "mode": "fast", **made["body"]}
+
+
+@contextmanager
+def reading(url: str, cookie: str) -> Iterator[None]:
+    """Two readers who open page after page."""
+    code = (
+        "import sys, time, urllib.request as u\n"
+        "while True:\n"
+        "    for page in ('/catalog/', '/evaluation/', '/training/models/', '/rules/'):\n"
+        "        u.urlopen(u.Request(sys.argv[1] + page, headers={'Cookie': sys.argv[2]})).read()\n"
+    )
+    readers = [subprocess.Popen([sys.executable, "-c", code, url, cookie]) for _ in range(2)]
+    try:
+        time.sleep(1)
+        yield
+    finally:
+        for reader in readers:
+            reader.kill()
+            reader.wait()
+
+
+def probe() -> str:
+    import platform
+
+    loops, began = 0, time.perf_counter()
+    while time.perf_counter() - began < 0.5:
+        sum(range(1000))
+        loops += 1
+    name = next(
+        (
+            line.split(": ")[1]
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        "?",
+    )
+    machine = f"{os.cpu_count()} cores, {name}, Python {platform.python_version()}"
+    return f"{machine}, sum(range(1000)) in {500_000 / loops:.1f} us; {load()}"
+
+
+def load() -> str:
+    return f"load {os.getloadavg()[0]:.1f}"
+
+
+def profile(made: dict[str, Any]) -> int:
+    """Where a request's time goes in Django, queries counted; the network and the server are left out."""
+    import cProfile
+    import pstats
+
+    from django.db import connection
+    from django.test import Client
+    from django.test.utils import CaptureQueriesContext
+
+    client = Client(headers={"Authorization": f"Token {made['token']}", "Host": "localhost"})
+
+    def ask() -> None:
+        assert client.post("/api/v1/retrieve", made["body"], "application/json").status_code == 200
+
+    for _ in range(20):
+        ask()
+    with CaptureQueriesContext(connection) as queries:
+        ask()
+    for one in queries.captured_queries:
+        print(f"query {one['time']} s: {one['sql'][:150]}")
+    took = []
+    for _ in range(200):
+        began = time.perf_counter()
+        ask()
+        took.append(time.perf_counter() - began)
+    print(
+        f"one request: {1000 * statistics.median(took) - 1000 * THINK:.2f} ms beside the stub's {1000 * THINK:.0f} ms"
+    )
+    profiler = cProfile.Profile()
+    profiler.enable()
+    for _ in range(200):
+        ask()
+    profiler.disable()
+    pstats.Stats(profiler).sort_stats("cumulative").print_stats(60)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
