@@ -200,6 +200,7 @@ JOB_HANDLERS = {
     "import": ("training.runs.imports.run_import", "default"),
     "retraining": ("training.retraining.services.run_retraining", "default"),
     "evaluation": ("evaluation.results.tasks.run_evaluation", "gpu"),
+    "recount": ("evaluation.results.recount.run_recount", "default"),
     "rule_tests": ("evaluation.results.tasks.run_rule_tests", "gpu"),
 }
 JOB_LEASE_SECONDS = env_int("JOB_LEASE_SECONDS", 30)
@@ -222,6 +223,7 @@ SWEEPERS = [
     "synthesis.review.queue.sweep_items",
     "synthesis.generate.regeneration.sweep",
     "training.retraining.services.sweep",
+    "evaluation.results.recount.sweep",
     "trace_site.webhooks.deliveries.deliver_due",
     "trace_site.webhooks.deliveries.forget_old",
     "trace_site.rest.idempotency.forget_old",
