@@ -25,7 +25,7 @@ ROOMS = {
     ]
     + ["batches", "review", "team"],
     "training": ["core", "ml", "", "registry", "runs", "grids", "retraining"],
-    "evaluation": ["core", "ml", "", "benchmarks", "retrieval", "coverage", "results", "taught"],
+    "evaluation": ["core", "ml", "", "benchmarks", "retrieval", "coverage", "results", "taught", "reports"],
 }
 # what puts the rooms together comes after all of them
 LAST = {"admin", "api", "apps", "figures", "management", "urls", "views"}
