@@ -15,7 +15,7 @@ from evaluation.benchmarks.selectors import evaluations, newest_benchmarks, scor
 from evaluation.core.comparison import SIZE
 from evaluation.core.confidence import Fit, reliability
 from evaluation.core.coverage import GROUPS
-from evaluation.core.metrics import ALL
+from evaluation.core.metrics import ALL, METRICS
 from evaluation.core.stats import Interval, bootstrap
 from evaluation.models import Benchmark, Calibration, Evaluation, Prediction
 from evaluation.results import predictions as reads
@@ -47,6 +47,7 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "name": selectors.model_name(evaluation.model),
         "slices": slices,
         "facets": facets,
+        "titles": {name: metric.title for name, metric in METRICS.items()},
         "citing": [row for row in (*slices, *facets) if row["citations"]],
         "citations": selectors.CITATIONS,
         "cited": reads.CITED,

@@ -12,11 +12,11 @@ from catalog.models import Clustering, NeighbourList, Tool
 from evaluation.core import report
 from evaluation.models import Evaluation, GroupDefinition, Prediction
 from evaluation.results import groups, recount, tasks
-from evaluation.results.scoring import benchmark_rows, score
+from evaluation.results.scoring import benchmark_rows, publish, score
 from rules.models import Rule, RuleVersion
 from tests.evaluation import test_services
 from tests.evaluation.test_services import FAKE, evaluate, model_with
-from tests.factories import make_cluster, make_rule, make_tool
+from tests.factories import make_cluster, make_model, make_rule, make_run, make_tool
 from trace_site import jobs
 from trace_site.audit.models import AuditEntry
 from trace_site.jobs import Job
@@ -36,11 +36,25 @@ def home(monkeypatch, settings, tmp_path):
 
 
 @pytest.fixture
-def measured(tools, prb, tmp_path):
+def measured(tools, prb):
     """The champion, measured while no rule holds any pair: two requests uncovered, one outside."""
     make_cluster(*tools[:3])
-    model = model_with(tools, tmp_path)
-    evaluate(model)
+    model, rows = make_model(), benchmark_rows(prb)
+    control = make_model(run=make_run(snapshot=model.run.snapshot, retrieval="r"))
+    plan = [(None, "embedding"), (control, "trace"), (model, "fast"), (model, "trace"), (model, "trace-free")]
+    for who, decode in plan:
+        is_list = decode.startswith("trace")
+        predictions = []
+        for row in rows:
+            found = [tool.name for tool in tools if tool.endpoint in row["query"]]
+            others = [tool.name for tool in tools if tool.name not in found]
+            answer = {"id": row["id"], "tools": found if is_list else found + others, "seconds": 0.01}
+            trace = {"trace": "PAYSLIP_PERIOD decides.", "follows_trace": True, "trace_tools": found}
+            predictions.append({**answer, "off_vocabulary": 0, **(trace if is_list else {})})
+        key = f"{who} {decode}"
+        of = Evaluation.objects.create(key=key, model=who, benchmark=prb, decode=decode)
+        scored = score(prb, decode, predictions, rows)
+        publish(evaluation=of, predictions=predictions, rows=rows, scored=scored)
     promote(model=model, actor=None)
     return model
 
@@ -85,6 +99,14 @@ def numbers(client, model) -> dict[str, dict[str, int]]:
         if page["filters"]["group"] == group and page["shown"]:
             listed[group] = len(page["shown"])
     found["predictions"] = listed
+    for name, path, total in (
+        ("grid", "/evaluation/grid/", lambda page: page["sections"][-1].rows[0].cells[0].value.get("n", 0)),
+        ("before and after", "/evaluation/before-after/", lambda page: sum(n for _, n, _ in page["counted"])),
+    ):
+        found[name] = {}
+        for group in ("covered", "uncovered", "outside"):
+            if n := total(client.get(path, {"group": group}).context):
+                found[name][group] = n
     text = client.get("/evaluation/groups/").content.decode()
     cells = re.findall(r'group=(covered|uncovered|outside)#predictions"><b>(\d+)</b>', text)
     found["groups"] = {group: int(n) for group, n in cells if int(n)}
@@ -187,8 +209,8 @@ def test_a_recount_resamples_only_what_holds_other_queries(measured, tools, monk
     before = {row.pk: row.metrics for row in Evaluation.objects.all()}
     applied(tools)  # one of two uncovered requests becomes covered
     count_again()
-    # of each of four evaluations: covered and uncovered, over all domains and in the one domain
-    assert drawn == [1] * 16
+    # of each of five evaluations: covered and uncovered, over all domains and in the one domain
+    assert drawn == [1] * 20
     for row in Evaluation.objects.all():
         same = row.metrics["slices"]["all"]["all"]["metrics"]
         assert same == before[row.pk]["slices"]["all"]["all"]["metrics"]
@@ -253,7 +275,7 @@ def test_groups_of_an_unknown_definition_are_shown_nowhere_until_they_are_counte
 
 def test_lists_are_compared_with_a_baseline_that_came_later(measured, tools):
     baseline = Evaluation.objects.get(decode="embedding")
-    late = Evaluation.objects.get(decode="trace")
+    late = Evaluation.objects.get(decode="trace", model=measured)
     without = {name: value for name, value in late.metrics.items() if name != "same_length"}
     Evaluation.objects.filter(pk=late.pk).update(metrics={**without, "baseline": None})
     count_again()
@@ -262,9 +284,9 @@ def test_lists_are_compared_with_a_baseline_that_came_later(measured, tools):
 
 
 def test_a_new_rule_that_traces_name_changes_what_they_cite(measured, tools):
-    of = Evaluation.objects.get(decode="trace")
+    of = Evaluation.objects.get(decode="trace", model=measured)
     assert "citation" not in of.metrics["slices"]["all"]["all"]
-    applied(tools)  # the traces of the fake engine name PAYSLIP_PERIOD
+    applied(tools)  # the traces name PAYSLIP_PERIOD
     count_again()
     of.refresh_from_db()
     assert of.metrics["slices"]["all"]["all"]["citation"]["rate"] == 1.0
