@@ -17,6 +17,7 @@ from evaluation.coverage.selectors import Definition, definition_now
 from evaluation.models import GroupDefinition
 from trace_site.audit import models as audit_models
 from trace_site.jobs import Job
+from training.models import ENDED_BADLY
 
 KIND = "recount"  # of the job that brings in another definition
 LOCK = 7_210_405  # advisory lock number: numbers are published by one definition at a time
@@ -75,19 +76,31 @@ def define(definition: Definition, job: Job | None) -> GroupDefinition:
 
 @dataclass(frozen=True, slots=True)
 class GroupsStanding:
-    """What pages with groups say of them. `stale`: rules or clusters changed since, and the recount is not through."""
+    """What pages with groups say of them. `stale`: rules or clusters changed since, and the recount is not through;
+    `job`: the newest recount then; `failed`: it was to bring in what rules and clusters say now."""
 
     definition: GroupDefinition | None
     stale: bool
     job: Job | None
+    failed: bool
 
 
 def standing() -> GroupsStanding:
     """Two queries, and one more while a recount is due."""
-    row = in_force()
-    stale = row is not None and row.hash != definition_now().hash
-    job = Job.objects.filter(kind=KIND).order_by("-pk").first() if stale else None
-    return GroupsStanding(row, stale, job)
+    row, wanted = in_force(), definition_now().hash
+    stale = row is not None and row.hash != wanted
+    job = newest_job() if stale else None
+    return GroupsStanding(row, stale, job, has_failed(job, wanted))
+
+
+def newest_job() -> Job | None:
+    return Job.objects.filter(kind=KIND).order_by("-pk").first()
+
+
+def has_failed(job: Job | None, wanted: str) -> bool:
+    """Whether a recount for these rules and clusters ended badly: it is not tried again until they change or a person
+    retries it."""
+    return job is not None and job.state in ENDED_BADLY and job.params.get("hash") == wanted
 
 
 View = Callable[..., HttpResponse]

@@ -11,19 +11,18 @@ import json
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from evaluation.benchmarks.selectors import TRACED
 from evaluation.core.coverage import QueryGroups
 from evaluation.core.report import Counted
 from evaluation.coverage.selectors import Definition, definition_now, groups_by
 from evaluation.models import Benchmark, Evaluation, GroupDefinition, Prediction
-from evaluation.results.groups import KIND, define, in_force, lock
+from evaluation.results.groups import KIND, define, has_failed, in_force, lock, newest_job
 from evaluation.results.scoring import Grouping, Scored, benchmark_rows, score_requests
 from trace_site import jobs
-from trace_site.jobs import Job, JobContext
+from trace_site.jobs import JobContext
 
-ACTIVE = (Job.State.QUEUED, Job.State.RUNNING)
 REGROUP = """
 UPDATE evaluation_prediction p SET scores = p.scores || jsonb_build_object('group', m.grp)
 FROM unnest(%s::bigint[], %s::text[]) AS m(item, grp)
@@ -43,8 +42,10 @@ def counted() -> QuerySet[Evaluation]:
 
 def unfinished() -> QuerySet[Evaluation]:
     """Those counted by no definition that is known, and lists that the baseline came too late for."""
-    has_baseline = Evaluation.objects.filter(model=None, metrics__isnull=False).values("benchmark")
-    late = Q(decode__in=TRACED, benchmark__in=has_baseline) & ~Q(metrics__has_key="same_length")
+    newer = Evaluation.objects.filter(
+        model=None, metrics__isnull=False, benchmark=OuterRef("benchmark"), pk__gt=OuterRef("pk")
+    )
+    late = Q(Exists(newer), decode__in=TRACED) & ~Q(metrics__has_key="same_length")
     return counted().filter(Q(definition=None) | late)
 
 
@@ -57,14 +58,16 @@ def is_due() -> bool:
 
 
 def sweep() -> int:
-    """Queue a recount where one is due and none waits; how many were queued."""
+    """Queue a recount where one is due and none waits or has failed at it; how many were queued."""
     if not is_due():
         return 0
+    wanted = definition_now().hash
     with transaction.atomic():
         lock()
-        if Job.objects.filter(kind=KIND, state__in=ACTIVE).exists():
+        job = newest_job()
+        if job is not None and (job.is_active or has_failed(job, wanted)):
             return 0
-        jobs.enqueue(KIND, {}, title="count groups by the rules and clusters of now")
+        jobs.enqueue(KIND, {"hash": wanted}, title="count groups by the rules and clusters of now")
     return 1
 
 

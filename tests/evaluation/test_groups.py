@@ -197,6 +197,25 @@ def test_nothing_changed_costs_no_job_and_a_due_one_is_queued_once(measured, too
     assert Job.objects.filter(kind="recount").count() == 1
 
 
+def test_a_recount_that_failed_is_tried_again_by_a_person_or_after_the_next_change(
+    client_as, measured, tools, monkeypatch
+):
+    real = recount.groups_by
+    monkeypatch.setattr(recount, "groups_by", lambda definition: 1 / 0)
+    applied(tools)
+    recount.sweep()
+    job = Job.objects.get(kind="recount")
+    with pytest.raises(ZeroDivisionError):
+        jobs.run(job.pk)
+    assert recount.sweep() == 0
+    assert "was to count them again and failed" in client_as("admin").get("/evaluation/").content.decode()
+    monkeypatch.setattr(recount, "groups_by", real)
+    make_rule(tools[2], tools[3], code="ANOTHER")
+    assert recount.sweep() == 1
+    count_again()
+    assert not recount.is_due()
+
+
 def test_a_recount_resamples_only_what_holds_other_queries(measured, tools, monkeypatch):
     drawn = []
     sampled = report.bootstrap_table
@@ -274,13 +293,19 @@ def test_groups_of_an_unknown_definition_are_shown_nowhere_until_they_are_counte
 
 
 def test_lists_are_compared_with_a_baseline_that_came_later(measured, tools):
-    baseline = Evaluation.objects.get(decode="embedding")
+    first = Evaluation.objects.get(decode="embedding")
     late = Evaluation.objects.get(decode="trace", model=measured)
     without = {name: value for name, value in late.metrics.items() if name != "same_length"}
     Evaluation.objects.filter(pk=late.pk).update(metrics={**without, "baseline": None})
+    answers = list(first.predictions.all())
+    first.pk, first.key = None, "a newer baseline"
+    first.save()
+    for one in answers:
+        one.pk, one.evaluation = None, first
+    Prediction.objects.bulk_create(answers)
     count_again()
     again = Evaluation.objects.get(pk=late.pk).metrics
-    assert (again["baseline"], again["same_length"]) == (baseline.pk, late.metrics["same_length"])
+    assert (again["baseline"], again["same_length"]) == (first.pk, late.metrics["same_length"])
 
 
 def test_a_new_rule_that_traces_name_changes_what_they_cite(measured, tools):

@@ -156,3 +156,34 @@ def test_ranked_summary_has_no_metric_of_generated_lists():
 def test_missing_prediction_is_an_error_not_a_zero():
     with pytest.raises(TraceError, match="3 of 4 queries have no prediction"):
         report.summarise(report.answers([prediction("1", ["A/x"])], ITEMS, "fast"), {})
+
+
+def test_means_of_a_run_by_hand():
+    ranked = [["A/x"], ["B/y", "A/q"], ["A/q", "A/r", "A/s", "A/t", "A/u", "B/z"], ["A/q"]]
+    given = [prediction(item["id"], tools) for item, tools in zip(ITEMS, ranked, strict=True)]
+    found = report.summarise(report.answers(given, ITEMS, "fast"), {}, draws=10)["all"]["all"]["metrics"]
+    means = {name: one["mean"] for name, one in found.items()}
+    # one gold tool first; one of two first; the gold tool sixth; none
+    assert means == {"hit@1": 0.5, "recall@1": 0.375, "recall@5": 0.375, "recall@10": 0.625, "hit@10": 0.75}
+    written = report.summarise(report.answers(given, ITEMS, "trace"), {}, draws=10)["all"]["all"]["metrics"]
+    means = {name: pytest.approx(one["mean"]) for name, one in written.items()}
+    precision, f1 = (1 + 1 / 2 + 1 / 6) / 4, (1 + 1 / 2 + 2 / 7) / 4
+    assert means == {
+        "recall@gen": 0.625,
+        "hit@1": 0.5,
+        "recall@1": 0.375,
+        "precision@gen": precision,
+        "f1": f1,
+        "exact_set": 0.25,
+        "hit@gen": 0.75,
+        "set_size": 2.5,
+    }
+
+
+def test_requests_are_also_counted_by_tier_and_style():
+    items = [{**ITEMS[0], "style": "explicit"}, ITEMS[1], {**ITEMS[2], "tier": "hard"}, ITEMS[3]]
+    given = [prediction(item["id"], item["tools"][:1]) for item in items]
+    found = report.facets(report.answers(given, items, "trace"))
+    counts = {facet: {value: one["n"] for value, one in values.items()} for facet, values in found.items()}
+    assert counts == {"tier": {"easy": 2, "hard": 1, "medium": 1}, "style": {"explicit": 1}}
+    assert found["tier"]["medium"]["metrics"]["recall@gen"]["mean"] == 0.5
