@@ -16,7 +16,8 @@ class EvaluationConfig(AppConfig):
         Area(
             ROLES,
             WRITERS,
-            """evaluation:list evaluation:detail evaluation:compare evaluation:benchmark
+            """evaluation:list evaluation:detail evaluation:compare evaluation:benchmark evaluation:groups
+            evaluation:compare_models evaluation:model evaluation:grid evaluation:pareto evaluation:latency
             evaluation:model_scores evaluation:reliability evaluation:reliability_of_champion
             evaluation:beside evaluation:beside_of_run evaluation:tool_benchmark evaluation:rule_help
             evaluation:before_after evaluation:rule_test_counts evaluation:of_rule_tests

@@ -68,6 +68,31 @@ class BenchmarkItem(models.Model):
         ]
 
 
+class GroupDefinition(models.Model):
+    """What covered, uncovered and outside mean: the clusterings and the rule versions that benchmark queries are sorted
+    by. Append-only; the newest is in force, and comes in with the numbers of every shown evaluation counted by it, in
+    one transaction: so no page ever mixes two.
+    """
+
+    hash = models.CharField(max_length=64, help_text="of clusterings, dismissals, rules and words")
+    clusterings = models.JSONField(help_text="{domain: version of its clustering}")
+    dismissed = models.JSONField(help_text="[ids of clusters that count for nothing]")
+    rules = models.JSONField(help_text="{domain: [ids of its published rule versions]}")
+    words = models.TextField(help_text="what the three groups are")
+    job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="+")
+    made_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"definition {self.pk} of groups"
+
+    @property
+    def rule_count(self) -> int:
+        return sum(map(len, self.rules.values()))
+
+
 class Evaluation(models.Model):
     """One model (or the embedding baseline, when model is null) on one benchmark with one decoding."""
 
@@ -86,6 +111,13 @@ class Evaluation(models.Model):
     benchmark = models.ForeignKey(Benchmark, on_delete=models.PROTECT, related_name="evaluations")
     decode = models.CharField(max_length=10, choices=Decode)
     job = models.ForeignKey(Job, null=True, on_delete=models.PROTECT, related_name="evaluations")
+    definition = models.ForeignKey(
+        GroupDefinition,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="evaluations",
+        help_text="its groups are counted by; null: it has none, or they were counted before definitions were kept",
+    )
     clusterings = models.JSONField(
         default=dict, help_text="{domain: clustering version} used for covered/uncovered"
     )

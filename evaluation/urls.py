@@ -5,6 +5,7 @@ from django.urls import path
 from evaluation import views as evaluation_views
 from evaluation.gate import views as gate_views
 from evaluation.loop import views as loop_views
+from evaluation.reports import grid, groups, latency, pareto
 from evaluation.requests import views as request_views
 from evaluation.results import comparison, rule_tests, views
 from evaluation.retrieval import playground
@@ -15,7 +16,13 @@ urlpatterns = [
     path("", evaluation_views.results, name="list"),
     path("<int:pk>/", views.evaluation_detail, name="detail"),
     path("compare/", views.compare, name="compare"),
+    path("compare/models/", comparison.two_models, name="compare_models"),
+    path("grid/", grid.grid, name="grid"),
+    path("samples-a-rule/", pareto.pareto, name="pareto"),
+    path("latency/", latency.latency, name="latency"),
+    path("groups/", groups.groups, name="groups"),
     path("benchmarks/<int:pk>/", views.benchmark_detail, name="benchmark"),
+    path("models/<int:pk>/", views.model_results, name="model"),
     path("of-model/<int:pk>/", views.model_scores, name="model_scores"),
     path("of-model/<int:pk>/reliability/", views.model_reliability, name="reliability"),
     path("reliability/", views.champion_reliability, name="reliability_of_champion"),

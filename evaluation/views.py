@@ -11,6 +11,7 @@ from evaluation.core.comparison import BETTER, WORSE, TaughtCell
 from evaluation.core.metrics import ALL
 from evaluation.coverage import pages as coverage_pages
 from evaluation.coverage.selectors import DomainCoverage, coverage
+from evaluation.results.groups import groups_standing, one_definition
 from evaluation.taught.selectors import Taught, TaughtPart, predictions_url, taught
 from trace_site.lib.charts import Dot, DotChart, DotRow
 from trace_site.paging import number_of
@@ -65,6 +66,7 @@ SHOWN_GAPS = 5
 
 
 @require_GET
+@one_definition
 def home(request: HttpRequest) -> HttpResponse:
     """What the rules taught; per domain: which look-alikes no rule tells apart, what that costs, what to do next."""
     pages = coverage(recall=False)
@@ -72,10 +74,11 @@ def home(request: HttpRequest) -> HttpResponse:
     context = {
         "pages": [_domain_context(page, found) for page in pages],
         "empty": not pages,
-        "standing": standing(),
+        "groups_standing": groups_standing(),
         "taught": found,
         "figures": [taught_figure(found, part) for part in found.headline],
         "warnings": found.warnings(),
+        "standing": standing(),
     }
     return render(request, "coverage/home.html", context)
 
@@ -95,31 +98,32 @@ def _domain_context(page: DomainCoverage, found: Taught) -> dict[str, Any]:
 
 
 @require_GET
+@one_definition
 def results(request: HttpRequest) -> HttpResponse:
-    """Every model on one retrieval benchmark, and on every knowledge probe."""
+    """A row a model: one retrieval benchmark, and every knowledge probe."""
     tests = selectors.newest_benchmarks()
     retrieval = selectors.retrieval_benchmarks(tests)
     chosen = next((test for test in retrieval if test.name == request.GET.get("benchmark")), None)
     benchmark = chosen or (retrieval[0] if retrieval else None)
     domain = request.GET.get("domain", "all")
     snapshot = number_of(request.GET.get("snapshot", "")) or None
-    rows = selectors.matrix(benchmark, domain, snapshot) if benchmark else []
-    probes, probe_rows = selectors.probe_rows(snapshot)
+    probes, rows = selectors.summary_rows(benchmark, domain, snapshot)
+    shown = [cell.of for row in rows for cell in row.cells if cell.of]
     context = {
         "tests": tests,
         "retrieval": retrieval,
         "has_development": any(test.is_development for test in tests),
         "benchmark": benchmark,
         "domain": domain,
-        "domains": sorted({name for of, *_ in rows for name in selectors.slices(of) if name != ALL}),
+        "domains": sorted({name for of in shown for name in selectors.slices(of) if name != ALL}),
         "snapshot": snapshot,
-        "columns": list(selectors.COLUMNS.values()),
+        "columns": [(title, help_) for *_, title, help_ in selectors.SUMMARY],
         "rows": rows,
         **taught_context(domain),
+        "groups_standing": groups_standing(),
         "probes": probes,
-        "probe_rows": probe_rows,
         "aliases": alias_names(registry.current_aliases()),
-        "has_pocket": any(of.model and of.model.run.base == "pocket" for of, *_ in rows),
+        "has_pocket": any(row.model and row.model.run.base == "pocket" for row in rows),
         "running": selectors.evaluations().filter(metrics=None, job__isnull=False)[:5],
     }
     return render(request, "evaluation/results.html", context)

@@ -157,8 +157,10 @@ def make_sample(**overrides: Any) -> Any:
 def make_evaluation(*answers: tuple[Any, ...], **overrides: Any) -> Any:
     """A finished PRB evaluation; each answer is (gold tool, the names the model gave, more of the prediction)."""
     from evaluation.core.metrics import item_scores
+    from evaluation.core.report import answers as beside
     from evaluation.core.report import retrieval_report
     from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
+    from evaluation.results.groups import define, definition_to_count_by, in_force
 
     number = next(_numbers)
     benchmark = overrides.pop("benchmark", None) or Benchmark.objects.create(
@@ -176,8 +178,10 @@ def make_evaluation(*answers: tuple[Any, ...], **overrides: Any) -> Any:
         answer = {"id": str(item.pk), "tools": tools, "trace": "", "off_vocabulary": 0}
         given.append(answer | (more[0] if more else {}))
     named = {row["id"]: groups[position] for position, row in enumerate(rows) if position in groups}
-    metrics = retrieval_report(given, rows, named, decode=decode)
+    metrics = retrieval_report(beside(given, rows, decode), named)
+    definition = in_force() or define(definition_to_count_by(), None)
     fields: dict[str, Any] = {"key": f"evaluation-{number}", "decode": decode, "metrics": metrics}
+    fields["definition"] = definition
     evaluation = Evaluation.objects.create(benchmark=benchmark, **{**fields, **overrides})
     for row, item in zip(given, rows, strict=True):
         group = {"group": named[row["id"]]} if row["id"] in named else {}

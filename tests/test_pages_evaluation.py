@@ -40,13 +40,33 @@ def results(tools):
     return with_rules, without
 
 
-def test_matrix_has_a_row_per_evaluation_and_group(results):
-    rows = selectors.matrix(results[0].benchmark)
-    recall = {(of.pk, row["group"]): row["cells"][0]["mean"] for of, _, found in rows for row in found}
+def test_a_model_has_a_row_per_evaluation_and_group(results):
+    recall = {
+        (of.pk, row["group"]): row["cells"][0]["mean"]
+        for one in results
+        for of, found in selectors.model_matrix(one.model)
+        for row in found
+    }
     with_rules, without = (one.pk for one in results)
     assert recall[with_rules, "covered"] == 1.0 and recall[without, "covered"] == 0.5
     assert recall[with_rules, "all"] == pytest.approx(2 / 3)
     assert recall[with_rules, "uncovered"] == recall[without, "uncovered"] == 0.0
+
+
+def test_the_list_has_one_row_a_model_whose_name_leads_to_the_details(client_as, results, tools):
+    of = results[0]
+    make_evaluation((tools[0], ["New/GetSlip"]), model=of.model, benchmark=of.benchmark, decode="fast")
+    make_evaluation((tools[0], ["New/GetSlip"]), benchmark=of.benchmark, decode="embedding")
+    page = client_as("product_manager").get("/evaluation/")
+    rows = page.context["rows"]
+    assert [row.model for row in rows] == [results[1].model, of.model, None]
+    titles = [title for title, _ in page.context["columns"]]
+    shown = {title: one.cell.get("mean") for title, one in zip(titles, rows[1].cells, strict=False)}
+    assert (shown["hit@1"], shown["R@gen"]) == (1.0, pytest.approx(2 / 3))
+    assert {title: one.cell for title, one in zip(titles, rows[2].cells, strict=False)}["R@gen"] == {}
+    text = page.content.decode()
+    assert text.count(f'href="/evaluation/models/{of.model_id}/"') == 1
+    assert 'class="of">covered' not in text
 
 
 def test_scores_of_the_pocket_base_say_what_they_are_not(client_as, results):
@@ -92,7 +112,7 @@ def test_results_page_needs_the_same_queries_for_two_models_and_for_ten(
     for _ in range(8):
         make_evaluation((tools[0], []), model=make_model(), benchmark=results[0].benchmark)
     client = client_as("reviewer")
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(20):
         client.get("/evaluation/")
 
 
@@ -119,7 +139,7 @@ def test_pages_say_how_many_questions_of_a_probe_do_not_count_and_why(client_as)
     )
     client = client_as("reviewer")
     page = client.get("/evaluation/").content.decode()
-    assert "n = 4" in page and "Questions about these tools count for no model" in page
+    assert "n 4<" in page and "n 7<" in page and "Questions about these tools count for no model" in page
     assert "3 of 7 questions: about tools that Stage 1 may learn letters on" in (
         client.get(f"/evaluation/{made.pk}/").content.decode()
     )
@@ -161,7 +181,8 @@ def traced(tools):
 
 def test_answers_that_follow_their_trace_are_counted_and_lead_to_the_others(client_as, traced):
     client, url = client_as("expert"), f"/evaluation/{traced.pk}/"
-    for page, address in ((client.get(url), ""), (client.get("/evaluation/"), url)):
+    whole = client.get(f"/evaluation/models/{traced.model_id}/")
+    for page, address in ((client.get(url), ""), (whole, url)):
         text = page.content.decode()
         assert f'<a href="{address}?trace=follows#predictions">2 of 4</a>' in text
         assert f'<a href="{address}?group=covered&amp;trace=follows#predictions">2 of 2</a>' in text
@@ -178,7 +199,7 @@ def test_answers_that_follow_their_trace_are_counted_and_lead_to_the_others(clie
 def test_predictions_stored_before_traces_were_compared_read_as_not_measured(client_as, results):
     Evaluation.objects.update(metrics=without_following(results[0].metrics))
     client, url = client_as("expert"), f"/evaluation/{results[0].pk}/"
-    for page in (client.get(url), client.get("/evaluation/")):
+    for page in (client.get(url), client.get(f"/evaluation/models/{results[0].model_id}/")):
         assert "not measured" in page.content.decode()
     assert [row.trace for row in client.get(url).context["shown"]] == ["", "", ""]
     assert [row.prediction for row in client.get(url, {"trace": "silent"}).context["shown"]] == []

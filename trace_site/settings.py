@@ -200,6 +200,7 @@ JOB_HANDLERS = {
     "import": ("training.runs.imports.run_import", "default"),
     "retraining": ("training.retraining.services.run_retraining", "default"),
     "evaluation": ("evaluation.results.tasks.run_evaluation", "gpu"),
+    "recount": ("evaluation.results.recount.run_recount", "default"),
     "rule_tests": ("evaluation.results.tasks.run_rule_tests", "gpu"),
     "gate": ("evaluation.results.tasks.run_gate", "gpu"),
 }
@@ -226,6 +227,7 @@ SWEEPERS = [
     "training.retraining.services.sweep",
     "evaluation.loop.services.sweep",
     "evaluation.requests.services.forget_old",
+    "evaluation.results.recount.sweep",
     "trace_site.webhooks.deliveries.deliver_due",
     "trace_site.webhooks.deliveries.forget_old",
     "trace_site.rest.idempotency.forget_old",

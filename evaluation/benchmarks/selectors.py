@@ -1,6 +1,7 @@
 """Reads behind the evaluation pages: benchmarks, evaluations, and the numbers of evaluations as tables show them."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -51,10 +52,66 @@ def model_name(model: Model | None) -> str:
 
 
 def slices(evaluation: Evaluation) -> dict[str, Any]:
-    """{domain or all: {group: figures}} (probes: {domain or all: figures})."""
+    """{domain or all: {group: figures}} (probes: {domain or all: figures}). Of groups that were counted by nobody knows
+    which definition, only all: they are counted again soon."""
     metrics: dict[str, Any] = evaluation.metrics or {}
     found: dict[str, Any] = metrics.get("slices", metrics)
-    return found
+    if evaluation.definition_id is not None or evaluation.decode == Evaluation.Decode.LETTERS:
+        return found
+    return {domain: {ALL: groups[ALL]} for domain, groups in found.items()}
+
+
+# what a trace cites: its name among the numbers, what it is called, and the filter of the predictions it counts
+CITATIONS = (
+    ("cited", "cites a rule", "the trace names any rule", "yes"),
+    (
+        "correct_rule",
+        "the right rule",
+        "names the rule that decides the request; n: requests a rule decides",
+        "right",
+    ),
+    (
+        "correct_rule_when_cited",
+        "right when citing",
+        "of the traces that name a rule, where one decides",
+        "right",
+    ),
+    ("recall_when_cited", "recall when cited", "share of the right tools found where a rule is named", "yes"),
+    ("recall_when_not_cited", "recall when not cited", "the same where none is named", "no"),
+)
+
+
+def citation_cells(figures: dict[str, Any], filters: str) -> list[tuple[dict[str, Any], str]]:
+    """(mean with its interval and n, the query of the predictions it counts) in the order of CITATIONS."""
+    found = figures.get("citation") or {}
+    rate = {"mean": found.get("rate"), "n": figures["n"]}  # what was stored before it had an interval
+    return [(found.get(name) or rate, f"{filters}cited={which}") for name, *_, which in CITATIONS]
+
+
+def facet_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Every number of one evaluation by what its requests say of themselves: tier, style, side of the rule."""
+    rows = []
+    for facet, values in ((evaluation.metrics or {}).get("facets") or {}).items():
+        for value, figures in values.items():
+            filters = f"{urlencode({facet: value})}&"
+            off = figures.get("off_vocabulary") if evaluation.decode == "trace-free" else None
+            rows.append(
+                {
+                    "facet": facet,
+                    "value": value,
+                    "n": figures["n"],
+                    "cells": [
+                        (name, figures["metrics"][name]) for name in METRICS if name in figures["metrics"]
+                    ],
+                    "citations": citation_cells(figures, filters) if figures.get("citation") else [],
+                    "off_vocabulary": off and off["rate"],
+                    "following": {**figures["following"], "filters": filters}
+                    if "following" in figures
+                    else None,
+                    "filters": filters,
+                }
+            )
+    return rows
 
 
 def slice_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
@@ -84,6 +141,8 @@ def slice_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
                     "random": figures.get("random"),
                     "off_vocabulary": off and off["rate"],
                     "citation": (figures.get("citation") or {}).get("rate"),
+                    "citations": citation_cells(figures, filters) if figures.get("citation") else [],
+                    "filters": filters,
                     "following": {**following, "filters": filters} if has_traces else None,
                     "same_length": same.get(domain, {}).get(group, {}).get("embedding", {}),
                 }
@@ -91,43 +150,108 @@ def slice_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
     return rows
 
 
-def matrix(
-    benchmark: Benchmark, domain: str = ALL, snapshot: int | None = None
-) -> list[tuple[Evaluation, str, list[dict[str, Any]]]]:
-    """Every evaluation, its name and its rows of the domain with `cells` in the order of COLUMNS; the baseline last."""
-    found = evaluations().filter(benchmark=benchmark, metrics__isnull=False)
-    if snapshot:
-        found = found.filter(model__run__snapshot=snapshot) | found.filter(model=None)
+def model_matrix(model: Model, domain: str = ALL) -> list[tuple[Evaluation, list[dict[str, Any]]]]:
+    """Every evaluation of a model on requests, the hard tier and the newest version of a benchmark first, and its rows
+    of the domain with `cells` in the order of COLUMNS; one query."""
+    found = evaluations().filter(model=model, benchmark__kind=Benchmark.Kind.PRB, metrics__isnull=False)
+    decodes = Evaluation.Decode.values
     matrix = []
-    for of in sorted(found, key=lambda one: (one.model is None, -(one.model_id or 0), one.decode)):
+    for of in sorted(
+        found,
+        key=lambda one: (
+            TIERS.index(one.benchmark.tier),
+            one.benchmark.name,
+            -one.benchmark.version,
+            decodes.index(one.decode),
+            one.pk,
+        ),
+    ):
         rows = [
             row | {"cells": [dict(row["cells"]).get(name, {}) for name in COLUMNS]}
             for row in slice_rows(of)
             if row["domain"] == domain
         ]
         if rows:
-            matrix.append((of, model_name(of.model), rows))
+            matrix.append((of, rows))
     return matrix
 
 
-def probe_rows(snapshot: int | None = None) -> tuple[list[Benchmark], list[dict[str, Any]]]:
-    """Models x knowledge probes; one query for benchmarks, one for evaluations."""
-    tests = [test for test in newest_benchmarks() if test.kind in PROBES]
-    found = evaluations().filter(benchmark__in=tests, metrics__isnull=False, model__isnull=False)
+# One row a model: what it ranks, what it writes, which rule it names, and what it knows.
+
+RANKED, LISTED = (
+    (Evaluation.Decode.FAST, Evaluation.Decode.EMBEDDING),
+    (Evaluation.Decode.TRACE, Evaluation.Decode.TRACE_FREE),
+)
+SUMMARY = (
+    ("hit@1", RANKED, "hit@1", "a gold tool is ranked first; fast decoding"),
+    ("recall@10", RANKED, "R@10", "share of the gold tools among the first 10; fast decoding"),
+    (
+        "recall@gen",
+        LISTED,
+        "R@gen",
+        "share of the gold tools in the list it wrote, with its trace where it writes one",
+    ),
+    ("precision@gen", LISTED, "precision", "share of the written tools that are gold"),
+    ("set_size", LISTED, "tools a list", "longer lists find more"),
+    (
+        "correct_rule",
+        LISTED,
+        "the right rule",
+        "of the requests that a rule decides, its trace names that rule",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryCell:
+    """A number with its interval and n, and the evaluation it is of."""
+
+    cell: dict[str, Any]
+    of: Evaluation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    model: Model | None  # None: the embedding baseline
+    name: str
+    cells: list[SummaryCell]  # of SUMMARY, then of each probe
+
+
+def summary_rows(
+    benchmark: Benchmark | None, domain: str = ALL, snapshot: int | None = None
+) -> tuple[list[Benchmark], list[SummaryRow]]:
+    """The probes, and a row for every model that was measured, the newest first and the baseline last; two queries."""
+    probes = [test for test in newest_benchmarks() if test.kind in PROBES]
+    asked = Q(benchmark__in=probes, model__isnull=False) | Q(benchmark=benchmark)
+    found = evaluations().filter(asked, metrics__isnull=False)
     if snapshot:
-        found = found.filter(model__run__snapshot=snapshot)
-    by_model: dict[Model, dict[int, Evaluation]] = {}
-    for evaluation in found.order_by("-model_id", "pk"):  # of two the newer one
-        assert evaluation.model is not None
-        by_model.setdefault(evaluation.model, {})[evaluation.benchmark_id] = evaluation
+        found = found.filter(Q(model__run__snapshot=snapshot) | Q(model=None))
+    by: dict[Model | None, dict[tuple[int, str], Evaluation]] = {}
+    for one in found.order_by("pk"):  # of two the newer one
+        by.setdefault(one.model, {})[one.benchmark_id, one.decode] = one
 
-    def cell(of: Evaluation | None) -> tuple[Evaluation | None, dict[str, Any]]:
-        return of, (slices(of).get(ALL) or {}).get("accuracy", {}) if of else {}
+    def request_cell(
+        own: dict[tuple[int, str], Evaluation], metric: str, decodes: tuple[str, ...]
+    ) -> SummaryCell:
+        for decode in decodes:
+            of = own.get((benchmark.pk, decode)) if benchmark else None
+            figures = (slices(of).get(domain) or {}).get(ALL) if of else None
+            if figures:
+                told = figures["metrics"].get(metric) or (figures.get("citation") or {}).get(metric)
+                if told:
+                    return SummaryCell(told, of)
+        return SummaryCell({})
 
-    return tests, [
-        {"model": model, "name": model_name(model), "cells": [cell(own.get(test.pk)) for test in tests]}
-        for model, own in by_model.items()
-    ]
+    def probe_cell(of: Evaluation | None) -> SummaryCell:
+        return SummaryCell((slices(of).get(domain) or {}).get("accuracy", {}), of) if of else SummaryCell({})
+
+    rows = []
+    for model in sorted(by, key=lambda one: -(one.pk if one else 0)):
+        own = by[model]
+        cells = [request_cell(own, metric, decodes) for metric, decodes, *_ in SUMMARY]
+        cells += [probe_cell(own.get((test.pk, Evaluation.Decode.LETTERS))) for test in probes]
+        rows.append(SummaryRow(model, model_name(model), cells))
+    return probes, rows
 
 
 def score_bar(evaluation: Evaluation) -> Bar | None:

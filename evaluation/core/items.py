@@ -36,7 +36,7 @@ MOST_CHOICES = 26
 LONGEST_TEXT = 8_000  # characters
 NO_DOMAIN = "general"
 # facts about an item that reports may use
-KEPT = ("rule", "side", "cluster", "tier", "kind", "source", "built")
+KEPT = ("rule", "side", "style", "cluster", "tier", "kind", "source", "built")
 Row = Mapping[str, Any]
 
 
@@ -145,6 +145,14 @@ def is_development(item_id: str) -> bool:
 
 def digest(kind: str, items: Sequence[Item]) -> str:
     return content_hash({"kind": kind, "items": [[item.domain, item.data] for item in items]})
+
+
+def tier_of(item: Row) -> str:
+    """The tier of a request: its own, else by how many tools are right: easy 1, medium 2 or 3, hard 4 and more."""
+    count = len(item.get("tools", ()))
+    return str(
+        item.get("tier") or ("" if not count else "easy" if count == 1 else "medium" if count < 4 else "hard")
+    )
 
 
 def counted(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

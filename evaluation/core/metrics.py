@@ -49,7 +49,7 @@ METRICS = {
         "R@gen", recall, listed=True, column="share of the gold tools in the list the model wrote"
     ),
     "hit@1": Metric("hit@1", lambda found, gold: hit(found, gold, 1), True, True, "a gold tool stands first"),
-    "recall@1": Metric("recall@1", lambda found, gold: recall(found, gold, 1), True, True),
+    "recall@1": Metric("R@1", lambda found, gold: recall(found, gold, 1), True, True),
     "recall@5": Metric(
         "R@5",
         lambda found, gold: recall(found, gold, 5),
@@ -66,7 +66,7 @@ METRICS = {
     "precision@gen": Metric(
         "precision", precision, listed=True, column="share of the written tools that are gold"
     ),
-    "f1": Metric("f1", f1, listed=True),
+    "f1": Metric("F1", f1, listed=True),
     "exact_set": Metric("exact set", lambda found, gold: float(set(found) == gold), listed=True),
     "hit@gen": Metric("hit@gen", hit, listed=True),
     "set_size": Metric(

@@ -2,14 +2,17 @@
 
 In: predictions {"id","tools","trace","off_vocabulary","follows_trace","trace_tools"}, benchmark items
 {"id","tools","domain","rule"} and the group of each query. Out: what is stored and shown: means with confidence
-intervals per domain and per group, always beside n; speed; and the embedding baseline cut to the same list lengths.
+intervals per domain and per group, per tier and style, always beside n; speed; and the embedding baseline cut to the
+same list lengths. Counted again under other groups, what holds the same queries as before keeps its intervals.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
-from evaluation.core.items import random_baseline
+from evaluation.core.items import random_baseline, tier_of
 from evaluation.core.metrics import (
     ALL,
     LIST_METRICS,
@@ -22,6 +25,23 @@ from evaluation.core.metrics import (
 )
 from evaluation.core.stats import DRAWS, bootstrap, bootstrap_table, compare
 from trace_site.lib.errors import TraceError
+
+CITATION = ("recall_when_cited", "recall_when_not_cited", "correct_rule", "correct_rule_when_cited")
+FACETS = ("tier", "style", "side")  # what an item may say of itself, each counted over all domains
+
+
+class Counted(NamedTuple):
+    """What an evaluation was counted as before: its report, and of each query its group and the rules that its trace
+    cited. An interval depends on its queries and the seed alone, so equal queries have equal intervals."""
+
+    report: Mapping[str, Any]
+    groups: Mapping[str, str]
+    cited: Mapping[str, Sequence[str] | None]
+    same_baseline: bool = True
+
+    def cites(self, given: "Sequence[Answer]") -> bool:
+        """Whether these cite what they cited before."""
+        return all(self.cited.get(one.id) == one.cited for one in given)
 
 
 def sliced(queries: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[int]]:
@@ -48,62 +68,147 @@ def pair_up(predictions: Sequence[Row], items: Sequence[Row]) -> list[tuple[Row,
     return [(by_id[str(item["id"])], item) for item in items]
 
 
+@dataclass(frozen=True)
+class Answer:
+    """A prediction beside its item."""
+
+    row: Row
+    item: Row
+    ranked: bool
+    codes: frozenset[str]  # of the rules that a trace may cite
+
+    @property
+    def id(self) -> str:
+        return str(self.item["id"])
+
+    @cached_property
+    def cited(self) -> list[str]:
+        return cited_codes(str(self.row.get("trace", "")), self.codes)
+
+    @cached_property
+    def scores(self) -> dict[str, float]:
+        return query_scores(self.row["tools"], self.item["tools"], self.ranked)
+
+
+def answers(
+    predictions: Sequence[Row], items: Sequence[Row], decode: str, codes: Iterable[str] = ()
+) -> list[Answer]:
+    ranked, known = decode in RANKED_DECODES, frozenset(codes)
+    return [Answer(row, item, ranked, known) for row, item in pair_up(predictions, items)]
+
+
 def retrieval_report(
-    predictions: Sequence[Row],
-    items: Sequence[Row],
+    given: Sequence[Answer],
     groups: Mapping[str, str],
     *,
-    decode: str,
-    codes: Iterable[str] = (),
     embedding: Mapping[str, Sequence[str]] | None = None,
     seed: int = 0,
+    before: Counted | None = None,
 ) -> dict[str, Any]:
     """`embedding`: the baseline's ranked names by query id, for lists as long as the model's own."""
+    ranked = given[0].ranked
     report = {
-        "slices": summarise(predictions, items, groups, decode=decode, codes=codes, seed=seed),
-        "ranked": decode in RANKED_DECODES,
-        "speed": speed(predictions),
+        "slices": summarise(given, groups, seed=seed, before=before),
+        "facets": facets(given, seed=seed, before=before),
+        "ranked": ranked,
+        "speed": speed([one.row for one in given]),
     }
-    if embedding is not None and decode not in RANKED_DECODES:
-        report["same_length"] = same_length(predictions, items, groups, embedding, seed)
+    if embedding is not None and not ranked:
+        report["same_length"] = same_length(given, groups, embedding, seed, before)
     return report
 
 
 def summarise(
-    predictions: Sequence[Row],
-    items: Sequence[Row],
+    given: Sequence[Answer],
     groups: Mapping[str, str],
     *,
-    decode: str,
-    codes: Iterable[str] = (),
     seed: int = 0,
     draws: int = DRAWS,
+    before: Counted | None = None,
 ) -> dict[str, Any]:
     """{domain or "all": {group or "all": {"n", "metrics", "off_vocabulary", "following"?, "citation"?}}}.
 
     `groups` maps a query id to its group (covered, uncovered, ...).
     """
-    pairs = pair_up(predictions, items)
-    ranked, known = decode in RANKED_DECODES, set(codes)
-    names = RANKED_METRICS if ranked else LIST_METRICS
-    scores = [query_scores(row["tools"], item["tools"], ranked) for row, item in pairs]
     result: dict[str, Any] = {}
-    places = sliced((str(item["domain"]), groups.get(str(item["id"]), "")) for _, item in pairs)
-    for (domain, group), chosen in places.items():
-        rows = [pairs[at][0] for at in chosen]
-        table = [[scores[at][name] for name in names] for at in chosen]
+    same = _unmoved(given, groups, before)
+    for (domain, group), places in _places(given, groups).items():
+        chosen = [given[at] for at in places]
+        old = before.report["slices"][domain][group] if before and (domain, group) in same else None
+        as_before = before is not None and before.cites(chosen)
+        result.setdefault(domain, {})[group] = summary_of(chosen, seed, draws, old, as_before)
+    return result
+
+
+def _places(given: Sequence[Answer], groups: Mapping[str, str]) -> dict[tuple[str, str], list[int]]:
+    return sliced((str(one.item["domain"]), groups.get(one.id, "")) for one in given)
+
+
+def _unmoved(
+    given: Sequence[Answer], groups: Mapping[str, str], before: Counted | None
+) -> set[tuple[str, str]]:
+    """The places that hold the same queries as before."""
+    if before is None:
+        return set()
+    known = before.report["slices"]
+    old = _places(given, before.groups)
+    return {
+        place
+        for place, chosen in _places(given, groups).items()
+        if old.get(place) == chosen and place[1] in known.get(place[0], ())
+    }
+
+
+def summary_of(
+    given: Sequence[Answer],
+    seed: int = 0,
+    draws: int = DRAWS,
+    old: Mapping[str, Any] | None = None,
+    cites_as_before: bool = False,
+) -> dict[str, Any]:
+    """The numbers of some queries. `old`: of the same queries, whose intervals are kept; citations too, as long as the
+    same rules are known."""
+    ranked = given[0].ranked
+    if old is None:
+        names = RANKED_METRICS if ranked else LIST_METRICS
+        table = [[one.scores[name] for name in names] for one in given]
         intervals = bootstrap_table(table, seed=seed, draws=draws)
-        summary = {
-            "n": len(chosen),
+        rows = [one.row for one in given]
+        old = {
+            "n": len(given),
             "metrics": {name: one.as_dict() for name, one in zip(names, intervals, strict=True)},
             "off_vocabulary": off_vocabulary(rows),
+            **({} if ranked else {"following": following(rows)}),
         }
-        if not ranked:
-            summary["following"] = following(rows)
-            if known:
-                summary["citation"] = citation([pairs[at] for at in chosen], known)
-        result.setdefault(domain, {})[group] = summary
-    return result
+    summary = dict(old)
+    if not ranked and given[0].codes and not (cites_as_before and "cited" in summary.get("citation", {})):
+        summary["citation"] = citation(given, seed=seed, draws=draws)
+    return summary
+
+
+def facets(
+    given: Sequence[Answer],
+    *,
+    seed: int = 0,
+    before: Counted | None = None,
+) -> dict[str, dict[str, Any]]:
+    """{facet: {value: numbers}} of what items say of themselves: the tier by the number of right tools, and the style
+    and side of the request under its rule, where the benchmark knows them. Groups change none of it."""
+    found: dict[str, dict[str, list[Answer]]] = {}
+    for one in given:
+        for facet in FACETS:
+            if value := tier_of(one.item) if facet == "tier" else one.item.get(facet):
+                found.setdefault(facet, {}).setdefault(str(value), []).append(one)
+    known = before.report.get("facets", {}) if before else {}
+
+    def summary(facet: str, value: str, chosen: list[Answer]) -> dict[str, Any]:
+        as_before = before is not None and before.cites(chosen)
+        return summary_of(chosen, seed, old=known.get(facet, {}).get(value), cites_as_before=as_before)
+
+    return {
+        facet: {value: summary(facet, value, chosen) for value, chosen in sorted(values.items())}
+        for facet, values in found.items()
+    }
 
 
 def off_vocabulary(predictions: Sequence[Row]) -> dict[str, float | int]:
@@ -128,58 +233,64 @@ def following(predictions: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def citation(pairs: Sequence[tuple[Row, Row]], codes: set[str]) -> dict[str, Any]:
-    """How often a trace names a rule, whether it is the right one, and recall with and without a citation."""
-    cited: list[float] = []
-    silent: list[float] = []
-    right_of_cited: list[float] = []
-    right_of_ruled: list[float] = []
-    for row, item in pairs:
-        found = cited_codes(str(row.get("trace", "")), codes)
-        (cited if found else silent).append(recall(row["tools"], item["tools"]))
+def citation(given: Sequence[Answer], *, seed: int = 0, draws: int = DRAWS) -> dict[str, Any]:
+    """How often a trace names a rule, whether it is the right one, and recall with and without a citation: each a mean
+    with its interval and n, None where n is 0. `correct_rule` is of the requests that a rule decides,
+    `correct_rule_when_cited` of those among them whose trace names any."""
+    told: defaultdict[str, list[float]] = defaultdict(list)
+    for one in given:
+        row, item, found = one.row, one.item, one.cited
+        told["cited"].append(float(bool(found)))
+        kept = "recall_when_cited" if found else "recall_when_not_cited"
+        told[kept].append(recall(row["tools"], item["tools"]))
         if item.get("rule"):
-            right_of_ruled.append(float(item["rule"] in found))
+            told["correct_rule"].append(float(item["rule"] in found))
             if found:
-                right_of_cited.append(right_of_ruled[-1])
+                told["correct_rule_when_cited"].append(float(item["rule"] in found))
 
-    def mean(values: Sequence[float]) -> dict[str, float | int | None]:
-        return {"mean": sum(values) / len(values) if values else None, "n": len(values)}
+    def mean(name: str) -> dict[str, Any]:
+        values = told[name]
+        return bootstrap(values, seed=seed, draws=draws).as_dict() if values else {"mean": None, "n": 0}
 
-    return {
-        "n": len(pairs),
-        "rate": len(cited) / len(pairs) if pairs else None,
-        "recall_when_cited": mean(cited),
-        "recall_when_not_cited": mean(silent),
-        "correct_rule": mean(right_of_ruled),
-        "correct_rule_when_cited": mean(right_of_cited),
-    }
+    cited = mean("cited")
+    return {"n": len(given), "rate": cited["mean"], "cited": cited, **{name: mean(name) for name in CITATION}}
 
 
 def same_length(
-    predictions: Sequence[Row],
-    items: Sequence[Row],
+    given: Sequence[Answer],
     groups: Mapping[str, str],
     embedding: Mapping[str, Sequence[str]],
     seed: int,
+    before: Counted | None = None,
 ) -> dict[str, dict[str, Any]]:
     """{domain: {group: {"n", "embedding", "difference", "p_value"}}}: the baseline's recall with, for each query, as
     many of its best tools as the model committed to, and the model's recall minus that, paired."""
-    recalls, places = [], []
-    for row, item in pair_up(predictions, items):
-        key, gold, tools = str(item["id"]), item["tools"], row["tools"]
-        recalls.append((recall(tools, gold), recall(embedding[key], gold, len(tools))))
-        places.append((str(item["domain"]), groups.get(key, "")))
+    known = before.report.get("same_length", {}) if before and before.same_baseline else {}
+    same = _unmoved(given, groups, before)
     found: dict[str, dict[str, Any]] = {}
-    for (domain, group), chosen in sliced(places).items():
-        ours, theirs = [recalls[at][0] for at in chosen], [recalls[at][1] for at in chosen]
-        test = compare(ours, theirs, seed=seed)
-        found.setdefault(domain, {})[group] = {
-            "n": len(chosen),
-            "embedding": bootstrap(theirs, seed=seed).as_dict(),
-            "difference": test.difference.as_dict(),
-            "p_value": test.p_value,
-        }
+    for (domain, group), chosen in _places(given, groups).items():
+        numbers = known.get(domain, {}).get(group) if (domain, group) in same else None
+        if numbers is None:
+            numbers = _beside_baseline([given[at] for at in chosen], embedding, seed)
+        found.setdefault(domain, {})[group] = numbers
     return found
+
+
+def _beside_baseline(
+    given: Sequence[Answer], embedding: Mapping[str, Sequence[str]], seed: int
+) -> dict[str, Any]:
+    ours, theirs = [], []
+    for one in given:
+        gold, tools = one.item["tools"], one.row["tools"]
+        ours.append(recall(tools, gold))
+        theirs.append(recall(embedding[one.id], gold, len(tools)))
+    test = compare(ours, theirs, seed=seed)
+    return {
+        "n": len(given),
+        "embedding": bootstrap(theirs, seed=seed).as_dict(),
+        "difference": test.difference.as_dict(),
+        "p_value": test.p_value,
+    }
 
 
 def outside_report(
@@ -219,12 +330,16 @@ def probe_report(
     return {"slices": slices, "left_out": left_out, "unknown_tools": unknown}
 
 
-def speed(predictions: Sequence[Row]) -> dict[str, float]:
-    """Seconds and written tokens per query; in batches, so latency alone is shorter and throughput is what it is."""
+def speed(predictions: Sequence[Row]) -> dict[str, Any]:
+    """Seconds and written tokens per query; in batches, so latency alone is longer and throughput is what it is. Where
+    a server answered, `backends` names it."""
     seconds = sorted(float(row.get("seconds", 0)) for row in predictions)
     tokens = sum(int(row.get("tokens", 0)) for row in predictions)
+    told = {tuple(sorted(row["backend"].items())) for row in predictions if row.get("backend")}
+    backends = [dict(one) for one in sorted(told)]
     return {
         "seconds_mean": round(sum(seconds) / len(seconds), 5),
         "seconds_p95": seconds[min(len(seconds) - 1, int(0.95 * len(seconds)))],
         "tokens_mean": round(tokens / len(predictions), 2),
+        **({"backends": backends} if backends else {}),
     }

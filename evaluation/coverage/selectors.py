@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from django.db.models import Count, F, Q
 
 from catalog.models import Cluster, Clustering, Domain, Tool
-from evaluation.benchmarks.selectors import RESULTS, TIERS
+from evaluation.benchmarks.selectors import RESULTS, TIERS, slices
 from evaluation.core import coverage as core
 from evaluation.core.coverage import ClusterCoverage, ClusterFacts, QueryGroups, RuleFacts, Totals
 from evaluation.models import Evaluation
@@ -279,11 +279,57 @@ def coverage(domain: str | None = None, *, recall: bool = True) -> list[DomainCo
     return [replace(page, recall=recalls.get(page.domain, {})) for page in chosen]
 
 
-def query_groups() -> tuple[QueryGroups, dict[str, int]]:
-    """How benchmark queries are grouped now, over all domains, and the clustering versions behind it."""
-    pages = coverage(recall=False)
-    rows = [row.coverage for page in pages for row in page.clusters]
-    return QueryGroups.build(rows), {page.domain: page.clustering for page in pages if page.clustering}
+@dataclass(frozen=True)
+class Definition:
+    """What sorts benchmark queries into covered, uncovered and outside: frozen versions, which can be read again.
+    `dismissed`: ids of clusters; `rules`: {domain: ids of its published versions}."""
+
+    clusterings: dict[str, int]
+    dismissed: list[int]
+    rules: dict[str, list[int]]
+    words: str = core.GROUP_DEFINITION
+
+    @cached_property
+    def hash(self) -> str:
+        return content_hash([self.clusterings, self.dismissed, self.rules, self.words])
+
+
+def definition_now() -> Definition:
+    """By the newest clusterings and what is published; one query."""
+    now = stamps()
+    return _definition(now.tools, now.clusters, now.dismissals, now.rules)
+
+
+@lru_cache(maxsize=1)
+def _definition(tools: Stamp, clusters: Stamp, dismissals: Stamp, rules: Stamp) -> Definition:
+    book, published = read_clusters(tools, clusters), read_published(rules).by_domain
+    return Definition(
+        {slug: clustering.version for slug, clustering in sorted(book.clusterings.items())},
+        sorted(read_dismissals(clusters, dismissals).keys() & book.labels.keys()),
+        {domain: sorted(rule.id for rule in of) for domain, of in sorted(published.items())},
+    )
+
+
+def groups_by(definition: Definition) -> QueryGroups:
+    """How it sorts queries, read from the versions it names; two queries."""
+    versions = RuleVersion.objects.filter(pk__in=[pk for ids in definition.rules.values() for pk in ids])
+    sets = {
+        pk: RuleFacts(pk, (target, *confusables))
+        for pk, target, confusables in versions.values_list("pk", "target_id", "confusable_ids")
+    }
+    named = Q(pk=None)
+    for domain, version in definition.clusterings.items():
+        named |= Q(clustering__domain=domain, clustering__version=version)
+    clusters: dict[str, list[ClusterFacts]] = {}
+    columns = ("pk", "tool_ids", "edges", "mean_similarity", "clustering__domain_id")
+    for pk, members, edges, similarity, domain in Cluster.objects.filter(named).values_list(*columns):
+        pairs = tuple((a, b, cosine) for a, b, cosine in edges)
+        one = ClusterFacts(pk, frozenset(members), pairs, similarity, pk in definition.dismissed)
+        clusters.setdefault(domain, []).append(one)
+    rows: list[ClusterCoverage] = []
+    for domain, of in clusters.items():
+        rows += core.cover(of, [sets[pk] for pk in definition.rules.get(domain, ())])
+    return QueryGroups.build(rows)
 
 
 def edition() -> str:
@@ -391,7 +437,7 @@ def recall_by_domain() -> dict[str, dict[str, Any]]:
     baselines: dict[str, dict[int, Any]] = {}  # {domain: {benchmark: groups}}, the preferred one first
     for row in sorted(finished, key=preference, reverse=True):
         metrics: dict[str, Any] = row.metrics or {}
-        for domain, groups in metrics["slices"].items():
+        for domain, groups in slices(row).items():
             entry = found.setdefault(domain, {})
             if row.model_id is None:
                 baselines.setdefault(domain, {}).setdefault(row.benchmark_id, groups)

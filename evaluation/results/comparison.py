@@ -22,6 +22,7 @@ from evaluation.gate.services import gate_request
 from evaluation.models import Benchmark, Comparison, Evaluation, GateReport, Prediction, RuleTestResult
 from evaluation.results.scoring import SEED
 from trace_site.jobs import JobContext
+from trace_site.paging import number_of
 from training.models import Model
 from training.registry.registry import current_aliases
 
@@ -60,7 +61,12 @@ def compare_with_champion(model: Model) -> ModelComparison:
     champion = current.get("champion")
     is_champion = champion == model
     other = current.get("previous") if is_champion else champion
-    found = ModelComparison(model, other if other != model else None, is_champion)
+    return compare_models(model, other if other != model else None, is_champion)
+
+
+def compare_models(model: Model, other: Model | None, is_champion: bool = False) -> ModelComparison:
+    """Any two, on everything that both were measured on in the same way."""
+    found = ModelComparison(model, other, is_champion)
     if found.other is None:
         return found
     if not is_champion:
@@ -167,9 +173,22 @@ def evaluated(ctx: JobContext, model: Model) -> None:
             gate_request(candidate=model, actor=ctx.job.created_by)
 
 
-# Fragments: a model beside the champion, for its own page and for its run's.
-
 MODELS = Model.objects.select_related("run").defer("card", "run__log_tail")
+
+
+@require_GET
+def two_models(request: HttpRequest) -> HttpResponse:
+    """Any two models on everything that both were measured on."""
+    options = list(MODELS.all())
+    a, b = (number_of(request.GET.get(name, "")) for name in ("a", "b"))
+    ours, theirs = (next((one for one in options if one.pk == pk), None) for pk in (a, b))
+    context: dict[str, Any] = {"options": options, "a": ours, "b": theirs, "same": a and a == b}
+    if ours and theirs and ours != theirs:
+        context["beside"] = compare_models(ours, theirs)
+    return render(request, "evaluation/compare_models.html", context)
+
+
+# Fragments: a model beside the champion, for its own page and for its run's.
 
 
 @require_GET

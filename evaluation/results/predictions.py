@@ -1,12 +1,12 @@
 """Reads of single predictions: lists with filters, two evaluations paired, what touches one tool or one rule."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Avg, F, FloatField, Func, IntegerField, Q, QuerySet
 from django.db.models.fields.json import KT
 
 from catalog.models import Tool
@@ -15,15 +15,24 @@ from evaluation.core.metrics import METRICS, RANKED_DECODES, cited_codes
 from evaluation.core.stats import compare
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
 from rules.models import Rule
+from synthesis.samples.checks import Span, trace_spans
 from training.models import AliasMove
 
 LETTERS = Evaluation.Decode.LETTERS
 SHOWN = 10
+MOST_TOOLS = 10_000
 # what an answer is to its trace: what it is called and which it is; none where it was not measured
 TRACES = {
     "follows": ("follows its trace", Q(output__follows_trace=True)),
     "differs": ("differs from its trace", Q(output__follows_trace=False) & ~Q(output__trace_tools=[])),
     "silent": ("its trace names no tool", Q(output__follows_trace=False, output__trace_tools=[])),
+}
+# what a trace cites, as a filter of predictions
+CITED = {
+    "yes": "cites a rule",
+    "no": "cites no rule",
+    "right": "cites the rule that decides",
+    "wrong": "a rule decides that it does not cite",
 }
 FOLDED = 3  # tools of a list that a row shows before the rest is folded away
 
@@ -38,16 +47,22 @@ def main_metric(of: Evaluation) -> str:
 
 
 def predictions(of: Evaluation, filters: dict[str, str]) -> QuerySet[Prediction]:
-    """With their items; filters: only=wrong|right, trace=TRACES, group, domain, q, and a rule's code: rule=that
-    decides, needless=that a trace cites and that does not decide."""
+    """With their items; filters: only=wrong|right, trace=TRACES, cited=CITED, group, domain, tier, style, side, q, and
+    a rule's code: rule=that decides, needless=that a trace cites and that does not decide."""
     found = of.predictions.select_related("item")
     for name, column in (
         ("domain", "item__domain"),
         ("rule", "item__data__rule"),
+        ("style", "item__data__style"),
+        ("side", "item__data__side"),
         ("group", "scores__group"),
     ):
         if filters.get(name):
             found = found.filter(**{column: filters[name]})
+    if filters.get("tier"):
+        found = of_tier(found, filters["tier"])
+    if filters.get("cited") in CITED:
+        found = citing(found, filters["cited"])
     if words := filters.get("q"):
         found = found.filter(Q(item__data__query__icontains=words) | Q(item__data__question__icontains=words))
     if filters.get("needless"):
@@ -58,6 +73,27 @@ def predictions(of: Evaluation, filters: dict[str, str]) -> QuerySet[Prediction]
         right = found.filter(**{f"scores__{main_metric(of)}__gte": 1}).values("pk")
         found = found.filter(pk__in=right) if filters["only"] == "right" else found.exclude(pk__in=right)
     return found
+
+
+def of_tier(rows: QuerySet[Prediction], tier: str) -> QuerySet[Prediction]:
+    """As `core.items.tier_of` says: an item's own tier, else by its number of right tools."""
+    many = Func(F("item__data__tools"), function="jsonb_array_length", output_field=IntegerField())
+    bounds = {"easy": (1, 1), "medium": (2, 3), "hard": (4, MOST_TOOLS)}.get(tier)
+    own = Q(item__data__tier=tier)
+    if bounds is None:
+        return rows.filter(own)
+    counted = rows.annotate(many=many)
+    return counted.filter(own | (Q(item__data__tier__isnull=True) & Q(many__range=bounds)))
+
+
+def citing(rows: QuerySet[Prediction], which: str) -> QuerySet[Prediction]:
+    """Those whose trace cites as CITED says."""
+    if which in ("yes", "no"):
+        none = Q(scores__cited=[]) | Q(scores__cited__isnull=True)
+        return rows.filter(none if which == "no" else ~none)
+    decided = rows.filter(item__data__rule__isnull=False).exclude(item__data__rule=None)
+    right = decided.filter(scores__cited__contains=F("item__data__rule"))
+    return right if which == "right" else decided.exclude(pk__in=right.values("pk"))
 
 
 def cites_needlessly(rows: QuerySet[Prediction], code: str) -> QuerySet[Prediction]:
@@ -75,55 +111,88 @@ class ShownPrediction:
     gold: list[str]
     given: list[tuple[str, bool]]
     right: bool
-    cited: Sequence[str] = ()
+    cited: Sequence[tuple[str, int | None]] = ()  # code, id of its rule
+    decides: tuple[str, int | None] | None = None  # the rule that decides it
     group: str = ""
     trace: str = ""  # one of TRACES
     ends_with: Sequence[str] = ()
+    spans: Sequence[Span] = ()
 
     @property
     def later(self) -> list[int]:
         """Places of right tools that the table folds away."""
         return [place for place, (_, right) in enumerate(self.given, start=1) if right and place > FOLDED]
 
-
-def shown(rows: Sequence[Prediction], of: Evaluation) -> list[ShownPrediction]:
-    has_traces = of.decode not in RANKED_DECODES
-    codes = list(Rule.objects.values_list("code", flat=True)) if has_traces else []
-    return [shown_one(row, of, codes) for row in rows]
+    @property
+    def cites_right(self) -> bool:
+        return self.decides is not None and self.decides in self.cited
 
 
-def shown_one(row: Prediction, of: Evaluation, codes: Sequence[str]) -> ShownPrediction:
-    data, output = row.item.data, row.output
-    right = row.scores.get(main_metric(of), 0) >= 1
+def shown(rows: Sequence[Prediction], of: Evaluation, metric: str = "") -> list[ShownPrediction]:
+    """`metric`: what says that an answer is right. One query, and one more for traces stored before their citations."""
+    metric = metric or main_metric(of)
     if of.decode == LETTERS:
-        options = dict(zip(ascii_uppercase, data.get("choices", ()), strict=False))
-        letter = output.get("letter", "")
-        gold = [f"{data['answer']}: {options.get(data['answer'], '')}"]
-        given = [(f"{letter}: {options.get(letter, '')}", right)] if letter else []
-        return ShownPrediction(row, data.get("question", ""), gold, given, right)
+        return [_letter(row, metric) for row in rows]
+    has_traces = of.decode not in RANKED_DECODES
+    known: dict[str, int] = {}
+    if has_traces and any("cited" not in row.scores for row in rows):
+        known = dict(Rule.objects.values_list("code", "pk"))
+    elif rows:
+        codes = {str(row.item.data.get("rule")) for row in rows} | {
+            code for row in rows for code in row.scores.get("cited", ())
+        }
+        known = dict(Rule.objects.filter(code__in=codes).values_list("code", "pk"))
+    return [_list(row, of, metric, known) for row in rows]
+
+
+def _letter(row: Prediction, metric: str) -> ShownPrediction:
+    data, right = row.item.data, row.scores.get(metric, 0) >= 1
+    options = dict(zip(ascii_uppercase, data.get("choices", ()), strict=False))
+    letter = row.output.get("letter", "")
+    gold = [f"{data['answer']}: {options.get(data['answer'], '')}"]
+    given = [(f"{letter}: {options.get(letter, '')}", right)] if letter else []
+    return ShownPrediction(row, data.get("question", ""), gold, given, right)
+
+
+def _list(row: Prediction, of: Evaluation, metric: str, rules: Mapping[str, int]) -> ShownPrediction:
+    data, output, text = row.item.data, row.output, str(row.output.get("trace") or "")
     gold, tools = data["tools"], output.get("tools", [])[:SHOWN]
     trace = ""
     if output.get("follows_trace") is not None:
         trace = "follows" if output["follows_trace"] else "differs" if output["trace_tools"] else "silent"
+    cited = row.scores.get("cited")
+    if cited is None:
+        cited = cited_codes(text, rules)
+    names = {*gold, *tools, *output.get("trace_tools", ())}
+    rule = data.get("rule")
     return ShownPrediction(
         row,
         data["query"],
         gold,
         given=[(name, name in gold) for name in tools],
-        right=right,
-        cited=cited_codes(str(output.get("trace", "")), codes),
-        group=row.scores.get("group", ""),
+        right=row.scores.get(metric, 0) >= 1,
+        cited=[(code, rules.get(code)) for code in cited],
+        decides=(str(rule), rules.get(str(rule))) if rule else None,
+        group=row.scores.get("group", "") if of.definition_id else "",
         trace=trace,
         ends_with=output.get("trace_tools", ()),
+        spans=trace_spans(text, names, gold, cited) if text else (),
     )
 
 
-def compared(a: Evaluation, b: Evaluation, group: str = "") -> tuple[list[dict[str, Any]], int]:
+# Two evaluations of one benchmark, query by query.
+
+EITHER = {"a": "only A is right", "b": "only B is right", "": "one of the two is right"}
+
+
+def compared(
+    a: Evaluation, b: Evaluation, group: str = "", domain: str = ""
+) -> tuple[list[dict[str, Any]], int]:
     """[{"metric", "title", "a", "b", "result"}]: paired differences on every metric both have; and over how many
     queries."""
     sides: list[dict[int, dict[str, Any]]] = []
     for of in (a, b):
-        found = of.predictions.filter(scores__group=group) if group else of.predictions.all()
+        found = narrowed(of.predictions.all(), group, domain)
         sides.append(dict(found.values_list("item_id", "scores")))
     shared = sorted(sides[0].keys() & sides[1].keys())
     rows = []
@@ -134,6 +203,55 @@ def compared(a: Evaluation, b: Evaluation, group: str = "") -> tuple[list[dict[s
             result = compare(ours, theirs, seed=a.seed)
             rows.append({"metric": name, "title": metric.title, **means, "result": result})
     return rows, len(shared)
+
+
+def narrowed(rows: QuerySet[Prediction], group: str, domain: str) -> QuerySet[Prediction]:
+    if group:
+        rows = rows.filter(scores__group=group)
+    return rows.filter(item__domain=domain) if domain else rows
+
+
+def list_length(of: Evaluation, rows: QuerySet[Prediction]) -> float | None:
+    """Mean number of tools in a list; one query. None for letters."""
+    if of.decode == LETTERS:
+        return None
+    many = Func(F("output__tools"), function="jsonb_array_length", output_field=FloatField())
+    found: float | None = rows.aggregate(mean=Avg(many))["mean"]
+    return found
+
+
+def flips(
+    a: Evaluation,
+    b: Evaluation,
+    metric: str,
+    which: str = "",
+    group: str = "",
+    domain: str = "",
+    words: str = "",
+) -> QuerySet[Prediction]:
+    """A's predictions of the queries that, by a metric, only A answers right (`which` a), only B (b), or either; with
+    their items."""
+    asked = b.predictions.all()
+    right = Q(**{f"scores__{metric}__gte": 1})
+    theirs = asked.filter(right).values("item")
+    mine = narrowed(a.predictions.select_related("item"), group, domain).filter(item__in=asked.values("item"))
+    if words:
+        mine = mine.filter(Q(item__data__query__icontains=words) | Q(item__data__question__icontains=words))
+    only_a, only_b = right & ~Q(item__in=theirs), ~right & Q(item__in=theirs)
+    return mine.filter({"a": only_a, "b": only_b}.get(which, only_a | only_b))
+
+
+def flip_rows(
+    rows: Sequence[Prediction], a: Evaluation, b: Evaluation, metric: str
+) -> list[tuple[ShownPrediction, ShownPrediction]]:
+    """Each of A's predictions beside B's; two queries, and those of `shown`."""
+    others = {row.item_id: row for row in b.predictions.filter(item__in=[one.item_id for one in rows])}
+    theirs = []
+    for row in rows:
+        other = others[row.item_id]
+        other.item = row.item
+        theirs.append(other)
+    return list(zip(shown(rows, a, metric), shown(theirs, b, metric), strict=True))
 
 
 def tool_queries(tool: Tool) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""From stored predictions to stored numbers: scoring once, and again when rules or clusters have moved on."""
+"""From predictions to stored numbers. They are counted again by other rules and clusters in `recount.py`."""
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from django.urls import reverse
@@ -10,10 +11,14 @@ from django.urls import reverse
 from catalog.models import Tool
 from evaluation.benchmarks.selectors import RESULTS, TIERS, slices
 from evaluation.core import coverage, report
+from evaluation.core.coverage import QueryGroups
 from evaluation.core.items import counted
-from evaluation.core.metrics import ALL, item_scores
-from evaluation.coverage.selectors import query_groups
+from evaluation.core.metrics import ALL, RANKED_DECODES, item_scores
+from evaluation.core.report import Counted
+from evaluation.coverage.selectors import Definition, groups_by
 from evaluation.models import Benchmark, BenchmarkItem, Evaluation, Prediction
+from evaluation.results import groups
+from evaluation.results.groups import definition_to_count_by
 from rules.models import Rule
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash
@@ -32,57 +37,92 @@ def benchmark_rows(benchmark: Benchmark) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Scored:
-    """The numbers of one evaluation, the clustering versions behind its groups, and each query's group."""
+    """The numbers of one evaluation, the definition of its groups (None: it has none), and of each query its group and
+    the rules its trace cites."""
 
     metrics: dict[str, Any]
-    clusterings: dict[str, int]
-    groups: dict[str, str]
+    definition: Definition | None = None
+    groups: dict[str, str] = field(default_factory=dict)
+    cited: dict[str, list[str]] = field(default_factory=dict)
 
 
 def score(benchmark: Benchmark, decode: str, predictions: Rows, rows: Rows) -> Scored:
     if decode == Decode.LETTERS:
         left_out = benchmark.count - len(rows)
-        return Scored(report.probe_report(predictions, rows, left_out=left_out, seed=SEED), {}, {})
+        return Scored(report.probe_report(predictions, rows, left_out=left_out, seed=SEED))
     if benchmark.kind == Benchmark.Kind.OUTSIDE:
-        return Scored(report.outside_report(predictions, rows, [None] * len(rows), seed=SEED), {}, {})
-    groups, definition, clusterings = grouping(rows)
-    numbers = report.retrieval_report(
-        predictions,
-        rows,
-        groups,
-        decode=decode,
-        codes=Rule.objects.values_list("code", flat=True),
-        embedding=baseline_lists(benchmark) if decode != Decode.EMBEDDING else None,
-        seed=SEED,
-    )
-    return Scored({**numbers, "groups": definition}, clusterings, groups)
+        return Scored(report.outside_report(predictions, rows, [None] * len(rows), seed=SEED))
+    grouping = Grouping.of(definition_to_count_by(), rows)
+    return score_requests(benchmark, decode, predictions, grouping)
 
 
-def grouping(rows: Rows) -> tuple[dict[str, str], dict[str, Any], dict[str, int]]:
-    """Each query's group by what is published now, the definition to show, and the clusterings used."""
-    names = {name for row in rows for name in row["tools"]}
-    ids = dict(Tool.objects.filter(name__in=names).values_list("name", "pk"))
-    groups, clusterings = query_groups()
-    found = {row["id"]: groups.group(ids[name] for name in row["tools"] if name in ids) for row in rows}
-    counts = dict.fromkeys(coverage.GROUPS, 0) | Counter(found.values())
-    shown = {"definition": coverage.GROUP_DEFINITION, "counts": counts, "hash": content_hash(found)}
-    return found, shown, clusterings
+@dataclass(frozen=True)
+class Grouping:
+    """The items of a benchmark under a definition: each one's group, what is shown of them, and the codes of all rules,
+    which is what a trace can cite."""
+
+    definition: Definition
+    rows: Rows
+    groups: dict[str, str]
+    codes: list[str]
+
+    @classmethod
+    def of(cls, definition: Definition, rows: Rows, by: QueryGroups | None = None) -> "Grouping":
+        names = {name for row in rows for name in row["tools"]}
+        ids = dict(Tool.objects.filter(name__in=names).values_list("name", "pk"))
+        by = by or groups_by(definition)
+        found = {row["id"]: by.group(ids[name] for name in row["tools"] if name in ids) for row in rows}
+        codes = sorted(Rule.objects.values_list("code", flat=True).distinct())
+        return cls(definition, rows, found, codes)
+
+    @cached_property
+    def shown(self) -> dict[str, Any]:
+        counts = dict.fromkeys(coverage.GROUPS, 0) | Counter(self.groups.values())
+        return {"definition": self.definition.words, "counts": counts, "hash": content_hash(self.groups)}
+
+    @cached_property
+    def codes_hash(self) -> str:
+        return content_hash(self.codes)
 
 
-def baseline_lists(benchmark: Benchmark) -> dict[str, list[str]] | None:
-    """The embedding baseline's ranked names by item id; None while it has not been computed."""
+def score_requests(
+    benchmark: Benchmark, decode: str, predictions: Rows, grouping: Grouping, before: Counted | None = None
+) -> Scored:
+    given = report.answers(predictions, grouping.rows, decode, grouping.codes)
+    baseline, lists = None, None
+    if decode not in RANKED_DECODES:
+        kept = before.report.get("baseline") if before else None
+        if baseline := kept or newest_baseline(benchmark):
+            lists = baseline_lists(baseline)
+        if before and baseline != kept:
+            before = before._replace(same_baseline=False)
+    numbers = report.retrieval_report(given, grouping.groups, embedding=lists, seed=SEED, before=before)
+    cited = {} if numbers["ranked"] else {one.id: one.cited for one in given}
+    metrics = {**numbers, "groups": grouping.shown, "codes": grouping.codes_hash, "baseline": baseline}
+    return Scored(metrics, grouping.definition, grouping.groups, cited)
+
+
+def newest_baseline(benchmark: Benchmark) -> int | None:
+    """The evaluation of the embedding that lists are compared with at their own length; None while there is none."""
     made = Evaluation.objects.filter(benchmark=benchmark, model=None, metrics__isnull=False)
-    if (newest := made.order_by("-id").first()) is None:
-        return None
-    stored = Prediction.objects.filter(evaluation=newest).values_list("item", "output")
-    return {str(item): output["tools"] for item, output in stored}
+    return made.order_by("-id").values_list("pk", flat=True).first()
+
+
+def baseline_lists(evaluation: int) -> dict[str, list[str]]:
+    """Ranked names by item id."""
+    stored = Prediction.objects.filter(evaluation=evaluation).values_list("item", "output__tools")
+    return {str(item): tools for item, tools in stored}
 
 
 def publish(*, evaluation: Evaluation, predictions: Rows, rows: Rows, scored: Scored) -> None:
     """Store predictions and numbers together; call it inside the job's guard.
 
-    Raises TraceError `incomplete` unless every item that counts has its prediction then.
+    Raises DefinitionMoved when another definition of groups is in force by now, and TraceError `incomplete` unless
+    every item that counts has its prediction then.
     """
+    if scored.definition:
+        evaluation.definition = groups.hold(scored.definition, evaluation.job)
+        evaluation.clusterings = scored.definition.clusterings
     items = {row["id"]: row for row in rows}
     made = []
     for row in predictions:
@@ -90,6 +130,8 @@ def publish(*, evaluation: Evaluation, predictions: Rows, rows: Rows, scored: Sc
         scores: dict[str, Any] = {**item_scores(row, items[item], evaluation.decode)}
         if scored.groups:
             scores["group"] = scored.groups[item]
+        if item in scored.cited:
+            scores["cited"] = scored.cited[item]
         output = {name: value for name, value in row.items() if name != "id"}
         made.append(Prediction(evaluation=evaluation, item_id=int(item), output=output, scores=scores))
     Prediction.objects.bulk_create(made, batch_size=1000, ignore_conflicts=True)
@@ -101,37 +143,8 @@ def publish(*, evaluation: Evaluation, predictions: Rows, rows: Rows, scored: Sc
             where=str(evaluation),
             hint="Retry the job; it goes on where it stopped.",
         )
-    evaluation.metrics, evaluation.clusterings = scored.metrics, scored.clusterings
-    evaluation.save(update_fields=["metrics", "clusterings"])
-
-
-def rescored(evaluation: Evaluation) -> Scored | None:
-    """The numbers computed again from the stored predictions; None when nothing behind them has changed."""
-    old = evaluation.metrics or {}
-    if evaluation.decode == Decode.LETTERS or evaluation.benchmark.kind == Benchmark.Kind.OUTSIDE:
-        return None
-    rows = benchmark_rows(evaluation.benchmark)
-    _, definition, _ = grouping(rows)
-    needs_baseline = evaluation.model_id is not None and not old["ranked"] and "same_length" not in old
-    if definition["hash"] == old["groups"]["hash"] and not needs_baseline:
-        return None
-    stored = Prediction.objects.filter(evaluation=evaluation).values_list("item", "output")
-    predictions = [{"id": str(item), **output} for item, output in stored]
-    found = score(evaluation.benchmark, evaluation.decode, predictions, rows)
-    same = found.metrics["groups"]["hash"] == old["groups"]["hash"] and "same_length" not in found.metrics
-    return None if same else found
-
-
-def publish_rescored(*, evaluation: Evaluation, scored: Scored) -> None:
-    """Replace numbers and groups; the predictions themselves never change."""
-    moved = []
-    for prediction in Prediction.objects.filter(evaluation=evaluation):
-        group = scored.groups[str(prediction.item_id)]
-        if prediction.scores.get("group") != group:
-            prediction.scores["group"] = group
-            moved.append(prediction)
-    Prediction.objects.bulk_update(moved, ["scores"], batch_size=1000)
-    Evaluation.objects.filter(pk=evaluation.pk).update(metrics=scored.metrics, clusterings=scored.clusterings)
+    evaluation.metrics = scored.metrics
+    evaluation.save(update_fields=["metrics", "clusterings", "definition"])
 
 
 # The one figure that tables of other apps show of a model: hit@1 on the hard tier (else where there is no tier).

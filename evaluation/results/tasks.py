@@ -15,8 +15,10 @@ from evaluation.benchmarks.services import EMBEDDING_K, K, Unit, plan
 from evaluation.gate.services import report_make
 from evaluation.models import Benchmark, Evaluation
 from evaluation.results import comparison
+from evaluation.results.groups import DefinitionMoved
+from evaluation.results.recount import recount
 from evaluation.results.rule_tests import RuleTestWork
-from evaluation.results.scoring import SEED, benchmark_rows, publish, publish_rescored, rescored, score
+from evaluation.results.scoring import SEED, benchmark_rows, publish, score
 from evaluation.retrieval.calibration import calibrate
 from trace_site.jobs import JobContext
 from trace_site.lib.child import Event, run_child
@@ -57,7 +59,7 @@ def measure(
     chosen: Iterable[Benchmark] | None = None,
     decodes: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Make what is missing; a finished evaluation costs no forward, at most a rescoring from its predictions.
+    """Make what is missing; a finished evaluation costs no forward, at most a recount from its predictions.
 
     Raises JobPostponed while tools are being embedded, TraceError `incomplete` when a planned one is not finished.
     """
@@ -85,7 +87,7 @@ def _measure(
     ):  # what this job began for a catalog that has moved on since: nobody would ever finish it
         begun = Evaluation.objects.filter(job=ctx.job, metrics__isnull=True)
         begun.exclude(key__in=[unit.key for unit in units]).delete()
-    result: dict[str, Any] = {"evaluations": [], "computed": 0, "rescored": 0, "skipped": []}
+    result: dict[str, Any] = {"evaluations": [], "computed": 0, "rescored": recount(ctx), "skipped": []}
     if needs_baseline and not Tool.objects.filter(embedding__isnull=False).exists():
         why = "the catalog has no embeddings; run manage.py catalog_neighbours"
         result["skipped"] = [f"embedding baseline: {why}"]
@@ -140,7 +142,7 @@ def run_rule_tests(ctx: JobContext) -> dict[str, Any]:
 
 
 def open_work(ctx: JobContext, unit: Unit, result: dict[str, Any]) -> "Work | None":
-    """The row of a unit; None when it is finished, after looking whether its numbers are still right."""
+    """The row of a unit; None when it is finished."""
     ctx.check()
     with ctx.guard():
         evaluation, _ = Evaluation.objects.get_or_create(
@@ -158,10 +160,6 @@ def open_work(ctx: JobContext, unit: Unit, result: dict[str, Any]) -> "Work | No
     if evaluation.metrics is None:
         folder = settings.TRACE_HOME / "evaluations" / unit.key
         return Work(evaluation, benchmark_rows(unit.benchmark), folder, unit)
-    if scored := rescored(evaluation):
-        with ctx.guard():
-            publish_rescored(evaluation=evaluation, scored=scored)
-        result["rescored"] += 1
     return None
 
 
@@ -210,13 +208,17 @@ class Work:
 
     def publish(self, ctx: JobContext, result: dict[str, Any]) -> None:
         predictions, evaluation = self.predictions(), self.evaluation
-        # seconds of bootstrap: not inside the guard, which would hold the job's row against its heartbeat
-        scored = score(evaluation.benchmark, evaluation.decode, predictions, self.rows)
-        with ctx.guard():
-            if self.unit.key != evaluation.key:
-                raise CatalogMoved
-            publish(evaluation=evaluation, predictions=predictions, rows=self.rows, scored=scored)
-        self.published = True
+        while not self.published:
+            # seconds of bootstrap: not inside the guard, which would hold the job's row against its heartbeat
+            scored = score(evaluation.benchmark, evaluation.decode, predictions, self.rows)
+            try:
+                with ctx.guard():
+                    if self.unit.key != evaluation.key:
+                        raise CatalogMoved
+                    publish(evaluation=evaluation, predictions=predictions, rows=self.rows, scored=scored)
+                self.published = True
+            except DefinitionMoved:
+                ctx.check()
         result["computed"] += 1
 
 

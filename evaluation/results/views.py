@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -11,31 +12,47 @@ from django.views.decorators.http import require_GET
 from catalog.models import Tool
 from evaluation.benchmarks import selectors
 from evaluation.benchmarks.selectors import evaluations, newest_benchmarks, score_bar
+from evaluation.core.comparison import SIZE
 from evaluation.core.confidence import Fit, reliability
-from evaluation.core.coverage import COVERED, GROUPS, UNCOVERED
+from evaluation.core.coverage import GROUPS
+from evaluation.core.metrics import ALL, METRICS
 from evaluation.core.stats import Interval, bootstrap
 from evaluation.models import Benchmark, Calibration, Evaluation, Prediction
 from evaluation.results import predictions as reads
+from evaluation.results.groups import groups_standing, one_definition
 from evaluation.retrieval.calibration import NOT_CALIBRATED, REQUESTS, first_is_right
 from synthesis.samples.lineage import Made
 from trace_site.lib.charts import Bar, bar_chart
 from trace_site.paging import keyset, number_of
 from training.models import Model
 from training.registry.registry import current_aliases
+from training.registry.selectors import alias_names
 
-FILTERS = ("only", "trace", "group", "domain", "q", "rule", "needless")
+FILTERS = ("only", "trace", "cited", "group", "domain", "tier", "style", "side", "q", "rule", "needless")
 
 
 @require_GET
+@one_definition
 def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
     evaluation = get_object_or_404(evaluations(), pk=pk)
     filters = {name: request.GET.get(name, "") for name in FILTERS}
+    if evaluation.definition_id is None:
+        filters["group"] = ""
     found = reads.predictions(evaluation, filters)
     page = keyset(found, request.GET.get("after", ""))
+    facets = selectors.facet_rows(evaluation)
+    slices = selectors.slice_rows(evaluation)
     context = {
         "evaluation": evaluation,
         "name": selectors.model_name(evaluation.model),
-        "slices": selectors.slice_rows(evaluation),
+        "slices": slices,
+        "facets": facets,
+        "titles": {name: metric.title for name, metric in METRICS.items()},
+        "citing": [row for row in (*slices, *facets) if row["citations"]],
+        "citations": selectors.CITATIONS,
+        "cited": reads.CITED,
+        "chosen": [(name, filters[name]) for name in ("tier", "style", "side") if filters[name]],
+        "groups_standing": groups_standing() if evaluation.definition_id else None,
         "filters": filters,
         "page": page,
         "shown": reads.shown(page.rows, evaluation),
@@ -50,19 +67,49 @@ def evaluation_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_GET
+@one_definition
 def compare(request: HttpRequest) -> HttpResponse:
-    """Model A minus model B on the queries both answered."""
+    """Model A minus model B on the queries both answered, and every query that only one of them answers right."""
     a, b = (evaluations().filter(pk=number_of(request.GET.get(name, ""))).first() for name in ("a", "b"))
-    group = request.GET.get("group", "")
+    filters = {name: request.GET.get(name, "") for name in ("group", "domain", "by", "flip", "q")}
     options = evaluations().filter(metrics__isnull=False).order_by("benchmark__name", "-pk")
-    context: dict[str, Any] = {"a": a, "b": b, "group": group, "options": options}
-    context["groups"] = (COVERED, UNCOVERED)
+    context: dict[str, Any] = {"a": a, "b": b, "filters": filters, "options": options, "groups": GROUPS}
     if a and b:
         context["mismatch"] = a.benchmark_id != b.benchmark_id
         if not context["mismatch"]:
-            context["rows"], context["n"] = reads.compared(a, b, group)
-            context |= {f"name_{side}": selectors.model_name(of.model) for side, of in (("a", a), ("b", b))}
+            context |= paired(a, b, filters, request.GET.get("after", ""))
     return render(request, "evaluation/compare.html", context)
+
+
+def paired(a: Evaluation, b: Evaluation, filters: dict[str, str], after: str) -> dict[str, Any]:
+    """Of two evaluations of one benchmark. Groups are those in force: of two that have none yet, none is shown."""
+    if a.definition_id is None or b.definition_id is None:
+        filters["group"] = ""
+    group, domain = filters["group"], filters["domain"]
+    rows, n = reads.compared(a, b, group, domain)
+    known = [(row["metric"], row["title"]) for row in rows if row["metric"] != SIZE]
+    if filters["by"] not in dict(known):
+        filters["by"] = next((name for name in ("hit@1", "accuracy") if name in dict(known)), "")
+    found: dict[str, Any] = {
+        "rows": rows,
+        "n": n,
+        "known": known,
+        "domains": sorted(name for name in selectors.slices(a) if name != ALL),
+        "groups_standing": groups_standing() if a.definition_id and b.definition_id else None,
+        "kept": urlencode(
+            {"a": a.pk, "b": b.pk, **{name: filters[name] for name in ("group", "domain") if filters[name]}}
+        ),
+        "either": reads.EITHER,
+    }
+    for side, of in (("a", a), ("b", b)):
+        found[f"name_{side}"] = selectors.model_name(of.model)
+        found[f"length_{side}"] = reads.list_length(of, reads.narrowed(of.predictions.all(), group, domain))
+    if filters["by"]:
+        which = reads.flips(a, b, filters["by"], filters["flip"], group, domain, filters["q"])
+        page = keyset(which, after)
+        flips = reads.flip_rows(page.rows, a, b, filters["by"])
+        found |= {"page": page, "flips": flips, "total": which.count()}
+    return found
 
 
 @require_GET
@@ -70,6 +117,30 @@ def benchmark_detail(request: HttpRequest, pk: int) -> HttpResponse:
     benchmark = get_object_or_404(Benchmark, pk=pk)
     page = keyset(benchmark.items.select_related("query"), request.GET.get("after", ""))
     return render(request, "evaluation/benchmark_detail.html", {"benchmark": benchmark, "page": page})
+
+
+@require_GET
+@one_definition
+def model_results(request: HttpRequest, pk: int) -> HttpResponse:
+    """What stands behind a model's row: every benchmark, decoding and group, and every probe."""
+    model = get_object_or_404(Model.objects.select_related("run__snapshot"), pk=pk)
+    domain = request.GET.get("domain", ALL)
+    rows = selectors.model_matrix(model, domain)
+    probes = evaluations().filter(model=model, decode=Evaluation.Decode.LETTERS, metrics__isnull=False)
+    context = {
+        "model": model,
+        "name": selectors.model_name(model),
+        "names": alias_names(current_aliases()).get(model.pk, []),
+        "domain": domain,
+        "domains": sorted({name for of, _ in rows for name in selectors.slices(of) if name != ALL}),
+        "rows": rows,
+        "columns": list(selectors.COLUMNS.values()),
+        "probes": [
+            (of, selectors.slices(of)) for of in probes.order_by("benchmark__kind", "benchmark__name", "-pk")
+        ],
+        "groups_standing": groups_standing(),
+    }
+    return render(request, "evaluation/model_results.html", context)
 
 
 @require_GET

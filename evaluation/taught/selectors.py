@@ -1,7 +1,7 @@
 """What the rules taught the champion: read beside its control and the embedding, each tier and decoding apart.
 
-The control differs from the champion in nothing but the rule samples. A process keeps what it computed: predictions
-never change, and the groups of queries are part of what a result is kept under.
+The control differs from the champion in nothing but the rule samples (`control.py`). A process keeps what it computed:
+predictions never change, and the definition of groups is part of what a result is kept under.
 """
 
 from collections import defaultdict
@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.db.models import Count, F, Q
-from django.db.models.fields.json import KT
 from django.urls import reverse
 
 from evaluation.benchmarks.selectors import RESULTS, TIERS
@@ -21,14 +20,12 @@ from evaluation.core.metrics import ALL, cited_codes
 from evaluation.coverage.selectors import shown_model
 from evaluation.models import Benchmark, Evaluation, Prediction, RuleTestResult
 from evaluation.results.predictions import cites_needlessly
+from evaluation.taught.control import LEARNED, Control, control_of
 from rules.models import Rule
 from synthesis.models import SnapshotSample
-from training.core.stages import SPEED_ONLY
 from training.models import Model, Run
 
 SERVED = (Evaluation.Decode.TRACE, Evaluation.Decode.FAST)
-LEARNED = {Run.Retrieval.RULES: Run.Retrieval.REASONED}  # a retrieval with rule samples: the same without
-CELL = ("format", "memo", "retrieval", "base", "seed")
 
 
 def predictions_url(of: Evaluation, **filters: str) -> str:
@@ -37,11 +34,11 @@ def predictions_url(of: Evaluation, **filters: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TaughtPart:
-    """One benchmark of one tier, one decoding; the champion's groups count for all three."""
+    """One benchmark of one tier, one decoding; groups are of the items, so of all three."""
 
     benchmark: Benchmark
     decode: str
-    champion: Evaluation  # with `definition`: what covered, uncovered and outside mean, as stored with it
+    champion: Evaluation
     control: Evaluation | None
     embedding: Evaluation | None
     cells: dict[tuple[str, str], TaughtCell]
@@ -66,12 +63,16 @@ class TaughtPart:
 class Taught:
     model: Model | None
     alias: str  # champion, or newest where there is no champion
-    control: Model | None = None
+    pairing: Control = Control()
     parts: list[TaughtPart] = field(default_factory=list)
 
     @property
     def name(self) -> str:
         return "champion" if self.alias == "champion" else "newest model"
+
+    @property
+    def control(self) -> Model | None:
+        return self.pairing.model
 
     @property
     def learned(self) -> bool:
@@ -123,29 +124,8 @@ class Taught:
 def taught() -> Taught:
     """Three queries, and one more for each part that this process has not computed yet."""
     model, alias = shown_model()
-    control = control_of(model) if model else None
-    return Taught(model, alias, control, list(_parts(model, control)) if model else [])
-
-
-def control_of(model: Model) -> Model | None:
-    """The newest model of the same snapshot, cell, base, recipe and seed that learned from no rule sample."""
-    run = model.run
-    if run.retrieval not in LEARNED:
-        return None
-
-    def recipe(of: Run) -> dict[str, Any]:
-        return {name: value for name, value in of.recipe.items() if name not in (*CELL, *SPEED_ONLY)}
-
-    rows = Model.objects.filter(
-        run__snapshot=run.snapshot_id,
-        run__base=run.base,
-        run__format=run.format,
-        run__memo=run.memo,
-        run__seed=run.seed,
-        run__retrieval=LEARNED[Run.Retrieval(run.retrieval)],
-    )
-    newest_first = rows.select_related("run").order_by("-pk")
-    return next((one for one in newest_first if recipe(one.run) == recipe(run)), None)
+    pairing = control_of(model) if model else Control()
+    return Taught(model, alias, pairing, list(_parts(model, pairing.model)) if model else [])
 
 
 def _parts(model: Model, control: Model | None) -> Iterator[TaughtPart]:
@@ -153,9 +133,8 @@ def _parts(model: Model, control: Model | None) -> Iterator[TaughtPart]:
     rows = (
         Evaluation.objects.filter(RESULTS, Q(model=model) | Q(model=None) | Q(model=control))
         .filter(decode__in=[*SERVED, Evaluation.Decode.EMBEDDING])
-        .select_related("benchmark")
-        .defer("metrics", "hardware", "clusterings")
-        .annotate(grouping=KT("metrics__groups__hash"), definition=KT("metrics__groups__definition"))
+        .select_related("benchmark", "definition")
+        .defer("metrics", "hardware", "clusterings", "definition__rules", "definition__dismissed")
         .order_by("benchmark__version", "pk")
     )
     by = {(row.model_id, row.benchmark_id, row.decode): row for row in rows}
@@ -166,15 +145,15 @@ def _parts(model: Model, control: Model | None) -> Iterator[TaughtPart]:
             if ours := by.get((model.pk, benchmark.pk, decode)):
                 theirs = by.get((control.pk, benchmark.pk, decode)) if control else None
                 ids = (theirs.pk if theirs else None, embedding.pk if embedding else None)
-                cells = _cells(ours.pk, *ids, getattr(ours, "grouping", None))
+                cells = _cells(ours.pk, *ids, ours.definition_id)
                 yield TaughtPart(benchmark, str(decode), ours, theirs, embedding, cells)
 
 
 @lru_cache(maxsize=128)
 def _cells(
-    champion: int, control: int | None, embedding: int | None, grouping: str | None
+    champion: int, control: int | None, embedding: int | None, definition: int | None
 ) -> dict[tuple[str, str], TaughtCell]:
-    """Over the queries that all sides answered; one query. `grouping`: the hash of the groups it is kept under."""
+    """Over the queries that all sides answered; one query. `definition`: of the groups; without one there are none."""
     sides: dict[int, dict[int, Any]] = {one: {} for one in (champion, control, embedding) if one}
     rows = Prediction.objects.filter(evaluation__in=sides).order_by("item")
     for one, item, domain, scores in rows.values_list("evaluation", "item", F("item__domain"), "scores"):
@@ -187,7 +166,7 @@ def _cells(
         [
             ThreeAnswers(
                 domain,
-                scores.get("group", ""),
+                scores.get("group", "") if definition else "",
                 scores[METRIC],
                 recall(control, item),
                 recall(embedding, item),

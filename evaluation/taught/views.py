@@ -16,8 +16,10 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
 from catalog.models import Tool
+from evaluation.core.coverage import GROUPS
 from evaluation.core.metrics import cited_codes
 from evaluation.models import BenchmarkItem, Prediction
+from evaluation.results.groups import groups_standing, one_definition
 from evaluation.taught.selectors import Taught, TaughtPart, rule_help, taught
 from rules.models import Rule
 from synthesis.samples.checks import trace_spans
@@ -47,6 +49,7 @@ class AnsweredRequest(NamedTuple):
     part: TaughtPart
     item: int
     domain: str
+    group: str
     outcome: str
 
 
@@ -54,6 +57,7 @@ class AnsweredRequest(NamedTuple):
 class DrawnRequest:
     item: BenchmarkItem
     part: TaughtPart
+    group: str
     outcome: str
     said: tuple[str, str]
     rule: Rule | None
@@ -69,9 +73,10 @@ class Drawing:
     found: int  # requests the seed draws from
     tiers: list[TaughtPart]
     domains: list[str]
+    groups: list[str]
 
 
-def draw(*, seed: int, show: str = "", tier: str = "", domain: str = "") -> Drawing:
+def draw(*, seed: int, show: str = "", tier: str = "", domain: str = "", group: str = "") -> Drawing:
     """The same seed and filters draw the same requests for as long as the champion and its control stay."""
     known = taught()
     by_benchmark: dict[
@@ -83,7 +88,9 @@ def draw(*, seed: int, show: str = "", tier: str = "", domain: str = "") -> Draw
     parts = list(by_benchmark.values())
     everything = _answered(parts)
     chosen = [
-        one for one in everything if tier in ("", one.part.benchmark.tier) and domain in ("", one.domain)
+        one
+        for one in everything
+        if tier in ("", one.part.benchmark.tier) and domain in ("", one.domain) and group in ("", one.group)
     ]
     wanted = [one for one in chosen if show not in FILTERS or one.outcome in FILTERS[show][1]]
     counts = Counter((one.part.champion.pk, one.outcome) for one in chosen)
@@ -98,6 +105,7 @@ def draw(*, seed: int, show: str = "", tier: str = "", domain: str = "") -> Draw
         len(wanted),
         [part for part in parts if part.benchmark.tier],
         sorted({one.domain for one in everything}),
+        [group for group in GROUPS if any(one.group == group for one in everything)],
     )
 
 
@@ -107,9 +115,9 @@ def _answered(parts: Sequence[TaughtPart]) -> list[AnsweredRequest]:
         one.pk: {} for part in parts for one in (part.champion, part.control) if one
     }
     rows = Prediction.objects.filter(evaluation__in=right).order_by()
-    domains: dict[int, str] = {}
+    about: dict[int, tuple[str, str]] = {}  # domain and group of an item
     for evaluation, item, domain, scores in rows.values_list("evaluation", "item", "item__domain", "scores"):
-        right[evaluation][item], domains[item] = scores["hit@1"] >= 1, domain
+        right[evaluation][item], about[item] = scores["hit@1"] >= 1, (domain, scores.get("group", ""))
     found = []
     for part in parts:
         assert part.control is not None
@@ -119,7 +127,9 @@ def _answered(parts: Sequence[TaughtPart]) -> list[AnsweredRequest]:
                 outcome = "right" if after[item] else "wrong"
             else:
                 outcome = "fixed" if after[item] else "broken"
-            found.append(AnsweredRequest(part, item, domains[item], outcome))
+            domain, group = about[item]
+            known = group if part.champion.definition_id else ""
+            found.append(AnsweredRequest(part, item, domain, known, outcome))
     return found
 
 
@@ -154,14 +164,15 @@ def _drawn(chosen: Sequence[AnsweredRequest]) -> list[DrawnRequest]:
         before, after = (by[side.pk, one.item] for side in (one.part.control, one.part.champion))
         rule = rules.get(after.item.data.get("rule", ""))
         said, sides = OUTCOMES[one.outcome], (answer(before), answer(after))
-        drawn.append(DrawnRequest(after.item, one.part, one.outcome, said, rule, *sides))
+        drawn.append(DrawnRequest(after.item, one.part, one.group, one.outcome, said, rule, *sides))
     return drawn
 
 
 @require_GET
+@one_definition
 def before_after(request: HttpRequest) -> HttpResponse:
     """Ten requests, drawn by the seed in the address, with the answers of the control and of the champion."""
-    filters = {name: request.GET.get(name, "") for name in ("show", "tier", "domain")}
+    filters = {name: request.GET.get(name, "") for name in ("show", "tier", "domain", "group")}
     seed = number_of(request.GET.get("seed", ""), 9)
     drawing = draw(seed=seed, **filters)
     used = {name: value for name, value in filters.items() if value}
@@ -180,6 +191,7 @@ def before_after(request: HttpRequest) -> HttpResponse:
         "counted": counted,
         "outcomes": OUTCOMES.values(),
         "shows": [(show, label) for show, (label, _) in FILTERS.items()],
+        "groups_standing": groups_standing(),
         "another": urlencode(used | {"seed": seed + 1}),
     }
     return render(request, "evaluation/before_after.html", context)

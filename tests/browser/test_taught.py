@@ -2,6 +2,7 @@
 
 import pytest
 
+from evaluation.models import Evaluation
 from tests import test_pages_taught
 from tests.test_pages_taught import models, rule, tools  # fixtures  # noqa: F401
 
@@ -14,7 +15,18 @@ measured = test_pages_taught.measured  # a fixture
 )
 def test_pages_of_what_was_taught_fit_and_draw_their_figures(open_page, measured, rule, width, scheme):  # noqa: F811
     page = open_page("expert", width=width, scheme=scheme)
-    for address in ("/", "/evaluation/", "/evaluation/before-after/", f"/rules/{rule.pk}/"):
+    reports = (
+        "",
+        "before-after/",
+        "grid/?table=ranked",
+        "samples-a-rule/",
+        "latency/",
+        "groups/",
+        "compare/models/",
+    )
+    of = Evaluation.objects.filter(decode="trace", model__isnull=False).order_by("-pk")
+    reports += (f"{of[0].pk}/", f"models/{of[0].model_id}/", f"compare/?a={of[0].pk}&b={of[1].pk}")
+    for address in ("/", *(f"/evaluation/{name}" for name in reports), f"/rules/{rule.pk}/"):
         page.goto(address)
         page.wait_for_load_state("networkidle")
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, address

@@ -86,12 +86,22 @@ def test_citation_by_hand():
         prediction("3", [], "R_ONE applies"),  # cited, wrong rule, recall 0
         prediction("4", ["C/z"], "plain"),  # not cited, recall 1
     ]
-    result = report.citation(list(zip(rows, ITEMS, strict=True)), {"R_ONE", "R_TWO"})
+    result = report.citation(report.answers(rows, ITEMS, "trace", {"R_ONE", "R_TWO"}), draws=50)
     assert result["n"] == 4 and result["rate"] == 0.75
-    assert result["recall_when_cited"] == {"mean": 0.5, "n": 3}
-    assert result["recall_when_not_cited"] == {"mean": 1, "n": 1}
-    assert result["correct_rule"] == {"mean": pytest.approx(1 / 3), "n": 3}
-    assert result["correct_rule_when_cited"] == {"mean": 0.5, "n": 2}
+    found = {name: (one["mean"], one["n"]) for name, one in result.items() if isinstance(one, dict)}
+    assert found == {
+        "cited": (0.75, 4),
+        "recall_when_cited": (0.5, 3),
+        "recall_when_not_cited": (1, 1),
+        "correct_rule": (pytest.approx(1 / 3), 3),
+        "correct_rule_when_cited": (0.5, 2),
+    }
+    assert result["cited"]["low"] < 0.75 < result["cited"]["high"] and result["cited"]["draws"] == 50
+
+
+def test_citation_of_answers_that_all_cite_says_nothing_of_the_others():
+    result = report.citation(report.answers([prediction("1", [], "R_ONE")], ITEMS[:1], "trace", ["R_ONE"]))
+    assert result["recall_when_not_cited"] == {"mean": None, "n": 0}
 
 
 def test_following_is_counted_per_slice_of_answers_that_have_a_trace():
@@ -100,7 +110,7 @@ def test_following_is_counted_per_slice_of_answers_that_have_a_trace():
         {**prediction(item["id"], item["tools"]), "follows_trace": kept, "trace_tools": ends}
         for item, (kept, ends) in zip(ITEMS, fields, strict=True)
     ]
-    summary = report.summarise(rows, ITEMS, {}, decode="trace", draws=10)
+    summary = report.summarise(report.answers(rows, ITEMS, "trace"), {}, draws=10)
     assert summary["all"]["all"]["following"] == {
         "n": 3,
         "follows": 1,
@@ -110,19 +120,21 @@ def test_following_is_counted_per_slice_of_answers_that_have_a_trace():
         "rate": pytest.approx(1 / 3),
     }
     assert summary["finance"]["all"]["following"]["n"] == 1
-    assert "following" not in report.summarise(rows, ITEMS, {}, decode="fast", draws=10)["all"]["all"]
+    assert (
+        "following" not in report.summarise(report.answers(rows, ITEMS, "fast"), {}, draws=10)["all"]["all"]
+    )
 
 
 def test_answers_stored_before_following_was_measured_count_as_not_measured():
     rows = [prediction(item["id"], item["tools"]) for item in ITEMS]
-    found = report.summarise(rows, ITEMS, {}, decode="trace", draws=10)["all"]["all"]["following"]
+    found = report.summarise(report.answers(rows, ITEMS, "trace"), {}, draws=10)["all"]["all"]["following"]
     assert (found["n"], found["not_measured"], found["rate"]) == (0, 4, None)
 
 
 def test_summary_is_nested_by_domain_and_group_and_always_shows_n():
     rows = [prediction(item["id"], [item["tools"][0]]) for item in ITEMS]
     groups = {"1": "covered", "3": "uncovered", "4": "uncovered"}
-    summary = report.summarise(rows, ITEMS, groups, decode="trace", codes=["R_ONE"], draws=50)
+    summary = report.summarise(report.answers(rows, ITEMS, "trace", ["R_ONE"]), groups, draws=50)
     assert set(summary) == {"all", "hr", "finance"}
     assert {group: part["n"] for group, part in summary["all"].items()} == {
         "all": 4,
@@ -137,10 +149,41 @@ def test_summary_is_nested_by_domain_and_group_and_always_shows_n():
 
 def test_ranked_summary_has_no_metric_of_generated_lists():
     rows = [prediction(item["id"], item["tools"]) for item in ITEMS]
-    part = report.summarise(rows, ITEMS, {}, decode="fast", draws=10)["all"]["all"]
+    part = report.summarise(report.answers(rows, ITEMS, "fast"), {}, draws=10)["all"]["all"]
     assert tuple(part["metrics"]) == metrics.RANKED_METRICS and "citation" not in part
 
 
 def test_missing_prediction_is_an_error_not_a_zero():
     with pytest.raises(TraceError, match="3 of 4 queries have no prediction"):
-        report.summarise([prediction("1", ["A/x"])], ITEMS, {}, decode="fast")
+        report.summarise(report.answers([prediction("1", ["A/x"])], ITEMS, "fast"), {})
+
+
+def test_means_of_a_run_by_hand():
+    ranked = [["A/x"], ["B/y", "A/q"], ["A/q", "A/r", "A/s", "A/t", "A/u", "B/z"], ["A/q"]]
+    given = [prediction(item["id"], tools) for item, tools in zip(ITEMS, ranked, strict=True)]
+    found = report.summarise(report.answers(given, ITEMS, "fast"), {}, draws=10)["all"]["all"]["metrics"]
+    means = {name: one["mean"] for name, one in found.items()}
+    # one gold tool first; one of two first; the gold tool sixth; none
+    assert means == {"hit@1": 0.5, "recall@1": 0.375, "recall@5": 0.375, "recall@10": 0.625, "hit@10": 0.75}
+    written = report.summarise(report.answers(given, ITEMS, "trace"), {}, draws=10)["all"]["all"]["metrics"]
+    means = {name: pytest.approx(one["mean"]) for name, one in written.items()}
+    precision, f1 = (1 + 1 / 2 + 1 / 6) / 4, (1 + 1 / 2 + 2 / 7) / 4
+    assert means == {
+        "recall@gen": 0.625,
+        "hit@1": 0.5,
+        "recall@1": 0.375,
+        "precision@gen": precision,
+        "f1": f1,
+        "exact_set": 0.25,
+        "hit@gen": 0.75,
+        "set_size": 2.5,
+    }
+
+
+def test_requests_are_also_counted_by_tier_and_style():
+    items = [{**ITEMS[0], "style": "explicit"}, ITEMS[1], {**ITEMS[2], "tier": "hard"}, ITEMS[3]]
+    given = [prediction(item["id"], item["tools"][:1]) for item in items]
+    found = report.facets(report.answers(given, items, "trace"))
+    counts = {facet: {value: one["n"] for value, one in values.items()} for facet, values in found.items()}
+    assert counts == {"tier": {"easy": 2, "hard": 1, "medium": 1}, "style": {"explicit": 1}}
+    assert found["tier"]["medium"]["metrics"]["recall@gen"]["mean"] == 0.5

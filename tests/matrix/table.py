@@ -353,6 +353,12 @@ training:policy_edit pk=policy  GET A  POST A 302
 evaluation:list  GET ERAP
 evaluation:detail pk=evaluation  GET ERAP
 evaluation:compare  GET ERAP
+evaluation:compare_models  GET ERAP
+evaluation:model pk=model  GET ERAP
+evaluation:groups  GET ERAP
+evaluation:grid  GET ERAP
+evaluation:pareto  GET ERAP
+evaluation:latency  GET ERAP
 evaluation:benchmark pk=benchmark  GET ERAP
 evaluation:model_scores pk=model  GET ERAP
 evaluation:reliability pk=model  GET ERAP

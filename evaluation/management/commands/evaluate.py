@@ -66,6 +66,8 @@ def evaluation_lines(evaluation: Evaluation) -> Iterator[str]:
                 parts.append(f"off-vocabulary {off['rate']:.3f}")
             if rate := (found.get("citation") or {}).get("rate"):
                 parts.append(f"cites a rule {rate:.3f}")
+                if (right := found["citation"]["correct_rule"])["n"]:
+                    parts.append(f"the right rule {right['mean']:.3f} (of {right['n']} that a rule decides)")
             if following["n"]:  # 0: no answer has a trace, or it was not measured
                 silent = following["names_no_tool"]
                 counts = f"{following['follows']} of {following['n']}"

@@ -1,0 +1,162 @@
+"""The grid (F, M, R), laid out as the paper's tables: sections by Stage 2 and Stage 1, a row a model, a column a domain
+and metric. What was never trained or measured is said."""
+
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from evaluation.benchmarks.selectors import model_name
+from evaluation.core.coverage import GROUPS
+from evaluation.models import Evaluation
+from evaluation.reports.measures import KINDS, Cell, Choice, Column, cell, why_missing
+from evaluation.results.groups import groups_standing, one_definition
+from training.models import Model, Run
+from training.registry.registry import current_aliases
+from training.registry.selectors import alias_names
+
+# as the paper orders its sections, and calls them
+RETRIEVALS = {
+    Run.Retrieval.NONE: "No Stage 2",
+    Run.Retrieval.PLAIN: "Non-reasoning retrieval",
+    Run.Retrieval.PLAIN_THEN_REASONED: "Non-reasoning then reasoning",
+    Run.Retrieval.REASONED: "Reasoning retrieval, no rules",
+    Run.Retrieval.RULES: "Rule-grounded reasoning retrieval",
+}
+ORDER = list(RETRIEVALS)
+
+
+@dataclass(slots=True)
+class Row:
+    model: Model
+    name: str
+    cells: list[Cell]
+    aliases: list[str]
+
+    @property
+    def retrieval(self) -> str:
+        """With k of its snapshot where it learned from rule samples, as the paper writes r+R(12, rep)."""
+        run = self.model.run
+        if run.retrieval != Run.Retrieval.RULES:
+            return str(run.retrieval)
+        return f"{run.retrieval} ({run.snapshot.per_rule}, {run.snapshot.strategy})"
+
+
+@dataclass(slots=True)
+class Section:
+    title: str
+    rows: list[Row] = field(default_factory=list)
+
+
+@require_GET
+@one_definition
+def grid(request: HttpRequest) -> HttpResponse:
+    """Five queries, those of the aliases and the definition of groups, however many cells there are."""
+    choice = Choice.of_query(request.GET)
+    found = choice.evaluations()
+    columns = choice.columns(found)
+    everything = list(models())
+    shown = [one for one in everything if choice.snapshot in (0, one.run.snapshot_id)]
+    context = {
+        "choice": choice,
+        "kinds": [(name, kind.title) for name, kind in KINDS.items()],
+        "groups": GROUPS,
+        "columns": columns,
+        "heads": heads(columns),
+        "sections": sections(shown, found, columns, choice),
+        "baseline": baseline(found, columns, choice),
+        "guessing": [column.benchmark.random_baseline for column in columns]
+        if choice.kind == "probes"
+        else [],
+        "cells": which_cells(shown, {one.model_id for one in found}),
+        "retrievals": ORDER,
+        "snapshots": sorted({one.run.snapshot_id for one in everything}, reverse=True),
+        "has_pocket": any(one.run.base == "pocket" for one in shown),
+        "groups_standing": groups_standing() if choice.group else None,
+    }
+    return render(request, "evaluation/grid.html", context)
+
+
+def models() -> QuerySet[Model]:
+    bulk = ("card", "lineage", "run__log_tail", "run__summary")
+    return Model.objects.select_related("run__snapshot").defer(
+        *bulk, "run__snapshot__manifest", "run__snapshot__parts"
+    )
+
+
+def heads(columns: list[Column]) -> list[tuple[str, int]]:
+    """(what stands over columns, how many) of the first line of the head."""
+    found: list[tuple[str, int]] = []
+    for column in columns:
+        over = "every domain" if column.domain == "all" else column.domain
+        if column.metric == "accuracy":
+            over = column.benchmark.title
+        if found and found[-1][0] == over:
+            found[-1] = (over, found[-1][1] + 1)
+        else:
+            found.append((over, 1))
+    return found
+
+
+def by_model(found: list[Evaluation]) -> dict[tuple[int | None, int], Evaluation]:
+    """{(model, benchmark): its evaluation}, of two the newer."""
+    return {(one.model_id, one.benchmark_id): one for one in found}
+
+
+def sections(
+    models: list[Model], found: list[Evaluation], columns: list[Column], choice: Choice
+) -> list[Section]:
+    """Untrained bases and Stage 1 first, then as the paper; in a section by format, k and age."""
+    known, aliases = by_model(found), alias_names(current_aliases())
+    memos = Run.Memo.values
+    rows: dict[tuple[str, str], Section] = {}
+
+    def order(model: Model) -> tuple[Any, ...]:
+        run = model.run
+        rules = run.snapshot.per_rule if run.retrieval == Run.Retrieval.RULES else 0
+        return ORDER.index(Run.Retrieval(run.retrieval)), memos.index(run.memo), run.format, rules, model.pk
+
+    for model in sorted(models, key=order):
+        run = model.run
+        why = why_missing(model, choice.decode)
+        cells = [cell(known.get((model.pk, one.benchmark.pk)), one, choice.group, why) for one in columns]
+        title = f"{RETRIEVALS[Run.Retrieval(run.retrieval)]} (M = {run.memo}, R = {run.retrieval})"
+        section = rows.setdefault((run.retrieval, run.memo), Section(title))
+        section.rows.append(Row(model, model_name(model), cells, aliases.get(model.pk, [])))
+    return list(rows.values())
+
+
+def baseline(found: list[Evaluation], columns: list[Column], choice: Choice) -> list[Cell]:
+    """Of the plain embedding, in the same harness; only lists that are ranked can be compared with it."""
+    known = by_model([one for one in found if one.model_id is None])
+    if not known:
+        return []
+    return [cell(known.get((None, one.benchmark.pk)), one, choice.group, "not measured") for one in columns]
+
+
+def which_cells(
+    models: list[Model], measured: set[int | None]
+) -> list[tuple[str, str, list[tuple[int, int]]]]:
+    """[(F, M, [(models trained, of them measured here) of each R])]: every cell of the grid, the missing ones too."""
+    return [
+        (
+            form,
+            memo,
+            [
+                (len(of), sum(one.pk in measured for one in of))
+                for retrieval in ORDER
+                for of in [
+                    [
+                        one
+                        for one in models
+                        if (one.run.format, one.run.memo, one.run.retrieval) == (form, memo, retrieval)
+                    ]
+                ]
+            ],
+        )
+        for form, memo in product(Run.Format.values, Run.Memo.values)
+    ]
