@@ -141,7 +141,7 @@ def test_every_page_in_docs_is_linked_from_the_readme():
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_addresses_in_calls_exist(path):
-    for address in re.findall(r"\$SITE(/api/v1/[\w/]+)", path.read_text()):
+    for address in re.findall(r"\$SITE(/api/v1/[\w/-]+)", path.read_text()):
         resolve(address)
 
 

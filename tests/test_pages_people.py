@@ -121,6 +121,32 @@ def test_an_admin_makes_replaces_and_revokes_a_token_for_a_program(client_as, us
     assert refused.status_code == 422 and "choose what it may do" in refused.content.decode()
 
 
+def test_whoever_makes_a_token_chooses_what_it_holds_and_may_change_it(client_as, user_with):
+    admin, erin = client_as("admin"), user_with("expert", username="erin")
+    tokens, form = f"/people/{erin.pk}/tokens/", {"name": "copilot", "scopes": ["read"], "days": "30"}
+    refused = admin.post(tokens, form)
+    assert refused.status_code == 422 and "choose which permission targets" in refused.content.decode()
+    admin.post(tokens, {**form, "holds": "these", "permissions": "pay.read\r\n\r\nleave.book"})
+    token = ApiToken.objects.get()
+    assert (token.holds_all, token.permissions) == (False, ["pay.read", "leave.book"])
+    page = admin.get(f"/people/{erin.pk}/").content.decode()
+    assert "2 permissions" in page and "pay.read\nleave.book</textarea>" in page
+    assert admin.post(f"{tokens}{token.pk}/permissions/", {}).status_code == 422
+    admin.post(f"{tokens}{token.pk}/permissions/", {"holds": "all"})
+    assert ApiToken.objects.get().holds is None
+    assert "all permissions" in admin.get(f"/people/{erin.pk}/").content.decode()
+
+
+def test_ones_own_token_holds_what_one_chooses(client_as):
+    client = client_as("expert")
+    refused = client.post("/account/token/", {"permissions": "pay.read"})
+    assert refused.status_code == 422 and not ApiToken.objects.exists()
+    assert "pay.read</textarea>" in refused.content.decode()
+    client.post("/account/token/", {"holds": "these", "permissions": "pay.read"})
+    assert ApiToken.objects.get().holds == {"pay.read"}
+    assert "1 permission" in client.get("/account/").content.decode()
+
+
 def test_the_page_that_shows_a_link_or_token_saves_roles_where_the_persons_own_does(client_as, user_with):
     admin, erin = client_as("admin"), user_with("expert", username="erin")
     page = f"/people/{erin.pk}/"

@@ -1,21 +1,27 @@
 """Tokens of programs: what is stored of them, when they end, and what they may."""
 
 from datetime import timedelta
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from trace_site.audit.models import AuditChange
+from trace_site import access
+from trace_site.audit.models import AuditChange, AuditEntry
 from trace_site.lib.errors import TraceError, status_of
 from trace_site.rest.tokens import (
     ApiToken,
+    digest_of,
     personal_token_make,
     service_token_make,
+    service_token_permit,
     service_token_revoke,
     service_token_rotate,
+    token_with_owner,
 )
 
 pytestmark = pytest.mark.django_db
@@ -163,3 +169,51 @@ def test_use_is_noted_once_a_minute(user_with):
     ApiToken.objects.update(last_used_at=first - timedelta(minutes=2))
     asked(secret)
     assert ApiToken.objects.get().last_used_at > first - timedelta(minutes=1)
+
+
+def test_a_token_holds_the_permissions_it_was_given_and_none_without_a_choice(user_with):
+    user = user_with("admin")
+    fields = {"owner": user, "scopes": ["retrieve"], "days": 30, "actor": user}
+    given = [
+        service_token_make(name="all", holds_all=True, permissions=["ignored"], **fields)[0],
+        service_token_make(name="some", permissions=[" pay.read ", "", "pay.read", "leave"], **fields)[0],
+        service_token_make(name="none", **fields)[0],
+        personal_token_make(user=user)[0],
+    ]
+    assert [token.holds for token in given] == [None, {"pay.read", "leave"}, set(), set()]
+    told = [row.detail["permissions"] for row in AuditEntry.objects.order_by("pk")]
+    assert told == ["all", ["pay.read", "leave"], [], []]
+    for wrong in ([str(n) for n in range(201)], ["x" * 301]):
+        with pytest.raises(TraceError) as refused:
+            service_token_make(name="much", permissions=wrong, **fields)
+        assert refused.value.where == "permissions"
+
+
+def test_what_a_token_holds_is_changed_without_another_text_and_a_replaced_one_keeps_it(user_with):
+    user = user_with("admin")
+    token, secret = service(user, "read")
+    service_token_permit(token=token, holds_all=False, permissions=["pay.read"], actor=user)
+    assert ApiToken.objects.get().holds == {"pay.read"} and asked(secret) == 200
+    assert service_token_rotate(token=token, actor=user)[0].holds == {"pay.read"}
+    (change,) = AuditChange.objects.filter(table_name="trace_site_apitoken", operation="UPDATE").exclude(
+        after__has_key="prefix"
+    )
+    assert change.after == {"permissions": ["pay.read"]}
+
+
+def test_tokens_made_before_they_held_permissions_go_on_holding_all(user_with):
+    token, _ = service(user_with("admin"), "read")
+    assert token.holds == set()
+    migration = import_module("trace_site.migrations.0003_token_permissions")
+    migration.keep_what_they_could(apps, None)
+    assert ApiToken.objects.get().holds is None
+
+
+def test_a_token_its_owner_and_their_roles_are_read_in_one_query(user_with, django_assert_num_queries):
+    user = user_with("expert", "reviewer", username="erin")
+    token, secret = personal_token_make(user=user, permissions=["pay.read"])
+    with django_assert_num_queries(1):
+        found = token_with_owner(digest_of(secret))
+        assert (found, found.owner, found.holds) == (token, user, {"pay.read"})
+        assert access.roles_of(found.owner) == {"expert", "reviewer"} and not found.is_over
+    assert token_with_owner("0" * 64) is None

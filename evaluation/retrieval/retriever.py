@@ -267,7 +267,7 @@ def retrieve_in_parts(
     request = {**session.request(), **query.as_asked(), "stream": True}
     sent = time.perf_counter()
     for part in ask_in_lines(session.engine, "/retrieve", request):
-        match part["event"]:
+        match part.get("event", "done"):  # an engine that does not stream answers whole
             case "fast":
                 yield "fast", session.first_part(query, part)
             case "text":

@@ -29,7 +29,7 @@ class Storm:
                 told = self.ask()
             except Exception as error:  # noqa: BLE001 - a client that is told nothing is what must not be
                 self.wrong.append(repr(error))
-                return
+                continue
             status, retry_after, model, tools = told
             self.statuses[status] += 1
             if status == 200 and model in self.tool_of and tools[0] == self.tool_of[model]:

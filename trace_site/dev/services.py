@@ -156,6 +156,7 @@ def _start_postgres(folder: Path, state: dict[str, Any]) -> None:
     (data / "postmaster.pid").unlink(missing_ok=True)  # nobody answers and nobody alive owns it
     state["postgres_port"] = first_free_port(state.get("postgres_port", 0))
     options = f"-p {state['postgres_port']} -c listen_addresses=127.0.0.1 -c unix_socket_directories=''"
+    options += " -c max_connections=200"  # each thread of the web process may hold one
     log = data / "server.log"
     command = ["pg_ctl", "-D", str(data), "-l", str(log), "-w", "-o", options, "start"]
     for _ in range(20):  # the backends of a killed server take a moment to notice that it is gone

@@ -92,6 +92,11 @@ class ApiToken(models.Model):
         return None if self.holds_all else frozenset(self.permissions)
 
     @property
+    def permission_lines(self) -> str:
+        """As a form has them: one a line."""
+        return "\n".join(self.permissions)
+
+    @property
     def holds_words(self) -> str:
         if self.holds_all:
             return "all permissions"

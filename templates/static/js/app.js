@@ -146,9 +146,11 @@ document.addEventListener("change", (event) => {
   if (event.target.closest("[data-submit]")) event.target.form.requestSubmit();
 });
 
-// A picker whose choice has moved into its list starts empty again.
+// A picker whose choice has moved into its list starts empty again; what was waited for is no longer busy.
 document.addEventListener("htmx:afterSwap", (event) => {
-  for (const input of document.querySelectorAll(`[data-clear-after="${event.detail.target.id}"]`)) input.value = "";
+  const target = event.detail.target ?? event.target; // what a server-sent event brings names none
+  for (const input of document.querySelectorAll(`[data-clear-after="${target.id}"]`)) input.value = "";
+  if (target.matches(".answer-slot")) target.removeAttribute("aria-busy");
 });
 
 // The bell: how many notices are unread, asked once a minute while somebody looks.
