@@ -181,14 +181,16 @@ def test_latency_states_engine_decoding_lengths_and_hardware_and_what_was_not_me
     timed = {"seconds": 0.5, "tokens": 10}
     answers = [(tools[0], RIGHT, timed), (tools[0], [*RIGHT, *WRONG], timed)]
     make_evaluation(*answers, model=model, benchmark=of, hardware=facts)
-    served = {**timed, "backend": {"engine": "vllm", "version": "0.1", "host": "h"}}
-    make_evaluation((tools[0], RIGHT, served), model=make_model(), benchmark=of, decode="trace-free")
+    served = {"backend": "vllm 0.1 at h"}
+    make_evaluation(
+        (tools[0], RIGHT, timed), model=make_model(), benchmark=of, decode="trace-free", hardware=served
+    )
     page = client.get("/evaluation/latency/")
     by = {row["of"].decode: row for row in page.context["rows"]}
     own = by["trace"]
     assert (own["seconds"], own["rate"], own["tokens"], own["size"]) == (0.5, 2.0, 10.0, 1.5)
     assert (own["engine"], own["machine"]) == ("own engine", "Some CPU, 2 of 4 cores, 8 GB")
-    assert by["trace-free"]["engine"] == "vllm 0.1" and by["trace-free"]["machine"] == "not stored"
+    assert by["trace-free"]["engine"] == "vllm 0.1 at h" and by["trace-free"]["machine"] == "not stored"
     text = page.content.decode()
     assert "measured on 2 machines" in text and "One request alone" in text
     assert page.context["words"] == 2.0  # "query 0"

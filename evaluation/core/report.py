@@ -330,16 +330,12 @@ def probe_report(
     return {"slices": slices, "left_out": left_out, "unknown_tools": unknown}
 
 
-def speed(predictions: Sequence[Row]) -> dict[str, Any]:
-    """Seconds and written tokens per query; in batches, so latency alone is longer and throughput is what it is. Where
-    a server answered, `backends` names it."""
+def speed(predictions: Sequence[Row]) -> dict[str, float]:
+    """Seconds and written tokens per query; in batches, so latency alone is longer and throughput is what it is."""
     seconds = sorted(float(row.get("seconds", 0)) for row in predictions)
     tokens = sum(int(row.get("tokens", 0)) for row in predictions)
-    told = {tuple(sorted(row["backend"].items())) for row in predictions if row.get("backend")}
-    backends = [dict(one) for one in sorted(told)]
     return {
         "seconds_mean": round(sum(seconds) / len(seconds), 5),
         "seconds_p95": seconds[min(len(seconds) - 1, int(0.95 * len(seconds)))],
         "tokens_mean": round(tokens / len(predictions), 2),
-        **({"backends": backends} if backends else {}),
     }

@@ -49,11 +49,11 @@ def row_of(of: Evaluation) -> dict[str, Any]:
     metrics, facts = of.metrics or {}, of.hardware or {}
     speed = metrics["speed"]
     size = (slices(of).get(ALL) or {}).get(ALL, {}).get("metrics", {}).get("set_size")
-    backends = [f"{one['engine']} {one['version']}" for one in speed.get("backends", ())]
+    own = "own engine" if of.model_id else "own encoder, exact search"
     return {
         "of": of,
         "name": model_name(of.model),
-        "engine": ", ".join(backends) or ("own engine" if of.model_id else "own encoder, exact search"),
+        "engine": facts.get("backend") or own,  # a server that answered in its place
         "base": of.model.run.base if of.model else "",
         "seconds": speed["seconds_mean"],
         "p95": speed["seconds_p95"],
@@ -65,7 +65,7 @@ def row_of(of: Evaluation) -> dict[str, Any]:
 
 
 def machine(facts: dict[str, Any]) -> str:
-    if not facts:
+    if "cores" not in facts:
         return "not stored"
     what = facts.get("gpu") or facts.get("cpu") or "unknown processor"
     return f"{what}, {facts.get('threads')} of {facts.get('cores')} cores, {facts.get('memory_gb')} GB"
