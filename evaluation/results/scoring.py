@@ -102,7 +102,14 @@ def publish(*, evaluation: Evaluation, predictions: Rows, rows: Rows, scored: Sc
             hint="Retry the job; it goes on where it stopped.",
         )
     evaluation.metrics, evaluation.clusterings = scored.metrics, scored.clusterings
-    evaluation.save(update_fields=["metrics", "clusterings"])
+    if backends := {backend_name(row["backend"]) for row in predictions if "backend" in row}:
+        evaluation.hardware["backend"] = ", ".join(sorted(backends))
+    evaluation.save(update_fields=["metrics", "clusterings", "hardware"])
+
+
+def backend_name(backend: dict[str, str]) -> str:
+    """The server that answered in place of our own engine."""
+    return f"{backend['engine'] or 'a server'} {backend['version']}".strip() + f" at {backend['host']}"
 
 
 def rescored(evaluation: Evaluation) -> Scored | None:
