@@ -39,6 +39,7 @@ FAST, BEAM, TRACE, TRACE_FREE, LETTERS, BOTH = "fast", "beam", "trace", "trace-f
 DECODES = (FAST, BEAM, TRACE, TRACE_FREE, LETTERS)
 BATCH = {FAST: 32, BEAM: 8, TRACE: 32, TRACE_FREE: 32, LETTERS: 16}
 AT_ONCE = 32  # requests that share a forward
+IDLE_SECONDS = 60.0
 GUESSED = 24  # tokens that all requests of a forward may guess together
 Item = dict[str, Any]
 
@@ -326,12 +327,14 @@ class Engine:
         return {**row, **about}
 
     def _work(self) -> None:
+        """Until nothing was asked for a while: a model that nobody asks any more can be forgotten."""
         while True:
             with self.changed:
                 batch = self.batch
-                while batch is not None and not batch.busy:
-                    self.changed.wait()
-            assert batch is not None
+                assert batch is not None
+                if not self.changed.wait_for(lambda batch=batch: batch.busy, IDLE_SECONDS):  # type: ignore[misc]
+                    self.batch = None
+                    return
             try:
                 batch.step()
             except Exception as error:  # noqa: BLE001 - whatever it was, everybody in the batch is told
@@ -342,8 +345,9 @@ class Engine:
             self.batch = Batch(self.export)
             self.batch.waiting.extend(batch.waiting)
         for one in batch.taken:
-            one.error = error
-            one.done.set()
+            if not one.done.is_set():
+                one.error = error
+                one.done.set()
 
     def asked(self, item: Item, decode: str, k: int) -> Asked:
         if decode not in (*DECODES, BOTH):
@@ -472,6 +476,8 @@ def read_items(path: Path, decode: str) -> list[dict[str, Any]]:
         if str(row["id"]) in seen:
             raise TraceError(f"id {row['id']!r} appears twice.", code="bad_item", where=f"{path}:{number}")
         seen.add(str(row["id"]))
+        if not row.get("permissions"):  # of a benchmark's item this says that nothing was said of them
+            row.pop("permissions", None)
         items.append(row)
     return items
 

@@ -427,3 +427,16 @@ def test_features_are_of_the_request_however_many_tools_are_asked_for(engines, d
 
 def predictions_of(engine, decode, k):
     return [row["features"] for batch in engine.predict(ITEMS, decode, k) for row in batch]
+
+
+def test_an_engine_that_nobody_asks_lets_its_thread_end_and_answers_again(engines, monkeypatch):
+    from evaluation.ml.engine import Engine
+
+    monkeypatch.setattr("evaluation.ml.engine.IDLE_SECONDS", 0.01)
+    engine = Engine(engines("a").export)
+    for _ in range(2):
+        assert engine.answer(ITEMS[0], "fast", 5)["tools"]
+        deadline = time.monotonic() + 5
+        while engine.batch is not None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert engine.batch is None

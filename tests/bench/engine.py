@@ -1,0 +1,361 @@
+"""The engine beside what it is measured against, both sides in turn in one process, outputs compared before times.
+
+    python -m tests.bench.engine fast EXPORT          exact top 10 against generate(num_beams=10) over the same tools
+    python -m tests.bench.engine select               ten tools of a vocabulary of 270,000, 320 rows, against a
+                                                      processor as ToolGen's and transformers' own
+    python -m tests.bench.engine guesses EXPORT       traces with and without guesses: calls, time, equal tokens
+    python -m tests.bench.engine letters EXPORT       lettered questions, one forward against one a choice
+    python -m tests.bench.engine bootstrap            confidence intervals against lm-evaluation-harness's way
+    python -m tests.bench.engine port EXPORT [TREE]   1, 8 and 16 clients of the port; TREE: another checkout
+
+EXPORT is the folder of a model. Requests: tests/bench/dev_requests.jsonl, which no benchmark holds. Every line states
+what it is of; the first one states the machine.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import Pool
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import LogitsProcessor, PrefixConstrainedLogitsProcessor
+
+from evaluation.core.stats import bootstrap_table
+from evaluation.ml import trie
+from evaluation.ml.drafts import Drafts
+from evaluation.ml.engine import Engine, open_engine
+from tests.bench.measure import in_turn, machine
+from training.core.questions import mcq_question
+
+REQUESTS = Path(__file__).with_name("dev_requests.jsonl")
+THREADS = 2
+WIDTH = 10
+Item = dict[str, Any]
+
+
+def requests(count: int) -> list[Item]:
+    rows = [json.loads(line) for line in REQUESTS.read_text().splitlines()]
+    return [{"id": str(at), "query": row["query"]} for at, row in enumerate(rows[:count])]
+
+
+def predicted(engine: Engine, items: Sequence[Item], decode: str, k: int = WIDTH) -> dict[str, Item]:
+    return {row["id"]: row for batch in engine.predict(items, decode, k) for row in batch}
+
+
+def print_pairs(ours: Callable[[], object], theirs: Callable[[], object], name: str, pairs: int = 7) -> None:
+    processor, wall = in_turn(ours, theirs, pairs)
+    print(processor.line(f"{name}, processor"), f"= {1 / processor.ratio:.1f}x")
+    print(wall.line(f"{name}, wall"), f"= {1 / wall.ratio:.1f}x")
+
+
+# fast: exact search against beams
+
+
+def fast(args: argparse.Namespace) -> None:
+    engine = open_engine(args.export, THREADS)
+    export, items = engine.export, requests(args.requests)
+    chat = export.chat
+    lead = [*chat.empty_ids, *chat.list_open_ids]
+
+    def beams() -> list[list[str]]:
+        found = []
+        for item in items:
+            prompt = torch.tensor([[*engine.query_ids(item), *lead]])
+            size = prompt.shape[1]
+
+            def allowed(_: int, ids: torch.Tensor, size: int = size) -> list[int]:
+                node = export.root
+                for token in ids[size:].tolist():
+                    if token not in node.children:
+                        return [chat.pad_id]
+                    node = node.children[token]
+                return list(node.children) or [chat.pad_id]
+
+            written = export.model.generate(
+                prompt,
+                num_beams=WIDTH,
+                num_return_sequences=WIDTH,
+                max_new_tokens=len(export.spec["tools"][0]["ids"]),
+                prefix_allowed_tokens_fn=allowed,
+                do_sample=False,
+                eos_token_id=None,
+            )
+            tools = {tuple(tool["ids"]): tool["name"] for tool in export.spec["tools"]}
+            found.append([tools.get(tuple(row[size:].tolist()), "?") for row in written])
+        return found
+
+    ours = [predicted(engine, [item], "fast")[item["id"]]["tools"] for item in items]
+    theirs = beams()
+    same = sum(a == b for a, b in zip(ours, theirs, strict=True))
+    print(
+        f"{len(export.names):,} tools, format {export.spec['format']}, {len(items)} requests one by one;",
+        end=" ",
+    )
+    print(f"beams found the exact top {WIDTH} of {same}")
+    print_pairs(
+        lambda: [predicted(engine, [item], "fast") for item in items],
+        beams,
+        "fast against 10 beams",
+        args.pairs,
+    )
+
+
+# select: the ten best of the valid tokens
+
+
+class ToolGenProcessor(LogitsProcessor):
+    """As github.com/Reason-Wang/ToolGen does it: the prefix as a list, a dictionary walk, a mask as wide as the
+    vocabulary, for each row."""
+
+    def __init__(self, tree: dict[int, Any]) -> None:
+        self.tree = tree
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        for row, ids in enumerate(input_ids):
+            node = self.tree
+            for token in ids.tolist():
+                node = node[token]
+            mask = torch.ones(scores.shape[-1], dtype=torch.bool)
+            mask[list(node)] = False
+            scores[row] = scores[row].masked_fill(mask, float("-inf"))
+        return scores
+
+
+def select(args: argparse.Namespace) -> None:
+    vocabulary, tools, rows = 270_000, 8_283, 320
+    root = trie.build([[vocabulary - tools + at] for at in range(tools)])
+    logits = torch.randn(rows, vocabulary)
+    none = torch.zeros(rows, 0, dtype=torch.long)
+    tree: dict[int, Any] = {int(token): {} for token in root.ids}
+    children = root.ids.tolist()
+    processors: dict[str, Any] = {
+        "ToolGen's processor": ToolGenProcessor(tree),
+        "transformers' prefix processor": PrefixConstrainedLogitsProcessor(lambda _, ids: children, 1),
+    }
+
+    def ours() -> np.ndarray:
+        valid = logits.numpy()[:, root.ids[0] : root.ids[-1] + 1] if dense else logits.numpy()[:, root.ids]
+        best = np.argpartition(-valid, WIDTH - 1, axis=1)[:, :WIDTH]
+        order = np.take_along_axis(-valid, best, axis=1).argsort(axis=1)
+        return root.ids[np.take_along_axis(best, order, axis=1)]
+
+    dense = bool((np.diff(root.ids) == 1).all())
+    for name, processor in processors.items():
+
+        def theirs(processor: Any = processor) -> Any:
+            return processor(none, logits.clone()).topk(WIDTH, dim=1).indices
+
+        assert (torch.from_numpy(ours()) == theirs()).all()
+        print_pairs(
+            ours, theirs, f"{rows} rows of {vocabulary:,}, {tools:,} tools, against {name}", args.pairs
+        )
+
+
+# guesses: traces with drafts and without
+
+
+def guesses(args: argparse.Namespace) -> None:
+    engine = open_engine(args.export, THREADS)
+    items = requests(args.requests)
+    without = Engine(dataclasses.replace(engine.export))
+    without.export.__dict__["drafts"] = Drafts()
+    plain, guessed = predicted(without, items, "trace"), predicted(engine, items, "trace")
+    equal = sum(plain[key]["raw"] == guessed[key]["raw"] for key in plain)
+    print(f"{len(items)} requests, {equal} written alike token for token")
+    codes = args.codes.split(",") if args.codes else []
+    cites = {key for key, row in plain.items() if any(code in row["trace"] for code in codes)}
+    for name, keys in (("cite a rule", cites), ("cite none", plain.keys() - cites)):
+        if keys:
+            calls = [sum(rows[key]["calls"] for key in keys) for rows in (guessed, plain)]
+            tokens = sum(plain[key]["tokens"] for key in keys)
+            print(f"{len(keys)} that {name}: {calls[0] / calls[1]:.2f}x the calls, {tokens} tokens")
+            some = [item for item in items if item["id"] in keys][:20]
+            print_pairs(
+                lambda some=some: [predicted(engine, [item], "trace") for item in some],  # type: ignore[misc]
+                lambda some=some: [predicted(without, [item], "trace") for item in some],  # type: ignore[misc]
+                f"alone, {len(some)} that {name}",
+                args.pairs,
+            )
+
+
+# letters: one forward a question
+
+
+def letters(args: argparse.Namespace) -> None:
+    engine = open_engine(args.export, THREADS)
+    export, rng = engine.export, random.Random(0)
+    names = export.names
+    asked = []
+    for at in range(args.requests):
+        name, *others = rng.sample(names, 4)
+        facts = {"id": str(at), "tool": None, "question": f"Which tool is {name.split('/')[-1]} of {name}?"}
+        asked.append(mcq_question({**facts, "correct": name, "wrong": others, "domain": "x"}))
+
+    def by_choice() -> list[str]:
+        found = []
+        for question in asked:
+            prompt = engine.question_ids(question)
+            ids = export.chat.letter_ids(len(question["choices"]))
+            rows = torch.tensor([[*prompt, letter] for letter in ids])
+            with torch.inference_mode():
+                tables = export.model(input_ids=rows).logits[:, -2].float().log_softmax(dim=-1)
+            found.append("ABCD"[int(tables[range(len(ids)), ids].argmax())])
+        return found
+
+    ours = predicted(engine, asked, "letters")
+    same = sum(ours[one["id"]]["letter"] == letter for one, letter in zip(asked, by_choice(), strict=True))
+    print(f"{len(asked)} questions of 4 choices, {same} answered alike")
+    print_pairs(
+        lambda: predicted(engine, asked, "letters"), by_choice, "letters against a row a choice", args.pairs
+    )
+
+
+# bootstrap: as lm-evaluation-harness does it
+
+
+def resampled(job: tuple[int, list[float], int]) -> list[float]:
+    seed, values, count = job
+    rng = random.Random(seed)
+    return [statistics.fmean(rng.choices(values, k=len(values))) for _ in range(count)]
+
+
+def bootstrap(args: argparse.Namespace) -> None:
+    draws, queries, metrics = 1000, 254, 8
+    table = np.random.default_rng(0).random((queries, metrics)).round()
+    columns = [table[:, at].tolist() for at in range(metrics)]
+
+    def theirs() -> list[tuple[float, float]]:
+        with Pool(THREADS) as pool:
+            found = []
+            for values in columns:
+                parts = pool.imap(resampled, [(seed, values, draws // 10) for seed in range(10)])
+                drawn = sorted(value for part in parts for value in part)
+                found.append((drawn[round(0.025 * draws)], drawn[round(0.975 * draws) - 1]))
+            return found
+
+    ours = bootstrap_table(table, seed=0, draws=draws)
+    apart = max(
+        max(abs(one.low - low), abs(one.high - high)) for one, (low, high) in zip(ours, theirs(), strict=True)
+    )
+    print(f"{draws} draws, {queries} queries, {metrics} metrics; bounds at most {apart:.3f} apart")
+    _, wall = in_turn(lambda: bootstrap_table(table, seed=0, draws=draws), theirs, args.pairs)
+    print(wall.line("bootstrap against lm-evaluation-harness's, wall"), f"= {1 / wall.ratio:.1f}x")
+
+
+# port: clients of an engine process
+
+
+@contextmanager
+def port(tree: Path, export: Path) -> Iterator[int]:
+    command = [sys.executable, "-m", "evaluation.ml", "serve", "--port", "0", "--root", str(export.parent)]
+    with subprocess.Popen(
+        [*command, "--threads", str(THREADS)], cwd=tree, stdout=subprocess.PIPE, text=True, env={**os.environ}
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield next(json.loads(line)["port"] for line in process.stdout if "serving" in line)
+        finally:
+            process.kill()
+
+
+def asked_of(number: int, export: Path, query: str, mode: str) -> Item:
+    body = json.dumps({"model": str(export), "query": query, "mode": mode, "k": WIDTH}).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{number}/retrieve", body)
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                found: Item = json.loads(answer.read())
+                return found
+        except urllib.error.HTTPError as error:
+            if error.code != 503:
+                raise
+            time.sleep(0.2)
+
+
+def rate(number: int, export: Path, mode: str, clients: int, seconds: float) -> str:
+    """Clients that ask one after the other, each its own requests, no two alike."""
+    texts = [item["query"] for item in requests(1000)]
+    took: list[float] = []
+    tokens: list[float] = []
+    lock, ends = threading.Lock(), time.monotonic() + seconds
+
+    def client(which: int) -> None:
+        turn = 0
+        while time.monotonic() < ends:
+            text = f"{texts[(which * 31 + turn) % len(texts)]} {which}-{turn}"
+            begun = time.monotonic()
+            row = asked_of(number, export, text, mode)
+            with lock:
+                took.append(time.monotonic() - begun)
+                tokens.append(row.get("tokens", 0))
+            turn += 1
+
+    begun = time.monotonic()
+    with ThreadPoolExecutor(clients) as pool:
+        list(pool.map(client, range(clients)))
+    took.sort()
+    each = f", {1e3 * sum(took) / sum(tokens):.2f} ms a written token" if sum(tokens) and clients == 1 else ""
+    speed, half, most = (
+        len(took) / (time.monotonic() - begun),
+        took[len(took) // 2],
+        took[int(0.95 * len(took))],
+    )
+    return f"{mode}, {clients} clients: {speed:.1f} a second, p50 {half:.3f} s, p95 {most:.3f} s{each}"
+
+
+def ask_port(args: argparse.Namespace) -> None:
+    trees = {"here": Path.cwd(), **({"there": args.tree} if args.tree else {})}
+    for mode in ("fast", "trace"):
+        for clients in (1, 8, 16):
+            for name, tree in trees.items():
+                with port(tree, args.export) as number:
+                    asked_of(number, args.export, "load the model", mode)
+                    print(name, rate(number, args.export, mode, clients, args.seconds), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True)
+    for name, run in (
+        ("fast", fast),
+        ("select", select),
+        ("guesses", guesses),
+        ("letters", letters),
+        ("bootstrap", bootstrap),
+        ("port", ask_port),
+    ):
+        command = commands.add_parser(name)
+        if name not in ("select", "bootstrap"):
+            command.add_argument("export", type=Path)
+        if name == "port":
+            command.add_argument("tree", type=Path, nargs="?")
+            command.add_argument("--seconds", type=float, default=10.0)
+        if name == "guesses":
+            command.add_argument("--codes", default="", help="codes of rules, by which traces are told apart")
+        command.add_argument("--pairs", type=int, default=7)
+        command.add_argument("--requests", type=int, default=20)
+        command.set_defaults(run=run)
+    args = parser.parse_args()
+    torch.set_num_threads(THREADS)
+    print(machine())
+    args.run(args)
+
+
+if __name__ == "__main__":
+    main()
