@@ -94,12 +94,26 @@ def test_only_migrate_knows_the_owner_of_the_database(compose):
 def test_the_engine_is_told_a_token_and_where_models_lie_and_nothing_else(compose):
     engine = compose["engine"]
     assert (
-        set(engine["environment"]) == {"ENGINE_TOKEN", "ENGINE_HOSTS", "ML_THREADS"}
+        set(engine["environment"])
+        == {"ENGINE_TOKEN", "ENGINE_HOSTS", "ML_THREADS", "TRACE_BACKEND_URL", "TRACE_BACKEND_KEY"}
         and not engine["env_file"]
     )
     assert re.findall(r"--root (\S+)", engine["command"]) == ["/data/store", "/data/cache"]
     assert engine["volumes"] == ["data:/data:ro"]
     assert "ENGINE_TOKEN:?" in compose["web"]["environment"]["ENGINE_TOKEN"]
+
+
+@pytest.mark.ml
+def test_vllm_names_its_model_as_the_engine_asks_for_it(compose, tmp_path):
+    from evaluation.ml.manifest import digest
+    from evaluation.ml.remote import name_of
+
+    (command,) = compose["vllm"]["command"]
+    (name,) = re.findall(r"\$\$\((.+?)\)", command)
+    (tmp_path / "manifest.json").write_text('{"files": {}}')
+    told = name.replace("/models/${VLLM_MODEL:-champion}", str(tmp_path))
+    done = subprocess.run(["sh", "-c", f"echo trace-$({told})"], capture_output=True, text=True)
+    assert done.stdout.strip() == name_of(digest(tmp_path))
 
 
 def test_every_setting_that_has_no_default_in_compose_is_explained(compose):

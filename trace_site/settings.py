@@ -298,6 +298,9 @@ BASE_MODELS = env_list("BASE_MODELS")
 ENCODER = os.environ.get("ENCODER", "all-MiniLM-L6-v2")
 ENGINE_URL = os.environ.get("ENGINE_URL", "")  # empty: the engine process that `manage.py up` starts
 ENGINE_TOKEN = os.environ.get("ENGINE_TOKEN", "")  # what the engine behind ENGINE_URL wants to be told
+# a completions server, such as vLLM, that holds the weights of a named base; empty: our own engine loads them. Engine
+# and evaluation read both from the environment
+TRACE_BACKEND_URL = os.environ.get("TRACE_BACKEND_URL", "").strip()
 ML_THREADS = env_int("ML_THREADS", 2)
 MODEL_RETENTION_KEEP = env_int("MODEL_RETENTION_KEEP", 10)  # newest models that model_retention never touches
 

@@ -40,6 +40,7 @@ from trace_site.jobs import Job
 from trace_site.lib.errors import TraceError
 from trace_site.lib.files import content_hash, read_jsonl
 from training.core.questions import TAUGHT
+from training.core.recipe import POCKET
 from training.models import Model, Run
 from training.registry.registry import export_dir, refuse_removed, tools_of
 
@@ -271,6 +272,8 @@ class Unit:
             what["left out"] = TAUGHT  # earlier evaluations counted every question
         if self.without:
             what["without"] = content_hash(list(self.without))
+        if settings.TRACE_BACKEND_URL and self.model and self.model.run.base != POCKET:
+            what["backend"] = "completions"  # it is measured as it is served, by whichever server
         return content_hash({"who": who, **what})
 
 

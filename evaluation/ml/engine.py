@@ -239,9 +239,7 @@ class Batch:
             return parsed_row(self.export, one.item, result, banned)
         assert one.fast is not None
         row, ranking = listed_row(self.export, one.item, result, banned), one.fast.pop("ranking")
-        listed = max(FLOOR, result.scores[0]) if result.tools else FLOOR
-        agrees = bool(ranking) and result.tools[:1] == [ranking[0][0]]
-        row["features"] = {**one.fast["features"], "listed": round(listed, 4), "agrees": float(agrees)}
+        row["features"] = one.fast["features"] | list_features(result, ranking)
         return row if one.decode == TRACE else {"id": one.item["id"], "fast": one.fast, "trace": row}
 
 
@@ -359,33 +357,47 @@ class Engine:
         return Asked(item, decode, k, ids)
 
     def query_ids(self, item: Item) -> list[int]:
-        return self.export.chat.query_ids(str(item["query"]), list(item.get("permissions") or ()))
+        return query_ids(self.export, item)
 
     def question_ids(self, item: Item) -> list[int]:
-        tool = item.get("tool")
-        if tool and tool not in self.export.index.units:
-            raise TraceError(
-                f"the model has no tool {tool}.",
-                code="unknown_tool",
-                where=f"question {item['id']}",
-                hint="Build the probes from the catalog the model was trained on.",
-            )
-        return self.export.chat.choice_ids(
-            item["question"], item["choices"], self.export.index.units[tool] if tool else ()
-        )
+        return question_ids(self.export, item)
 
     def reading(self, item: Item) -> Item:
-        """What of a request the model does not read: whether it is cut, and words its encoder does not know."""
-        chat, query = self.export.chat, str(item["query"])
-        permissions = list(item.get("permissions") or ())
-        return {"cut_request": chat.is_cut(query, permissions), "unread": chat.unread(query)}
+        return reading(self.export, item)
 
 
-def open_engine(folder: Path, threads: int = 2) -> Engine:
-    return Engine(load(folder, threads))
+def open_engine(folder: Path, threads: int = 2) -> Any:
+    """The engine of a model: the server that holds it, where TRACE_BACKEND_URL names one, else our own."""
+    from evaluation.ml.remote import open_remote  # it says things as this module does
+
+    return open_remote(folder, threads) or Engine(load(folder, threads))
 
 
-# From what the engine found to what it says.
+# What is read of a request, and from what an engine found to what it says.
+
+
+def query_ids(export: Export, item: Item) -> list[int]:
+    return export.chat.query_ids(str(item["query"]), list(item.get("permissions") or ()))
+
+
+def question_ids(export: Export, item: Item) -> list[int]:
+    tool = item.get("tool")
+    if tool and tool not in export.index.units:
+        raise TraceError(
+            f"the model has no tool {tool}.",
+            code="unknown_tool",
+            where=f"question {item['id']}",
+            hint="Build the probes from the catalog the model was trained on.",
+        )
+    units = export.index.units[tool] if tool else ()
+    return export.chat.choice_ids(item["question"], item["choices"], units)
+
+
+def reading(export: Export, item: Item) -> Item:
+    """What of a request the model does not read: whether it is cut, and words its encoder does not know."""
+    chat, query = export.chat, str(item["query"])
+    permissions = list(item.get("permissions") or ())
+    return {"cut_request": chat.is_cut(query, permissions), "unread": chat.unread(query)}
 
 
 def ranked_row(export: Export, item: Item, found: Ranking) -> Item:
@@ -544,6 +556,13 @@ def ranking_features(ranking: Ranking) -> Features:
         "lead": round(min(-FLOOR, scores[0] - scores[1]) if len(scores) > 1 else -FLOOR, 4),
         "best": round(log(mass) if mass else FLOOR, 4),
     }
+
+
+def list_features(result: Written, ranking: Ranking) -> Features:
+    """What a written list adds; `ranking`: that of the same request without any thinking."""
+    listed = max(FLOOR, result.scores[0]) if result.tools else FLOOR
+    agrees = bool(ranking) and result.tools[:1] == [ranking[0][0]]
+    return {"listed": round(listed, 4), "agrees": float(agrees)}
 
 
 def nearness(cosines: npt.NDArray[np.float32]) -> Features:

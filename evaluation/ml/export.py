@@ -25,6 +25,7 @@ from evaluation.ml.packed import pack_head
 from evaluation.ml.pocket import PocketContexts
 from evaluation.ml.search import NOTHING
 from trace_site.lib.files import read_json
+from training.core.recipe import POCKET
 from training.ml.bases.chat import Chat, load_chat
 from training.ml.bases.named import OURS, unloaded
 from training.ml.bases.pocket import PocketConfig  # its module registers the class that pocket exports name
@@ -37,7 +38,7 @@ MASKS = 16  # combinations of tools left out whose tries are kept
 class Export:
     folder: Path
     digest: str  # sha256 of manifest.json, which holds the sha256 of every file
-    model: Any
+    model: Any  # None where a server holds the weights
     chat: Chat
     spec: dict[str, Any]
     names: list[str]  # tool i of the trie
@@ -51,6 +52,11 @@ class Export:
             return PocketContexts(self.model, self.chat.pad_id)
         one, other = (self.chat.query_ids(text) for text in ("a", "b"))
         return NamedContexts(self.model, self.chat.pad_id, common_start(one, other))
+
+    @property
+    def is_pocket(self) -> bool:
+        """Of our own architecture, which no server but ours has."""
+        return bool(self.spec["base"] == POCKET)
 
     def mask(self, item: dict[str, Any]) -> trie.Mask:
         """The tools that a request must not be answered with at all: those left out, and those of other domains."""
@@ -120,7 +126,7 @@ class Export:
         return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def load(folder: Path, threads: int = 2) -> Export:
+def load(folder: Path, threads: int = 2, weights: bool = True) -> Export:
     digest = verify(folder)
     logging.disable_progress_bar()
     torch.set_num_threads(threads)
@@ -131,7 +137,7 @@ def load(folder: Path, threads: int = 2) -> Export:
     return Export(
         folder=folder,
         digest=digest,
-        model=_load_model(folder),
+        model=_load_model(folder) if weights else None,
         chat=chat,
         spec=spec,
         names=names,

@@ -362,6 +362,8 @@ class Handler(BaseHTTPRequestHandler):
         except Loading:
             self.fail(503, "the model is loading.", "loading", {"Retry-After": RETRY_AFTER}, keep=True)
         except TraceError as error:
+            if error.code.startswith("llm_"):  # of the server that holds the weights, which may serve again
+                return self.answer(503, error.as_dict(), {"Retry-After": RETRY_AFTER})
             self.answer(404 if error.code == "no_export" else 400, error.as_dict())
         except Exception as error:  # noqa: BLE001 - a damaged model raises anything; whoever asks is told
             self.fail(500, f"the model failed ({said(error)}).", "engine_failed", keep=True)

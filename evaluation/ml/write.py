@@ -93,7 +93,7 @@ class Writer:
     ) -> Generator[Feed, Seen, tuple[int, list[int]]]:
         """Returns how many tokens of the last guess were accepted, and tokens of the thinking part not yet fed."""
         chat, written = self.export.chat, result.thinking
-        cap = max(1, self.export.spec["max_new_tokens"] - LIST_RESERVE)
+        cap = thinking_cap(self.export)
         guess: list[int] = []
         while True:
             accepted = 0
@@ -145,6 +145,11 @@ class Writer:
                 heard()
             guess = self._guess([*result.thinking, *result.answer], cap) if thinking else []
             seen = yield Feed(accepted, [token], guess)
+
+
+def thinking_cap(export: Export) -> int:
+    """Tokens after which a thinking part is cut."""
+    return max(1, int(export.spec["max_new_tokens"]) - LIST_RESERVE)
 
 
 @dataclass

@@ -144,7 +144,14 @@ def publish(*, evaluation: Evaluation, predictions: Rows, rows: Rows, scored: Sc
             hint="Retry the job; it goes on where it stopped.",
         )
     evaluation.metrics = scored.metrics
-    evaluation.save(update_fields=["metrics", "clusterings", "definition"])
+    if backends := {backend_name(row["backend"]) for row in predictions if "backend" in row}:
+        evaluation.hardware["backend"] = ", ".join(sorted(backends))
+    evaluation.save(update_fields=["metrics", "clusterings", "definition", "hardware"])
+
+
+def backend_name(backend: dict[str, str]) -> str:
+    """The server that answered in place of our own engine."""
+    return f"{backend['engine'] or 'a server'} {backend['version']}".strip() + f" at {backend['host']}"
 
 
 # The one figure that tables of other apps show of a model: hit@1 on the hard tier (else where there is no tier).

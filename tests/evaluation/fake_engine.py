@@ -1,7 +1,7 @@
 """Stands in for `evaluation.ml` and `catalog.ml` where the process boundary is under test.
 
 predict: every query is answered with the tool whose endpoint stands in its text; every question with B. Only what
-speaks of pay lies near a tool. What is left out is in no list.
+speaks of pay lies near a tool. What is left out is in no list. With TRACE_BACKEND_URL it says that a server answered.
 encode: one-hot rows by the first letter of the text.
 """
 
@@ -45,6 +45,8 @@ def predict_one(args: argparse.Namespace) -> None:
                 answer["features"] = near
                 if trace:  # every trace ends with the same tool
                     answer |= {"follows_trace": found == tools[:1], "trace_tools": tools[:1]}
+            if os.environ.get("TRACE_BACKEND_URL"):
+                answer["backend"] = {"engine": "vllm", "version": "0.32.0", "host": "gpu.example.com:8000"}
             handle.write(json.dumps(answer) + "\n")
             handle.flush()
             print(json.dumps({"event": "progress", "done": number, "total": 9}), flush=True)

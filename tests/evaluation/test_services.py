@@ -109,6 +109,31 @@ def test_unchanged_pair_is_not_computed_again(tools, prb, tmp_path, monkeypatch)
     assert again["evaluations"] == first["evaluations"] and (again["computed"], again["rescored"]) == (0, 0)
 
 
+def test_a_named_base_is_measured_anew_where_it_is_served_and_the_page_says_by_what(
+    tools, prb, tmp_path, settings, monkeypatch, client_as
+):
+    named = model_with(tools, tmp_path)
+    named.run.base = "google/gemma-4-E4B-it"
+    named.run.save(update_fields=["base"])
+    evaluate(named, decodes=["fast"])
+    monkeypatch.setenv("TRACE_BACKEND_URL", "http://gpu.example.com:8000/v1")
+    settings.TRACE_BACKEND_URL = "http://gpu.example.com:8000/v1"
+    assert evaluate(named, decodes=["fast"])["computed"] == 1
+    assert evaluate(named, decodes=["fast"])["computed"] == 0
+    later, earlier = Evaluation.objects.filter(model=named)
+    client = client_as("admin")
+    pages = [client.get(f"/evaluation/{one.pk}/").content.decode() for one in (later, earlier)]
+    assert "vllm 0.32.0 at gpu.example.com:8000" in pages[0] and "<dt>Hardware</dt>" not in pages[0]
+    assert "vllm" not in pages[1] and "<dt>Hardware</dt>" in pages[1]
+
+
+def test_pocket_is_measured_once_whatever_serves_named_bases(tools, prb, tmp_path, settings):
+    model = model_with(tools, tmp_path)
+    before = Unit(model, prb, "fast").key
+    settings.TRACE_BACKEND_URL = "http://gpu.example.com:8000/v1"
+    assert model.run.base == "pocket" and Unit(model, prb, "fast").key == before
+
+
 def test_new_rule_regroups_the_queries_without_a_forward(tools, prb, tmp_path, monkeypatch):
     cluster = make_cluster(*tools[:3])
     model = model_with(tools, tmp_path)

@@ -33,7 +33,7 @@ def tools() -> list[dict]:
 
 
 def write_export(
-    folder: Path, fmt: str, *, reasoning: bool = True, seed: int = 0, scale: float = 1.0
+    folder: Path, fmt: str, *, reasoning: bool = True, seed: int = 0, scale: float = 1.0, base: str = "pocket"
 ) -> Path:
     tokenizer = writer_tokenizer(word_pieces(), 512)
     strings = list(dict.fromkeys(unit for name in NAMES for unit in tool_units(name, fmt)))
@@ -58,7 +58,7 @@ def write_export(
         "format": fmt,
         "memo": "none",
         "retrieval": "r" if reasoning else "n",
-        "base": "pocket",
+        "base": base,
         "reasoning": reasoning,
         "thinking": {"open": OPEN, "close": CLOSE},
         "adapter": "pocket",

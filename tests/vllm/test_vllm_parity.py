@@ -36,8 +36,7 @@ ENVIRONMENT = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "OMP_NUM_THREADS": "2",
 }
-OPTIONS = ["--served-model-name", "trace", "--max-model-len", "256", "--dtype", "float32"]
-OPTIONS += ["--max-num-seqs", "16", "--enforce-eager"]
+OPTIONS = ["--dtype", "float32", "--max-num-seqs", "16", "--enforce-eager"]
 
 pytestmark = [
     pytest.mark.ml,
@@ -46,11 +45,11 @@ pytestmark = [
 ]
 
 
-def train(tmp_path: Path, shape: str, embeddings: str) -> Path:
+def train(tmp_path: Path, shape: str, embeddings: str, fmt: str = "c") -> Path:
     """An export of a tiny model that has learned its ten samples."""
     stage = Stage(lr=5e-3, batch_size=5, epochs=120)
     recipe = Recipe(
-        format="c",
+        format=fmt,
         memo="none",
         retrieval="r",
         threads=2,
@@ -82,11 +81,12 @@ def ours(export: Path) -> tuple[list[list[int]], list[list[int]]]:
 
 
 @contextmanager
-def served(export: Path, log: Path) -> Iterator[OpenAI]:
+def served(export: Path, log: Path, name: str = "trace", longest: int = 256) -> Iterator[OpenAI]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [SERVER, "serve", str(export), "--host", "127.0.0.1", "--port", str(port), *OPTIONS]
+    command += ["--served-model-name", name, "--max-model-len", str(longest)]
     with log.open("w") as handle:
         process = subprocess.Popen(
             command, env={**os.environ, **ENVIRONMENT}, stdout=handle, stderr=subprocess.STDOUT

@@ -7,7 +7,8 @@ what the model said wrongly is an error at once, for the caller to ask different
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
@@ -46,38 +47,77 @@ SHORTEST_KEY = 8  # characters; a shorter one may stand in an answer by chance
 class Wire:
     def __init__(self, endpoint: Endpoint) -> None:
         self._key = endpoint.api_key
-        http = client_of(may_connect, endpoint.concurrency)
-        http.event_hooks = {"response": [_cap]}
+        self._http = client_of(may_connect, endpoint.concurrency)
+        self._http.event_hooks = {"response": [_cap]}
         # our own loop retries: it knows the budget, the total deadline and every form of Retry-After
         self._openai = openai.AsyncOpenAI(
-            base_url=endpoint.base_url, api_key=endpoint.api_key or "none", max_retries=0, http_client=http
+            base_url=endpoint.base_url,
+            api_key=endpoint.api_key or "none",
+            max_retries=0,
+            http_client=self._http,
         )
 
     async def close(self) -> None:
         await self._openai.close()
 
-    async def post(self, body: bytes, uid: UUID, seconds: float) -> bytes:
+    async def post(self, body: bytes, uid: UUID, seconds: float, path: str = "/chat/completions") -> bytes:
         """The body of the answer with status 200, within so many seconds."""
         headers = {"Content-Type": "application/json", "X-Client-Request-Id": str(uid)}
-        try:
+        with _told():
             async with asyncio.timeout(seconds):
                 response = await self._openai.post(
-                    "/chat/completions", cast_to=httpx.Response, content=body, options={"headers": headers}
+                    path, cast_to=httpx.Response, content=body, options={"headers": headers}
                 )
-        except TimeoutError:
-            raise LlmError("did not answer in time", "llm_timeout", again=True, refused=True) from None
-        except openai.APIStatusError as error:
-            raise status_error(error.status_code, error.response.headers, error.response.text) from None
-        except Refused:
-            raise host_refused("leads to an address that no model is served from") from None
-        except openai.APIConnectionError as error:
-            if not isinstance(error.__cause__, NOT_REACHED):
-                raise LlmError("broke off its answer", "llm_broken", again=True) from None
-            hint = "Check LLM_BASE_URL and that the server is up, or use --writer offline."
-            raise LlmError("cannot be reached", "llm_unreachable", hint=hint, again=True, free=True) from None
-        if len(self._key) >= SHORTEST_KEY and self._key.encode() in response.content:
-            raise LlmError("repeated the key in its answer", "llm_key_repeated")
+        self._check(response.content)
         return response.content
+
+    async def get(self, path: str, seconds: float) -> bytes:
+        """What stands at a path below the base address, or at a whole address."""
+        with _told():
+            async with asyncio.timeout(seconds):
+                response = await self._openai.get(path, cast_to=httpx.Response)
+        self._check(response.content)
+        return response.content
+
+    async def stream(self, body: bytes, seconds: float, path: str, heard: Callable[[str], None]) -> None:
+        """`heard` is told the data of every server-sent event as it comes; it may raise."""
+        headers = {"Content-Type": "application/json", **self._openai.auth_headers}
+        address = f"{self._openai.base_url}{path.lstrip('/')}"
+        with _told():
+            async with (
+                asyncio.timeout(seconds),
+                self._http.stream("POST", address, content=body, headers=headers) as response,
+            ):
+                if response.status_code != 200:
+                    text = (await response.aread()).decode("utf-8", "replace")
+                    raise status_error(response.status_code, response.headers, text)
+                async for line in response.aiter_lines():
+                    self._check(line.encode())
+                    if line.startswith("data:"):
+                        heard(line.removeprefix("data:").strip())
+
+    def _check(self, content: bytes) -> None:
+        if len(self._key) >= SHORTEST_KEY and self._key.encode() in content:
+            raise LlmError("repeated the key in its answer", "llm_key_repeated")
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What goes wrong in an exchange, as an LlmError."""
+    try:
+        yield
+    except TimeoutError:
+        raise LlmError("did not answer in time", "llm_timeout", again=True, refused=True) from None
+    except openai.APIStatusError as error:
+        raise status_error(error.status_code, error.response.headers, error.response.text) from None
+    except Refused:
+        raise host_refused("leads to an address that no model is served from") from None
+    except (openai.APIConnectionError, httpx.TransportError) as error:
+        cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
+        if not isinstance(cause, NOT_REACHED):
+            raise LlmError("broke off its answer", "llm_broken", again=True) from None
+        hint = "Check LLM_BASE_URL and that the server is up, or use --writer offline."
+        raise LlmError("cannot be reached", "llm_unreachable", hint=hint, again=True, free=True) from None
 
 
 async def _cap(response: httpx.Response) -> None:

@@ -215,7 +215,7 @@ def completion_of(body: bytes) -> Completion:
     except (ValueError, RecursionError):
         raise _no_completion(text) from None
     if isinstance(envelope, dict) and envelope.get("error") and not envelope.get("choices"):
-        raise _error_body(envelope["error"])
+        raise error_body(envelope["error"])
     if validator(COMPLETION)(envelope) is not None:
         raise _no_completion(text)
     usage = envelope.get("usage") or {}
@@ -289,7 +289,7 @@ def _content(choice: dict[str, Any]) -> str:
     return content
 
 
-def _error_body(error: Any) -> LlmError:
+def error_body(error: Any) -> LlmError:
     """Some gateways send their errors with status 200."""
     code = error.get("code") if isinstance(error, dict) else None
     if isinstance(code, int) and 400 <= code < 600:

@@ -1,0 +1,513 @@
+"""An exported model answering through a server that holds its weights: vLLM, or what speaks as it does.
+
+In: the requests that our own engine takes, and the address of the server. Out: the same predictions, each with the
+`backend` that made it. The server writes greedily and names the likeliest of some tokens; what a list may hold, when
+it ends and which tools rank first is decided here, by the code that our own engine runs. No weights are loaded.
+
+A ranking is as exact as the server's arithmetic. Asked about a node, the server names its likeliest child and the
+likeliest tokens of the whole vocabulary; no other child is likelier than the last of these. The node is asked again
+while that could still change the ranking.
+"""
+
+import asyncio
+import heapq
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import count
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from evaluation.core.confidence import BEST
+from evaluation.ml.contexts import Numbers
+from evaluation.ml.contexts import Scores as OwnScores
+from evaluation.ml.engine import (
+    BEAM,
+    BOTH,
+    DECODES,
+    FAST,
+    LETTERS,
+    TRACE,
+    TRACE_FREE,
+    Item,
+    Told,
+    list_features,
+    listed_row,
+    parsed_row,
+    query_ids,
+    question_ids,
+    ranked_row,
+    ranking_features,
+    reading,
+)
+from evaluation.ml.export import Export, load
+from evaluation.ml.search import ENOUGH, Ranking, Search, Top
+from evaluation.ml.trie import Mask, Node, build
+from evaluation.ml.write import LONGEST_LIST, Seen, Writer, Writing, Written, thinking_cap
+from trace_site.lib.errors import TraceError
+from trace_site.lib.llm.completions import MOST_ALLOWED, Chosen, Completions, Served
+from trace_site.lib.llm.exchange import Endpoint
+
+ADDRESS, KEY = "TRACE_BACKEND_URL", "TRACE_BACKEND_KEY"
+AT_ONCE = 64  # requests of a list that are under way together
+BLOCK = 32  # of them are told together
+WAVE = 8  # nodes that a search asks about together
+CALL_SECONDS, ATTEMPT_SECONDS = 120.0, 60.0
+SEPARATOR = 4  # tokens between two tools of a list, at most
+PIECE, LARGEST_PIECE = 8, 128  # tokens that are asked for where the first piece was not enough
+NAME_DIGITS = 12
+HINTS = {
+    "llm_unreachable": f"Check {ADDRESS} and that the server is up.",
+    "llm_host_refused": f"Check {ADDRESS}; the key belongs into {KEY}.",
+    "llm_unauthorized": f"Check {KEY}.",
+    "llm_bad_request": "Its log says why; docs/training.md says how the model is served.",
+    "llm_bad_answer": "Serve the model with vLLM 0.32 or later, as docs/training.md says.",
+    "llm_wrong_model": "Serve the export under its own name, as docs/training.md says.",
+}
+T = TypeVar("T")
+
+
+class Server:
+    """The completions of one server for many threads, over one event loop."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.completions = self._run(_made(endpoint))
+
+    def served(self) -> list[Served]:
+        return self._run(self.completions.served())
+
+    def write(
+        self,
+        prompt: Sequence[int],
+        most: int,
+        stop: Sequence[int],
+        heard: Callable[[list[int]], None] | None = None,
+    ) -> list[tuple[int, float]]:
+        """Tokens with their log-probabilities."""
+        written = self._run(self.completions.write(prompt, most, stop, heard))
+        return list(zip(written.tokens, written.scores, strict=True))
+
+    def choose(self, asked: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[Chosen]:
+        """The likeliest token after each prompt, of those allowed there; all at once."""
+        return self._run(_together([self.completions.choose(prompt, allowed) for prompt, allowed in asked]))
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, _loop()).result()
+
+
+async def _made(endpoint: Endpoint) -> Completions:
+    return Completions(endpoint, HINTS)
+
+
+async def _together(works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="backend", daemon=True).start()
+    return loop
+
+
+@dataclass(eq=False)
+class Line:
+    """What the server writes by itself after the contexts of one request, in pieces that are remembered. A list throws
+    away a piece that it may not hold, so all but the first begin small and grow while they are used."""
+
+    server: Server
+    stop: Sequence[int]
+    most: int  # tokens of the next piece
+    heard: Callable[[list[int]], None] | None = None
+    known: dict[tuple[int, ...], tuple[int, float]] = field(default_factory=dict)
+    calls: int = 0
+    end: tuple[int, ...] = ()  # of what is known
+
+    def after(self, context: tuple[int, ...]) -> tuple[int, float]:
+        """The next token and its log-probability."""
+        if context not in self.known:
+            if self.calls:
+                self.most = min(LARGEST_PIECE, 2 * self.most) if context == self.end else PIECE
+            self.calls += 1
+            self.end = context
+            for token, score in self.server.write(context, self.most, self.stop, self.heard):
+                self.known[self.end] = token, score
+                self.end = (*self.end, token)
+        return self.known[context]
+
+
+@dataclass(eq=False)
+class Scores:
+    """What may follow a context, and each of the tokens guessed after it: what a Writer asks of the model's scores."""
+
+    line: Line
+    context: tuple[int, ...]
+    guess: Sequence[int] = ()
+    told: dict[tuple[int, int], float] = field(default_factory=dict)  # by place and token
+
+    @property
+    def best(self) -> "Scores":
+        return self
+
+    def __getitem__(self, place: int) -> int:
+        return self.line.after(self._at(place))[0]
+
+    def likeliest(self, place: int, ids: Sequence[int]) -> int:
+        if len(ids) == 1 or self[place] in ids:
+            return ids[0] if len(ids) == 1 else self[place]
+        return self._ask(place, ids)
+
+    def of(self, place: int, ids: Sequence[int]) -> Numbers:
+        return np.array([self._score(place, token) for token in ids], dtype=np.float64)
+
+    def _score(self, place: int, token: int) -> float:
+        best, score = self.line.after(self._at(place))
+        if best == token:
+            return score
+        if (place, token) not in self.told:
+            self._ask(place, [token])
+        return self.told[place, token]
+
+    def _ask(self, place: int, ids: Sequence[int]) -> int:
+        self.line.calls += 1
+        ((token, score),) = of_tokens(self.line.server, self._at(place), ids, 1)
+        self.told[place, token] = score
+        return token
+
+    def _at(self, place: int) -> tuple[int, ...]:
+        return (*self.context, *self.guess[:place])
+
+
+def seen(line: Line, context: tuple[int, ...], guess: Sequence[int] = ()) -> Seen:
+    return Seen(cast(OwnScores, Scores(line, context, guess)), range(len(guess) + 1))
+
+
+# Rankings.
+
+
+@dataclass(eq=False)
+class Branch:
+    """Children of one node of the trie that the server has not named yet, in a search."""
+
+    node: Node
+    path: tuple[int, ...]
+    score: float  # of the node
+    left: list[int]
+    bound: float = 0.0  # no child that is left has a greater log-probability
+
+    @property
+    def allowed(self) -> list[int]:
+        """What the server is asked to choose from; where that is too much, from the whole vocabulary."""
+        return self.left if len(self.left) <= MOST_ALLOWED else []
+
+    def named(self, chosen: Chosen) -> dict[int, float]:
+        """The children in an answer, with their log-probabilities; they are left no more."""
+        left = set(self.left)
+        told = {token: score for token, score in chosen.likely.items() if token in left}
+        if chosen.token in left:
+            told[chosen.token] = chosen.score
+        self.left = [token for token in self.left if token not in told]
+        self.bound = chosen.bound
+        return told
+
+    def parts(self) -> list["Branch"]:
+        """What is still left, in as many parts as can be asked about."""
+        starts = range(0, len(self.left), MOST_ALLOWED)
+        return [replace(self, left=self.left[start : start + MOST_ALLOWED]) for start in starts]
+
+
+def ranked(server: Server, context: tuple[int, ...], search: Search) -> Top:
+    """The k best tools after a context, by best-first search over what the server tells."""
+    mask, order = search.mask, count()
+    heap: list[tuple[float, int, Branch]] = []
+    found: Ranking = []
+
+    def push(branch: Branch) -> None:
+        if branch.left:
+            heapq.heappush(heap, (-(branch.score + branch.bound), next(order), branch))
+
+    def wanted() -> bool:
+        return bool(heap) and (len(found) < search.k or -heap[0][0] >= found[-1][1])
+
+    push(Branch(search.root, (), 0.0, shown(search.root, mask)))
+    opened = 0
+    while wanted() and opened != search.most:
+        wave: list[Branch] = []
+        while wanted() and len(wave) < WAVE and opened != search.most:
+            wave.append(heapq.heappop(heap)[2])
+            opened += 1
+        told = server.choose([((*context, *branch.path), branch.allowed) for branch in wave])
+        for branch, chosen in zip(wave, told, strict=True):
+            for token, score in branch.named(chosen).items():
+                child, total = branch.node.children[token], branch.score + score
+                if child.leaf:
+                    found.append((child.tool, total))
+                else:
+                    push(Branch(child, (*branch.path, token), total, shown(child, mask)))
+            for part in branch.parts():
+                push(part)
+        found = sorted(found, key=lambda pair: (-pair[1], pair[0]))[: search.k]
+    return Top(found, not wanted())
+
+
+def shown(node: Node, mask: Mask) -> list[int]:
+    return [token for token, child in node.children.items() if not mask.hides(child)]
+
+
+def of_tokens(
+    server: Server, context: tuple[int, ...], ids: Sequence[int], k: int
+) -> list[tuple[int, float]]:
+    """The k likeliest of some tokens after a context, with their log-probabilities."""
+    top = ranked(server, context, Search(build([[number] for number in ids]), k))
+    return [(ids[place], score) for place, score in top.ranking]
+
+
+# The engine.
+
+
+@dataclass(frozen=True, eq=False)
+class Engine:
+    export: Export
+    server: Server
+    backend: dict[str, str]  # {"engine", "version", "host"}
+
+    def predict(
+        self, items: Sequence[Item], decode: str, k: int = 10, done: frozenset[str] = frozenset()
+    ) -> Iterator[list[Item]]:
+        """Predictions in the order of the items, some at a time; `done` ids are left out."""
+        left = deque(item for item in items if str(item["id"]) not in done)
+        pool = ThreadPoolExecutor(AT_ONCE, "backend")
+        running: deque[Future[Item]] = deque()
+        try:
+            started = time.monotonic()
+            while left or running:
+                while left and len(running) < AT_ONCE:
+                    running.append(pool.submit(self._answer, left.popleft(), decode, k))
+                rows = [running.popleft().result() for _ in range(min(BLOCK, len(running)))]
+                seconds, started = (time.monotonic() - started) / len(rows), time.monotonic()
+                yield [{**row, "seconds": round(seconds, 5)} for row in rows]
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def answer(
+        self, item: Item, decode: str, k: int = 10, on_event: Callable[[str, Any], None] | None = None
+    ) -> Item:
+        """One request, from any thread. `on_event`: is told ("fast", prediction) and ("text", more of the trace)."""
+        begun = time.monotonic()
+        row = self._answer(item, decode, k, on_event)
+        seconds = {"seconds": round(time.monotonic() - begun, 5)}
+        if decode == BOTH:
+            return {**row, **{part: {**row[part], **seconds} for part in (FAST, TRACE)}}
+        return {**row, **seconds}
+
+    def _answer(
+        self, item: Item, decode: str, k: int, on_event: Callable[[str, Any], None] | None = None
+    ) -> Item:
+        if decode not in (*DECODES, BOTH):
+            hint = f"Use one of {', '.join(DECODES)}."
+            raise TraceError(f"unknown decode '{decode}'.", code="bad_decode", hint=hint)
+        if decode == BEAM:
+            why = (
+                "a server's beam search does not keep to the catalog, so 'beam' is decoded by our own engine."
+            )
+            raise TraceError(why, code="bad_decode", hint=f"Use fast, or unset {ADDRESS}.", permanent=True)
+        if decode == LETTERS:
+            return self._letters(item) | {"backend": self.backend}
+        about = {**reading(self.export, item), "backend": self.backend}
+        prompt = tuple(query_ids(self.export, item))
+        if decode == TRACE_FREE:
+            return self._trace_free(item, prompt) | about
+        top = self._first_look(item, prompt, self.export.banned(item), max(k, BEST))
+        fast = self._ranked(item, prompt, k, top) | about if decode != TRACE else {}
+        if decode == FAST:
+            return fast
+        if decode == BOTH and on_event is not None:
+            on_event("fast", fast)
+        trace = self._trace(item, prompt, k, top, on_event) | about
+        return trace if decode == TRACE else {"id": item["id"], "fast": fast, "trace": trace}
+
+    def _first_look(self, item: Item, prompt: tuple[int, ...], mask: Mask, k: int) -> Top:
+        """What one pass without any thinking says of a request."""
+        search = Search(self.export.root, k, mask, None if item.get("exact", True) else ENOUGH)
+        return ranked(self.server, (*prompt, *self._skipping), search)
+
+    def _ranked(self, item: Item, prompt: tuple[int, ...], k: int, top: Top) -> Item:
+        """As our engine does, `withheld` names what would have been found if the request might use all."""
+        row = ranked_row(self.export, item, top.ranking[:k])
+        if item.get("permissions") is not None:
+            whole = self._first_look(item, prompt, self.export.mask(item), k)
+            names, kept = (self.export.names[tool] for tool, _ in whole.ranking), set(row["tools"])
+            row["withheld"] = [name for name in names if name not in kept]
+        return row | {"exact": top.exact, "features": ranking_features(top.ranking)}
+
+    def _trace(
+        self,
+        item: Item,
+        prompt: tuple[int, ...],
+        k: int,
+        top: Top,
+        on_event: Callable[[str, Any], None] | None,
+    ) -> Item:
+        export, chat, result, banned = self.export, self.export.chat, Written(), self.export.banned(item)
+        reasons = bool(export.spec["reasoning"])
+        context = (*prompt, *(chat.open_ids if reasons else self._skipping))
+        heard = Heard(export, on_event) if reasons and on_event is not None else None
+        line = Line(self.server, self._stop, export.spec["max_new_tokens"], heard)
+        ranking = Search(export.root, k, banned)
+        writing = Writer(export).with_trace(result, seen(line, context), ranking, export.mask(item))
+        self._drive(writing, line, context)
+        result.calls = line.calls
+        features = ranking_features(top.ranking) | list_features(result, top.ranking)
+        return listed_row(export, item, result, banned) | {"features": features}
+
+    def _trace_free(self, item: Item, prompt: tuple[int, ...]) -> Item:
+        export, chat, result = self.export, self.export.chat, Written()
+        context = (*prompt, *(chat.open_ids if export.spec["reasoning"] else chat.empty_ids))
+        line = Line(self.server, self._stop, export.spec["max_new_tokens"])
+        self._drive(Writer(export).free(result, seen(line, context)), line, context)
+        result.calls = line.calls
+        return parsed_row(export, item, result, export.banned(item))
+
+    def _drive(self, writing: Writing, line: Line, context: tuple[int, ...]) -> None:
+        """Give a Writer what it asks for, until it has written."""
+        guess: Sequence[int] = ()
+        try:
+            wants = next(writing)
+            while True:
+                if isinstance(wants, Search):
+                    wants = writing.send(ranked(self.server, context, wants))
+                else:
+                    context = (*context, *guess[: wants.accepted], *wants.sure)
+                    guess = tuple(wants.guess)
+                    wants = writing.send(seen(line, context, guess))
+        except StopIteration:
+            return
+
+    def _letters(self, item: Item) -> Item:
+        """Argmax over the option letters of a question."""
+        ids = self.export.chat.letter_ids(len(item["choices"]))
+        prompt = tuple(question_ids(self.export, item))
+        found = dict(of_tokens(self.server, prompt, ids, len(ids)))
+        scores = [round(found[number], 6) for number in ids]
+        letter = ascii_uppercase[scores.index(max(scores))]
+        return {"id": item["id"], "letter": letter, "scores": scores}
+
+    @property
+    def _skipping(self) -> list[int]:
+        """An empty thinking part, and the opening of the list."""
+        return [*self.export.chat.empty_ids, *self.export.chat.list_open_ids]
+
+    @property
+    def _stop(self) -> list[int]:
+        return sorted({*self.export.brackets, *self.export.chat.end_ids})
+
+
+class Heard:
+    """Passes on the thinking part of what the server writes, while it does; it ends where a Writer ends it."""
+
+    def __init__(self, export: Export, on_event: Callable[[str, Any], None]) -> None:
+        self.export, self.result, self.over = export, Written(), False
+        self.told = Told(export, self.result, on_event)
+
+    def __call__(self, tokens: list[int]) -> None:
+        chat, thinking = self.export.chat, self.result.thinking
+        for token in tokens:
+            if self.over:
+                return
+            thinking.append(token)
+            closed = thinking[-len(chat.close_ids) :] == chat.close_ids
+            self.over = closed or token in chat.end_ids or len(thinking) >= thinking_cap(self.export)
+            if self.over:
+                del thinking[-len(chat.close_ids) if closed else -1 :]
+        self.told()
+
+
+# Opening one.
+
+
+def open_remote(folder: Path, threads: int = 2) -> Engine | None:
+    """The engine behind TRACE_BACKEND_URL; None where there is none, or where our own architecture is asked for, which
+    no such server has. Raises TraceError where the server does not hold this very model, or cannot do what is needed.
+    """
+    address = os.environ.get(ADDRESS, "").strip().rstrip("/")
+    if not address:
+        return None
+    export = load(folder, threads, weights=False)
+    if export.is_pocket:
+        return None
+    if not urlsplit(address).path.strip("/"):
+        address += "/v1"
+    endpoint = Endpoint(
+        base_url=address,
+        model=name_of(export.digest),
+        api_key=os.environ.get(KEY, "").strip(),
+        timeout=CALL_SECONDS,
+        attempt_timeout=ATTEMPT_SECONDS,
+    )
+    server = Server(endpoint)
+    served = serving(server, endpoint)
+    room = longest(export)
+    if served.longest is not None and served.longest < room:
+        problem = f"the server reads {served.longest:,} tokens, and this model needs {room:,}."
+        hint = f"Start it with --max-model-len {room}."
+        raise TraceError(problem, code="llm_bad_answer", where=address, hint=hint)
+    try_out(server, export, address)
+    host = urlsplit(address)
+    return Engine(
+        export,
+        server,
+        {"engine": served.engine, "version": served.version, "host": host.netloc.rpartition("@")[2]},
+    )
+
+
+def longest(export: Export) -> int:
+    """Tokens of a request with the longest trace and list, and a piece that goes beyond them."""
+    tools = LONGEST_LIST * (max(len(tool["ids"]) for tool in export.spec["tools"]) + SEPARATOR)
+    return int(export.spec["max_prompt_tokens"] + export.spec["max_new_tokens"] + tools + LARGEST_PIECE)
+
+
+def name_of(digest: str) -> str:
+    """What a server must call the model: nobody measures another one by mistake."""
+    return f"trace-{digest[:NAME_DIGITS]}"
+
+
+def serving(server: Server, endpoint: Endpoint) -> Served:
+    rows = server.served()
+    for row in rows:
+        if row.name == endpoint.model:
+            return row
+    names = ", ".join(row.name[:60] for row in rows[:5]) or "no model"
+    raise TraceError(
+        f"the server offers {names}, and not {endpoint.model}, which is this model.",
+        code="llm_wrong_model",
+        where=endpoint.base_url,
+        hint=f"Start it with --served-model-name {endpoint.model}.",
+    )
+
+
+def try_out(server: Server, export: Export, address: str) -> None:
+    """One question that a server answers wrongly which ignores what it does not know, or masks before it counts."""
+    prompt = (*query_ids(export, {"query": "?"}), *export.chat.empty_ids)
+    token = export.spec["tools"][0]["ids"][0]
+    (chosen,) = server.choose([(prompt, [token])])
+    if chosen.score == 0 or not chosen.likely or not set(chosen.likely) - {token}:
+        raise TraceError(
+            "the server tells log-probabilities that are not over the whole vocabulary.",
+            code="llm_bad_answer",
+            where=address,
+            hint="Start it with its own --logprobs-mode (raw_logprobs) and --max-logprobs of 20 or more.",
+        )
