@@ -94,7 +94,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def counts_of_its_own(settings, request):
-    cache = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": request.node.nodeid}
+    cache = {"BACKEND": "tests.counting_memory.CountingMemory", "LOCATION": request.node.nodeid}
     settings.CACHES = {"default": cache}
 
 

@@ -116,7 +116,7 @@ def test_a_name_longer_than_any_is_a_wrong_name(ada):
 
 def test_guesses_are_counted_while_the_cache_is_away(ada, monkeypatch):
     class Away:
-        def add(self, *_args: object, **_options: object) -> None:
+        def count(self, *_args: object) -> None:
             raise RedisAway("gone")
 
     monkeypatch.setattr(throttles, "cache", Away())

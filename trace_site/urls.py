@@ -17,6 +17,8 @@ job_urls = [
 ]
 
 API = [
+    "evaluation.retrieval.api",  # first: a request for tools shall not look through all the others
+    "evaluation.requests.api",
     "trace_site.rest.api",
     "trace_site.webhooks.api",
     "catalog.api",
@@ -34,15 +36,14 @@ API = [
     "synthesis.datasets.api",
     "training.runs.api",
     "training.registry.api",
-    "evaluation.retrieval.api",
     "evaluation.gate.api",
-    "evaluation.requests.api",
 ]
 
 handler404 = "trace_site.views.not_found"
 handler500 = "trace_site.views.crashed"
 
 urlpatterns = [
+    *(path("api/v1/", include(part)) for part in API),
     path("", evaluation_views.home, name="home"),
     path("", include("evaluation.coverage.views")),
     path("login/", views.Login.as_view(), name="login"),
@@ -68,6 +69,5 @@ urlpatterns = [
     path("synthesis/", include("synthesis.urls")),
     path("training/", include("training.urls")),
     path("evaluation/", include("evaluation.urls")),
-    *(path("api/v1/", include(part)) for part in API),
     path("admin/", admin.site.urls),
 ]
