@@ -8,10 +8,10 @@ from rest_framework.test import APIClient
 from evaluation.requests.log import requests
 from evaluation.retrieval import engine as engines
 from tests.engine_stub import ThreadedStub
-from tests.factories import make_model, make_run, make_snapshot, make_tool
+from tests.factories import crown, make_model, make_run, make_snapshot, make_tool
 from tests.tokens import token_of
 from trace_site.artefacts import store
-from training.registry.registry import export_dir, promote
+from training.registry.registry import export_dir
 
 API = "/api/v1/retrieve"
 NEEDS = {"Pay/GetPaystub": ["pay.admin", "pay.all"], "Pay/GetPayslip": ["pay.read"], "Leave/Book": []}
@@ -48,7 +48,7 @@ def exported(tmp_path, number=1, **manifest):
 @pytest.fixture
 def champion(stub, tools, tmp_path):
     model = exported(tmp_path)
-    promote(model=model, actor=None)
+    crown(model)
     return model
 
 

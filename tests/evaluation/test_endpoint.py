@@ -22,8 +22,8 @@ from tests.evaluation.endpoint_home import (
     stub,
     tools,
 )
-from tests.factories import make_domain, make_rule
-from training.registry.registry import export_dir, promote
+from tests.factories import crown, make_domain, make_rule
+from training.registry.registry import export_dir
 
 __all__ = ["champion", "stub", "tools"]
 pytestmark = pytest.mark.django_db
@@ -137,7 +137,7 @@ def test_what_changes_counts_from_the_next_request_on(reader, champion, tools, s
     )
     assert ask(reader).json()["confidence"] == pytest.approx(0.3775, abs=1e-3)
     other = exported(tmp_path, 2)
-    promote(model=other, actor=None)
+    crown(other)
     assert ask(reader).json()["model"]["id"] == other.pk
 
 
@@ -148,7 +148,7 @@ def test_a_cited_rule_is_told_as_the_snapshot_has_it_and_whether_it_still_holds(
         tools["Pay/GetPayslip"], tools["Pay/GetPaystub"], code="PAYSLIP_PERIOD", text="Once: Pay/GetPaystub."
     )
     model = exported(tmp_path, rules=[{"domain": "hr", "code": "PAYSLIP_PERIOD", "version": 1}])
-    promote(model=model, actor=None)
+    crown(model)
     client = program(user_with("expert"))
 
     def cited():
@@ -180,7 +180,7 @@ def test_while_a_new_champion_loads_the_one_before_it_answers_and_says_so(reader
     ask(reader)
     stub.load = 3600
     other = exported(tmp_path, 2)
-    promote(model=other, actor=None)
+    crown(other)
     notes = [f"Model {other.pk} is still loading; model {champion.pk}, a champion before it, answered."]
     batch = ask_batch(reader, {"query": "a"}).json()["answers"][0]["answer"]
     for answer in (ask(reader).json(), batch):
@@ -291,7 +291,7 @@ def test_no_answer_is_kept_for_a_repeated_call(user_with, champion):
 
 def test_the_folder_of_a_champion_that_lost_its_files_is_no_fallback(reader, champion, stub, tmp_path):
     other = exported(tmp_path, 2)
-    promote(model=other, actor=None)
+    crown(other)
     loaded(stub, other)
     type(champion).objects.filter(pk=champion.pk).update(removed_at="2026-01-01T00:00Z")
     assert ask(reader).status_code == 200 and stub.asked[-1]["fallback"] == []

@@ -11,10 +11,9 @@ from django.db import connection
 
 from tests.evaluation.chaos import Storm, pauses
 from tests.evaluation.endpoint_home import ask, program
-from tests.factories import make_model, make_tool
+from tests.factories import crown, make_model, make_tool
 from trace_site.artefacts import store
 from trace_site.dev.services import first_free_port
-from training.registry.registry import promote
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LOAD = 0.4  # seconds that a model takes to load
@@ -65,7 +64,7 @@ def models(engine, tmp_path):
         (folder / "trace.json").write_text(json.dumps(listed))
         digest = store().put_dir(folder, f"models/{number}")
         made.append((make_model(store_key=f"models/{number}", store_digest=digest), tool.name))
-    promote(model=made[0][0], actor=None)
+    crown(made[0][0])
     return made
 
 
@@ -93,7 +92,7 @@ def swapping(models, count, least):
     def swap():
         try:
             for number, pause in enumerate(pauses(7, count, least, 2 * least), start=1):
-                promote(model=models[number % len(models)][0], actor=None)
+                crown(models[number % len(models)][0])
                 time.sleep(pause)
         finally:
             connection.close()

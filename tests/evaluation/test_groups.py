@@ -16,11 +16,10 @@ from evaluation.results.scoring import benchmark_rows, publish, score
 from rules.models import Rule, RuleVersion
 from tests.evaluation import test_services
 from tests.evaluation.test_services import FAKE, evaluate, model_with
-from tests.factories import make_cluster, make_model, make_rule, make_run, make_tool
+from tests.factories import crown, make_cluster, make_model, make_rule, make_run, make_tool
 from trace_site import jobs
 from trace_site.audit.models import AuditEntry
 from trace_site.jobs import Job
-from training.registry.registry import promote
 
 pytestmark = pytest.mark.django_db
 tools, prb = test_services.tools, test_services.prb  # fixtures
@@ -55,7 +54,7 @@ def measured(tools, prb):
         of = Evaluation.objects.create(key=key, model=who, benchmark=prb, decode=decode)
         scored = score(prb, decode, predictions, rows)
         publish(evaluation=of, predictions=predictions, rows=rows, scored=scored)
-    promote(model=model, actor=None)
+    crown(model)
     return model
 
 
