@@ -160,7 +160,7 @@ def test_a_sample_shows_every_attempt_and_why_it_is_stale(api, run) -> None:
     assert found["stale"]["level"] in ("content", "outdated") and found["stale"]["reasons"]
 
 
-@pytest.mark.parametrize(("path", "queries"), [("samples", 6), ("runs", 6), ("yield", 9)])
+@pytest.mark.parametrize(("path", "queries"), [("samples", 5), ("runs", 5), ("yield", 8)])
 def test_lists_need_the_same_queries_for_ten_rows_and_for_sixty(
     api, path, queries, django_assert_num_queries
 ) -> None:

@@ -204,7 +204,7 @@ def test_what_a_token_holds_is_changed_without_another_text_and_a_replaced_one_k
 def test_tokens_made_before_they_held_permissions_go_on_holding_all(user_with):
     token, _ = service(user_with("admin"), "read")
     assert token.holds == set()
-    migration = import_module("trace_site.migrations.0003_token_permissions")
+    migration = import_module("trace_site.migrations.0004_token_permissions")
     migration.keep_what_they_could(apps, None)
     assert ApiToken.objects.get().holds is None
 

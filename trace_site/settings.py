@@ -378,6 +378,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "ChangeRequestState": "rules.models.ChangeRequest.State",
         "RuleState": ["published", "changed", "draft"],
+        "GateVerdict": "evaluation.core.gate.VERDICTS",
         "ReviewVerdict": "synthesis.review.serializers.VERDICTS",
         "TokenFormat": "training.models.Run.Format",
     },

@@ -90,6 +90,8 @@ class GateJobOut(Out):
 
 
 class ModelGate(ApiView):
+    operation_ids = {"get": "model_gate", "post": "model_gate_start"}
+
     @extend_schema(
         responses={
             200: GateReportOut,
