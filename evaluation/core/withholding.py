@@ -63,9 +63,9 @@ class Redaction:
         return self.feed(text) + self.rest()
 
     def _taken(self, *, is_last: bool) -> str:
-        text, lower = self.before + self.waiting, (self.before + self.waiting).lower()
-        if len(lower) != len(text):  # a few capitals have no lower form of one character
-            lower = text
+        text = self.before + self.waiting
+        # one by one: a few capitals have no lower form of one character, and stay
+        lower = "".join(low if len(low := one.lower()) == 1 else one for one in text)
         at = shown = len(self.before)
         pieces: list[str] = []
         while word := WORD.search(lower, at):
