@@ -132,7 +132,7 @@ class Line:
     server: Server
     stop: Sequence[int]
     most: int  # tokens of the next piece
-    heard: Callable[[list[int]], None] | None = None
+    heard: "Heard | None" = None
     known: dict[tuple[int, ...], tuple[int, float]] = field(default_factory=dict)
     calls: int = 0
     end: tuple[int, ...] = ()  # of what is known
@@ -144,7 +144,8 @@ class Line:
                 self.most = min(LARGEST_PIECE, 2 * self.most) if context == self.end else PIECE
             self.calls += 1
             self.end = context
-            for token, score in self.server.write(context, self.most, self.stop, self.heard):
+            heard = None if self.heard is None or self.heard.over else self.heard
+            for token, score in self.server.write(context, self.most, self.stop, heard):
                 self.known[self.end] = token, score
                 self.end = (*self.end, token)
         return self.known[context]

@@ -95,7 +95,8 @@ class Handler(BaseHTTPRequestHandler):
         house = self.house
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         house.requests.append(body)
-        fault = house.faults.pop(0) if house.faults else "ok"
+        waits = house.faults and house.faults[0].startswith("stream") and not body.get("stream")
+        fault = house.faults.pop(0) if house.faults and not waits else "ok"
         if house.key and self.headers.get("Authorization") != f"Bearer {house.key}":
             return self.mistake(401, "Unauthorized")
         if fault == "hang":
@@ -138,7 +139,7 @@ class Handler(BaseHTTPRequestHandler):
         }
 
     def stream(self, body: dict[str, Any], fault: str) -> None:
-        """One event a token. "stream:N" ends without a word after N of them."""
+        """One event a token. "stream:N", which waits for a stream, ends without a word after N of them."""
         most = int(fault.partition(":")[2]) if fault.startswith("stream:") else None
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")

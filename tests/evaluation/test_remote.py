@@ -13,7 +13,7 @@ from trace_site.lib.errors import TraceError
 from training.core.questions import mcq_question
 
 pytestmark = pytest.mark.ml
-PAIRS = [(fmt, True) for fmt in "abc"] + [("b", False)]
+PAIRS = [pytest.param(fmt, True, marks=pytest.mark.long) for fmt in "ab"] + [("c", True), ("b", False)]
 
 
 def served(folder, **options):
@@ -183,7 +183,7 @@ def test_a_server_that_tells_few_likely_tokens_costs_questions_and_no_exactness(
 
 
 def test_many_threads_are_answered_each_in_its_own_mode(pairs):
-    own, remote, _ = pairs("c", closing=True)
+    own, remote, _ = pairs("b", reasoning=False)
     alone = {mode: predictions(own, mode) for mode in ("fast", "trace")}
     asked = [(item, mode) for item in ITEMS[:2] for mode in ("fast", "trace", "both")]
     with ThreadPoolExecutor(8) as pool:
