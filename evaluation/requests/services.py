@@ -15,7 +15,15 @@ from django.utils import timezone
 from catalog.core.scrubbing.scrub import scrub
 from catalog.models import Tool
 from evaluation.models import RequestLogPolicy, RetrievalRequest
-from evaluation.requests.log import REPORTED, WRITE_SECONDS, caller_hash, is_logged, policy, requests
+from evaluation.requests.log import (
+    LONGEST_CALLER,
+    REPORTED,
+    WRITE_SECONDS,
+    caller_hash,
+    is_logged,
+    policy,
+    requests,
+)
 from trace_site.audit import models as audit_models
 from trace_site.lib.errors import TraceError
 from trace_site.rest.tokens import service_token_of
@@ -58,6 +66,8 @@ def requests_erase(*, actor: Any, owner: User | None = None, caller: str = "") -
     """
     if owner is None and not caller:
         raise TraceError("say whose requests.", code="bad_input", where="caller")
+    if len(caller) > LONGEST_CALLER:  # no call could name it
+        raise TraceError(f"a caller has 1 to {LONGEST_CALLER} characters.", code="bad_input", where="caller")
     time.sleep(2 * WRITE_SECONDS)  # until other processes have written what waits there
     requests.flush()
     rows = RetrievalRequest.objects.all()

@@ -40,5 +40,6 @@ def test_a_person_is_invited_sets_a_password_and_signs_in(open_page, browser, si
     page.click("a:text-is('erin')")
     page.fill("#name", "copilot")
     page.check("[value=read]")
+    page.check("[name=holds][value=these]")
     page.click("text=Make a token")
     assert page.inner_text("#secret").startswith("trs_") and overflow(page) <= 0
