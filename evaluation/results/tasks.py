@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from django.conf import settings
 
 from catalog.lookalikes import await_look_alikes, half_embedded
 from catalog.models import Tool
 from evaluation.benchmarks.services import EMBEDDING_K, K, Unit, plan
+from evaluation.core.embedding import ranked
 from evaluation.gate.services import report_make
 from evaluation.models import Benchmark, Evaluation
 from evaluation.results import comparison
@@ -32,8 +32,6 @@ from training.runs.stages import child_env
 
 ENGINE, ENCODER = "evaluation.ml", "catalog.ml"
 TRIES = 3
-QUERIES_AT_ONCE = 512
-EmbeddingRows = npt.NDArray[np.float32]
 Rows = list[dict[str, Any]]
 GO_ON = "Retry the job; it goes on where it stopped."
 
@@ -285,23 +283,6 @@ def embed(ctx: JobContext, work: Work, progress: JobProgress) -> None:
     write_jsonl(work.folder / "predictions.jsonl", answers)
     work.asked = work.rows
     progress.before += len(work.rows)
-
-
-def ranked(
-    queries: EmbeddingRows, tools: EmbeddingRows, names: Sequence[str], k: int
-) -> list[list[tuple[str, float]]]:
-    """For every query the k best names with their cosines. Rows are normalised, and `names` is sorted: ties go to the
-    name that sorts first."""
-    k = min(k, len(names))
-    found: list[list[tuple[str, float]]] = []
-    for start in range(0, len(queries), QUERIES_AT_ONCE):
-        for row in queries[start : start + QUERIES_AT_ONCE] @ tools.T:
-            # every tool as good as the k-th stays in the race, so that ties are settled by name
-            threshold = np.partition(row, len(row) - k)[len(row) - k]
-            places = np.flatnonzero(row >= threshold)
-            best = places[np.argsort(-row[places], kind="stable")][:k]
-            found.append([(names[place], round(float(row[place]), 6)) for place in best])
-    return found
 
 
 def run(

@@ -22,7 +22,7 @@ from typing import Any
 from tests.bench.base_parts import BY_HAND, PARTS
 from tests.bench.base_runs import ROOT, Bench, Row, figure
 from trace_site.lib.files import read_json, write_atomic
-from trace_site.lib.provenance import code_revision, facts
+from trace_site.lib.provenance import code_revision, hardware_facts
 
 SHOWN = 5  # tools of a quoted answer
 # (part, figure): what is asked of the mean over seeds; of an interval ("low") what its end must keep
@@ -81,7 +81,7 @@ def measure(bench: Bench, name: str, seeds: Sequence[int]) -> list[Row]:
 
 def machine(bench: Bench) -> Row:
     made = {"torch": version("torch"), "code": code_revision(ROOT)["commit"], "quick": bench.quick}
-    return {**facts(bench.threads), **made}
+    return {**hardware_facts(bench.threads), **made}
 
 
 def report(results: dict[str, list[Row]]) -> Iterator[str]:

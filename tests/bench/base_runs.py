@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from catalog.core.tool import embedding_text
+from evaluation.core.embedding import ranked
 from evaluation.core.metrics import query_scores
 from evaluation.core.report import pair_up
 from evaluation.core.stats import bootstrap
-from evaluation.results.tasks import ranked
 from tests.bench.base_homes import cut, rows_of
 from tests.bench.metatool_data import build
 from trace_site.lib.files import read_json, write_atomic, write_jsonl
