@@ -21,8 +21,8 @@ from evaluation.ml import trie
 from evaluation.ml.contexts import Contexts, NamedContexts
 from evaluation.ml.drafts import Drafts
 from evaluation.ml.manifest import refused, verify
-from evaluation.ml.packed import pack_head
-from evaluation.ml.pocket import PocketContexts
+from evaluation.ml.packed import pack
+from evaluation.ml.pocket import Decoder, PocketContexts
 from evaluation.ml.search import NOTHING
 from trace_site.lib.files import read_json
 from training.core.recipe import POCKET
@@ -49,9 +49,13 @@ class Export:
     def contexts(self) -> Contexts:
         """Room for requests that are answered together."""
         if self.model.config.model_type == PocketConfig.model_type:
-            return PocketContexts(self.model, self.chat.pad_id)
+            return PocketContexts(self.model, self.decoder, self.chat.pad_id)
         one, other = (self.chat.query_ids(text) for text in ("a", "b"))
         return NamedContexts(self.model, self.chat.pad_id, common_start(one, other))
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        return Decoder(self.model)
 
     @property
     def is_pocket(self) -> bool:
@@ -161,7 +165,8 @@ def _load_model(folder: Path) -> Any:
     if unloaded(model, report):
         raise refused("tensors are missing in the checkpoint.", folder, hint="")
     model = model.to(device).eval()
-    pack_head(model)
+    is_pocket = model.config.model_type == PocketConfig.model_type
+    pack(model, leave=model.model.writer if is_pocket else None)  # the decoder's weights are read once more
     return model
 
 

@@ -1,23 +1,25 @@
 """The pocket model while it writes: the same numbers as its own forward, without what does not change in a context.
 
-A request is read by the model itself, once. From then on its mean, and the tool nearest to it, stand fixed; a token
-costs two decoder layers and the head. See training/ml/bases/pocket.py for what is computed and why.
+A request is read once. From then on its mean, and the tool nearest to it, stand fixed; a token costs two decoder layers
+and the head. See training/ml/bases/pocket.py for what is computed and why.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
-from transformers import DynamicCache
 
 from evaluation.ml.contexts import Context, Contexts, Ids, Scores, Step, Tree
+from evaluation.ml.packed import linear
 
 PADDED = 1.25  # prompts are read together while none is longer than the shortest by this factor
 SPARE = 4  # ... and these tokens
+# of a layer's number and its queries, keys and values [n, heads, m, width]: what is attended to, [n, heads, m, width]
+Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +27,11 @@ class Layer:
     """One decoder layer's weights, those that read the same input as one matrix."""
 
     before: Tensor
-    qkv: Tensor
-    query_norm: Tensor
-    key_norm: Tensor
-    out: Tensor
+    qkv: nn.Module
+    out: nn.Module
     between: Tensor
-    gate_up: Tensor
-    down: Tensor
+    gate_up: nn.Module
+    down: nn.Module
 
     @classmethod
     def of(cls, layer: Any) -> "Layer":
@@ -39,39 +39,72 @@ class Layer:
         projections = (attention.q_proj, attention.k_proj, attention.v_proj)
         return cls(
             layer.input_layernorm.weight,
-            torch.cat([one.weight for one in projections]).detach(),
-            attention.q_norm.weight,
-            attention.k_norm.weight,
-            attention.o_proj.weight,
+            linear(torch.cat([one.weight for one in projections])),
+            linear(attention.o_proj.weight),
             layer.post_attention_layernorm.weight,
-            torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]).detach(),
-            mlp.down_proj.weight,
+            linear(torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])),
+            linear(mlp.down_proj.weight),
         )
+
+
+class Decoder:
+    """The model's decoder (Qwen3's layers) with fewer and larger products."""
+
+    def __init__(self, model: Any) -> None:
+        writer, config = model.model.writer, model.config.writer
+        self.heads, self.eps = config.num_attention_heads, config.rms_norm_eps
+        self.layers = [Layer.of(layer) for layer in writer.layers]
+        self.norm = writer.norm.weight
+        places = torch.arange(config.max_position_embeddings, device=self.norm.device)[None]
+        cos, sin = (one[0] for one in writer.rotary_emb(self.norm.detach().float(), places))
+        # [layers, 2, 2, places, width of a head]: what a query and a key are multiplied by, and what their other half
+        # is, so that they are scaled by their norm's weights and turned to their position at once
+        self.turns = torch.stack([self._turns(layer.self_attn, cos, sin) for layer in writer.layers]).detach()
+
+    @staticmethod
+    def _turns(attention: Any, cos: Tensor, sin: Tensor) -> Tensor:
+        weights = torch.stack([attention.q_norm.weight, attention.k_norm.weight])[:, None]
+        one, other = weights.chunk(2, dim=-1)
+        return torch.stack([weights * cos, torch.cat([-other, one], dim=-1) * sin])
+
+    def __call__(self, hidden: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """[n, m, width] of both; `positions`: [n, m], how many tokens each has before it."""
+        count, size, width = hidden.shape
+        shape, span = (count, size, 3, self.heads, width // self.heads), (width // self.heads,)
+        turns = self.turns[:, :, :, positions, None].transpose(4, 5)
+        for number, layer in enumerate(self.layers):
+            normed = functional.rms_norm(hidden, (width,), layer.before, self.eps)
+            parts = layer.qkv(normed).view(shape).permute(2, 0, 3, 1, 4)
+            turned = functional.rms_norm(parts[:2], span, None, self.eps)
+            own, other = turns[number]
+            turned = torch.addcmul(turned * own, turned.roll(width // self.heads // 2, -1), other)
+            found = attend(number, turned[0], turned[1], parts[2])
+            hidden = hidden + layer.out(found.transpose(1, 2).reshape(count, size, width))
+            normed = functional.rms_norm(hidden, (width,), layer.between, self.eps)
+            gate, up = layer.gate_up(normed).chunk(2, dim=-1)
+            hidden = hidden + layer.down(functional.silu(gate) * up)
+        return functional.rms_norm(hidden, (width,), self.norm, self.eps)
 
 
 class PocketContexts(Contexts):
     """Contexts of the pocket model; see training.ml.bases.pocket.PocketModel."""
 
-    def __init__(self, model: Any, pad_id: int) -> None:
+    def __init__(self, model: Any, decoder: Decoder, pad_id: int) -> None:
         super().__init__(model, pad_id)
         base, config = model.model, model.config
-        self.layers = [Layer.of(layer) for layer in base.writer.layers]
-        self.heads, self.eps = config.writer.num_attention_heads, config.writer.rms_norm_eps
+        self.decoder, self.assistant = decoder, config.assistant_id
         self.opened, self.closed = config.thinking_ids
         self.standing = {int(control) for control in config.standing_for}
         first, count = config.tools
         self.tool_rows = base.embed_tokens.weight[first : first + count].detach()
         self.scale = base.scale.detach().exp()
-        places = torch.arange(config.writer.max_position_embeddings, device=self.device)[None]
-        cos, sin = base.writer.rotary_emb(self.tool_rows[:0].float(), places)
-        self.cos, self.sin = cos[0], sin[0]
         self.means = self.tool_rows.new_zeros(0, config.hidden_size, dtype=torch.float32)
         self.nearest = self.tool_rows.new_zeros(0, config.hidden_size)  # of each context, length 1 or 0
 
     def _read(self, contexts: Sequence[Context], prompts: Sequence[Ids]) -> Scores:
-        """By the model's own forward, prompts of similar length together."""
+        """Prompts of similar length together."""
         order = sorted(range(len(prompts)), key=lambda at: len(prompts[at]))
-        logits = torch.empty(0)
+        hidden = []
         begin = 0
         while begin < len(order):
             most = PADDED * len(prompts[order[begin]]) + SPARE
@@ -79,52 +112,59 @@ class PocketContexts(Contexts):
             while end < len(order) and len(prompts[order[end]]) <= most:
                 end += 1
             chosen = order[begin:end]
-            found = self._prefill([contexts[at] for at in chosen], [prompts[at] for at in chosen])
-            if not len(logits):
-                logits = found.new_empty(len(prompts), found.shape[1])
-            logits[chosen] = found
+            hidden.append(self._prefill([contexts[at] for at in chosen], [prompts[at] for at in chosen]))
             begin = end
-        return Scores(logits)
+        mixed = torch.cat(hidden)
+        back = torch.empty(len(order), dtype=torch.long)
+        back[order] = torch.arange(len(order))
+        return Scores(self._logits(mixed[back.to(mixed.device)]))
 
     def _prefill(self, contexts: Sequence[Context], prompts: Sequence[Ids]) -> Tensor:
-        width = max(map(len, prompts))
-        ids = torch.full((len(prompts), width), self.pad_id)
-        real = torch.zeros_like(ids, dtype=torch.bool)
+        """[prompts, width]: what the head reads after each, as PocketModel.forward has it for an empty cache."""
+        base, width = self.model.model, max(map(len, prompts))
+        ids = np.full((len(prompts), width), self.pad_id, dtype=np.int64)
         for row, prompt in enumerate(prompts):
-            ids[row, width - len(prompt) :] = torch.tensor(prompt)
-            real[row, width - len(prompt) :] = True
-        ids, real = ids.to(self.device), real.to(self.device)
-        cache = DynamicCache()
-        logits = self.model(
-            input_ids=ids,
-            attention_mask=None if bool(real.all()) else real.long(),
-            position_ids=(real.long().cumsum(dim=1) - 1).clamp(min=0),
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        ).logits[:, -1]
-        found: list[Any] = list(cache.layers)
-        *layers, of_mean = found
-        asked, thought, closed = (of_mean.keys[:, 0, :, part] for part in range(3))
-        sizes = asked.sum(dim=1, keepdim=True)
-        means = of_mean.values[:, 0].sum(dim=1) / sizes.clamp(min=1)
-        means = functional.normalize(means.float(), dim=-1)
-        while len(self.keys) < len(layers):
-            self._add_layer(layers[0].keys, layers[0].values)
-        for number, (context, prompt) in enumerate(zip(contexts, prompts, strict=True)):
-            context.length = len(prompt)
-            context.thought, context.ended = bool(thought[number].any()), bool(closed[number].any())
-            for layer, one in enumerate(layers):
-                self.keys[layer][context.row, :, : len(prompt)] = one.keys[number, :, width - len(prompt) :]
-                self.values[layer][context.row, :, : len(prompt)] = one.values[
-                    number, :, width - len(prompt) :
-                ]
+            ids[row, width - len(prompt) :] = prompt
+        at = np.arange(width)
+        starts = width - np.array([len(prompt) for prompt in prompts])[:, None]
+        given, real, positions = (
+            torch.from_numpy(array).to(self.device)
+            for array in (ids, at >= starts, np.maximum(at - starts, 0))
+        )
+        states, asked = base.read(given, real)
+        mean, reach = base.mean_and_reach(given, states, asked, real, None)
+        embedded = base.with_nearest(states + base.embedded(given), mean[:, 0], asked, real & ~asked & reach)
+        # padding attends to itself, so that no number is undefined
+        mask = real[:, None, None] & torch.ones(width, width, dtype=torch.bool, device=self.device).tril()
+        mask |= torch.eye(width, dtype=torch.bool, device=self.device)
+
+        def attend(number: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+            if len(self.keys) <= number:
+                self._add_layer(keys, values)
+            for place, (context, prompt) in enumerate(zip(contexts, prompts, strict=True)):
+                for buffers, new in ((self.keys, keys), (self.values, values)):
+                    buffers[number][context.row, :, : len(prompt)] = new[place, :, width - len(prompt) :]
+            return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
+
+        hidden = functional.rms_norm(embedded, embedded.shape[-1:])
+        hidden = self.decoder(hidden, positions, attend)[:, -1]
+        for context, prompt in zip(contexts, prompts, strict=True):
+            context.length = list(prompt).index(self.assistant) + 1 if self.assistant in prompt else 0
+            self.keep(context, prompt[context.length :])
         rows = [context.row for context in contexts]
-        self.means[rows] = means
+        self.means[rows] = mean[:, 0]
         if len(self.tool_rows):
-            best = (means @ self.tool_rows.float().T).argmax(dim=1)
-            has_request = means.any(dim=1, keepdim=True)
-            self.nearest[rows] = functional.normalize(self.tool_rows[best], dim=-1) * has_request
+            best = (mean[:, 0] @ self.tool_rows.float().T).argmax(dim=1)
+            self.nearest[rows] = functional.normalize(self.tool_rows[best], dim=-1) * mean.any(dim=-1)
+        return self._mixed(hidden, reach[:, -1:], mean[:, 0])
+
+    def _mixed(self, hidden: Tensor, reach: Tensor, means: Tensor) -> Tensor:
+        """[n, width]: what the head reads."""
+        share = torch.sigmoid(self.model.model.gate(hidden).float()) * reach
+        return share * self.scale * means + (1 - share) * hidden.float()
+
+    def _logits(self, mixed: Tensor) -> Tensor:
+        logits: Tensor = self.model.lm_head(mixed.to(self.model.dtype))
         return logits
 
     def readings(self, contexts: Sequence[Context]) -> Tensor:
@@ -162,46 +202,25 @@ class PocketContexts(Contexts):
             nearest = self.nearest[rows, None]
             led = functional.normalize(hidden, dim=-1) + nearest
             hidden = torch.where((reach > 0) & nearest.any(dim=-1, keepdim=True), led, hidden)
-        width = hidden.shape[-1]
-        hidden = functional.rms_norm(hidden, (width,))
-        cos, sin = self.cos[step.positions][:, None], self.sin[step.positions][:, None]
-        for number, layer in enumerate(self.layers):
-            attended = self._attended(step, number, layer, hidden, cos, sin)
-            hidden = hidden + functional.linear(attended, layer.out)
-            normed = functional.rms_norm(hidden, (width,), layer.between, self.eps)
-            gate, up = functional.linear(normed, layer.gate_up).chunk(2, dim=-1)
-            hidden = hidden + functional.linear(functional.silu(gate) * up, layer.down)
-        hidden = functional.rms_norm(hidden, (width,), base.writer.norm.weight, self.eps)
-        size = hidden.shape[1]
+        count, size, width = hidden.shape
+
+        def attend(number: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+            all_keys, all_values = self._write(number, step, keys, values)
+            return functional.scaled_dot_product_attention(queries, all_keys, all_values, attn_mask=step.mask)
+
+        hidden = self.decoder(functional.rms_norm(hidden, (width,)), step.positions, attend)
         wanted = [
             (one.row - step.first, size - len(tree.tokens)) for one, tree in zip(contexts, trees, strict=True)
         ]
         flat = [row * size + at for row, begin in wanted for at in range(begin, size)]
-        if flat != list(range(len(hidden) * size)):  # the contexts may stand in another order than their rows
+        if flat != list(range(count * size)):  # the contexts may stand in another order than their rows
             hidden = hidden.reshape(-1, width)[flat]
             reach = reach.reshape(-1, 1)[flat]
             means = self.means[[step.first + at // size for at in flat]]
         else:
             hidden, reach = hidden.reshape(-1, width), reach.reshape(-1, 1)
             means = self.means[rows].repeat_interleave(size, dim=0)
-        share = torch.sigmoid(base.gate(hidden).float()) * reach
-        mixed = share * self.scale * means + (1 - share) * hidden.float()
-        logits: Tensor = self.model.lm_head(mixed.to(self.model.dtype))
-        return logits
-
-    def _attended(
-        self, step: Step, number: int, layer: Layer, hidden: Tensor, cos: Tensor, sin: Tensor
-    ) -> Tensor:
-        count, size, width = hidden.shape
-        normed = functional.rms_norm(hidden, (width,), layer.before, self.eps)
-        projected = functional.linear(normed, layer.qkv).view(count, size, 3, self.heads, width // self.heads)
-        queries, keys, values = projected.permute(2, 0, 3, 1, 4)
-        span = (width // self.heads,)
-        queries = turned(functional.rms_norm(queries, span, layer.query_norm, self.eps), cos, sin)
-        keys = turned(functional.rms_norm(keys, span, layer.key_norm, self.eps), cos, sin)
-        all_keys, all_values = self._write(number, step, keys, values)
-        found = functional.scaled_dot_product_attention(queries, all_keys, all_values, attn_mask=step.mask)
-        return found.transpose(1, 2).reshape(count, size, width)
+        return self._logits(self._mixed(hidden, reach, means))
 
     def _make_room(self, rows: int, columns: int) -> None:
         super()._make_room(rows, columns)
@@ -214,9 +233,3 @@ class PocketContexts(Contexts):
     def _copy(self, source: int, target: int, length: int) -> None:
         super()._copy(source, target, length)
         self.means[target], self.nearest[target] = self.means[source], self.nearest[source]
-
-
-def turned(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary positions, as Qwen3 turns its halves."""
-    one, other = states.chunk(2, dim=-1)
-    return states * cos + torch.cat([-other, one], dim=-1) * sin

@@ -124,7 +124,7 @@ class PocketModel(PocketPreTrained):
         else:
             states, asked = self.read(input_ids, real)
             embedded = states + self.embedded(input_ids)
-        mean, reach = self._mean(input_ids, states, asked, real, cache)
+        mean, reach = self.mean_and_reach(input_ids, states, asked, real, cache)
         embedded = self.with_nearest(embedded, mean[:, 0], asked, real & ~asked & reach)
         written = self.writer(
             # of one length, whatever their origin: else a token drowns in what the first layer adds to it
@@ -219,7 +219,7 @@ class PocketModel(PocketPreTrained):
             nearest = functional.normalize(rows[which], dim=-1)
         return torch.where(here[..., None], functional.normalize(embedded, dim=-1) + nearest, embedded)
 
-    def _mean(
+    def mean_and_reach(
         self, ids: Tensor, states: Tensor, asked: Tensor, real: Tensor, cache: Any
     ) -> tuple[Tensor, Tensor]:
         """[batch, 1, hidden]: the mean of the request's states, of length 1; [batch, length]: where it is in reach.
