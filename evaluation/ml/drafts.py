@@ -56,9 +56,8 @@ class Drafts:
         low, high, depth = 0, len(self.places), 0
         while depth < min(DEPTH, len(written)):
             row = self.before[depth, low:high]
-            token = written[-1 - depth]
-            start = int(np.searchsorted(row, token, "left"))
-            end = int(np.searchsorted(row, token, "right"))
+            token = np.int32(written[-1 - depth])  # of the row's own kind: else the whole row is converted
+            start, end = int(row.searchsorted(token)), int(row.searchsorted(token, "right"))
             if start == end:
                 break
             low, high, depth = low + start, low + end, depth + 1
