@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import exp, log
 from pathlib import Path
@@ -168,7 +169,8 @@ class Batch:
             if one.decode == FAST:
                 one.answer(row)
             elif one.on_event is not None:
-                one.on_event("fast", row)
+                with suppress(ConnectionError):
+                    one.on_event("fast", row)
 
     def _ranked(
         self, asked: list[Asked], looked: dict[Asked, tuple[Context, torch.Tensor]], masks: list[Mask]
@@ -299,7 +301,8 @@ class Engine:
         self, item: Item, decode: str, k: int = 10, on_event: Callable[[str, Any], None] | None = None
     ) -> Item:
         """One request, from any thread; it shares its forwards with all that are asked meanwhile. `on_event`: is told
-        ("fast", prediction) and ("text", more of the trace), in the engine's thread."""
+        ("fast", prediction) and ("text", more of the trace), in the engine's thread; where it raises ConnectionError
+        nobody listens any more, and the trace ends."""
         begun = time.monotonic()
         mine = self.asked(item, decode, k)
         mine.on_event = on_event
@@ -541,10 +544,11 @@ def request_features(
     read = contexts.readings(asked)
     if read is not None:
         cosines = (read @ export.tool_rows.T).cpu().numpy()
-        for features, reading, near, item in zip(found, read.cpu().numpy(), cosines, items, strict=True):
+        readings = read.double().round(decimals=4).tolist()
+        for features, reading, near, item in zip(found, readings, cosines, items, strict=True):
             banned = export.banned(item)
             features |= nearness(near[~banned.flags] if banned.tools else near)
-            features["reading"] = [round(value, 4) for value in reading.tolist()]
+            features["reading"] = reading
     return found
 
 

@@ -16,9 +16,9 @@ import socket
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import SimpleQueue
@@ -206,14 +206,17 @@ def retrieve(models: Models, data: Answer) -> Answer:
     return about | answer(slot.engine, request)
 
 
-def stream(models: Models, data: Answer) -> Iterator[Answer]:
-    """Events; mistakes are raised before the first, and the last one afterwards."""
+def stream(models: Models, data: Answer) -> Generator[Answer]:
+    """Events; mistakes are raised before the first, and the last one afterwards. Closed, it ends the writing."""
     chosen, request = read_models(data), read_request(data)
     folder, slot = models.get(Path(chosen["model"]), [Path(one) for one in chosen["fallback"]])
     about = {"model": str(folder), "digest": slot.identity, "mode": request["mode"], "k": request["k"]}
     events: SimpleQueue[Answer] = SimpleQueue()
+    left = threading.Event()  # nobody listens any more
 
     def on_event(name: str, said: Any) -> None:
+        if left.is_set():
+            raise ConnectionError
         events.put({"event": name, **(about | said if name == "fast" else {"text": said})})
 
     def work() -> None:
@@ -228,11 +231,14 @@ def stream(models: Models, data: Answer) -> Iterator[Answer]:
 
     threading.Thread(target=work, daemon=True).start()
 
-    def told() -> Iterator[Answer]:
-        while True:
-            yield (event := events.get())
-            if event["event"] in ("done", "error"):
-                return
+    def told() -> Generator[Answer]:
+        try:
+            while True:
+                yield (event := events.get())
+                if event["event"] in ("done", "error"):
+                    return
+        finally:
+            left.set()
 
     return told()
 
@@ -370,13 +376,13 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.answer(200, found)
 
-    def stream(self, events: Iterator[Answer]) -> None:
+    def stream(self, events: Generator[Answer]) -> None:
         self.close_connection = True
         self.send_response(200)
         self.send_header("Content-Type", "application/x-ndjson; charset=utf-8")
         self.send_header("Connection", "close")
         self.end_headers()
-        with suppress(OSError):  # whoever asked has gone
+        with closing(events), suppress(OSError):  # whoever asked has gone
             for event in events:
                 self.wfile.write(json.dumps(event, ensure_ascii=False).encode() + b"\n")
 

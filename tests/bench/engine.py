@@ -1,6 +1,7 @@
 """The engine beside what it is measured against, both sides in turn in one process, outputs compared before times.
 
     python -m tests.bench.engine fast EXPORT          exact top 10 against generate(num_beams=10) over the same tools
+    python -m tests.bench.engine exact EXPORT         top 10 of random requests against the scores of all tools
     python -m tests.bench.engine select               ten tools of a vocabulary of 270,000, 320 rows, against a
                                                       processor as ToolGen's and transformers' own
     python -m tests.bench.engine guesses EXPORT       traces with and without guesses: calls, time, equal tokens
@@ -14,6 +15,7 @@ what it is of; the first one states the machine.
 
 import argparse
 import dataclasses
+import http.client
 import json
 import os
 import random
@@ -22,7 +24,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -111,6 +112,42 @@ def fast(args: argparse.Namespace) -> None:
         beams,
         "fast against 10 beams",
         args.pairs,
+    )
+
+
+# exact: every tool scored
+
+
+def exact(args: argparse.Namespace) -> None:
+    """A request is a few words of real ones, in any order. Every tool's tokens are read after it, as one tree."""
+    engine, rng = open_engine(args.export, THREADS), random.Random(0)
+    export = engine.export
+    words = sorted({word for item in requests(1000) for word in item["query"].split()})
+    items = [
+        {"id": str(at), "query": " ".join(rng.choices(words, k=rng.randint(1, 24)))}
+        for at in range(args.requests)
+    ]
+    lead = [*export.chat.empty_ids, *export.chat.list_open_ids]
+    paths = [tool["ids"] for tool in export.spec["tools"]]
+    beginnings = [path[:size] for path in paths for size in range(1, len(path))]
+    contexts, tools, apart = export.contexts(), 0, 0.0
+    for row in predicted(engine, items, "fast").values():
+        (context,), first = contexts.admit([[*engine.query_ids(items[int(row["id"])]), *lead]])
+        scores = np.array([first.of(0, path[:1])[0] for path in paths])
+        if beginnings:
+            seen, _ = contexts.after([context], [beginnings])
+            at = 0
+            for number, path in enumerate(paths):
+                for token in path[1:]:
+                    scores[number] += seen.of(at, [token])[0]
+                    at += 1
+        contexts.drop([context])
+        best = np.argsort(-scores, kind="stable")[:WIDTH]
+        tools += [export.names[tool] for tool in best] == row["tools"]
+        apart = max(apart, float(np.abs(scores[best] - row["scores"]).max()))
+    print(
+        f"{len(paths):,} tools, format {export.spec['format']}, {len(items)} random requests:"
+        f" {tools} with the same top {WIDTH}, scores at most {apart:.1e} apart"
     )
 
 
@@ -272,18 +309,18 @@ def port(tree: Path, export: Path) -> Iterator[int]:
             process.kill()
 
 
-def asked_of(number: int, export: Path, query: str, mode: str) -> Item:
-    body = json.dumps({"model": str(export), "query": query, "mode": mode, "k": WIDTH}).encode()
-    request = urllib.request.Request(f"http://127.0.0.1:{number}/retrieve", body)
+def asked_of(line: http.client.HTTPConnection, export: Path, query: str, mode: str) -> Item:
+    """Over a connection that is kept, as the web process keeps its own."""
+    body = json.dumps({"model": str(export), "query": query, "mode": mode, "k": WIDTH})
     while True:
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                found: Item = json.loads(answer.read())
-                return found
-        except urllib.error.HTTPError as error:
-            if error.code != 503:
-                raise
-            time.sleep(0.2)
+        line.request("POST", "/retrieve", body)
+        answer = line.getresponse()
+        found: Item = json.loads(answer.read())
+        if answer.status == 200:
+            return found
+        if answer.status != 503:
+            raise SystemExit(f"the port answered {answer.status}: {found}")
+        time.sleep(0.2)
 
 
 def rate(number: int, export: Path, mode: str, clients: int, seconds: float) -> str:
@@ -294,11 +331,11 @@ def rate(number: int, export: Path, mode: str, clients: int, seconds: float) -> 
     lock, ends = threading.Lock(), time.monotonic() + seconds
 
     def client(which: int) -> None:
-        turn = 0
+        turn, line = 0, http.client.HTTPConnection("127.0.0.1", number)
         while time.monotonic() < ends:
             text = f"{texts[(which * 31 + turn) % len(texts)]} {which}-{turn}"
             begun = time.monotonic()
-            row = asked_of(number, export, text, mode)
+            row = asked_of(line, export, text, mode)
             with lock:
                 took.append(time.monotonic() - begun)
                 tokens.append(row.get("tokens", 0))
@@ -323,7 +360,9 @@ def ask_port(args: argparse.Namespace) -> None:
         for clients in (1, 8, 16):
             for name, tree in trees.items():
                 with port(tree, args.export) as number:
-                    asked_of(number, args.export, "load the model", mode)
+                    asked_of(
+                        http.client.HTTPConnection("127.0.0.1", number), args.export, "load the model", mode
+                    )
                     print(name, rate(number, args.export, mode, clients, args.seconds), flush=True)
 
 
@@ -334,6 +373,7 @@ def main() -> None:
     commands = parser.add_subparsers(required=True)
     for name, run in (
         ("fast", fast),
+        ("exact", exact),
         ("select", select),
         ("guesses", guesses),
         ("letters", letters),

@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -303,8 +304,6 @@ def test_what_is_answered_is_the_same_alone_and_in_a_crowd(engines, fmt):
 
 
 def test_requests_that_come_together_are_answered_each_in_its_own_mode(engines):
-    from concurrent.futures import ThreadPoolExecutor
-
     engine = engines("c")
     alone = {mode: predictions(engine, mode) for mode in ("fast", "trace")}
     asked = [(item, mode) for item in ITEMS for mode in ("fast", "trace", "both")] * 3
@@ -324,6 +323,18 @@ def test_a_trace_is_told_as_it_grows(closing):
     text = "".join(what for name, what in said[1:])
     assert {name for name, _ in said[1:]} == {"text"} and len(said) > 2
     assert row["trace"]["trace"].startswith(text.strip()) and len(text) > 0.5 * len(row["trace"]["trace"])
+
+
+def test_a_trace_to_which_nobody_listens_any_more_ends_and_the_others_go_on(closing):
+    def gone(name, what):
+        raise ConnectionError
+
+    with ThreadPoolExecutor(2) as pool:
+        other = pool.submit(closing.answer, ITEMS[0], "trace", 5)
+        left = closing.answer(ITEMS[1], "both", 5, gone)
+    whole = closing.answer(ITEMS[1], "trace", 5)
+    assert left["trace"]["tokens"] < whole["tokens"] and whole["tools"]
+    assert other.result() == closing.answer(ITEMS[0], "trace", 5) | {"seconds": other.result()["seconds"]}
 
 
 def test_who_shares_a_forward_that_fails_is_told_and_the_next_request_is_answered(engines, monkeypatch):

@@ -143,6 +143,30 @@ def test_a_stream_tells_the_trace_as_it_grows_and_ends_with_the_answer(tmp_path,
     assert "".join(event["text"] for event in events[:2]) == "because" and events[2]["tools"] == ["m"]
 
 
+def test_who_leaves_a_stream_ends_the_writing(tmp_path, serve):
+    ended = threading.Event()
+
+    class Talker:
+        def answer(self, item, decode, k, on_event=None):
+            try:
+                while True:
+                    on_event("text", "and " * 100)
+                    time.sleep(0.001)
+            except ConnectionError:
+                ended.set()
+                raise
+
+    models = models_below(tmp_path, lambda path: Talker())
+    body = json.dumps({"model": str(folder(tmp_path / "m")), "query": "pay", "mode": "trace", "stream": True})
+    connection = http.client.HTTPConnection("127.0.0.1", serve(models), timeout=5)
+    connection.request("POST", "/retrieve", body)
+    answer = connection.getresponse()
+    assert "and" in answer.readline().decode()
+    answer.close()
+    connection.close()
+    assert ended.wait(10)
+
+
 def test_a_connection_is_kept_for_the_next_request(tmp_path, serve):
     connection = http.client.HTTPConnection("127.0.0.1", serve(models_below(tmp_path)), timeout=5)
     body = json.dumps({"model": str(folder(tmp_path / "m")), "query": "pay"})

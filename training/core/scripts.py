@@ -20,6 +20,8 @@ def request_words(text: str) -> list[str]:
 
 def scripts_of(text: str) -> set[str]:
     """The scripts of its letters, after compatible spelling: full-width and mathematical letters are plain ones."""
+    if text.isascii():  # most words of most requests
+        return {"LATIN"} if any(map(str.isalpha, text)) else set()
     letters = [one for one in unicodedata.normalize("NFKC", text) if unicodedata.category(one) in LETTERS]
     return {unicodedata.name(letter, "UNNAMED").split()[0] for letter in letters}
 
